@@ -353,6 +353,8 @@ static int do_probe(struct job *job, struct item *item)
                     : mbx_mprobe(ep, peer, op->context_id, op->tag, op->ignore, &status,
                                  &item->message);
 
+    if ((found == -ENOTCONN || found == -EHOSTDOWN) && job->counts.deaths != 0)
+        found = 0; /* nothing is there, and somebody has died */
     if (found <= 0)
         return found;
     poll_all(job, op->rank); /* it has made progress: what that completed was before it */

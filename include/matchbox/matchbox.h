@@ -560,7 +560,10 @@ struct mbx_status {
  *
  * Takes nothing.  Makes progress once if nothing is there yet.
  *
- * Returns    1 and *status; 0 nothing there; -EINVAL as mbx_recv.
+ * Returns    1 and *status; 0 nothing there; -ENOTCONN nothing is there, and source has died;
+ *            -EHOSTDOWN nothing is there, source is MBX_ANY_SOURCE, and a peer has died of which
+ *            mbx_failed_ack() was not told: the message may still come, probe again; -EINVAL as
+ *            mbx_recv.
  * Threads    with MBX_THREADS=many another thread may take the message before this one
  *            receives it: mbx_mprobe() takes it at once.
  * Progress   makes progress once if nothing is there; never blocks.
@@ -573,8 +576,8 @@ MBX_API int mbx_probe(struct mbx_ep *ep, uint32_t source, uint32_t context_id, u
  * mbx_mprobe - matched probe: as mbx_probe, and takes the message out of the queue
  * for exactly one later mbx_mrecv() or mbx_discard(); nobody else sees it.
  *
- * Returns    1, *status and *message; 0 nothing there; -EINVAL as mbx_recv; -ENOMEM the message
- *            waits at its sender, and there is no room to keep it here.
+ * Returns    1, *status and *message; 0, -ENOTCONN, -EHOSTDOWN or -EINVAL as mbx_probe; -ENOMEM
+ *            the message waits at its sender, and there is no room to keep it here.
  * Ownership  *message is the caller's until mbx_mrecv(), mbx_discard() or
  *            mbx_close().
  * Progress   makes progress once if nothing is there; never blocks.
@@ -1170,7 +1173,7 @@ MBX_API int mbx_atomic(struct mbx_ep *ep, uint32_t peer, const struct mbx_atomic
  *
  * A peer has died if its process has ended without mbx_close().  That is noticed, within
  * MBX_PEER_TIMEOUT and while this endpoint makes progress, of those peers for whom some
- * request here waits; over a network, for a receive from any source, of those that this
+ * request here waits, or a probe that is called again and again; over a network, for a receive from any source, of those that this
  * endpoint has to do with, and of a few others.  What needs that peer alone then ends with
  * -ENOTCONN.  A receive from any source may still be met by somebody else: it stays posted,
  * and can be matched and cancelled as before.  It is told once, and once more for each peer

@@ -256,7 +256,7 @@ static inline void liveness_suspect(struct peer *peer)
 /* May somebody wait for a peer? */
 static inline bool liveness_is_on(const struct mbx_ep *ep)
 {
-    return pool_live(&ep->requests.pool) != 0;
+    return pool_live(&ep->requests.pool) != 0 || ep->liveness.is_probed;
 }
 
 /* ---- failure.h ---- */

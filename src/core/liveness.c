@@ -24,6 +24,7 @@
  *                       can come
  *   receives from any source
  *                       are told if it has died (failure.c), and wait on
+ *   probes              find what it had sent, and then end as such receives would
  *   what it was given beyond its first window
  *                       is others' again (credit.c)
  *
@@ -76,6 +77,33 @@ static void liveness_mark(void *arg, void *object)
     if (peer_use(liveness->ep, whom) == 0) /* else nobody, or the next look finds memory */
         peer_get(liveness->ep, whom)->health.is_awaited = true;
     liveness->is_for_any |= recv_is_from_any(object);
+}
+
+static void liveness_mark_probe(struct liveness *liveness)
+{
+    struct mbx_ep *ep = liveness->ep;
+
+    if (!ep->liveness.is_probed)
+        return;
+    ep->liveness.is_probed = false;
+    if (ep->liveness.probed == MBX_ANY_SOURCE)
+        liveness->is_for_any = true;
+    else if (peer_use(ep, ep->liveness.probed) == 0)
+        peer_get(ep, ep->liveness.probed)->health.is_awaited = true;
+}
+
+int liveness_probed(struct mbx_ep *ep, uint32_t source)
+{
+    const struct peer_health *health;
+
+    ep->liveness.is_probed = true;
+    ep->liveness.probed = source;
+    if (source == MBX_ANY_SOURCE)
+        return ep->failures.count != ep->failures.known ? -EHOSTDOWN : 0;
+    if (!peer_is_used(ep, source))
+        return 0;
+    health = &peer_get(ep, source)->health;
+    return (health->is_dead || health->is_lost) && ep->liveness.has_seen_all ? -ENOTCONN : 0;
 }
 
 /* Peer `number` has no link yet.  True: it is known to be gone, or one of LIVENESS_MET
@@ -169,6 +197,7 @@ void liveness_look(struct mbx_ep *ep)
     if (ep->see.watch != NULL)
         ep->see.watch(ep);
     pool_for_each(&ep->requests.pool, liveness_mark, &liveness);
+    liveness_mark_probe(&liveness);
     if (liveness.is_for_any)
         liveness_mark_part(ep);
     for (uint32_t i = 0; i < ep->peers.count; i++)

@@ -22,12 +22,18 @@ struct ep_liveness {
     uint32_t next;     /* the peer from which on the next look goes on */
     uint32_t met;      /* peers that got a link for its sake */
     bool has_seen_all; /* at the last look: what peers that are gone had sent */
+    bool is_probed;    /* since the last look a probe was in vain, and the last one */
+    uint32_t probed;   /* asked for this source */
 };
 
 /* Looks within MBX_PEER_TIMEOUT.  A peer that is gone is found by the second that concerns
  * it. */
 #define LIVENESS_LOOKS 20
 
+/* A probe of this source, or of MBX_ANY_SOURCE, was in vain: for it peers are looked at as for a
+ * receive that waits.  0; -ENOTCONN source has died, and all that it had sent is here; -EHOSTDOWN
+ * source is MBX_ANY_SOURCE, and a peer has died since mbx_failed_ack(). */
+int liveness_probed(struct mbx_ep *ep, uint32_t source);
 /* Looks whether those peers are there that somebody waits for, if it is time. */
 void liveness_look(struct mbx_ep *ep);
 

@@ -72,6 +72,8 @@ static OUT_OF_LINE int probe_deferred(struct mbx_ep *ep,
     struct message *message;
     int found = module_probe(ep, envelope, ignore, status, handle != NULL ? &message : NULL);
 
+    if (found == 0)
+        return liveness_probed(ep, envelope->source);
     if (found == 1 && handle != NULL) {
         tracepoint_claim(ep, message);
         *handle = pool_id(&ep->messages, message);

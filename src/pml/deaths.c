@@ -13,6 +13,9 @@
  * Receives of Open MPI's own parts (one-sided calls) are left alone: these have a callback, which
  * takes every completion for a message.
  *
+ * A blocking probe from any source remembers, when it begins, how many deaths have been told, and
+ * compares with them those that it finds later.
+ *
  * It is looked for where nothing else is done: behind many looks in vain, and when a rank has been
  * found to have ended by something else.
  */
@@ -37,6 +40,9 @@ static struct {
 } deaths = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 _Atomic bool pml_deaths_are_due;
+
+/* Deaths that receives have been told of. */
+static _Atomic int deaths_told;
 
 /* ---- whom they concern ---- */
 
@@ -171,5 +177,38 @@ OUT_OF_LINE void pml_deaths_look(void)
             dead[known] = entries[i].status.source;
             ends += deaths_end(&entries[i], dead, known + 1, ends != 0);
         }
-    (void)mbx_failed_ack(pml.ep);
+    atomic_store(&deaths_told, mbx_failed_ack(pml.ep));
+}
+
+/* ---- probes ---- */
+
+int pml_deaths_known(void)
+{
+    return atomic_load(&deaths_told);
+}
+
+static OUT_OF_LINE int deaths_end_probe(ompi_communicator_t *comm, int known, int count)
+{
+    uint32_t *dead = malloc((size_t)count * sizeof *dead);
+    int rank = MPI_UNDEFINED;
+
+    if (dead == NULL)
+        return OMPI_SUCCESS; /* it looks again */
+    if (mbx_failed(pml.ep, dead, count) >= count)
+        rank = deaths_rank(comm, dead + known, count - known);
+    free(dead);
+    if (rank == MPI_UNDEFINED)
+        return OMPI_SUCCESS;
+    pml_error_tell_any(comm, rank);
+    pml_deaths_look();
+    return MPI_ERR_OTHER;
+}
+
+int pml_deaths_since(ompi_communicator_t *comm, int known)
+{
+    int count = mbx_failed(pml.ep, NULL, 0);
+
+    return likely(count <= known) || pml_series_survives()
+               ? OMPI_SUCCESS
+               : deaths_end_probe(comm, known, count);
 }

@@ -58,12 +58,11 @@ void pml_error_tell_any(ompi_communicator_t *comm, int rank)
     const ompi_proc_t *proc = ompi_comm_peer_lookup(comm, rank);
     const char *host = pml_series_host(proc);
 
-    opal_output(
-        0,
-        "matchbox: rank %d of %s (process %s on %s) has ended: receives from any source "
-        "there end with MPI_ERR_OTHER",
-        rank, comm->c_name[0] != '\0' ? comm->c_name : "a communicator",
-        OPAL_NAME_PRINT(proc->super.proc_name), host != NULL ? host : "this host");
+    opal_output(0,
+                "matchbox: rank %d of %s (process %s on %s) has ended: receives and blocking "
+                "probes from any source there end with MPI_ERR_OTHER",
+                rank, comm->c_name[0] != '\0' ? comm->c_name : "a communicator",
+                OPAL_NAME_PRINT(proc->super.proc_name), host != NULL ? host : "this host");
 }
 
 int pml_error_of_rank(ompi_communicator_t *comm, int rank, int error)

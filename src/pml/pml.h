@@ -324,6 +324,11 @@ void pml_deaths_look(void);
 extern _Atomic bool pml_deaths_are_due;
 /* Was this receive, which is cancelled, ended by a death?  It says so once. */
 bool pml_deaths_ended(const pml_recv_t *recv);
+/* Of how many deaths the program has been told. */
+int pml_deaths_known(void);
+/* A blocking probe from any source, which began when so many were known: MPI_ERR_OTHER if a rank of
+ * its communicator has died since, and one line says which; OMPI_SUCCESS. */
+int pml_deaths_since(ompi_communicator_t *comm, int known);
 
 /* ---- errors.c ---- */
 

@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * probe.c - MPI's probes: looking at a message, and taking it out for one receive.
+ *
+ * A probe of a rank that has died fails if nothing of it is there.  A blocking one from any source
+ * fails, as such a receive does, if a rank of its communicator has died since it began (deaths.c);
+ * MPI_Iprobe, which cannot tell when it began, does not.
  */
 #include "pml/pml.h"
+
+#include <errno.h>
 
 static void probe_tell(ompi_communicator_t *comm, const struct mbx_status *found,
                        ompi_status_public_t *status)
@@ -13,6 +19,17 @@ static void probe_tell(ompi_communicator_t *comm, const struct mbx_status *found
     status->MPI_TAG = (int)(uint32_t)found->tag;
     status->_ucount = found->size;
     status->_cancelled = 0;
+}
+
+/* The library's probe has found nothing: MPI's or Open MPI's error, or OMPI_SUCCESS. */
+static int probe_in_vain(ompi_communicator_t *comm, int src, int tag, int rc)
+{
+    opal_progress();
+    if (rc == -ENOTCONN)
+        return pml_error_of_rank(comm, src, rc);
+    if (rc < 0 && rc != -EHOSTDOWN)
+        return pml_error_of_call(comm, src, pml_error(rc));
+    return pml_failures_of(comm, src, tag);
 }
 
 int pml_iprobe(int src, int tag, ompi_communicator_t *comm, int *matched,
@@ -26,22 +43,21 @@ int pml_iprobe(int src, int tag, ompi_communicator_t *comm, int *matched,
         return rc;
     rc = mbx_probe(pml.ep, wanted.source, wanted.context_id, wanted.tag, wanted.ignore, &found);
     *matched = rc == 1;
-    if (rc == 1)
-        probe_tell(comm, &found, status);
-    else
-        opal_progress();
-    if (rc < 0)
-        return pml_error_of_call(comm, src, pml_error(rc));
-    return rc == 1 ? OMPI_SUCCESS : pml_failures_of(comm, src, tag);
+    if (rc != 1)
+        return probe_in_vain(comm, src, tag, rc);
+    probe_tell(comm, &found, status);
+    return OMPI_SUCCESS;
 }
 
 int pml_probe(int src, int tag, ompi_communicator_t *comm, ompi_status_public_t *status)
 {
-    int matched = 0, err;
+    int known = pml_deaths_known(), matched = 0, err;
 
-    do
+    do {
         err = pml_iprobe(src, tag, comm, &matched, status);
-    while (err == OMPI_SUCCESS && !matched);
+        if (err == OMPI_SUCCESS && !matched && src == OMPI_ANY_SOURCE)
+            err = pml_deaths_since(comm, known);
+    } while (err == OMPI_SUCCESS && !matched);
     return err;
 }
 
@@ -76,11 +92,8 @@ int pml_improbe(int src, int tag, ompi_communicator_t *comm, int *matched,
     rc = mbx_mprobe(pml.ep, wanted.source, wanted.context_id, wanted.tag, wanted.ignore, &found,
                     &handle);
     *matched = rc == 1;
-    if (rc != 1) {
-        opal_progress();
-        return rc < 0 ? pml_error_of_call(comm, src, pml_error(rc))
-                      : pml_failures_of(comm, src, tag);
-    }
+    if (rc != 1)
+        return probe_in_vain(comm, src, tag, rc);
     probe_tell(comm, &found, status);
     return probe_wrap(comm, &found, handle, message);
 }
@@ -88,10 +101,12 @@ int pml_improbe(int src, int tag, ompi_communicator_t *comm, int *matched,
 int pml_mprobe(int src, int tag, ompi_communicator_t *comm, ompi_message_t **message,
                ompi_status_public_t *status)
 {
-    int matched = 0, err;
+    int known = pml_deaths_known(), matched = 0, err;
 
-    do
+    do {
         err = pml_improbe(src, tag, comm, &matched, message, status);
-    while (err == OMPI_SUCCESS && !matched);
+        if (err == OMPI_SUCCESS && !matched && src == OMPI_ANY_SOURCE)
+            err = pml_deaths_since(comm, known);
+    } while (err == OMPI_SUCCESS && !matched);
     return err;
 }

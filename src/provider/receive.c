@@ -4,7 +4,8 @@
  *
  *   flags of trecvmsg   does              and reports
  *   none                mbx_recv          when received
- *   PEEK                mbx_probe         at once: the message, or the error FI_ENOMSG
+ *   PEEK                mbx_probe         at once: the message, or the error FI_ENOMSG; FI_ENOTCONN:
+ *                                         whom it names has died
  *   PEEK | CLAIM        mbx_mprobe        as PEEK; the message is kept for the context
  *   PEEK | DISCARD      mbx_mprobe, drop  as PEEK
  *   CLAIM               mbx_mrecv         when received
@@ -250,15 +251,16 @@ static void event_found(struct prov_ep *ep, const struct mbx_status *status, voi
     };
 }
 
-static void event_missing(const struct fi_msg_tagged *msg, struct prov_event *event)
+/* error: FI_ENOMSG, or why there never will be one. */
+static void event_missing(const struct fi_msg_tagged *msg, int error, struct prov_event *event)
 {
     *event = (struct prov_event){
         .context = msg->context,
         .flags = FI_TAGGED | FI_RECV,
         .tag = msg->tag,
         .source = FI_ADDR_NOTAVAIL,
-        .error = FI_ENOMSG,
-        .prov_errno = ENOMSG,
+        .error = error,
+        .prov_errno = error,
     };
 }
 
@@ -300,14 +302,16 @@ static int probe_locked(struct prov_ep *ep, const struct fi_msg_tagged *msg, uin
     else
         found = mbx_probe(ep->mbx, source, PROV_TAGGED, msg->tag, msg->ignore | PROV_HAS_DATA,
                           &status);
-    if (found < 0)
-        return (int)prov_ep_again(ep, found);
     if (found > 0) {
         event_found(ep, &status, msg->context, event);
         prov_idle_ends(&ep->idle);
-    } else {
-        event_missing(msg, event);
+    } else if (found == 0 || found == -EHOSTDOWN) {
+        event_missing(msg, FI_ENOMSG, event);
         prov_ep_in_vain(ep);
+    } else if (found == -ENOTCONN) {
+        event_missing(msg, FI_ENOTCONN, event);
+    } else {
+        return (int)prov_ep_again(ep, found);
     }
     return 0;
 }

@@ -268,6 +268,73 @@ static void a_peer_that_closes_has_not_failed(void **state)
     all_is_well(&job, -1);
 }
 
+/* ---- probes ---- */
+
+/* Rank 0 only probes; 2 sends something and dies; 1 sends when it is told to. */
+static void probes(struct forked_job *job, int rank, const void *arg)
+{
+    struct mbx_ep *ep = forked_open(job, rank, quick);
+    struct mbx_status status;
+    mbx_message message;
+    int found;
+
+    (void)arg;
+    if (rank == 2) {
+        send_int(ep, 0, 1, 7);
+        die();
+    }
+    if (rank == 1) {
+        MUST(forked_receive(ep, 0, GO) == 0, 30);
+        send_int(ep, 0, 0, 8);
+        forked_close(ep);
+        return;
+    }
+    while ((found = mbx_probe(ep, 2, DATA, 0, 0, &status)) == 0)
+        ;
+    MUST(found == -ENOTCONN, 31);
+    MUST(mbx_mprobe(ep, 2, DATA, 0, 0, &status, &message) == -ENOTCONN, 32);
+    MUST(mbx_probe(ep, 2, DATA, 1, 0, &status) == 1 && status.source == 2, 33);
+    MUST(mbx_probe(ep, 1, DATA, 0, 0, &status) == 0, 34);
+    MUST(mbx_probe(ep, MBX_ANY_SOURCE, DATA, 0, 0, &status) == -EHOSTDOWN, 35);
+    MUST(mbx_mprobe(ep, MBX_ANY_SOURCE, DATA, 0, 0, &status, &message) == -EHOSTDOWN, 36);
+    MUST(mbx_failed_ack(ep) == 1, 37);
+    MUST(mbx_probe(ep, MBX_ANY_SOURCE, DATA, 0, 0, &status) == 0, 38);
+    MUST(forked_signal(ep, 1, GO) == 0, 39);
+    while ((found = mbx_mprobe(ep, MBX_ANY_SOURCE, DATA, 0, 0, &status, &message)) == 0)
+        ;
+    MUST(found == 1 && status.source == 1 && mbx_discard(ep, message) == 0, 40);
+    forked_close(ep);
+}
+
+/* The only thing that asks for a death here is a probe from any source. */
+static void probes_any(struct forked_job *job, int rank, const void *arg)
+{
+    struct mbx_ep *ep = forked_open(job, rank, quick);
+    struct mbx_status status;
+    int found;
+
+    (void)arg;
+    if (rank == 1)
+        die();
+    while ((found = mbx_probe(ep, MBX_ANY_SOURCE, DATA, 0, 0, &status)) == 0)
+        ;
+    MUST(found == -EHOSTDOWN && mbx_failed(ep, NULL, 0) == 1, 31);
+    forked_close(ep);
+}
+
+static void a_probe_is_told(void **state)
+{
+    struct forked_job job;
+
+    (void)state;
+    forked_start(&job, 3, probes, NULL);
+    forked_end(&job);
+    all_is_well(&job, 2);
+    forked_start(&job, 2, probes_any, NULL);
+    forked_end(&job);
+    all_is_well(&job, 1);
+}
+
 /* ---- what others were lent ---- */
 
 #define HELD 600
@@ -489,6 +556,7 @@ int main(void)
         cmocka_unit_test(an_array_tells_of_a_death_and_is_met),
         cmocka_unit_test(what_is_posted_later_is_told_until_it_is_known),
         cmocka_unit_test(a_peer_that_closes_has_not_failed),
+        cmocka_unit_test(a_probe_is_told),
         cmocka_unit_test(what_the_dead_were_lent_comes_back),
         cmocka_unit_test(a_device_that_was_never_used_keeps_nobody_waiting),
         cmocka_unit_test(a_process_that_is_stopped_is_not_dead),

@@ -10,6 +10,7 @@
  * finalizes: Open MPI 4.1 would wait for rank 1.
  *
  *   dead_rank --any      they wait for rank 1 by receives from any source alone
+ *   dead_rank --probe    by MPI_Probe and MPI_Mprobe of it, or --probe-any from any source
  */
 #include "check.h"
 
@@ -82,8 +83,32 @@ static void survive(MPI_Comm alive, int is_any)
         MPI_Send(&value, 1, MPI_INT, next, 4, MPI_COMM_WORLD);
 }
 
+/* A blocking probe of rank 1, or from any source, ends; what rank 1 had sent is still there. */
+static void survive_probing(int is_any, int is_matched)
+{
+    int source = is_any ? MPI_ANY_SOURCE : 1, value = 0, flag;
+    MPI_Message message;
+    MPI_Status status;
+
+    CHECK_EQUAL(class_of(is_matched ? MPI_Mprobe(source, 2, MPI_COMM_WORLD, &message, &status)
+                                    : MPI_Probe(source, 2, MPI_COMM_WORLD, &status)),
+                MPI_ERR_OTHER);
+    CHECK_EQUAL(MPI_Probe(source, 1, MPI_COMM_WORLD, &status), MPI_SUCCESS);
+    CHECK_EQUAL(status.MPI_SOURCE, 1);
+    CHECK_EQUAL(MPI_Recv(&value, 1, MPI_INT, source, 1, MPI_COMM_WORLD, &status), MPI_SUCCESS);
+    CHECK_EQUAL(value, 7);
+    /* its death is known: one from any source waits for others, one of it fails */
+    CHECK_EQUAL(MPI_Iprobe(MPI_ANY_SOURCE, 2, MPI_COMM_WORLD, &flag, &status), MPI_SUCCESS);
+    CHECK(!flag);
+    CHECK_EQUAL(class_of(MPI_Mprobe(1, 2, MPI_COMM_WORLD, &message, &status)), MPI_ERR_OTHER);
+    MPI_Send(&value, 1, MPI_INT, rank, 2, MPI_COMM_WORLD);
+    CHECK_EQUAL(MPI_Probe(MPI_ANY_SOURCE, 2, MPI_COMM_WORLD, &status), MPI_SUCCESS);
+    CHECK_EQUAL(status.MPI_SOURCE, rank);
+}
+
 int main(int argc, char **argv)
 {
+    const char *how = argc > 1 ? argv[1] : "";
     MPI_Comm alive;
 
     start(&argc, &argv);
@@ -92,7 +117,10 @@ int main(int argc, char **argv)
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 1)
         die();
-    survive(alive, argc > 1 && strcmp(argv[1], "--any") == 0);
+    if (strncmp(how, "--probe", 7) == 0)
+        survive_probing(strcmp(how, "--probe-any") == 0, rank % 2);
+    else
+        survive(alive, strcmp(how, "--any") == 0);
     if (rank == 0)
         printf("ok dead_rank ranks=%d\n", ranks);
     fflush(stdout);
