@@ -14,7 +14,8 @@
  * away: behind so many looks in vain sched_yield() is called, and behind so many of these the
  * thread sleeps until something arrives, or SLEEP_NS have passed, for the other components.
  * Ranks that share cores are told so by the launcher, or by MBX_OVERSUBSCRIBED, and give them
- * away sooner.
+ * away sooner: at once if there are more than two for each core, since the rank that is waited for
+ * then seldom runs.
  */
 #include "pml/pml.h"
 
@@ -26,8 +27,9 @@
 #define LOOKS_ALONE 64u
 
 /* Looks in vain behind which the core is given away: some 50 us. */
-#define LOOKS_KEEP   2048u
-#define LOOKS_SHARED 32u
+#define LOOKS_KEEP    2048u
+#define LOOKS_SHARED  32u
+#define LOOKS_CROWDED 2u
 
 /* Such times behind which the thread sleeps. */
 #define YIELDS_AWAKE 64u
@@ -37,7 +39,7 @@
 
 static struct {
     int (*wait)(ompi_request_t **request, ompi_status_public_t *status); /* Open MPI's */
-    unsigned keep;                 /* LOOKS_KEEP or LOOKS_SHARED */
+    unsigned keep;                 /* LOOKS_KEEP, LOOKS_SHARED or LOOKS_CROWDED */
     unsigned looks;                /* in vain, in a row */
     unsigned yields;               /* since something has come */
     const ompi_request_t *awaited; /* that wait_long() waits for, or NULL */
@@ -273,9 +275,16 @@ bool pml_is_oversubscribed(void)
     return local_ranks() > cores();
 }
 
+static unsigned looks_keep(void)
+{
+    if (!pml_is_oversubscribed())
+        return LOOKS_KEEP;
+    return local_ranks() > 2 * cores() ? LOOKS_CROWDED : LOOKS_SHARED;
+}
+
 int pml_progress_open(void)
 {
-    progress.keep = pml_is_oversubscribed() ? LOOKS_SHARED : LOOKS_KEEP;
+    progress.keep = looks_keep();
     if (!pml.is_mpi_waiting) {
         progress.wait = ompi_request_functions.req_wait;
         ompi_request_functions.req_wait = progress_wait;
