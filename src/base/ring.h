@@ -47,7 +47,7 @@
  * of one cell with 8 bytes of data, 10 to find nothing, 26 to peek and release such a record;
  * no locked instruction anywhere.
  *
- * armed, producer_waiting and closed are the caller's: this file only gives them
+ * armed, producer_waiting, closed and moved are the caller's: this file only gives them
  * their place.  Sleeping needs a store of armed, a full barrier, and a last
  * ring_is_empty() on one side; ring_publish(), a full barrier (or membarrier on the
  * other side) and a load of armed on this one.
@@ -85,6 +85,7 @@ struct ring {
     /* the producer writes this line, seldom */
     alignas(CACHE_LINE) _Atomic uint32_t producer_waiting; /* full: flush the head soon */
     _Atomic uint32_t closed;                               /* nothing will follow */
+    _Atomic uint32_t moved;                                /* what follows is elsewhere */
 
     alignas(CACHE_LINE) unsigned char cells[];
 };

@@ -47,6 +47,7 @@ enum sys_call {
     SYS_FALLOCATE,
     SYS_FALLOCATE_PUNCH,
     SYS_MMAP,
+    SYS_MREMAP,
     SYS_MUNMAP,
     SYS_PROCESS_VM_READV,
     SYS_PROCESS_VM_WRITEV,
@@ -79,6 +80,7 @@ static const char *const sys_names[] = {
     [SYS_FALLOCATE] = "fallocate",
     [SYS_FALLOCATE_PUNCH] = "fallocate_punch",
     [SYS_MMAP] = "mmap",
+    [SYS_MREMAP] = "mremap",
     [SYS_MUNMAP] = "munmap",
     [SYS_PROCESS_VM_READV] = "process_vm_readv",
     [SYS_PROCESS_VM_WRITEV] = "process_vm_writev",
@@ -313,6 +315,16 @@ void *sys_mmap(size_t size, int fd, off_t offset)
         return NULL;
     atomic_fetch_add_explicit(&maps_live, 1, memory_order_relaxed);
     return address;
+}
+
+void *sys_mremap(void *address, size_t size, size_t new_size)
+{
+    void *moved;
+
+    if (sys_fails(SYS_MREMAP))
+        return NULL;
+    moved = mremap(address, size, new_size, MREMAP_MAYMOVE);
+    return moved == MAP_FAILED ? NULL : moved;
 }
 
 int sys_munmap(void *address, size_t size)

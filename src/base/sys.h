@@ -58,6 +58,10 @@ int sys_fallocate_punch(int fd, off_t offset, off_t size);
  * zero-filled memory, shared with children.  NULL on failure.
  * Released by sys_munmap() with the same address and size. */
 void *sys_mmap(size_t size, int fd, off_t offset);
+
+/* Makes a mapping of a file longer, which may move it: where it lies then.  NULL on failure: it is
+ * as it was. */
+void *sys_mremap(void *address, size_t size, size_t new_size);
 int sys_munmap(void *address, size_t size);
 
 /* ---- other processes ---- */

@@ -88,6 +88,10 @@ static int do_mmap(void)
 {
     return sys_mmap(4096, -1, 0) == NULL ? -1 : 0;
 }
+static int do_mremap(void)
+{
+    return sys_mremap(NULL, 4096, 8192) == NULL ? -1 : 0;
+}
 static int do_process_vm_readv(void)
 {
     char byte;
@@ -179,6 +183,7 @@ static const struct {
     {"fallocate", do_fallocate},
     {"fallocate_punch", do_fallocate_punch},
     {"mmap", do_mmap},
+    {"mremap", do_mremap},
     {"munmap", do_munmap},
     {"process_vm_readv", do_process_vm_readv},
     {"process_vm_writev", do_process_vm_writev},
@@ -280,6 +285,15 @@ static void test_memory_file_life(void **state)
     assert_int_equal(status.st_size, 69632); /* the file has grown */
     assert_int_equal(sys_munmap(a, 65536), 0);
     assert_int_equal(sys_munmap(b, 4096), 0);
+    a = sys_mmap(4096, fd, 0);
+    assert_non_null(a);
+    a[0] = 9;
+    a = sys_mremap(a, 4096, 65536); /* it may lie elsewhere now */
+    assert_non_null(a);
+    assert_int_equal(a[0], 9);
+    a[65535] = 1;
+    assert_int_equal(sys_maps_live(), 1);
+    assert_int_equal(sys_munmap(a, 65536), 0);
     assert_int_equal(sys_close(fd), 0);
 }
 

@@ -157,10 +157,10 @@ static unsigned char *corrupt_packet(unsigned char *cell)
     return cell + round_up(header.frame, RING_CELL_SIZE);
 }
 
-static void corrupt_ring(struct ring *ring)
+static void corrupt_ring(struct ring *ring, uint32_t cells)
 {
     static const uint32_t frames[] = {0, 1, 4, 32, 40, 64, 1280, RING_SKIP, RING_SKIP - 1};
-    unsigned char *cell = ring->cells + below(cl.segment->ring_cells) * RING_CELL_SIZE;
+    unsigned char *cell = ring->cells + below(cells) * RING_CELL_SIZE;
 
     switch (below(6)) {
     case 0:
@@ -172,12 +172,13 @@ static void corrupt_ring(struct ring *ring)
         break;
     case 2:
         atomic_store(&ring->closed, (uint32_t)below(2));
+        atomic_store(&ring->moved, (uint32_t)below(2));
         break;
     case 3:
         memcpy(cell, &frames[below(ARRAY_COUNT(frames))], sizeof frames[0]);
         break;
     case 4:
-        corrupt_anywhere(ring->cells, (size_t)cl.segment->ring_cells * RING_CELL_SIZE);
+        corrupt_anywhere(ring->cells, (size_t)cells * RING_CELL_SIZE);
         break;
     default:
         corrupt_packet(cell);
@@ -185,7 +186,8 @@ static void corrupt_ring(struct ring *ring)
     }
 }
 
-/* Sends as a sender does, from the beginning of a ring; no packet is what it should be. */
+/* Sends as a sender does, from the beginning of a ring, behind an empty starter; no packet is what it
+ * should be. */
 static void corrupt_stream(uint32_t slot)
 {
     unsigned char *cell = segment_ring(cl.segment, slot)->cells;
@@ -193,6 +195,7 @@ static void corrupt_stream(uint32_t slot)
     for (unsigned i = 0; i < 12; i++)
         cell = corrupt_packet(cell);
     corrupt_sender(&cl.segment->slots[slot]);
+    atomic_store(&segment_starter(cl.segment, slot)->moved, 1);
     atomic_store(&cl.segment->slots[slot].claim, slot_claim(SLOT_READY, (uint32_t)getpid()));
 }
 
@@ -202,7 +205,7 @@ static void corrupt(void)
     uint32_t slot = (uint32_t)below(s->peers);
     unsigned char *control = (unsigned char *)s->control;
 
-    switch (below(8)) {
+    switch (below(9)) {
     case 0: /* behind the head, which correct processes need to find their way */
         corrupt_anywhere(control + sizeof s->control->head,
                          (size_t)((unsigned char *)s->slots - control) -
@@ -218,8 +221,11 @@ static void corrupt(void)
     case 4:
         corrupt_stream(slot);
         break;
+    case 5:
+        corrupt_ring(segment_starter(s, slot), SEGMENT_STARTER_CELLS);
+        break;
     default:
-        corrupt_ring(segment_ring(s, slot));
+        corrupt_ring(segment_ring(s, slot), s->ring_cells);
         break;
     }
     atomic_fetch_or(&s->control->ready[0], UINT64_C(1) << slot);

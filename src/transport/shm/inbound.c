@@ -13,6 +13,9 @@
  * A hot ring is polled; a cool one is armed and its sender rings the bell (bell.h).  A
  * while after rings have cooled, all cool ones are looked at once more.
  *
+ * A sender begins in its starter (segment.h).  When it has moved, it rings; what is still in the
+ * starter is delivered, and then `settle` goes on in the ring.
+ *
  * Nothing of a sender is looked at before its proof is right.  What the slot says is
  * copied first.  A sender that broke something is refused: its slot is free again
  * only when it has ended, for until then it might write.
@@ -70,11 +73,47 @@ static void resume(struct shm *shm, struct inbound *in)
     uint64_t taken =
         atomic_load_explicit(&shm->own->slots[in->slot].taken, memory_order_acquire);
 
-    in->repeat_head = taken >> 1;
-    ring_consumer_resume(&in->ring, segment_ring(shm->own, in->slot), shm->own->ring_cells,
-                         in->repeat_head);
+    in->repeat_head = taken_head(taken);
+    in->has_moved = taken_has_moved(taken);
+    ring_consumer_resume(
+        &in->ring,
+        in->has_moved ? segment_ring(shm->own, in->slot) : segment_starter(shm->own, in->slot),
+        in->has_moved ? shm->own->ring_cells : SEGMENT_STARTER_CELLS, in->repeat_head);
     /* if it was released in between, the mark came too late */
-    in->may_repeat = (taken & 1) != 0 && in->ring.head == in->repeat_head;
+    in->may_repeat = taken_in_delivery(taken) && in->ring.head == in->repeat_head;
+}
+
+/* Goes on in the ring, behind the starter. */
+static void move(struct shm *shm, struct inbound *in)
+{
+    ring_consumer_init(&in->ring, segment_ring(shm->own, in->slot), shm->own->ring_cells);
+    in->may_repeat = false;
+    in->has_moved = true;
+    in->last = in->ending;
+}
+
+/* Has the sender said that it goes on in the ring, and we are not there? */
+static bool is_left_behind(const struct shm *shm, const struct inbound *in)
+{
+    /* pairs with the release in link_move(): all that went into the starter */
+    return !in->has_moved && atomic_load_explicit(&segment_starter(shm->own, in->slot)->moved,
+                                                  memory_order_acquire) != 0;
+}
+
+/* Behind saying in the segment that we read no more: the sender shall look there, wherever it is. */
+static void say_to_look(const struct shm *shm, uint32_t slot)
+{
+    struct ring *starter = segment_starter(shm->own, slot);
+
+    __sync_synchronize(); /* before the look where it is: link_move() */
+    atomic_store_explicit(&starter->armed, 1, memory_order_relaxed);
+    if (atomic_load_explicit(&starter->moved, memory_order_relaxed) != 0)
+        atomic_store_explicit(&segment_ring(shm->own, slot)->armed, 1, memory_order_relaxed);
+}
+
+static void ends(struct inbound *in)
+{
+    in->ending = in->last = true;
 }
 
 static struct inbound *create(struct shm *shm, uint32_t slot)
@@ -127,7 +166,7 @@ static struct inbound *begin(struct shm *shm, uint32_t slot)
     }
     if (state == SLOT_REFUSED) {
         in->state = INBOUND_REFUSED;
-        set_armed(in, 1);
+        say_to_look(shm, slot);
     } else {
         wake_left_producer(shm, in);
     }
@@ -143,9 +182,10 @@ void inbound_ring(struct shm *shm, uint32_t slot)
         in = begin(shm, slot);
     if (in == NULL)
         return;
-    /* pairs with the release in link.c's release(): all that was sent is there */
-    if (atomic_load_explicit(&ring_of(in)->closed, memory_order_acquire) != 0)
-        in->ending = true;
+    if (inbound_has_closed(shm, in))
+        ends(in);
+    else if (is_left_behind(shm, in))
+        in->last = true;
     if (in->state == INBOUND_REFUSED)
         settle_refused(shm, in);
     else
@@ -163,7 +203,7 @@ static void refuse(struct shm *shm, struct inbound *in, const char *reason)
     in->state = INBOUND_REFUSED;
     atomic_store_explicit(&slot->claim, slot_claim(SLOT_REFUSED, slot_pid_of(claim)),
                           memory_order_release);
-    set_armed(in, 1); /* so that it looks */
+    say_to_look(shm, in->slot);
     shm->events->dropped(shm->arg, reason);
     settle_refused(shm, in);
 }
@@ -253,9 +293,9 @@ static void free_slot(struct shm *shm, uint32_t slot)
 
 /* Nothing will follow from that sender.  If it has closed altogether, its segment is let go of now:
  * nobody may ever send to it again, and then nothing else would. */
-static void end_answer(const struct inbound *in)
+static void end_answer(const struct shm *shm, const struct inbound *in)
 {
-    bool is_open = atomic_load_explicit(&ring_of(in)->closed, memory_order_relaxed) == 0;
+    bool is_open = !inbound_has_closed(shm, in);
 
     in->answer->left_open |= is_open;
     in->answer->has_closed |= !is_open;
@@ -265,7 +305,7 @@ static void end_answer(const struct inbound *in)
 static void destroy(struct shm *shm, struct inbound *in)
 {
     if (in->ending && in->answer != NULL)
-        end_answer(in);
+        end_answer(shm, in);
     leave_hot(shm, in);
     shm->inbound[in->slot] = NULL;
     free_slot(shm, in->slot);
@@ -282,12 +322,13 @@ OUT_OF_LINE bool inbound_settle(struct shm *shm, struct inbound *in)
 {
     if (in->ring.error != 0) {
         refuse(shm, in, "damaged ring");
+    } else if (is_left_behind(shm, in)) {
+        move(shm, in);
         return true;
+    } else if (in->ending) {
+        destroy(shm, in);
     }
-    if (!in->ending)
-        return false;
-    destroy(shm, in);
-    return true;
+    return false;
 }
 
 void inbound_close_all(struct shm *shm)
@@ -298,7 +339,9 @@ void inbound_close_all(struct shm *shm)
         /* the word is the sender's to write: what is ours is let go of, whatever it says */
         if (state_of_slot(shm, i) == SLOT_FREE && shm->inbound[i] == NULL)
             continue;
-        atomic_store(&segment_ring(shm->own, i)->armed, 1);
+        say_to_look(shm, i);
+        if (shm->inbound[i] != NULL && is_left_behind(shm, shm->inbound[i]))
+            move(shm, shm->inbound[i]); /* it waits there, if it does */
         if (shm->inbound[i] != NULL)
             inbound_wake_producer(shm->inbound[i]);
         mem_free(shm->inbound[i]);
@@ -372,7 +415,7 @@ void inbound_retire_all(struct shm *shm)
 
 static bool has_work(const struct inbound *in)
 {
-    return !ring_is_empty(&in->ring) || in->ending || in->ring.error != 0;
+    return !ring_is_empty(&in->ring) || in->last || in->ring.error != 0;
 }
 
 void inbound_doubt(struct shm *shm, uint64_t now)
@@ -474,7 +517,7 @@ static void bury(struct shm *shm, uint32_t slot)
     inbound_ring(shm, slot);
     if (shm->inbound[slot] == NULL)
         return; /* it had closed before, or there is no memory now */
-    shm->inbound[slot]->ending = true;
+    ends(shm->inbound[slot]);
     if (shm->inbound[slot]->state == INBOUND_REFUSED)
         destroy(shm, shm->inbound[slot]);
 }

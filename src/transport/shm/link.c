@@ -2,17 +2,22 @@
 /*
  * link.c - a way to another endpoint, from the first packet to the last.
  *
- *   IDLE ---> OPEN <---> FULL        a packet opens it; a packet finds no room
- *     |        ^
- *     +---> STARVED                  the receiver has no free slot, or we have no
- *     |        |                     descriptors or memory left to map it
- *     +--------+-------> DEAD        from every state: the other side is gone
+ *   IDLE ---> STARTING ---> OPEN <---> FULL    a packet opens it; one that is long, or not one of
+ *     |        ^   |          ^                the first, moves it; a packet finds no room
+ *     |        |   +---> CRAMPED             we have no memory left to map the ring
+ *     +---> STARVED                         the receiver has no free slot, or we have no
+ *     |        |                            descriptors or memory left to map it
+ *     +--------+-------> DEAD               from every state: the other side is gone
  *
  * Opening needs nothing of the receiver: we map its segment, claim a free slot, and
  * may write at once.  What is in the ring belongs to the receiver; it survives us.
  *
  * Order of opening (link_claim): claim the slot, so it is ours alone; write who we are
  * and that we know the key; say READY with a release; ring the bell.
+ *
+ * Order of moving (link_move): all that went into the starter is published; say `moved` with a
+ * release; ring the bell; then write into the ring.  The receiver goes there when it has seen `moved`
+ * and then found the starter empty.
  */
 #include <errno.h>
 #include <string.h>
@@ -90,7 +95,7 @@ int link_get(struct shm *shm, const struct transport_address *address, struct sh
 
 static void set_state(struct shm_link *link, enum link_state state)
 {
-    bool blocked = state == LINK_FULL || state == LINK_STARVED;
+    bool blocked = state == LINK_FULL || state == LINK_STARVED || state == LINK_CRAMPED;
 
     if (blocked && !list_is_linked(&link->in_blocked))
         list_add_tail(&owner_of(link)->blocked, &link->in_blocked);
@@ -99,17 +104,17 @@ static void set_state(struct shm_link *link, enum link_state state)
     link->state = state;
 }
 
-static struct ring *ring_of(const struct shm_link *link)
+static struct ring *starter_of(const struct shm_link *link)
 {
-    return segment_ring(link->remote, link->slot);
+    return segment_starter(link->remote, link->slot);
 }
 
 /* Lets go of ring and mapping: the receiver drains what is there and frees the slot. */
 static void release(struct shm_link *link)
 {
-    if (link->state == LINK_OPEN || link->state == LINK_FULL) {
-        /* the release pairs with the acquire in inbound_ring(): all is published */
-        atomic_store_explicit(&ring_of(link)->closed, 1, memory_order_release);
+    if (link_has_slot(link)) {
+        /* the release pairs with the acquire in inbound_has_closed(): all is published */
+        atomic_store_explicit(&starter_of(link)->closed, 1, memory_order_release);
         bell_ring(link->remote, link->slot);
     }
     if (link->remote != NULL)
@@ -202,6 +207,20 @@ int link_attach(struct shm_link *link)
     return 0;
 }
 
+int link_attach_all(struct shm_link *link)
+{
+    int err = link_attach(link);
+
+    if (err != 0)
+        return err;
+    err = segment_map_all(link->remote);
+    if (err != 0)
+        return attach_failed(link, err);
+    if (link->state == LINK_STARTING || link->state == LINK_CRAMPED)
+        link->out.shared = starter_of(link); /* it may lie elsewhere now */
+    return 0;
+}
+
 /* Takes a free slot for us: its index, or -1. */
 static int64_t take_slot(struct segment *s, uint32_t pid)
 {
@@ -250,10 +269,10 @@ static int link_claim(struct shm_link *link)
     slot->proof = shm_proof(shm, s->cookie, &slot->address);
     link->slot = (uint32_t)i;
     link->fence = shm->fence || s->needs_fence;
-    ring_producer_init(&link->out, segment_ring(s, link->slot), s->ring_cells);
+    ring_producer_init(&link->out, starter_of(link), SEGMENT_STARTER_CELLS);
     /* pairs with the acquire in inbound_ring(): address and proof */
     atomic_store_explicit(&slot->claim, slot_claim(SLOT_READY, shm->pid), memory_order_release);
-    set_state(link, LINK_OPEN);
+    set_state(link, LINK_STARTING);
     bell_ring(s, link->slot);
     /* a receiver that closes says so first and then looks for senders */
     return atomic_load(&s->control->closed) != 0 ? link_kill(link, -ENOTCONN) : 0;
@@ -270,14 +289,54 @@ static int link_open(struct shm_link *link)
     return err;
 }
 
+/* 0, or the receiver has closed, refused us, or broken the ring. */
+static int check_receiver(struct shm_link *link);
+
+/* From the starter to the ring. */
+static int link_move(struct shm_link *link)
+{
+    struct ring *starter;
+    int err = link_attach_all(link);
+
+    if (err == -EAGAIN)
+        set_state(link, LINK_CRAMPED);
+    if (err != 0)
+        return err;
+    starter = starter_of(link);
+    ring_producer_init(&link->out, segment_ring(link->remote, link->slot),
+                       link->remote->ring_cells);
+    /* pairs with the acquire in inbound_ring(): all that went into the starter */
+    atomic_store_explicit(&starter->moved, 1, memory_order_release);
+    set_state(link, LINK_OPEN);
+    bell_ring(link->remote, link->slot);
+    /* a receiver that closes, or refuses us, says so first and then looks where we are: say_to_look() */
+    __sync_synchronize();
+    return check_receiver(link);
+}
+
+/* In the starter, is there room for a packet of size bytes? */
+static int link_start(struct shm_link *link, uint32_t size)
+{
+    if (size > RING_CELL_SIZE || link->out.tail == SEGMENT_STARTER_MOST)
+        return link_move(link);
+    set_state(link, LINK_STARTING);
+    return 0;
+}
+
 OUT_OF_LINE int link_prepare(struct shm_link *link, uint32_t size)
 {
+    int err;
+
     switch (link->state) {
     case LINK_OPEN:
         return 0;
     case LINK_IDLE:
     case LINK_STARVED:
-        return link_open(link);
+        err = link_open(link);
+        return err == 0 ? link_start(link, size) : err;
+    case LINK_STARTING:
+    case LINK_CRAMPED:
+        return link_start(link, size);
     case LINK_FULL:
         if (ring_reserve(&link->out, size) == NULL)
             return link_full(link, size);
@@ -292,7 +351,6 @@ OUT_OF_LINE int link_prepare(struct shm_link *link, uint32_t size)
 
 /* ---- trouble ---- */
 
-/* 0, or the receiver has closed, refused us, or broken the ring. */
 static int check_receiver(struct shm_link *link)
 {
     struct segment *s = link->remote;
@@ -346,7 +404,7 @@ static bool has_died(const struct shm_link *link)
         const struct inbound *in = shm->inbound[i];
 
         if (in != NULL && in->answer == link)
-            return atomic_load(&in->ring.shared->closed) == 0;
+            return !inbound_has_closed(shm, in);
     }
     return !link->has_closed || link->left_open;
 }
@@ -378,7 +436,7 @@ bool link_ask_for_room(struct shm *shm)
         /* before our barrier; the receiver looks at it behind each release */
         if (link->state != LINK_FULL)
             continue;
-        atomic_store_explicit(&ring_of(link)->producer_waiting, 1, memory_order_relaxed);
+        atomic_store_explicit(&link->out.shared->producer_waiting, 1, memory_order_relaxed);
         asked = true;
     }
     return asked;

@@ -26,7 +26,10 @@
 #include "base/mem.h"
 #include "base/sys.h"
 
-#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+/* A multiple of all sizes of a page. */
+#define FRONT_UNIT ((size_t)65536)
+
+#define SEALS      (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 /* The segments whose owners are in this process. */
 static struct {
@@ -53,26 +56,56 @@ static size_t segment_size(uint32_t peers, uint32_t ring_cells)
            (size_t)peers * ring_bytes(ring_cells);
 }
 
+/* What everybody needs who has found it, in pages. */
+static size_t front_size(uint32_t peers)
+{
+    return round_up(control_size(peers) + (size_t)peers * sizeof(struct segment_slot),
+                    FRONT_UNIT);
+}
+
 static bool geometry_is_valid(uint32_t peers, uint32_t ring_cells)
 {
     return peers >= 1 && peers <= SEGMENT_PEERS_MAX && ring_count_is_valid(ring_cells);
 }
 
-static int map(struct segment *s, int fd, uint32_t peers, uint32_t ring_cells)
+/* It lies at base, so much of it. */
+static void place(struct segment *s, void *base, size_t mapped)
+{
+    s->control = base;
+    s->slots = (struct segment_slot *)(void *)((unsigned char *)base + control_size(s->peers));
+    s->mapped = mapped;
+    if (mapped < s->size)
+        return;
+    s->words = (_Atomic uint64_t *)(void *)(s->slots + s->peers);
+    s->rings = (unsigned char *)(s->words + SEGMENT_WORDS + SEGMENT_TABLE);
+}
+
+static int map(struct segment *s, int fd, uint32_t peers, uint32_t ring_cells, bool all)
 {
     size_t size = segment_size(peers, ring_cells);
-    unsigned char *base = sys_mmap(size, fd, 0);
+    size_t mapped = all ? size : min_size(size, front_size(peers));
+    void *base = sys_mmap(mapped, fd, 0);
 
     if (base == NULL)
         return -errno;
-    s->control = (struct segment_control *)(void *)base;
-    s->slots = (struct segment_slot *)(void *)(base + control_size(peers));
-    s->words = (_Atomic uint64_t *)(void *)(s->slots + peers);
-    s->rings = (unsigned char *)(s->words + SEGMENT_WORDS + SEGMENT_TABLE);
     s->size = size;
     s->ring_stride = ring_bytes(ring_cells);
     s->peers = peers;
     s->ring_cells = ring_cells;
+    place(s, base, mapped);
+    return 0;
+}
+
+int segment_map_all(struct segment *s)
+{
+    void *base;
+
+    if (s->mapped == s->size)
+        return 0;
+    base = sys_mremap(s->control, s->mapped, s->size);
+    if (base == NULL)
+        return errno == EAGAIN ? -ENOMEM : -errno;
+    place(s, base, s->size);
     return 0;
 }
 
@@ -115,7 +148,7 @@ int segment_create(const struct segment_config *config, struct segment **out)
         err = s->fd;
         goto free_segment;
     }
-    err = map(s, s->fd, config->peers, config->ring_cells);
+    err = map(s, s->fd, config->peers, config->ring_cells, true);
     if (err != 0)
         goto close_file;
     s->cookie = config->cookie;
@@ -219,7 +252,7 @@ static int read_head(int fd, struct segment_head *head)
     return size == (ssize_t)sizeof *head ? 0 : -ENOENT;
 }
 
-static int attach_file(struct segment *s, int fd, uint64_t cookie, uint64_t key_check)
+static int attach_file(struct segment *s, int fd, uint64_t cookie, uint64_t key_check, bool all)
 {
     struct segment_head head;
     size_t size = 0;
@@ -230,7 +263,7 @@ static int attach_file(struct segment *s, int fd, uint64_t cookie, uint64_t key_
     if (err == 0)
         err = check_head(&head, size, cookie, key_check);
     if (err == 0)
-        err = map(s, fd, head.peers, head.ring_cells);
+        err = map(s, fd, head.peers, head.ring_cells, all);
     if (err != 0)
         return err;
     s->cookie = cookie;
@@ -241,9 +274,9 @@ static int attach_file(struct segment *s, int fd, uint64_t cookie, uint64_t key_
     return 0;
 }
 
-/* The mapping keeps the memory: the descriptor is kept only if keep_fd. */
-static int attach_foreign(const struct transport_address *address, uint64_t key_check,
-                          bool keep_fd, struct segment **out)
+/* The mapping keeps the memory: the descriptor is kept only if all of it is mapped, to receive. */
+static int attach_foreign(const struct transport_address *address, uint64_t key_check, bool all,
+                          struct segment **out)
 {
     struct segment *s = mem_calloc(1, sizeof *s);
     int err, fd;
@@ -255,8 +288,8 @@ static int attach_foreign(const struct transport_address *address, uint64_t key_
         err = fd;
         goto free_segment;
     }
-    err = attach_file(s, fd, address->cookie, key_check);
-    if (err == 0 && keep_fd)
+    err = attach_file(s, fd, address->cookie, key_check, all);
+    if (err == 0 && all)
         s->fd = fd;
     else
         sys_close(fd);
@@ -329,7 +362,7 @@ void segment_detach(struct segment *s)
         return;
     if (s->fd >= 0)
         sys_close(s->fd);
-    sys_munmap(s->control, s->size);
+    sys_munmap(s->control, s->mapped);
     mem_free(s);
 }
 
@@ -345,9 +378,12 @@ void segment_close(struct segment *s)
 
 void segment_clear_ring(struct segment *s, uint32_t i)
 {
-    struct ring *ring = segment_ring(s, i);
+    struct ring *starter = segment_starter(s, i), *ring = segment_ring(s, i);
     off_t offset = (off_t)((unsigned char *)ring - (unsigned char *)s->control);
 
-    if (sys_fallocate_punch(s->fd, offset, (off_t)s->ring_stride) < 0)
+    /* the ring first: whoever is killed in between is followed by one who sees that there is one */
+    if (atomic_load_explicit(&starter->moved, memory_order_relaxed) != 0 &&
+        sys_fallocate_punch(s->fd, offset, (off_t)s->ring_stride) < 0)
         memset((void *)ring, 0, s->ring_stride);
+    memset((void *)starter, 0, SEGMENT_STARTER_BYTES);
 }

@@ -3,9 +3,17 @@
  * segment.h - the memory of one endpoint that others write to.
  *
  *   | control | ready bits | slot 0 .. slot n-1 | words | ring 0 | ring 1 | ... | ring n-1 |
+ *   |<-- what a sender maps first ------------->|<-- and what it maps when it needs it --->|
  *
  * A slot and its ring belong to one sender at a time.  The file is sparse: a ring costs
  * memory from the moment when somebody writes to it.
+ *
+ * The first few packets of a sender go into its starter, a short ring in the slot itself: eight
+ * slots share a page, so a pair that has hardly spoken costs 512 bytes, and no page and no page
+ * table of its own.  Behind them the sender says `moved` in the starter, rings, and goes on in
+ * its ring; the receiver follows when the starter is empty.  So the order of a pair is that of
+ * one ring behind another.  `closed` and `moved` are said in the starter alone, `head`, `armed`
+ * and `producer_waiting` in the ring that each side is at.
  *
  *   slot   FREE ----> CLAIMED ----> READY ----> CLEARING ----> FREE    the sender has ended,
  *               sender        sender  |   receiver                     and all is delivered
@@ -39,10 +47,16 @@
 #include "transport/shm/alive.h"
 #include "transport/transport.h"
 
-#define SEGMENT_MAGIC     UINT64_C(0x34786f626863746d) /* "mtchbox4" */
-#define SEGMENT_PEERS_MAX 65536u
-#define SEGMENT_WORDS     1024u  /* for cswap() */
-#define SEGMENT_TABLE     34816u /* words behind these, for load() */
+#define SEGMENT_MAGIC         UINT64_C(0x35786f626863746d) /* "mtchbox5" */
+#define SEGMENT_PEERS_MAX     65536u
+#define SEGMENT_WORDS         1024u  /* for cswap() */
+#define SEGMENT_TABLE         34816u /* words behind these, for load() */
+
+#define SEGMENT_STARTER_CELLS 4u
+#define SEGMENT_STARTER_BYTES (sizeof(struct ring) + SEGMENT_STARTER_CELLS * RING_CELL_SIZE)
+
+/* So many packets, of one cell each, go into a starter: one cell stays empty (ring.h). */
+#define SEGMENT_STARTER_MOST (SEGMENT_STARTER_CELLS - 1)
 
 enum slot_state { SLOT_FREE, SLOT_CLAIMED, SLOT_READY, SLOT_REFUSED, SLOT_CLEARING };
 
@@ -52,9 +66,10 @@ struct segment_slot {
     uint64_t proof;                   /* that the sender knows the key */
     struct transport_address address; /* of the sender */
     uint64_t zero[5];
+    alignas(CACHE_LINE) unsigned char starter[SEGMENT_STARTER_BYTES]; /* segment_starter() */
 };
 
-static_assert(sizeof(struct segment_slot) == 2 * CACHE_LINE, "a slot is two lines");
+static_assert(sizeof(struct segment_slot) == 8 * CACHE_LINE, "eight slots are a page");
 
 /* Constant once the segment can be found. */
 struct segment_head {
@@ -100,9 +115,10 @@ struct segment_control {
 struct segment {
     struct segment_control *control;
     struct segment_slot *slots;
-    _Atomic uint64_t *words; /* [SEGMENT_WORDS + SEGMENT_TABLE] */
-    unsigned char *rings;
+    _Atomic uint64_t *words; /* [SEGMENT_WORDS + SEGMENT_TABLE]; NULL: not mapped */
+    unsigned char *rings;    /* NULL: not mapped */
     size_t size;
+    size_t mapped; /* of size: up to the end of the slots, or all */
     size_t ring_stride;
     uint64_t cookie;
     uint64_t key_check;
@@ -125,16 +141,20 @@ struct segment_config {
 /* Makes a segment of ours.  System errors, -ENOMEM. */
 int segment_create(const struct segment_config *config, struct segment **out);
 
-/* Maps the segment at address.
+/* Maps the segment at address, of that of another process as far as the slots.
  * 0; -ENOENT there is none (any more); -EACCES it has another key; -EPERM the kernel
  * denies it, or another user's (denied.h says why); -EPROTO it is none of ours, or damaged; other system errors, -ENOMEM. */
 int segment_attach(const struct transport_address *address, uint64_t key_check,
                    struct segment **out);
 
+/* Maps the rest of what segment_attach() has found, if it is not: all may lie elsewhere then.
+ * 0; -ENOMEM and other system errors: it is as it was. */
+int segment_map_all(struct segment *s);
+
 /* Is it still there?  0; -ENOENT; other errors say nothing. */
 int segment_probe(const struct transport_address *address);
 
-/* As segment_attach(), and s->fd is valid: to receive in the owner's place. */
+/* As segment_attach(), and all is mapped, and s->fd is valid: to receive in the owner's place. */
 int segment_take_over(const struct transport_address *address, uint64_t key_check,
                       struct segment **out);
 
@@ -144,12 +164,18 @@ void segment_close(struct segment *s);
 /* Undoes segment_attach() and segment_take_over(). */
 void segment_detach(struct segment *s);
 
-/* Makes ring i empty and gives its memory back. */
+/* Makes ring i and its starter empty and gives the memory of the ring back. */
 void segment_clear_ring(struct segment *s, uint32_t i);
 
 static inline struct ring *segment_ring(const struct segment *s, uint32_t i)
 {
+    assert(s->rings != NULL);
     return (struct ring *)(void *)(s->rings + i * s->ring_stride);
+}
+
+static inline struct ring *segment_starter(const struct segment *s, uint32_t i)
+{
+    return (struct ring *)(void *)s->slots[i].starter;
 }
 
 static inline uint64_t slot_claim(enum slot_state state, uint32_t pid)
@@ -167,10 +193,26 @@ static inline uint32_t slot_pid_of(uint64_t claim)
     return (uint32_t)claim;
 }
 
-/* All in front of head is taken; the record at head may be, too: it was being delivered. */
-static inline uint64_t slot_taken(uint64_t head, bool in_delivery)
+/* All in front of head is taken, in the ring, or in the starter if the receiver has not moved; the
+ * record at head may be, too: it was being delivered. */
+static inline uint64_t slot_taken(uint64_t head, bool has_moved, bool in_delivery)
 {
-    return head << 1 | in_delivery;
+    return head << 2 | (uint64_t)has_moved << 1 | in_delivery;
+}
+
+static inline uint64_t taken_head(uint64_t taken)
+{
+    return taken >> 2;
+}
+
+static inline bool taken_has_moved(uint64_t taken)
+{
+    return (taken & 2) != 0;
+}
+
+static inline bool taken_in_delivery(uint64_t taken)
+{
+    return (taken & 1) != 0;
 }
 
 /* pid of who has taken over, else 0. */

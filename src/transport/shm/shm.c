@@ -53,7 +53,7 @@
 #define SWEEP_NS           (100 * CLOCK_MS) /* between looks for the dead */
 #define SWEEP_COUNT        16               /* how many are asked for in one */
 #define SLICE_NS           SWEEP_NS         /* a sleep without looking around */
-#define SLICE_STARVED_NS   (10 * CLOCK_MS)  /* nobody tells when a slot is free */
+#define SLICE_STARVED_NS   (10 * CLOCK_MS)  /* nobody tells when a slot, or memory, is free */
 #define SLICE_UNSURE_NS    CLOCK_MS         /* the bell may not ring: no barrier */
 
 /* ---- sending ---- */
@@ -283,10 +283,11 @@ static ALWAYS_INLINE int drain_by(struct shm *shm, struct inbound *in, int budge
     if (record != NULL)
         return take_some(shm, in, record, size, budget);
     in->flowing = false;
-    if (likely(!in->ending && in->ring.error == 0))
+    if (likely(!in->last && in->ring.error == 0))
         *word = ring_next(&in->ring);
-    else if (ring_is_empty(&in->ring))
-        inbound_settle(shm, in);
+    else if (ring_is_empty(&in->ring) && inbound_settle(shm, in) &&
+             (record = ring_peek(&in->ring, &size)) != NULL)
+        return take_some(shm, in, record, size, budget);
     return 0;
 }
 
@@ -415,7 +416,7 @@ static bool is_starved(const struct shm *shm)
     struct list *node;
 
     list_for_each (node, &shm->blocked)
-        if (container_of(node, struct shm_link, in_blocked)->state == LINK_STARVED)
+        if (container_of(node, struct shm_link, in_blocked)->state != LINK_FULL)
             return true;
     return false;
 }

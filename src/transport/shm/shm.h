@@ -5,7 +5,8 @@
  *   our process                                  theirs
  *   shm_link (one per address)
  *     remote  -----------------------------------> their segment
- *     out     -----------------------------------> the ring of the slot that we claimed
+ *     out     -----------------------------------> the ring of the slot that we claimed, or its
+ *                                                  starter
  *
  *   shm.own segment
  *     slot i, ring i  <--------------------------- their shm_link
@@ -19,10 +20,12 @@
  *   I1  inbound[i] is NULL, or slot i was READY when we looked
  *   I2  hot[0 .. hot_count) are the inbounds with hot set; exactly they have
  *       ring->armed == 0, outside of shm_wait()
- *   I3  link.out is valid if and only if link.state is OPEN or FULL; link.remote then
- *       is not NULL, and the slot in it is ours
- *   I4  a link is on blocked if and only if its state is FULL or STARVED
+ *   I3  link.out is valid if and only if link_has_slot(): link.remote then is not NULL, and
+ *       the slot in it is ours; out is its starter if link.state is STARTING or CRAMPED
+ *   I4  a link is on blocked if and only if its state is CRAMPED, FULL or STARVED
  *   I5  if role is HANDED_OVER every inbound[i] is NULL
+ *   I6  inbound[i].ring is the starter of slot i until has_moved, then its ring; it does not
+ *       move before the starter is empty
  */
 #ifndef SHM_SHM_H
 #define SHM_SHM_H
@@ -36,11 +39,13 @@
 #define SHM_DOUBT_NS CLOCK_MS /* until what was armed is looked at once more: bell.h */
 
 enum link_state {
-    LINK_IDLE,    /* nothing sent yet, no slot claimed */
-    LINK_OPEN,    /* a ring to write to */
-    LINK_FULL,    /* the last packet found no room in the ring */
-    LINK_STARVED, /* no slot, or no memory or descriptor to open it: to be tried again */
-    LINK_DEAD     /* permanent: link.error */
+    LINK_IDLE,     /* nothing sent yet, no slot claimed */
+    LINK_STARTING, /* a starter to write to: few packets yet */
+    LINK_CRAMPED,  /* no memory to map the ring behind the starter: to be tried again */
+    LINK_OPEN,     /* a ring to write to */
+    LINK_FULL,     /* the last packet found no room in the ring */
+    LINK_STARVED,  /* no slot, or no memory or descriptor to open it: to be tried again */
+    LINK_DEAD      /* permanent: link.error */
 };
 
 struct shm_link {
@@ -75,6 +80,8 @@ struct inbound {
     uint64_t repeat_head; /* may_repeat: the record that may have been delivered already */
     bool may_repeat;
     bool hot;
+    bool has_moved; /* ring is the ring, and not the starter */
+    bool last; /* nothing will follow in ring: ending, or the sender goes on in the other one */
     bool ending;  /* the sender has closed or is dead: nothing will follow */
     bool flowing; /* the last poll delivered something */
     bool busy;    /* something came since cool_idle() last looked */
@@ -124,6 +131,13 @@ static inline struct shm *shm_of(const struct transport *t)
 static inline struct shm_link *link_of(struct link *link)
 {
     return container_of(link, struct shm_link, member.link);
+}
+
+/* Is a slot over there ours? */
+static inline bool link_has_slot(const struct shm_link *link)
+{
+    return link->state == LINK_STARTING || link->state == LINK_CRAMPED ||
+           link->state == LINK_OPEN || link->state == LINK_FULL;
 }
 
 /* The process on the other side. */
@@ -180,6 +194,9 @@ int link_get(struct shm *shm, const struct transport_address *address, struct sh
  * this is its error. */
 int link_attach(struct shm_link *link);
 
+/* As link_attach(), and all of it, not only as far as the slots. */
+int link_attach_all(struct shm_link *link);
+
 /* Makes a link that is not OPEN ready for a packet of size bytes, or says why not:
  * the errors of send(). */
 int link_prepare(struct shm_link *link, uint32_t size);
@@ -222,7 +239,8 @@ static inline void inbound_mark(struct shm *shm, const struct inbound *in, bool 
     atomic_signal_fence(memory_order_seq_cst);
     /* pairs with the acquire in inbound.c's create() */
     atomic_store_explicit(&shm->own->slots[in->slot].taken,
-                          slot_taken(in->ring.head, in_delivery), memory_order_release);
+                          slot_taken(in->ring.head, in->has_moved, in_delivery),
+                          memory_order_release);
     atomic_signal_fence(memory_order_seq_cst);
 }
 
@@ -241,8 +259,16 @@ void inbound_adopt_all(struct shm *shm);
 /* Called with a record waiting, if state is not OPEN: true if it may be delivered. */
 bool inbound_introduce(struct shm *shm, struct inbound *in);
 
-/* Nothing is there: the last, if the sender has ended or the ring is broken?  True if
- * in has left hot. */
+/* Has the sender said that it closes? */
+static inline bool inbound_has_closed(const struct shm *shm, const struct inbound *in)
+{
+    /* pairs with the release in link.c's release(): all that was sent is there */
+    return atomic_load_explicit(&segment_starter(shm->own, in->slot)->closed,
+                                memory_order_acquire) != 0;
+}
+
+/* Nothing is there: the last, if the sender has ended or the ring is broken?  True if in has gone
+ * on to its ring instead, where something may be. */
 bool inbound_settle(struct shm *shm, struct inbound *in);
 
 /* Tells the sender, who waits for it, that there is room. */

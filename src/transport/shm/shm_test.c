@@ -55,6 +55,132 @@ static void streams_between_processes_arrive_whole(void **state)
     node_close(&node);
 }
 
+/* ---- the first packets ---- */
+
+#define SHORT 8 /* payloads below this go into one cell */
+
+/* Packets of one cell do not touch the ring, nor map it, until the starter is used up. */
+static void begin_in_a_starter(void)
+{
+    struct node node;
+    struct shm_link *link;
+
+    stage_await(1);
+    CHECK(node_open_as(&node, 1) == 0);
+    link = link_of(connect_to(&node, 0));
+    for (uint64_t i = 0; i < SEGMENT_STARTER_MOST; i++) {
+        CHECK(send_number(&link->member.link, i) == 0);
+        CHECK(link->state == LINK_STARTING && link->remote->rings == NULL);
+        CHECK(link->remote->mapped < link->remote->size);
+    }
+    stage_set(2);
+    stage_await(3);
+    sys_fail_name("mremap", 1, ENOMEM); /* it is tried again */
+    CHECK(send_number(&link->member.link, SEGMENT_STARTER_MOST) == -EAGAIN);
+    CHECK(link->state == LINK_CRAMPED);
+    CHECK(transport_shm.wait(node.t, 100 * CLOCK_MS) == 0);
+    stream(&node, &link->member.link, SEGMENT_STARTER_MOST, STREAM);
+    CHECK(link->state == LINK_OPEN && link->remote->rings != NULL);
+    node_close(&node);
+}
+
+static void the_first_packets_cost_no_ring(void **state)
+{
+    struct node node;
+    pid_t child;
+
+    (void)state;
+    payload_limit = SHORT;
+    child = start(begin_in_a_starter);
+    assert_int_equal(node_open_as(&node, 0), 0);
+    stage_set(1);
+    stage_await(2);
+    assert_int_equal(atomic_load(&segment_starter(inside(&node)->own, 0)->moved), 0);
+    stage_set(3);
+    await(&node, STREAM);
+    assert_int_equal(atomic_load(&segment_starter(inside(&node)->own, 0)->moved), 1);
+    ended_well(child);
+    await_free_slots(&node);
+    assert_int_equal(atomic_load(&segment_starter(inside(&node)->own, 0)->moved), 0);
+    node_close(&node);
+}
+
+/* So many packets and four more, wherever the receiver looks in between. */
+static void begin_with(uint64_t count, uint64_t looked)
+{
+    struct node node, sender;
+    struct link *link;
+
+    assert_int_equal(node_open_as(&node, 0), 0);
+    assert_int_equal(node_open(&sender), 0);
+    link = connect_to(&sender, 0);
+    for (uint64_t i = 0; i < count; i++) {
+        assert_int_equal(send_number(link, i), 0);
+        if (i == looked)
+            await(&node, i + 1);
+    }
+    for (uint64_t i = count; i < count + 4; i++)
+        assert_int_equal(send_number(link, i), 0);
+    if (count == looked) /* what was sent before the sender closes, in both, arrives */
+        node_close(&sender);
+    await(&node, count + 4);
+    assert_false(node.wrong);
+    if (count != looked)
+        node_close(&sender);
+    await_free_slots(&node);
+    node_close(&node);
+}
+
+static void the_ring_follows_the_starter_in_order(void **state)
+{
+    static const size_t limits[] = {SHORT, 100, PAYLOAD_MAX};
+
+    (void)state;
+    for (unsigned i = 0; i < ARRAY_COUNT(limits); i++)
+        for (uint64_t count = 0; count <= SEGMENT_STARTER_MOST + 2; count++)
+            for (uint64_t looked = 0; looked <= count; looked++) {
+                payload_limit = limits[i];
+                begin_with(count, looked);
+            }
+}
+
+static void move_and_die(void)
+{
+    struct node node;
+    struct shm_link *link;
+    struct ring *starter;
+
+    stage_await(1);
+    CHECK(node_open_as(&node, 1) == 0);
+    link = link_of(connect_to(&node, 0));
+    CHECK(send_number(&link->member.link, 0) == 0);
+    stage_set(2);
+    stage_await(3);
+    CHECK(link_attach_all(link) == 0);
+    starter = segment_starter(link->remote, link->slot);
+    atomic_store(&starter->moved, 1); /* and it does not ring */
+    raise(SIGKILL);
+}
+
+static void a_sender_killed_while_it_moves_is_let_go_of(void **state)
+{
+    pid_t child = start(move_and_die);
+    struct node node;
+
+    (void)state;
+    assert_int_equal(node_open_as(&node, 0), 0);
+    stage_set(1);
+    stage_await(2);
+    await(&node, 1);
+    stage_set(3);
+    reap(child);
+    await_free_slots(&node);
+    assert_int_equal(node.arrived, 1);
+    assert_int_equal(node.dropped, 0);
+    node_close(&node);
+    stage_set(0);
+}
+
 /* ---- the dead ---- */
 
 static void stream_until_killed(void)
@@ -572,6 +698,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(streams_between_processes_arrive_whole),
+        TEST(the_first_packets_cost_no_ring),
+        TEST(the_ring_follows_the_starter_in_order),
+        TEST(a_sender_killed_while_it_moves_is_let_go_of),
         TEST(what_a_killed_sender_sent_arrives),
         TEST(a_slot_of_a_sender_killed_while_claiming_is_freed),
         TEST(sending_to_a_killed_receiver_fails),

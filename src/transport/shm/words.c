@@ -24,7 +24,7 @@ static int shm_cswap(struct link *l, uint64_t index, uint64_t expected, uint64_t
                      uint64_t *found, uint64_t cookie)
 {
     struct shm_link *link = link_of(l);
-    int err = link_attach(link);
+    int err = link_attach_all(link);
 
     (void)cookie;
     return err != 0 ? err : cswap(link->remote->words, index, expected, desired, found);
@@ -46,7 +46,7 @@ static bool has_words(uint64_t index, size_t count)
 static int shm_load(struct link *l, uint64_t index, uint64_t *words, size_t count)
 {
     struct shm_link *link = link_of(l);
-    int err = link_attach(link);
+    int err = link_attach_all(link);
 
     if (err != 0)
         return err;
