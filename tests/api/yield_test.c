@@ -224,7 +224,8 @@ static void only_look(struct cluster *cl, mbx_request request)
         assert_int_equal(mbx_wait_all(cl->eps[0], &request, 1, 0, &c), -ETIMEDOUT);
         assert_int_equal(mbx_wait_any(cl->eps[0], &request, 1, 0, &index, &c), -ETIMEDOUT);
     }
-    assert_int_equal(yields, 0);
+    if (!config_is_verbs(cl->config)) /* the software adapter's library yields by itself */
+        assert_int_equal(yields, 0);
 }
 
 static void who_only_looks_keeps_the_core(void **state)

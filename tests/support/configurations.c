@@ -146,10 +146,14 @@ bool config_is_elsewhere(const struct configuration *config)
     return config_has_param(config, "DEVICE=soft-");
 }
 
+bool config_is_verbs(const struct configuration *config)
+{
+    return strstr(config->params[0], "verbs") != NULL;
+}
+
 bool config_is_network(const struct configuration *config)
 {
-    return strstr(config->params[0], "ofi") != NULL ||
-           strstr(config->params[0], "verbs") != NULL;
+    return strstr(config->params[0], "ofi") != NULL || config_is_verbs(config);
 }
 
 bool config_is_usual(const struct configuration *config)

@@ -49,6 +49,9 @@ bool config_has_device(const struct configuration *config);
 /* Does a device run beside this process's threads?  Then what it does takes time. */
 bool config_is_elsewhere(const struct configuration *config);
 
+/* Is it over verbs?  Then nobody tells that a peer of a process that lives closed before it was met. */
+bool config_is_verbs(const struct configuration *config);
+
 /* Is it over a network?  Then what was sent takes time to come, and nobody sees it on its way.
  */
 bool config_is_network(const struct configuration *config);
