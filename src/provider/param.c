@@ -58,7 +58,7 @@ static void define(const struct mbx_param *param)
 
     if (strcmp(name, "UNEXPECTED_MEMORY") == 0)
         memcpy(unexpected_initial, param->initial, sizeof unexpected_initial);
-    if (param->level > 1 || is_left_out(name) || name_count == PROV_PARAMS_MAX / 2)
+    if (param->level > 1 || is_left_out(name) || name_count == PROV_PARAMS_MAX - 2)
         return;
     cased(tolower, name, names[name_count]);
     if (prov_library.param_define != NULL &&

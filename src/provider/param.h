@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PROV_PARAMS_MAX 64
+#define PROV_PARAMS_MAX 128 /* of an endpoint; two of them may be the provider's own */
 
 /* For mbx_config.params: what FI_MATCHBOX_... variables say. */
 struct prov_params {

@@ -354,6 +354,7 @@ static void parameters_are_libfabrics_too(void **state)
     load(&versions[0]);
     assert_non_null(strstr(defined, "eager_limit "));
     assert_non_null(strstr(defined, "unexpected_memory "));
+    assert_non_null(strstr(defined, "verbs_library ")); /* the last one of the library's list */
     assert_null(strstr(defined, "threads "));
     assert_null(strstr(defined, "boot "));
     assert_int_equal(buffered(), 64 << 20);
