@@ -99,7 +99,7 @@ for file in "$library" "$archive" "$mbx" $(find "$root" -name libmatchbox-fi.so)
     [ -z "$found" ] || fail "$file has $found"
 done
 names=$("$mbx" info --transports | awk 'NR > 1 { print $1 }' | tr '\n' ' ')
-[ "$names" = "shm ofi shm+ofi " ] || fail "mbx info lists the transports $names"
+[ "$names" = "shm ofi verbs shm+ofi shm+verbs " ] || fail "mbx info lists the transports $names"
 ! MBX_TRANSPORT=loop "$mbx" info --window >"$root/said" 2>&1 || fail "MBX_TRANSPORT=loop is accepted"
 ! MBX_FAULT_PERCENT=1 "$mbx" info --window >"$root/said" 2>&1 || fail "MBX_FAULT_PERCENT is accepted"
 ! MBX_SENDTABLE=no "$mbx" info --window >"$root/said" 2>&1 || fail "MBX_SENDTABLE is accepted"
