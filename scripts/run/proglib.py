@@ -107,7 +107,7 @@ def netpipe(where):
 def netpipe_whole(where):
     """How many sizes NetPIPE has found whole, where it was asked to look (-i).  What rank 0 has
     said lies apart: mpiexec mixes the lines of ranks."""
-    path = os.path.join(where, "each", "1", "rank.0", "stderr")
+    path = os.path.join(where, "each.0")
     with open(path) as lines:
         text = lines.read()
     sizes = [line for line in text.splitlines() if "-->" in line]
