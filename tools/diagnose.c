@@ -14,7 +14,7 @@
 #include "base/mem.h"
 #include "words.h"
 
-#define FLOOD 10000 /* unexpected messages of a rank that are worth a line */
+#define FLOOD 1000 /* unexpected messages of a rank that are worth a line */
 
 /* ---- why ---- */
 

@@ -29,7 +29,7 @@ static const char usage[] =
     "  --job JOB      only this job: the number behind `job`\n"
     "  --rank RANK    only this rank\n"
     "  --stats        the statistics of each rank, too, as MBX_STATS_FILE has them\n"
-    "  --json         one JSON object, for programs\n"
+    "  --json         one JSON object, for programs; docs/queues.schema.json describes it\n"
     "  --watch SECONDS  again and again, every so many seconds, until it is interrupted\n"
     "  --wait MS      how long a rank has time to answer (default 1000)\n"
     "  -h, --help     this text\n"
@@ -82,8 +82,12 @@ static void print_rank(const struct see_job *job, uint32_t at, bool stats)
     uint64_t all = 0;
 
     printf("rank %s  pid %" PRIu32 "  ", words_of_rank(rank, words), rank->head.pid);
-    if (rank->how == SEE_ASKED && rank->state.call[0] != '\0')
+    if (rank->how == SEE_ASKED && rank->state.call[0] != '\0') {
         printf("in %s", rank->state.call);
+        if (rank->state.still_ns != 0 && rank->state.now_ns - rank->state.still_ns >= CLOCK_S)
+            printf(", %.1f s without a change",
+                   (double)(rank->state.now_ns - rank->state.still_ns) / (double)CLOCK_S);
+    }
     puts(how_text(rank));
     for (uint32_t i = 0; i < rank->count; i++)
         printf("  %-10s  %s\n", see_kind_name(rank->entries[i].kind),
@@ -163,12 +167,23 @@ static void json_entry(const struct see_job *job, uint32_t at, const struct see_
     putchar(',');
     json_number("rank", whose != SEE_NOBODY ? job->ranks[whose].head.rank : SEE_NOBODY);
     printf(",\"any_source\":%s,\"context\":%" PRIu32 ",\"tag\":%" PRIu64 ",\"ignore\":%" PRIu64
-           ",\"size\":%" PRIu64 ",\"synchronous\":%s,\"id\":%" PRIu64 ",\"count\":%" PRIu32 ",",
+           ",\"size\":%" PRIu64 ",\"synchronous\":%s,\"id\":%" PRIu64 ",\"count\":%" PRIu32
+           ",\"needs\":%u,",
            entry->peer == SEE_NOBODY ? "true" : "false", entry->context_id, entry->tag,
            entry->ignore, entry->size, entry->flags & SEE_ENTRY_SYNC ? "true" : "false",
-           entry->id, entry->count);
+           entry->id, entry->count, entry->needs);
     json_text("words", words_of_entry(job, at, entry, words));
     putchar('}');
+}
+
+/* For how long nothing has happened; null if it is not known. */
+static void json_still(const struct see_rank *rank)
+{
+    const struct see_state *state = &rank->state;
+    if (state->still_ns != 0 && state->still_ns <= state->now_ns)
+        printf("\"still_ms\":%" PRIu64, (state->now_ns - state->still_ns) / CLOCK_MS);
+    else
+        printf("\"still_ms\":null");
 }
 
 static void json_rank(const struct see_job *job, uint32_t at, bool stats)
@@ -182,6 +197,8 @@ static void json_rank(const struct see_job *job, uint32_t at, bool stats)
     json_text("state", run);
     putchar(',');
     json_text("call", rank->state.call);
+    putchar(',');
+    json_still(rank);
     printf(",\"arrived\":%" PRIu64 ",\"sent\":%" PRIu64 ",\"received\":%" PRIu64
            ",\"counts\":{",
            rank->state.pulse.arrived, rank->state.pulse.sent, rank->state.pulse.received);

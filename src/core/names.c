@@ -129,6 +129,9 @@ int mbx_name_program(struct mbx_ep *ep, const char *text)
     names_copy(ep->names.program, text);
     ep->names.program_change = ++ep->names.changes;
     ep_unlock_unchanged(ep);
+    if (ep->settings.strict_sends && strncmp(text, "provider", 8) == 0)
+        LOG_WARN("MBX_STRICT_SENDS has no effect through the provider: it is of the component "
+                 "for Open MPI (mbx exec --through pml)");
     tell_start(ep);
     return 0;
 }

@@ -114,6 +114,11 @@ static const struct param own[] = {
     {"LEAKS", PARAM_CHOICE, PARAM_USUAL, NULL, "off", 0, 0, leaks_names,
      "at close, warn of messages that nobody has received and of receives that met none",
      AT(leaks)},
+    {"STRICT_SENDS", PARAM_BOOL, PARAM_USUAL, NULL, "off", 0, 0, NULL,
+     "MPI_Send of the component for Open MPI completes when its message is received, so that a "
+     "program that "
+     "depends on buffering hangs; mbx doctor names it",
+     AT(strict_sends)},
     {"HANG", PARAM_TIME, PARAM_USUAL, NULL, "0", 0, 1000000 * CLOCK_S, NULL,
      "when nothing has come to a rank that waits for so long, the ranks of its host are looked "
      "at (mbx "

@@ -72,9 +72,9 @@ static const char *const usual[] = {"LOG_LEVEL",     "TRANSPORT",
                                     "STATS_FILE",    "KEY",
                                     "TRACE",         "BOOT",
                                     "BOOT_TIMEOUT",  "SEE",
-                                    "LEAKS",         "HANG",
-                                    "HANG_THEN",     "VERBS_DEVICE",
-                                    "VERBS_TIMEOUT"};
+                                    "LEAKS",         "STRICT_SENDS",
+                                    "HANG",          "HANG_THEN",
+                                    "VERBS_DEVICE",  "VERBS_TIMEOUT"};
 static const char *const advanced[] = {
     "READ_CHUNK",     "RTS_PAYLOAD",      "INJECT_LIMIT",   "REQUESTS",      "PEERS_MAX",
     "WINDOW",         "SHM_ATTACH",       "WINDOW_PAYLOAD", "SHM_RING_SIZE", "DEVICE_LIST",

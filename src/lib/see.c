@@ -19,6 +19,7 @@
 
 #include "base/sys.h"
 #include "core/core.h"
+#include "see/mpi.h"
 #include "transport/siphash.h"
 
 #define ANSWER_EACH_NS (10 * CLOCK_MS)
@@ -304,14 +305,35 @@ static void leak_add(struct leaks *leaks, const struct see_entry *entry)
     leaks->kinds[i].count++;
 }
 
+/* "tag 8 on MPI_COMM_WORLD"; numbers, if it is not known what they mean. */
+static const char *leak_words(const struct mbx_ep *ep, const struct see_entry *entry,
+                              char words[128])
+{
+    const struct see_layout *layout = see_mpi_layout(ep->names.program);
+    const struct named_context *named = names_context(ep, entry->context_id);
+    char tag[SEE_MPI_WORDS];
+    struct see_mpi mpi;
+
+    if (!see_mpi_decode(layout, entry->context_id, entry->tag, entry->ignore, &mpi))
+        snprintf(words, 128, "context %u, tag %llu", entry->context_id,
+                 (unsigned long long)entry->tag);
+    else if (see_mpi_predefined(layout, mpi.communicator) != NULL)
+        snprintf(words, 128, "%.64s on %s", see_mpi_words(&mpi, tag),
+                 see_mpi_predefined(layout, mpi.communicator));
+    else
+        snprintf(words, 128, "%.48s on communicator %u%s%.32s%s", see_mpi_words(&mpi, tag),
+                 mpi.communicator, named != NULL ? " \"" : "", named != NULL ? named->name : "",
+                 named != NULL ? "\"" : "");
+    return words;
+}
+
 static void leak_say(const struct mbx_ep *ep, const struct leaks *leaks, const char *what)
 {
-    char text[LOG_LINE_MAX], peer[24];
+    char text[LOG_LINE_MAX], peer[NAMES_PEER_TEXT], envelope[128];
     const char *rank = settings_rank();
     size_t used = 0;
     uint64_t told = 0;
 
-    (void)ep;
     if (leaks->count == 0)
         return;
     for (uint32_t i = 0; i < leaks->known && used < sizeof text; i++) {
@@ -320,11 +342,11 @@ static void leak_say(const struct mbx_ep *ep, const struct leaks *leaks, const c
         if (entry->peer == MBX_ANY_SOURCE)
             snprintf(peer, sizeof peer, "any source");
         else
-            snprintf(peer, sizeof peer, "peer %u", entry->peer);
-        used += (size_t)snprintf(
-            text + used, sizeof text - used, "%s%llu from %s, context %u, tag %llu, %llu bytes",
-            i > 0 ? "; " : "", (unsigned long long)leaks->kinds[i].count, peer,
-            entry->context_id, (unsigned long long)entry->tag, (unsigned long long)entry->size);
+            names_peer_text(ep, entry->peer, peer);
+        used +=
+            (size_t)snprintf(text + used, sizeof text - used, "%s%llu from %s, %s, %llu bytes",
+                             i > 0 ? "; " : "", (unsigned long long)leaks->kinds[i].count, peer,
+                             leak_words(ep, entry, envelope), (unsigned long long)entry->size);
         told += leaks->kinds[i].count;
     }
     LOG_WARN("rank %s ends with %llu %s: %s%s", rank != NULL ? rank : "unknown",

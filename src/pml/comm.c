@@ -65,7 +65,9 @@ int pml_del_comm(ompi_communicator_t *comm)
         return OMPI_SUCCESS;
     if (pml.ep != NULL) {
         comm_name(comm);
-        comm_drop_messages(own);
+        if (!OMPI_COMM_IS_INTRINSIC(
+                comm)) /* ends with the endpoint, which tells what is left */
+            comm_drop_messages(own);
     }
     pml_failures_forget(own);
     comm->c_pml_comm = NULL;

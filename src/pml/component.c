@@ -74,6 +74,9 @@ static void component_name(void)
     (void)mbx_name_program(pml.ep, text);
 }
 
+static bool is_strict(void);
+static void be_strict(void);
+
 static mca_pml_base_module_t *component_init(int *out, bool has_progress_threads,
                                              bool has_threads)
 {
@@ -94,6 +97,8 @@ static mca_pml_base_module_t *component_init(int *out, bool has_progress_threads
         pml.ep = NULL;
         return NULL;
     }
+    if (is_strict())
+        be_strict();
     pml_series_module(&module);
     *out = priority;
     return &module;
@@ -159,6 +164,53 @@ static mca_pml_base_module_t module = {
     .pml_max_contextid = PML_CONTEXT_MAX,
     .pml_max_tag = INT32_MAX,
 };
+
+/* ---- MBX_STRICT_SENDS ---- */
+
+/* Collectives send by negative tags: they may rely on what they know of each other. */
+static mca_pml_base_send_mode_t strict_mode(mca_pml_base_send_mode_t mode, int tag)
+{
+    return mode == MCA_PML_BASE_SEND_STANDARD && tag >= 0 ? MCA_PML_BASE_SEND_SYNCHRONOUS
+                                                          : mode;
+}
+
+static int strict_isend_init(const void *buf, size_t count, ompi_datatype_t *type, int dst,
+                             int tag, mca_pml_base_send_mode_t mode, ompi_communicator_t *comm,
+                             ompi_request_t **request)
+{
+    return pml_isend_init(buf, count, type, dst, tag, strict_mode(mode, tag), comm, request);
+}
+
+static int strict_isend(const void *buf, size_t count, ompi_datatype_t *type, int dst, int tag,
+                        mca_pml_base_send_mode_t mode, ompi_communicator_t *comm,
+                        ompi_request_t **request)
+{
+    return pml_isend(buf, count, type, dst, tag, strict_mode(mode, tag), comm, request);
+}
+
+static int strict_send(const void *buf, size_t count, ompi_datatype_t *type, int dst, int tag,
+                       mca_pml_base_send_mode_t mode, ompi_communicator_t *comm)
+{
+    return pml_send(buf, count, type, dst, tag, strict_mode(mode, tag), comm);
+}
+
+static bool is_strict(void)
+{
+    struct mbx_param param;
+
+    for (unsigned i = 0; mbx_param_get(i, &param, sizeof param) == 0; i++)
+        if (strcmp(param.name, "MBX_STRICT_SENDS") == 0)
+            return strcmp(param.value, "on") == 0 || strcmp(param.value, "yes") == 0;
+    return false;
+}
+
+/* Other functions in place of a look at each send. */
+static void be_strict(void)
+{
+    module.pml_isend_init = strict_isend_init;
+    module.pml_isend = strict_isend;
+    module.pml_send = strict_send;
+}
 
 /* `mbx exec` asks for it before anything is started. */
 extern const char mca_pml_matchbox_series[];

@@ -65,10 +65,23 @@ def queues(args, *options):
     return subprocess.run([args.mbx, "queues", *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
+def check_schema(args, text):
+    """Against the schema of the repository; without python3-jsonschema it says that it is not."""
+    try:
+        import jsonschema
+    except ImportError:
+        print("queues_test: python3-jsonschema is not installed: the schema is not looked at")
+        return
+    schema = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/queues.schema.json")
+    with open(schema) as file:
+        jsonschema.validate(json.loads(text), json.load(file))
+
+
 def seen(args, job=None):
     """{rank: its JSON} of the only job, or of that one."""
     result = queues(args, "--json", "--wait", PATIENCE_MS, *(["--job", job] if job else []))
     check(result.returncode == 0, f"mbx queues: status {result.returncode}: {result.stdout[:500]}{result.stderr[-3000:]}")
+    check_schema(args, result.stdout)
     mine = [j for j in json.loads(result.stdout)["jobs"] if any(r["pid"] in ALL_PIDS for r in j["ranks"])]
     check(len(mine) == 1, f"{len(mine)} jobs are seen: {result.stdout[:500]} {result.stderr}")
     return mine[0]["job"], {r["rank"]: r for r in mine[0]["ranks"]}

@@ -39,11 +39,33 @@ STUCK = {
     "sendrecv_chain": (3, [0, 1, 2], ["is in MPI_Sendrecv", "waits for tag 1 on MPI_COMM_WORLD from 1", "send to 1 (tag 1 on MPI_COMM_WORLD"]),
     "send_to_itself": (1, [0], ["send to 0 (tag 3 on MPI_COMM_WORLD", "which is itself"]),
     "receive_from_itself": (1, [0], ["waits for tag 3 on MPI_COMM_WORLD from 0, which is itself", "cycle: 0 -> 0"]),
+    "small_head_to_head": (2, [0, 1], ["is in MPI_Send", "its send to 1 (tag 5 on MPI_COMM_WORLD, 4 bytes) is not received by 1", "cycle: 0 -> 1 -> 0"]),
+    "two_communicators": (2, [0, 1], ["is in MPI_Bcast", "bcast on communicator", '"one"', '"other"', "roll call on communicator"]),
+    "roots_differ": (2, [0, 1], ["waits for bcast on MPI_COMM_WORLD from 1", "waits for bcast on MPI_COMM_WORLD from 0",
+                                 "roll call on MPI_COMM_WORLD: 0, 1 in MPI_Bcast"]),
+    "not_started": (2, [0, 1], ["waits for tag 2 on MPI_COMM_WORLD from 1, which waits, too", "cycle: 0 -> 1 -> 0"]),
+    "inter_communicator": (2, [0, 1], ["waits for tag 6 on communicator", '"between"', "cycle: 0 -> 1 -> 0"]),
+    "nonblocking_left_out": (3, [0, 1, 2], ["is in MPI_Wait", "nonblocking collective", "waits for tag 1 on MPI_COMM_WORLD from 0"]),
+    "wildcard_took_it": (3, [0, 1, 2], ["waits for tag 3 on MPI_COMM_WORLD from 2", "tag 3 on MPI_COMM_WORLD from 1 is unexpected there: the source differs"]),
+    "probed_and_not_received": (2, [0, 1], ["is in MPI_Ssend", "tag 5 on MPI_COMM_WORLD"]),
+    "wait_all_beside": (3, [0, 1], ["is in MPI_Waitall", "of the 2 operations that it waits for, 1 cannot end, and it needs all",
+                                    "waits for tag 7 on MPI_COMM_WORLD from 1, which waits, too"]),
     "two_cycles": (4, [0, 1, 2, 3], ["cycle: 0 -> 1 -> 0", "cycle: 2 -> 3 -> 2"]),
 }
 # name: ranks.  Nobody is deadlocked
 CONTROLS = {"late_sender": 2, "computing_master": 3, "polling": 2, "testing": 2, "running_ring": 3, "running_collectives": 2,
-            "late_at_barrier": 3}
+            "late_at_barrier": 3, "wait_any_beside": 3, "receive_beside": 3, "late_receiver": 2, "flood": 2, "stopped": 2, "reads_a_file": 2}
+# what the doctor says of some of them, once they have waited for a second
+SAYS = {
+    "late_sender": ["waits in MPI_Recv", "tag 7 on MPI_COMM_WORLD from 1, which waits for a signal (pause)"],
+    "late_receiver": ["waits in MPI_Send", "tag 5 on MPI_COMM_WORLD to 0, which waits for a signal (pause)"],
+    "computing_master": ["waits in MPI_Recv", "rank 0 (pid", ") computes"],
+    "late_at_barrier": ["waits in MPI_Barrier", "barrier on MPI_COMM_WORLD from"],
+    "flood": ["messages that it has not received; the oldest is tag 8 on MPI_COMM_WORLD from 1, 4 bytes"],
+    "stopped": ["is stopped (SIGSTOP)", "waits in MPI_Recv"],
+    "reads_a_file": ["tag 7 on MPI_COMM_WORLD from 1, which reads pipe:"],
+}
+MORE = {"small_head_to_head": {"MBX_STRICT_SENDS": "yes"}}
 
 
 class Failed(Exception):
@@ -52,7 +74,7 @@ class Failed(Exception):
 
 class Job:
     def __init__(self, args, pattern, ranks):
-        env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+        env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", **MORE.get(pattern, {}))
         self.process = subprocess.Popen(
             [args.mbx, "exec", "--through", args.through, "mpiexec", "--oversubscribe", "-n", str(ranks), args.program, pattern],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, start_new_session=True)
@@ -121,6 +143,39 @@ def control(args, pattern):
             status, text = job.doctor(number)
             if status != 0:
                 raise Failed("nobody is deadlocked, and the doctor says\n" + text)
+        for _ in range(TRIES):
+            if all(words in text for words in SAYS.get(pattern, [])):
+                return
+            status, text = job.doctor(number)
+        raise Failed("the doctor says\n" + text + f"and not {SAYS[pattern]}")
+
+
+def elsewhere(args):
+    """A job that is started without mbx exec is named, with what is missing."""
+    env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    process = subprocess.Popen(["mpiexec", "--oversubscribe", "-n", "2", args.program, "late_at_barrier"], stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL, env=env, start_new_session=True)
+    wanted = "2 ranks of stuck: Open MPI, not over Matchbox: OMPI_MCA_pml is not in their environment"
+    try:
+        for _ in range(TRIES):
+            text = subprocess.run([args.mbx, "doctor"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
+            if wanted in text:
+                return
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait()
+    raise Failed("the doctor says\n" + text)
+
+
+def leaks(args):
+    """What is left at the end, in MPI's words."""
+    env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", MBX_LEAKS="warn")
+    text = subprocess.run([args.mbx, "exec", "--through", args.through, "mpiexec", "--oversubscribe", "-n", "2", args.program, "leaves"],
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, text=True).stdout
+    for words in ("rank 0 ends with 3 messages that nobody received: 3 from ", "tag 8 on MPI_COMM_WORLD, 4 bytes",
+                  "rank 0 ends with 1 receives that met no message: 1 from ", "tag 7 on MPI_COMM_WORLD, 4 bytes"):
+        if words not in text:
+            raise Failed(f"'{words}' is missing:\n{text}")
 
 
 def main():
@@ -134,9 +189,13 @@ def main():
     args.program = os.path.join(os.path.abspath(args.build), "tests", "mpi", "stuck")
     os.environ["DOCTOR_TEST"] = str(os.getpid())
     failed = []
-    for pattern in (args.patterns or [*STUCK, *CONTROLS]) * args.times:
+    others = {"elsewhere": elsewhere, "leaks": leaks}
+    for pattern in (args.patterns or [*STUCK, *CONTROLS, *others]) * args.times:
         try:
-            (stuck if pattern in STUCK else control)(args, pattern)
+            if pattern in others:
+                others[pattern](args)
+            else:
+                (stuck if pattern in STUCK else control)(args, pattern)
             print(f"{pattern}: right", flush=True)
         except Failed as why:
             print(f"{pattern}: {why}", flush=True)

@@ -6,6 +6,7 @@
  * usage: stuck PATTERN
  */
 #include <mpi.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -179,7 +180,178 @@ static void two_cycles(void)
     receive(rank ^ 1, 1);
 }
 
+static void small_head_to_head(void)
+{
+    transfer(1 - rank, 5, 4);
+    receive(1 - rank, 5);
+    if (rank == 0)
+        receive(1,
+                77); /* so that it does not end: with MBX_STRICT_SENDS it does not come here */
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void two_communicators(void)
+{
+    MPI_Comm one, other;
+
+    MPI_Comm_dup(MPI_COMM_WORLD, &one);
+    MPI_Comm_dup(MPI_COMM_WORLD, &other);
+    MPI_Comm_set_name(one, "one");
+    MPI_Comm_set_name(other, "other");
+    MPI_Bcast(in, 4, MPI_CHAR, 1 - rank, rank == 0 ? one : other);
+}
+
+static void roots_differ(void)
+{
+    MPI_Bcast(in, 4, MPI_CHAR, 1 - rank, MPI_COMM_WORLD);
+}
+
+static void not_started(void)
+{
+    MPI_Request request;
+
+    if (rank == 1)
+        MPI_Send_init(out, 4, MPI_CHAR, 0, 2, MPI_COMM_WORLD, &request);
+    receive(1 - rank, 2);
+}
+
+static void inter_communicator(void)
+{
+    MPI_Comm inter;
+
+    MPI_Intercomm_create(MPI_COMM_SELF, 0, MPI_COMM_WORLD, 1 - rank, 9, &inter);
+    MPI_Comm_set_name(inter, "between");
+    MPI_Recv(in, 4, MPI_CHAR, 0, 6, inter, MPI_STATUS_IGNORE);
+}
+
+static void nonblocking_left_out(void)
+{
+    MPI_Request request;
+
+    if (rank == 1)
+        receive(0, 1);
+    MPI_Ibarrier(MPI_COMM_WORLD, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
+/* The first receive takes what the second one is posted for. */
+static void wildcard_took_it(void)
+{
+    if (rank == 2)
+        transfer(0, 3, 4);
+    if (rank == 0) {
+        receive(MPI_ANY_SOURCE, 3);
+        transfer(1, 4, 4);
+        receive(2, 3);
+    }
+    if (rank == 1) {
+        receive(0, 4);
+        transfer(0, 3, 4);
+    }
+    receive(0, 9);
+}
+
+static void probed_and_not_received(void)
+{
+    MPI_Message message;
+    MPI_Status status;
+
+    if (rank == 0)
+        MPI_Ssend(out, 4, MPI_CHAR, 1, 5, MPI_COMM_WORLD);
+    MPI_Mprobe(0, 5, MPI_COMM_WORLD, &message, &status);
+    receive(0, 5);
+}
+
+/* 1 waits for 0, and 2 computes. */
+static void wait_for_both(int all)
+{
+    MPI_Request requests[2];
+    volatile double x = 1;
+    int which;
+
+    if (rank == 1)
+        receive(0, 1);
+    while (rank == 2)
+        x = x * 1.0000001 + 1;
+    for (int i = 0; i < 2; i++)
+        MPI_Irecv(in + i, 1, MPI_CHAR, 1 + i, 7, MPI_COMM_WORLD, &requests[i]);
+    if (all)
+        MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    else
+        MPI_Waitany(2, requests, &which, MPI_STATUS_IGNORE);
+}
+
+static void wait_all_beside(void)
+{
+    wait_for_both(1);
+}
+
 /* ---- what only looks so ---- */
+
+static void wait_any_beside(void)
+{
+    wait_for_both(0);
+}
+
+/* It does not wait for what cannot come. */
+static void receive_beside(void)
+{
+    volatile double x = 1;
+    MPI_Request request;
+
+    if (rank == 1)
+        receive(0, 1);
+    while (rank == 2)
+        x = x * 1.0000001 + 1;
+    MPI_Irecv(in, 1, MPI_CHAR, 1, 7, MPI_COMM_WORLD, &request);
+    receive(2, 7);
+}
+
+static void late_receiver(void)
+{
+    if (rank == 1)
+        transfer(0, 5, LONG);
+    pause();
+}
+
+static void flood(void)
+{
+    for (int i = 0; i < 2000 && rank == 1; i++)
+        transfer(0, 8, 4);
+    while (rank == 0) {
+        int flag;
+
+        MPI_Iprobe(1, 7, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+    }
+    pause();
+}
+
+static void stopped(void)
+{
+    if (rank == 1)
+        raise(SIGSTOP);
+    receive(1, 7);
+}
+
+static void reads_a_file(void)
+{
+    int ends[2];
+
+    if (rank == 1 && pipe(ends) == 0 && read(ends[0], in, 1) == 1)
+        transfer(0, 7, 4);
+    receive(1, 7);
+}
+
+static void leaves(void)
+{
+    MPI_Request request;
+
+    for (int i = 0; i < 3 && rank == 1; i++)
+        transfer(0, 8, 4);
+    if (rank == 0)
+        MPI_Irecv(in, 4, MPI_CHAR, 1, 7, MPI_COMM_WORLD, &request);
+    MPI_Barrier(MPI_COMM_WORLD);
+}
 
 static void late_sender(void)
 {
@@ -269,6 +441,22 @@ static const struct {
     {"receive_from_itself", receive_from_itself},
     {"send_to_itself", send_to_itself},
     {"two_cycles", two_cycles},
+    {"small_head_to_head", small_head_to_head},
+    {"two_communicators", two_communicators},
+    {"roots_differ", roots_differ},
+    {"not_started", not_started},
+    {"inter_communicator", inter_communicator},
+    {"nonblocking_left_out", nonblocking_left_out},
+    {"wildcard_took_it", wildcard_took_it},
+    {"probed_and_not_received", probed_and_not_received},
+    {"wait_all_beside", wait_all_beside},
+    {"wait_any_beside", wait_any_beside},
+    {"receive_beside", receive_beside},
+    {"late_receiver", late_receiver},
+    {"flood", flood},
+    {"stopped", stopped},
+    {"reads_a_file", reads_a_file},
+    {"leaves", leaves},
     {"late_sender", late_sender},
     {"computing_master", computing_master},
     {"polling", polling},

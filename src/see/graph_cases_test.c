@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * graph_cases_test.c - what the graph says of jobs of two and three ranks, a rule of graph.h each.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "see/graph.h"
+
+#define RANKS   3
+#define ENTRIES 6
+
+struct scene {
+    struct see_job job;
+    struct see_rank ranks[RANKS];
+    struct see_entry entries[RANKS][ENTRIES];
+};
+
+static const char open_mpi[] = "component Open MPI v4.1.4";
+
+/* Ranks in these calls; NULL: it computes. */
+static void begin(struct scene *s, uint32_t count, const char *const *calls)
+{
+    memset(s, 0, sizeof *s);
+    s->job = (struct see_job){.ranks = s->ranks, .count = count, .size = count};
+    for (uint32_t r = 0; r < count; r++) {
+        s->ranks[r] = (struct see_rank){
+            .head = {.pid = r + 1, .ep = 1, .rank = r, .address = r + 1},
+            .how = calls[r] != NULL ? SEE_ASKED : SEE_READ,
+            .entries = s->entries[r],
+            .layout = see_mpi_layout(open_mpi),
+        };
+        snprintf(s->ranks[r].state.call, sizeof s->ranks[r].state.call, "%s",
+                 calls[r] != NULL ? calls[r] : "");
+    }
+}
+
+#define BEGIN(s, ...)                                                                          \
+    begin(s, (uint32_t)ARRAY_COUNT(((const char *const[]){__VA_ARGS__})),                      \
+          (const char *const[]){__VA_ARGS__})
+
+static struct see_entry *add(struct scene *s, uint32_t rank, enum see_kind kind, uint32_t peer,
+                             uint64_t tag, uint16_t needs)
+{
+    struct see_rank *at = &s->ranks[rank];
+    struct see_entry *entry = &at->entries[at->count++];
+
+    *entry = (struct see_entry){.kind = (uint8_t)kind,
+                                .peer = peer,
+                                .tag = (uint32_t)tag,
+                                .needs = needs,
+                                .id = at->count,
+                                .whom = peer != SEE_NOBODY ? peer + 1 : 0};
+    at->state.counts[kind]++;
+    return entry;
+}
+
+/* Two looks at the same; a letter for each rank. */
+static const char *verdict(struct scene *before, struct scene *now)
+{
+    static const char letters[] = {[SEE_ALIVE] = 'a', [SEE_OVER] = 'o', [SEE_DEADLOCKED] = 'd'};
+    static char text[RANKS + 1];
+    enum see_node nodes[RANKS];
+
+    see_judge(&before->job, &now->job, nodes);
+    for (uint32_t r = 0; r < now->job.count; r++)
+        text[r] = letters[nodes[r]];
+    text[now->job.count] = '\0';
+    return text;
+}
+
+#define BARRIER ((uint32_t)-16)
+
+/* Rank 1 waits for 0, and rank 2 computes. */
+static void wait_for_both(struct scene *s, const char *call, uint16_t needs)
+{
+    BEGIN(s, call, "MPI_Recv", NULL);
+    add(s, 0, SEE_POSTED, 1, 7, needs);
+    add(s, 0, SEE_POSTED, 2, 7, needs);
+    add(s, 1, SEE_POSTED, 0, 1, 1);
+}
+
+static void test_all_or_any(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    wait_for_both(&s, "MPI_Waitall", 2);
+    assert_string_equal(verdict(&s, &s), "dda");
+    wait_for_both(&s, "MPI_Waitany", 1);
+    assert_string_equal(verdict(&s, &s), "aaa");
+    wait_for_both(&s, "MPI_Waitsome", 1);
+    assert_string_equal(verdict(&s, &s), "aaa");
+    wait_for_both(&s, "MPI_Waitall", 0); /* not known: any of them */
+    assert_string_equal(verdict(&s, &s), "aaa");
+    wait_for_both(&s, "MPI_Waitall", 1); /* one is enough, whatever the call is */
+    assert_string_equal(verdict(&s, &s), "aaa");
+    wait_for_both(&s, "MPI_Waitall",
+                  3); /* another operation, which is not ours, is needed, too */
+    assert_string_equal(verdict(&s, &s), "dda");
+}
+
+static void test_what_is_not_awaited(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    BEGIN(&s, "MPI_Recv", "MPI_Recv", NULL);
+    add(&s, 0, SEE_POSTED, 1, 7, 0); /* of an MPI_Irecv */
+    add(&s, 0, SEE_POSTED, 2, 7, 1);
+    add(&s, 1, SEE_POSTED, 0, 1, 1);
+    assert_string_equal(verdict(&s, &s), "aaa");
+    s.entries[0][0].needs = 1;
+    s.entries[0][1].needs = 0;
+    assert_string_equal(verdict(&s, &s), "dda");
+    BEGIN(&s, "mbx_wait", "mbx_wait");
+    add(&s, 0, SEE_POSTED, 1, 7, 1);
+    add(&s, 1, SEE_POSTED, 0, 7, 0); /* with a time-out */
+    assert_string_equal(verdict(&s, &s), "aa");
+    s.entries[1][0].needs = 1;
+    assert_string_equal(verdict(&s, &s), "dd");
+    BEGIN(&s, "MPI_Recv"); /* in a call that is not about messages of ours */
+    add(&s, 0, SEE_UNEXPECTED, 0, 7, 0);
+    assert_string_equal(verdict(&s, &s), "a");
+}
+
+/* Rank 0 sends to 1, which waits for 2, which is over; and 1 has something else besides. */
+static const char *sends_to(enum see_kind kind, uint64_t tag)
+{
+    struct scene s;
+
+    BEGIN(&s, "MPI_Ssend", "MPI_Recv", "MPI_Finalize");
+    add(&s, 0, SEE_SEND, 1, 7, 1);
+    add(&s, 1, SEE_POSTED, 2, 7, 1);
+    add(&s, 1, kind, 0, tag, 0);
+    return verdict(&s, &s);
+}
+
+static void test_what_fits_besides(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    assert_string_equal(sends_to(SEE_POSTED, 7), "ado");
+    assert_string_equal(sends_to(SEE_POSTED, 8), "ddo");
+    assert_string_equal(sends_to(SEE_RECEIVING, 7), "ado");
+    BEGIN(&s, "MPI_Probe", "MPI_Ssend");
+    add(&s, 0, SEE_PROBE, 1, 7, 0);
+    add(&s, 1, SEE_SEND, 0, 7, 1);
+    assert_string_equal(verdict(&s, &s), "aa");
+    s.entries[1][0].tag = 8;
+    assert_string_equal(verdict(&s, &s), "dd");
+    s.entries[1][0].whom = 99; /* to a rank that is not seen */
+    assert_string_equal(verdict(&s, &s), "aa");
+}
+
+/* MPI_Waitany may wait for a nonblocking collective besides, which is no operation here. */
+static void test_any_and_a_collective(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    BEGIN(&s, "MPI_Waitany", "MPI_Recv", NULL);
+    add(&s, 0, SEE_POSTED, 1, 7, 1);
+    add(&s, 1, SEE_POSTED, 0, 1, 1);
+    add(&s, 0, SEE_POSTED, 2, BARRIER, 0);
+    assert_string_equal(verdict(&s, &s), "aaa");
+    s.entries[0][1].tag = 5; /* of an MPI_Irecv that is not waited for */
+    assert_string_equal(verdict(&s, &s), "dda");
+}
+
+static void test_collectives(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    BEGIN(&s, "MPI_Barrier", "MPI_Recv", NULL);
+    add(&s, 0, SEE_POSTED, 1, BARRIER, 0);
+    add(&s, 0, SEE_POSTED, 2, 7, 0); /* no part of the collective */
+    add(&s, 1, SEE_POSTED, 0, 1, 0);
+    assert_string_equal(verdict(&s, &s), "dda");
+    BEGIN(&s, "MPI_Barrier", "MPI_Recv"); /* through shared memory */
+    add(&s, 1, SEE_POSTED, 0, 1, 0);
+    assert_string_equal(verdict(&s, &s), "aa");
+}
+
+/* Rank 0 receives from 1, which is in this call. */
+static const char *receives_from(const char *call, bool is_any)
+{
+    struct scene s;
+
+    BEGIN(&s, "MPI_Recv", call);
+    add(&s, 0, SEE_POSTED, is_any ? SEE_NOBODY : 1, 7, 1);
+    return verdict(&s, &s);
+}
+
+static void test_other_sides(void **state)
+{
+    (void)state;
+    assert_string_equal(receives_from("MPI_Finalize", false), "do");
+    assert_string_equal(receives_from("MPI_Finalize", true), "do");
+    assert_string_equal(receives_from("MPI_Iprobe", false), "aa");
+    assert_string_equal(receives_from("MPI_Test", true), "aa");
+    assert_string_equal(receives_from("", false), "aa");
+    assert_string_equal(receives_from(NULL, false), "aa");
+}
+
+static void test_itself(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    BEGIN(&s, "MPI_Recv");
+    add(&s, 0, SEE_POSTED, 0, 7, 1);
+    assert_string_equal(verdict(&s, &s), "d");
+    s.entries[0][0].peer = SEE_NOBODY;
+    s.entries[0][0].whom = 0;
+    assert_string_equal(verdict(&s, &s), "d");
+}
+
+/* A cycle of two; then this or that is different. */
+static void cycle(struct scene *s)
+{
+    BEGIN(s, "MPI_Recv", "MPI_Recv");
+    add(s, 0, SEE_POSTED, 1, 7, 1);
+    add(s, 1, SEE_POSTED, 0, 7, 1);
+}
+
+static void test_two_looks(void **state)
+{
+    struct scene before, now;
+
+    (void)state;
+    cycle(&before);
+    cycle(&now);
+    assert_string_equal(verdict(&before, &now), "dd");
+    now.ranks[0].state.pulse.arrived++;
+    assert_string_equal(verdict(&before, &now), "aa");
+    cycle(&now);
+    now.ranks[1].state.pulse.sent++;
+    assert_string_equal(verdict(&before, &now), "aa");
+    cycle(&now);
+    now.ranks[0].state.caller = 5; /* another line of the program */
+    assert_string_equal(verdict(&before, &now), "aa");
+    cycle(&now);
+    before.ranks[1].how = SEE_READ;
+    assert_string_equal(verdict(&before, &now), "aa");
+    assert_string_equal(verdict(&now, &before), "aa");
+    cycle(&before);
+    now.ranks[1].head.pid = 9; /* another process */
+    assert_string_equal(verdict(&before, &now), "aa");
+    before.job.count = 1;
+    cycle(&now);
+    assert_string_equal(verdict(&before, &now), "aa");
+}
+
+static void test_ranks_that_are_not_known(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    cycle(&s);
+    s.job.size = 3;
+    assert_string_equal(verdict(&s, &s), "dd"); /* it names its source */
+    s.entries[0][0].whom = 99;                  /* which is a rank that is not seen */
+    assert_string_equal(verdict(&s, &s), "aa");
+    cycle(&s);
+    s.entries[0][0].peer = SEE_NOBODY;
+    s.entries[0][0].whom = 0;
+    assert_string_equal(verdict(&s, &s), "dd");
+    s.job.size = 3;
+    assert_string_equal(verdict(&s, &s), "aa");
+    s.job.size = SEE_NOBODY;
+    assert_string_equal(verdict(&s, &s), "aa");
+}
+
+static void test_several_of_a_rank(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    BEGIN(&s, "MPI_Recv", "MPI_Iprobe"); /* it polls, and has a receive besides */
+    add(&s, 0, SEE_POSTED, 1, 7, 1);
+    add(&s, 1, SEE_POSTED, 0, 7, 0);
+    assert_string_equal(verdict(&s, &s), "aa");
+    cycle(&s);
+    s.ranks[0].state.flags = SEE_STATE_THREADS;
+    assert_string_equal(verdict(&s, &s), "aa");
+    BEGIN(&s, "MPI_Recv", "MPI_Recv", "MPI_Recv");
+    add(&s, 0, SEE_POSTED, 1, 7, 1);
+    add(&s, 1, SEE_POSTED, 0, 7, 1);
+    add(&s, 2, SEE_POSTED, 0, 7, 1);
+    assert_string_equal(verdict(&s, &s), "ddd");
+    s.ranks[2].head.pid = 2; /* another endpoint of rank 1 */
+    s.ranks[2].head.ep = 2;
+    assert_string_equal(verdict(&s, &s), "aaa");
+    cycle(&s);
+    s.ranks[0].state.counts[SEE_POSTED] = 2; /* one of them was not shown */
+    assert_string_equal(verdict(&s, &s), "aa");
+}
+
+/* What fits is about to meet. */
+static void test_what_fits(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    BEGIN(&s, "MPI_Ssend", "MPI_Recv");
+    add(&s, 0, SEE_SEND, 1, 7, 1);
+    add(&s, 1, SEE_POSTED, 0, 7, 1);
+    assert_string_equal(verdict(&s, &s), "aa");
+    s.entries[1][0].tag = 8;
+    assert_string_equal(verdict(&s, &s), "dd");
+    s.entries[1][0].ignore = UINT64_MAX;
+    assert_string_equal(verdict(&s, &s), "aa");
+    s.entries[1][0].context_id = 3;
+    assert_string_equal(verdict(&s, &s), "dd");
+    s.entries[1][0].kind = SEE_RECEIVING;
+    assert_string_equal(verdict(&s, &s), "aa");
+}
+
+static void test_probed(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    BEGIN(&s, "MPI_Ssend", "MPI_Recv");
+    add(&s, 0, SEE_SEND, 1, 7, 1);
+    add(&s, 1, SEE_POSTED, 0, 7, 1);
+    add(&s, 1, SEE_PROBED, 0, 7, 0);
+    assert_string_equal(verdict(&s, &s), "dd");
+    add(&s, 0, SEE_SEND, 1, 7, 0); /* there are two, and one is not taken */
+    assert_string_equal(verdict(&s, &s), "aa");
+}
+
+static void test_probes(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    BEGIN(&s, "MPI_Probe", "MPI_Recv", NULL);
+    add(&s, 0, SEE_PROBE, 1, 4, 0);
+    add(&s, 0, SEE_POSTED, 2, 4, 0); /* not waited for */
+    add(&s, 1, SEE_POSTED, 0, 1, 1);
+    add(&s, 1, SEE_PROBE, 2, 1, 0); /* of long ago */
+    assert_string_equal(verdict(&s, &s), "dda");
+}
+
+static void test_what_moves(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    cycle(&s);
+    s.entries[0][0].kind = SEE_SENDING;
+    s.ranks[0].state.counts[SEE_SENDING] = 1;
+    s.ranks[0].state.counts[SEE_POSTED] = 0;
+    assert_string_equal(verdict(&s, &s), "aa");
+    s.entries[0][0].kind = SEE_ACCESS;
+    assert_string_equal(verdict(&s, &s), "aa");
+    cycle(&s);
+    s.entries[0][0].flags = SEE_ENTRY_INTERNAL; /* nobody waits for it */
+    assert_string_equal(verdict(&s, &s), "aa");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_all_or_any),
+        cmocka_unit_test(test_what_is_not_awaited),
+        cmocka_unit_test(test_what_fits_besides),
+        cmocka_unit_test(test_any_and_a_collective),
+        cmocka_unit_test(test_collectives),
+        cmocka_unit_test(test_other_sides),
+        cmocka_unit_test(test_itself),
+        cmocka_unit_test(test_two_looks),
+        cmocka_unit_test(test_ranks_that_are_not_known),
+        cmocka_unit_test(test_several_of_a_rank),
+        cmocka_unit_test(test_what_fits),
+        cmocka_unit_test(test_probed),
+        cmocka_unit_test(test_probes),
+        cmocka_unit_test(test_what_moves),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
