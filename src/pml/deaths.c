@@ -163,7 +163,7 @@ OUT_OF_LINE void pml_deaths_look(void)
 {
     struct mbx_completion entries[ENTRIES];
     uint32_t dead[DEAD_MAX + 1]; /* the first, and that of the report, which is the last */
-    int known, count, ends = 0;
+    int told = atomic_load(&deaths_told), known, count, ends = 0;
 
     atomic_store(&pml_deaths_are_due, false);
     if (pml_series_survives())
@@ -172,10 +172,12 @@ OUT_OF_LINE void pml_deaths_look(void)
     if (known == 0)
         return;
     known = known < DEAD_MAX ? known : DEAD_MAX;
+    told = told < known ? told : known;
     while ((count = mbx_poll(pml.ep, MBX_FAILURES, entries, ENTRIES)) > 0)
         for (int i = 0; i < count; i++) {
             dead[known] = entries[i].status.source;
-            ends += deaths_end(&entries[i], dead, known + 1, ends != 0);
+            /* those that were told before concern no receive that still waits */
+            ends += deaths_end(&entries[i], dead + told, known + 1 - told, ends != 0);
         }
     atomic_store(&deaths_told, mbx_failed_ack(pml.ep));
 }

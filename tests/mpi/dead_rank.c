@@ -81,6 +81,7 @@ static void survive(MPI_Comm alive, int is_any)
         MPI_SUCCESS);
     if (rank != 0)
         MPI_Send(&value, 1, MPI_INT, next, 4, MPI_COMM_WORLD);
+    MPI_Barrier(alive); /* who exits without MPI_Finalize has died, for those that still wait */
 }
 
 /* A blocking probe of rank 1, or from any source, ends; what rank 1 had sent is still there. */
