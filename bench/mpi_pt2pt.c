@@ -15,8 +15,12 @@
  *              vector  MPI_Type_vector: 16 doubles, every other one of 32
  *              blocks  MPI_Type_indexed: 4 blocks of 64, 8, 128 and 56 bytes with gaps
  *              struct  MPI_Type_create_struct: an int, a double and 20 chars, as C lays them out
+ *              wide    MPI_Type_vector: 16 times 32 bytes of 64
+ *              rows    MPI_Type_create_subarray: the first half of each of 8 rows of 2 KiB
+ *              record  MPI_Type_create_struct, resized: a double and two ints, 16 bytes of 24
  *
- * usage: mpi_pt2pt [--batches N] [--type vector|blocks|struct] LABEL lat|bw|rate [SIZE...]
+ * usage: mpi_pt2pt [--batches N] [--type vector|blocks|struct|wide|rows|record] LABEL lat|bw|rate
+ *                  [SIZE...]
  *
  * The same program is run over each MPI and transport; the label says which.  `mbx perf`
  * does the same through the native interface.
@@ -41,8 +45,14 @@
 #define ROUNDS  500
 #define WINDOW  64
 
-static const char usage[] = "usage: mpiexec -n 2 mpi_pt2pt [--batches N] [--type "
-                            "vector|blocks|struct] LABEL lat|bw|rate [SIZE...]";
+static const char *const types[] = {"vector", "blocks", "struct", "wide", "rows", "record"};
+
+#define TYPES      (sizeof types / sizeof *types)
+#define TYPE_NAMES "vector, blocks, struct, wide, rows or record"
+
+static const char usage[] =
+    "usage: mpiexec -n 2 mpi_pt2pt [--batches N] [--type "
+    "vector|blocks|struct|wide|rows|record] LABEL lat|bw|rate [SIZE...]";
 
 static int rank, batches = BATCHES;
 static const char *type_name;            /* NULL: bytes */
@@ -73,6 +83,17 @@ struct record {
     char text[20];
 };
 
+static MPI_Datatype struct_make(int count, const int *lengths, const MPI_Aint *places,
+                                const MPI_Datatype *parts, size_t whole)
+{
+    MPI_Datatype packed, made;
+
+    MPI_Type_create_struct(count, lengths, places, parts, &packed);
+    MPI_Type_create_resized(packed, 0, (MPI_Aint)whole, &made);
+    MPI_Type_free(&packed);
+    return made;
+}
+
 static void type_make(void)
 {
     MPI_Aint lower, whole;
@@ -82,19 +103,29 @@ static void type_make(void)
         return;
     if (strcmp(type_name, "vector") == 0) {
         MPI_Type_vector(16, 1, 2, MPI_DOUBLE, &type);
+    } else if (strcmp(type_name, "wide") == 0) {
+        MPI_Type_vector(16, 4, 8, MPI_DOUBLE, &type);
     } else if (strcmp(type_name, "blocks") == 0) {
         int lengths[] = {64, 8, 128, 56}, places[] = {0, 96, 128, 320};
 
         MPI_Type_indexed(4, lengths, places, MPI_BYTE, &type);
+    } else if (strcmp(type_name, "rows") == 0) {
+        int whole_matrix[] = {8, 256}, half[] = {8, 128}, from[] = {0, 0};
+
+        MPI_Type_create_subarray(2, whole_matrix, half, from, MPI_ORDER_C, MPI_DOUBLE, &type);
+    } else if (strcmp(type_name, "record") == 0) {
+        int lengths[] = {1, 2};
+        MPI_Aint places[] = {0, 8};
+        MPI_Datatype parts[] = {MPI_DOUBLE, MPI_INT};
+
+        type = struct_make(2, lengths, places, parts, 24);
     } else {
         int lengths[] = {1, 1, 20};
         MPI_Aint places[] = {offsetof(struct record, number), offsetof(struct record, value),
                              offsetof(struct record, text)};
-        MPI_Datatype types[] = {MPI_INT, MPI_DOUBLE, MPI_CHAR}, packed;
+        MPI_Datatype parts[] = {MPI_INT, MPI_DOUBLE, MPI_CHAR};
 
-        MPI_Type_create_struct(3, lengths, places, types, &packed);
-        MPI_Type_create_resized(packed, 0, sizeof(struct record), &type);
-        MPI_Type_free(&packed);
+        type = struct_make(3, lengths, places, parts, sizeof(struct record));
     }
     MPI_Type_commit(&type);
     MPI_Type_size(type, &size);
@@ -325,8 +356,10 @@ static size_t to_size(const char *text)
 
 static bool is_type(const char *name)
 {
-    return strcmp(name, "vector") == 0 || strcmp(name, "blocks") == 0 ||
-           strcmp(name, "struct") == 0;
+    for (size_t i = 0; i < TYPES; i++)
+        if (strcmp(name, types[i]) == 0)
+            return true;
+    return false;
 }
 
 /* Takes the options at the front; what is wrong with them, or NULL. */
@@ -347,11 +380,10 @@ static const char *take_options(int *argc, char ***argv)
             batches = 0;
         }
         if (batches == 0) {
-            snprintf(
-                error, sizeof error,
-                "--batches is a number from %d to %d, --type vector, blocks or struct, not "
-                "'%.30s %.60s'",
-                FEWEST, BATCHES, name, value);
+            snprintf(error, sizeof error,
+                     "--batches is a number from %d to %d, --type " TYPE_NAMES
+                     ", not '%.30s %.60s'",
+                     FEWEST, BATCHES, name, value);
             return error;
         }
     }

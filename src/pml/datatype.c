@@ -3,12 +3,13 @@
  * datatype.c - where the bytes of a message lie.
  *
  *   contiguous     in the user's buffer                          (pml.h)
- *   any other      Open MPI's convertor packs and unpacks it, a piece at a time, while other
- *                  pieces travel: the library calls it, in the order of the bytes
+ *   any other      packed and unpacked, a piece at a time, while other pieces travel: the library
+ *                  calls for it, in the order of the bytes
  *   MPI_Bsend's    packed as a whole into memory of MPI_Buffer_attach
  *
- * The convertor is that of the request, from pml_data_send() or pml_data_recv() to
- * pml_data_release().
+ * Who packs is blocks.c, or Open MPI's convertor for datatypes whose loops are deeper than that
+ * knows.  The convertor is that of the request, from pml_data_send() or pml_data_recv() to
+ * pml_data_release(); blocks need no release.
  */
 #include "pml/pml.h"
 
@@ -22,6 +23,20 @@ static void data_seek(opal_convertor_t *convertor, size_t offset)
 {
     if (convertor->bConverted != offset)
         opal_convertor_set_position(convertor, &offset);
+}
+
+static int64_t data_pack_blocks(void *context, size_t offset, void *to, size_t size)
+{
+    (void)offset; /* it asks in order */
+    pml_blocks_pack(context, to, size);
+    return (int64_t)size;
+}
+
+static int data_unpack_blocks(void *context, size_t offset, const void *from, size_t size)
+{
+    (void)offset;
+    pml_blocks_unpack(context, from, size);
+    return 0;
 }
 
 static int64_t data_pack(void *context, size_t offset, void *to, size_t size)
@@ -60,6 +75,11 @@ static void data_prepare_send(opal_convertor_t *convertor, const void *buf, size
 void pml_data_send(mca_pml_base_request_t *base, struct pml_own *own, const void *buf,
                    size_t count, const ompi_datatype_t *type, struct mbx_layout *layout)
 {
+    if (likely(pml_blocks_suit(type))) {
+        pml_blocks_begin(&own->blocks, buf, count, type);
+        *layout = (struct mbx_layout){.pack = data_pack_blocks, .context = &own->blocks};
+        return;
+    }
     data_prepare_send(&base->req_convertor, buf, count, type);
     own->is_converted = true;
     *layout = (struct mbx_layout){.pack = data_pack, .context = &base->req_convertor};
@@ -68,6 +88,11 @@ void pml_data_send(mca_pml_base_request_t *base, struct pml_own *own, const void
 void pml_data_recv(mca_pml_base_request_t *base, struct pml_own *own, void *buf, size_t count,
                    const ompi_datatype_t *type, struct mbx_layout *layout)
 {
+    if (likely(pml_blocks_suit(type))) {
+        pml_blocks_begin(&own->blocks, buf, count, type);
+        *layout = (struct mbx_layout){.unpack = data_unpack_blocks, .context = &own->blocks};
+        return;
+    }
     opal_convertor_copy_and_prepare_for_recv(ompi_mpi_local_convertor, &type->super, count, buf,
                                              0, &base->req_convertor);
     own->is_converted = true;
@@ -75,12 +100,12 @@ void pml_data_recv(mca_pml_base_request_t *base, struct pml_own *own, void *buf,
 }
 
 /* All of it at once. */
-static int data_pack_all(opal_convertor_t *convertor, char *to, size_t size)
+static int data_pack_all(const struct mbx_layout *layout, char *to, size_t size)
 {
     int64_t packed;
 
     for (size_t done = 0; done < size; done += (size_t)packed) {
-        packed = data_pack(convertor, done, to + done, size - done);
+        packed = layout->pack(layout->context, done, to + done, size - done);
         if (packed < 0)
             return OMPI_ERROR;
     }
@@ -91,6 +116,7 @@ int pml_data_buffer(mca_pml_base_request_t *base, struct pml_own *own, const voi
                     size_t count, const ompi_datatype_t *type)
 {
     size_t size = pml_data_size(type, count);
+    struct mbx_layout layout;
     int err;
 
     if (size == 0)
@@ -98,9 +124,11 @@ int pml_data_buffer(mca_pml_base_request_t *base, struct pml_own *own, const voi
     own->copy = mca_pml_base_bsend_request_alloc_buf(size);
     if (own->copy == NULL)
         return OMPI_ERR_BUFFER;
-    data_prepare_send(&base->req_convertor, buf, count, type);
-    err = data_pack_all(&base->req_convertor, own->copy, size);
-    opal_convertor_cleanup(&base->req_convertor);
+    pml_data_send(base, own, buf, count, type, &layout);
+    err = data_pack_all(&layout, own->copy, size);
+    if (own->is_converted)
+        opal_convertor_cleanup(&base->req_convertor);
+    own->is_converted = false;
     if (err != OMPI_SUCCESS)
         pml_data_release(base, own);
     return err;

@@ -10,6 +10,7 @@
  *   request.c      Open MPI's request, with the handle of the library's inside
  *   progress.c     completions of the library become completions of requests
  *   datatype.c     where the bytes of a message lie
+ *   blocks.c       packing and unpacking by the description of a datatype
  *   errors.c       the library's errors in MPI's words
  *   deaths.c       receives from any source, and ranks that have died
  *
@@ -38,6 +39,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "pml/blocks.h"
 
 #define PML_NAME "matchbox"
 
@@ -79,6 +81,7 @@ struct pml_own {
     struct pml_recv *next_spare;
     struct mbx_options usual; /* of a receive into one piece; the same for all its lives */
     struct pml_later later;
+    struct pml_blocks blocks; /* of a message that they pack or unpack; datatype.c */
 };
 
 /* Open MPI's request comes first: debuggers read it in the base's free lists. */
@@ -249,7 +252,8 @@ static inline size_t pml_data_size(const ompi_datatype_t *type, size_t count)
     return type->super.size * count;
 }
 
-/* Through Open MPI's convertor, which is the request's: what the library is told. */
+/* In pieces, by the blocks or the convertor of the request: what the library is told.  The second
+ * one is to be released. */
 void pml_data_send(mca_pml_base_request_t *base, struct pml_own *own, const void *buf,
                    size_t count, const ompi_datatype_t *type, struct mbx_layout *layout);
 void pml_data_recv(mca_pml_base_request_t *base, struct pml_own *own, void *buf, size_t count,

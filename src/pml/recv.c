@@ -31,7 +31,8 @@ static inline const struct mbx_options *recv_room(pml_recv_t *recv, void *buf, s
     pieces->options = recv->own.usual;
     pieces->options.flags |= MBX_LAYOUT;
     pieces->options.layout = &pieces->layout;
-    pieces->options.done = pml_later_done;
+    if (recv->own.is_converted)
+        pieces->options.done = pml_later_done;
     return &pieces->options;
 }
 

@@ -27,6 +27,7 @@
 #include <ompi/request/request.h>
 #include <ompi/request/request_default.h>
 #include <opal/datatype/opal_convertor.h>
+#include <opal/datatype/opal_datatype_internal.h>
 #include <opal/mca/pmix/pmix.h>
 #include <opal/runtime/opal_progress.h>
 #include <opal/util/output.h>
