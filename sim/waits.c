@@ -207,9 +207,9 @@ static void look_at(struct job *job, struct looks *looks, int which, uint32_t wh
         .how = rank->stalls_until_ns > sim_now() ? SEE_READ : SEE_ASKED,
         .entries = looks->entries[which] + (size_t)who * ENTRIES,
     };
-    if (see_walk(&mbx_see_root, &here, ep, seen->entries, ENTRIES, &seen->count,
+    if (see_walk(&see_own_map, &here, ep, seen->entries, ENTRIES, &seen->count,
                  seen->state.counts) != 0 ||
-        see_walk_pulse(&mbx_see_root, &here, ep, &seen->state.pulse) != 0)
+        see_walk_pulse(&see_own_map, &here, ep, &seen->state.pulse) != 0)
         job_wrong(job, "the queues of rank %" PRIu32 " cannot be walked", who);
     snprintf(seen->state.call, sizeof seen->state.call, "%s",
              rank->wait.kind != WAIT_NOT ? call_names[rank->wait.kind]

@@ -8,6 +8,8 @@
  *   read   those that have not, in their memory, twice: what is the same twice holds still
  *   sort   by job and rank
  *
+ * Or the ranks of core files: nothing is asked then, and what is read holds still.
+ *
  * Nothing of a page is mapped here: it is copied, checked, and then used.
  */
 #include "observe.h"
@@ -24,13 +26,14 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/sys.h"
+#include "core_file.h"
+#include "see/blocks.h"
 #include "see/walk.h"
 #include "tool.h"
 
 #define ENTRIES_MAX 65536u /* of an endpoint that is read from outside */
 #define LINK_NAME   "/memfd:" SEE_NAME
 #define TRIES       3
-#define BLOCK       4096 /* read at a time from the memory of another process */
 
 struct found {
     uint32_t pid;
@@ -79,21 +82,30 @@ static bool is_wanted(const struct observe_options *options, const struct see_he
            (options->rank == SEE_NOBODY || options->rank == head->rank);
 }
 
+/* For one more. */
+static int finder_room(struct finder *finder)
+{
+    uint32_t room = finder->room == 0 ? 16 : finder->room * 2;
+    struct found *all;
+
+    if (finder->count < finder->room)
+        return 0;
+    all = mem_realloc(finder->all, room * sizeof *all);
+    if (all == NULL)
+        return -ENOMEM;
+    finder->all = all;
+    finder->room = room;
+    return 0;
+}
+
 static int finder_add(struct finder *finder, uint32_t pid, int fd)
 {
     static unsigned char page[SEE_PAGE_SIZE];
     struct found *found;
     const char *wrong;
 
-    if (finder->count == finder->room) {
-        uint32_t room = finder->room == 0 ? 16 : finder->room * 2;
-        struct found *all = mem_realloc(finder->all, room * sizeof *all);
-
-        if (all == NULL)
-            return -ENOMEM;
-        finder->all = all;
-        finder->room = room;
-    }
+    if (finder_room(finder) != 0)
+        return -ENOMEM;
     found = &finder->all[finder->count];
     *found = (struct found){.pid = pid, .fd = fd};
     if (!page_read(found, page))
@@ -258,37 +270,18 @@ static int ask_all(struct finder *finder)
 
 /* ---- read ---- */
 
-/* The memory of another process, a block of it kept. */
+/* The memory of another process. */
 struct other {
     struct see_source source;
     pid_t pid;
-    uint64_t block;
-    unsigned char bytes[BLOCK];
 };
-
-static int read_all(const struct other *other, uint64_t at, void *to, size_t size)
-{
-    ssize_t done = sys_process_vm_readv(other->pid, to, at, size);
-
-    return done == (ssize_t)size ? 0 : done < 0 ? -errno : -EFAULT;
-}
 
 static int read_other(const struct see_source *source, uint64_t at, void *to, size_t size)
 {
-    struct other *other = (struct other *)(uintptr_t)source;
-    uint64_t block = at / BLOCK * BLOCK;
+    const struct other *other = (const struct other *)(const void *)source;
+    ssize_t done = sys_process_vm_readv(other->pid, to, at, size);
 
-    if (at + size > block + BLOCK)
-        return read_all(other, at, to, size);
-    if (block != other->block) {
-        int err = read_all(other, block, other->bytes, BLOCK);
-
-        other->block = err == 0 ? block : 0;
-        if (err != 0)
-            return err;
-    }
-    memcpy(to, other->bytes + (at - block), size);
-    return 0;
+    return done == (ssize_t)size ? 0 : done < 0 ? -errno : -EFAULT;
 }
 
 struct reading {
@@ -297,16 +290,14 @@ struct reading {
     struct see_entry *entries;
 };
 
-static int read_once(const struct found *found, const struct see_root *root,
+static int read_once(const struct see_source *source, uint64_t ep, const struct see_map *map,
                      struct reading *reading)
 {
-    struct other other = {.source = {read_other}, .pid = (pid_t)found->pid};
-    uint64_t ep = found->rank.head.ep;
-    int err = see_walk_pulse(root, &other.source, ep, &reading->pulse);
+    int err = see_walk_pulse(map, source, ep, &reading->pulse);
 
     if (err != 0)
         return err;
-    return see_walk(root, &other.source, ep, reading->entries, ENTRIES_MAX, &reading->stored,
+    return see_walk(map, source, ep, reading->entries, ENTRIES_MAX, &reading->stored,
                     reading->counts);
 }
 
@@ -317,53 +308,184 @@ static bool is_same(const struct reading *a, const struct reading *b)
            memcmp(a->entries, b->entries, a->stored * sizeof *a->entries) == 0;
 }
 
+/* What the program has named, as it stands behind the statistics of a page; there are none of these. */
+static int keep_names(struct see_rank *rank, const struct see_source *source,
+                      const struct see_map *map)
+{
+    rank->text = mem_calloc(1, SEE_TEXT_SIZE + 1);
+    if (rank->text == NULL)
+        return -ENOMEM;
+    rank->text[0] = '\n';
+    if (see_walk_names(map, source, rank->head.ep, rank->entries, rank->count, rank->text + 1,
+                       SEE_TEXT_SIZE) < 0)
+        rank->text[1] = '\0';
+    return 0;
+}
+
+static int keep_reading(struct see_rank *rank, const struct see_source *source,
+                        const struct see_map *map, const struct reading *reading)
+{
+    int err;
+
+    see_walk_program(map, source, rank->head.ep, rank->head.mpi);
+    rank->layout = see_mpi_layout(rank->head.mpi);
+    rank->state = (struct see_state){.pulse = reading->pulse, .now_ns = clock_now()};
+    memcpy(rank->state.counts, reading->counts, sizeof reading->counts);
+    err = keep_entries(rank, reading->entries, reading->stored);
+    return err != 0 ? err : keep_names(rank, source, map);
+}
+
 static int read_memory(struct found *found, struct reading two[2])
 {
     struct other other = {.source = {read_other}, .pid = (pid_t)found->pid};
     struct see_rank *rank = &found->rank;
-    struct see_root root;
-    int err = read_all(&other, rank->head.root, &root, sizeof root);
+    struct see_blocks blocks;
+    struct see_map map;
+    int err = see_map_read(&other.source, rank->head.root, &map);
 
-    if (err == 0 && !see_root_is_valid(&root))
-        err = -EBADMSG;
+    see_blocks_init(&blocks, &other.source);
     rank->how = SEE_MOVING;
     for (int i = 0; err == 0 && i <= TRIES && rank->how == SEE_MOVING; i++) {
-        err = read_once(found, &root, &two[i % 2]);
+        see_blocks_forget(&blocks);
+        err = read_once(&blocks.source, rank->head.ep, &map, &two[i % 2]);
         if (err == 0 && i > 0 && is_same(&two[0], &two[1]))
             rank->how = SEE_READ;
     }
-    if (err != 0) {
-        rank->how = SEE_FAILED;
-        return 0;
+    see_blocks_forget(&blocks);
+    if (err == 0)
+        return keep_reading(rank, &blocks.source, &map, &two[0]);
+    rank->how = SEE_FAILED;
+    return 0;
+}
+
+static int readings_open(struct reading two[2])
+{
+    for (int i = 0; i < 2; i++) {
+        two[i] = (struct reading){.entries = mem_alloc(ENTRIES_MAX * sizeof *two[i].entries)};
+        if (two[i].entries == NULL)
+            return -ENOMEM;
     }
-    if (read_all(&other, rank->head.ep + root.offsets[SEE_EP_PROGRAM], rank->head.mpi,
-                 sizeof rank->head.mpi) != 0)
-        rank->head.mpi[0] = '\0';
-    rank->head.mpi[sizeof rank->head.mpi - 1] = '\0';
-    for (char *c = rank->head.mpi; *c != '\0'; c++)
-        if (*c < ' ' || *c > '~')
-            *c = ' ';
-    rank->layout = see_mpi_layout(rank->head.mpi);
-    rank->state = (struct see_state){.pulse = two[0].pulse, .now_ns = clock_now()};
-    memcpy(rank->state.counts, two[0].counts, sizeof two[0].counts);
-    return keep_entries(rank, two[0].entries, two[0].stored);
+    return 0;
+}
+
+static void readings_close(struct reading two[2])
+{
+    mem_free(two[0].entries);
+    mem_free(two[1].entries);
 }
 
 static int read_silent(struct finder *finder)
 {
-    struct reading two[2] = {{.stored = 0}, {.stored = 0}};
-    int err = 0;
+    struct reading two[2] = {{.entries = NULL}, {.entries = NULL}};
+    int err = readings_open(two);
 
-    for (int i = 0; i < 2; i++) {
-        two[i].entries = mem_alloc(ENTRIES_MAX * sizeof *two[i].entries);
-        if (two[i].entries == NULL)
-            err = -ENOMEM;
-    }
     for (uint32_t i = 0; err == 0 && i < finder->count; i++)
         if (!finder->all[i].has_answered)
             err = read_memory(&finder->all[i], two);
-    mem_free(two[0].entries);
-    mem_free(two[1].entries);
+    readings_close(two);
+    return err;
+}
+
+/* ---- core files ---- */
+
+/* Of the endpoint of this page in the core file.  0; -ENOMEM. */
+static int read_core(struct finder *finder, const struct core_file *core,
+                     const struct see_head *head, const struct see_map *map,
+                     struct reading two[2])
+{
+    struct see_blocks blocks;
+    struct see_rank *rank;
+
+    if (finder_room(finder) != 0)
+        return -ENOMEM;
+    finder->all[finder->count] = (struct found){.pid = head->pid, .fd = -1};
+    rank = &finder->all[finder->count++].rank;
+    rank->head = *head;
+    rank->how = SEE_CORE;
+    see_blocks_init(&blocks, &core->source);
+    if (read_once(&blocks.source, head->ep, map, &two[0]) == 0)
+        return keep_reading(rank, &blocks.source, map, &two[0]);
+    rank->how = SEE_FAILED;
+    return 0;
+}
+
+/* Where the memory that a process shares is not in the core file, there are no pages: the library's own list of
+ * endpoints says where they are, and nobody which rank it was. */
+static int read_core_list(struct finder *finder, struct core_file *core, struct reading two[2])
+{
+    struct see_head head = {.pid = core->pid, .rank = SEE_NOBODY, .ranks = SEE_NOBODY};
+    uint32_t at = 0;
+    int err = 0;
+
+    while (err == 0 && (head.root = core_symbol(core, "mbx_see_root", &at)) != 0) {
+        struct see_map map;
+        uint64_t ep = 0;
+
+        if (see_map_read(&core->source, head.root, &map) != 0)
+            continue;
+        for (uint32_t i = 0; err == 0 && i < ENTRIES_MAX; i++) {
+            if (see_walk_next(&map, &core->source, ep, &ep) != 0 || ep == 0)
+                break;
+            head.ep = ep;
+            err = read_core(finder, core, &head, &map, two);
+        }
+    }
+    return err;
+}
+
+static int read_core_pages(struct finder *finder, struct core_file *core, struct reading two[2],
+                           bool *has_pages)
+{
+    struct see_head head;
+    struct see_map map;
+    uint64_t address;
+    uint32_t at = 0;
+    int err = 0;
+
+    while (err == 0 && (address = core_page(core, &at)) != 0) {
+        const char *wrong = "it cannot be read";
+
+        *has_pages = true;
+        if (core->source.read(&core->source, address, &head, sizeof head) == 0)
+            wrong = see_head_check(&head, head.pid);
+        if (wrong == NULL && see_map_read(&core->source, head.root, &map) != 0)
+            wrong = "it is of another version of Matchbox, or the library that it had is not "
+                    "here any more";
+        if (wrong == NULL && is_wanted(finder->options, &head)) {
+            err = read_core(finder, core, &head, &map, two);
+        } else if (wrong != NULL) {
+            finder->refused++;
+            snprintf(finder->why, sizeof finder->why, "%s", wrong);
+        }
+    }
+    return err;
+}
+
+static int observe_core(struct finder *finder, const char *path, char why[CORE_WHY])
+{
+    struct reading two[2] = {{.entries = NULL}, {.entries = NULL}};
+    uint32_t before = finder->count;
+    bool has_pages = false;
+    struct core_file core;
+    int err = core_open(&core, path, why);
+
+    if (err != 0)
+        return err;
+    err = readings_open(two);
+    if (err == 0)
+        err = read_core_pages(finder, &core, two, &has_pages);
+    if (err == 0 && !has_pages)
+        err = read_core_list(finder, &core, two);
+    readings_close(two);
+    core_close(&core);
+    if (err == -ENOMEM)
+        snprintf(why, CORE_WHY, "no memory");
+    if (err == 0 && finder->count == before && !has_pages) {
+        snprintf(why, CORE_WHY,
+                 "no endpoint of Matchbox is in it: the process was none of a job over "
+                 "Matchbox, or had MBX_SEE=off, or its library is not here any more");
+        err = -ENOENT;
+    }
     return err;
 }
 
@@ -414,6 +536,22 @@ static int sort_into_jobs(struct finder *finder, struct observed *out)
     return 0;
 }
 
+static int finish(struct finder *finder, int err, struct observed *out)
+{
+    if (err == 0)
+        err = sort_into_jobs(finder, out);
+    out->refused = finder->refused;
+    memcpy(out->why, finder->why, sizeof out->why);
+    for (uint32_t i = 0; i < finder->count; i++) {
+        if (finder->all[i].fd >= 0)
+            close(finder->all[i].fd);
+        mem_free(finder->all[i].rank.entries);
+        mem_free(finder->all[i].rank.text);
+    }
+    mem_free(finder->all);
+    return err;
+}
+
 int observe(const struct observe_options *options, struct observed *out)
 {
     struct finder finder = {.options = options};
@@ -425,17 +563,23 @@ int observe(const struct observe_options *options, struct observed *out)
         err = ask_all(&finder);
     if (err == 0)
         err = read_silent(&finder);
-    if (err == 0)
-        err = sort_into_jobs(&finder, out);
-    out->refused = finder.refused;
-    memcpy(out->why, finder.why, sizeof out->why);
-    for (uint32_t i = 0; i < finder.count; i++) {
-        close(finder.all[i].fd);
-        mem_free(finder.all[i].rank.entries);
-        mem_free(finder.all[i].rank.text);
+    return finish(&finder, err, out);
+}
+
+int observe_cores(const struct observe_options *options, const char *const *paths,
+                  uint32_t count, struct observed *out, char why[OBSERVE_WHY])
+{
+    struct finder finder = {.options = options};
+    char wrong[CORE_WHY];
+    int err = 0;
+
+    *out = (struct observed){.count = 0};
+    for (uint32_t i = 0; err == 0 && i < count; i++) {
+        err = observe_core(&finder, paths[i], wrong);
+        if (err != 0)
+            snprintf(why, OBSERVE_WHY, "%s: %s", paths[i], wrong);
     }
-    mem_free(finder.all);
-    return err;
+    return finish(&finder, err, out);
 }
 
 void observe_free(struct observed *observed)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * observe.h - the endpoints of this user on this host, found, asked, and read.
+ * observe.h - the endpoints of this user on this host, found, asked, and read; or those of core files.
  */
 #ifndef TOOLS_OBSERVE_H
 #define TOOLS_OBSERVE_H
@@ -24,6 +24,13 @@ struct observed {
 
 /* 0; -ENOMEM, or why /proc cannot be read.  Undone by observe_free(). */
 int observe(const struct observe_options *options, struct observed *out);
+
+#define OBSERVE_WHY 4608
+
+/* The endpoints in these core files, of which several may be of one job.  0; a negative errno, and in why which file it
+ * is, and what is wrong with it.  Undone by observe_free() in any case. */
+int observe_cores(const struct observe_options *options, const char *const *paths,
+                  uint32_t count, struct observed *out, char why[OBSERVE_WHY]);
 void observe_free(struct observed *observed);
 
 struct tool;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * queues.c - `mbx queues`: what waits in the ranks of jobs that run now.
+ * queues.c - `mbx queues`: what waits in the ranks of jobs that run now, or waited when their core files were written.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -14,6 +14,7 @@
 
 #include "base/base.h"
 #include "base/clock.h"
+#include "base/mem.h"
 #include "observe.h"
 #include "tool.h"
 #include "words.h"
@@ -28,6 +29,9 @@ static const char usage[] =
     "\n"
     "  --job JOB      only this job: the number behind `job`\n"
     "  --rank RANK    only this rank\n"
+    "  --core FILE    instead, the ranks of this core file; given again, of several, as those "
+    "of\n"
+    "                 a job\n"
     "  --stats        the statistics of each rank, too, as MBX_STATS_FILE has them\n"
     "  --json         one JSON object, for programs; docs/queues.schema.json describes it\n"
     "  --watch SECONDS  again and again, every so many seconds, until it is interrupted\n"
@@ -45,16 +49,22 @@ static const char usage[] =
     "\n"
     "Exit status 1 if there is no such rank.\n";
 
-static const struct option options[] = {
-    {"job", required_argument, NULL, 'j'},   {"rank", required_argument, NULL, 'r'},
-    {"stats", no_argument, NULL, 's'},       {"json", no_argument, NULL, 'J'},
-    {"watch", required_argument, NULL, 'w'}, {"wait", required_argument, NULL, 'm'},
-    {"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0}};
+static const struct option options[] = {{"job", required_argument, NULL, 'j'},
+                                        {"rank", required_argument, NULL, 'r'},
+                                        {"core", required_argument, NULL, 'c'},
+                                        {"stats", no_argument, NULL, 's'},
+                                        {"json", no_argument, NULL, 'J'},
+                                        {"watch", required_argument, NULL, 'w'},
+                                        {"wait", required_argument, NULL, 'm'},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {NULL, 0, NULL, 0}};
 
 struct wanted {
     struct observe_options observe;
     bool stats, json;
     uint64_t watch_s;
+    const char **cores; /* of as many as there are arguments */
+    uint32_t core_count;
 };
 
 /* ---- as text ---- */
@@ -69,10 +79,18 @@ static const char *how_text(const struct see_rank *rank)
                                                     : "makes no progress; read from outside";
     case SEE_MOVING:
         return "was read from outside while it changed: not exact";
+    case SEE_CORE:
+        return "in a core file";
     case SEE_FAILED:
         break;
     }
     return "cannot be read";
+}
+
+/* They come with an answer alone. */
+static bool has_statistics(const struct see_rank *rank)
+{
+    return rank->text != NULL && rank->text[0] != '\n';
 }
 
 static void print_rank(const struct see_job *job, uint32_t at, bool stats)
@@ -101,12 +119,13 @@ static void print_rank(const struct see_job *job, uint32_t at, bool stats)
                 printf(" %" PRIu32 " %s", rank->state.counts[kind], see_kind_name(kind));
         putchar('\n');
     }
-    if (stats)
-        printf("  %.*s\n", rank->text != NULL ? (int)strcspn(rank->text, "\n") : INT_MAX,
-               rank->text != NULL ? rank->text : "no statistics: it has not answered");
+    if (stats && has_statistics(rank))
+        printf("  %.*s\n", (int)strcspn(rank->text, "\n"), rank->text);
+    else if (stats)
+        puts("  no statistics: it has not answered");
 }
 
-static void print_job(const struct see_job *job, bool stats)
+static void print_job(const struct see_job *job, bool stats, bool cores)
 {
     const char *mpi = job->ranks[0].head.mpi;
     char now[32];
@@ -118,9 +137,13 @@ static void print_job(const struct see_job *job, bool stats)
            mpi[0] != '\0' ? " (" : "", (int)strcspn(mpi, ","), mpi, mpi[0] != '\0' ? ")" : "",
            job->count);
     if (job->size != SEE_NOBODY)
-        printf(" of %" PRIu32 " ranks on this host, %s\n", job->size, now);
+        printf(" of %" PRIu32 " ranks ", job->size);
     else
-        printf(" endpoint%s on this host, %s\n", job->count == 1 ? "" : "s", now);
+        printf(" endpoint%s ", job->count == 1 ? "" : "s");
+    if (cores)
+        puts("in core files");
+    else
+        printf("on this host, %s\n", now);
     for (uint32_t i = 0; i < job->count; i++)
         print_rank(job, i, stats);
 }
@@ -132,6 +155,7 @@ static const char *how_name(enum see_how how)
     static const char *const names[] = {[SEE_ASKED] = "asked",
                                         [SEE_READ] = "read",
                                         [SEE_MOVING] = "moving",
+                                        [SEE_CORE] = "core",
                                         [SEE_FAILED] = "failed"};
 
     return names[how];
@@ -212,7 +236,7 @@ static void json_rank(const struct see_job *job, uint32_t at, bool stats)
         json_entry(job, at, &rank->entries[i]);
     }
     putchar(']');
-    if (stats && rank->text != NULL) {
+    if (stats && has_statistics(rank)) {
         putchar(',');
         json_text("statistics", rank->text);
     }
@@ -242,28 +266,52 @@ static void print_json(const struct observed *observed, bool stats)
 
 /* ---- the command ---- */
 
+static void say_empty(const struct tool *tool, const struct wanted *wanted)
+{
+    if (wanted->core_count != 0)
+        tool_error(tool, "no such rank is in %s",
+                   wanted->core_count == 1 ? "the core file" : "the core files");
+    else
+        tool_error(tool,
+                   "no such rank of this user runs over Matchbox on this host (or it runs "
+                   "with MBX_SEE=off)");
+}
+
+static int find(const struct wanted *wanted, struct observed *observed, char why[OBSERVE_WHY])
+{
+    int err;
+
+    if (wanted->core_count != 0)
+        return observe_cores(&wanted->observe, wanted->cores, wanted->core_count, observed,
+                             why);
+    err = observe(&wanted->observe, observed);
+    if (err < 0)
+        snprintf(why, OBSERVE_WHY, "cannot look at the processes of this host: %s",
+                 strerror(-err));
+    return err;
+}
+
 static int look(const struct tool *tool, const struct wanted *wanted)
 {
+    char why[OBSERVE_WHY];
     struct observed observed;
-    int err = observe(&wanted->observe, &observed);
+    int err = find(wanted, &observed, why);
     bool is_empty = observed.count == 0;
 
     if (err < 0) {
-        tool_error(tool, "cannot look at the processes of this host: %s", strerror(-err));
+        tool_error(tool, "%s", why);
         observe_free(&observed);
         return TOOL_FAILED;
     }
     if (wanted->json)
         print_json(&observed, wanted->stats);
     for (uint32_t i = 0; !wanted->json && i < observed.count; i++)
-        print_job(&observed.jobs[i], wanted->stats);
+        print_job(&observed.jobs[i], wanted->stats, wanted->core_count != 0);
     if (observed.refused != 0)
         tool_error(tool, "%" PRIu32 " endpoints cannot be read; %s", observed.refused,
                    observed.why);
     if (is_empty)
-        tool_error(tool,
-                   "no such rank of this user runs over Matchbox on this host (or it runs "
-                   "with MBX_SEE=off)");
+        say_empty(tool, wanted);
     fflush(stdout);
     observe_free(&observed);
     return is_empty ? TOOL_FAILED : TOOL_DONE;
@@ -282,6 +330,8 @@ static int parse(const struct tool *tool, int argc, char **argv, struct wanted *
         } else if (c == 'r') {
             err = tool_number(tool, "--rank", optarg, 0, UINT32_MAX - 1, &number);
             wanted->observe.rank = (uint32_t)number;
+        } else if (c == 'c') {
+            wanted->cores[wanted->core_count++] = optarg;
         } else if (c == 'w') {
             err = tool_number(tool, "--watch", optarg, 1, 86400, &wanted->watch_s);
         } else if (c == 'm') {
@@ -297,22 +347,31 @@ static int parse(const struct tool *tool, int argc, char **argv, struct wanted *
         return status == TOOL_DONE ? -1 : status;
     if (optind < argc)
         return tool_usage_error(tool, "unknown argument '%s'", argv[optind]);
+    if (wanted->core_count != 0 && wanted->watch_s != 0)
+        return tool_usage_error(tool, "--watch has no use with --core: a core file does not "
+                                      "change");
     return 0;
 }
 
 static int run(const struct tool *tool, int argc, char **argv)
 {
-    struct wanted wanted = {.observe = {.rank = SEE_NOBODY, .wait_ns = CLOCK_S}};
-    int status = parse(tool, argc, argv, &wanted);
+    struct wanted wanted = {.observe = {.rank = SEE_NOBODY, .wait_ns = CLOCK_S},
+                            .cores = mem_calloc((size_t)argc, sizeof *wanted.cores)};
+    int status;
 
-    if (status != 0)
-        return status < 0 ? TOOL_DONE : status;
-    for (;;) {
-        status = look(tool, &wanted);
-        if (wanted.watch_s == 0)
-            return status;
-        sleep((unsigned)wanted.watch_s);
+    if (wanted.cores == NULL) {
+        tool_error(tool, "no memory");
+        return TOOL_FAILED;
     }
+    status = parse(tool, argc, argv, &wanted);
+    if (status < 0) {
+        status = TOOL_DONE;
+    } else if (status == 0) {
+        while ((status = look(tool, &wanted)), wanted.watch_s != 0)
+            sleep((unsigned)wanted.watch_s);
+    }
+    mem_free(wanted.cores);
+    return status;
 }
 
 const struct tool tool_queues = {

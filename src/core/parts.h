@@ -154,6 +154,8 @@ struct ep_tracing {
 struct see_page;
 struct ep_see {
     struct see_page *page; /* or NULL: nobody can ask */
+    struct mbx_ep *next;   /* of those that show themselves */
+    struct mbx_ep **at;    /* what points to this one among them; or NULL */
     void (*answer)(struct mbx_ep *ep);
     uint64_t looks;    /* of progress_look_around() */
     uint32_t answered; /* the number of the last question */

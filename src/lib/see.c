@@ -17,6 +17,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/lock.h"
 #include "base/sys.h"
 #include "core/core.h"
 #include "see/mpi.h"
@@ -76,7 +77,7 @@ static void fill_head(struct mbx_ep *ep, struct see_head *head)
         .job = job_number(ep),
         .address =
             see_address_name(&own, sizeof own, offsetof(struct transport_address, credit)),
-        .root = (uint64_t)(uintptr_t)&mbx_see_root,
+        .root = see_root_address(),
         .ep = (uint64_t)(uintptr_t)ep,
         .open_ns = clock_now(),
     };
@@ -201,8 +202,8 @@ static void fill_state(struct mbx_ep *ep, struct see_page *page)
 
     state->looks = ep->see.looks;
     state->now_ns = clock_now();
-    see_walk_pulse(&mbx_see_root, &own_memory, at, &state->pulse);
-    see_walk(&mbx_see_root, &own_memory, at, see_page_entries(page), SEE_ENTRIES,
+    see_walk_pulse(&see_own_map, &own_memory, at, &state->pulse);
+    see_walk(&see_own_map, &own_memory, at, see_page_entries(page), SEE_ENTRIES,
              &state->entries, state->counts);
     mark_awaited(ep, see_page_entries(page), state->entries);
     state->flags = ep->settings.threads == THREADS_MANY ? SEE_STATE_THREADS : 0;
@@ -248,12 +249,38 @@ static struct see_page *make_page(int *fd)
     return page;
 }
 
+static struct lock endpoints_lock;
+
+static void list_endpoint(struct mbx_ep *ep)
+{
+    lock_take(&endpoints_lock);
+    ep->see.next = see_endpoints;
+    ep->see.at = &see_endpoints;
+    if (see_endpoints != NULL)
+        see_endpoints->see.at = &ep->see.next;
+    see_endpoints = ep;
+    lock_give(&endpoints_lock);
+}
+
+static void unlist_endpoint(struct mbx_ep *ep)
+{
+    if (ep->see.at == NULL)
+        return;
+    lock_take(&endpoints_lock);
+    *ep->see.at = ep->see.next;
+    if (ep->see.next != NULL)
+        ep->see.next->see.at = ep->see.at;
+    ep->see.at = NULL;
+    lock_give(&endpoints_lock);
+}
+
 void see_open(struct mbx_ep *ep)
 {
     if (!ep->settings.see && ep->settings.hang_ns != 0)
         LOG_WARN("MBX_HANG has no effect with MBX_SEE=off");
     if (!ep->settings.see)
         return;
+    list_endpoint(ep);
     ep->see.page = make_page(&ep->see.fd);
     if (ep->see.page == NULL) {
         LOG_DEBUG("no page for mbx queues: %s", mbx_strerror(errno));
@@ -266,6 +293,7 @@ void see_open(struct mbx_ep *ep)
 
 void see_close(struct mbx_ep *ep)
 {
+    unlist_endpoint(ep);
     if (ep->see.page == NULL)
         return;
     hang_close(ep);
@@ -366,7 +394,7 @@ void see_leaks(const struct mbx_ep *ep)
     entries = mem_calloc(room + 1, sizeof *entries); /* and a probe */
     if (entries == NULL)
         return;
-    see_walk(&mbx_see_root, &own_memory, (uint64_t)(uintptr_t)ep, entries, room + 1, &stored,
+    see_walk(&see_own_map, &own_memory, (uint64_t)(uintptr_t)ep, entries, room + 1, &stored,
              counts);
     for (uint32_t i = 0; i < stored; i++)
         if (entries[i].kind == SEE_UNEXPECTED)

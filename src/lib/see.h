@@ -10,8 +10,13 @@
 
 struct mbx_ep;
 
-/* Where what lies in this library. */
-extern const struct see_root mbx_see_root;
+/* Where what lies in this library; and the same for others, at this address.  see_root.c */
+extern const struct see_map see_own_map;
+uint64_t see_root_address(void);
+
+/* The first of the endpoints that show themselves; ep->see.next is the next.  see.c writes it under a lock; a
+ * debugger reads it while the process stands still. */
+extern struct mbx_ep *see_endpoints;
 
 /* Makes the page, with MBX_SEE=on.  An endpoint that gets none works as well, and nobody sees it. */
 void see_open(struct mbx_ep *ep);

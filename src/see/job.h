@@ -13,6 +13,7 @@ enum see_how {
     SEE_ASKED,  /* the rank has answered: exact */
     SEE_READ,   /* it makes no progress, and its memory was read: exact */
     SEE_MOVING, /* its memory was read while it changed: not exact */
+    SEE_CORE,   /* its memory was read out of a core file: exact */
     SEE_FAILED  /* it can be seen that it is there, and no more */
 };
 

@@ -35,7 +35,7 @@
 
 #define SEE_NAME       "matchbox-see" /* of the memory file */
 #define SEE_MAGIC      "MBXSEE1"
-#define SEE_VERSION    1u
+#define SEE_VERSION    2u
 #define SEE_PAGE_SIZE  65536u
 #define SEE_NOBODY     UINT32_MAX /* rank, ranks: not known; peer: any, or none */
 #define SEE_MPI_TEXT   96

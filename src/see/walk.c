@@ -8,6 +8,7 @@
 #include "see/walk.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/base.h"
@@ -16,9 +17,11 @@
 #define SLOTS_MAX     (1u << 21) /* looked at */
 #define PEERS_MAX     (1u << 24)
 #define PROTOCOLS_MAX 64
+#define FIELDS_MAX    1024
+#define CONTEXTS_MAX  65536u
 
 struct walk {
-    const struct see_root *root;
+    const struct see_map *map;
     const struct see_source *source;
     uint64_t addresses; /* of the peers */
     uint32_t peers;
@@ -31,16 +34,63 @@ struct envelope {
     uint64_t tag;
 };
 
-bool see_root_is_valid(const struct see_root *root)
-{
-    const uint32_t *at = root->offsets;
+/* ---- the layout ---- */
 
-    return memcmp(root->magic, SEE_ROOT_MAGIC, sizeof root->magic) == 0 &&
-           root->version == SEE_VERSION && root->fields >= SEE_FIELDS &&
-           at[SEE_SLOT_BYTES] >= sizeof(uint64_t) &&
-           at[SEE_SLOT_BYTES] + at[SEE_REQUEST_BYTES] <= OBJECT_MAX &&
-           at[SEE_SLOT_BYTES] + at[SEE_MESSAGE_BYTES] <= OBJECT_MAX &&
-           at[SEE_ADDRESS_BYTES] <= OBJECT_MAX && at[SEE_PROTOCOLS] <= PROTOCOLS_MAX;
+static bool map_is_valid(const struct see_map *map)
+{
+    const uint32_t *at = map->offsets;
+
+    return at[SEE_SLOT_BYTES] >= sizeof(uint64_t) && at[SEE_SLOT_BYTES] <= OBJECT_MAX &&
+           at[SEE_REQUEST_BYTES] <= OBJECT_MAX - at[SEE_SLOT_BYTES] &&
+           at[SEE_MESSAGE_BYTES] <= OBJECT_MAX - at[SEE_SLOT_BYTES] &&
+           at[SEE_ADDRESS_BYTES] <= OBJECT_MAX && at[SEE_PROTOCOLS] <= PROTOCOLS_MAX &&
+           at[SEE_CONTEXT_BYTES] <= OBJECT_MAX && at[SEE_NAMED_BYTES] <= OBJECT_MAX;
+}
+
+static enum see_field field_of(const char name[SEE_FIELD_TEXT])
+{
+    static const char *const names[SEE_FIELDS] = {
+#define NAME(name) [SEE_##name] = #name,
+        SEE_FIELD_LIST(NAME)
+#undef NAME
+    };
+    unsigned field = 0;
+
+    while (field < SEE_FIELDS && strncmp(names[field], name, SEE_FIELD_TEXT) != 0)
+        field++;
+    return (enum see_field)field;
+}
+
+int see_map_read(const struct see_source *source, uint64_t root, struct see_map *map)
+{
+    __typeof__(((struct see_root *)0)->at[0]) at;
+    bool has[SEE_FIELDS] = {false};
+    struct see_root head;
+    uint32_t found = 0;
+    int err = source->read(source, root, &head, offsetof(struct see_root, at));
+
+    if (err != 0)
+        return err;
+    if (memcmp(head.magic, SEE_ROOT_MAGIC, sizeof head.magic) != 0 ||
+        head.version != SEE_VERSION || head.fields > FIELDS_MAX)
+        return -EBADMSG;
+    map->endpoints = (uint64_t)(uintptr_t)head.endpoints;
+    memcpy(map->kinds, head.kinds, sizeof map->kinds);
+    for (uint32_t i = 0; i < head.fields; i++) {
+        enum see_field field;
+
+        err = source->read(source, root + offsetof(struct see_root, at) + i * sizeof at, &at,
+                           sizeof at);
+        if (err != 0)
+            return err;
+        field = field_of(at.name);
+        if (field == SEE_FIELDS)
+            continue;
+        found += !has[field];
+        has[field] = true;
+        map->offsets[field] = at.value;
+    }
+    return found == SEE_FIELDS && map_is_valid(map) ? 0 : -EBADMSG;
 }
 
 static int get(const struct walk *walk, uint64_t at, void *to, size_t size)
@@ -51,7 +101,7 @@ static int get(const struct walk *walk, uint64_t at, void *to, size_t size)
 static int get_field(const struct walk *walk, uint64_t at, enum see_field field, void *to,
                      size_t size)
 {
-    return get(walk, at + walk->root->offsets[field], to, size);
+    return get(walk, at + walk->map->offsets[field], to, size);
 }
 
 /* ---- of an object that was read ---- */
@@ -60,7 +110,7 @@ static int get_field(const struct walk *walk, uint64_t at, enum see_field field,
 static bool take(const struct walk *walk, const unsigned char *object, size_t size,
                  enum see_field field, size_t more, void *to, size_t length)
 {
-    size_t at = (size_t)walk->root->offsets[field] + more;
+    size_t at = (size_t)walk->map->offsets[field] + more;
 
     if (at > size || length > size - at)
         return false;
@@ -74,11 +124,11 @@ static bool take(const struct walk *walk, const unsigned char *object, size_t si
 static uint64_t name_of(const struct walk *walk, uint32_t peer)
 {
     unsigned char address[OBJECT_MAX];
-    size_t size = walk->root->offsets[SEE_ADDRESS_BYTES];
+    size_t size = walk->map->offsets[SEE_ADDRESS_BYTES];
 
     if (peer >= walk->peers || get(walk, walk->addresses + peer * size, address, size) != 0)
         return 0;
-    return see_address_name(address, size, walk->root->offsets[SEE_ADDRESS_SKIP]);
+    return see_address_name(address, size, walk->map->offsets[SEE_ADDRESS_SKIP]);
 }
 
 static void add(struct walk *walk, const struct see_entry *entry)
@@ -94,7 +144,7 @@ static void add(struct walk *walk, const struct see_entry *entry)
 /* 0; -EBADMSG. */
 static int add_request(struct walk *walk, const unsigned char *object, size_t size, uint64_t id)
 {
-    const uint32_t *value = walk->root->offsets;
+    const uint32_t *value = walk->map->offsets;
     struct see_entry entry = {.id = id};
     struct envelope envelope;
     uint32_t flags, queued;
@@ -102,7 +152,7 @@ static int add_request(struct walk *walk, const unsigned char *object, size_t si
 
     if (!TAKE(SEE_REQUEST_STATE, 0, &state) || !TAKE(SEE_REQUEST_FLAGS, 0, &flags))
         return -EBADMSG;
-    entry.kind = walk->root->kinds[state];
+    entry.kind = walk->map->kinds[state];
     if (entry.kind == SEE_NONE || entry.kind >= SEE_KINDS)
         return 0;
     entry.flags = (uint8_t)((flags & value[SEE_VALUE_SYNC] ? SEE_ENTRY_SYNC : 0) |
@@ -133,7 +183,7 @@ static int add_request(struct walk *walk, const unsigned char *object, size_t si
 
 static int add_message(struct walk *walk, const unsigned char *object, size_t size, uint64_t id)
 {
-    const uint32_t *value = walk->root->offsets;
+    const uint32_t *value = walk->map->offsets;
     struct see_entry entry = {.kind = SEE_UNEXPECTED, .id = id};
     struct envelope envelope;
     uint32_t queued, held;
@@ -167,7 +217,7 @@ static int walk_pool(struct walk *walk, uint64_t pool, size_t size, visit_fn *vi
     uint64_t chunks, stride, live_bit, chunk = 0;
     uint32_t slots, shift, last = UINT32_MAX;
     unsigned char object[OBJECT_MAX];
-    size_t slot_bytes = walk->root->offsets[SEE_SLOT_BYTES];
+    size_t slot_bytes = walk->map->offsets[SEE_SLOT_BYTES];
     int err = get_field(walk, pool, SEE_POOL_CHUNKS, &chunks, sizeof chunks);
 
     if (err == 0)
@@ -224,17 +274,17 @@ static int walk_peek(struct walk *walk, uint64_t ep)
     return 0;
 }
 
-int see_walk(const struct see_root *root, const struct see_source *source, uint64_t ep,
+int see_walk(const struct see_map *map, const struct see_source *source, uint64_t ep,
              struct see_entry *entries, uint32_t room, uint32_t *stored,
              uint32_t counts[SEE_KINDS])
 {
-    struct walk walk = {.root = root,
+    struct walk walk = {.map = map,
                         .source = source,
                         .entries = entries,
                         .room = room,
                         .stored = stored,
                         .counts = counts};
-    const uint32_t *at = root->offsets;
+    const uint32_t *at = map->offsets;
     int err;
 
     *stored = 0;
@@ -256,7 +306,7 @@ int see_walk(const struct see_root *root, const struct see_source *source, uint6
 static int sum_up(const struct walk *walk, uint64_t ep, enum see_field field, uint64_t *sum)
 {
     uint64_t values[PROTOCOLS_MAX];
-    uint32_t count = walk->root->offsets[SEE_PROTOCOLS];
+    uint32_t count = walk->map->offsets[SEE_PROTOCOLS];
     int err = get_field(walk, ep, field, values, count * sizeof values[0]);
 
     *sum = 0;
@@ -265,10 +315,10 @@ static int sum_up(const struct walk *walk, uint64_t ep, enum see_field field, ui
     return err;
 }
 
-int see_walk_pulse(const struct see_root *root, const struct see_source *source, uint64_t ep,
+int see_walk_pulse(const struct see_map *map, const struct see_source *source, uint64_t ep,
                    struct see_pulse *pulse)
 {
-    struct walk walk = {.root = root, .source = source};
+    struct walk walk = {.map = map, .source = source};
     uint64_t expected = 0, unexpected = 0;
     int err = get_field(&walk, ep, SEE_EP_EXPECTED, &expected, sizeof expected);
 
@@ -283,4 +333,143 @@ int see_walk_pulse(const struct see_root *root, const struct see_source *source,
         err = sum_up(&walk, ep, SEE_EP_RECEIVED, &pulse->received);
     pulse->arrived = expected + unexpected;
     return err;
+}
+
+/* ---- what the program has named ---- */
+
+/* Is there room in an object of so many bytes for a field of that length? */
+static bool has_field(const struct walk *walk, enum see_field bytes, enum see_field field,
+                      size_t length)
+{
+    size_t size = walk->map->offsets[bytes], at = walk->map->offsets[field];
+
+    return at <= size && length <= size - at;
+}
+
+/* Printable, and one line. */
+static void make_text(char *text, size_t size)
+{
+    text[size - 1] = '\0';
+    for (; *text != '\0'; text++)
+        if (*text < ' ' || *text > '~')
+            *text = ' ';
+}
+
+static int walk_contexts(const struct walk *walk, uint64_t ep, char *text, size_t size)
+{
+    uint64_t contexts;
+    uint32_t count;
+    size_t used = 0;
+    int err = get_field(walk, ep, SEE_EP_CONTEXTS, &contexts, sizeof contexts);
+
+    if (err == 0)
+        err = get_field(walk, ep, SEE_EP_CONTEXT_COUNT, &count, sizeof count);
+    if (err != 0)
+        return err;
+    if (count > CONTEXTS_MAX || !has_field(walk, SEE_CONTEXT_BYTES, SEE_CONTEXT_ID, 4) ||
+        !has_field(walk, SEE_CONTEXT_BYTES, SEE_CONTEXT_SIZE, 4) ||
+        !has_field(walk, SEE_CONTEXT_BYTES, SEE_CONTEXT_NAME, SEE_NAME_TEXT))
+        return -EBADMSG;
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t at = contexts + (uint64_t)i * walk->map->offsets[SEE_CONTEXT_BYTES];
+        char name[SEE_NAME_TEXT];
+        uint32_t id, ranks;
+        int more;
+
+        err = get_field(walk, at, SEE_CONTEXT_ID, &id, sizeof id);
+        if (err == 0)
+            err = get_field(walk, at, SEE_CONTEXT_SIZE, &ranks, sizeof ranks);
+        if (err == 0)
+            err = get_field(walk, at, SEE_CONTEXT_NAME, name, sizeof name);
+        if (err != 0)
+            return err;
+        make_text(name, sizeof name);
+        more = snprintf(text + used, size - used, "context %u %u %s\n", id, ranks, name);
+        if (more < 0 || (size_t)more >= size - used)
+            break;
+        used += (size_t)more;
+    }
+    text[used] = '\0';
+    return (int)used;
+}
+
+int see_walk_rank(const struct see_map *map, const struct see_source *source, uint64_t ep,
+                  uint32_t peer, uint32_t *rank)
+{
+    struct walk walk = {.map = map, .source = source};
+    uint64_t peers, at;
+    uint32_t slots, job, change;
+    int err = get_field(&walk, ep, SEE_EP_NAMED_PEERS, &peers, sizeof peers);
+
+    *rank = SEE_NOBODY;
+    if (err == 0)
+        err = get_field(&walk, ep, SEE_EP_NAMED_SLOTS, &slots, sizeof slots);
+    if (err != 0 || peer >= slots)
+        return err;
+    at = peers + (uint64_t)peer * map->offsets[SEE_NAMED_BYTES];
+    err = get_field(&walk, at, SEE_NAMED_CHANGE, &change, sizeof change);
+    if (err == 0)
+        err = get_field(&walk, at, SEE_NAMED_JOB, &job, sizeof job);
+    if (err == 0 && change != 0 && job == 0)
+        err = get_field(&walk, at, SEE_NAMED_RANK, rank, sizeof *rank);
+    return err;
+}
+
+static int walk_peers(const struct walk *walk, uint64_t ep, const struct see_entry *entries,
+                      uint32_t count, char *text, size_t size)
+{
+    uint32_t last = SEE_NOBODY, rank;
+    size_t used = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        int more, err;
+
+        if (entries[i].peer == last)
+            continue;
+        last = entries[i].peer;
+        err = see_walk_rank(walk->map, walk->source, ep, last, &rank);
+        if (err != 0)
+            return err;
+        if (rank == SEE_NOBODY)
+            continue;
+        more = snprintf(text + used, size - used, "peer %u %u\n", last, rank);
+        if (more < 0 || (size_t)more >= size - used)
+            break;
+        used += (size_t)more;
+    }
+    text[used] = '\0';
+    return (int)used;
+}
+
+int see_walk_names(const struct see_map *map, const struct see_source *source, uint64_t ep,
+                   const struct see_entry *entries, uint32_t count, char *text, size_t size)
+{
+    struct walk walk = {.map = map, .source = source};
+    int used = walk_contexts(&walk, ep, text, size), more;
+
+    if (used < 0)
+        return used;
+    more = walk_peers(&walk, ep, entries, count, text + used, size - (size_t)used);
+    return more < 0 ? more : used + more;
+}
+
+int see_walk_program(const struct see_map *map, const struct see_source *source, uint64_t ep,
+                     char text[SEE_MPI_TEXT])
+{
+    struct walk walk = {.map = map, .source = source};
+    int err = get_field(&walk, ep, SEE_EP_PROGRAM, text, SEE_MPI_TEXT);
+
+    if (err == 0)
+        make_text(text, SEE_MPI_TEXT);
+    else
+        text[0] = '\0';
+    return err;
+}
+
+int see_walk_next(const struct see_map *map, const struct see_source *source, uint64_t ep,
+                  uint64_t *next)
+{
+    uint64_t at = ep == 0 ? map->endpoints : ep + map->offsets[SEE_EP_NEXT];
+
+    return source->read(source, at, next, sizeof *next);
 }

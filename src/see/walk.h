@@ -3,8 +3,8 @@
  * walk.h - the queues of an endpoint, read out of its memory.
  *
  * The endpoint itself reads them so when it is asked, and an observer when the endpoint does not
- * answer: both walk the pools of requests and of messages, by offsets that struct see_root names, and
- * get each byte through a function of theirs.  So both see the same, and an observer needs no
+ * answer, out of a core file, or in a debugger: all walk the pools of requests and of messages, by offsets that
+ * struct see_root names, and get each byte through a function of theirs.  So all see the same, and an observer needs no
  * debug information and no library of the same build.
  */
 #ifndef SEE_WALK_H
@@ -16,91 +16,150 @@
 
 #define SEE_ROOT_MAGIC "MBXROOT"
 
-/* Where what lies: offsets in bytes, but for those that are called BYTES.  New ones are added at
- * the end alone, so that an observer reads endpoints of later versions. */
+/* Where what lies: offsets in bytes, but for those that are called BYTES.  An observer finds them by name, so
+ * it reads an endpoint of another version in which they lie elsewhere, or which has others besides. */
+/* clang-format off */
+#define SEE_FIELD_LIST(X)                                                                          \
+    /* of the endpoint */                                                                          \
+    X(EP_REQUESTS)      /* a pool */                                                               \
+    X(EP_MESSAGES)      /* a pool */                                                               \
+    X(EP_ADDRESSES)                                                                                \
+    X(EP_PEERS)         /* how many */                                                             \
+    X(EP_EXPECTED)                                                                                 \
+    X(EP_UNEXPECTED)                                                                               \
+    X(EP_CANCELLED)                                                                                \
+    X(EP_SENT)          /* an array */                                                             \
+    X(EP_RECEIVED)      /* an array */                                                             \
+    X(PROTOCOLS)        /* the length of these */                                                  \
+    X(EP_PEEKED)        /* times that a probe found nothing */                                     \
+    X(EP_PEEK)          /* its envelope */                                                         \
+    X(EP_PEEK_IGNORE)                                                                              \
+    X(EP_PROGRAM)       /* SEE_MPI_TEXT bytes at least */                                          \
+    X(EP_PAGE)          /* the address of its page */                                              \
+    X(EP_NEXT)          /* the address of the next endpoint of the process, or 0 */                \
+    /* what the program has named: of the endpoint, of a context id, of a peer */                  \
+    X(EP_CONTEXTS)                                                                                 \
+    X(EP_CONTEXT_COUNT)                                                                            \
+    X(CONTEXT_BYTES)                                                                               \
+    X(CONTEXT_ID)                                                                                  \
+    X(CONTEXT_SIZE)                                                                                \
+    X(CONTEXT_NAME)     /* SEE_NAME_TEXT bytes at least */                                         \
+    X(EP_NAMED_PEERS)                                                                              \
+    X(EP_NAMED_SLOTS)                                                                              \
+    X(NAMED_BYTES)                                                                                 \
+    X(NAMED_JOB)                                                                                   \
+    X(NAMED_RANK)                                                                                  \
+    X(NAMED_CHANGE)     /* 0: it was not named */                                                  \
+    /* of a pool */                                                                                \
+    X(POOL_CHUNKS)                                                                                 \
+    X(POOL_SLOTS)                                                                                  \
+    X(POOL_SHIFT)                                                                                  \
+    X(POOL_STRIDE)                                                                                 \
+    X(POOL_LIVE_BIT)                                                                               \
+    X(SLOT_BYTES)       /* in front of an object */                                                \
+    /* of a request */                                                                             \
+    X(REQUEST_STATE)                                                                               \
+    X(REQUEST_FLAGS)                                                                               \
+    X(REQUEST_SIZE)                                                                                \
+    X(REQUEST_ENVELOPE)                                                                            \
+    X(REQUEST_IGNORE)                                                                              \
+    X(REQUEST_SEQ)                                                                                 \
+    X(REQUEST_QUEUED)                                                                              \
+    X(REQUEST_STATUS)                                                                              \
+    X(REQUEST_BYTES)                                                                               \
+    /* of struct mbx_status */                                                                     \
+    X(STATUS_CONTEXT)                                                                              \
+    X(STATUS_SOURCE)                                                                               \
+    X(STATUS_TAG)                                                                                  \
+    X(STATUS_SIZE)                                                                                 \
+    /* of a message */                                                                             \
+    X(MESSAGE_ENVELOPE)                                                                            \
+    X(MESSAGE_SEQ)                                                                                 \
+    X(MESSAGE_QUEUED)                                                                              \
+    X(MESSAGE_SIZE)                                                                                \
+    X(MESSAGE_RTS_SIZE)                                                                            \
+    X(MESSAGE_MORE)                                                                                \
+    X(MESSAGE_BYTES)                                                                               \
+    X(MORE_SIZE)                                                                                   \
+    /* of an address */                                                                            \
+    X(ADDRESS_BYTES)                                                                               \
+    X(ADDRESS_SKIP)     /* what see_address_name() skips */                                        \
+    /* values */                                                                                   \
+    X(VALUE_QUEUED)     /* of REQUEST_QUEUED */                                                    \
+    X(VALUE_LONG)       /* of MESSAGE_SIZE */                                                      \
+    X(VALUE_RTS)        /* of MESSAGE_SIZE */                                                      \
+    X(VALUE_SYNC)       /* of REQUEST_FLAGS */                                                     \
+    X(VALUE_INTERNAL)   /* of REQUEST_FLAGS */
+/* clang-format on */
+
 enum see_field {
-    /* of the endpoint */
-    SEE_EP_REQUESTS, /* a pool */
-    SEE_EP_MESSAGES, /* a pool */
-    SEE_EP_ADDRESSES,
-    SEE_EP_PEERS, /* how many */
-    SEE_EP_EXPECTED,
-    SEE_EP_UNEXPECTED,
-    SEE_EP_CANCELLED,
-    SEE_EP_SENT,     /* an array */
-    SEE_EP_RECEIVED, /* an array */
-    SEE_PROTOCOLS,   /* the length of these */
-    SEE_EP_PEEKED,   /* times that a probe found nothing */
-    SEE_EP_PEEK,     /* its envelope */
-    SEE_EP_PEEK_IGNORE,
-    /* of a pool */
-    SEE_POOL_CHUNKS,
-    SEE_POOL_SLOTS,
-    SEE_POOL_SHIFT,
-    SEE_POOL_STRIDE,
-    SEE_POOL_LIVE_BIT,
-    SEE_SLOT_BYTES, /* in front of an object */
-    /* of a request */
-    SEE_REQUEST_STATE,
-    SEE_REQUEST_FLAGS,
-    SEE_REQUEST_SIZE,
-    SEE_REQUEST_ENVELOPE,
-    SEE_REQUEST_IGNORE,
-    SEE_REQUEST_SEQ,
-    SEE_REQUEST_QUEUED,
-    SEE_REQUEST_STATUS,
-    SEE_REQUEST_BYTES,
-    /* of struct mbx_status */
-    SEE_STATUS_CONTEXT,
-    SEE_STATUS_SOURCE,
-    SEE_STATUS_TAG,
-    SEE_STATUS_SIZE,
-    /* of a message */
-    SEE_MESSAGE_ENVELOPE,
-    SEE_MESSAGE_SEQ,
-    SEE_MESSAGE_QUEUED,
-    SEE_MESSAGE_SIZE,
-    SEE_MESSAGE_RTS_SIZE,
-    SEE_MESSAGE_MORE,
-    SEE_MESSAGE_BYTES,
-    SEE_MORE_SIZE,
-    /* of an address */
-    SEE_ADDRESS_BYTES,
-    SEE_ADDRESS_SKIP, /* what see_address_name() skips */
-    /* values */
-    SEE_VALUE_QUEUED,   /* of SEE_REQUEST_QUEUED */
-    SEE_VALUE_LONG,     /* of SEE_MESSAGE_SIZE */
-    SEE_VALUE_RTS,      /* of SEE_MESSAGE_SIZE */
-    SEE_VALUE_SYNC,     /* of SEE_REQUEST_FLAGS */
-    SEE_VALUE_INTERNAL, /* of SEE_REQUEST_FLAGS */
-    /* of the endpoint: SEE_MPI_TEXT bytes at least */
-    SEE_EP_PROGRAM,
-    SEE_FIELDS
+#define SEE_FIELD(name) SEE_##name,
+    SEE_FIELD_LIST(SEE_FIELD)
+#undef SEE_FIELD
+        SEE_FIELDS
 };
 
+#define SEE_FIELD_TEXT 20
+#define SEE_NAME_TEXT  64
+
+/* The layout in the words of this build. */
+struct see_map {
+    uint64_t endpoints;           /* the address of the address of the first endpoint */
+    uint8_t kinds[256];           /* of a request, by its state: enum see_kind */
+    uint32_t offsets[SEE_FIELDS]; /* by enum see_field */
+};
+
+/* The layout as a process has it, under the symbol mbx_see_root; addresses of 64 bits, in the byte order of the
+ * machine.  Whoever reads it copies it, and takes it apart with see_map_read(). */
 struct see_root {
     char magic[8];
-    uint32_t version, fields; /* SEE_VERSION; SEE_FIELDS */
-    uint32_t offsets[SEE_FIELDS];
-    uint8_t kinds[256]; /* of a request, by its state: enum see_kind */
+    uint32_t version, fields; /* SEE_VERSION; how many follow */
+    const void *endpoints;
+    uint8_t kinds[256];
+    struct {
+        char name[SEE_FIELD_TEXT];
+        uint32_t value;
+    } at[SEE_FIELDS];
 };
+
+static_assert(sizeof(void *) == 8, "addresses of 64 bits");
+static_assert(offsetof(struct see_root, at) == 280, "layout of the root");
+static_assert(sizeof(((struct see_root *)0)->at[0]) == 24, "layout of the root");
 
 /* Copies [at, at + size) of the endpoint's process.  0, or a negative errno. */
 struct see_source {
     int (*read)(const struct see_source *source, uint64_t at, void *to, size_t size);
 };
 
-/* Is root, a copy of what a process has, something that can be walked with? */
-bool see_root_is_valid(const struct see_root *root);
+/* Reads the root at this address.  0; a negative errno of the source; -EBADMSG it is none, or not one of which this
+ * build knows what it means. */
+int see_map_read(const struct see_source *source, uint64_t root, struct see_map *map);
 
 /* The entries of the endpoint at address ep: the first `room` ones, *stored, and of all of them
  * counts[kind].  0; a negative errno of the source; -EBADMSG what is there makes no sense. */
-int see_walk(const struct see_root *root, const struct see_source *source, uint64_t ep,
+int see_walk(const struct see_map *map, const struct see_source *source, uint64_t ep,
              struct see_entry *entries, uint32_t room, uint32_t *stored,
              uint32_t counts[SEE_KINDS]);
 
 /* 0; as see_walk(). */
-int see_walk_pulse(const struct see_root *root, const struct see_source *source, uint64_t ep,
+int see_walk_pulse(const struct see_map *map, const struct see_source *source, uint64_t ep,
                    struct see_pulse *pulse);
+
+/* What the program has named, in the words of a page: lines `context ID SIZE NAME`, and `peer NUMBER RANK` of the peers
+ * that these entries have, as far as there is room.  How long it is, at most size - 1; a negative errno as of see_walk(). */
+int see_walk_names(const struct see_map *map, const struct see_source *source, uint64_t ep,
+                   const struct see_entry *entries, uint32_t count, char *text, size_t size);
+
+/* The rank that the program has given to a peer in the job of this endpoint; SEE_NOBODY: none.  0; as see_walk(). */
+int see_walk_rank(const struct see_map *map, const struct see_source *source, uint64_t ep,
+                  uint32_t peer, uint32_t *rank);
+
+/* What the program has said of itself: SEE_MPI_TEXT bytes, what is not to be printed replaced. */
+int see_walk_program(const struct see_map *map, const struct see_source *source, uint64_t ep,
+                     char text[SEE_MPI_TEXT]);
+
+/* The address of the endpoint behind ep; of the first one for 0.  *next is 0 behind the last one.  0; as see_walk(). */
+int see_walk_next(const struct see_map *map, const struct see_source *source, uint64_t ep,
+                  uint64_t *next);
 
 #endif

@@ -62,12 +62,12 @@ for file in "$library" "$engine"; do
     [ -z "$differ" ] || fail "debian/$soname.symbols and the library differ in $differ"
 done
 if [ -e "$build/src/provider/libmatchbox-fi.so" ]; then
-    only_symbols "$(one libmatchbox-fi.so)" '^fi_prov_ini$' -D
+    only_symbols "$(one libmatchbox-fi.so)" '^(fi_prov_ini|mbx_see_root)$' -D
     "$mbx" exec --print --through=provider | grep -q "^export FI_PROVIDER_PATH='$root/" ||
         fail "the installed mbx exec does not find the installed provider"
 fi
 if [ -e "$build/src/pml/mca_pml_matchbox.so" ]; then
-    only_symbols "$(one mca_pml_matchbox.so)" '^mca_pml_matchbox_(component|series)$' -D
+    only_symbols "$(one mca_pml_matchbox.so)" '^(mca_pml_matchbox_(component|series)|mbx_see_root)$' -D
     if "$build/tools/mbx" exec --print --through=pml >/dev/null 2>&1; then
         "$mbx" exec --print --through=pml | grep -q "^export OMPI_MCA_mca_base_component_path='$root/" ||
             fail "the installed mbx exec does not find the installed component"

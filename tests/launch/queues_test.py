@@ -3,13 +3,15 @@
 """queues_test.py MBX SEE_PROGRAM [--seeds N] [--count N] - `mbx queues` shows what is there, and harms nobody.
 
 A job of two ranks prints what must be in its queues.  That is compared, entry by entry, with what `mbx queues --json`
-says: when the ranks answer, and when they are stopped and are read from outside.
+says: when the ranks answer, when they are stopped and are read from outside, and of their core files.  `--seeds 1000 --only same`
+is the long form.
 """
 import argparse
 import atexit
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -54,11 +56,15 @@ class Job:
             self.process.wait()
 
     def end(self):
-        open(self.stop, "w").close()
-        self.process.stdout.read()
-        status = self.process.wait()
+        status = self.end_later()
         self.folder.cleanup()
         return status
+
+    def end_later(self):
+        """The folder stays."""
+        open(self.stop, "w").close()
+        self.process.stdout.read()
+        return self.process.wait()
 
 
 def queues(args, *options):
@@ -77,9 +83,10 @@ def check_schema(args, text):
         jsonschema.validate(json.loads(text), json.load(file))
 
 
-def seen(args, job=None):
-    """{rank: its JSON} of the only job, or of that one."""
-    result = queues(args, "--json", "--wait", PATIENCE_MS, *(["--job", job] if job else []))
+def seen(args, job=None, cores=()):
+    """{rank: its JSON} of the only job, or of that one, or of these core files."""
+    of = [word for core in cores for word in ("--core", core)] or ["--wait", PATIENCE_MS]
+    result = queues(args, "--json", *of, *(["--job", job] if job else []))
     check(result.returncode == 0, f"mbx queues: status {result.returncode}: {result.stdout[:500]}{result.stderr[-3000:]}")
     check_schema(args, result.stdout)
     mine = [j for j in json.loads(result.stdout)["jobs"] if any(r["pid"] in ALL_PIDS for r in j["ranks"])]
@@ -138,10 +145,90 @@ def same(args, seed, count):
         os.sched_yield()
     compare(seed, "read", seen(args, number)[1], job.expected)
     check("is stopped" in queues(args, "--job", number).stdout, "the text does not say that they are stopped")
+    if args.cores:
+        compare(seed, "core", seen(args, number, cores_of(job))[1], job.expected)
     for pid in job.pids:
         os.kill(pid, signal.SIGCONT)
     compare(seed, "asked", seen(args, number)[1], job.expected)
     check(job.end() == 0, f"seed {seed}: the job fails")
+
+
+# ---- core files ----
+
+
+def cores_of(job, name="core"):
+    """What gdb writes of the ranks, which go on."""
+    paths = []
+    for pid in job.pids:
+        result = subprocess.run(["gcore", "-o", os.path.join(job.folder.name, name), str(pid)], stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True)
+        paths.append(os.path.join(job.folder.name, f"{name}.{pid}"))
+        check(os.path.exists(paths[-1]), f"gcore: {result.stdout}")
+    return paths
+
+
+def refused(args, words, *cores):
+    result = queues(args, *[word for core in cores for word in ("--core", core)])
+    check(result.returncode == 1 and words in result.stderr and result.stdout == "",
+          f"{cores}: '{words}' is not in {result.returncode}: {result.stdout[:200]}{result.stderr[:500]}")
+
+
+def cores(args, rounds):
+    """Core files that are cut, changed, of something else, or without what processes share."""
+    job = start(args, 5, 200)
+    paths = cores_of(job)
+    with open(f"/proc/{job.pids[0]}/coredump_filter", "w") as file:
+        file.write("0x31")
+    bare = cores_of(job, "bare")[0]
+    check(job.end_later() == 0, "a job whose core files were written fails")
+    expected = sorted(e[:1] + e[2:] for e in job.expected[0])
+    result = queues(args, "--json", "--core", bare)
+    check(result.returncode == 0, f"a core file without shared memory: {result.stderr}")
+    check_schema(args, result.stdout)
+    rank = json.loads(result.stdout)["jobs"][0]["ranks"][0]
+    shown = sorted((e["kind"], e["context"], e["tag"], e["ignore"], e["size"]) for e in rank["entries"])
+    check(shown == expected, "a core file without shared memory shows something else")
+    check(rank["pid"] == job.pids[0] and rank["rank"] is None, f"it is of {rank['pid']}, rank {rank['rank']}")
+    text = queues(args, "--core", paths[0], "--stats").stdout
+    check("in a core file" in text and "no statistics" in text and "endpoint in core files" in text, text[:200])
+    check(queues(args, "--core", paths[0], "--rank", "1").returncode == 1, "rank 1 is in the core file of rank 0")
+    check(queues(args, "--core", paths[0], "--watch", "1").returncode == 2, "a core file is watched")
+    cut = os.path.join(job.folder.name, "cut")
+    with open(paths[0], "rb") as file:
+        whole = file.read()
+    for size in (0, 20, 63):
+        write(cut, whole[:size])
+        refused(args, "too short", cut)
+    for size in (64, 100, 5000, len(whole) // 2, len(whole) - 65536):
+        write(cut, whole[:size])
+        refused(args, "it is cut short", cut)
+    write(cut, whole[:18] + b"\x08\x00" + whole[20:])
+    refused(args, "another kind", cut)
+    refused(args, "no core file", args.mbx)
+    refused(args, "no ELF file", os.path.abspath(__file__))
+    refused(args, "no file", job.folder.name)
+    refused(args, "No such file", os.path.join(job.folder.name, "none"))
+    write(cut, whole.replace(b"MBXSEE1", b"MBXSEE0").replace(b"MBXROOT", b"MBXR00T"))
+    refused(args, "no endpoint of Matchbox", cut)
+    refused(args, "none", paths[0], os.path.join(job.folder.name, "none"))
+    chance = random.Random(5)
+    head = len(whole) // 8  # among them what says where the rest lies
+    for _ in range(rounds):
+        damaged = bytearray(whole)
+        for _ in range(chance.choice((1, 10, 1000))):
+            at = chance.randrange(len(whole) if chance.randrange(2) else chance.choice((64, 8192, head)))
+            damaged[at] = chance.choice((0, 255, chance.randrange(256)))
+        write(cut, damaged)
+        result = queues(args, "--json", "--core", cut)
+        check(result.returncode in (0, 1), f"of a damaged core file the observer ends with {result.returncode}: {result.stderr}")
+        if result.returncode == 0:
+            json.loads(result.stdout)
+    job.folder.cleanup()
+
+
+def write(path, what):
+    with open(path, "wb") as file:
+        file.write(what)
 
 
 def scribble(args, rounds):
@@ -206,10 +293,21 @@ def main():
     parser.add_argument("program")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--count", type=int, default=400)
+    parser.add_argument("--no-cores", dest="cores", action="store_false",
+                        help="no core files: those of a program with a sanitizer have terabytes")
+    parser.add_argument("--only", choices=("same",), help="the comparison of queues, and nothing else")
     args = parser.parse_args()
     args.mbx, args.program = os.path.abspath(args.mbx), os.path.abspath(args.program)
+    if args.cores and not shutil.which("gcore"):
+        print("queues_test: gdb is not installed: core files are not looked at")
+        args.cores = False
     for seed in range(1, args.seeds + 1):
         same(args, seed, args.count)
+    if args.only:
+        print(f"queues_test: {args.seeds} seeds")
+        return
+    if args.cores:
+        cores(args, 8 * args.seeds)
     scribble(args, 8 * args.seeds)
     observers_are_killed(args)
     nothing_is_left(args)

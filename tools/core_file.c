@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * core_file.c - see core_file.h.
+ *
+ * A core file comes from anywhere: each number of it is looked at before something is read by it.
+ */
+#include "core_file.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/procfs.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "base/mem.h"
+
+#if defined(__x86_64__)
+#define MACHINE EM_X86_64
+#elif defined(__aarch64__)
+#define MACHINE EM_AARCH64
+#else
+#define MACHINE EM_NONE
+#endif
+
+#define SEGMENTS_MAX (1u << 20)
+#define NOTES_MAX    (UINT64_C(64) << 20)
+#define SYMBOLS_MAX  (UINT64_C(1) << 22)
+#define HEAD         4096 /* of a mapped file, by which it is recognised */
+
+static bool read_file(int fd, void *to, uint64_t size, uint64_t at)
+{
+    return at <= INT64_MAX && size <= INT64_MAX - at &&
+           pread(fd, to, size, (off_t)at) == (ssize_t)size;
+}
+
+/* ---- what of it is in the core file ---- */
+
+static const struct core_segment *segment_of(const struct core_file *core, uint64_t at)
+{
+    uint32_t low = 0, high = core->segment_count;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (core->segments[middle].start <= at)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == 0 || at - core->segments[low - 1].start >= core->segments[low - 1].in_memory)
+        return NULL;
+    return &core->segments[low - 1];
+}
+
+/* Reads what of [at, at + size) the core file has without a gap; how much that is. */
+static size_t read_segment(const struct core_file *core, uint64_t at, void *to, size_t size)
+{
+    const struct core_segment *segment = segment_of(core, at);
+    uint64_t from = segment != NULL ? at - segment->start : 0;
+
+    if (segment == NULL || from >= segment->in_file)
+        return 0;
+    size = min_size(size, segment->in_file - from);
+    return read_file(core->fd, to, size, segment->offset + from) ? size : 0;
+}
+
+/* ---- what was in a mapped file ---- */
+
+static const struct core_mapping *mapping_of(const struct core_file *core, uint64_t at)
+{
+    for (uint32_t i = 0; i < core->mapping_count; i++)
+        if (at >= core->mappings[i].start && at < core->mappings[i].end)
+            return &core->mappings[i];
+    return NULL;
+}
+
+/* Has this file the beginning that the process has seen? */
+static bool is_the_same(const struct core_file *core, const char *path, int fd)
+{
+    unsigned char was[HEAD], is[HEAD];
+
+    for (uint32_t i = 0; i < core->mapping_count; i++)
+        if (core->mappings[i].offset == 0 && strcmp(core->mappings[i].path, path) == 0 &&
+            read_segment(core, core->mappings[i].start, was, HEAD) == HEAD)
+            return read_file(fd, is, HEAD, 0) && memcmp(was, is, HEAD) == 0;
+    return false;
+}
+
+/* A descriptor of the file, or -1. */
+static int open_mapped(struct core_file *core, const char *path)
+{
+    if (core->file_path != NULL && strcmp(core->file_path, path) == 0)
+        return core->file_fd;
+    if (core->file_fd >= 0)
+        close(core->file_fd);
+    core->file_path = path;
+    core->file_fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (core->file_fd >= 0 && !is_the_same(core, path, core->file_fd)) {
+        close(core->file_fd);
+        core->file_fd = -1;
+    }
+    return core->file_fd;
+}
+
+static size_t read_mapped(struct core_file *core, uint64_t at, void *to, size_t size)
+{
+    const struct core_mapping *mapping = mapping_of(core, at);
+    int fd = mapping != NULL ? open_mapped(core, mapping->path) : -1;
+
+    if (fd < 0)
+        return 0;
+    size = min_size(size, mapping->end - at);
+    return read_file(fd, to, size, mapping->offset + (at - mapping->start)) ? size : 0;
+}
+
+static int read_core(const struct see_source *source, uint64_t at, void *to, size_t size)
+{
+    struct core_file *core = (struct core_file *)(uintptr_t)source;
+
+    while (size != 0) {
+        size_t done = read_segment(core, at, to, size);
+
+        if (done == 0)
+            done = read_mapped(core, at, to, size);
+        if (done == 0)
+            return -EFAULT;
+        at += done;
+        to = (char *)to + done;
+        size -= done;
+    }
+    return 0;
+}
+
+/* ---- opening ---- */
+
+static int refuse(char why[CORE_WHY], int err, const char *text)
+{
+    snprintf(why, CORE_WHY, "%s", text);
+    return err;
+}
+
+static const char *machine_name(unsigned machine)
+{
+    switch (machine) {
+    case EM_X86_64:
+        return "x86-64";
+    case EM_AARCH64:
+        return "arm64";
+    case EM_PPC64:
+        return "ppc64";
+    case EM_RISCV:
+        return "RISC-V";
+    default:
+        return "another kind";
+    }
+}
+
+static int check_head(const Elf64_Ehdr *head, char why[CORE_WHY])
+{
+    if (memcmp(head->e_ident, ELFMAG, SELFMAG) != 0)
+        return refuse(why, -EBADMSG,
+                      "it is no ELF file (one that is compressed has to be unpacked first, as "
+                      "by `coredumpctl dump`)");
+    if (head->e_ident[EI_CLASS] != ELFCLASS64 || head->e_ident[EI_DATA] != ELFDATA2LSB ||
+        head->e_machine != MACHINE) {
+        snprintf(why, CORE_WHY,
+                 "it is of a machine of %s, and can be read on such a machine alone",
+                 machine_name(head->e_machine));
+        return -EBADMSG;
+    }
+    if (head->e_type != ET_CORE)
+        return refuse(why, -EBADMSG, "it is an ELF file, but no core file: a program?");
+    if (head->e_phentsize != sizeof(Elf64_Phdr))
+        return refuse(why, -EBADMSG, "it is damaged: its program headers are of a wrong size");
+    return 0;
+}
+
+/* How many program headers; 0: it cannot be told. */
+static uint32_t header_count(const struct core_file *core, const Elf64_Ehdr *head)
+{
+    Elf64_Shdr first;
+
+    if (head->e_phnum != PN_XNUM)
+        return head->e_phnum;
+    return head->e_shoff != 0 && read_file(core->fd, &first, sizeof first, head->e_shoff) &&
+                   first.sh_info <= SEGMENTS_MAX
+               ? first.sh_info
+               : 0;
+}
+
+static int by_start(const void *a, const void *b)
+{
+    const struct core_segment *x = a, *y = b;
+
+    return (x->start > y->start) - (x->start < y->start);
+}
+
+static bool is_within(uint64_t offset, uint64_t size, uint64_t all)
+{
+    return offset <= all && size <= all - offset;
+}
+
+static int cut_short(char why[CORE_WHY], uint64_t is, uint64_t must)
+{
+    snprintf(why, CORE_WHY,
+             "it is cut short: it has %llu bytes, and names %llu (ulimit -c, or a full disk?)",
+             (unsigned long long)is, (unsigned long long)must);
+    return -EBADMSG;
+}
+
+/* ---- notes: the mapped files, the process ---- */
+
+/* Takes the note apart: count and page size, then start, end and page for each, then their names. */
+static int take_mappings(struct core_file *core, char *note, size_t size)
+{
+    uint64_t count, page, place[3];
+    char *name, *end = note + size;
+
+    if (size < 2 * sizeof(uint64_t) || end[-1] != '\0')
+        return 0;
+    memcpy(&count, note, sizeof count);
+    memcpy(&page, note + sizeof count, sizeof page);
+    if (count > (size - 16) / sizeof place || count > SEGMENTS_MAX || page > (1u << 30))
+        return 0;
+    core->mappings = mem_calloc(count + 1, sizeof *core->mappings);
+    if (core->mappings == NULL)
+        return -ENOMEM;
+    name = note + 16 + count * sizeof place;
+    for (uint64_t i = 0; i < count && name < end; i++) {
+        struct core_mapping *mapping = &core->mappings[core->mapping_count];
+
+        memcpy(place, note + 16 + i * sizeof place, sizeof place);
+        *mapping = (struct core_mapping){
+            .start = place[0], .end = place[1], .offset = place[2] * page, .path = name};
+        core->mapping_count += place[1] > place[0] && place[2] <= INT64_MAX / (page + 1);
+        name += strlen(name) + 1;
+    }
+    return 0;
+}
+
+static int take_notes(struct core_file *core, const Elf64_Phdr *header)
+{
+    uint64_t at = 0, size = header->p_filesz;
+
+    if (core->notes != NULL || size > NOTES_MAX)
+        return 0;
+    core->notes = mem_alloc(size + 1);
+    if (core->notes == NULL)
+        return -ENOMEM;
+    if (!read_file(core->fd, core->notes, size, header->p_offset))
+        return 0;
+    while (size - at >= sizeof(Elf64_Nhdr)) {
+        Elf64_Nhdr note;
+        uint64_t name, bytes;
+
+        memcpy(&note, core->notes + at, sizeof note);
+        name = at + sizeof note + ((uint64_t)note.n_namesz + 3) / 4 * 4;
+        bytes = ((uint64_t)note.n_descsz + 3) / 4 * 4;
+        if (!is_within(name, bytes, size))
+            return 0;
+        if (note.n_type == NT_PRPSINFO && note.n_descsz >= sizeof(struct elf_prpsinfo))
+            memcpy(&core->pid, core->notes + name + offsetof(struct elf_prpsinfo, pr_pid),
+                   sizeof core->pid);
+        if (note.n_type == NT_FILE && core->mappings == NULL &&
+            take_mappings(core, core->notes + name, note.n_descsz) != 0)
+            return -ENOMEM;
+        at = name + bytes;
+    }
+    return 0;
+}
+
+static int take_headers(struct core_file *core, const Elf64_Ehdr *head, uint32_t count,
+                        char why[CORE_WHY])
+{
+    struct stat stat;
+    uint64_t all;
+
+    if (fstat(core->fd, &stat) != 0)
+        return refuse(why, -errno, strerror(errno));
+    all = (uint64_t)stat.st_size;
+    core->segments = mem_calloc((size_t)count + 1, sizeof *core->segments);
+    if (core->segments == NULL)
+        return refuse(why, -ENOMEM, "no memory");
+    for (uint32_t i = 0; i < count; i++) {
+        Elf64_Phdr header;
+
+        if (head->e_phoff > all ||
+            !read_file(core->fd, &header, sizeof header, head->e_phoff + i * sizeof header))
+            return cut_short(why, all, head->e_phoff + count * sizeof header);
+        if (header.p_type != PT_LOAD && header.p_type != PT_NOTE)
+            continue;
+        if (!is_within(header.p_offset, header.p_filesz, all))
+            return cut_short(why, all, header.p_offset + header.p_filesz);
+        if (header.p_type == PT_NOTE && take_notes(core, &header) != 0)
+            return refuse(why, -ENOMEM, "no memory");
+        if (header.p_type == PT_LOAD && header.p_memsz >= header.p_filesz &&
+            header.p_vaddr <= UINT64_MAX - header.p_memsz)
+            core->segments[core->segment_count++] = (struct core_segment){
+                header.p_vaddr, header.p_filesz, header.p_memsz, header.p_offset};
+    }
+    if (core->segment_count == 0)
+        return refuse(why, -EBADMSG, "there is no memory in it");
+    qsort(core->segments, core->segment_count, sizeof *core->segments, by_start);
+    return 0;
+}
+
+int core_open(struct core_file *core, const char *path, char why[CORE_WHY])
+{
+    struct stat stat;
+    Elf64_Ehdr head;
+    uint32_t count;
+    int err = 0;
+
+    *core = (struct core_file){
+        .source = {read_core}, .fd = open(path, O_RDONLY | O_CLOEXEC), .file_fd = -1};
+    if (core->fd < 0)
+        return refuse(why, -errno, strerror(errno));
+    if (fstat(core->fd, &stat) != 0 || !S_ISREG(stat.st_mode))
+        err = refuse(why, -EBADMSG, "it is no file");
+    if (err == 0 && !read_file(core->fd, &head, sizeof head, 0))
+        err = refuse(why, -EBADMSG, "it is too short for a core file");
+    if (err == 0)
+        err = check_head(&head, why);
+    if (err == 0) {
+        count = header_count(core, &head);
+        err = count == 0 || count > SEGMENTS_MAX
+                  ? refuse(why, -EBADMSG, "it is damaged: it says of no segment where it lies")
+                  : take_headers(core, &head, count, why);
+    }
+    if (err != 0)
+        core_close(core);
+    return err;
+}
+
+void core_close(struct core_file *core)
+{
+    mem_free(core->segments);
+    mem_free(core->mappings);
+    mem_free(core->notes);
+    if (core->file_fd >= 0)
+        close(core->file_fd);
+    close(core->fd);
+}
+
+/* ---- finding ---- */
+
+uint64_t core_page(const struct core_file *core, uint32_t *at)
+{
+    char magic[8];
+
+    while (*at < core->segment_count) {
+        const struct core_segment *segment = &core->segments[(*at)++];
+
+        if (segment->in_file >= SEE_PAGE_SIZE &&
+            read_file(core->fd, magic, sizeof magic, segment->offset) &&
+            memcmp(magic, SEE_MAGIC, sizeof magic) == 0)
+            return segment->start;
+    }
+    return 0;
+}
+
+/* What one symbol of the table is worth, if it has this name. */
+static uint64_t find_in_table(int fd, const Elf64_Shdr *table, const Elf64_Shdr *names,
+                              const char *name)
+{
+    uint64_t count = table->sh_size / sizeof(Elf64_Sym);
+    size_t length = strlen(name) + 1;
+    char *text;
+    uint64_t value = 0;
+
+    if (count > SYMBOLS_MAX || names->sh_size > NOTES_MAX)
+        return 0;
+    text = mem_alloc(names->sh_size + 1);
+    if (text == NULL || !read_file(fd, text, names->sh_size, names->sh_offset))
+        count = 0;
+    for (uint64_t i = 0; value == 0 && i < count; i++) {
+        Elf64_Sym symbol;
+
+        if (!read_file(fd, &symbol, sizeof symbol, table->sh_offset + i * sizeof symbol))
+            break;
+        if (symbol.st_shndx != SHN_UNDEF && is_within(symbol.st_name, length, names->sh_size) &&
+            memcmp(text + symbol.st_name, name, length) == 0)
+            value = symbol.st_value;
+    }
+    mem_free(text);
+    return value;
+}
+
+/* The value of the symbol in an ELF file, and the address for which the file's beginning was linked. */
+static uint64_t find_in_file(int fd, const char *name, uint64_t *linked_at)
+{
+    Elf64_Ehdr head;
+    uint64_t value = 0;
+
+    if (!read_file(fd, &head, sizeof head, 0) || memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
+        head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_machine != MACHINE)
+        return 0;
+    *linked_at = 0;
+    for (uint32_t i = 0; i < head.e_phnum; i++) {
+        Elf64_Phdr header;
+
+        if (read_file(fd, &header, sizeof header, head.e_phoff + i * sizeof header) &&
+            header.p_type == PT_LOAD && header.p_offset == 0)
+            *linked_at = header.p_vaddr;
+    }
+    for (uint32_t i = 0; value == 0 && i < head.e_shnum; i++) {
+        Elf64_Shdr table, names;
+
+        if (read_file(fd, &table, sizeof table, head.e_shoff + i * sizeof table) &&
+            (table.sh_type == SHT_DYNSYM || table.sh_type == SHT_SYMTAB) &&
+            table.sh_link < head.e_shnum &&
+            read_file(fd, &names, sizeof names, head.e_shoff + table.sh_link * sizeof names))
+            value = find_in_table(fd, &table, &names, name);
+    }
+    return value;
+}
+
+uint64_t core_symbol(struct core_file *core, const char *name, uint32_t *at)
+{
+    while (*at < core->mapping_count) {
+        const struct core_mapping *mapping = &core->mappings[(*at)++];
+        uint64_t linked_at, value;
+        int fd;
+
+        if (mapping->offset != 0)
+            continue;
+        fd = open_mapped(core, mapping->path);
+        value = fd >= 0 ? find_in_file(fd, name, &linked_at) : 0;
+        if (value != 0)
+            return mapping->start + (value - linked_at);
+    }
+    return 0;
+}
