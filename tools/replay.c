@@ -426,6 +426,20 @@ static int replay_one(struct replay *replay, struct entry *context, const struct
     case TRACE_PROGRAM: /* names */
     case TRACE_CONTEXT:
     case TRACE_PEER:
+    case TRACE_SEND: /* how messages travel, and waits */
+    case TRACE_LEAVE:
+    case TRACE_SENT:
+    case TRACE_RECEIVED:
+    case TRACE_RTS:
+    case TRACE_DATA:
+    case TRACE_CTS:
+    case TRACE_READ:
+    case TRACE_SHARE:
+    case TRACE_FIN:
+    case TRACE_HAND:
+    case TRACE_WAIT:
+    case TRACE_WAITED:
+    case TRACE_CLOCK:
         return 0;
     case TRACE_CLOSE:
     case TRACE_TYPES:
@@ -440,7 +454,7 @@ int replay_event(struct replay *replay, const struct trace_event *e)
     struct entry *context = NULL;
     int err;
 
-    if (e->type != TRACE_CLOSE && !trace_is_name(e->type)) {
+    if (e->type != TRACE_CLOSE && !trace_is_name(e->type) && !trace_is_travel(e->type)) {
         context = replay_context(replay, e);
         if (context == NULL)
             return -ENOMEM;

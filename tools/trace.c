@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <matchbox/matchbox.h>
+
 #include "base/base.h"
 #include "base/mem.h"
 #include "replay.h"
@@ -58,6 +60,19 @@ static const char *rank_text(const struct trace_info *info, char *text, size_t s
     else
         snprintf(text, size, "%" PRIu32 "-%" PRIu32, info->pid, info->endpoint);
     return text;
+}
+
+static const char *protocol_text(const struct trace_event *e)
+{
+    const char *name = mbx_protocol_name((enum mbx_protocol)((e->amount & 0xff) - 1));
+
+    return name != NULL ? name : "unknown protocol";
+}
+
+static void print_error(uint64_t error)
+{
+    if (error != 0)
+        printf(", %s", error < 4096 ? mbx_strerror(-(int)error) : "unknown error");
 }
 
 /* "r1f" for whom the event is about, and what came of it. */
@@ -119,6 +134,44 @@ static void print_outcome(const struct trace_event *e)
     case TRACE_RETIRE:
         printf("r%" PRIx64, e->entry);
         break;
+    case TRACE_SEND:
+        printf("%" PRIu64 " bytes, message %" PRIu64, e->amount, e->entry);
+        break;
+    case TRACE_LEAVE:
+        printf("message %" PRIu64 " is s%" PRIx64 ", %s", e->entry, e->partner,
+               protocol_text(e));
+        break;
+    case TRACE_SENT:
+        if (e->entry != 0)
+            printf("s%" PRIx64 ", %s", e->entry, protocol_text(e));
+        else
+            printf("message %" PRIu64 ", %s", e->partner, protocol_text(e));
+        print_error(e->amount >> 8);
+        break;
+    case TRACE_RECEIVED:
+        printf("r%" PRIx64 " %" PRIu64 " bytes", e->entry, e->amount);
+        print_error(e->partner);
+        break;
+    case TRACE_RTS:
+    case TRACE_DATA:
+        printf("s%" PRIx64 " %" PRIu64 " bytes", e->entry, e->amount);
+        break;
+    case TRACE_CTS:
+    case TRACE_READ:
+    case TRACE_SHARE:
+        printf("r%" PRIx64 " %" PRIu64 " bytes", e->entry, e->amount);
+        break;
+    case TRACE_FIN:
+    case TRACE_HAND:
+        printf("r%" PRIx64, e->entry);
+        break;
+    case TRACE_WAIT:
+        printf("since %.3f us", (double)e->amount / 1e3);
+        break;
+    case TRACE_WAITED:
+        printf("%.3f us, until %.3f us ago", (double)e->amount / 1e3, (double)e->partner / 1e3);
+        break;
+    case TRACE_CLOCK:
     case TRACE_CLOSE:
     case TRACE_PROGRAM:
     case TRACE_CONTEXT:
@@ -133,11 +186,14 @@ static void print_event(const struct trace_words *words, const struct trace_even
 {
     char envelope[TRACE_ENVELOPE_TEXT];
 
-    if (trace_is_name(e->type))
+    if (trace_is_name(e->type) || e->type == TRACE_CLOCK)
         return;
     printf("%9" PRIu64 ".%03u %s", ns / 1000, (unsigned)(ns % 1000), trace_type_name(e->type));
-    if (e->type != TRACE_CLOSE) {
-        printf("%*s %s ", (int)(sizeof "discard" - 1 - strlen(trace_type_name(e->type))), "",
+    if (e->type == TRACE_WAIT || e->type == TRACE_WAITED) {
+        printf("%*s ", (int)(sizeof "received" - 1 - strlen(trace_type_name(e->type))), "");
+        print_outcome(e);
+    } else if (e->type != TRACE_CLOSE) {
+        printf("%*s %s ", (int)(sizeof "received" - 1 - strlen(trace_type_name(e->type))), "",
                trace_words_envelope(words, e, envelope));
         print_outcome(e);
     }

@@ -187,21 +187,23 @@ const char *trace_words_envelope(const struct trace_words *words, const struct t
                                  char text[TRACE_ENVELOPE_TEXT])
 {
     char source[64] = "*", ignore[32] = "", communicator[192], tag[SEE_MPI_WORDS];
+    uint64_t mask = trace_is_travel(e->type) ? 0 : e->ignore; /* else it is an amount */
+    bool is_sent = trace_is_sent(e->type);
     struct see_mpi mpi;
 
-    if (see_mpi_decode(words->layout, e->context_id, e->tag, e->ignore, &mpi)) {
+    if (see_mpi_decode(words->layout, e->context_id, e->tag, mask, &mpi)) {
         put_source(words, e->source, source, sizeof source);
         put_communicator(words, &mpi, communicator, sizeof communicator);
-        snprintf(text, TRACE_ENVELOPE_TEXT, "%s from %s %s", communicator, source,
-                 see_mpi_words(&mpi, tag));
+        snprintf(text, TRACE_ENVELOPE_TEXT, "%s %s %s %s", communicator,
+                 is_sent ? "to" : "from", source, see_mpi_words(&mpi, tag));
         return text;
     }
     if (e->source != TRACE_ANY_SOURCE)
         snprintf(source, sizeof source, "%" PRIu32, e->source);
-    if (e->ignore != 0)
-        snprintf(ignore, sizeof ignore, " ignore %" PRIx64, e->ignore);
-    snprintf(text, TRACE_ENVELOPE_TEXT, "context %" PRIu32 " source %s tag %" PRIx64 "%s",
-             e->context_id, source, e->tag, ignore);
+    if (mask != 0)
+        snprintf(ignore, sizeof ignore, " ignore %" PRIx64, mask);
+    snprintf(text, TRACE_ENVELOPE_TEXT, "context %" PRIu32 " %s %s tag %" PRIx64 "%s",
+             e->context_id, is_sent ? "to" : "source", source, e->tag, ignore);
     return text;
 }
 

@@ -382,6 +382,20 @@ static bool read_event(struct reading *r, const struct trace_event *event)
     case TRACE_LOST:
     case TRACE_RETIRE:
     case TRACE_PUBLISH:
+    case TRACE_SEND:
+    case TRACE_LEAVE:
+    case TRACE_SENT:
+    case TRACE_RECEIVED:
+    case TRACE_RTS:
+    case TRACE_DATA:
+    case TRACE_CTS:
+    case TRACE_READ:
+    case TRACE_SHARE:
+    case TRACE_FIN:
+    case TRACE_HAND:
+    case TRACE_WAIT:
+    case TRACE_WAITED:
+    case TRACE_CLOCK:
     case TRACE_PULL:
     case TRACE_PULLED:
     case TRACE_ANNOUNCE:

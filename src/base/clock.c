@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * clock.c - CLOCK_MONOTONIC, unless a test brought its own.
+ * clock.c - the system's clocks, unless a test brought its own.
  */
 #include "base/clock.h"
 
@@ -10,11 +10,11 @@
 
 static clock_fn *_Atomic clock_replaced;
 
-static uint64_t clock_system(void)
+static uint64_t clock_system(clockid_t clock)
 {
     struct timespec now;
 
-    clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail on Linux */
+    clock_gettime(clock, &now); /* cannot fail on Linux */
     return (uint64_t)now.tv_sec * CLOCK_S + (uint64_t)now.tv_nsec;
 }
 
@@ -23,7 +23,21 @@ uint64_t clock_now(void)
     /* pairs with the release in clock_set(): what the test prepared for now() */
     clock_fn *now = atomic_load_explicit(&clock_replaced, memory_order_acquire);
 
-    return now != NULL ? now() : clock_system();
+    return now != NULL ? now() : clock_system(CLOCK_MONOTONIC);
+}
+
+uint64_t clock_wall(void)
+{
+    return atomic_load_explicit(&clock_replaced, memory_order_acquire) != NULL
+               ? 0
+               : clock_system(CLOCK_REALTIME);
+}
+
+uint64_t clock_thread(void)
+{
+    clock_fn *now = atomic_load_explicit(&clock_replaced, memory_order_acquire);
+
+    return now != NULL ? now() : clock_system(CLOCK_THREAD_CPUTIME_ID);
 }
 
 void clock_set(clock_fn *now)

@@ -132,6 +132,13 @@ static inline void progress_look_soon(struct mbx_ep *ep)
     ep->progress.rounds = PROGRESS_LOOK_AROUND;
 }
 
+/* What is sent, and each round of progress, is recorded from now on. */
+static inline void wait_is_recorded(struct mbx_ep *ep)
+{
+    ep->wait.detours = true;
+    ep->progress.due |= DUE_MOVE;
+}
+
 /* An awaited request is complete, or there is something else that those who wait are to see. */
 static inline void wait_wake(struct mbx_ep *ep)
 {

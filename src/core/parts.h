@@ -148,6 +148,10 @@ struct ep_tracing {
     struct trace_recorder *recorder; /* or NULL */
     bool is_on;                      /* with a trace, or failpoints */
     uint32_t names_told, peers_told; /* of core/names.h: changes; and peers */
+    struct tracer *tracer;           /* or NULL; p2p/tracer.h */
+    /* with a recorder: a TRACED request is complete, a round of progress is over */
+    void (*completed)(struct mbx_ep *ep, const struct request *req, int error);
+    void (*looked)(struct mbx_ep *ep);
 };
 
 /* lib/see.c: what is shown to observers */

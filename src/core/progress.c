@@ -115,7 +115,7 @@ void progress_polled(struct mbx_ep *ep)
 /* Is there something to move that no peer has sent just now? */
 static bool progress_is_due(const struct mbx_ep *ep)
 {
-    return ep->wait.has_threads || !list_is_empty(&ep->progress.works) ||
+    return ep->wait.detours || !list_is_empty(&ep->progress.works) ||
            !list_is_empty(&ep->progress.active) || !list_is_empty(&ep->progress.busy);
 }
 
@@ -130,6 +130,8 @@ static OUT_OF_LINE int progress_lists(struct mbx_ep *ep)
         moved += progress_active(ep);
     if (unlikely(!list_is_empty(&ep->progress.busy)))
         moved += progress_busy(ep);
+    if (unlikely(ep->tracing.looked != NULL))
+        ep->tracing.looked(ep);
     if (!progress_is_due(ep))
         ep->progress.due &= (uint8_t)~DUE_MOVE;
     return moved;

@@ -61,7 +61,7 @@ static void request_tell_lost(const struct mbx_ep *ep, const struct request *req
              names_peer_text(ep, req->peer, text));
 }
 
-/* request_complete() for a request that failed, is silent or internal, is awaited, or has
+/* request_complete() for a request that failed, is silent or internal, is awaited, is traced, or has
  * something to give back. */
 static OUT_OF_LINE void request_complete_rest(struct mbx_ep *ep, struct request *req, int error)
 {
@@ -69,6 +69,8 @@ static OUT_OF_LINE void request_complete_rest(struct mbx_ep *ep, struct request 
 
     if (request_is_in_pieces(req))
         error = pieces_end(ep, req, error);
+    if (req->flags & REQUEST_TRACED)
+        ep->tracing.completed(ep, req, error);
     req->state = REQUEST_COMPLETE;
     req->completion.error = error;
     if (req->flags & (REQUEST_EXPOSED | REQUEST_COPIED))

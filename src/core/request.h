@@ -53,6 +53,7 @@ enum request_flags {
     REQUEST_COOP = 1 << 15,     /* send: it writes a part, for coop.c */
     REQUEST_PIECES = 1 << 16,   /* its data does not lie at buf: pieces.h */
     REQUEST_EXPOSED = 1 << 17,  /* send: buf is readable by the peer */
+    REQUEST_TRACED = 1 << 18,   /* its completion is recorded */
 };
 
 /* A receive that waits for a message, as senders know it. */

@@ -20,6 +20,7 @@ struct waiter;
 struct ep_wait {
     /* MBX_THREADS=many: the endpoint, but for its settings, is guarded by lock */
     bool has_threads;
+    bool detours; /* calls that send take the long way: has_threads, or they are recorded */
     struct lock lock;
     struct list waiters;
     struct waiter *poller; /* the one of them that polls the transport, or NULL */

@@ -190,7 +190,7 @@ int mbx_open(const struct mbx_config *config, struct mbx_ep **out)
     err = random_secret(&ep->contexts.seed, sizeof ep->contexts.seed);
     if (err < 0)
         goto free_ep;
-    ep->wait.has_threads = ep->settings.threads == THREADS_MANY;
+    ep->wait.has_threads = ep->wait.detours = ep->settings.threads == THREADS_MANY;
     ep->progress.due = DUE_MOVE; /* the first round finds out */
     ep->limits.cores = sys_cores();
     most = (uint32_t)ep->settings.requests;

@@ -91,6 +91,7 @@ static void on_matched(void *arg, struct shadow_recv *recv,
         credit_freed(ep, peer, offload_credit(ep, event));
     ep->stats.expected++;
     tracepoint_arrive(ep, &envelope, req, NULL);
+    tracer_hand(ep, req);
     offload_receive(ep, req, &envelope, event);
 }
 

@@ -2,7 +2,7 @@
 /*
  * p2p.h - tagged messages from one endpoint to another: the header of src/p2p, and the only one of
  * it that another room includes.  What each file offers is told below, under its name; credit.h,
- * locality.h and tracepoint.h come with it.
+ * locality.h, tracepoint.h and tracer.h come with it.
  *
  *   send.c     a message starts             deliver.c  a packet comes in
  *   eager.c    it travels at once           recv.c     a receive, and where it meets its message
@@ -241,5 +241,6 @@ int deliver_wait(struct mbx_ep *ep, struct context *context, struct message *mes
 #include "p2p/credit.h"
 #include "p2p/locality.h"
 #include "p2p/tracepoint.h"
+#include "p2p/tracer.h"
 
 #endif

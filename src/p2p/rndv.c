@@ -21,6 +21,7 @@
  */
 #include "p2p/p2p.h"
 #include "p2p/locality.h"
+#include "p2p/tracer.h"
 #include "core/core.h"
 #include "transport/memory.h"
 
@@ -96,8 +97,13 @@ static int rndv_send_rts(struct mbx_ep *ep, struct request *req)
 {
     struct wire_rts rts = {.sender = req->completion.request, .size = req->size};
 
+    int err;
+
     rndv_expose(ep, req, &rts.address, &rts.key);
-    return rndv_control(ep, req, WIRE_RTS, &rts, req->buf, req->rts_payload);
+    err = rndv_control(ep, req, WIRE_RTS, &rts, req->buf, req->rts_payload);
+    if (err == 0)
+        tracer_step(ep, TRACE_RTS, req, req->rts_payload);
+    return err;
 }
 
 static void rndv_sent(struct mbx_ep *ep, struct request *req, enum mbx_protocol protocol)
@@ -155,6 +161,7 @@ static int rndv_asked(struct mbx_ep *ep, struct peer *peer, struct request *req,
         cts->offset != req->pieces->done)
         return -EPROTO; /* they are packed in their order */
     proto_move(ep, req, RNDV_SEND_DATA);
+    tracer_step(ep, TRACE_DATA, req, cts->size);
     req->remote.request = cts->receiver;
     req->done = cts->offset;
     req->end = cts->offset + cts->size;
@@ -191,8 +198,10 @@ void rndv_received(struct mbx_ep *ep, struct request *req, enum mbx_protocol pro
     ep->stats.received[protocol]++;
     ep->stats.received_bytes[protocol] += req->completion.status.size;
     req->completion.received = req->total;
-    if (protocol == MBX_RNDV_READ)
+    if (protocol == MBX_RNDV_READ) {
+        tracer_step(ep, TRACE_FIN, req, 0);
         outq_owe_fin(ep, req, req->remote.request);
+    }
     request_complete(ep, req, req->completion.error);
 }
 
@@ -282,9 +291,11 @@ void rndv_resume(struct mbx_ep *ep, struct request *req, bool ask)
         (ask || !(peer_get(ep, req->peer)->path.can_read && req->remote.address))) {
         rndv_ask(ep, req);
     } else if (request_is_in_pieces(req)) {
+        tracer_step(ep, TRACE_READ, req, req->total - req->done);
         proto_move(ep, req, PIECES_READ);
         rndv_read_pieces(ep, req);
     } else {
+        tracer_step(ep, TRACE_READ, req, req->total - req->done);
         proto_move(ep, req, RNDV_READ);
         rndv_read(ep, req);
     }
@@ -313,8 +324,11 @@ static int rndv_send_cts(struct mbx_ep *ep, struct request *req)
         .offset = req->done,
         .size = req->total - req->done,
     };
+    int err = rndv_control(ep, req, WIRE_CTS, &cts, NULL, 0);
 
-    return rndv_control(ep, req, WIRE_CTS, &cts, NULL, 0);
+    if (err == 0)
+        tracer_step(ep, TRACE_CTS, req, cts.size);
+    return err;
 }
 
 static int on_data(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)

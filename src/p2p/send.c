@@ -25,6 +25,7 @@
 #include "p2p/p2p.h"
 #include "p2p/credit.h"
 #include "p2p/locality.h"
+#include "p2p/tracer.h"
 #include "core/core.h"
 
 enum send_state { SEND_NEW = PROTO_STATE(PROTO_SEND, 0) };
@@ -200,6 +201,7 @@ static int send_travel(struct mbx_ep *ep, struct request *req, struct peer *peer
     req->done = 0;
     req->flags |= flags;
     req->protocol = (uint8_t)send_protocol(ep, peer, size, flags);
+    tracer_leave(ep, req);
     return likely(peer->rput == NULL) ? send_or_defer(ep, peer, req)
                                       : module_send(ep, peer, req);
 }
@@ -459,7 +461,9 @@ static OUT_OF_LINE int send_locked(struct mbx_ep *ep, uint32_t number, uint32_t 
     int err;
 
     ep_lock(ep);
+    tracer_send(ep, number, context_id, tag, size);
     err = send_start(ep, number, context_id, tag, buf, size, options, flags, request);
+    tracer_send_over(ep, err >= 0);
     ep_unlock(ep);
     return err;
 }
@@ -468,7 +472,7 @@ FLATTEN int mbx_send(struct mbx_ep *ep, uint32_t peer, uint32_t context_id, uint
                      const void *buf, size_t size, const struct mbx_options *options,
                      mbx_request *request)
 {
-    if (unlikely(ep->wait.has_threads))
+    if (unlikely(ep->wait.detours))
         return send_locked(ep, peer, context_id, tag, buf, size, options, 0, request);
     return send_start(ep, peer, context_id, tag, buf, size, options, 0, request);
 }
@@ -477,7 +481,7 @@ int mbx_ssend(struct mbx_ep *ep, uint32_t peer, uint32_t context_id, uint64_t ta
               const void *buf, size_t size, const struct mbx_options *options,
               mbx_request *request)
 {
-    if (unlikely(ep->wait.has_threads))
+    if (unlikely(ep->wait.detours))
         return send_locked(ep, peer, context_id, tag, buf, size, options, REQUEST_SYNC,
                            request);
     return send_start(ep, peer, context_id, tag, buf, size, options, REQUEST_SYNC, request);
@@ -542,10 +546,12 @@ FLATTEN int mbx_inject(struct mbx_ep *ep, uint32_t number, uint32_t context_id, 
 {
     int err;
 
-    if (likely(!ep->wait.has_threads))
+    if (likely(!ep->wait.detours))
         return inject_start(ep, number, context_id, tag, buf, size, data);
     ep_lock(ep);
+    tracer_send(ep, number, context_id, tag, size);
     err = inject_start(ep, number, context_id, tag, buf, size, data);
+    tracer_send_over(ep, err >= 0);
     ep_unlock(ep);
     return err;
 }
@@ -580,7 +586,9 @@ static OUT_OF_LINE int try_locked(struct mbx_ep *ep, uint32_t number, uint32_t c
     int result;
 
     ep_lock(ep);
+    tracer_send(ep, number, context_id, tag, size);
     result = try_start(ep, number, context_id, tag, buf, size, data);
+    tracer_send_over(ep, result > 0);
     ep_unlock(ep);
     return result;
 }
@@ -588,7 +596,7 @@ static OUT_OF_LINE int try_locked(struct mbx_ep *ep, uint32_t number, uint32_t c
 int mbx_try_send(struct mbx_ep *ep, uint32_t number, uint32_t context_id, uint64_t tag,
                  const void *buf, size_t size, uint64_t data)
 {
-    if (unlikely(ep->wait.has_threads))
+    if (unlikely(ep->wait.detours))
         return try_locked(ep, number, context_id, tag, buf, size, data);
     return try_start(ep, number, context_id, tag, buf, size, data);
 }

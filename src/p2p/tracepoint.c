@@ -12,23 +12,38 @@
 
 #include "base/failpoint.h"
 
-/* The rank as a number, if a launcher gave one. */
-static uint32_t tracepoint_rank(void)
+/* What a launcher has said, as a number. */
+static uint32_t tracepoint_number_of(const char *text)
 {
-    const char *text = settings_rank();
     char *end;
-    unsigned long rank;
+    unsigned long number;
 
     if (text == NULL)
         return TRACE_RANK_UNKNOWN;
-    rank = strtoul(text, &end, 10);
-    return end != text && *end == '\0' && rank < TRACE_RANK_UNKNOWN ? (uint32_t)rank
-                                                                    : TRACE_RANK_UNKNOWN;
+    number = strtoul(text, &end, 10);
+    return end != text && *end == '\0' && number < TRACE_RANK_UNKNOWN ? (uint32_t)number
+                                                                      : TRACE_RANK_UNKNOWN;
+}
+
+/* How many ranks the job has; 0: nobody said. */
+static uint32_t tracepoint_size(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
+
+    for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
+        uint32_t size = tracepoint_number_of(getenv(names[i]));
+
+        if (size != TRACE_RANK_UNKNOWN)
+            return size;
+    }
+    return 0;
 }
 
 void tracepoint_open(struct mbx_ep *ep)
 {
     const char *folder = ep->settings.trace_folder;
+    struct trace_info info = {.rank = tracepoint_number_of(settings_rank()),
+                              .size = tracepoint_size()};
     struct transport_address own;
     int err;
 
@@ -36,7 +51,9 @@ void tracepoint_open(struct mbx_ep *ep)
     if (folder[0] == '\0')
         return;
     ep->net.transport->ops->address(ep->net.transport, &own);
-    err = trace_start(folder, tracepoint_rank(), own.host, &ep->tracing.recorder);
+    info.host = own.host;
+    info.address = address_hash(&own);
+    err = tracer_open(ep, folder, &info);
     if (err < 0)
         LOG_WARN("cannot record to MBX_TRACE= %s : %s; the program goes on without a trace",
                  folder, mbx_strerror(err));
@@ -51,6 +68,7 @@ static void tracepoint_peer(struct mbx_ep *ep, uint32_t number)
 
     trace_record(ep->tracing.recorder, &(struct trace_event){
                                            .type = TRACE_PEER,
+                                           .context_id = address_hash(address),
                                            .source = number,
                                            .tag = address->host,
                                            .ignore = named != NULL ? named->job : 0,
@@ -86,11 +104,10 @@ static OUT_OF_LINE void tracepoint_names(struct mbx_ep *ep)
     ep->tracing.names_told = names->changes;
 }
 
-/* Where nothing was named, peers are the numbers that the program gave them. */
 static inline void tracepoint_look_for_names(struct mbx_ep *ep)
 {
     if (unlikely(ep->names.changes != ep->tracing.names_told) ||
-        (ep->names.changes != 0 && unlikely(ep->peers.count != ep->tracing.peers_told)))
+        unlikely(ep->peers.count != ep->tracing.peers_told))
         tracepoint_names(ep);
 }
 
@@ -105,14 +122,19 @@ void tracepoint_event(struct mbx_ep *ep, const struct trace_event *event)
     failpoint_reached(&ep->settings.transports, trace_type_name(event->type));
 }
 
+void tracepoint_note(struct mbx_ep *ep, const struct trace_event *event)
+{
+    tracepoint_look_for_names(ep);
+    trace_record(ep->tracing.recorder, event);
+}
+
 void tracepoint_close(struct mbx_ep *ep)
 {
     if (ep->tracing.is_on)
         failpoint_reached(&ep->settings.transports, trace_type_name(TRACE_CLOSE));
     if (ep->tracing.recorder != NULL)
         tracepoint_look_for_names(ep);
-    trace_stop(ep->tracing.recorder);
-    ep->tracing.recorder = NULL;
+    tracer_close(ep);
 }
 
 static uint64_t tracepoint_number(const struct mbx_ep *ep, const struct message *message)
@@ -125,10 +147,13 @@ static uint64_t tracepoint_request(const struct mbx_ep *ep, const struct request
     return req != NULL ? pool_id(&ep->requests.pool, req) : 0;
 }
 
-void tracepoint_recv(struct mbx_ep *ep, enum trace_type type, const struct request *req,
+void tracepoint_recv(struct mbx_ep *ep, enum trace_type type, struct request *req,
                      const struct message *message)
 {
     const struct mbx_match_envelope *envelope = &req->match.envelope;
+
+    if (type == TRACE_POST)
+        tracer_receive(ep, req);
 
     tracepoint_event(ep, &(struct trace_event){
                              .type = type,

@@ -9,6 +9,7 @@
 #define P2P_TRACEPOINT_H
 
 #include "p2p/p2p.h"
+#include "p2p/tracer.h"
 #include "trace/trace.h"
 
 /* Begins the trace that the settings ask for.  What goes wrong is logged and costs only
@@ -17,7 +18,7 @@ void tracepoint_open(struct mbx_ep *ep);
 void tracepoint_close(struct mbx_ep *ep);
 
 /* Only with ep->tracing.is_on.  message and req may be NULL. */
-void tracepoint_recv(struct mbx_ep *ep, enum trace_type type, const struct request *req,
+void tracepoint_recv(struct mbx_ep *ep, enum trace_type type, struct request *req,
                      const struct message *message);
 void tracepoint_message(struct mbx_ep *ep, enum trace_type type,
                         const struct mbx_match_envelope *envelope,
@@ -26,14 +27,14 @@ void tracepoint_look(struct mbx_ep *ep, const struct mbx_match_envelope *envelop
                      uint64_t ignore, const struct message *found);
 
 /* req was posted: it took message, or waits. */
-static inline void tracepoint_post(struct mbx_ep *ep, const struct request *req,
+static inline void tracepoint_post(struct mbx_ep *ep, struct request *req,
                                    const struct message *message)
 {
     if (unlikely(ep->tracing.is_on))
         tracepoint_recv(ep, TRACE_POST, req, message);
 }
 
-static inline void tracepoint_cancel(struct mbx_ep *ep, const struct request *req)
+static inline void tracepoint_cancel(struct mbx_ep *ep, struct request *req)
 {
     if (unlikely(ep->tracing.is_on))
         tracepoint_recv(ep, TRACE_CANCEL, req, NULL);
@@ -63,8 +64,9 @@ static inline void tracepoint_claim(struct mbx_ep *ep, const struct message *mes
 
 /* The claimed message goes to req, which discards it if it is internal. */
 static inline void tracepoint_take(struct mbx_ep *ep, const struct message *message,
-                                   const struct request *req)
+                                   struct request *req)
 {
+    tracer_receive(ep, req);
     if (unlikely(ep->tracing.is_on))
         tracepoint_message(ep, req->flags & REQUEST_INTERNAL ? TRACE_DISCARD : TRACE_TAKE,
                            &message->match.envelope, message,
@@ -73,6 +75,9 @@ static inline void tracepoint_take(struct mbx_ep *ep, const struct message *mess
 
 /* With ep->tracing.is_on: goes to the trace, and may be the end. */
 void tracepoint_event(struct mbx_ep *ep, const struct trace_event *event);
+
+/* With a recorder: goes to the trace alone. */
+void tracepoint_note(struct mbx_ep *ep, const struct trace_event *event);
 
 /* A step of a message that waits at its sender, and of the receive that reaches for it. */
 static inline void tracepoint_step(struct mbx_ep *ep, enum trace_type type,

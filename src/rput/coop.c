@@ -214,6 +214,7 @@ static bool on_read(struct mbx_ep *ep, struct request *req)
         proto_move(ep, req, RNDV_READ);
         return false;
     }
+    tracer_step(ep, TRACE_SHARE, req, size - half);
     coop_read(ep, req);
     return true;
 }

@@ -53,6 +53,11 @@ static const char *const type_names[TRACE_TYPES] = {
     [TRACE_PUBLISH] = "publish",   [TRACE_PULL] = "pull",       [TRACE_PULLED] = "pulled",
     [TRACE_ANNOUNCE] = "announce", [TRACE_VOID] = "void",       [TRACE_WRITE] = "write",
     [TRACE_PROGRAM] = "program",   [TRACE_CONTEXT] = "context", [TRACE_PEER] = "peer",
+    [TRACE_SEND] = "send",         [TRACE_LEAVE] = "leave",     [TRACE_SENT] = "sent",
+    [TRACE_RECEIVED] = "received", [TRACE_RTS] = "rts",         [TRACE_DATA] = "data",
+    [TRACE_CTS] = "cts",           [TRACE_READ] = "read",       [TRACE_SHARE] = "share",
+    [TRACE_FIN] = "fin",           [TRACE_HAND] = "hand",       [TRACE_WAIT] = "wait",
+    [TRACE_WAITED] = "waited",     [TRACE_CLOCK] = "clock",
 };
 
 const char *trace_type_name(unsigned type)
@@ -90,17 +95,19 @@ static uint64_t get64(const unsigned char *at)
     return le64toh(value);
 }
 
-/* Over all words but the check itself.  Each step can be undone (the multiplier is odd),
- * so a change in one word always changes the sum before it is folded. */
-static uint32_t check_of(const unsigned char *bytes, size_t size, size_t check_at,
-                         uint64_t number)
+/* Over all words, the check itself, which is the upper half of one, taken as 0.  Each step can be
+ * undone (the multiplier is odd), so a change in one word always changes the sum before it is folded. */
+static inline uint32_t check_of(const unsigned char *bytes, size_t size, size_t check_at,
+                                uint64_t number)
 {
     uint64_t sum = number ^ UINT64_C(0x6d626d6174636865);
 
-    for (size_t at = 0; at < size; at += 4) {
-        if (at == check_at)
-            continue;
-        sum = (sum ^ get32(bytes + at)) * UINT64_C(0x9e3779b97f4a7c15);
+    assert(check_at % 8 == 4);
+    for (size_t at = 0; at < size; at += 8) {
+        uint64_t word = get64(bytes + at);
+
+        sum = (sum ^ (at + 4 == check_at ? word & UINT32_MAX : word)) *
+              UINT64_C(0x9e3779b97f4a7c15);
         sum ^= sum >> 29;
     }
     return (uint32_t)(sum ^ (sum >> 32));
@@ -117,6 +124,9 @@ static void header_put(unsigned char *bytes, const struct trace_info *info)
     put32(bytes + 24, info->endpoint);
     put64(bytes + 32, info->start_ns);
     put64(bytes + 40, info->host);
+    put32(bytes + 48, info->size);
+    put32(bytes + 52, info->address);
+    put64(bytes + 56, info->wall_ns);
     put32(bytes + HEADER_CHECK_AT, check_of(bytes, TRACE_HEADER_SIZE, HEADER_CHECK_AT, 0));
 }
 
@@ -241,22 +251,22 @@ static int recorder_create(struct trace_recorder *r, const char *folder)
     return -EEXIST;
 }
 
-int trace_start(const char *folder, uint32_t rank, uint64_t host, struct trace_recorder **out)
+int trace_start(const char *folder, const struct trace_info *info, struct trace_recorder **out)
 {
     struct trace_recorder *r = mem_alloc(sizeof *r);
     int err;
 
     if (r == NULL)
         return -ENOMEM;
-    r->info.rank = rank;
+    r->info = *info;
     r->info.pid = (uint32_t)getpid();
-    r->info.host = host;
     r->fd = recorder_create(r, folder);
     if (r->fd < 0) {
         err = r->fd;
         goto free_recorder;
     }
     r->info.start_ns = r->last_ns = clock_now();
+    r->info.wall_ns = clock_wall();
     r->count = 0;
     r->at = 0;
     r->window = NULL;
@@ -318,6 +328,20 @@ void trace_record(struct trace_recorder *r, const struct trace_event *event)
     r->count++;
 }
 
+void trace_take_back(struct trace_recorder *r)
+{
+    unsigned char *record;
+
+    if (r->fd < 0)
+        return;
+    assert(r->count > 0 && r->at - TRACE_RECORD_SIZE >= r->from);
+    r->at -= TRACE_RECORD_SIZE;
+    r->count--;
+    record = r->window + (r->at - r->from);
+    r->last_ns -= get64(record + 48);
+    memset(record, 0, TRACE_RECORD_SIZE);
+}
+
 void trace_record_text(struct trace_recorder *r, enum trace_type type, uint32_t context_id,
                        uint32_t size, const char *text)
 {
@@ -332,8 +356,13 @@ void trace_record_text(struct trace_recorder *r, enum trace_type type, uint32_t 
 
 void trace_stop(struct trace_recorder *r)
 {
+    uint64_t wall = r != NULL ? clock_wall() : 0;
+
     if (r == NULL)
         return;
+    if (wall != 0)
+        trace_record(r, &(struct trace_event){
+                            .type = TRACE_CLOCK, .amount = wall, .entry = clock_now()});
     trace_record(r, &(struct trace_event){.type = TRACE_CLOSE});
     recorder_end(r, 0);
     mem_free(r);
@@ -349,7 +378,7 @@ enum shape {
     MAY_PARTNER = 1 << 3,
     HAS_PARTNER = 1 << 4,
     ONE_OF_BOTH = 1 << 5, /* entry or partner, not both */
-
+    HAS_AMOUNT = 1 << 6,
 };
 
 static const unsigned shapes[TRACE_TYPES] = {
@@ -374,12 +403,26 @@ static const unsigned shapes[TRACE_TYPES] = {
     [TRACE_ANNOUNCE] = HAS_ENVELOPE | HAS_IGNORE | HAS_ENTRY,
     [TRACE_VOID] = HAS_ENVELOPE | HAS_IGNORE | HAS_PARTNER,
     [TRACE_WRITE] = HAS_ENVELOPE | HAS_ENTRY | HAS_PARTNER,
+    [TRACE_SEND] = HAS_ENVELOPE | HAS_AMOUNT | HAS_ENTRY,
+    [TRACE_LEAVE] = HAS_ENVELOPE | HAS_AMOUNT | HAS_ENTRY | HAS_PARTNER,
+    [TRACE_SENT] = HAS_ENVELOPE | HAS_AMOUNT | ONE_OF_BOTH,
+    [TRACE_RECEIVED] = HAS_ENVELOPE | HAS_AMOUNT | HAS_ENTRY | MAY_PARTNER,
+    [TRACE_RTS] = HAS_ENVELOPE | HAS_AMOUNT | HAS_ENTRY,
+    [TRACE_DATA] = HAS_ENVELOPE | HAS_AMOUNT | HAS_ENTRY,
+    [TRACE_CTS] = HAS_ENVELOPE | HAS_AMOUNT | HAS_ENTRY,
+    [TRACE_READ] = HAS_ENVELOPE | HAS_AMOUNT | HAS_ENTRY,
+    [TRACE_SHARE] = HAS_ENVELOPE | HAS_AMOUNT | HAS_ENTRY,
+    [TRACE_FIN] = HAS_ENVELOPE | HAS_ENTRY,
+    [TRACE_HAND] = HAS_ENVELOPE | HAS_IGNORE | HAS_ENTRY,
+    [TRACE_WAIT] = HAS_AMOUNT | HAS_ENTRY,
+    [TRACE_WAITED] = HAS_AMOUNT | HAS_ENTRY | MAY_PARTNER,
+    [TRACE_CLOCK] = HAS_AMOUNT | HAS_ENTRY,
 };
 
 static const char *check_numbers(unsigned shape, bool entry, bool partner)
 {
     if (shape & ONE_OF_BOTH)
-        return entry == partner ? "an arrival needs an entry or a partner, and not both" : NULL;
+        return entry == partner ? "it needs an entry or a partner, and not both" : NULL;
     if (entry != ((shape & HAS_ENTRY) != 0))
         return entry ? "it has an entry, which its type has not" : "its entry is 0";
     if (partner && !(shape & (MAY_PARTNER | HAS_PARTNER)))
@@ -393,7 +436,7 @@ static const char *check_numbers(unsigned shape, bool entry, bool partner)
 static const char *check_name(const struct trace_event *e)
 {
     if (e->type == TRACE_PEER)
-        return e->context_id != 0 || e->source == TRACE_ANY_SOURCE ? "it names no peer" : NULL;
+        return e->source == TRACE_ANY_SOURCE ? "it names no peer" : NULL;
     if (e->source != 0 || (e->type == TRACE_PROGRAM && e->context_id != 0))
         return "it has an envelope, which its type has not";
     return e->tag >> 32 >= TEXT_MAX / TEXT_SIZE ? "its text is too long" : NULL;
@@ -417,7 +460,9 @@ static const char *check_record(const unsigned char *bytes, uint64_t number)
     shape = shapes[e.type];
     if (!(shape & HAS_ENVELOPE) && (e.context_id | e.source | e.tag) != 0)
         return "it has an envelope, which its type has not";
-    if (!(shape & HAS_IGNORE) && (e.ignore != 0 || e.source == TRACE_ANY_SOURCE))
+    if (!(shape & HAS_IGNORE) && e.source == TRACE_ANY_SOURCE)
+        return "a message has no wildcards";
+    if (!(shape & (HAS_IGNORE | HAS_AMOUNT)) && e.ignore != 0)
         return "a message has no wildcards";
     return check_numbers(shape, e.entry != 0, e.partner != 0);
 }
@@ -494,6 +539,9 @@ static int reader_header(struct trace_reader *r)
         .endpoint = get32(bytes + 24),
         .start_ns = get64(bytes + 32),
         .host = get64(bytes + 40),
+        .size = get32(bytes + 48),
+        .address = get32(bytes + 52),
+        .wall_ns = get64(bytes + 56),
     };
     r->held = 0;
     return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * trace.h - what a matching engine was asked and what it answered, as a file.
+ * trace.h - what an endpoint has sent, received and matched, and when it waited, as a file.
  *
  * The recorder belongs to one endpoint and writes FOLDER/matchbox-PID-N.trace; the
  * reader gives the events back in their order.  A file is a header and records of one
@@ -13,19 +13,23 @@
  *             16     4  rank         in its job; 2^32-1 not known
  *             20     4  pid          of the process
  *             24     4  endpoint     the N of the file's name
- *             28     4  check        of the other 44 bytes
+ *             28     4  check        of the other 60 bytes
  *             32     8  start_ns     clock_now() when the recording began; the files of
  *                                    one machine (since its start) share this clock
  *             40     8  host         base/host.h; 0 not known
+ *             48     4  size         ranks of its job; 0 not known
+ *             52     4  address      a hash of the endpoint's address, as peers have it
+ *             56     8  wall_ns      clock_wall() at start_ns; 0 not known
  *
  *   record  offset size field        meaning
  *              0     1  type         enum trace_type
  *              1     3  zero         0
  *              4     4  context_id   of the envelope
- *              8     4  source       of the envelope; 2^32-1 is ANY_SOURCE
+ *              8     4  source       of the envelope; 2^32-1 is ANY_SOURCE; of what we send, its
+ *                                    receiver
  *             12     4  check        of the other 52 bytes and the record's number
  *             16     8  tag          of the envelope
- *             24     8  ignore       of a receive or probe; 1 = not compared
+ *             24     8  ignore       of a receive or probe; 1 = not compared; or an amount
  *             32     8  entry        who this is about
  *             40     8  partner      whom it met, or found; 0 nobody
  *             48     8  delta_ns     since the record before (the first: since start_ns)
@@ -45,7 +49,7 @@
  *
  *   program  0              text: what the envelopes mean
  *   context  its id, 0      text: its name; tag has how many ranks it has (0: not known)
- *   peer     0, the peer    entry: its process; partner: 1 + its rank, or 0: not known; tag: its
+ *   peer     its address,   entry: its process; partner: 1 + its rank, or 0: not known; tag: its
  *                           host; ignore: its job
  *
  * A text lies in several records of one type, 24 bytes in the ignore, entry and partner of each,
@@ -70,6 +74,29 @@
  *   void     the receive's  0                                  the receive, told to us in vain
  *   write    the message's  our send, which goes into          the receive
  *
+ * how messages travel, the source of what is sent being its receiver; and waits:
+ *
+ *   type     envelope is    amount                   entry             partner
+ *   send     the message's  its bytes                n: it is the n-th to that peer
+ *   leave    the message's  protocol + 1             n                 our send, which goes on
+ *   sent     the message's  protocol + 1, and 256    our send, or 0:   n, or 0
+ *                           times its errno          it had no leave
+ *   received the message's  bytes in the buffer      the receive       errno
+ *   rts      the message's  bytes that go with it    our send          0
+ *   data     the message's  bytes asked for by CTS   our send          0
+ *   cts      the message's  bytes asked for          the receive       0
+ *   read     the message's  bytes to read            the receive       0
+ *   share    the message's  bytes that the sender    the receive       0
+ *                           is asked to write
+ *   fin      the message's  0                        the receive       0
+ *   hand     the receive's  bytes of its buffer      the receive       0: to a device
+ *   wait     0              ns since it began        its number        0
+ *   waited   0              ns that it took          its number        ns since it ended
+ *   clock    0              clock_wall()             clock_now()       0
+ *
+ * The k-th message of one envelope that is sent to a peer is the k-th of that envelope that arrives
+ * there from us: so the files of both sides pair up, and nothing is added to what travels.
+ *
  * A file whose recorder was ended before trace_stop() has zeros behind its last record, which
  * may be written in part.
  *
@@ -87,8 +114,8 @@
 #include <stdint.h>
 
 #define TRACE_MAGIC        "MBXTRACE"
-#define TRACE_VERSION      2u
-#define TRACE_HEADER_SIZE  48
+#define TRACE_VERSION      3u
+#define TRACE_HEADER_SIZE  64
 #define TRACE_RECORD_SIZE  56
 #define TRACE_RANK_UNKNOWN UINT32_MAX
 #define TRACE_ANY_SOURCE   UINT32_MAX
@@ -118,13 +145,31 @@ enum trace_type {
     TRACE_PROGRAM,
     TRACE_CONTEXT,
     TRACE_PEER,
+    TRACE_SEND,
+    TRACE_LEAVE,
+    TRACE_SENT,
+    TRACE_RECEIVED,
+    TRACE_RTS,
+    TRACE_DATA,
+    TRACE_CTS,
+    TRACE_READ,
+    TRACE_SHARE,
+    TRACE_FIN,
+    TRACE_HAND,
+    TRACE_WAIT,
+    TRACE_WAITED,
+    TRACE_CLOCK,
     TRACE_TYPES
 };
 
 struct trace_event {
     enum trace_type type;
     uint32_t context_id, source;
-    uint64_t tag, ignore;
+    uint64_t tag;
+    union {
+        uint64_t ignore;
+        uint64_t amount;
+    };
     uint64_t entry, partner;
     uint64_t delta_ns;
 };
@@ -136,32 +181,37 @@ const char *trace_type_name(unsigned type);
 
 struct trace_recorder;
 
-/* Starts a file of its own in folder, which must exist: O_EXCL, mode 0600.
+/* What the header says. */
+struct trace_info {
+    uint32_t rank, pid, endpoint;
+    uint32_t size, address;
+    uint64_t start_ns, wall_ns, host;
+};
+
+/* Starts a file of its own in folder, which must exist: O_EXCL, mode 0600.  Of info the caller has
+ * filled in rank, size, address and host.
  * 0; -ENOMEM; or why the file cannot be made or written.  Undone by trace_stop(). */
-int trace_start(const char *folder, uint32_t rank, uint64_t host, struct trace_recorder **out);
+int trace_start(const char *folder, const struct trace_info *info, struct trace_recorder **out);
 
 /* Appends an event; its delta_ns is not looked at.  Reads the clock and writes to the mapped
  * file: what was recorded is there, whatever becomes of the process.  If the file cannot grow,
  * a warning says so once, and nothing more is recorded: the file then ends without a close. */
 void trace_record(struct trace_recorder *recorder, const struct trace_event *event);
 
+/* Takes back the event that was recorded last. */
+void trace_take_back(struct trace_recorder *recorder);
+
 /* Appends a text: TRACE_PROGRAM, or TRACE_CONTEXT with context_id and size. */
 void trace_record_text(struct trace_recorder *recorder, enum trace_type type,
                        uint32_t context_id, uint32_t size, const char *text);
 
-/* Records the close, cuts the file behind it and frees everything.  NULL is allowed. */
+/* Records the clocks and the close, cuts the file behind it and frees everything.  NULL is allowed. */
 void trace_stop(struct trace_recorder *recorder);
 
 /* ---- reading ---- */
 
 #define TRACE_ERROR_MAX  512
 #define TRACE_READ_COUNT 64
-
-/* What the header says. */
-struct trace_info {
-    uint32_t rank, pid, endpoint;
-    uint64_t start_ns, host;
-};
 
 /* In the caller's memory; info and error are to be read, the rest is trace.c's. */
 struct trace_reader {
@@ -184,6 +234,19 @@ int trace_open(struct trace_reader *reader, const char *path);
 static inline bool trace_is_name(enum trace_type type)
 {
     return type == TRACE_PROGRAM || type == TRACE_CONTEXT || type == TRACE_PEER;
+}
+
+/* Is this about how messages travel, waits or clocks, and not about matching? */
+static inline bool trace_is_travel(enum trace_type type)
+{
+    return type >= TRACE_SEND;
+}
+
+/* Is the envelope that of a message of ours, to a peer? */
+static inline bool trace_is_sent(enum trace_type type)
+{
+    return type >= TRACE_SEND &&
+           (type <= TRACE_SENT || type == TRACE_RTS || type == TRACE_DATA);
 }
 
 /* Adds what an event of TRACE_PROGRAM or TRACE_CONTEXT has of a text, in its place; text is always

@@ -88,19 +88,41 @@ static struct trace_event event_at(unsigned i)
 {
     const uint64_t big = UINT64_MAX - i;
     const struct trace_event kinds[] = {
-        {TRACE_POST, 1, 2, 3, 4, i + 1, 0, 0},
-        {TRACE_POST, 1, TRACE_ANY_SOURCE, big, big, big, 9, 0},
-        {TRACE_ARRIVE, UINT32_MAX, 2, big, 0, i + 1, 0, 0},
-        {TRACE_ARRIVE, 1, 0, i, 0, 0, big, 0},
-        {TRACE_CANCEL, 1, TRACE_ANY_SOURCE, 3, big, i + 1, 0, 0},
-        {TRACE_PEEK, 1, TRACE_ANY_SOURCE, 3, big, 0, 0, 0},
-        {TRACE_PEEK, 1, 7, i, 0, 0, 5, 0},
-        {TRACE_CLAIM, 1, 2, 3, 0, i + 1, 0, 0},
-        {TRACE_TAKE, 1, 2, 3, 0, i + 1, 6, 0},
-        {TRACE_DISCARD, 0, 0, 0, 0, i + 1, 0, 0},
+        {TRACE_POST, 1, 2, 3, {4}, i + 1, 0, 0},
+        {TRACE_POST, 1, TRACE_ANY_SOURCE, big, {big}, big, 9, 0},
+        {TRACE_ARRIVE, UINT32_MAX, 2, big, {0}, i + 1, 0, 0},
+        {TRACE_ARRIVE, 1, 0, i, {0}, 0, big, 0},
+        {TRACE_CANCEL, 1, TRACE_ANY_SOURCE, 3, {big}, i + 1, 0, 0},
+        {TRACE_PEEK, 1, TRACE_ANY_SOURCE, 3, {big}, 0, 0, 0},
+        {TRACE_PEEK, 1, 7, i, {0}, 0, 5, 0},
+        {TRACE_CLAIM, 1, 2, 3, {0}, i + 1, 0, 0},
+        {TRACE_TAKE, 1, 2, 3, {0}, i + 1, 6, 0},
+        {TRACE_DISCARD, 0, 0, 0, {0}, i + 1, 0, 0},
+        {TRACE_SEND, 1, 2, 3, {big}, i + 1, 0, 0},
+        {TRACE_LEAVE, 1, 2, 3, {2}, i + 1, big, 0},
+        {TRACE_SENT, 1, 2, 3, {1}, 0, i + 1, 0},
+        {TRACE_SENT, 1, 2, 3, {4}, big, 0, 0},
+        {TRACE_RECEIVED, 1, 2, 3, {big}, i + 1, 0, 0},
+        {TRACE_RTS, 1, 2, 3, {0}, i + 1, 0, 0},
+        {TRACE_READ, 1, 2, 3, {big}, i + 1, 0, 0},
+        {TRACE_FIN, 1, 2, 3, {0}, i + 1, 0, 0},
+        {TRACE_HAND, 1, TRACE_ANY_SOURCE, 3, {7}, i + 1, 0, 0},
+        {TRACE_WAIT, 0, 0, 0, {10000}, i + 1, 0, 0},
+        {TRACE_WAITED, 0, 0, 0, {big}, i + 1, 700, 0},
+        {TRACE_CLOCK, 0, 0, 0, {big}, i + 1, 0, 0},
     };
 
     return kinds[i % ARRAY_COUNT(kinds)];
+}
+
+static const struct trace_info job = {.size = 4, .address = 12, .host = 11};
+
+static int start(uint32_t rank, struct trace_recorder **recorder)
+{
+    struct trace_info info = job;
+
+    info.rank = rank;
+    return trace_start(folder, &info, recorder);
 }
 
 static void record_events(struct trace_recorder *recorder, unsigned count)
@@ -117,7 +139,7 @@ static void make_file(unsigned count)
 {
     struct trace_recorder *recorder;
 
-    assert_int_equal(trace_start(folder, 3, 11, &recorder), 0);
+    assert_int_equal(start(3, &recorder), 0);
     record_events(recorder, count);
     trace_stop(recorder);
     assert_int_equal(warnings, 0);
@@ -220,19 +242,22 @@ static void test_round_trip(void **state)
 /* The table of trace.h, byte by byte. */
 static void test_layout(void **state)
 {
-    const size_t first = 48, second = 48 + 56;
+    const size_t first = 64, second = 64 + 56;
 
     (void)state;
     make_file(2);
-    assert_int_equal(load(path_of(0)), 48 + 3 * 56);
+    assert_int_equal(load(path_of(0)), 64 + 3 * 56);
     assert_memory_equal(bytes, "MBXTRACE", 8);
-    assert_int_equal(number_at(8, 4), 2);
+    assert_int_equal(number_at(8, 4), 3);
     assert_int_equal(number_at(12, 4), 56);
     assert_int_equal(number_at(16, 4), 3);
     assert_int_equal(number_at(20, 4), getpid());
     assert_int_equal(number_at(24, 4), 0);
     assert_int_equal(number_at(32, 8), 1007);
     assert_int_equal(number_at(40, 8), 11);
+    assert_int_equal(number_at(48, 4), 4);
+    assert_int_equal(number_at(52, 4), 12);
+    assert_int_equal(number_at(56, 8), 0);
     assert_int_equal(number_at(first, 4), TRACE_POST);
     assert_int_equal(number_at(first + 4, 4), 1);
     assert_int_equal(number_at(first + 8, 4), 2);
@@ -272,7 +297,7 @@ static void test_own_files(void **state)
     (void)state;
     make_file(5);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(trace_start(folder, TRACE_RANK_UNKNOWN, 11, &recorders[i]), 0);
+        assert_int_equal(start(TRACE_RANK_UNKNOWN, &recorders[i]), 0);
         record_events(recorders[i], 10);
     }
     for (int i = 0; i < 2; i++)
@@ -290,11 +315,11 @@ static void test_no_folder(void **state)
     char long_name[600];
 
     (void)state;
-    assert_int_equal(trace_start("/nonexistent", 0, 11, &recorder), -ENOENT);
-    assert_int_equal(trace_start("/dev/null", 0, 11, &recorder), -ENOTDIR);
+    assert_int_equal(trace_start("/nonexistent", &job, &recorder), -ENOENT);
+    assert_int_equal(trace_start("/dev/null", &job, &recorder), -ENOTDIR);
     memset(long_name, 'x', sizeof long_name);
     long_name[sizeof long_name - 1] = '\0';
-    assert_int_equal(trace_start(long_name, 0, 11, &recorder), -ENAMETOOLONG);
+    assert_int_equal(trace_start(long_name, &job, &recorder), -ENAMETOOLONG);
     assert_null(recorder);
 }
 
@@ -317,7 +342,7 @@ static void test_each_call_fails(void **state)
 
         warnings = 0;
         sys_fail_at(n, ENOSPC);
-        err = trace_start(folder, 0, 11, &recorder);
+        err = start(0, &recorder);
         if (err == 0) {
             record_events(recorder, LONG);
             trace_stop(recorder);
@@ -361,7 +386,7 @@ static void test_no_memory(void **state)
 
     (void)state;
     mem_fail_at(1);
-    assert_int_equal(trace_start(folder, 0, 11, &recorder), -ENOMEM);
+    assert_int_equal(start(0, &recorder), -ENOMEM);
 }
 
 /* A disk that has room for one window and not for two. */
@@ -377,7 +402,7 @@ static void test_full_disk(void **state)
     (void)state;
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
-    assert_int_equal(trace_start(folder, 0, 11, &recorder), 0);
+    assert_int_equal(start(0, &recorder), 0);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &(struct rlimit){small.rlim_cur, old.rlim_max}),
                      0);
     record_events(recorder, LONG);
@@ -405,7 +430,7 @@ static void record_forever(_Atomic uint32_t *recorded)
 {
     struct trace_recorder *recorder;
 
-    if (trace_start(folder, 3, 11, &recorder) < 0)
+    if (start(3, &recorder) < 0)
         _exit(1);
     for (unsigned i = 0;; i++) {
         const struct trace_event event = event_at(i);
@@ -550,7 +575,7 @@ static void test_moved_records(void **state)
     store(path_of(0), size);
     assert_int_equal(read_file(path_of(0), 10, &count, error), -EBADMSG);
     assert_int_equal(count, 2);
-    assert_non_null(strstr(error, "at offset 160: record 2: the check is wrong"));
+    assert_non_null(strstr(error, "at offset 176: record 2: the check is wrong"));
 
     load(path_of(0)); /* what follows the end, whole or not */
     unlink(path_of(0));
@@ -569,30 +594,41 @@ static void test_moved_records(void **state)
 static void test_forged_fields(void **state)
 {
     static const struct trace_event forged[] = {
-        {TRACE_POST, 1, 2, 3, 4, 0, 5, 0},
-        {TRACE_ARRIVE, 1, 2, 3, 0, 0, 0, 0},
-        {TRACE_ARRIVE, 1, 2, 3, 0, 5, 5, 0},
-        {TRACE_ARRIVE, 1, 2, 3, 1, 5, 0, 0},
-        {TRACE_ARRIVE, 1, -1u, 3, 0, 5, 0, 0},
-        {TRACE_CANCEL, 1, 2, 3, 4, 0, 0, 0},
-        {TRACE_CANCEL, 1, 2, 3, 4, 5, 6, 0},
-        {TRACE_PEEK, 1, 2, 3, 4, 5, 0, 0},
-        {TRACE_CLAIM, 1, 2, 3, 0, 0, 0, 0},
-        {TRACE_CLAIM, 1, 2, 3, 0, 5, 6, 0},
-        {TRACE_CLAIM, 1, -1u, 3, 0, 5, 0, 0},
-        {TRACE_TAKE, 1, 2, 3, 0, 5, 0, 0},
-        {TRACE_TAKE, 1, 2, 3, 0, 0, 6, 0},
-        {TRACE_DISCARD, 1, 2, 3, 0, 0, 0, 0},
-        {TRACE_DISCARD, 1, 2, 3, 0, 5, 6, 0},
-        {TRACE_CLOSE, 1, 0, 0, 0, 0, 0, 0},
-        {TRACE_CLOSE, 0, 0, 0, 0, 5, 0, 0},
-        {TRACE_CLOSE, 0, 0, 0, 1, 0, 0, 0},
-        {TRACE_PROGRAM, 1, 0, 0, 0, 5, 0, 0},
-        {TRACE_PROGRAM, 0, 1, 0, 0, 5, 0, 0},
-        {TRACE_CONTEXT, 1, 1, 0, 0, 5, 0, 0},
-        {TRACE_CONTEXT, 1, 0, UINT64_C(64) << 32, 0, 5, 0, 0},
-        {TRACE_PEER, 1, 0, 0, 0, 5, 0, 0},
-        {TRACE_PEER, 0, -1u, 0, 0, 5, 0, 0},
+        {TRACE_POST, 1, 2, 3, {4}, 0, 5, 0},
+        {TRACE_ARRIVE, 1, 2, 3, {0}, 0, 0, 0},
+        {TRACE_ARRIVE, 1, 2, 3, {0}, 5, 5, 0},
+        {TRACE_ARRIVE, 1, 2, 3, {1}, 5, 0, 0},
+        {TRACE_ARRIVE, 1, -1u, 3, {0}, 5, 0, 0},
+        {TRACE_CANCEL, 1, 2, 3, {4}, 0, 0, 0},
+        {TRACE_CANCEL, 1, 2, 3, {4}, 5, 6, 0},
+        {TRACE_PEEK, 1, 2, 3, {4}, 5, 0, 0},
+        {TRACE_CLAIM, 1, 2, 3, {0}, 0, 0, 0},
+        {TRACE_CLAIM, 1, 2, 3, {0}, 5, 6, 0},
+        {TRACE_CLAIM, 1, -1u, 3, {0}, 5, 0, 0},
+        {TRACE_TAKE, 1, 2, 3, {0}, 5, 0, 0},
+        {TRACE_TAKE, 1, 2, 3, {0}, 0, 6, 0},
+        {TRACE_DISCARD, 1, 2, 3, {0}, 0, 0, 0},
+        {TRACE_DISCARD, 1, 2, 3, {0}, 5, 6, 0},
+        {TRACE_CLOSE, 1, 0, 0, {0}, 0, 0, 0},
+        {TRACE_CLOSE, 0, 0, 0, {0}, 5, 0, 0},
+        {TRACE_CLOSE, 0, 0, 0, {1}, 0, 0, 0},
+        {TRACE_PROGRAM, 1, 0, 0, {0}, 5, 0, 0},
+        {TRACE_PROGRAM, 0, 1, 0, {0}, 5, 0, 0},
+        {TRACE_CONTEXT, 1, 1, 0, {0}, 5, 0, 0},
+        {TRACE_CONTEXT, 1, 0, UINT64_C(64) << 32, {0}, 5, 0, 0},
+        {TRACE_PEER, 0, -1u, 0, {0}, 5, 0, 0},
+        {TRACE_SEND, 1, 2, 3, {4}, 0, 0, 0},
+        {TRACE_SEND, 1, -1u, 3, {4}, 1, 0, 0},
+        {TRACE_LEAVE, 1, 2, 3, {4}, 1, 0, 0},
+        {TRACE_SENT, 1, 2, 3, {4}, 1, 1, 0},
+        {TRACE_SENT, 1, 2, 3, {4}, 0, 0, 0},
+        {TRACE_RECEIVED, 1, 2, 3, {4}, 0, 0, 0},
+        {TRACE_RTS, 1, 2, 3, {4}, 1, 1, 0},
+        {TRACE_FIN, 1, 2, 3, {4}, 1, 0, 0},
+        {TRACE_WAIT, 1, 0, 0, {4}, 1, 0, 0},
+        {TRACE_WAIT, 0, 0, 0, {4}, 1, 1, 0},
+        {TRACE_WAITED, 0, 0, 3, {4}, 1, 1, 0},
+        {TRACE_CLOCK, 0, 2, 0, {4}, 1, 0, 0},
     };
     char error[TRACE_ERROR_MAX];
     unsigned count;
@@ -601,7 +637,7 @@ static void test_forged_fields(void **state)
     for (size_t i = 0; i < ARRAY_COUNT(forged); i++) {
         struct trace_recorder *recorder;
 
-        assert_int_equal(trace_start(folder, 0, 11, &recorder), 0);
+        assert_int_equal(start(0, &recorder), 0);
         record_events(recorder, 2);
         trace_record(recorder, &forged[i]);
         trace_stop(recorder);
@@ -620,7 +656,7 @@ static void test_texts(void **state)
     struct trace_event event;
 
     (void)state;
-    assert_int_equal(trace_start(folder, 0, 11, &recorder), 0);
+    assert_int_equal(start(0, &recorder), 0);
     for (size_t length = 0; length < sizeof text; length++) {
         memset(text, 'a' + (int)(length % 26), length);
         text[length] = '\0';

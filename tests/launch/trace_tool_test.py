@@ -20,11 +20,10 @@ ALL = (1 << 64) - 1
 
 def check_of(data, check_at, number):
     total = number ^ 0x6d626d6174636865
-    for at in range(0, len(data), 4):
-        if at != check_at:
-            word = struct.unpack_from("<I", data, at)[0]
-            total = ((total ^ word) * 0x9e3779b97f4a7c15) & ALL
-            total ^= total >> 29
+    for at in range(0, len(data), 8):
+        word = struct.unpack_from("<Q", data, at)[0] & (0xffffffff if at + 4 == check_at else ALL)
+        total = ((total ^ word) * 0x9e3779b97f4a7c15) & ALL
+        total ^= total >> 29
     return (total ^ total >> 32) & 0xffffffff
 
 
@@ -35,7 +34,7 @@ def checked(data, check_at, number):
 
 
 def header(rank, pid=4711):
-    return checked(struct.pack("<8s6IQQ", b"MBXTRACE", 2, 56, rank, pid, 2, 0, 1000, 77), 28, 0)
+    return checked(struct.pack("<8s6IQQIIQ", b"MBXTRACE", 3, 56, rank, pid, 2, 0, 1000, 77, 4, pid, 0), 28, 0)
 
 
 def trace(*events, rank=5, pid=4711):
@@ -57,21 +56,21 @@ STORY = trace(
     (DISCARD, 1, 0, 4, 0, 1, 0), END)
 LISTING = """\
 FILE: process 4711, endpoint 2, rank 5
-        1.500 post    context 1 source 2 tag 10 r1 waits
-        3.000 post    context 1 source * tag 20 ignore ffffffffffffffff r2 waits
-        4.500 post    context 7 source 2 tag 10 ignore f r3 waits
-        6.000 arrive  context 1 source 2 tag 21 meets r2
-        7.500 cancel  context 1 source 2 tag 10 r1
-        9.000 arrive  context 1 source 0 tag 4 m1 waits
-       10.500 arrive  context 1 source 0 tag 5 m2 waits
-       12.000 arrive  context 1 source 0 tag 6 m3 waits
-       13.500 peek    context 1 source 9 tag 4 sees nothing
-       15.000 peek    context 1 source 0 tag 5 sees m2
-       16.500 post    context 1 source 0 tag 6 r4 takes m3
-       18.000 claim   context 1 source 0 tag 5 m2
-       19.500 take    context 1 source 0 tag 5 m2 goes to r5
-       21.000 claim   context 1 source 0 tag 4 m1
-       22.500 discard context 1 source 0 tag 4 m1
+        1.500 post     context 1 source 2 tag 10 r1 waits
+        3.000 post     context 1 source * tag 20 ignore ffffffffffffffff r2 waits
+        4.500 post     context 7 source 2 tag 10 ignore f r3 waits
+        6.000 arrive   context 1 source 2 tag 21 meets r2
+        7.500 cancel   context 1 source 2 tag 10 r1
+        9.000 arrive   context 1 source 0 tag 4 m1 waits
+       10.500 arrive   context 1 source 0 tag 5 m2 waits
+       12.000 arrive   context 1 source 0 tag 6 m3 waits
+       13.500 peek     context 1 source 9 tag 4 sees nothing
+       15.000 peek     context 1 source 0 tag 5 sees m2
+       16.500 post     context 1 source 0 tag 6 r4 takes m3
+       18.000 claim    context 1 source 0 tag 5 m2
+       19.500 take     context 1 source 0 tag 5 m2 goes to r5
+       21.000 claim    context 1 source 0 tag 4 m1
+       22.500 discard  context 1 source 0 tag 4 m1
        24.000 close
 """
 SUMMARY = """
@@ -95,17 +94,17 @@ rank source     ignored bits  receives       %
 
 NAMED = """\
 FILE: process 4711, endpoint 2, rank 5
-post    MPI_COMM_WORLD from rank 2 tag 7 r1 waits
-arrive  MPI_COMM_WORLD from rank 2 tag 7 meets r1
-post    a name of more than one record from MPI_ANY_SOURCE any tag r2 waits
-arrive  a name of more than one record from rank 0 of job 9 barrier m1 waits
-arrive  a name of more than one record from rank 6 tag 9 meets r2
-arrive  communicator 4 from peer 3 tag 8 m2 waits
+post     MPI_COMM_WORLD from rank 2 tag 7 r1 waits
+arrive   MPI_COMM_WORLD from rank 2 tag 7 meets r1
+post     a name of more than one record from MPI_ANY_SOURCE any tag r2 waits
+arrive   a name of more than one record from rank 0 of job 9 barrier m1 waits
+arrive   a name of more than one record from rank 6 tag 9 meets r2
+arrive   communicator 4 from peer 3 tag 8 m2 waits
 close
 FILE2: process 4712, endpoint 2, rank 6
-post    communicator 3 from MPI_ANY_SOURCE any tag r1 waits
-arrive  communicator 3 from peer 0 tag 7 synchronous meets r1
-arrive  context 2 source 0 tag 10 m1 waits
+post     communicator 3 from MPI_ANY_SOURCE any tag r1 waits
+arrive   communicator 3 from peer 0 tag 7 synchronous meets r1
+arrive   context 2 source 0 tag 10 m1 waits
 close
 """
 
@@ -183,7 +182,7 @@ rank number  ranks  receives    waited  messages    waited  communicator
     with open(path, "wb") as out:
         out.write(trace(*unknown))
     expect("unknown", run(path).stdout.splitlines()[1].split(" ", 6)[-1].strip().split(" ", 1)[1].strip(),
-           "post    context 1 source 2 tag 10 ignore f r1 waits")
+           "post     context 1 source 2 tag 10 ignore f r1 waits")
     os.unlink(other)
     for name, event, said in (
             ("long text", (PROGRAM, 0, 0, 64 << 32, 1, 1, 1), "its text is too long"),
@@ -209,13 +208,13 @@ def test_several(path):
 
 
 def test_damaged(path):
-    for size, offset in (20, 20), (48, 48), (49, 48), (len(STORY) - 1, len(STORY) - 56):
+    for size, offset in (20, 20), (64, 64), (65, 64), (len(STORY) - 1, len(STORY) - 56):
         out = expect_error(f"cut at {size}", STORY[:size], f"at offset {offset}: ", path)
         expect(f"cut at {size}: events", len(out.splitlines()),
-               0 if size < 48 else (size - 48) // 56 + 1)
+               0 if size < 64 else (size - 64) // 56 + 1)
     damaged = bytearray(STORY)
-    damaged[48 + 3 * 56 + 20] ^= 1
-    expect_error("a bit", damaged, "at offset 216: record 3: the check is wrong", path)
+    damaged[64 + 3 * 56 + 20] ^= 1
+    expect_error("a bit", damaged, "at offset 232: record 3: the check is wrong", path)
     expect_error("version", STORY[:8] + b"\1" + STORY[9:], "another version", path)
     expect_error("text", b"x" * 100, "this is no trace", path)
 

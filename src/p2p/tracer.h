@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tracer.h - how messages travel, and when the program waits, goes to the trace.
+ *
+ * Nothing of this happens without a trace.  A send is recorded by the long way that mbx_send() and the
+ * like take then; a completion by a flag of its request; a round of progress by a bit that is
+ * always due; and a step of a protocol costs the branch of tracer_step().
+ */
+#ifndef P2P_TRACER_H
+#define P2P_TRACER_H
+
+#include "core/core.h"
+#include "trace/trace.h"
+
+/* Begins the trace, as trace_start(). */
+int tracer_open(struct mbx_ep *ep, const char *folder, const struct trace_info *info);
+/* Ends it, if there is one. */
+void tracer_close(struct mbx_ep *ep);
+
+/* With a trace.  A message is about to be sent to peer number; its send has a request now, and goes on;
+ * the call is over: done, or the message was refused and nothing has happened. */
+void tracer_send_begins(struct mbx_ep *ep, uint32_t number, uint32_t context_id, uint64_t tag,
+                        uint64_t size);
+void tracer_send_goes_on(struct mbx_ep *ep, struct request *req);
+void tracer_send_ends(struct mbx_ep *ep, bool is_done);
+/* The program acts: it does not wait any more. */
+void tracer_acts(struct mbx_ep *ep);
+/* A step of the protocol of req, with this many bytes. */
+void tracer_step_of(struct mbx_ep *ep, enum trace_type type, const struct request *req,
+                    uint64_t amount);
+void tracer_handed(struct mbx_ep *ep, const struct request *req);
+
+static inline void tracer_send(struct mbx_ep *ep, uint32_t number, uint32_t context_id,
+                               uint64_t tag, uint64_t size)
+{
+    if (ep->tracing.recorder != NULL)
+        tracer_send_begins(ep, number, context_id, tag, size);
+}
+
+static inline void tracer_leave(struct mbx_ep *ep, struct request *req)
+{
+    if (unlikely(ep->tracing.recorder != NULL))
+        tracer_send_goes_on(ep, req);
+}
+
+static inline void tracer_send_over(struct mbx_ep *ep, bool is_done)
+{
+    if (ep->tracing.recorder != NULL)
+        tracer_send_ends(ep, is_done);
+}
+
+/* req, a receive, is about to be recorded. */
+static inline void tracer_receive(struct mbx_ep *ep, struct request *req)
+{
+    if (unlikely(ep->tracing.recorder != NULL)) {
+        tracer_acts(ep);
+        req->flags |= REQUEST_TRACED;
+    }
+}
+
+static inline void tracer_step(struct mbx_ep *ep, enum trace_type type,
+                               const struct request *req, uint64_t amount)
+{
+    if (unlikely(ep->tracing.recorder != NULL))
+        tracer_step_of(ep, type, req, amount);
+}
+
+/* A device has matched req with a message. */
+static inline void tracer_hand(struct mbx_ep *ep, const struct request *req)
+{
+    if (unlikely(ep->tracing.recorder != NULL))
+        tracer_handed(ep, req);
+}
+
+#endif
