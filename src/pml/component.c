@@ -109,6 +109,7 @@ static int component_finalize(void)
     if (pml.ep == NULL)
         return OMPI_SUCCESS;
     pml_progress_close();
+    pml_lookup_close();
     pml_series_close();
     mbx_close(pml.ep);
     pml.ep = NULL;

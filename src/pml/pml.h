@@ -5,6 +5,7 @@
  *
  *   component.c ── one endpoint of the library for each process
  *   procs.c        Open MPI's process  -> peer number     address by the modex, peer on first use
+ *   lookup.c       addresses, some asked for ahead
  *   comm.c         rank of communicator -> peer number, and back
  *   send.c recv.c probe.c persistent.c      MPI's calls
  *   request.c      Open MPI's request, with the handle of the library's inside
@@ -165,6 +166,14 @@ void pml_request_give_back(mca_pml_base_request_t *base);
 
 /* Waits until nobody is in the last completion of a persistent request. */
 void pml_request_settle(struct pml_own *own);
+
+/* ---- lookup.c ---- */
+
+/* The address that a process has published; Open MPI's error. */
+int pml_lookup(const ompi_proc_t *proc, struct mbx_address *address);
+
+/* Waits for what is asked for, and forgets all. */
+void pml_lookup_close(void);
 
 /* ---- procs.c ---- */
 

@@ -5,8 +5,8 @@
  * Each process publishes the address of its endpoint in the modex.  Another one looks it up when
  * it first sends to that process, or receives from it by rank, and keeps the peer number with
  * Open MPI's process: so processes that come later (spawn, connect) need nothing of their own.
- * One thread at a time looks up: when several ask PMIx at once for the same process, not each of
- * them gets an answer from that of Open MPI 5.0.
+ * One thread at a time looks up (lookup.c): when several ask PMIx at once for the same process, not
+ * each of them gets an answer from that of Open MPI 5.0.
  *
  * Invariant
  *   I1  proc_endpoints[PML] of a process is 0, or its peer number + 1
@@ -14,8 +14,6 @@
 #include "pml/pml.h"
 
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 
 extern PML_COMPONENT_TYPE mca_pml_matchbox_component;
 
@@ -45,25 +43,10 @@ int pml_del_procs(ompi_proc_t **procs, size_t count)
     return OMPI_SUCCESS;
 }
 
-/* The modex's bytes, checked for their length; those of the address the library checks. */
-static int procs_address(const ompi_proc_t *proc, struct mbx_address *address)
-{
-    void *bytes = NULL;
-    size_t size = 0;
-    int err = pml_series_lookup(&mca_pml_matchbox_component.pmlm_version, proc, &bytes, &size);
-
-    if (err == OMPI_SUCCESS && size != sizeof *address)
-        err = OMPI_ERR_NOT_FOUND;
-    if (err == OMPI_SUCCESS)
-        memcpy(address, bytes, sizeof *address);
-    free(bytes);
-    return err;
-}
-
 static int procs_meet(ompi_proc_t *proc, uint32_t *peer)
 {
     struct mbx_address address;
-    int err = procs_address(proc, &address);
+    int err = pml_lookup(proc, &address);
 
     if (err != OMPI_SUCCESS) {
         opal_output(0, "matchbox: process %s has published no address of a Matchbox endpoint",

@@ -75,6 +75,62 @@ static inline int pml_series_lookup(const mca_base_component_t *component,
     return err;
 }
 
+/* How many processes our job has. */
+static inline uint32_t pml_series_ranks(void)
+{
+    return ompi_process_info.num_procs;
+}
+
+/* What is told of an answer: its bytes, PMIx's, or NULL.  In PMIx's thread. */
+typedef void pml_series_answer(void *arg, const void *bytes, size_t size);
+
+struct pml_series_question {
+    pml_series_answer *answer;
+    void *arg;
+};
+
+static inline void pml_series_answered(int status, opal_value_t *value, void *arg)
+{
+    struct pml_series_question question = *(struct pml_series_question *)arg;
+    bool is_there = status == OPAL_SUCCESS && value != NULL && value->type == OPAL_BYTE_OBJECT;
+
+    free(arg);
+    question.answer(question.arg, is_there ? value->data.bo.bytes : NULL,
+                    is_there ? value->data.bo.size : 0);
+}
+
+/* Asks what the process of this rank of our job has published, if that is known on this host: the answer is
+ * told once, soon.  False: it will not be. */
+static inline bool pml_series_ask(const mca_base_component_t *component, uint32_t rank,
+                                  pml_series_answer *answer, void *arg)
+{
+    opal_process_name_t name = {ompi_proc_local()->super.proc_name.jobid, rank};
+    struct pml_series_question *question = malloc(sizeof *question);
+    char *key = mca_base_component_to_string(component);
+    opal_value_t known;
+    opal_list_t how;
+    int err = OPAL_ERR_OUT_OF_RESOURCE;
+
+    OBJ_CONSTRUCT(&how, opal_list_t);
+    OBJ_CONSTRUCT(&known, opal_value_t);
+    known.key = (char *)OPAL_PMIX_OPTIONAL;
+    known.type = OPAL_BOOL;
+    known.data.flag = true;
+    opal_list_append(&how, &known.super);
+    if (question != NULL && key != NULL) {
+        *question = (struct pml_series_question){answer, arg};
+        err = opal_pmix.get_nb(&name, key, &how, pml_series_answered, question);
+    }
+    opal_list_remove_item(&how, &known.super);
+    known.key = NULL;
+    OBJ_DESTRUCT(&known);
+    OBJ_DESTRUCT(&how);
+    free(key);
+    if (err != OPAL_SUCCESS)
+        free(question);
+    return err == OPAL_SUCCESS;
+}
+
 /* 0: it was started with this one; else a number of its job. */
 static inline uint32_t pml_series_job(const ompi_proc_t *proc)
 {

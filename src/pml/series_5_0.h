@@ -91,6 +91,24 @@ static inline int pml_series_lookup(const mca_base_component_t *component,
     return err == PMIX_SUCCESS ? OMPI_SUCCESS : OMPI_ERR_NOT_FOUND;
 }
 
+/* Nothing is asked for ahead: PMIx does not answer all of several questions at once. */
+typedef void pml_series_answer(void *arg, const void *bytes, size_t size);
+
+static inline uint32_t pml_series_ranks(void)
+{
+    return opal_process_info.num_procs;
+}
+
+static inline bool pml_series_ask(const mca_base_component_t *component, uint32_t rank,
+                                  pml_series_answer *answer, void *arg)
+{
+    (void)component;
+    (void)rank;
+    (void)answer;
+    (void)arg;
+    return false;
+}
+
 /* 0: it was started with this one; else a number of its job. */
 static inline uint32_t pml_series_job(const ompi_proc_t *proc)
 {

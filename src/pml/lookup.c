@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * lookup.c - the addresses of processes, which they have published in the modex.
+ *
+ * A question to PMIx wakes its thread, and the answer wakes us: with 64 processes that all meet,
+ * that was half of what a first contact took.  So a process that has met n others asks, together with
+ * the next one, for up to n more that it may meet: those of its job and host whose ranks are nearest
+ * to the wanted one.  Only the wanted one is waited for.  A job in which each rank speaks with few
+ * others asks for at most twice as many addresses as it needs.
+ *
+ *   NULL ---> ASKED ---> THERE ---> NULL    the process is met: its address is used once
+ *               +-----> ABSENT              the server has to be asked for it: one by one
+ *
+ * What is asked ahead is only looked for in what the server has left on this host
+ * (PMIX_OPTIONAL): each question is answered soon, whoever has published what.
+ *
+ * Threads: pml_lookup() is called by one at a time; the answers come in PMIx's thread, which takes
+ * `lock` and nothing else.
+ */
+#include "pml/pml.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+extern PML_COMPONENT_TYPE mca_pml_matchbox_component;
+
+enum lookup_state { LOOKUP_ASKED, LOOKUP_THERE, LOOKUP_ABSENT };
+
+struct lookup {
+    enum lookup_state state;
+    struct mbx_address address; /* THERE */
+};
+
+static struct {
+    struct lookup **asked; /* by rank of our job; or NULL */
+    uint32_t ranks;
+    uint32_t met; /* processes of our job and host */
+    uint32_t under_way;
+    pthread_mutex_t lock; /* of states, addresses and under_way */
+    pthread_cond_t answered;
+} ahead = {.lock = PTHREAD_MUTEX_INITIALIZER, .answered = PTHREAD_COND_INITIALIZER};
+
+/* ---- asking ahead ---- */
+
+/* In PMIx's thread.  The bytes are PMIx's; those of the address the library checks. */
+static void lookup_answered(void *arg, const void *bytes, size_t size)
+{
+    struct lookup *lookup = arg;
+
+    pthread_mutex_lock(&ahead.lock);
+    lookup->state =
+        bytes != NULL && size == sizeof lookup->address ? LOOKUP_THERE : LOOKUP_ABSENT;
+    if (lookup->state == LOOKUP_THERE)
+        memcpy(&lookup->address, bytes, size);
+    ahead.under_way--;
+    pthread_cond_broadcast(&ahead.answered);
+    pthread_mutex_unlock(&ahead.lock);
+}
+
+static bool lookup_has_room(void)
+{
+    if (ahead.asked != NULL)
+        return true;
+    ahead.ranks = pml_series_ranks();
+    ahead.asked = calloc(ahead.ranks, sizeof(struct lookup *));
+    return ahead.asked != NULL;
+}
+
+/* False: it is not, for whatever reason; then it is asked for when it is met. */
+static bool lookup_ask(uint32_t rank)
+{
+    struct lookup *lookup = calloc(1, sizeof *lookup);
+
+    if (lookup == NULL)
+        return false;
+    pthread_mutex_lock(&ahead.lock);
+    ahead.under_way++;
+    pthread_mutex_unlock(&ahead.lock);
+    ahead.asked[rank] = lookup;
+    if (pml_series_ask(&mca_pml_matchbox_component.pmlm_version, rank, lookup_answered, lookup))
+        return true;
+    pthread_mutex_lock(&ahead.lock);
+    ahead.under_way--;
+    pthread_mutex_unlock(&ahead.lock);
+    ahead.asked[rank] = NULL;
+    free(lookup);
+    return false;
+}
+
+/* May the process of this rank be met, and is it on this host? */
+static bool lookup_is_worth(uint32_t rank)
+{
+    opal_process_name_t name = ompi_proc_local()->super.proc_name;
+    const opal_proc_t *proc;
+
+    if (ahead.asked[rank] != NULL || rank == name.vpid)
+        return false;
+    name.vpid = rank;
+    proc = ompi_proc_lookup(name);
+    return proc != NULL && OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags) &&
+           ((const ompi_proc_t *)proc)->proc_endpoints[OMPI_PROC_ENDPOINT_TAG_PML] == NULL;
+}
+
+/* Asks for rank and for up to `more` others, the nearest first. */
+static void lookup_ask_around(uint32_t rank, uint32_t more)
+{
+    uint32_t far = 4 * more;
+
+    if (!lookup_ask(rank))
+        return;
+    for (uint32_t distance = 1; more > 0 && distance <= far; distance++) {
+        uint32_t ranks[2] = {rank - distance, rank + distance}; /* below 0: it wraps */
+
+        for (int i = 0; i < 2 && more > 0; i++)
+            if (ranks[i] < ahead.ranks && lookup_is_worth(ranks[i])) {
+                if (!lookup_ask(ranks[i]))
+                    return;
+                more--;
+            }
+    }
+}
+
+/* Waits for what was asked, and forgets it.  True: it was there. */
+static bool lookup_take(uint32_t rank, struct mbx_address *address)
+{
+    struct lookup *lookup = ahead.asked[rank];
+    bool is_there;
+
+    pthread_mutex_lock(&ahead.lock);
+    while (lookup->state == LOOKUP_ASKED)
+        pthread_cond_wait(&ahead.answered, &ahead.lock);
+    pthread_mutex_unlock(&ahead.lock);
+    is_there = lookup->state == LOOKUP_THERE;
+    if (is_there)
+        *address = lookup->address;
+    ahead.asked[rank] = NULL;
+    free(lookup);
+    return is_there;
+}
+
+/* True: the address of a process of our job and host, which was asked for with others. */
+static bool lookup_ahead(const ompi_proc_t *proc, struct mbx_address *address)
+{
+    uint32_t rank = proc->super.proc_name.vpid;
+
+    if (proc->super.proc_name.jobid != ompi_proc_local()->super.proc_name.jobid ||
+        !OPAL_PROC_ON_LOCAL_NODE(proc->super.proc_flags) || !lookup_has_room() ||
+        rank >= ahead.ranks)
+        return false;
+    ahead.met++;
+    if (ahead.asked[rank] == NULL && ahead.met > 1)
+        lookup_ask_around(rank, ahead.met - 1);
+    return ahead.asked[rank] != NULL && lookup_take(rank, address);
+}
+
+/* ---- one process ---- */
+
+int pml_lookup(const ompi_proc_t *proc, struct mbx_address *address)
+{
+    void *bytes = NULL;
+    size_t size = 0;
+    int err;
+
+    if (lookup_ahead(proc, address))
+        return OMPI_SUCCESS;
+    err = pml_series_lookup(&mca_pml_matchbox_component.pmlm_version, proc, &bytes, &size);
+    if (err == OMPI_SUCCESS && size != sizeof *address)
+        err = OMPI_ERR_NOT_FOUND;
+    if (err == OMPI_SUCCESS)
+        memcpy(address, bytes, sizeof *address);
+    free(bytes);
+    return err;
+}
+
+void pml_lookup_close(void)
+{
+    pthread_mutex_lock(&ahead.lock);
+    while (ahead.under_way != 0)
+        pthread_cond_wait(&ahead.answered, &ahead.lock);
+    pthread_mutex_unlock(&ahead.lock);
+    for (uint32_t rank = 0; ahead.asked != NULL && rank < ahead.ranks; rank++)
+        free(ahead.asked[rank]);
+    free(ahead.asked);
+    ahead.asked = NULL;
+    ahead.met = 0;
+}
