@@ -95,6 +95,8 @@ enum mbx_device_caps {
     MBX_DEVICE_HOLDS = 1 << 4,      /* can hold unexpected messages: hold, unhold */
     MBX_DEVICE_READS_PART = 1 << 5, /* reads what fits of a rendezvous that is longer than the
                                        buffer; without it that is INCOMPLETE */
+    MBX_DEVICE_NARROW = 1 << 6,     /* messages that its bits cannot tell apart come past it: no
+                                       receive that accepts one may be handed over */
 };
 
 /* What a device has.  The first three are what configure may ask for, at most. */

@@ -93,7 +93,8 @@ static const struct param own[] = {
     {"PEER_TIMEOUT", PARAM_TIME, PARAM_USUAL, NULL, "2s", 20 * CLOCK_MS, 3600 * CLOCK_S, NULL,
      "how soon a dead peer is detected while an operation depends on it", AT(peer_timeout_ns)},
     {"DEVICE", PARAM_CHOICE, PARAM_USUAL, NULL, "none", 0, 0, device_names,
-     "what matches beside software: soft in the progress loop, on a thread, in a process",
+     "what matches beside software: soft in the progress loop, on a thread, in a process; or "
+     "verbs, the adapter of MBX_TRANSPORT=verbs",
      AT(device)},
     {"MATCH", PARAM_CHOICE, PARAM_USUAL, NULL, "split", 0, 0, match_names,
      "what matches, if there is a device: both, only software, or the device wherever it can",
@@ -162,10 +163,12 @@ static const struct param own[] = {
     {"DEVICE_LIST", PARAM_COUNT, PARAM_ADVANCED, "receives", "1024", 1, 65536, NULL,
      "receives that the device holds at a time; its command room follows from it",
      AT(device_list)},
-    {"DEVICE_BUFFERS", PARAM_COUNT, PARAM_ADVANCED, "buffers", "128", 1, 16384, NULL,
-     "buffers for messages that the device passes to software", AT(device_buffers)},
-    {"DEVICE_THRESHOLD", PARAM_SIZE, PARAM_ADVANCED, NULL, "32K", 0, 0, NULL,
-     "receives with smaller buffers stay in software if the matching is split",
+    {"DEVICE_BUFFERS", PARAM_COUNT, PARAM_ADVANCED, "buffers", "auto", 1, 16384, auto_word,
+     "buffers for messages that the device passes to software; auto: 128, of verbs 1024",
+     AT(device_buffers)},
+    {"DEVICE_THRESHOLD", PARAM_SIZE, PARAM_ADVANCED, NULL, "auto", 0, 0, auto_word,
+     "receives with smaller buffers stay in software if the matching is split; auto: 32K, of "
+     "verbs 1K",
      AT(device_threshold)},
     {"VERBS_LIBRARY", PARAM_STRING, PARAM_ADVANCED, NULL, "libibverbs.so.1", 0, 0, NULL,
      "the library that hardware is reached through; libmbx-adapter.so is an adapter in "

@@ -6,6 +6,7 @@
  *   driver                in_loop  what arrives reaches the device
  *   soft                  yes      by deliver(), from the transport that the endpoint polls
  *   soft-thread, -process no       by the transport, while it is handed over (handoff.h)
+ *   verbs                 no       at once: it receives in the transport's place (verbs_inlet.h)
  *
  * A function that may be NULL says what that means.  All others are there.
  */
@@ -17,17 +18,33 @@
 #include "core/core.h"
 
 struct offload_driver {
-    bool in_loop; /* run() and deliver() are all that makes it work */
+    bool in_loop;  /* run() and deliver() are all that makes it work */
+    bool is_inlet; /* it receives always: matched() and packet() */
 
-    /* Can the settings be had on this transport?  0, or an error that has been logged. */
+    /* MBX_DEVICE_BUFFERS, MBX_DEVICE_THRESHOLD, where they are not set. */
+    uint32_t buffers;
+    uint64_t threshold;
+
+    /* Can the settings be had on this transport?  0; -EOPNOTSUPP they cannot, and matching in
+     * software will do; or an error.  These two were logged. */
     int (*check)(const struct mbx_ep *ep);
 
-    /* Opens a device that waits for configure().  0 or an error. */
+    /* Opens a device that waits for configure().  0 or an error; -EOPNOTSUPP as check(). */
     int (*open)(struct mbx_ep *ep, struct mbx_device **device);
+
+    /* is_inlet: it is configured, and is to receive from now on.  0 or an error. */
+    int (*started)(struct mbx_ep *ep);
+
+    /* is_inlet: the endpoint closes; the device receives nothing any more when this returns. */
+    void (*leave)(struct mbx_ep *ep);
 
     /* The device does nothing any more when this returns; its events up to here can still be
      * polled, and end with LOST.  More than once. */
     void (*stop)(struct mbx_device *device);
+
+    /* Not in_loop: behind the last event, packets are to come to us.  0; -EINVAL they do; -EBUSY
+     * later; or an error. */
+    int (*take_over)(struct mbx_ep *ep);
 
     /* Has it said something that was not polled? */
     bool (*has_events)(const struct mbx_device *device);
@@ -35,6 +52,11 @@ struct offload_driver {
     /* Before and behind a sleep in the transport.  False: there is something to do. */
     bool (*lie_down)(struct mbx_device *device);
     void (*get_up)(struct mbx_device *device);
+
+    /* is_inlet: it has matched a message of this peer; asked before anything else of it.  And a
+     * packet has come, as transport_events.deliver. */
+    void (*matched)(struct mbx_ep *ep, uint32_t peer);
+    int (*packet)(struct mbx_ep *ep, uint32_t peer, const void *packet, size_t size);
 
     /* in_loop: does what there is to do; how much.  NULL otherwise. */
     int (*run)(struct mbx_device *device);
@@ -63,5 +85,8 @@ struct offload_driver {
 /* driver_soft.c */
 extern const struct offload_driver offload_driver_soft, offload_driver_soft_thread,
     offload_driver_soft_process;
+
+/* driver_verbs.c */
+extern const struct offload_driver offload_driver_verbs;
 
 #endif

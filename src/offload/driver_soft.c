@@ -95,8 +95,16 @@ static int check_process(const struct mbx_ep *ep)
     return -EINVAL;
 }
 
+static int take_back(struct mbx_ep *ep)
+{
+    return transport_take_back(ep->net.transport);
+}
+
+#define USUAL .buffers = 128, .threshold = (uint64_t)32 << 10
+
 const struct offload_driver offload_driver_soft = {
     .in_loop = true,
+    USUAL,
     .check = check_loop,
     .open = open_loop,
     .stop = softdev_stop,
@@ -110,10 +118,11 @@ const struct offload_driver offload_driver_soft = {
 };
 
 #define ELSEWHERE                                                                              \
-    .stop = softdev_stop, .has_events = softdev_has_events, .lie_down = softdev_lie_down,      \
-    .get_up = softdev_get_up, .is_there = softdev_is_there, .detach = softdev_detach,          \
-    .idle_rounds = softdev_idle_rounds, .is_calm = softdev_is_calm,                            \
-    .repeated = softdev_repeated
+    USUAL, .take_over = take_back, .stop = softdev_stop, .has_events = softdev_has_events,     \
+           .lie_down = softdev_lie_down, .get_up = softdev_get_up,                             \
+           .is_there = softdev_is_there, .detach = softdev_detach,                             \
+           .idle_rounds = softdev_idle_rounds, .is_calm = softdev_is_calm,                     \
+           .repeated = softdev_repeated
 
 const struct offload_driver offload_driver_soft_thread = {
     .check = check_thread,

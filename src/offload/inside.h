@@ -10,6 +10,8 @@
 
 /* matched.c: what the shadow tells us; its argument is the endpoint. */
 extern const struct shadow_events offload_shadow_events;
+/* The same of a device that receives always. */
+extern const struct shadow_events offload_inlet_events;
 
 /* second_path.c: three of these, as shadow_events has them. */
 struct shadow_recv *offload_on_find(void *ep, struct shadow_message *message);

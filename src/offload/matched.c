@@ -184,16 +184,36 @@ static void on_owed(void *arg, uint32_t peer, uint64_t sender)
     request_complete(ep, req, 0);
 }
 
-/* Packets come to us again, from where the device was. */
+/* ---- what the shadow tells us ---- */
+
+#define COMMON                                                                                 \
+    .moved = on_moved, .revoked = on_revoked, .find = offload_on_find, .met = offload_on_met,  \
+    .keep = offload_on_keep, .knows = on_knows, .lost = on_lost, .owed = on_owed
+
 const struct shadow_events offload_shadow_events = {
     .matched = on_matched,
-    .moved = on_moved,
-    .revoked = on_revoked,
     .packet = deliver_packet,
-    .find = offload_on_find,
-    .met = offload_on_met,
-    .keep = offload_on_keep,
-    .knows = on_knows,
-    .lost = on_lost,
-    .owed = on_owed,
+    COMMON,
+};
+
+static void on_matched_by_inlet(void *arg, struct shadow_recv *recv,
+                                const struct mbx_device_event *event)
+{
+    struct mbx_ep *ep = arg;
+
+    ep->offload->driver->matched(ep, event->envelope.source);
+    on_matched(arg, recv, event);
+}
+
+static int on_packet_of_inlet(void *arg, uint32_t peer, const void *packet, size_t size)
+{
+    struct mbx_ep *ep = arg;
+
+    return ep->offload->driver->packet(ep, peer, packet, size);
+}
+
+const struct shadow_events offload_inlet_events = {
+    .matched = on_matched_by_inlet,
+    .packet = on_packet_of_inlet,
+    COMMON,
 };

@@ -136,6 +136,8 @@ int offload_deliver(void *arg, uint32_t peer, const void *packet, size_t size)
 
     if (offload == NULL || likely(offload->is_quiet))
         return deliver_packet(ep, peer, packet, size);
+    if (offload->driver->is_inlet)
+        return offload_bypass(ep, peer, packet, size);
     if (offload_is_devices(offload))
         return offload->driver->deliver(offload->device, peer, packet, size);
     if (unlikely(offload->may_repeat)) {
@@ -175,7 +177,7 @@ static void offload_take_over(struct mbx_ep *ep)
         ep_wake_sleeper(ep); /* it is for the thread that sleeps in the transport */
         return;
     }
-    err = offload->driver->in_loop ? 0 : transport_take_back(ep->net.transport);
+    err = offload->driver->in_loop ? 0 : offload->driver->take_over(ep);
     if (err == 0 || err == -EINVAL)
         offload->is_receiving = true;
     else if (err != -EBUSY)
@@ -261,17 +263,8 @@ static const struct offload_driver *const drivers[] = {
     [DEVICE_SOFT] = &offload_driver_soft,
     [DEVICE_SOFT_THREAD] = &offload_driver_soft_thread,
     [DEVICE_SOFT_PROCESS] = &offload_driver_soft_process,
+    [DEVICE_VERBS] = &offload_driver_verbs,
 };
-
-/* Without a transport that such a device could serve it is as on a machine without one. */
-static void offload_forgo(struct settings *s)
-{
-    if (s->device < ARRAY_COUNT(drivers))
-        return;
-    s->device = DEVICE_NONE;
-    LOG_WARN("MBX_DEVICE=verbs: no transport gives its messages to an adapter's matching yet: "
-             "matching is done in software");
-}
 
 /* 0; -EINVAL the settings ask for what cannot be. */
 static int offload_check(const struct mbx_ep *ep)
@@ -281,9 +274,14 @@ static int offload_check(const struct mbx_ep *ep)
     if (s->device != DEVICE_NONE)
         return drivers[s->device]->check(ep);
     if (s->match == MATCH_DEVICE)
-        LOG_ERROR("MBX_MATCH=device needs a device: MBX_DEVICE=soft, soft-thread or "
-                  "soft-process");
+        LOG_ERROR("MBX_MATCH=device needs a device: MBX_DEVICE=soft, soft-thread, soft-process "
+                  "or verbs");
     return s->match == MATCH_DEVICE ? -EINVAL : 0;
+}
+
+static uint64_t or_usual(uint64_t setting, uint64_t usual)
+{
+    return setting == SETTING_AUTO ? usual : setting;
 }
 
 static int offload_start(struct mbx_ep *ep)
@@ -296,15 +294,24 @@ static int offload_start(struct mbx_ep *ep)
     err = offload->driver->open(ep, &offload->device);
     if (err != 0)
         return err;
-    err = shadow_init(&offload->shadow,
-                      &(struct shadow_config){
-                          .device = offload->device,
-                          .list = (uint32_t)s->device_list,
-                          .untagged = (uint32_t)s->device_buffers,
-                          .threshold = s->match == MATCH_DEVICE ? 0 : s->device_threshold,
-                          .events = &offload_shadow_events,
-                          .arg = ep,
-                      });
+    err = shadow_init(
+        &offload->shadow,
+        &(struct shadow_config){
+            .device = offload->device,
+            .list = (uint32_t)s->device_list,
+            .untagged = (uint32_t)or_usual(s->device_buffers, offload->driver->buffers),
+            .threshold = s->match == MATCH_DEVICE
+                             ? 0
+                             : or_usual(s->device_threshold, offload->driver->threshold),
+            .events =
+                offload->driver->is_inlet ? &offload_inlet_events : &offload_shadow_events,
+            .arg = ep,
+        });
+    if (err == 0 && offload->driver->is_inlet) {
+        err = offload->driver->started(ep);
+        if (err != 0)
+            shadow_fini(&offload->shadow);
+    }
     if (err != 0)
         offload->device->ops->close(offload->device);
     else if (offload->driver->in_loop)
@@ -317,21 +324,21 @@ static int on_open(struct mbx_ep *ep)
 {
     int err;
 
-    offload_forgo(&ep->settings);
     err = offload_check(ep);
     if (err != 0 || ep->settings.device == DEVICE_NONE || ep->settings.match == MATCH_SOFTWARE)
-        return err;
+        return err == -EOPNOTSUPP ? 0 : err;
     ep->offload = mem_calloc(1, sizeof *ep->offload);
     if (ep->offload == NULL)
         return -ENOMEM;
-    module_watch(ep, 0);
     err = offload_start(ep);
     if (err != 0) {
-        LOG_ERROR("cannot start the matching device: %s", mbx_strerror(err));
+        if (err != -EOPNOTSUPP)
+            LOG_ERROR("cannot start the matching device: %s", mbx_strerror(err));
         mem_free(ep->offload);
         ep->offload = NULL;
-        return err;
+        return err == -EOPNOTSUPP ? 0 : err;
     }
+    module_watch(ep, 0);
     ep->offload->work = (struct work){.run = offload_poll};
     progress_add(ep, &ep->offload->work);
     return 0;
@@ -344,9 +351,12 @@ static void on_close(struct mbx_ep *ep)
 
     if (offload == NULL)
         return;
-    offload->driver->stop(offload->device);
-    if (!offload->driver->in_loop && !offload->is_receiving)
-        transport_take_back(ep->net.transport);
+    if (offload->driver->is_inlet)
+        offload->driver->leave(ep);
+    else
+        offload->driver->stop(offload->device);
+    if (!offload->driver->in_loop && !offload->driver->is_inlet && !offload->is_receiving)
+        offload->driver->take_over(ep);
     offload->device->ops->close(offload->device);
     offload_drop_parked(offload);
     shadow_fini(&offload->shadow);

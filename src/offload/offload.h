@@ -43,10 +43,11 @@ struct offload {
     bool is_receiving; /* the device is gone: they are ours */
     bool is_quiet;     /* there is nothing to do before the next receive is handed over */
     uint32_t unused;   /* polls since the device last had a receive */
-    bool may_repeat;   /* the packet that is offered next may have been told of already */
-    bool is_watched;   /* a peer is gone, and the device may not have seen all that it sent */
-    uint32_t calm;     /* looks in a row at which the device had nothing to do */
-    uint64_t rounds;   /* its own, at the last of them */
+    bool is_offered; /* the next packet of a device that receives always was looked at before */
+    bool may_repeat; /* the packet that is offered next may have been told of already */
+    bool is_watched; /* a peer is gone, and the device may not have seen all that it sent */
+    uint32_t calm;   /* looks in a row at which the device had nothing to do */
+    uint64_t rounds; /* its own, at the last of them */
     offload_answer_fn *answer;
 };
 

@@ -94,6 +94,8 @@ static bool can_hold(const struct mbx_device_limits *limits, const struct mbx_ma
         return false;
     if ((match->envelope.tag & ~match->ignore & ~tag_mask) != 0)
         return false;
+    if ((limits->caps & MBX_DEVICE_NARROW) && (match->ignore & ~tag_mask) != 0)
+        return false;
     return (limits->caps & MBX_DEVICE_TRUNCATES) || size >= limits->eager_max;
 }
 

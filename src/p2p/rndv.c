@@ -56,6 +56,8 @@ size_t rndv_payload_size(const struct mbx_ep *ep, const struct peer *peer, enum 
 {
     uint64_t most = ep->settings.rts_payload;
 
+    if (peer->link->transport->limits.data_max != 0)
+        return 0;
     if (most == SETTING_AUTO) {
         bool is_copied = peer->path.can_read && peer->link->transport->limits.is_copy;
 

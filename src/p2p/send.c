@@ -180,13 +180,25 @@ static void send_describe(struct mbx_ep *ep, struct request *req, const struct p
     };
 }
 
-/* What is copied already is sent without a wait if that can be; data in pieces cannot be read. */
-static enum mbx_protocol send_protocol(const struct mbx_ep *ep, struct peer *peer, size_t size,
-                                       unsigned flags)
+/* Does an adapter match what the peer receives, and could not tell all of an eager message? */
+static bool send_must_rndv(const struct mbx_ep *ep, const struct peer *peer,
+                           const struct mbx_status *status, unsigned flags)
 {
+    const uint64_t data_max = peer->link->transport->limits.data_max;
+
+    return data_max != 0 && ((flags & REQUEST_SYNC) || status->data > data_max ||
+                             status->size > ep->limits.short_max);
+}
+
+/* What is copied already is sent without a wait if that can be; data in pieces cannot be read. */
+static enum mbx_protocol send_protocol(const struct mbx_ep *ep, struct peer *peer,
+                                       const struct mbx_status *status, unsigned flags)
+{
+    if (unlikely(send_must_rndv(ep, peer, status, flags)))
+        return flags & REQUEST_PIECES ? MBX_RNDV_DATA : peer_rndv(peer);
     if (flags & REQUEST_INTERNAL)
-        return protocol_eager(ep, size);
-    return flags & REQUEST_PIECES ? MBX_RNDV_DATA : protocol_choose(ep, peer, size);
+        return protocol_eager(ep, status->size);
+    return flags & REQUEST_PIECES ? MBX_RNDV_DATA : protocol_choose(ep, peer, status->size);
 }
 
 /* A message that has not left: how it is to travel.  As send_first(). */
@@ -200,7 +212,7 @@ static int send_travel(struct mbx_ep *ep, struct request *req, struct peer *peer
     req->size = req->end = size;
     req->done = 0;
     req->flags |= flags;
-    req->protocol = (uint8_t)send_protocol(ep, peer, size, flags);
+    req->protocol = (uint8_t)send_protocol(ep, peer, &req->completion.status, flags);
     tracer_leave(ep, req);
     return likely(peer->rput == NULL) ? send_or_defer(ep, peer, req)
                                       : module_send(ep, peer, req);

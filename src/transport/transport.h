@@ -153,7 +153,10 @@ struct transport_limits {
     bool stays_armed;
     /* memory.h */
     bool can_read; /* read() and write() are worth trying */
-    bool is_copy;  /* who calls them copies the bytes himself, so that two are faster */
+    /* Messages are matched by adapters: an eager one goes into one packet and has no more data than
+     * this, what needs a FIN is a rendezvous, and an RTS has no payload.  0: nothing of that. */
+    uint32_t data_max;
+    bool is_copy; /* who calls them copies the bytes himself, so that two are faster */
     /* atomics.h */
     uint32_t cswap_words; /* of our own, for cswap(); 0: it is not supported */
     uint32_t table_words; /* of our own behind these, for store() and load(); or 0 */

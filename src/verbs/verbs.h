@@ -2,30 +2,7 @@
 /*
  * verbs.h - hardware that matches tags, through libibverbs.
  *
- * What travels.  The hardware knows one header of 16 bytes (struct ibv_tmh, in network byte
- * order) and compares the 64 bits of its tag with those of the receives.  Both sides of a link
- * have the same layout of these bits:
- *
- *     63      48 47      32 31               0
- *    +----------+----------+------------------+
- *    | context  |  source  |       tag        |   VERBS_NATIVE
- *    +----------+----------+------------------+
- *    |  source  |            tag              |   VERBS_FABRIC: one context id, the others are
- *    +----------+-----------------------------+   not tagged
- *
- *   message      opcode  tag       app_ctx                 behind the header
- *   eager        EAGER   envelope  data                    all of it
- *   rendezvous   RNDV    envelope  VERBS_RNDV + data       struct ibv_rvh, struct verbs_rndv
- *   announced    EAGER   envelope  VERBS_ANNOUNCED         struct verbs_rts
- *   other        NO_TAG: the header is the first 16 bytes of a packet of wire.h, whose `frame`
- *                begins with the opcode; the rest of the frame is the transport's
- *
- * The hardware reads the data of a rendezvous itself and answers with FIN, which is the request's
- * two headers.  Announced is a message that it cannot fetch: longer than 4 GiB, or with data above
- * VERBS_DATA_MAX.  It is matched like any other and software fetches it, so its order is kept.
- *
- * A link carries only envelopes that its layout can tell apart: a message of another one would be
- * NO_TAG, and a receive in the hardware that accepts it could not meet it.
+ * What travels is told in verbs_frame.h.
  *
  * Untagged buffers receive 16 bytes behind their beginning, so that an eager packet can be turned
  * where it lies into what it would have been on any other wire: a packet of wire.h.
@@ -35,83 +12,10 @@
 
 #include <matchbox/device.h>
 
-enum verbs_layout { VERBS_NATIVE, VERBS_FABRIC };
-
-#define VERBS_SOURCE_BITS     16
-#define VERBS_NATIVE_TAG_BITS 32
-#define VERBS_FABRIC_TAG_BITS 48
-#define VERBS_FABRIC_CONTEXT  1 /* the context id of the provider's tagged messages */
-
-/* In app_ctx. */
-#define VERBS_ANNOUNCED    (UINT32_C(1) << 31)
-#define VERBS_RNDV         (UINT32_C(1) << 30)
-#define VERBS_DATA_MAX     (VERBS_RNDV - 1)
+#include "verbs/verbs_frame.h"
 
 #define VERBS_EAGER_MAX    8192
 #define VERBS_UNTAGGED_MIN 33 /* a real one does not match before it has had so many buffers */
-
-/* These two in the byte order of the machine, as all of wire.h. */
-struct verbs_rts {
-    uint64_t sender, size, address, key;
-    uint64_t data;
-};
-
-/* The sender's request, for software that has to finish a rendezvous. */
-struct verbs_rndv {
-    uint64_t sender;
-    uint64_t zero;
-};
-
-/* What a FIN of the hardware says, of the request that it answers. */
-struct verbs_fin {
-    uint64_t tag, address;
-    uint32_t key, size, app_ctx;
-};
-
-static inline uint32_t verbs_tag_bits(enum verbs_layout layout)
-{
-    return layout == VERBS_FABRIC ? VERBS_FABRIC_TAG_BITS : VERBS_NATIVE_TAG_BITS;
-}
-
-static inline uint32_t verbs_context_bits(enum verbs_layout layout)
-{
-    return 64 - VERBS_SOURCE_BITS - verbs_tag_bits(layout);
-}
-
-/* verbs_tag - the 64 bits of an envelope that fits them. */
-static inline uint64_t verbs_tag(enum verbs_layout layout,
-                                 const struct mbx_device_envelope *envelope)
-{
-    const uint32_t bits = verbs_tag_bits(layout);
-    const uint64_t rest = (uint64_t)(envelope->source & 0xffff) << bits |
-                          (envelope->tag & ((UINT64_C(1) << bits) - 1));
-
-    return layout == VERBS_FABRIC ? rest
-                                  : (uint64_t)(envelope->context_id & 0xffff) << 48 | rest;
-}
-
-static inline struct mbx_device_envelope verbs_envelope(enum verbs_layout layout, uint64_t tag)
-{
-    const uint32_t bits = verbs_tag_bits(layout);
-
-    return (struct mbx_device_envelope){
-        .context_id = layout == VERBS_FABRIC ? VERBS_FABRIC_CONTEXT : (uint32_t)(tag >> 48),
-        .source = (uint32_t)(tag >> bits & 0xffff),
-        .tag = tag & ((UINT64_C(1) << bits) - 1),
-    };
-}
-
-/* verbs_mask - the bits that a receive compares. */
-static inline uint64_t verbs_mask(enum verbs_layout layout,
-                                  const struct mbx_device_envelope *envelope, uint64_t ignore)
-{
-    const uint32_t bits = verbs_tag_bits(layout);
-    const uint64_t source =
-        envelope->source == MBX_DEVICE_ANY_SOURCE_ID ? 0 : UINT64_C(0xffff) << bits;
-
-    return (layout == VERBS_FABRIC ? 0 : UINT64_C(0xffff) << 48) | source |
-           (~ignore & ((UINT64_C(1) << bits) - 1));
-}
 
 /* The bits of mbx_device_recv.region: memory that the caller has registered, with the device's
  * protection domain. */
@@ -122,6 +26,7 @@ static inline uint64_t verbs_region(uint32_t lkey)
 
 struct ibv_comp_channel;
 struct ibv_context;
+struct ibv_cq;
 struct ibv_pd;
 struct ibv_qp;
 
@@ -159,6 +64,23 @@ void verbs_detach(struct mbx_device *device, uint32_t peer);
 
 /* verbs_arm - the completion channel tells of the next event.  0; -ENODEV. */
 int verbs_arm(struct mbx_device *device);
+
+/* verbs_lie_down - as verbs_arm(), and then looks.  False: there is an event to poll, or the device
+ * is gone. */
+bool verbs_lie_down(struct mbx_device *device);
+
+/* verbs_empties - how often all that had come was polled. */
+uint64_t verbs_empties(const struct mbx_device *device);
+
+/* verbs_idles - how often there was nothing to poll, no command waited for its answer, and no message
+ * was being read. */
+uint64_t verbs_idles(const struct mbx_device *device);
+
+/* verbs_queue - of what the device is told of; after configure(). */
+struct ibv_cq *verbs_queue(struct mbx_device *device);
+
+/* verbs_untagged - the buffers that configure() has asked for. */
+uint32_t verbs_untagged(const struct mbx_device *device);
 
 /* verbs_lose - the caller knows that the device cannot be used any more (an async event). */
 void verbs_lose(struct mbx_device *device, const char *why);

@@ -337,19 +337,21 @@ static int on_completion(struct verbs *v, struct mbx_device_event *event)
     return on_command(v, kind, number, event);
 }
 
-/* What was left of the completion before. */
-static int take_later(struct verbs *v, struct mbx_device_event *event)
+/* What was put aside. */
+static int take(struct mbx_device_event *from, struct mbx_device_event *event)
 {
-    if (v->later.type == 0)
+    if (from->type == 0)
         return 0;
-    *event = v->later;
-    v->later.type = 0;
+    *event = *from;
+    from->type = 0;
     return 1;
 }
 
 /* The queue is empty: what is left to say, at most one event. */
 static int on_empty(struct verbs *v, struct mbx_device_event *event)
 {
+    v->empties++;
+    v->idles += v->in_flight == 0 && v->moving == 0;
     if (v->is_failing)
         return tell_lost(v, event);
     if (!v->has_gone)
@@ -370,7 +372,7 @@ static int poll_queue(struct verbs *v, struct mbx_device_event *events, int coun
     do {
         n += on_completion(v, &events[n]);
         if (n < count)
-            n += take_later(v, &events[n]);
+            n += take(&v->later, &events[n]);
     } while (n < count && (err = ibv_next_poll(v->cq)) == 0);
     ibv_end_poll(v->cq);
     if (err != 0 && err != ENOENT)
@@ -386,7 +388,9 @@ int verbs_poll(struct mbx_device *device, struct mbx_device_event *events, int c
     int n = 0;
 
     if (count > 0)
-        n += take_later(v, events);
+        n += take(&v->ahead, events);
+    if (n < count)
+        n += take(&v->later, events + n);
     if (n < count && !v->is_lost)
         n += poll_queue(v, events + n, count - n);
     return n;

@@ -152,7 +152,7 @@ static struct mbx_device_limits limits_of(struct ibv_context *context,
         .untagged_size = VERBS_HEADROOM + sizeof(struct wire_header) + config->eager_max,
         .eager_max = config->eager_max,
         .caps = MBX_DEVICE_MASKS | MBX_DEVICE_ANY_SOURCE | MBX_DEVICE_TRUNCATES |
-                (caps.flags & IBV_TM_CAP_RC ? MBX_DEVICE_RENDEZVOUS : 0),
+                MBX_DEVICE_NARROW | (caps.flags & IBV_TM_CAP_RC ? MBX_DEVICE_RENDEZVOUS : 0),
     };
 }
 
@@ -349,6 +349,35 @@ int verbs_arm(struct mbx_device *device)
     if (v->is_failing || ibv_req_notify_cq(ibv_cq_ex_to_cq(v->cq), 0) != 0)
         return -ENODEV;
     return 0;
+}
+
+bool verbs_lie_down(struct mbx_device *device)
+{
+    struct verbs *v = verbs_of(device);
+
+    if (v->ahead.type != 0 || v->later.type != 0 || verbs_arm(device) != 0)
+        return false;
+    return verbs_poll(device, &v->ahead, 1) == 0;
+}
+
+uint64_t verbs_empties(const struct mbx_device *device)
+{
+    return container_of(device, const struct verbs, device)->empties;
+}
+
+uint64_t verbs_idles(const struct mbx_device *device)
+{
+    return container_of(device, const struct verbs, device)->idles;
+}
+
+struct ibv_cq *verbs_queue(struct mbx_device *device)
+{
+    return ibv_cq_ex_to_cq(verbs_of(device)->cq);
+}
+
+uint32_t verbs_untagged(const struct mbx_device *device)
+{
+    return container_of(device, const struct verbs, device)->untagged;
 }
 
 void verbs_lose(struct mbx_device *device, const char *why)

@@ -2,7 +2,8 @@
 /*
  * verbs_packet.c - the header of tag matching becomes the header that any other wire has.
  *
- *   EAGER, VERBS_ANNOUNCED too   the header is replaced where it is; nothing moves
+ *   EAGER, VERBS_ANNOUNCED too   the header is replaced where it is; nothing moves.  The frame of a
+ *                                packet that was tagged begins with its opcode
  *   RNDV                         becomes an RTS
  *   FIN                          becomes the FIN of the request that config.fin() finds
  *   NO_TAG                       is the packet, and moves to the beginning of its buffer; behind the
@@ -95,6 +96,7 @@ static size_t tagged(const struct verbs *v, const struct verbs_pair *pair,
 
     if (envelope.source != pair->peer)
         return nonsense(memory);
+    header.frame = tmh->opcode;
     header.what = wire_what(WIRE_RTS);
     header.data = app_ctx & VERBS_DATA_MAX;
     if (tmh->opcode == IBV_TMH_RNDV)
@@ -132,13 +134,10 @@ static size_t fin(const struct verbs *v, const struct verbs_pair *pair, unsigned
     return write_packet(memory, &header, &body, sizeof body);
 }
 
+/* Also one that is shorter than the header: whether that is a packet is not ours to say. */
 static size_t no_tag(unsigned char *memory, size_t size)
 {
-    const unsigned char *packet = memory + VERBS_HEADROOM;
-
-    if (size < sizeof(struct wire_header))
-        return nonsense(memory);
-    memmove(memory, packet, size);
+    memmove(memory, memory + VERBS_HEADROOM, size);
     return size;
 }
 

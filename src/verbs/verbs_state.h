@@ -88,6 +88,9 @@ struct verbs {
     bool has_gone;                 /* a peer has, and entries may wait for its data */
     bool is_failing;               /* the queue is emptied, then LOST is told */
     bool is_lost;                  /* it has been */
+    uint64_t empties;              /* how often the queue was found empty */
+    uint64_t idles;                /* ... and nothing was under way */
+    struct mbx_device_event ahead; /* polled by verbs_lie_down(); type 0: none */
     struct mbx_device_event later; /* a second event of one completion; type 0: none */
     struct list held, pairs;
     struct list numbers[VERBS_PAIR_LISTS]; /* pairs by the number of their queue pair */

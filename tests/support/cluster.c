@@ -5,9 +5,9 @@
 #include "cluster.h"
 
 #include "p2p/p2p.h"
+#include "offload/driver.h"
 #include "offload/offload.h"
 #include "hosts.h"
-#include "softdev/softdev.h"
 #include "transport/mux.h"
 #include "transport/network.h"
 
@@ -332,8 +332,9 @@ static uint64_t idle_rounds(const struct cluster *cl, int who)
 {
     struct offload *offload = cl->eps[who] != NULL ? cl->eps[who]->offload : NULL;
 
-    return offload == NULL || offload->shadow.is_lost ? UINT64_MAX
-                                                      : softdev_idle_rounds(offload->device);
+    return offload == NULL || offload->shadow.is_lost
+               ? UINT64_MAX
+               : offload->driver->idle_rounds(offload->device);
 }
 
 /* Until every device elsewhere has looked around and found nothing to do; what moved here. */

@@ -99,6 +99,10 @@ const struct configuration configurations[] = {
     {"verbs-window-1", VERBS, {"TRANSPORT=verbs", NARROW}},
     {"verbs-sender", VERBS, {"TRANSPORT=verbs", "MATCH_AT=sender"}},
     {"verbs-data", VERBS, {"TRANSPORT=verbs", "RNDV=data"}},
+    /* ... that match */
+    {"verbs-tm", VERBS, {"TRANSPORT=verbs", DEVICE("verbs", "1024")}},
+    {"verbs-tm-1", VERBS, {"TRANSPORT=verbs", DEVICE("verbs", "1"), "VERBS_WINDOW=1"}},
+    {"verbs-tm-window-1", VERBS, {"TRANSPORT=verbs", NARROW, DEVICE("verbs", "2")}},
     {"both-verbs", VERBS, {"TRANSPORT=shm+verbs"}},
     /* shared memory and a network: endpoints 0 and 2 on one host, 1 and 3 on another */
     {"both", NETWORK, {TCP("shm+ofi")}},
@@ -143,7 +147,7 @@ bool config_has_device(const struct configuration *config)
 
 bool config_is_elsewhere(const struct configuration *config)
 {
-    return config_has_param(config, "DEVICE=soft-");
+    return config_has_param(config, "DEVICE=soft-") || config_has_param(config, "DEVICE=verbs");
 }
 
 bool config_is_verbs(const struct configuration *config)

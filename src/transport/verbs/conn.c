@@ -195,7 +195,10 @@ static int on_prepare(struct net_link *net)
 
     if (link->pair.state != IB_PAIR_NONE)
         return 0;
-    err = ib_rx_welcome(link);
+    /* a device that matches has to know by which number */
+    err = ib_has_inlet(ib) ? ib_rx_present(link) : 0;
+    if (err == 0)
+        err = ib_rx_welcome(link);
     if (err == 0)
         err = ib_pair_make(link);
     if (err != 0)
@@ -277,19 +280,47 @@ const struct net_ops ib_net_ops = {
 
 /* ---- the end ---- */
 
+static uint64_t device_empties(const struct ib_link *link)
+{
+    const struct transport_verbs_inlet *inlet =
+        &ib_of(link->member.link.transport)->conns.inlet;
+
+    return link->pair.is_inlet ? inlet->empties(inlet->arg) : 0;
+}
+
 void ib_link_failed(struct ib_link *link, const char *why)
 {
     if (link->net.state == NET_DEAD || list_is_linked(&link->in_failing))
         return;
     LOG_DEBUG("verbs: link %u: %s", link->net.id, why);
+    link->empties = device_empties(link);
     list_add_tail(&ib_of_link(link)->failing, &link->in_failing);
 }
 
 void ib_conns_end_failing(struct ib *ib)
 {
-    while (!list_is_empty(&ib->failing))
-        net_kill(&container_of(list_first(&ib->failing), struct ib_link, in_failing)->net,
-                 -ENOTCONN, true);
+    struct list *node, *next;
+
+    list_for_each_safe (node, next, &ib->failing) {
+        struct ib_link *link = container_of(node, struct ib_link, in_failing);
+
+        if (link->is_leaving)
+            net_kill(&link->net, -ENOTCONN, false);
+        else if (!link->pair.is_inlet || link->empties != device_empties(link))
+            net_kill(&link->net, -ENOTCONN, true);
+    }
+}
+
+void ib_link_ends(struct ib_link *link)
+{
+    if (!link->pair.is_inlet) {
+        if (link->net.state == NET_OPEN)
+            net_kill(&link->net, -ENOTCONN, false);
+        return;
+    }
+    link->is_leaving = true;
+    if (!list_is_linked(&link->in_failing))
+        list_add_tail(&ib_of_link(link)->failing, &link->in_failing);
 }
 
 void ib_conns_lose(struct ib *ib)

@@ -31,6 +31,8 @@ struct ib_link {
     struct ib_link_rx rx;
     struct ib_link_rma rma;
     struct list in_failing;
+    bool is_leaving;   /* in_failing: its peer has said BYE */
+    uint64_t empties;  /* in_failing: of the device in our place, when it was found */
     uint64_t heard_ns; /* when something came last, as tend() has seen; 0: since then */
     uint64_t asked_ns; /* when its adapter was last asked whether it is there */
     uint64_t
@@ -64,6 +66,9 @@ struct ib_link *ib_link_by_number(const struct ib *ib, uint32_t number);
 /* Its queue pair has failed: it ends when what had come before has been delivered. */
 void ib_link_failed(struct ib_link *link, const char *why);
 void ib_conns_end_failing(struct ib *ib);
+
+/* The peer has said BYE: its link ends, behind what its adapter has answered. */
+void ib_link_ends(struct ib_link *link);
 
 /* The adapter is lost: all links end. */
 void ib_conns_lose(struct ib *ib);

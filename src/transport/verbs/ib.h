@@ -10,15 +10,17 @@
  *   handshakes ─> datagrams (UD) ─> the other side's UD queue pair
  *
  * Two queue pairs for each peer: `out`, on which we send, read and write, and `in`, on which the
- * peer's `out` does that.  Both receive from the shared receive queue; `in` may sit on one that
- * somebody else has made (verbs_inlet.h), and then its send queue is that one's.
+ * peer's `out` does that.  Both receive from the shared receive queue; `in` may be that of a device
+ * (verbs_inlet.h), which then reads and answers on it: its answers (FIN) come by the peer's `out`.
  *
  * Who may call whom (each also everything below it):
  *
  *   verbs.c        opens, polls, waits, closes
  *   conn.c         makes links, looks after them; what net/net.c wants done
  *   ud.c           handshakes, as datagrams
+ *   inlet.c        what a device that receives tells
  *   rma.c  tx.c  rx.c    read and write, send, receive
+ *   tag.c          messages that the peer's adapter matches
  *   pair.c         queue pairs of a link
  *   hca.c          the adapter: device, port, what all links share
  */
@@ -78,6 +80,18 @@ static inline uint32_t ib_number_of(uint64_t wr_id)
 {
     return (uint32_t)(wr_id >> IB_KIND_BITS);
 }
+
+/* Does a device receive in our place (verbs_inlet.h)? */
+static inline bool ib_has_inlet(const struct ib *ib)
+{
+    return ib->conns.inlet.attach != NULL;
+}
+
+/* verbs.c: t, if it is such an endpoint; NULL. */
+struct ib *ib_own(const struct transport *t);
+
+/* verbs.c: says BYE, once; nothing is delivered any more. */
+void ib_end(struct ib *ib);
 
 /* Do the invariants hold?  Between calls from above.  With MBX_CHECKS. */
 bool ib_is_valid(const struct ib *ib);

@@ -35,7 +35,7 @@ static bool rx_is_valid(const struct ib_link *link)
     const uint32_t held = length_of(&rx->held);
 
     return HOLDS("rx.h I1", list_is_linked(&rx->in_holding) == (held != 0)) &&
-           HOLDS("rx.h I3", rx->room + held + rx->owed == rx->window);
+           HOLDS("rx.h I3", rx->room + held + rx->begun + rx->owed == rx->window);
 }
 
 static bool link_is_valid(const struct ib *ib, const struct ib_link *link)

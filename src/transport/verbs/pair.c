@@ -10,7 +10,10 @@
  *
  *   0  number of out, and above 24 bits the MTU           3  first number (PSN) of in's packets
  *   1  number of in, and above that reads at a time       4  how many packets of ours may be unread
- *   2  first number of out's packets                      5  zero
+ *   2  first number of out's packets                      5  tag, or 0: messages are not tagged
+ *
+ * Tag: above 16 bits, 1 + the layout of the tags that our adapter matches; below, the source that it
+ * knows the peer by.  If both have such an adapter, with one layout, messages are tagged.
  *
  * A peer that does not answer for RETRIES times the timeout is dead.  That a peer has no receive
  * posted (RNR) is waited for without end: credit (tx.h) keeps it from happening.
@@ -31,23 +34,24 @@
 #define RNR_ALWAYS 7
 #define RNR_TIMER  12 /* 0.64 ms */
 #define SEND_QUEUE (IB_LINK_SENDS + IB_LINK_RMA + 8)
+#define TAG_LAYOUT 16 /* in tag: from this bit on */
+#define TAG_SOURCE 0xffffu
 
 struct offer {
-    uint32_t out, in, out_psn, in_psn, window, zero;
+    uint32_t out, in, out_psn, in_psn, window, tag;
 };
 static_assert(sizeof(struct offer) == sizeof(struct net_offer), "it is one");
 
 /* ---- making ---- */
 
-static struct ibv_qp *create(struct ib *ib, const struct transport_verbs_inlet *inlet,
-                             uint32_t entries, uint32_t *inline_max)
+static struct ibv_qp *create(struct ib *ib, uint32_t entries, uint32_t *inline_max)
 {
     struct ibv_qp_init_attr attr = {
-        .send_cq = inlet != NULL ? inlet->cq : ib->hca.send_cq,
-        .recv_cq = inlet != NULL ? inlet->cq : ib->hca.recv_cq,
-        .srq = inlet != NULL ? inlet->srq : ib->hca.srq,
+        .send_cq = ib->hca.send_cq,
+        .recv_cq = ib->hca.recv_cq,
+        .srq = ib->hca.srq,
         .cap = {.max_send_wr = entries,
-                .max_send_sge = entries > 0 ? IB_PARTS : 0,
+                .max_send_sge = IB_PARTS,
                 .max_inline_data = *inline_max},
         .qp_type = IBV_QPT_RC,
     };
@@ -74,25 +78,37 @@ static int initialise(struct ib *ib, struct ibv_qp *qp)
     return err == 0 ? 0 : ib_hca_failed(ib, "ibv_modify_qp(INIT)", err);
 }
 
+/* `in`: the device's if there is one, else ours.  0; -errno. */
+static int make_in(struct ib_link *link)
+{
+    struct ib *ib = ib_of_link(link);
+    struct ib_link_pair *pair = &link->pair;
+    const struct transport_verbs_inlet *inlet = &ib->conns.inlet;
+    uint32_t none = 0;
+    int err = ib_has_inlet(ib) ? inlet->attach(inlet->arg, link->member.link.peer, &pair->in)
+                               : -ERANGE;
+
+    pair->is_inlet = err == 0;
+    if (err != -ERANGE)
+        return err;
+    pair->in = create(ib, 1, &none);
+    return pair->in != NULL ? 0 : ib_hca_failed(ib, "ibv_create_qp", errno);
+}
+
 int ib_pair_make(struct ib_link *link)
 {
     struct ib *ib = ib_of_link(link);
     struct ib_link_pair *pair = &link->pair;
-    const struct transport_verbs_inlet *inlet =
-        ib->conns.inlet.srq != NULL ? &ib->conns.inlet : NULL;
-    uint32_t none = 0, psn[2];
+    uint32_t psn[2];
     int err = random_secret(psn, sizeof psn);
 
     if (pair->state != IB_PAIR_NONE || err != 0)
         return err;
     pair->out_psn = psn[0] & PSN_MASK;
     pair->in_psn = psn[1] & PSN_MASK;
-    pair->out = create(ib, NULL, SEND_QUEUE, &ib->hca.inline_max);
+    pair->out = create(ib, SEND_QUEUE, &ib->hca.inline_max);
     pair->inline_max = ib->hca.inline_max;
-    if (pair->out != NULL)
-        pair->in = create(ib, inlet, inlet != NULL ? 0 : 1, &none);
-    if (pair->out == NULL || pair->in == NULL)
-        err = ib_hca_failed(ib, "ibv_create_qp", errno);
+    err = pair->out != NULL ? make_in(link) : ib_hca_failed(ib, "ibv_create_qp", errno);
     if (err == 0)
         err = initialise(ib, pair->out);
     if (err == 0)
@@ -105,11 +121,21 @@ int ib_pair_make(struct ib_link *link)
 
 /* ---- offers ---- */
 
+/* The word of an offer that says how our adapter knows the peer. */
+static uint32_t tag_of(const struct ib_link *link)
+{
+    const struct ib *ib = ib_of_link(link);
+
+    return link->pair.is_inlet ? (uint32_t)(ib->conns.inlet.layout + 1) << TAG_LAYOUT |
+                                     (link->member.link.peer & TAG_SOURCE)
+                               : 0;
+}
+
 void ib_pair_offer(const struct ib_link *link, struct net_offer *offer)
 {
     const struct ib_hca *hca = &ib_of_link(link)->hca;
     const struct ib_link_pair *pair = &link->pair;
-    struct offer own = {.zero = 0};
+    struct offer own = {.tag = 0};
 
     if (pair->out != NULL && pair->in != NULL)
         own = (struct offer){
@@ -118,6 +144,7 @@ void ib_pair_offer(const struct ib_link *link, struct net_offer *offer)
             .out_psn = pair->out_psn,
             .in_psn = pair->in_psn,
             .window = link->rx.window,
+            .tag = tag_of(link),
         };
     memcpy(offer, &own, sizeof own);
 }
@@ -129,7 +156,7 @@ static bool is_offer(const struct offer *offer)
     return (offer->out & PSN_MASK) != 0 && (offer->in & PSN_MASK) != 0 &&
            offer->out_psn <= PSN_MASK && offer->in_psn <= PSN_MASK && mtu >= IBV_MTU_256 &&
            mtu <= IBV_MTU_4096 && reads >= 1 && reads <= 16 && offer->window >= 1 &&
-           offer->window <= IB_WINDOW_MAX && offer->zero == 0;
+           offer->window <= IB_WINDOW_MAX && offer->tag >> TAG_LAYOUT <= VERBS_FABRIC + 1;
 }
 
 /* ---- connecting ---- */
@@ -199,6 +226,8 @@ int ib_pair_connect(struct ib_link *link, const struct net_offer *from, uint32_t
     if (err != 0)
         return err;
     pair->state = IB_PAIR_CONNECTED;
+    pair->is_tagged = pair->is_inlet && offer.tag >> TAG_LAYOUT == tag_of(link) >> TAG_LAYOUT;
+    pair->number = offer.tag & TAG_SOURCE;
     *window = offer.window;
     return 0;
 }
@@ -213,19 +242,31 @@ void ib_pair_fail(struct ib_link *link)
     if (pair->state == IB_PAIR_NONE || pair->state == IB_PAIR_FAILED)
         return;
     /* `in` first: the peer's adapter writes nothing from here on */
-    ibv_modify_qp(pair->in, &attr, IBV_QP_STATE);
+    if (pair->in != NULL)
+        ibv_modify_qp(pair->in, &attr, IBV_QP_STATE);
     ibv_modify_qp(pair->out, &attr, IBV_QP_STATE);
     pair->state = IB_PAIR_FAILED;
+}
+
+void ib_pair_destroy_in(struct ib_link *link)
+{
+    const struct transport_verbs_inlet *inlet = &ib_of_link(link)->conns.inlet;
+    struct ib_link_pair *pair = &link->pair;
+
+    if (pair->in != NULL && pair->is_inlet)
+        inlet->detach(inlet->arg, link->member.link.peer);
+    else if (pair->in != NULL)
+        ibv_destroy_qp(pair->in);
+    pair->in = NULL;
 }
 
 void ib_pair_destroy(struct ib_link *link)
 {
     struct ib_link_pair *pair = &link->pair;
 
-    if (pair->in != NULL)
-        ibv_destroy_qp(pair->in);
+    ib_pair_destroy_in(link);
     if (pair->out != NULL)
         ibv_destroy_qp(pair->out);
-    pair->in = pair->out = NULL;
+    pair->out = NULL;
     pair->state = IB_PAIR_NONE;
 }

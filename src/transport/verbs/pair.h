@@ -20,6 +20,9 @@ struct ib_link_pair {
     struct ibv_qp *out, *in;
     uint32_t out_psn, in_psn; /* with which they begin to send */
     uint32_t inline_max;      /* of out */
+    bool is_inlet;            /* in is the device's (verbs_inlet.h) */
+    bool is_tagged;  /* messages are matched by the peer's adapter, and ours by our own */
+    uint32_t number; /* tagged: what the peer calls us, the source in our tags */
 };
 
 /* Queue pairs that are not connected.  0; -errno. */
@@ -35,5 +38,8 @@ int ib_pair_connect(struct ib_link *link, const struct net_offer *offer, uint32_
 /* Nothing is sent or received any more; what was under way ends with an error. */
 void ib_pair_fail(struct ib_link *link);
 void ib_pair_destroy(struct ib_link *link);
+
+/* `in` alone: the peer's adapter writes nothing from here on. */
+void ib_pair_destroy_in(struct ib_link *link);
 
 #endif

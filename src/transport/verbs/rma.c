@@ -43,10 +43,15 @@ static int ib_expose(struct link *l, const void *buf, size_t size, uint64_t *add
                      uint64_t *key)
 {
     struct ib *ib = ib_of(l->transport);
-    struct ib_exposure *exposure = mem_alloc(sizeof *exposure);
+    struct ib_exposure *exposure = mem_calloc(1, sizeof *exposure);
 
     if (exposure == NULL)
         return -ENOMEM;
+    if (size ==
+        0) { /* a rendezvous of nothing has a key, too, and an adapter registers no nothing */
+        buf = &exposure->nothing;
+        size = 1;
+    }
     exposure->mr = register_exposed(ib, (void *)(uintptr_t)buf, size);
     if (exposure->mr == NULL) {
         LOG_DEBUG("verbs: %zu bytes cannot be registered, error %d %s", size, errno,
@@ -61,8 +66,57 @@ static int ib_expose(struct link *l, const void *buf, size_t size, uint64_t *add
     return 0;
 }
 
+static struct ib_exposure *exposure_find(struct ib *ib, uint64_t key)
+{
+    struct list *node;
+
+    list_for_each (node, exposures_of(ib, key)) {
+        struct ib_exposure *exposure = container_of(node, struct ib_exposure, node);
+
+        if (exposure->mr->rkey == key)
+            return exposure;
+    }
+    return NULL;
+}
+
+static void expect_no_more(struct ib_exposure *exposure)
+{
+    if (exposure->expects != NULL)
+        exposure->expects->rma.expected--;
+    exposure->expects = NULL;
+}
+
+bool ib_rma_expect(struct ib_link *link, const struct verbs_fin *fin, uint64_t sender)
+{
+    struct ib_exposure *exposure =
+        fin->address != 0 ? exposure_find(ib_of_link(link), fin->key) : NULL;
+
+    if (exposure == NULL ||
+        (exposure->expects == NULL && link->rma.expected >= link->rx.window))
+        return false;
+    link->rma.expected += exposure->expects == NULL;
+    exposure->expects = link;
+    exposure->fin = *fin;
+    exposure->sender = sender;
+    return true;
+}
+
+bool ib_rma_answered(struct ib_link *link, const struct verbs_fin *fin, uint64_t *sender)
+{
+    struct ib_exposure *exposure = exposure_find(ib_of_link(link), fin->key);
+
+    if (exposure == NULL || exposure->expects != link || exposure->fin.tag != fin->tag ||
+        exposure->fin.address != fin->address || exposure->fin.size != fin->size ||
+        exposure->fin.app_ctx != fin->app_ctx)
+        return false;
+    expect_no_more(exposure);
+    *sender = exposure->sender;
+    return true;
+}
+
 static void exposure_destroy(struct ib_exposure *exposure)
 {
+    expect_no_more(exposure);
     list_remove(&exposure->node);
     ibv_dereg_mr(exposure->mr);
     mem_free(exposure);
@@ -70,17 +124,11 @@ static void exposure_destroy(struct ib_exposure *exposure)
 
 static void ib_unexpose(struct link *l, uint64_t address, uint64_t key)
 {
-    struct list *node;
+    struct ib_exposure *exposure = exposure_find(ib_of(l->transport), key);
 
     (void)address;
-    list_for_each (node, exposures_of(ib_of(l->transport), key)) {
-        struct ib_exposure *exposure = container_of(node, struct ib_exposure, node);
-
-        if (exposure->mr->rkey == key) {
-            exposure_destroy(exposure);
-            return;
-        }
-    }
+    if (exposure != NULL)
+        exposure_destroy(exposure);
 }
 
 /* ---- operations ---- */

@@ -3,6 +3,7 @@
  * rma.h - reading and writing a peer's memory, and what of ours peers may reach: rma.c.
  *
  * Invariants
+ *   I0  expected counts the exposures that expect something of the link, no more than its window
  *   I1  an operation is free, or on the list of its link, which has no more than IB_LINK_RMA, or the
  *       adapter's alone, when that link has ended
  */
@@ -11,6 +12,7 @@
 
 #include "base/list.h"
 #include "transport/memory.h"
+#include "verbs/verbs_frame.h"
 
 #define IB_RMA_MAX        64 /* reads, writes and questions under way */
 #define IB_LINK_RMA       24 /* of these, for one peer: another one is not kept waiting */
@@ -37,6 +39,10 @@ struct ib_rma_op {
 struct ib_exposure {
     struct list node; /* on exposures[] */
     struct ibv_mr *mr;
+    struct ib_link *expects; /* the peer's adapter will say FIN: this one, of this request */
+    struct verbs_fin fin;
+    uint64_t sender;
+    unsigned char nothing; /* what is exposed of an empty message */
 };
 
 struct ib_rma {
@@ -51,6 +57,7 @@ struct ib_link_rma {
     struct list moving;
     uint32_t moving_count;
     uint32_t in_flight; /* requests that the adapter has */
+    uint32_t expected;  /* FINs of the peer's adapter */
     bool is_full;       /* a read or write found no room since its peer was last looked after */
 };
 
@@ -62,6 +69,13 @@ void ib_rma_init_link(struct ib_link_rma *rma);
 
 /* Asks the adapter of a peer whether it is there.  If it is not, the queue pair fails. */
 void ib_rma_ask(struct ib_link *link);
+
+/* The peer's adapter is going to say this FIN, of the core's request.  False: it cannot be, for no such
+ * memory is exposed, or there are receives for no more. */
+bool ib_rma_expect(struct ib_link *link, const struct verbs_fin *fin, uint64_t sender);
+
+/* It has said it.  False: it was not expected. */
+bool ib_rma_answered(struct ib_link *link, const struct verbs_fin *fin, uint64_t *sender);
 
 /* The adapter has done what was asked, or not.  Its link; NULL: it has ended. */
 struct ib_link *ib_rma_done(struct ib *ib, uint32_t number, bool is_success);

@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "transport/verbs/ib.h"
+#include "transport/verbs/tag.h"
 
 static struct ib_buffer *buffer_at(const struct ib *ib, uint32_t number)
 {
@@ -102,10 +103,19 @@ free_chunk:
     return err;
 }
 
+static uint32_t receives_max(const struct ib *ib)
+{
+    const uint32_t buffers = ib->conns.inlet.buffers;
+
+    if (!ib_has_inlet(ib))
+        return ib->hca.receives_max;
+    return (uint32_t)min_size(ib->hca.receives_max, buffers - min_size(buffers, IB_SLACK));
+}
+
 /* Half of the receives are for peers with a whole window; those that come later have less. */
 static uint32_t choose_window(const struct ib *ib)
 {
-    uint32_t most = ib->hca.receives_max / 2;
+    uint32_t most = receives_max(ib) / 2;
 
     return ib->rx.promised + ib->rx.window + IB_BEYOND <= most
                ? ib->rx.window
@@ -120,11 +130,12 @@ int ib_rx_welcome(struct ib_link *link)
 
     if (link->rx.window != 0)
         return 0;
-    if (round_up(promised, IB_CHUNK) > ib->hca.receives_max) {
+    if (promised > receives_max(ib) || round_up(promised, IB_CHUNK) > ib->hca.receives_max) {
         if (!ib->rx.has_warned)
             LOG_WARN("verbs: %s has no receives for more than %u peers; a smaller "
-                     "MBX_VERBS_WINDOW than %u leaves room for more",
-                     ib->hca.name, ib->conns.id_count, ib->rx.window);
+                     "MBX_VERBS_WINDOW than %u%s leaves room for more",
+                     ib->hca.name, ib->conns.id_count - 1, ib->rx.window,
+                     ib_has_inlet(ib) ? ", or a larger MBX_DEVICE_BUFFERS," : "");
         ib->rx.has_warned = true;
         return -ENOBUFS;
     }
@@ -159,10 +170,9 @@ bool ib_rx_has_to_tell(const struct ib_link *link)
     return 2 * link->rx.owed >= link->rx.window && link->rx.owed != 0;
 }
 
-/* A buffer with a packet of the core has been read. */
-static void was_read(struct ib_link *link, uint32_t number)
+/* A packet of the core has been read. */
+static void was_read(struct ib_link *link)
 {
-    give(ib_of_link(link), number);
     link->rx.owed++;
     if (link->net.state == NET_OPEN && ib_rx_has_to_tell(link))
         ib_tx_control(link, IB_FRAME_CREDIT);
@@ -170,9 +180,9 @@ static void was_read(struct ib_link *link, uint32_t number)
 
 /* ---- delivering ---- */
 
-/* Asks the core who this is.  0; -EAGAIN later; or it is refused. */
-static int present(struct ib *ib, struct ib_link *link)
+int ib_rx_present(struct ib_link *link)
 {
+    struct ib *ib = ib_of_link(link);
     uint32_t peer;
     int err;
 
@@ -191,7 +201,7 @@ static int present(struct ib *ib, struct ib_link *link)
 int ib_rx_deliver(struct ib_link *link, const void *packet, size_t size)
 {
     struct ib *ib = ib_of_link(link);
-    int err = present(ib, link);
+    int err = ib_rx_present(link);
 
     if (err == 0)
         return ib->events->deliver(ib->arg, link->member.link.peer, packet, size);
@@ -225,7 +235,9 @@ static int deliver_held_of(struct ib_link *link)
         if (ib_rx_deliver(link, buffer->bytes, buffer->size) == -EAGAIN)
             return taken;
         list_remove(&buffer->node);
-        was_read(link, buffer->number);
+        if (!buffer->is_answer)
+            was_read(link);
+        give(ib_of_link(link), buffer->number);
         taken++;
     }
     list_remove(&link->rx.in_holding);
@@ -277,22 +289,35 @@ static bool arrived_data(struct ib *ib, struct ib_link *link, uint32_t number, s
     ib->rx.ended++;
     link->rx.room--;
     if (list_is_empty(&link->rx.held) && ib_rx_deliver(link, buffer->bytes, size) != -EAGAIN)
-        was_read(link, number);
+        was_read(link);
     else
         hold(ib, link, buffer, size);
-    return true;
+    return list_is_linked(&buffer->node);
 }
 
-static bool arrived(struct ib *ib, struct ib_link *link, uint32_t number, size_t size)
+/* What the peer's adapter answers, to our `out`.  As arrived_data(). */
+static bool arrived_answer(struct ib *ib, struct ib_link *link, uint32_t number, size_t size)
 {
-    const unsigned char *bytes = buffer_at(ib, number)->bytes;
+    struct ib_buffer *buffer = buffer_at(ib, number);
+
+    size = ib_tag_fin(link, buffer->bytes, size);
+    if (size == 0) {
+        ib->events->dropped(ib->arg, "an answer of an adapter to what was not asked");
+        return false;
+    }
+    ib_link_heard(link);
+    buffer->is_answer = true;
+    if (!list_is_empty(&link->rx.held) || ib_rx_deliver(link, buffer->bytes, size) == -EAGAIN)
+        hold(ib, link, buffer, size);
+    return list_is_linked(&buffer->node);
+}
+
+/* True: it is a packet of the core. */
+static bool open_frame(struct ib *ib, struct ib_link *link, const void *bytes, size_t size)
+{
     struct ib_frame frame;
     const char *wrong;
 
-    if (!net_confirm(&link->net)) {
-        ib->events->dropped(ib->arg, "a packet before the handshake, or behind the end");
-        return false;
-    }
     if (size < sizeof frame) {
         broke_a_rule(ib, link, "a packet of the wrong length");
         return false;
@@ -305,12 +330,80 @@ static bool arrived(struct ib *ib, struct ib_link *link, uint32_t number, size_t
     }
     ib_link_heard(link);
     ib_tx_credited(link, frame.credit);
-    if (frame.kind == IB_FRAME_DATA)
-        return arrived_data(ib, link, number, size);
     if (frame.kind == IB_FRAME_BYE)
-        net_arrived(&ib->net, &link->net, NET_BYE, bytes);
+        ib_link_ends(link);
+    return frame.kind == IB_FRAME_DATA;
+}
+
+static bool is_confirmed(struct ib *ib, struct ib_link *link)
+{
+    if (net_confirm(&link->net))
+        return true;
+    ib->events->dropped(ib->arg, "a packet before the handshake, or behind the end");
     return false;
 }
+
+static bool arrived(struct ib *ib, struct ib_link *link, uint32_t number, size_t size)
+{
+    buffer_at(ib, number)->is_answer = false;
+    if (!is_confirmed(ib, link))
+        return false;
+    if (link->pair.is_tagged)
+        return arrived_answer(ib, link, number, size);
+    return open_frame(ib, link, buffer_at(ib, number)->bytes, size) &&
+           arrived_data(ib, link, number, size);
+}
+
+/* ---- what has arrived by a device ---- */
+
+bool ib_rx_begin(struct ib_link *link)
+{
+    struct ib *ib = ib_of_link(link);
+
+    if (link->rx.room == 0) {
+        broke_a_rule(ib, link, "more packets than its window");
+        return false;
+    }
+    ib_link_heard(link);
+    ib->rx.ended++;
+    link->rx.room--;
+    link->rx.begun++;
+    return true;
+}
+
+void ib_rx_end(struct ib_link *link)
+{
+    link->rx.begun--;
+    was_read(link);
+}
+
+/* It has not met what the device holds, and could have: its sender lets messages go past the device. */
+static bool is_past(const struct ib_link *link, const void *packet)
+{
+    struct wire_header header;
+
+    memcpy(&header, packet, sizeof header);
+    return link->pair.is_tagged && ib_tag_fits(link, &header);
+}
+
+bool ib_rx_arrived(struct ib_link *link, const void *packet, size_t size)
+{
+    struct ib *ib = ib_of_link(link);
+    const struct ib_frame *frame = packet;
+
+    if (ib->is_closing || !is_confirmed(ib, link))
+        return false;
+    if (frame->opcode != 0 && link->pair.is_tagged)
+        return ib_rx_begin(link);
+    if (!open_frame(ib, link, packet, size))
+        return false;
+    if (!is_past(link, packet))
+        return ib_rx_begin(link);
+    broke_a_rule(ib, link, "a message past the matching of the adapter");
+    return false;
+}
+
+/* ---- completions ---- */
 
 void ib_rx_received(struct ib *ib, uint32_t number, const struct ibv_wc *wc)
 {

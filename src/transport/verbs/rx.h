@@ -7,8 +7,12 @@
  *   I2  as many buffers were made as promised, or more: a window for each link that was prepared,
  *       and IB_BEYOND for its packets that need no credit.  So a receive is posted for all that may
  *       come
- *   I3  of a window, room has not come, unread is held or being posted, and owed is posted again
- *       and not told
+ *   I3  of a window, room has not come, held and begun are not read, and owed is posted again and
+ *       not told
+ *
+ * With a device in our place (verbs_inlet.h) the window's packets come to its buffers, of which there
+ * are as many, and IB_SLACK more, which have been read and not given back.  Our own receives are then
+ * for what adapters answer (tag.h).
  */
 #ifndef IB_RX_H
 #define IB_RX_H
@@ -19,6 +23,7 @@
 
 #define IB_WINDOW_MAX 4096
 #define IB_BEYOND     4  /* two CREDITs, a BYE, and one for what breaks these rules */
+#define IB_SLACK      16 /* of a device's buffers */
 #define IB_CHUNK      64 /* buffers that are made at once */
 #define IB_BATCH      32 /* buffers that are posted at once */
 
@@ -30,7 +35,8 @@ struct ib_buffer {
     struct list node; /* on its link's held */
     unsigned char *bytes;
     uint32_t number, key;
-    uint32_t size; /* of the packet, held */
+    uint32_t size;  /* of the packet, held */
+    bool is_answer; /* of an adapter: it is no part of a window */
 };
 
 struct ib_chunk {
@@ -56,6 +62,7 @@ struct ib_link_rx {
         window;    /* packets of the core that the peer may have unread here; 0: not prepared */
     uint32_t room; /* of these, what it has not sent */
     uint32_t owed; /* what it may send again, and has not been told */
+    uint32_t begun;  /* what has come by the device (verbs_inlet.h), and is not read */
     bool is_refused; /* by the core, for good, unless connect() names it */
     struct list held, in_holding;
 };
@@ -66,6 +73,17 @@ void ib_rx_init_link(struct ib_link_rx *rx);
 
 /* Makes buffers for what this peer may send.  0; -ENOMEM; -ENOBUFS. */
 int ib_rx_welcome(struct ib_link *link);
+
+/* Asks the core, if need be, who the peer is.  0; -EAGAIN later; another error: it is refused. */
+int ib_rx_present(struct ib_link *link);
+
+/* A packet of the device in our place, as transport_verbs_arrived(). */
+bool ib_rx_arrived(struct ib_link *link, const void *packet, size_t size);
+
+/* Something of the peer's window has come by the device; false: the link has ended by that.  And it
+ * was read. */
+bool ib_rx_begin(struct ib_link *link);
+void ib_rx_end(struct ib_link *link);
 
 /* A receive has completed. */
 void ib_rx_received(struct ib *ib, uint32_t number, const struct ibv_wc *wc);

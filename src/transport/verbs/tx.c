@@ -23,6 +23,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "transport/verbs/ib.h"
+#include "transport/verbs/tag.h"
 
 /* ---- slots ---- */
 
@@ -121,13 +122,18 @@ static int post(struct ib_link *link, struct ib_slot *slot, struct ibv_sge *part
  * to be told again. */
 static int leave(struct ib_link *link, struct ib_slot *slot, enum ib_frame_kind kind)
 {
-    const struct ib_frame frame = frame_of(link, kind);
-    struct ibv_sge part = {.addr = (uintptr_t)slot->bytes,
-                           .length = slot->size,
-                           .lkey = ib_of_link(link)->tx.mr->lkey};
+    struct ib_frame frame = {.credit = 0};
+    struct ibv_sge part = {.lkey = ib_of_link(link)->tx.mr->lkey};
     int err;
 
-    memcpy(slot->bytes, &frame, sizeof frame);
+    if (kind == IB_FRAME_DATA && link->pair.is_tagged && slot->from == 0)
+        slot->from = ib_tag_frame(link, slot->bytes, slot->size);
+    if (slot->from == 0) {
+        frame = frame_of(link, kind);
+        memcpy(slot->bytes, &frame, sizeof frame);
+    }
+    part.addr = (uintptr_t)slot->bytes + slot->from;
+    part.length = slot->size - slot->from;
     err = post(link, slot, &part, 1, false);
     if (err != 0)
         ib_rx_untell(link, frame.credit);
@@ -193,6 +199,7 @@ static int send_control(struct ib_link *link, enum ib_frame_kind kind)
         return -EAGAIN;
     memset(slot->bytes, 0, sizeof(struct ib_control));
     slot->size = sizeof(struct ib_control);
+    slot->from = 0;
     err = leave(link, slot, kind);
     if (err != 0)
         slot_give(ib, slot);
@@ -254,6 +261,27 @@ static void write_packet(unsigned char *bytes, const struct transport_packet *pa
         memcpy(bytes + packet->body_size, packet->payload, packet->payload_size);
 }
 
+/* As send_inline(), of a message that the peer's adapter matches. */
+static int send_inline_tagged(struct ib_link *link, struct ib_slot *slot,
+                              const struct transport_packet *packet)
+{
+    unsigned char head[IB_TAG_HEAD];
+    const uint32_t size = (uint32_t)(sizeof *packet->header + packet->body_size);
+    struct ibv_sge parts[IB_PARTS];
+    uint32_t from;
+    int count = 1;
+
+    write_packet(head, &(struct transport_packet){.header = packet->header,
+                                                  .body = packet->body,
+                                                  .body_size = packet->body_size});
+    from = ib_tag_frame(link, head, size);
+    parts[0] = (struct ibv_sge){.addr = (uintptr_t)head + from, .length = size - from};
+    if (packet->payload_size != 0)
+        parts[count++] = (struct ibv_sge){.addr = (uintptr_t)packet->payload,
+                                          .length = (uint32_t)packet->payload_size};
+    return post(link, slot, parts, count, true);
+}
+
 /* A short packet, from where it lies.  0; -EAGAIN. */
 static int send_inline(struct ib_link *link, struct ib_slot *slot,
                        const struct transport_packet *packet)
@@ -280,8 +308,10 @@ static int send_now(struct ib_link *link, struct ib_slot *slot,
                     const struct transport_packet *packet, size_t size)
 {
     slot->size = (uint32_t)size;
+    slot->from = 0;
     if (size <= link->pair.inline_max)
-        return send_inline(link, slot, packet);
+        return ib_tag_is_due(link, packet->header) ? send_inline_tagged(link, slot, packet)
+                                                   : send_inline(link, slot, packet);
     write_packet(slot->bytes, packet);
     return leave(link, slot, IB_FRAME_DATA);
 }
@@ -291,11 +321,26 @@ static void enqueue(struct ib_link *link, struct ib_slot *slot,
 {
     write_packet(slot->bytes, packet);
     slot->size = (uint32_t)size;
+    slot->from = 0;
     slot->link = link;
     list_add_tail(&link->tx.queue, &slot->node);
     link->tx.queued++;
     if (stays_busy(link))
         ib_tx_mark_busy(link);
+}
+
+int ib_tx_send_eager(struct link *l, uint32_t context_id, uint64_t tag, uint64_t data,
+                     const void *payload, size_t size)
+{
+    const uint32_t most = l->transport->limits.data_max;
+    struct wire_header header = {.frame = 0};
+    const struct transport_packet packet = {
+        .header = &header, .payload = payload, .payload_size = size};
+
+    if (unlikely(most != 0 && data > most))
+        return -EAGAIN; /* not so: it has to be a rendezvous */
+    wire_put_eager(&header, context_id, tag, data);
+    return ib_tx_send(l, &packet);
 }
 
 int ib_tx_send(struct link *l, const struct transport_packet *packet)

@@ -56,7 +56,8 @@ static_assert(sizeof(struct ib_control) == 16, "packet format");
 struct ib_slot {
     struct list node; /* on free or on a queue */
     struct ib_link *link;
-    uint32_t size;
+    uint32_t size; /* of the packet */
+    uint32_t from; /* where it begins, if it is tagged (tag.h); else 0 */
     alignas(16) unsigned char bytes[IB_PACKET_MAX];
 };
 
@@ -84,6 +85,10 @@ void ib_tx_init_link(struct ib_link_tx *tx);
 
 /* As transport_ops.send. */
 int ib_tx_send(struct link *link, const struct transport_packet *packet);
+
+/* As transport_ops.send_eager. */
+int ib_tx_send_eager(struct link *link, uint32_t context_id, uint64_t tag, uint64_t data,
+                     const void *payload, size_t size);
 
 /* A control packet of this kind is to leave, from the next poll() on. */
 void ib_tx_control(struct ib_link *link, enum ib_frame_kind kind);

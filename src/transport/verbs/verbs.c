@@ -218,13 +218,18 @@ static bool is_blind(const struct ib *ib)
     return ib->is_meeting || !list_is_empty(&ib->tx.busy) || !list_is_empty(&ib->rx.holding);
 }
 
-static void drain_channel(struct ib *ib)
+/* Has it told of the device's queue? */
+static bool drain_channel(struct ib *ib)
 {
     struct ibv_cq *cq;
     void *context;
+    bool is_inlet = false;
 
-    while (ibv_get_cq_event(ib->hca.channel, &cq, &context) == 0)
+    while (ibv_get_cq_event(ib->hca.channel, &cq, &context) == 0) {
+        is_inlet |= cq == ib->conns.inlet.cq;
         ibv_ack_cq_events(cq, 1);
+    }
+    return is_inlet;
 }
 
 /* What has come before the channel was armed, for the next poll().  Has anything? */
@@ -242,6 +247,7 @@ static bool put_aside(struct ib *ib)
 static int verbs_prepare(struct transport *t, int *fd)
 {
     struct ib *ib = ib_of(t);
+    bool is_inlet;
 
     *fd = ib->hca.channel->fd;
     if (ib->until_tend > TEND_SLEEPS)
@@ -249,11 +255,11 @@ static int verbs_prepare(struct transport *t, int *fd)
     if (ib->is_lost)
         return -EAGAIN;
     if (!ib->is_armed || ib->has_moved) {
-        drain_channel(ib);
+        is_inlet = drain_channel(ib);
         ib->has_moved = false;
         ib->is_armed = ibv_req_notify_cq(ib->hca.send_cq, 0) == 0 &&
                        ibv_req_notify_cq(ib->hca.recv_cq, 0) == 0;
-        if (put_aside(ib))
+        if (put_aside(ib) || is_inlet)
             return 1;
     }
     return is_blind(ib) ? -EAGAIN : 0;
@@ -330,8 +336,6 @@ static void release(struct ib *ib)
     ib_ud_close(ib);
     for (uint32_t i = 0; i < ib->conns.id_count; i++)
         ib_pair_destroy(ib->conns.by_id[i]);
-    if (ib->conns.inlet.closed != NULL)
-        ib->conns.inlet.closed(ib->conns.inlet.arg);
     ib_rma_close(ib);
     ib_rx_close(ib);
     ib_tx_close(ib);
@@ -427,6 +431,7 @@ static void send_bye(struct ib *ib)
 {
     uint64_t start = clock_now();
 
+    ib->is_closing = true;
     for (uint32_t i = 0; i < ib->conns.id_count; i++)
         if (!ib->conns.by_id[i]->net.is_self)
             say_bye(ib->conns.by_id[i]);
@@ -439,13 +444,21 @@ static void send_bye(struct ib *ib)
     }
 }
 
+void ib_end(struct ib *ib)
+{
+    if (!ib->is_closing)
+        send_bye(ib);
+}
+
 static void verbs_close_endpoint(struct transport *t)
 {
-    struct ib *ib = ib_of(t);
+    ib_end(ib_of(t));
+    release(ib_of(t));
+}
 
-    ib->is_closing = true;
-    send_bye(ib);
-    release(ib);
+struct ib *ib_own(const struct transport *t)
+{
+    return t->ops->close == verbs_close_endpoint ? ib_of(t) : NULL;
 }
 
 /* ---- the network ---- */
@@ -494,58 +507,6 @@ static const struct transport_network_ops network_ops = {
     .describe = verbs_describe,
 };
 
-/* ---- a device in our place ---- */
-
-static struct ib *own(const struct transport *t)
-{
-    return t->ops->close == verbs_close_endpoint ? ib_of(t) : NULL;
-}
-
-bool transport_verbs_parts(struct transport *t, struct transport_verbs_parts *parts)
-{
-    const struct ib *ib = own(t);
-
-    if (ib == NULL)
-        return false;
-    *parts = (struct transport_verbs_parts){.context = ib->hca.context,
-                                            .pd = ib->hca.pd,
-                                            .channel = ib->hca.channel,
-                                            .port = ib->hca.port};
-    return true;
-}
-
-int transport_verbs_set_inlet(struct transport *t, const struct transport_verbs_inlet *inlet)
-{
-    struct ib *ib = own(t);
-
-    if (ib == NULL)
-        return -ENOTSUP;
-    if (ib->conns.id_count != 0)
-        return -EBUSY;
-    ib->conns.inlet = *inlet;
-    return 0;
-}
-
-bool transport_verbs_pairs(struct link *link, struct ibv_qp **out, struct ibv_qp **in)
-{
-    const struct ib_link_pair *pair =
-        own(link->transport) != NULL ? &ib_link_of(link)->pair : NULL;
-
-    if (pair == NULL || pair->state != IB_PAIR_CONNECTED)
-        return false;
-    *out = pair->out;
-    *in = pair->in;
-    return true;
-}
-
-struct link *transport_verbs_link_of(struct transport *t, uint32_t number)
-{
-    const struct ib *ib = own(t);
-    struct ib_link *link = ib != NULL ? ib_link_by_number(ib, number) : NULL;
-
-    return link != NULL ? &link->member.link : NULL;
-}
-
 const struct transport_ops transport_verbs = {
     .name = "verbs",
     .about = "processes of other machines, over RDMA adapters, through libibverbs",
@@ -559,6 +520,7 @@ const struct transport_ops transport_verbs = {
     .reaches = verbs_reaches,
     .connect = verbs_connect,
     .send = ib_tx_send,
+    .send_eager = ib_tx_send_eager,
     .check = ib_conns_check,
     .check_address = ib_conns_check_address,
     .poll = verbs_poll,

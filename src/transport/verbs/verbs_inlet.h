@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * verbs_inlet.h - what a matching device that receives in the place of an endpoint over verbs needs
- * of it: the adapter as the endpoint has opened it, and a place on which the peers' queue pairs sit.
+ * verbs_inlet.h - a matching device that receives in the place of an endpoint over verbs.
  *
  *   transport          open ─> context, pd, channel
  *   device             makes a completion queue and a tag-matching receive queue of these
- *   transport          inlet ─> queue pairs for peers are made on that receive queue
+ *   inlet              `in` of each link is made by the device; what arrives there is the device's
+ *
+ *   device ── matched a message ────────> transport_verbs_matched()
+ *          └─ a packet in its buffer ───> transport_verbs_arrived(): credit, BYE; true: it is one of
+ *                                         the core's ─ deliver ─ transport_verbs_read()
+ *
+ * A link is *tagged* if both sides have such a device: then messages travel to it as verbs_frame.h
+ * says.  On any other link all that the peer sends comes beside what the device matches.
  *
  * Declarations of libibverbs' types alone: who has no use for them needs not its header.
  */
@@ -13,13 +19,15 @@
 #define TRANSPORT_VERBS_INLET_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+#include "verbs/verbs_frame.h"
 
 struct ibv_context;
 struct ibv_pd;
 struct ibv_comp_channel;
 struct ibv_cq;
-struct ibv_srq;
 struct ibv_qp;
 struct transport;
 struct link;
@@ -28,30 +36,48 @@ struct transport_verbs_parts {
     struct ibv_context *context;
     struct ibv_pd *pd;
     struct ibv_comp_channel *channel; /* what is armed there ends a wait() of the endpoint */
-    uint8_t port;
 };
 
-/* Where what peers send arrives. */
 struct transport_verbs_inlet {
-    struct ibv_srq *srq; /* NULL: the endpoint's own */
-    struct ibv_cq *cq;   /* of what completes on srq, and on the send queues of its queue pairs,
-                          * which are the device's: no entry of them is the endpoint's */
-    /* The queue pairs are gone, the protection domain is not yet: both of these can be destroyed. */
-    void (*closed)(void *arg);
+    enum verbs_layout layout; /* of tagged links */
+    uint32_t buffers;         /* packets that may lie unread in it */
+    struct ibv_cq *cq;        /* of what completes there; the channel tells of it */
+    /* The queue pair, in RESET, by which this peer's packets come; the device owns it, and its
+     * send queue.  0; -ERANGE it has none for such a number: the endpoint receives; -errno. */
+    int (*attach)(void *arg, uint32_t peer, struct ibv_qp **qp);
+    /* The peer is gone: destroys it. */
+    void (*detach)(void *arg, uint32_t peer);
+    /* How often all that had come was read. */
+    uint64_t (*empties)(void *arg);
     void *arg;
 };
 
 /* What t has opened.  False: it is no transport over verbs. */
 bool transport_verbs_parts(struct transport *t, struct transport_verbs_parts *parts);
 
-/* From now on `in` of each link is made there; before the first link.  0; -EBUSY there are links. */
+/* From now on `in` of each link is made there; before the first link.  What needs an answer, or has
+ * more data than fits, is from now on a rendezvous (transport_limits.data_max).  0; -EBUSY there are
+ * links; -ENOTSUP. */
 int transport_verbs_set_inlet(struct transport *t, const struct transport_verbs_inlet *inlet);
 
-/* The queue pairs of an open link, on which the device and the endpoint send to the peer.
- * False: it is none, or not open. */
-bool transport_verbs_pairs(struct link *link, struct ibv_qp **out, struct ibv_qp **in);
+/* The endpoint closes: says so to its peers, and detaches all.  The inlet is not used any more. */
+void transport_verbs_end_inlet(struct transport *t);
 
-/* The link whose `in` has this number.  NULL: there is none. */
-struct link *transport_verbs_link_of(struct transport *t, uint32_t number);
+/* The device cannot be used any more: all links that receive by it end, as if their peers had died. */
+void transport_verbs_lose_inlet(struct transport *t);
+
+/* Is it a link on which messages are tagged? */
+bool transport_verbs_is_tagged(struct link *link);
+
+/* The device has matched a message of this link. */
+void transport_verbs_matched(struct link *link);
+
+/* A packet of this link lies in a buffer of the device, as a packet of wire.h.  Once for each packet.
+ * True: it is for the core, and read() follows when the core has taken it. */
+bool transport_verbs_arrived(struct link *link, const void *packet, size_t size);
+void transport_verbs_read(struct link *link);
+
+/* The device says that the queue pair of this link has failed. */
+void transport_verbs_failed(struct link *link, const char *why);
 
 #endif

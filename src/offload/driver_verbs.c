@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * driver_verbs.c - an adapter that matches tags (verbs/verbs.h), in the place of the receiving half of
+ * an endpoint over verbs (transport/verbs/verbs_inlet.h).
+ *
+ *   adapter ── matched ────────────> transport: credit ──> matched.c
+ *           └─ a packet ───────────> transport: its frame ─┬─> the core: a peer that tags its messages
+ *                                                          └─> bypass: one that does not
+ *   the endpoint to itself ────────> transport ──> offload_deliver ──> bypass
+ */
+#include "offload/inside.h"
+
+#include "base/log.h"
+#include "transport/verbs/verbs_inlet.h"
+#include "verbs/verbs.h"
+
+/* Buffers for what is passed to software: windows of some tens of peers. */
+#define BUFFERS_USUAL 1024
+
+/* Hardware is worth while from there on, they say who have measured it. */
+#define THRESHOLD_USUAL 1024
+
+static struct link *link_of(const struct mbx_ep *ep, uint32_t peer)
+{
+    return peer_get(ep, peer)->link;
+}
+
+/* ---- for the transport ---- */
+
+static int on_attach(void *arg, uint32_t peer, struct ibv_qp **qp)
+{
+    struct mbx_ep *ep = arg;
+
+    if (peer >= 1u << VERBS_SOURCE_BITS)
+        return -ERANGE;
+    return verbs_attach(ep->offload->device, peer, qp);
+}
+
+static void on_detach(void *arg, uint32_t peer)
+{
+    struct mbx_ep *ep = arg;
+
+    verbs_detach(ep->offload->device, peer);
+}
+
+static uint64_t on_empties(void *arg)
+{
+    const struct mbx_ep *ep = arg;
+
+    return verbs_empties(ep->offload->device);
+}
+
+/* ---- for the device ---- */
+
+static void on_link_failed(void *arg, uint32_t peer, const char *why)
+{
+    transport_verbs_failed(link_of(arg, peer), why);
+}
+
+/* ---- open and close ---- */
+
+static int check_verbs(const struct mbx_ep *ep)
+{
+    struct transport_verbs_parts parts;
+
+    if (transport_verbs_parts(ep->net.transport, &parts))
+        return 0;
+    if (ep->settings.match != MATCH_DEVICE) {
+        LOG_WARN(
+            "MBX_DEVICE=verbs: matching is done in software, because only MBX_TRANSPORT=verbs "
+            "gives its messages to an adapter's matching, not %s",
+            ep->net.transport->ops->name);
+        return -EOPNOTSUPP;
+    }
+    LOG_ERROR("MBX_DEVICE=verbs needs MBX_TRANSPORT=verbs, not %s",
+              ep->net.transport->ops->name);
+    return -EINVAL;
+}
+
+static int open_verbs(struct mbx_ep *ep, struct mbx_device **device)
+{
+    const size_t packet_max = ep->net.transport->limits.packet_max;
+    struct transport_verbs_parts parts;
+    int err;
+
+    transport_verbs_parts(ep->net.transport, &parts);
+    err = verbs_open(
+        &(struct verbs_config){
+            .peers = 1u << VERBS_SOURCE_BITS,
+            .eager_max = (uint32_t)(packet_max - sizeof(struct wire_header)),
+            .layout = VERBS_NATIVE,
+            .context = parts.context,
+            .pd = parts.pd,
+            .channel = parts.channel,
+            .link_failed = on_link_failed,
+            .arg = ep,
+        },
+        device);
+    if (err != -EOPNOTSUPP)
+        return err;
+    if (ep->settings.match == MATCH_DEVICE) {
+        LOG_ERROR("MBX_MATCH=device: the adapter does not match tags (mbx info --devices)");
+        return -EINVAL;
+    }
+    LOG_WARN(
+        "MBX_DEVICE=verbs: matching is done in software, because the adapter does not match "
+        "tags (mbx info --devices)");
+    return err;
+}
+
+static int started(struct mbx_ep *ep)
+{
+    struct mbx_device *device = ep->offload->device;
+
+    return transport_verbs_set_inlet(ep->net.transport, &(struct transport_verbs_inlet){
+                                                            .layout = VERBS_NATIVE,
+                                                            .buffers = verbs_untagged(device),
+                                                            .cq = verbs_queue(device),
+                                                            .attach = on_attach,
+                                                            .detach = on_detach,
+                                                            .empties = on_empties,
+                                                            .arg = ep,
+                                                        });
+}
+
+static void leave(struct mbx_ep *ep)
+{
+    transport_verbs_end_inlet(ep->net.transport);
+}
+
+/* All that the adapter had done before was told. */
+static int take_over(struct mbx_ep *ep)
+{
+    transport_verbs_lose_inlet(ep->net.transport);
+    return 0;
+}
+
+static void stop_verbs(struct mbx_device *device)
+{
+    verbs_lose(device, "it is not used any more");
+}
+
+/* ---- what arrives ---- */
+
+static void matched(struct mbx_ep *ep, uint32_t peer)
+{
+    transport_verbs_matched(link_of(ep, peer));
+}
+
+/* What the core had no room for is offered again, before anything else. */
+static int packet(struct mbx_ep *ep, uint32_t peer, const void *bytes, size_t size)
+{
+    struct offload *offload = ep->offload;
+    struct link *link = link_of(ep, peer);
+    int err;
+
+    if (!offload->is_offered && !transport_verbs_arrived(link, bytes, size))
+        return 0;
+    err = transport_verbs_is_tagged(link) ? deliver_packet(ep, peer, bytes, size)
+                                          : offload_bypass(ep, peer, bytes, size);
+    offload->is_offered = err == -EAGAIN;
+    if (err != -EAGAIN)
+        transport_verbs_read(link);
+    return err == -EAGAIN ? err : 0;
+}
+
+/* ---- sleeping, and the end of a peer ---- */
+
+/* Only the queue can tell. */
+static bool has_events(const struct mbx_device *device)
+{
+    (void)device;
+    return true;
+}
+
+static void get_up(struct mbx_device *device)
+{
+    (void)device;
+}
+
+static bool is_there(const struct mbx_device *device)
+{
+    (void)device;
+    return true;
+}
+
+/* It always receives. */
+static void detach(struct mbx_device *device)
+{
+    (void)device;
+}
+
+static uint64_t idle_rounds(struct mbx_device *device)
+{
+    return verbs_idles(device);
+}
+
+static bool is_calm(struct mbx_device *device, uint64_t *rounds)
+{
+    const uint64_t before = *rounds;
+
+    *rounds = verbs_idles(device);
+    return *rounds != before;
+}
+
+static bool repeated(const struct mbx_device *device)
+{
+    (void)device;
+    return false;
+}
+
+const struct offload_driver offload_driver_verbs = {
+    .is_inlet = true,
+    .buffers = BUFFERS_USUAL,
+    .threshold = THRESHOLD_USUAL,
+    .check = check_verbs,
+    .open = open_verbs,
+    .started = started,
+    .leave = leave,
+    .stop = stop_verbs,
+    .take_over = take_over,
+    .has_events = has_events,
+    .lie_down = verbs_lie_down,
+    .get_up = get_up,
+    .matched = matched,
+    .packet = packet,
+    .is_there = is_there,
+    .detach = detach,
+    .idle_rounds = idle_rounds,
+    .is_calm = is_calm,
+    .repeated = repeated,
+};
