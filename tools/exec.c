@@ -82,6 +82,7 @@ struct arguments {
 /* What the command gets. */
 struct surroundings {
     char provider[PATH_MAX], component[PATH_MAX]; /* folders; empty: it is not here */
+    char queues[PATH_MAX];                        /* the library for debuggers */
     char providers[256], path[3 * PATH_MAX], key[2 * KEY_SIZE + 1];
     bool has_pmix_path; /* Open MPI passes its path of components on to PMIx */
     struct exec_variable variables[VARIABLES_MAX];
@@ -161,6 +162,14 @@ static bool component_is_here(const struct tool *tool, const struct arguments *a
     return false;
 }
 
+/* The library by which a debugger that is started with the job, as `ddt mpiexec ...`, sees the queues: MPI's own knows
+ * nothing of them. */
+static void add_queues(const struct tool *tool, struct surroundings *s)
+{
+    if (exec_find_queues(tool, s->queues))
+        add(s, "ALLINEA_QUEUE_DLL", s->queues, NULL, false);
+}
+
 /* Chooses the way.  False: there is none. */
 static bool set_up(const struct tool *tool, const struct arguments *args,
                    struct surroundings *s)
@@ -171,6 +180,7 @@ static bool set_up(const struct tool *tool, const struct arguments *args,
         s->component[0] = '\0';
     if (args->way != EXEC_PROVIDER && component_is_here(tool, args, s)) {
         take_component(s);
+        add_queues(tool, s);
         return true;
     }
     if (args->way == EXEC_COMPONENT)
@@ -182,6 +192,7 @@ static bool set_up(const struct tool *tool, const struct arguments *args,
     if (args->way == EXEC_PROVIDER && args->verbose)
         tool_error(tool, "through the provider");
     take_provider(s);
+    add_queues(tool, s);
     return true;
 }
 

@@ -29,6 +29,9 @@ struct exec_variable {
 bool exec_find_provider(const struct tool *tool, char *folder);
 bool exec_find_component(const struct tool *tool, char *folder);
 
+/* The library for debuggers itself, in path[PATH_MAX]. */
+bool exec_find_queues(const struct tool *tool, char *path);
+
 /* ---- exec_component.c ---- */
 
 /* Can the Open MPI of this machine load the component of this folder?  The reason why not, or

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * exec_place.c - where the provider and the component are, seen from this program: in the build
- * tree, and installed (MBX_..._PLACE is below the prefix, or absolute).
+ * exec_place.c - where the provider, the component and the library for debuggers are, seen from this program: in the
+ * build tree, and installed (MBX_..._PLACE is below the prefix, or absolute).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +13,7 @@
 
 #define PROVIDER  "libmatchbox-fi.so"
 #define COMPONENT "mca_pml_matchbox.so"
+#define QUEUES    "libmatchbox-msgq.so"
 
 /* Cuts the last component off path; false if there is none. */
 static bool cut_name(char *path)
@@ -69,4 +70,14 @@ bool exec_find_component(const struct tool *tool, char *folder)
     static const char *const places[] = {"../src/pml", MBX_COMPONENT_PLACE};
 
     return find(tool, COMPONENT, places, folder);
+}
+
+bool exec_find_queues(const struct tool *tool, char *path)
+{
+    static const char *const places[] = {"../src/msgq", MBX_PROVIDER_PLACE};
+
+    if (!find(tool, QUEUES, places, path) || strlen(path) + sizeof "/" QUEUES > PATH_MAX)
+        return false;
+    strcat(path, "/" QUEUES);
+    return true;
 }

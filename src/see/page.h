@@ -64,6 +64,7 @@ struct see_head {
 };
 
 static_assert(sizeof(struct see_head) <= 256, "looks follow");
+static_assert(offsetof(struct see_head, root) == 48, "read by tools/gdb/matchbox-gdb.py");
 
 /* What a rank waits for, or holds. */
 enum see_kind {

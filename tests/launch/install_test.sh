@@ -74,6 +74,14 @@ if [ -e "$build/src/pml/mca_pml_matchbox.so" ]; then
     fi
 fi
 
+# What a debugger needs, which mbx exec names to it.
+only_symbols "$(one libmatchbox-msgq.so)" '^mqs_' -D
+one share/matchbox/matchbox-gdb.py >/dev/null
+if [ -e "$build/src/provider/libmatchbox-fi.so" ]; then
+    "$mbx" exec --print --through=provider | grep -q "^export ALLINEA_QUEUE_DLL='$root/.*/libmatchbox-msgq.so'" ||
+        fail "the installed mbx exec does not find the installed library for debuggers"
+fi
+
 for file in bash-completion/completions/mbx zsh/site-functions/_mbx fish/vendor_completions.d/mbx.fish; do
     grep -q overlap "$(one "$file")" || fail "$file completes nothing"
 done

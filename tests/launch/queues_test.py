@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""queues_test.py MBX SEE_PROGRAM [--seeds N] [--count N] - `mbx queues` shows what is there, and harms nobody.
+"""queues_test.py MBX SEE_PROGRAM MSGQ MSGQ_HOST GDB_SCRIPT [--seeds N] [--count N] - `mbx queues` shows what is there, and harms nobody.
 
 A job of two ranks prints what must be in its queues.  That is compared, entry by entry, with what `mbx queues --json`
-says: when the ranks answer, when they are stopped and are read from outside, and of their core files.  `--seeds 1000 --only same`
+says: when the ranks answer, when they are stopped and are read from outside, and of their core files; and with what libmatchbox-msgq.so
+says to a debugger, and gdb to a user.  `--seeds 1000 --only same`
 is the long form.
 """
 import argparse
 import atexit
+import collections
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -19,6 +22,7 @@ import tempfile
 
 PAGE = 65536
 ASK = 320
+ROOM = 832  # entries in a page
 PATIENCE_MS = "60000"  # a rank that answers does so at once, but on a machine that is busy with other things
 
 
@@ -108,11 +112,22 @@ def entries(rank):
                   for e in rank["entries"])
 
 
+def differ(got, want):
+    """What is missing, and what should not be there."""
+    got, want = collections.Counter(got), collections.Counter(want)
+    return list(want - got), list(got - want)
+
+
 def compare(seed, how, ranks, expected):
     for rank in (0, 1):
         got, want = entries(ranks[rank]), sorted(expected[rank])
         check(ranks[rank]["seen"] == how, f"seed {seed}: rank {rank} was {ranks[rank]['seen']}, not {how}")
-        missing, more = [e for e in want if e not in got], [e for e in got if e not in want]
+        missing, more = differ(got, want)
+        if how == "asked" and len(want) > ROOM:  # a page has no more, and counts all
+            counts = collections.Counter(e[0] for e in want)
+            check(len(got) == ROOM and not more, f"seed {seed}: rank {rank}, {len(got)} are shown; not there {more[:3]}")
+            check({k: n for k, n in ranks[rank]["counts"].items() if n} == counts, f"seed {seed}: rank {rank}, counts {ranks[rank]['counts']}, not {counts}")
+            continue
         check(got == want, f"seed {seed}: rank {rank}, {how}: missing {missing[:3]}, not there {more[:3]}")
 
 
@@ -145,12 +160,111 @@ def same(args, seed, count):
         os.sched_yield()
     compare(seed, "read", seen(args, number)[1], job.expected)
     check("is stopped" in queues(args, "--job", number).stdout, "the text does not say that they are stopped")
+    for rank in (0, 1):
+        compare_debugger(seed, "the library for debuggers", rank, msgq(args, job.pids[rank], others=job.pids), job.expected)
     if args.cores:
-        compare(seed, "core", seen(args, number, cores_of(job))[1], job.expected)
+        paths = cores_of(job)
+        compare(seed, "core", seen(args, number, paths)[1], job.expected)
+        compare_debugger(seed, "gdb on a core file", 0, in_gdb(args, args.program, paths[0]), job.expected)
+        compare_debugger(seed, "gdb", 1, in_gdb(args, "-p", str(job.pids[1])), job.expected)
     for pid in job.pids:
         os.kill(pid, signal.SIGCONT)
     compare(seed, "asked", seen(args, number)[1], job.expected)
     check(job.end() == 0, f"seed {seed}: the job fails")
+
+
+# ---- debuggers ----
+
+
+def root_of(pid):
+    """The address of mbx_see_root in a process: of what is mapped, the first file that has it."""
+    with open(f"/proc/{pid}/maps") as file:
+        lines = [line.split(None, 5) for line in file]
+    for line in lines:
+        path = line[5].strip() if len(line) > 5 else ""
+        if line[2] != "00000000" or not os.path.isfile(path):
+            continue
+        for option in ("-D", "-a"):
+            names = subprocess.run(["nm", option, path], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
+            values = [n.split()[0] for n in names.splitlines() if n.endswith((" mbx_see_root", " mbx_see_root@@MATCHBOX_0"))]
+            if values:
+                return int(line[0].split("-")[0], 16) + int(values[0], 16)
+    return 0
+
+
+def debugger_entry(class_, rank, tag, size, text):
+    """As entries() has them; text is KIND[, MORE]; context N tag N ignore 0xN"""
+    kind, envelope = text.rsplit("; ", 1)
+    _, context, _, whole, _, ignore = envelope.split()
+    kind = kind.split(",")[0].strip()
+    check({"posted": "receive", "receiving": "receive", "send": "send", "sending": "send"}.get(kind, "unexpected") == class_,
+          f"{kind} is shown among {class_}")
+    check(int(tag) % 2**64 == int(whole), f"tag {tag} of {whole}")
+    return (kind, int(rank), int(context), int(whole), int(ignore, 16), int(size))
+
+
+def msgq(args, pid, root=None, others=()):
+    """What libmatchbox-msgq.so says to a debugger, which has these other processes, too."""
+    root = root_of(pid) if root is None else root
+    more = [word for other in others for word in (str(other), f"{root_of(other):x}")]
+    result = subprocess.run([args.msgq_host, args.msgq, str(pid), f"{root:x}", *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    check(result.returncode == 0 and result.stderr == "", f"msgq_host: {result.stdout[:300]}{result.stderr[:500]}")
+    got = []
+    for line in result.stdout.splitlines():
+        word, rest = line.split(" ", 1)
+        if word in ("send", "receive", "unexpected"):
+            _, rank, wild, tag, size, text = rest.split(" ", 5)
+            check(wild == "0", f"a tag is said to be any: {line}")
+            got.append(debugger_entry(word, rank, tag, size, text))
+        elif word == "none":
+            return rest
+    return sorted(got)
+
+
+LINE = re.compile(r"^  (\w+) +(?:from|to) (?:peer )?(\d+|any source), tag (-?\d+), (\d+) bytes(.*)$")
+
+
+def in_gdb(args, *of):
+    """What `mbx queues -v` says in gdb."""
+    result = subprocess.run(["gdb", "-nx", "-batch", "-x", args.gdb_script, *of, "-ex", "mbx queues -v"], stdin=subprocess.DEVNULL,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    got = []
+    for line in result.stdout.splitlines():
+        match = LINE.match(line)
+        if match:
+            kind, rank, tag, size, text = match.groups()
+            class_ = {"posted": "receive", "receiving": "receive", "send": "send", "sending": "send"}.get(kind, "unexpected")
+            got.append(debugger_entry(class_, -1 if rank == "any source" else rank, tag, size, kind + text))
+    check(got and ": rank " in result.stdout, f"gdb: {result.stdout[-1000:]}{result.stderr[-1000:]}")
+    return sorted(got)
+
+
+def compare_debugger(seed, how, rank, got, expected):
+    want = sorted(expected[rank])
+    missing, more = differ(got, want)
+    check(got == want, f"seed {seed}: rank {rank}, {how}: missing {missing[:3]}, not there {more[:3]}")
+
+
+def debuggers(args):
+    """The library has every function of the interface, and says of a process that has no queues that it has none."""
+    names = subprocess.run(["nm", "-D", "--defined-only", args.msgq], stdout=subprocess.PIPE, text=True).stdout
+    names = {line.split()[-1] for line in names.splitlines()}
+    if args.interface:
+        with open(args.interface) as file:
+            wanted = set(re.findall(r"^OMPI_DECLSPEC.*?\b(mqs_\w+) *\(", file.read(), re.M))
+        check(len(wanted) == 18 and names == wanted, f"libmatchbox-msgq.so: {sorted(names ^ wanted)} of {len(wanted)}")
+    text = msgq(args, os.getpid(), 0)
+    check(isinstance(text, str) and "no symbol mbx_see_root" in text, f"a process without Matchbox: {text}")
+    job = start(args, 6, 20)
+    for wrong in (root_of(job.pids[0]) + 8, 8):
+        result = subprocess.run([args.msgq_host, args.msgq, str(job.pids[0]), f"{wrong:x}"], stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True)
+        check(result.returncode == 1 and ("another version" in result.stderr or "cannot be read" in result.stderr),
+              f"a wrong root: {result.returncode} {result.stdout[:300]}{result.stderr[:300]}")
+    check(job.end() == 0, "a job that was debugged fails")
+    result = subprocess.run(["gdb", "-nx", "-batch", "-x", args.gdb_script, sys.executable, "-ex", "mbx queues"], stdin=subprocess.DEVNULL,
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) if args.cores else None
+    check(result is None or "no process is being debugged" in result.stdout, f"gdb without a process: {result and result.stdout}")
 
 
 # ---- core files ----
@@ -291,13 +405,18 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("mbx")
     parser.add_argument("program")
+    parser.add_argument("msgq", help="libmatchbox-msgq.so")
+    parser.add_argument("msgq_host")
+    parser.add_argument("gdb_script", help="matchbox-gdb.py")
+    parser.add_argument("--interface", help="Open MPI's msgq_interface.h")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--count", type=int, default=400)
     parser.add_argument("--no-cores", dest="cores", action="store_false",
                         help="no core files: those of a program with a sanitizer have terabytes")
     parser.add_argument("--only", choices=("same",), help="the comparison of queues, and nothing else")
     args = parser.parse_args()
-    args.mbx, args.program = os.path.abspath(args.mbx), os.path.abspath(args.program)
+    for name in ("mbx", "program", "msgq", "msgq_host", "gdb_script"):
+        setattr(args, name, os.path.abspath(getattr(args, name)))
     if args.cores and not shutil.which("gcore"):
         print("queues_test: gdb is not installed: core files are not looked at")
         args.cores = False
@@ -306,6 +425,7 @@ def main():
     if args.only:
         print(f"queues_test: {args.seeds} seeds")
         return
+    debuggers(args)
     if args.cores:
         cores(args, 8 * args.seeds)
     scribble(args, 8 * args.seeds)

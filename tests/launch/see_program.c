@@ -108,6 +108,7 @@ int main(int argc, char **argv)
 
     if (count == 0)
         return 2;
+    setvbuf(stdout, NULL, _IOLBF, 0); /* mbx run labels what comes at once */
     check(mbx_job_open(&job), "mbx_job_open");
     p.rank = mbx_job_rank(job);
     check(mbx_open(&(struct mbx_config){.key = mbx_job_key(job)}, &p.ep), "mbx_open");

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "msgq/snapshot.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "see/blocks.h"
+#include "see/job.h"
+
+#define ENTRIES_MAX   65536u /* of an endpoint */
+#define ENDPOINTS_MAX 1024u  /* of a process: a ring in damaged memory ends */
+#define NAMES_SIZE    65536u
+
+/* ---- communicators ---- */
+
+static const struct msgq_endpoint *endpoint_of(const struct msgq_snapshot *snapshot,
+                                               const struct msgq_communicator *communicator)
+{
+    return &snapshot->endpoints[communicator->endpoint];
+}
+
+bool snapshot_belongs(const struct msgq_snapshot *snapshot,
+                      const struct msgq_communicator *communicator,
+                      const struct see_entry *entry, struct see_mpi *mpi)
+{
+    const struct see_layout *layout = endpoint_of(snapshot, communicator)->layout;
+    bool is_mpi = see_mpi_decode(layout, entry->context_id, entry->tag, entry->ignore, mpi);
+
+    return is_mpi == communicator->is_mpi &&
+           communicator->number == (is_mpi ? mpi->communicator : entry->context_id);
+}
+
+static int room_for_communicator(struct msgq_snapshot *snapshot)
+{
+    uint32_t count = snapshot->communicator_count;
+    struct msgq_communicator *more;
+
+    if (count != 0 && (count < 8 || (count & (count - 1)) != 0))
+        return 0;
+    more = mem_realloc(snapshot->communicators, (count < 8 ? 8 : 2 * count) * sizeof *more);
+    if (more == NULL)
+        return -ENOMEM;
+    snapshot->communicators = more;
+    return 0;
+}
+
+/* The communicator of an envelope, which is made if it is not there; NULL: no memory. */
+static struct msgq_communicator *communicator_for(struct msgq_snapshot *snapshot,
+                                                  uint32_t endpoint,
+                                                  const struct see_entry *entry)
+{
+    struct msgq_communicator *new;
+    const char *name = NULL;
+    struct see_mpi mpi;
+
+    for (uint32_t i = snapshot->communicator_count; i-- > 0;)
+        if (snapshot->communicators[i].endpoint == endpoint &&
+            snapshot_belongs(snapshot, &snapshot->communicators[i], entry, &mpi))
+            return &snapshot->communicators[i];
+    if (room_for_communicator(snapshot) != 0)
+        return NULL;
+    new = &snapshot->communicators[snapshot->communicator_count++];
+    *new = (struct msgq_communicator){.endpoint = endpoint, .number = entry->context_id};
+    new->is_mpi = see_mpi_decode(endpoint_of(snapshot, new)->layout, entry->context_id,
+                                 entry->tag, entry->ignore, &mpi);
+    if (new->is_mpi) {
+        new->number = mpi.communicator;
+        name = see_mpi_predefined(endpoint_of(snapshot, new)->layout, mpi.communicator);
+        new->is_world = name != NULL &&strcmp(name, "MPI_COMM_WORLD") == 0;
+    }
+    if (name != NULL)
+        snprintf(new->name, sizeof new->name, "%s", name);
+    else
+        snprintf(new->name, sizeof new->name, "%s %" PRIu32,
+                 new->is_mpi ? "communicator" : "context", new->number);
+    if ((new->is_world || !new->is_mpi) && endpoint_of(snapshot, new)->ranks != SEE_NOBODY)
+        new->size = endpoint_of(snapshot, new)->ranks;
+    return new;
+}
+
+/* What the program has named: lines `context ID SIZE NAME`. */
+static int take_names(struct msgq_snapshot *snapshot, uint32_t endpoint, char *text)
+{
+    for (char *line = text, *next; *line != '\0'; line = next) {
+        struct see_entry entry = {.kind = SEE_POSTED};
+        struct msgq_communicator *named;
+        uint32_t size;
+        char name[64];
+
+        next = strchr(line, '\n');
+        next = next != NULL ? next + 1 : line + strlen(line);
+        if (sscanf(line, "context %" SCNu32 " %" SCNu32 " %63[^\n]", &entry.context_id, &size,
+                   name) != 3)
+            continue;
+        named = communicator_for(snapshot, endpoint, &entry);
+        if (named == NULL)
+            return -ENOMEM;
+        named->size = size;
+        if (!named->is_world)
+            snprintf(named->name, sizeof named->name, "%s", name);
+    }
+    return 0;
+}
+
+/* ---- endpoints ---- */
+
+static void take_head(struct msgq_endpoint *endpoint, const struct see_map *map,
+                      const struct see_source *source)
+{
+    struct see_head head;
+    uint64_t page;
+
+    endpoint->rank = endpoint->ranks = SEE_NOBODY;
+    if (source->read(source, endpoint->ep + map->offsets[SEE_EP_PAGE], &page, sizeof page) !=
+            0 ||
+        page == 0 || source->read(source, page, &head, sizeof head) != 0 ||
+        see_head_check(&head, head.pid) != NULL)
+        return;
+    endpoint->rank = head.rank;
+    endpoint->ranks = head.ranks;
+    endpoint->job = head.job;
+    endpoint->address = head.address;
+}
+
+static int take_entries(struct msgq_endpoint *endpoint, const struct see_map *map,
+                        const struct see_source *source)
+{
+    struct see_entry *room = mem_alloc(ENTRIES_MAX * sizeof *room);
+    uint32_t counts[SEE_KINDS];
+    int err = -ENOMEM;
+
+    if (room != NULL)
+        err = see_walk(map, source, endpoint->ep, room, ENTRIES_MAX, &endpoint->count, counts);
+    if (err == 0) {
+        see_sort(room, endpoint->count);
+        endpoint->entries = mem_realloc(room, (endpoint->count + 1) * sizeof *room);
+        return endpoint->entries != NULL ? 0 : -ENOMEM;
+    }
+    mem_free(room);
+    return err;
+}
+
+static int take_endpoint(struct msgq_snapshot *snapshot, const struct see_source *source,
+                         uint64_t ep)
+{
+    uint32_t index = snapshot->endpoint_count;
+    struct msgq_endpoint *more =
+        mem_realloc(snapshot->endpoints, (index + 1) * sizeof *snapshot->endpoints);
+    char program[SEE_MPI_TEXT], *names;
+    int err;
+
+    if (more == NULL)
+        return -ENOMEM;
+    snapshot->endpoints = more;
+    more[index] = (struct msgq_endpoint){.ep = ep};
+    snapshot->endpoint_count++;
+    take_head(&more[index], &snapshot->map, source);
+    see_walk_program(&snapshot->map, source, ep, program);
+    more[index].layout = see_mpi_layout(program);
+    err = take_entries(&more[index], &snapshot->map, source);
+    names = mem_calloc(1, NAMES_SIZE);
+    if (names == NULL)
+        return -ENOMEM;
+    if (err == 0 && see_walk_names(&snapshot->map, source, ep, NULL, 0, names, NAMES_SIZE) >= 0)
+        err = take_names(snapshot, index, names);
+    mem_free(names);
+    for (uint32_t i = 0; err == 0 && i < snapshot->endpoints[index].count; i++)
+        if (snapshot->endpoints[index].entries[i].kind != SEE_ACCESS && /* has no envelope */
+            communicator_for(snapshot, index, &snapshot->endpoints[index].entries[i]) == NULL)
+            err = -ENOMEM;
+    return err;
+}
+
+int snapshot_take(struct msgq_snapshot *snapshot, const struct see_source *source,
+                  uint64_t root)
+{
+    struct see_blocks blocks;
+    uint64_t ep = 0;
+    int err;
+
+    *snapshot = (struct msgq_snapshot){.endpoints = NULL};
+    see_blocks_init(&blocks, source);
+    err = see_map_read(&blocks.source, root, &snapshot->map);
+    for (uint32_t i = 0; err == 0 && i < ENDPOINTS_MAX; i++) {
+        err = see_walk_next(&snapshot->map, &blocks.source, ep, &ep);
+        if (err == 0 && ep == 0)
+            break;
+        if (err == 0)
+            err = take_endpoint(snapshot, &blocks.source, ep);
+    }
+    if (err != 0)
+        snapshot_free(snapshot);
+    return err;
+}
+
+void snapshot_free(struct msgq_snapshot *snapshot)
+{
+    for (uint32_t i = 0; i < snapshot->endpoint_count; i++)
+        mem_free(snapshot->endpoints[i].entries);
+    mem_free(snapshot->endpoints);
+    mem_free(snapshot->communicators);
+    *snapshot = (struct msgq_snapshot){.endpoints = NULL};
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * snapshot.h - the communicators of a process that stands still, and what waits in each.
+ *
+ * A communicator here is what envelopes name: the MPI's communicator where the MPI is known (see/mpi.h), and else a context id
+ * of an endpoint.  Those are listed that the program has named, or in which something waits.
+ */
+#ifndef MSGQ_SNAPSHOT_H
+#define MSGQ_SNAPSHOT_H
+
+#include "see/mpi.h"
+#include "see/walk.h"
+
+struct msgq_endpoint {
+    uint64_t ep;
+    uint32_t rank, ranks;  /* SEE_NOBODY: not known */
+    uint64_t job, address; /* as in the head of its page; 0: not known */
+    const struct see_layout *layout;
+    struct see_entry *entries; /* by kind, context id and age */
+    uint32_t count;
+};
+
+struct msgq_communicator {
+    uint32_t endpoint; /* index */
+    uint32_t number;   /* of the MPI's communicator, or the context id */
+    bool is_mpi, is_world;
+    uint32_t size; /* 0: not known */
+    char name[64];
+};
+
+struct msgq_snapshot {
+    struct see_map map;
+    struct msgq_endpoint *endpoints;
+    struct msgq_communicator *communicators;
+    uint32_t endpoint_count, communicator_count;
+};
+
+/* Of the process whose layout lies at root.  0, undone by snapshot_free(); -ENOMEM; a negative errno of the source; -EBADMSG: of
+ * another version, or it makes no sense. */
+int snapshot_take(struct msgq_snapshot *snapshot, const struct see_source *source,
+                  uint64_t root);
+void snapshot_free(struct msgq_snapshot *snapshot);
+
+/* Does the entry of that endpoint belong to the communicator?  If so and the MPI is known, *mpi says what it is. */
+bool snapshot_belongs(const struct msgq_snapshot *snapshot,
+                      const struct msgq_communicator *communicator,
+                      const struct see_entry *entry, struct see_mpi *mpi);
+
+#endif
