@@ -370,6 +370,16 @@ static int wait_sleep_as_poller(struct mbx_ep *ep, struct waiter *w,
     return err;
 }
 
+void wait_closing(struct mbx_ep *ep, int64_t timeout_ns)
+{
+    struct waiter w = {.timeout_ns = timeout_ns};
+
+    ep->wait.poller = &w;
+    ep->wait.is_stirred = false;
+    module_sleep(ep, timeout_ns);
+    ep->wait.poller = NULL;
+}
+
 /* Sleeps once. */
 static int wait_nap(struct mbx_ep *ep, struct waiter *w, const struct mbx_sleep_hooks *hooks)
 {
