@@ -38,7 +38,6 @@ enum sys_call {
     SYS_OPEN,
     SYS_CLOSE,
     SYS_READ,
-    SYS_PREAD,
     SYS_WRITE,
     SYS_FSTAT,
     SYS_MEMFD_CREATE,
@@ -63,10 +62,6 @@ enum sys_call {
     SYS_EVENTFD,
     SYS_SOCKET,
     SYS_CONNECT,
-    SYS_BIND,
-    SYS_SETSOCKOPT,
-    SYS_SENDMSG,
-    SYS_RECVMSG,
     SYS_MEMBARRIER,
     SYS_GETRANDOM,
     SYS_CALL_COUNT
@@ -76,7 +71,6 @@ static const char *const sys_names[] = {
     [SYS_OPEN] = "open",
     [SYS_CLOSE] = "close",
     [SYS_READ] = "read",
-    [SYS_PREAD] = "pread",
     [SYS_WRITE] = "write",
     [SYS_FSTAT] = "fstat",
     [SYS_MEMFD_CREATE] = "memfd_create",
@@ -101,10 +95,6 @@ static const char *const sys_names[] = {
     [SYS_EVENTFD] = "eventfd",
     [SYS_SOCKET] = "socket",
     [SYS_CONNECT] = "connect",
-    [SYS_BIND] = "bind",
-    [SYS_SETSOCKOPT] = "setsockopt",
-    [SYS_SENDMSG] = "sendmsg",
-    [SYS_RECVMSG] = "recvmsg",
     [SYS_MEMBARRIER] = "membarrier",
     [SYS_GETRANDOM] = "getrandom",
 };
@@ -239,18 +229,6 @@ ssize_t sys_read(int fd, void *buffer, size_t size)
         return -1;
     do {
         done = read(fd, buffer, size);
-    } while (done < 0 && errno == EINTR);
-    return done;
-}
-
-ssize_t sys_pread(int fd, void *buffer, size_t size, off_t offset)
-{
-    ssize_t done;
-
-    if (sys_fails(SYS_PREAD))
-        return -1;
-    do {
-        done = pread(fd, buffer, size, offset);
     } while (done < 0 && errno == EINTR);
     return done;
 }
@@ -558,41 +536,6 @@ int sys_socket(int domain, int type)
 int sys_connect(int fd, const struct sockaddr *to, unsigned size)
 {
     return sys_fails(SYS_CONNECT) ? -1 : connect(fd, to, size);
-}
-
-int sys_bind(int fd, const struct sockaddr *address, unsigned size)
-{
-    return sys_fails(SYS_BIND) ? -1 : bind(fd, address, size);
-}
-
-int sys_setsockopt(int fd, int level, int option, int value)
-{
-    return sys_fails(SYS_SETSOCKOPT) ? -1 : setsockopt(fd, level, option, &value, sizeof value);
-}
-
-ssize_t sys_sendmsg(int fd, const struct msghdr *message, int flags)
-{
-    return sys_fails(SYS_SENDMSG) ? -1 : sendmsg(fd, message, flags | MSG_NOSIGNAL);
-}
-
-static void count_passed_fds(struct msghdr *message)
-{
-    struct cmsghdr *part;
-
-    for (part = CMSG_FIRSTHDR(message); part != NULL; part = CMSG_NXTHDR(message, part))
-        if (part->cmsg_level == SOL_SOCKET && part->cmsg_type == SCM_RIGHTS)
-            atomic_fetch_add_explicit(&fds_live,
-                                      (int64_t)((part->cmsg_len - CMSG_LEN(0)) / sizeof(int)),
-                                      memory_order_relaxed);
-}
-
-ssize_t sys_recvmsg(int fd, struct msghdr *message, int flags)
-{
-    ssize_t size = sys_fails(SYS_RECVMSG) ? -1 : recvmsg(fd, message, flags | MSG_CMSG_CLOEXEC);
-
-    if (size >= 0)
-        count_passed_fds(message);
-    return size;
 }
 
 int sys_membarrier(int command)

@@ -21,7 +21,8 @@
  * A receive that is shorter than the longest eager message gets a bounce buffer of that length,
  * which is registered once: a longer message would be an error of the connection.  Other memory
  * is the caller's region, or is registered when it is handed over and until its data is there;
- * that costs a system call each way.
+ * that costs a system call each way.  A request that software has to do lies in the same memory, and
+ * may be longer than its message: what was there before is put back.
  */
 #include "verbs/verbs_state.h"
 
@@ -76,6 +77,7 @@ static int lend(struct verbs *v, struct verbs_entry *entry, const struct mbx_dev
         *lkey = v->bounce_mr->lkey;
         return 0;
     }
+    memcpy(entry->saved, recv->buf, sizeof entry->saved);
     if (recv->region != 0) {
         *lkey = (uint32_t)recv->region;
         return 0;

@@ -93,6 +93,13 @@ static void detach_failed(struct verbs *v)
 
 /* ---- receives that were matched ---- */
 
+/* A request has been read, of so many bytes. */
+static void put_back(struct verbs_entry *entry, uint32_t bytes)
+{
+    if (entry->memory == entry->buf)
+        memcpy(entry->buf, entry->saved, min_size(bytes, sizeof entry->saved));
+}
+
 /* What MATCHED and DATA_VALID, or INCOMPLETE, say of a message whose bytes are there. */
 static void tell_data(struct verbs *v, struct verbs_entry *entry,
                       struct mbx_device_event *event)
@@ -107,8 +114,10 @@ static void tell_data(struct verbs *v, struct verbs_entry *entry,
         event->error = -EPROTO;
     } else if (entry->app_ctx == VERBS_ANNOUNCED) {
         event->error = verbs_describe_rts(entry->memory, bytes, event) ? 0 : -EPROTO;
+        put_back(entry, bytes);
     } else if (entry->is_incomplete) {
         event->error = verbs_describe_rndv(entry->memory, bytes, event) ? 0 : -EPROTO;
+        put_back(entry, bytes);
     } else {
         event->size = bytes;
         event->done = min_size(bytes, entry->size);

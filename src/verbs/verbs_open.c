@@ -19,7 +19,6 @@
 #include "verbs/verbs_library.h"
 
 #define VERBS_UNTAGGED_MAX 49152 /* fewer than 2^16 messages may be unreported */
-#define VERBS_REQUEST_MAX  64    /* of a rendezvous that software has to do */
 #define VERBS_OPS_MIN      4     /* for a list of one: append, revoke, and take_back's two */
 
 static uint32_t least(uint32_t a, uint32_t b)

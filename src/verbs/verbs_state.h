@@ -29,6 +29,9 @@
 
 #define VERBS_PAIR_LISTS 256
 
+/* The longest request of a message that software has to fetch. */
+#define VERBS_REQUEST_MAX 64
+
 /* What a completion is of; with a number, that is a wr_id. */
 enum verbs_kind {
     VERBS_BUFFER = 1,
@@ -48,8 +51,9 @@ struct verbs_entry {
     unsigned char *memory;               /* where the hardware writes */
     unsigned char *buf;                  /* the caller's; another one: memory is the bounce */
     size_t size;                         /* of buf */
-    uint64_t data;                       /* of its message */
-    uint32_t app_ctx;                    /* of its message */
+    unsigned char saved[VERBS_REQUEST_MAX]; /* what buf began with, if memory is buf */
+    uint64_t data;                          /* of its message */
+    uint32_t app_ctx;                       /* of its message */
     uint32_t peer;
     uint32_t list_handle; /* what the hardware calls it */
     bool is_moving;       /* matched; its data is on its way */

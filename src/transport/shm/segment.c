@@ -4,7 +4,7 @@
  *
  * What another process offers as its segment is believed in this order:
  *
- *   the descriptor   a regular file of our user, sealed against shrinking, however it came
+ *   the descriptor   a regular file of our user, sealed against shrinking
  *   its head         read once into our memory: magic, cookie, key check, sizes
  *   its size         what the numbers in the head make must be what the file has
  *
@@ -153,7 +153,6 @@ int segment_create(const struct segment_config *config, struct segment **out)
         goto close_file;
     s->cookie = config->cookie;
     s->key_check = config->key_check;
-    s->host = config->host;
     s->needs_fence = config->needs_fence;
     s->users = 1;
     s->control->head = (struct segment_head){
@@ -164,7 +163,6 @@ int segment_create(const struct segment_config *config, struct segment **out)
         .peers = config->peers,
         .ring_cells = config->ring_cells,
         .needs_fence = config->needs_fence,
-        .host = config->host,
     };
     publish(s);
     *out = s;
@@ -179,12 +177,6 @@ free_segment:
 
 /* ---- finding ---- */
 
-static bool is_local(const struct transport_address *address)
-{
-    return passing_is_number(address->process) ? passing_is_own(address->process)
-                                               : address->process == (uint32_t)getpid();
-}
-
 /* The segment at address, whose owner is in this process, with one more user. */
 static struct segment *find_local(const struct transport_address *address)
 {
@@ -195,8 +187,7 @@ static struct segment *find_local(const struct transport_address *address)
     list_for_each (node, &local.segments) {
         struct segment *s = container_of(node, struct segment, in_local);
 
-        if (s->cookie == address->cookie &&
-            (passing_is_number(address->process) || s->fd == (int)address->place)) {
+        if (s->cookie == address->cookie && s->fd == (int)address->place) {
             found = s;
             found->users++;
             break;
@@ -204,24 +195,6 @@ static struct segment *find_local(const struct transport_address *address)
     }
     pthread_mutex_unlock(&local.lock);
     return found;
-}
-
-int segment_lend(uint64_t cookie, uint64_t key_check, int (*lend)(void *arg, int fd), void *arg)
-{
-    struct list *node;
-    int err = -ENOENT;
-
-    pthread_mutex_lock(&local.lock);
-    list_for_each (node, &local.segments) {
-        const struct segment *s = container_of(node, struct segment, in_local);
-
-        if (s->cookie != cookie)
-            continue;
-        err = s->key_check == key_check ? lend(arg, s->fd) : -EACCES;
-        break;
-    }
-    pthread_mutex_unlock(&local.lock);
-    return err;
 }
 
 static int open_foreign(const struct transport_address *address)
@@ -272,10 +245,10 @@ static int check_head(const struct segment_head *head, size_t size, uint64_t coo
 
 static int read_head(int fd, struct segment_head *head)
 {
-    ssize_t size = sys_pread(fd, head, sizeof *head, 0); /* its offset may be the owner's */
+    ssize_t size = sys_read(fd, head, sizeof *head);
 
     if (size < 0)
-        return errno == ESPIPE ? -ENOENT : -errno;
+        return -errno;
     return size == (ssize_t)sizeof *head ? 0 : -ENOENT;
 }
 
@@ -295,7 +268,6 @@ static int attach_file(struct segment *s, int fd, uint64_t cookie, uint64_t key_
         return err;
     s->cookie = cookie;
     s->key_check = key_check;
-    s->host = head.host;
     s->needs_fence = head.needs_fence != 0;
     s->fd = -1;
     s->users = 1;
@@ -303,17 +275,15 @@ static int attach_file(struct segment *s, int fd, uint64_t cookie, uint64_t key_
 }
 
 /* The mapping keeps the memory: the descriptor is kept only if all of it is mapped, to receive. */
-static int attach_foreign(const struct transport_address *address, uint64_t key_check,
-                          struct passing_request *request, bool all, struct segment **out)
+static int attach_foreign(const struct transport_address *address, uint64_t key_check, bool all,
+                          struct segment **out)
 {
     struct segment *s = mem_calloc(1, sizeof *s);
     int err, fd;
 
     if (s == NULL)
         return -ENOMEM;
-    fd = passing_is_number(address->process)
-             ? passing_ask(address->process, address->cookie, key_check, request)
-             : open_foreign(address);
+    fd = open_foreign(address);
     if (fd < 0) {
         err = fd;
         goto free_segment;
@@ -349,19 +319,19 @@ static int attach_local(const struct transport_address *address, uint64_t key_ch
 }
 
 int segment_attach(const struct transport_address *address, uint64_t key_check,
-                   struct passing_request *request, struct segment **out)
+                   struct segment **out)
 {
-    return is_local(address) ? attach_local(address, key_check, out)
-                             : attach_foreign(address, key_check, request, false, out);
+    return address->process == (uint32_t)getpid()
+               ? attach_local(address, key_check, out)
+               : attach_foreign(address, key_check, false, out);
 }
 
 int segment_take_over(const struct transport_address *address, uint64_t key_check,
                       struct segment **out)
 {
-    if (passing_is_number(address->process))
-        return -EINVAL; /* endpoints with a device pass nothing */
-    return is_local(address) ? attach_local(address, key_check, out)
-                             : attach_foreign(address, key_check, NULL, true, out);
+    return address->process == (uint32_t)getpid()
+               ? attach_local(address, key_check, out)
+               : attach_foreign(address, key_check, true, out);
 }
 
 int segment_probe(const struct transport_address *address)

@@ -23,15 +23,15 @@
  * The words are the core's (atomics.h): those that peers compare and swap, and behind them the
  * table, which the owner stores and peers load.
  *
- * The claim word of a slot holds state and pid (or number, passing.h) together, so that one exchange
- * claims it and tells for whom.
+ * The claim word of a slot holds state and pid together, so that one exchange claims it
+ * and tells for whom.
  *
  * Who receives is the owner, or whoever has taken over from it (handoff.c).  So all that a
  * receiver must know to continue behind another one lies here: the state of the slot, and how
  * far its ring is delivered (segment_slot.taken, and ring.h's head).
  *
  * It is a memfd: it has no name, so nothing can be left behind.  Others open it as
- * /proc/<pid>/fd/<fd>, or have its descriptor passed (passing.h).  It is sealed against shrinking and growing, so that a mapping
+ * /proc/<pid>/fd/<fd>.  It is sealed against shrinking and growing, so that a mapping
  * of it never loses its memory.  Within one process a segment is mapped once and
  * counted, so what holds between threads is visible to the tools that check threads.
  */
@@ -45,10 +45,9 @@
 #include "base/list.h"
 #include "base/ring.h"
 #include "transport/shm/alive.h"
-#include "transport/shm/passing.h"
 #include "transport/transport.h"
 
-#define SEGMENT_MAGIC         UINT64_C(0x36786f626863746d) /* "mtchbox6" */
+#define SEGMENT_MAGIC         UINT64_C(0x35786f626863746d) /* "mtchbox5" */
 #define SEGMENT_PEERS_MAX     65536u
 #define SEGMENT_WORDS         1024u  /* for cswap() */
 #define SEGMENT_TABLE         34816u /* words behind these, for load() */
@@ -81,9 +80,7 @@ struct segment_head {
     uint32_t peers;
     uint32_t ring_cells;
     uint32_t needs_fence; /* the owner has no membarrier: senders fence themselves */
-    uint32_t zero;
-    uint64_t host; /* the owner's (base/host.h): from there its memory can be read */
-    uint32_t zeros[2];
+    uint32_t zero[5];
 };
 
 static_assert(sizeof(struct segment_head) == CACHE_LINE, "a line");
@@ -125,7 +122,6 @@ struct segment {
     size_t ring_stride;
     uint64_t cookie;
     uint64_t key_check;
-    uint64_t host;
     uint32_t peers;
     uint32_t ring_cells;
     bool needs_fence;
@@ -139,25 +135,17 @@ struct segment_config {
     uint32_t ring_cells;
     uint64_t cookie;
     uint64_t key_check;
-    uint64_t host;
     bool needs_fence;
 };
 
 /* Makes a segment of ours.  System errors, -ENOMEM. */
 int segment_create(const struct segment_config *config, struct segment **out);
 
-/* Maps the segment at address, of that of another process as far as the slots.  request is the
- * caller's, zero at first, for a segment that is passed (passing.h): passing_forget() it in the end.
+/* Maps the segment at address, of that of another process as far as the slots.
  * 0; -ENOENT there is none (any more); -EACCES it has another key; -EPERM the kernel
- * denies it, or another user's (denied.h says why); -EPROTO it is none of ours, or damaged; -EAGAIN
- * its owner has not passed it yet; other system errors, -ENOMEM. */
+ * denies it, or another user's (denied.h says why); -EPROTO it is none of ours, or damaged; other system errors, -ENOMEM. */
 int segment_attach(const struct transport_address *address, uint64_t key_check,
-                   struct passing_request *request, struct segment **out);
-
-/* Calls lend(arg, descriptor) for the segment of this process with this cookie, and returns what
- * that does; -ENOENT there is none, -EACCES it has another key check. */
-int segment_lend(uint64_t cookie, uint64_t key_check, int (*lend)(void *arg, int fd),
-                 void *arg);
+                   struct segment **out);
 
 /* Maps the rest of what segment_attach() has found, if it is not: all may lie elsewhere then.
  * 0; -ENOMEM and other system errors: it is as it was. */

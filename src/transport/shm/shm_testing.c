@@ -27,7 +27,6 @@
 
 struct board *board;
 size_t payload_limit;
-bool nodes_pass;
 
 static pid_t running; /* a child that was started and not yet waited for, or 0 */
 static uint64_t mem_before;
@@ -131,9 +130,7 @@ struct transport_config config_for(struct node *node)
         .arg = node,
         .key = "one job, one key",
         .peers = 8,
-        .settings.shm = {.ring_size = 16 << 10,
-                         .attach = true,
-                         .pass = nodes_pass ? SHM_PASS_ALWAYS : SHM_PASS_NEVER},
+        .settings.shm = {.ring_size = 16 << 10, .attach = true},
     };
 }
 
