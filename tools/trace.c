@@ -16,18 +16,24 @@
 #include "replay.h"
 #include "tool.h"
 #include "trace/trace.h"
+#include "trace_job.h"
 #include "trace_words.h"
 
 static const char usage[] =
-    "usage: mbx trace [--summary] FILE...\n"
+    "usage: mbx trace [--summary | --html PAGE] FILE...\n"
     "\n"
-    "Prints what the matching engine of an endpoint was asked and what it answered.  A "
-    "program\n"
-    "that runs with MBX_TRACE=FOLDER writes such files: FOLDER/matchbox-PID-N.trace.\n"
+    "Prints what an endpoint has sent, received and matched, and when it waited.  A program "
+    "that\n"
+    "runs with MBX_TRACE=FOLDER writes such files: FOLDER/matchbox-PID-N.trace.  Give those "
+    "of\n"
+    "all ranks, and who waited for whom is known.\n"
     "\n"
     "  --summary      no events: counts, longest queues, masks, and how many entries a plain\n"
     "                 list would have walked; a line per file in each table, named by its\n"
-    "                 rank, or by process and endpoint\n"
+    "                 rank, or by process and endpoint; and who waited for whom\n"
+    "  --html PAGE    writes a page of the job for a browser: a timeline with messages and "
+    "waits,\n"
+    "                 queue depths, tables.  The page needs no other file and no network\n"
     "  -h, --help     this text\n"
     "\n"
     "An event is one line: microseconds since the recording began, what it is, context id,\n"
@@ -40,8 +46,10 @@ static const char usage[] =
 
 #define RANK_TEXT_MAX 24
 
-static const struct option options[] = {
-    {"summary", no_argument, NULL, 's'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
+static const struct option options[] = {{"summary", no_argument, NULL, 's'},
+                                        {"html", required_argument, NULL, 'p'},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {NULL, 0, NULL, 0}};
 
 /* One file: its header and what became of it. */
 struct traced {
@@ -456,18 +464,82 @@ static int read_files(const struct tool *tool, char **paths, size_t count, bool 
     return status;
 }
 
+/* ---- all files side by side ---- */
+
+/* The job of these files; what is not whole is said, if it is not said elsewhere.  TOOL_DONE; TOOL_FAILED,
+ * and there is no job if it is not even read. */
+static int read_job(const struct tool *tool, char **paths, size_t count, struct job *job,
+                    bool is_told)
+{
+    int status = TOOL_DONE;
+
+    if (job_read(job, paths, count) < 0) {
+        tool_error(tool, "no memory for %zu files", count);
+        return TOOL_FAILED;
+    }
+    for (size_t i = 0; i < count && is_told; i++) {
+        if (job->ranks[i].error[0] == '\0')
+            continue;
+        tool_error(tool, "%s", job->ranks[i].error);
+        status = TOOL_FAILED;
+    }
+    return status;
+}
+
+static int print_waits(const struct tool *tool, char **paths, size_t count)
+{
+    struct job job;
+    int status = read_job(tool, paths, count, &job, false);
+
+    if (job.rank_count != 0)
+        job_print_waits(&job);
+    job_free(&job);
+    return status;
+}
+
+static int write_page(const struct tool *tool, char **paths, size_t count, const char *page)
+{
+    struct job job;
+    int status = read_job(tool, paths, count, &job, true);
+    size_t read = 0;
+    int err = 0;
+
+    for (size_t i = 0; i < job.rank_count; i++)
+        read += job.ranks[i].is_read;
+    if (read != 0)
+        err = job_write_html(&job, page);
+    job_free(&job);
+    if (err == 0)
+        return status;
+    tool_error(tool, "%s: cannot be written: %s", page, strerrordesc_np(-err));
+    return TOOL_FAILED;
+}
+
 static int run(const struct tool *tool, int argc, char **argv)
 {
     int option, status = 0;
     bool summary = false;
+    const char *page = NULL;
+    size_t count;
 
-    while ((option = tool_option(tool, argc, argv, "+:h", options, &status)) >= 0)
-        summary |= option == 's';
+    while ((option = tool_option(tool, argc, argv, "+:h", options, &status)) >= 0) {
+        if (option == 'p')
+            page = optarg;
+        else
+            summary |= option == 's';
+    }
     if (option == -2)
         return status;
     if (optind == argc)
         return tool_usage_error(tool, "which FILE?");
-    status = read_files(tool, argv + optind, (size_t)(argc - optind), summary);
+    if (summary && page != NULL)
+        return tool_usage_error(tool, "--summary or --html: one of them at a time");
+    count = (size_t)(argc - optind);
+    if (page != NULL)
+        return write_page(tool, argv + optind, count, page);
+    status = read_files(tool, argv + optind, count, summary);
+    if (summary && print_waits(tool, argv + optind, count) != TOOL_DONE)
+        status = TOOL_FAILED;
     return status;
 }
 

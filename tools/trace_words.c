@@ -169,8 +169,8 @@ static void put_source(const struct trace_words *words, uint32_t source, char *t
         snprintf(text, size, "rank %" PRIu32 " of job %" PRIu32, peer->rank, peer->job);
 }
 
-static void put_communicator(const struct trace_words *words, const struct see_mpi *mpi,
-                             char *text, size_t size)
+const char *trace_words_communicator(const struct trace_words *words, const struct see_mpi *mpi,
+                                     char *text, size_t size)
 {
     const struct trace_communicator *found = communicator_find(words, mpi->communicator);
     const char *name = found != NULL && found->name[0] != '\0'
@@ -181,6 +181,7 @@ static void put_communicator(const struct trace_words *words, const struct see_m
 
     if (mpi->part != NULL)
         snprintf(text + used, size - (size_t)used, " (%s)", mpi->part);
+    return text;
 }
 
 const char *trace_words_envelope(const struct trace_words *words, const struct trace_event *e,
@@ -193,7 +194,7 @@ const char *trace_words_envelope(const struct trace_words *words, const struct t
 
     if (see_mpi_decode(words->layout, e->context_id, e->tag, mask, &mpi)) {
         put_source(words, e->source, source, sizeof source);
-        put_communicator(words, &mpi, communicator, sizeof communicator);
+        trace_words_communicator(words, &mpi, communicator, sizeof communicator);
         snprintf(text, TRACE_ENVELOPE_TEXT, "%s %s %s %s", communicator,
                  is_sent ? "to" : "from", source, see_mpi_words(&mpi, tag));
         return text;

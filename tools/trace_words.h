@@ -55,6 +55,10 @@ const char *trace_words_envelope(const struct trace_words *words,
                                  const struct trace_event *event,
                                  char text[TRACE_ENVELOPE_TEXT]);
 
+/* "MPI_COMM_WORLD", "communicator 4"; text. */
+const char *trace_words_communicator(const struct trace_words *words, const struct see_mpi *mpi,
+                                     char *text, size_t size);
+
 /* "MPI_ANY_TAG", or the ignored bits of a mask in hexadecimal. */
 const char *trace_words_ignore(const struct trace_words *words, uint64_t ignore, char text[24]);
 

@@ -79,7 +79,7 @@ static void tracepoint_peer(struct mbx_ep *ep, uint32_t number)
 
 static void tracepoint_peers(struct mbx_ep *ep)
 {
-    for (uint32_t i = 0; i < ep->peers.count; i++) {
+    for (uint32_t i = 0; i < ep->peers.count && i < TRACE_PEERS_MAX; i++) {
         const struct named_peer *named = names_peer(ep, i);
 
         if (i >= ep->tracing.peers_told ||

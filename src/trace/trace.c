@@ -436,7 +436,7 @@ static const char *check_numbers(unsigned shape, bool entry, bool partner)
 static const char *check_name(const struct trace_event *e)
 {
     if (e->type == TRACE_PEER)
-        return e->source == TRACE_ANY_SOURCE ? "it names no peer" : NULL;
+        return e->source >= TRACE_PEERS_MAX ? "it names no peer" : NULL;
     if (e->source != 0 || (e->type == TRACE_PROGRAM && e->context_id != 0))
         return "it has an envelope, which its type has not";
     return e->tag >> 32 >= TEXT_MAX / TEXT_SIZE ? "its text is too long" : NULL;

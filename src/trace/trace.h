@@ -119,6 +119,7 @@
 #define TRACE_RECORD_SIZE  56
 #define TRACE_RANK_UNKNOWN UINT32_MAX
 #define TRACE_ANY_SOURCE   UINT32_MAX
+#define TRACE_PEERS_MAX    (1u << 22) /* numbers of peers that are named are below */
 
 enum trace_type {
     TRACE_POST = 1,

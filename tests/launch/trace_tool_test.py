@@ -5,46 +5,17 @@
 The files are written here, from the description, not by the library.
 """
 import os
+import random
 import re
 import struct
 import subprocess
 import sys
 import tempfile
 
+from trace_file import (ALL, ANY, ARRIVE, CANCEL, CLAIM, CLOSE, DISCARD, NAME, PEEK, PEER, POST, PROGRAM, TAKE, WAIT, WAITED,
+                        text, trace)
+
 MBX = os.path.abspath(sys.argv[1])
-POST, ARRIVE, CANCEL, PEEK, CLAIM, TAKE, DISCARD, CLOSE = range(1, 9)
-PROGRAM, NAME, PEER = range(22, 25)
-ANY = 0xffffffff
-ALL = (1 << 64) - 1
-
-
-def check_of(data, check_at, number):
-    total = number ^ 0x6d626d6174636865
-    for at in range(0, len(data), 8):
-        word = struct.unpack_from("<Q", data, at)[0] & (0xffffffff if at + 4 == check_at else ALL)
-        total = ((total ^ word) * 0x9e3779b97f4a7c15) & ALL
-        total ^= total >> 29
-    return (total ^ total >> 32) & 0xffffffff
-
-
-def checked(data, check_at, number):
-    data = bytearray(data)
-    struct.pack_into("<I", data, check_at, check_of(data, check_at, number))
-    return bytes(data)
-
-
-def header(rank, pid=4711):
-    return checked(struct.pack("<8s6IQQIIQ", b"MBXTRACE", 3, 56, rank, pid, 2, 0, 1000, 77, 4, pid, 0), 28, 0)
-
-
-def trace(*events, rank=5, pid=4711):
-    """events: (type, context, source, tag, ignore, entry, partner)"""
-    data = header(rank, pid)
-    for number, (kind, context, source, tag, ignore, entry, partner) in enumerate(events):
-        data += checked(struct.pack("<4I5Q", kind, context, source, 0, tag, ignore, entry,
-                                    partner, 1500), 12, number)
-    return data
-
 
 END = (CLOSE, 0, 0, 0, 0, 0, 0)
 STORY = trace(
@@ -138,14 +109,6 @@ def test_good(path):
         done = run(*options, path)
         expect(f"output {options}", done.stdout, want)
         expect(f"errors {options}", (done.returncode, done.stderr), (0, ""))
-
-
-def text(kind, text, context=0, size=0):
-    """The records of a text."""
-    data = text.encode() + b"\0"
-    data += bytes(-len(data) % 24)
-    return [(kind, context, 0, part << 32 | size, *struct.unpack_from("<3Q", data, 24 * part))
-            for part in range(len(data) // 24)]
 
 
 def test_names(path):
@@ -254,6 +217,36 @@ def test_wrong_order(path):
         expect_error("wrong order", trace(*events, END), text, path, "--summary")
 
 
+def test_random_stories(path):
+    """Whole records that make no sense together: they are read, and nothing breaks."""
+    seed = struct.unpack("<I", os.urandom(4))[0]
+    chance = random.Random(seed)
+    small = (0, 0, 1, 1, 2, 3, 4711, 4712, 1 << 31, 1 << 63, ALL)
+    for n in range(40):
+        paths = [f"{path}{i}" for i in range(2)]
+        for rank, name in enumerate(paths):
+            events = []
+            for _ in range(chance.randrange(200)):
+                kind = chance.choice((POST, ARRIVE, CANCEL, CLAIM, TAKE, DISCARD, *range(22, 39), chance.randrange(42)))
+                event = [kind, chance.choice((0, 1, 4711, 4712)), chance.choice((0, 1, 2, 7, 1 << 20, ANY - 1)), *chance.choices(small, k=4)]
+                if kind in (POST, CANCEL) or kind >= 25:
+                    event[5] = event[5] or 1
+                if kind in (ARRIVE, 27):
+                    event[5 + chance.randrange(2)] = 0
+                if kind in (WAIT, WAITED, 38):
+                    event[1] = event[2] = event[3] = 0
+                events.append(tuple(event))
+            with open(name, "wb") as out:
+                out.write(trace(*events, *([END] if chance.randrange(2) else []), rank=chance.choice((rank, ANY)), pid=4711 + rank))
+        for options in ["--summary"], ["--html", path], []:
+            done = run(*options, *paths)
+            if done.returncode not in (0, 1) or "Sanitizer" in done.stderr:
+                failures.append(f"random stories: seed {seed}, number {n}, {options}: {done.returncode} {done.stderr[-2000:]}")
+                return
+    for name in paths:
+        os.unlink(name)
+
+
 def test_arguments(path):
     for arguments, status, text in (([], 2, "which FILE?"), (["--nothing", path], 2, "--nothing"),
                                     ([path + "-none"], 1, path + "-none"),
@@ -268,7 +261,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "a.trace")
         for test in (test_good, test_names, test_several, test_damaged, test_contradictions,
-                     test_wrong_order, test_arguments):
+                     test_wrong_order, test_arguments, test_random_stories):
             test(path)
     for failure in failures:
         print("FAIL", failure)

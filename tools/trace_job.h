@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * trace_job.h - the traces of a job side by side: messages from one rank to another, and waits.
+ *
+ *   file of rank 0   send ... sent            the k-th message of one envelope that 0 sends to 1
+ *                      \                      is the k-th of it that arrives at 1 from 0
+ *   file of rank 1      arrive, post ... received
+ *
+ * Times are ns since the job's first event.  The hosts' clocks are laid side by side by the time of day
+ * when they began, and, where messages have gone both ways between two hosts, by the fastest each way.
+ */
+#ifndef TOOLS_TRACE_JOB_H
+#define TOOLS_TRACE_JOB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "trace/trace.h"
+#include "trace_words.h"
+
+#define JOB_NOBODY UINT32_MAX
+#define JOB_NEVER  UINT64_MAX
+
+/* One file. */
+struct job_rank {
+    struct trace_info info;
+    const char *path;
+    char error[TRACE_ERROR_MAX]; /* "": the file is whole; else where it ends, and why */
+    bool is_read;                /* its header was */
+    uint64_t events;
+    uint64_t first, last; /* its first and last event */
+    int64_t shift;        /* of its clock */
+    uint64_t slack;       /* its clock may be wrong by so much, against rank 0's host */
+    uint64_t waited;      /* the sum of its waits */
+    struct trace_words words;
+};
+
+struct job_message {
+    uint32_t from,
+        to; /* indices of ranks; JOB_NOBODY: of that side there is no trace, or not so far */
+    uint32_t peer; /* the number that the side that is there has for the other one */
+    uint32_t context_id;
+    uint64_t tag, size;                          /* size: JOB_NEVER, not known */
+    uint64_t n;                                  /* the n-th to that rank; 0: not known */
+    uint64_t send, sent, arrive, post, received; /* JOB_NEVER: not seen */
+    uint64_t sent_event, received_event;         /* which events of their files these are */
+    uint64_t order;                              /* of the half it came from */
+    int error;
+    int8_t protocol; /* enum mbx_protocol; -1: not known */
+    bool is_unexpected;
+};
+
+enum job_wait_kind {
+    WAIT_LATE_SENDER,
+    WAIT_LATE_RECEIVER,
+    WAIT_COLLECTIVE,
+    WAIT_TRANSFER, /* both sides were there: the message was on its way */
+    WAIT_UNKNOWN,
+    WAIT_KINDS
+};
+
+struct job_wait {
+    uint32_t rank;
+    uint64_t from, to;
+    bool is_open;       /* the trace ends in it */
+    uint64_t end_event; /* of its file: that says that it is over */
+    /* trace_waits.c: what it was for, and who could have ended it before */
+    enum job_wait_kind kind;
+    uint32_t guilty; /* the rank that it was for longest; or JOB_NOBODY */
+    uint64_t late; /* of it, for so long: from its begin on, until somebody has done his part */
+    uint32_t message; /* that ended it; or JOB_NOBODY */
+};
+
+/* A part of a wait, and the rank that could have ended it before.  In a collective that is often not the
+ * one whose message is awaited, but one that this one waits for. */
+struct job_charge {
+    uint32_t wait, guilty; /* guilty: a rank; or JOB_NOBODY, its trace is not there */
+    uint64_t ns;
+};
+
+/* All charges of a rank of one kind against another one, of one operation. */
+struct job_blame {
+    uint32_t rank, guilty;
+    enum job_wait_kind kind;
+    uint32_t message;   /* one of those that were awaited */
+    bool has_others;    /* of other envelopes, too */
+    uint64_t ns, times; /* times: waits */
+};
+
+/* A step of a message: for charts. */
+struct job_step {
+    uint32_t rank, message; /* JOB_NOBODY: of none */
+    enum trace_type type;
+    uint64_t time, amount;
+    uint64_t key; /* trace_job.c's */
+};
+
+/* How deep the queues of a rank are: the most of each slice of the job's time. */
+#define JOB_SLICES 600
+
+struct job_depths {
+    uint32_t posted[JOB_SLICES], unexpected[JOB_SLICES];
+};
+
+struct job {
+    struct job_rank *ranks;
+    struct job_message *messages; /* by the time of their first event */
+    struct job_wait *waits;       /* by rank, then time */
+    struct job_step *steps;       /* by time */
+    struct job_charge *charges;
+    struct job_blame *blames;  /* the longest first */
+    struct job_depths *depths; /* of each rank */
+    size_t rank_count, message_count, wait_count, step_count, charge_count, blame_count;
+    uint64_t duration, events;
+    uint32_t size; /* ranks that the job had, as far as is known; 0: not known */
+    /* trace_job.c's */
+    const struct trace_info **infos;
+    struct trace_ranks trace_ranks;
+};
+
+/* Reads files.  0, also if some of them are not whole or cannot be read (ranks[].error); -ENOMEM.
+ * Undone by job_free(). */
+int job_read(struct job *job, char **paths, size_t count);
+void job_free(struct job *job);
+
+/* "rank 3"; or "process 4711-0" where nobody said which rank it was. */
+const char *job_rank_text(const struct job *job, uint32_t rank, char text[32]);
+
+/* "MPI_COMM_WORLD tag 7", or "context 1 tag 7": the envelope of a message. */
+const char *job_message_text(const struct job *job, const struct job_message *message,
+                             char text[TRACE_ENVELOPE_TEXT]);
+
+/* Is it of a collective?  Then its name, or "collective". */
+const char *job_collective(const struct job *job, const struct job_message *message);
+
+/* ---- trace_waits.c ---- */
+
+/* Finds for each wait what it was for. */
+int job_explain(struct job *job);
+
+const char *job_wait_text(enum job_wait_kind kind);
+
+/* Is it worth to be said: JOB_WORTH per cent of the rank's time? */
+#define JOB_WORTH 2
+bool job_is_worth(const struct job *job, const struct job_blame *blame);
+
+/* "rank 0 waited 1.000 of 1.040 s for rank 1 (20 times): late sender, MPI_COMM_WORLD tag 7" */
+#define JOB_BLAME_TEXT 640
+const char *job_blame_text(const struct job *job, const struct job_blame *blame,
+                           char text[JOB_BLAME_TEXT]);
+
+/* Prints who waited for whom; nothing if no rank waited. */
+void job_print_waits(const struct job *job);
+
+/* ---- trace_html.c ---- */
+
+/* Writes a page that needs nothing else.  0; or the error of the system. */
+int job_write_html(const struct job *job, const char *path);
+
+#endif
