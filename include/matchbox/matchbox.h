@@ -242,7 +242,8 @@ MBX_API const char *mbx_address_text(const struct mbx_address *address, char *bu
  * first send to it (-ENOTCONN or -EHOSTUNREACH in its completion).  A peer that
  * is only named costs at most 200 bytes; the rest is made when it is first used.
  *
- * Order      of the numbers: that in which peers become known.
+ * Order      of the numbers: that in which peers become known, but for those that mbx_peer_remove()
+ *            has made free.
  * Returns    0; -EINVAL no well-formed address; -EHOSTUNREACH no open transport
  *            reaches it; -ENOMEM.
  * Progress   none.
@@ -258,6 +259,26 @@ MBX_API int mbx_peer_add(struct mbx_ep *ep, const struct mbx_address *address, u
  */
 MBX_API int mbx_peer_address(const struct mbx_ep *ep, uint32_t peer,
                              struct mbx_address *address);
+
+/*
+ * mbx_peer_remove - forget a peer that has closed; its number may then be given to another one.
+ *
+ * For programs whose peers come and go: without it what a peer costs, and its number, last as long as
+ * the endpoint.  A peer that was only named, and never used, can be removed at any time.  If the endpoint
+ * is added again, or sends something, it gets a number as if it had never been known.
+ *
+ * Until the number is given again, sends and accesses to it are refused (-EINVAL), and receives from it
+ * wait; who keeps numbers anywhere has to forget this one.
+ *
+ * Returns    0; -EBUSY the peer has not closed, or its messages have not all been delivered (progress
+ *            does that), or something refers to it: a request that is not over or whose completion is
+ *            unread, or a message without a receive; or it has died (mbx_failed() names it): another
+ *            time; -EOPNOTSUPP never: it is reached over a network, or there is a trace (MBX_TRACE,
+ *            which names peers by number) or a matching device; -EINVAL no such peer; -ENOMEM.
+ * Progress   none.
+ * Source     src/core/peer_remove.c
+ */
+MBX_API int mbx_peer_remove(struct mbx_ep *ep, uint32_t peer);
 
 /* ---- jobs ------------------------------------------------------------------------------ */
 

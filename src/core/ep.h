@@ -213,6 +213,12 @@ static inline bool peer_is_used(const struct mbx_ep *ep, uint32_t number)
     return likely(number < ep->peers.count) && likely(ep->peers.all[number] != NULL);
 }
 
+/* Does this number, which is below peers.count, name nobody? */
+static inline bool peer_is_free(const struct mbx_ep *ep, uint32_t number)
+{
+    return ep->peers.addresses[number].kind == 0;
+}
+
 /* Something is to be sent to number, or it is to be looked at.  As peer_make(). */
 static inline int peer_use(struct mbx_ep *ep, uint32_t number)
 {

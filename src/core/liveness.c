@@ -74,7 +74,8 @@ static void liveness_mark(void *arg, void *object)
     struct liveness *liveness = arg;
     uint32_t whom = liveness_whom(liveness->ep, object);
 
-    if (peer_use(liveness->ep, whom) == 0) /* else nobody, or the next look finds memory */
+    if (whom < liveness->ep->peers.count && !peer_is_free(liveness->ep, whom) &&
+        peer_use(liveness->ep, whom) == 0) /* else nobody, or the next look finds memory */
         peer_get(liveness->ep, whom)->health.is_awaited = true;
     liveness->is_for_any |= recv_is_from_any(object);
 }
@@ -88,7 +89,7 @@ static void liveness_mark_probe(struct liveness *liveness)
     ep->liveness.is_probed = false;
     if (ep->liveness.probed == MBX_ANY_SOURCE)
         liveness->is_for_any = true;
-    else if (peer_use(ep, ep->liveness.probed) == 0)
+    else if (!peer_is_free(ep, ep->liveness.probed) && peer_use(ep, ep->liveness.probed) == 0)
         peer_get(ep, ep->liveness.probed)->health.is_awaited = true;
 }
 
@@ -125,7 +126,7 @@ static bool liveness_meet(struct mbx_ep *ep, uint32_t number)
 /* May number be gone, which is one of many that somebody may wait for? */
 static void liveness_mark_any(struct mbx_ep *ep, uint32_t number)
 {
-    if (peer_is_used(ep, number) || liveness_meet(ep, number))
+    if (!peer_is_free(ep, number) && (peer_is_used(ep, number) || liveness_meet(ep, number)))
         peer_get(ep, number)->health.is_awaited |= !peer_get(ep, number)->health.is_gone;
 }
 
@@ -182,6 +183,14 @@ static bool liveness_peer(struct mbx_ep *ep, struct peer *peer)
         failure_add(ep, peer);
     module_peer_gone(ep, peer, err == -EHOSTUNREACH ? err : -ENOTCONN, !was_gone);
     return true;
+}
+
+void liveness_leave(struct mbx_ep *ep, struct peer *peer)
+{
+    for (int look = 0; look < 2 && !peer->health.is_gone; look++) {
+        peer->health.is_awaited = true;
+        (void)liveness_peer(ep, peer);
+    }
 }
 
 void liveness_look(struct mbx_ep *ep)

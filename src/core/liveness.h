@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 struct mbx_ep;
+struct peer;
 
 /* Of a peer. */
 struct peer_health {
@@ -34,6 +35,8 @@ struct ep_liveness {
  * receive that waits.  0; -ENOTCONN source has died, and all that it had sent is here; -EHOSTDOWN
  * source is MBX_ANY_SOURCE, and a peer has died since mbx_failed_ack(). */
 int liveness_probed(struct mbx_ep *ep, uint32_t source);
+/* The link of peer is over (transport_ops.is_over): it is gone. */
+void liveness_leave(struct mbx_ep *ep, struct peer *peer);
 /* Looks whether those peers are there that somebody waits for, if it is time. */
 void liveness_look(struct mbx_ep *ep);
 

@@ -123,6 +123,15 @@ void module_peer_gone(struct mbx_ep *ep, struct peer *peer, int error, bool is_n
         (*m)->peer_gone(ep, peer, error, is_new);
 }
 
+bool module_peer_refers(struct mbx_ep *ep, const struct peer *peer)
+{
+    bool refers = false;
+
+    module_for_each (ep, m, peer_refers)
+        refers |= (*m)->peer_refers(ep, peer);
+    return refers;
+}
+
 OUT_OF_LINE bool module_has_seen_all(struct mbx_ep *ep)
 {
     bool has = true;

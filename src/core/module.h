@@ -93,6 +93,8 @@ struct module {
     /* The peer is gone, and so far as the transport knows all that it sent is here: what waits
      * for it ends with this error.  is_new: that was not known. */
     void (*peer_gone)(struct mbx_ep *ep, struct peer *peer, int error, bool is_new);
+    /* Does something that the module keeps, besides requests, refer to this peer, which is gone? */
+    bool (*peer_refers)(struct mbx_ep *ep, const struct peer *peer);
     /* Has the module seen all that the peers that are gone had sent?  Once in each look. */
     bool (*has_seen_all)(struct mbx_ep *ep);
 
@@ -187,6 +189,7 @@ void module_fini(struct mbx_ep *ep);
 void module_peer_made(struct mbx_ep *ep, struct peer *peer,
                       const struct transport_address *address);
 void module_peer_gone(struct mbx_ep *ep, struct peer *peer, int error, bool is_new);
+bool module_peer_refers(struct mbx_ep *ep, const struct peer *peer);
 bool module_has_seen_all(struct mbx_ep *ep);
 /* Sleeps in the transport, by way of the module that has to be asleep, too. */
 int module_sleep(struct mbx_ep *ep, int64_t timeout_ns);

@@ -121,6 +121,12 @@ static int names_set_peer(struct mbx_ep *ep, uint32_t number, uint32_t job, uint
     return 0;
 }
 
+void names_forget_peer(struct mbx_ep *ep, uint32_t number)
+{
+    if (number < ep->names.peer_slots)
+        ep->names.peers[number] = (struct named_peer){0};
+}
+
 int mbx_name_program(struct mbx_ep *ep, const char *text)
 {
     if (text == NULL || text[0] == '\0')
@@ -165,7 +171,7 @@ int mbx_name_peer(struct mbx_ep *ep, uint32_t peer, uint32_t job, uint32_t rank)
     int err = -EINVAL;
 
     ep_lock(ep);
-    if (peer < ep->peers.count)
+    if (peer < ep->peers.count && !peer_is_free(ep, peer))
         err = names_set_peer(ep, peer, job, rank);
     ep_unlock_unchanged(ep);
     return err != -EINVAL ? err : log_argument("mbx_name_peer", "peer", peer, "no such peer");

@@ -43,6 +43,9 @@ void tell_end(const struct mbx_ep *ep);
 
 void names_fini(struct mbx_ep *ep);
 
+/* This number names nobody any more. */
+void names_forget_peer(struct mbx_ep *ep, uint32_t number);
+
 /* What was said of this context id, or NULL. */
 const struct named_context *names_context(const struct mbx_ep *ep, uint32_t id);
 

@@ -3,7 +3,8 @@
  * peer.c - the endpoints that this one knows, by number and by address.
  *
  * Numbers are given in the order in which peers become known, by mbx_peer_add() or
- * because they sent something, and are never reused.  An address has one number.
+ * because they sent something.  An address has one number.  The number of a peer that has closed, and to
+ * which nothing refers any more (lib/peer_remove.c), is free, and the next one gets it.
  *
  *   peer_index         hash(address) -> number + 1, linear probing, at most half full
  *   addresses[number]
@@ -15,10 +16,10 @@
  * at it.
  *
  * Invariants
- *   I1  peers[number] is set once, and then stays
+ *   I1  peers[number] is set once, and then stays until the number is free
  *   I2  the transport reaches every address that is named: peer_make() fails for want of
  *       memory, or for a reason that naming could not see
- *   I3  each number below peer_count is in peer_index once
+ *   I3  each number below peer_count is in peer_index once, or it is in free once, without an address
  */
 #include "core/core.h"
 #include "core/module.h"
@@ -78,8 +79,15 @@ static int peer_grow(struct mbx_ep *ep)
     ep->peers.index = index;
     ep->peers.slots = slots;
     for (uint32_t i = 0; i < ep->peers.count; i++)
-        *peer_entry(ep, &ep->peers.addresses[i]) = i + 1;
+        if (!peer_is_free(ep, i))
+            *peer_entry(ep, &ep->peers.addresses[i]) = i + 1;
     return 0;
+}
+
+static uint32_t peer_new_number(struct mbx_ep *ep)
+{
+    return ep->peers.free_count != 0 ? ep->peers.free[--ep->peers.free_count]
+                                     : ep->peers.count++;
 }
 
 /* The number of this address, known or new. */
@@ -89,16 +97,20 @@ static int peer_name(struct mbx_ep *ep, const struct transport_address *address,
     uint32_t *entry;
     int err;
 
-    if (ep->peers.count == ep->peers.slots && (err = peer_grow(ep)) < 0)
+    if (ep->peers.count == ep->peers.slots && ep->peers.free_count == 0 &&
+        (err = peer_grow(ep)) < 0)
         return err;
     entry = peer_entry(ep, address);
     if (*entry == 0) {
+        uint32_t found;
+
         err = ep->net.transport->ops->reaches(ep->net.transport, address);
         if (err != 0)
             return err;
-        ep->peers.addresses[ep->peers.count] = *address;
-        ep->peers.all[ep->peers.count] = NULL;
-        *entry = ++ep->peers.count;
+        found = peer_new_number(ep);
+        ep->peers.addresses[found] = *address;
+        ep->peers.all[found] = NULL;
+        *entry = found + 1;
     }
     *number = *entry - 1;
     return 0;
@@ -134,7 +146,7 @@ static int peer_create(struct mbx_ep *ep, uint32_t number, struct link *link)
 
 OUT_OF_LINE int peer_make(struct mbx_ep *ep, uint32_t number)
 {
-    return number < ep->peers.count
+    return number < ep->peers.count && !peer_is_free(ep, number)
                ? peer_create(ep, number, NULL)
                : log_argument("an operation", "peer", number, "no such peer");
 }
@@ -188,7 +200,7 @@ int mbx_peer_address(const struct mbx_ep *ep, uint32_t number, struct mbx_addres
     int err = -EINVAL;
 
     ep_lock(ep);
-    if (number < ep->peers.count) {
+    if (number < ep->peers.count && !peer_is_free(ep, number)) {
         memcpy(address, &ep->peers.addresses[number], sizeof *address);
         err = 0;
     }
@@ -226,6 +238,50 @@ static void peer_destroy(struct peer *peer)
     mem_free(peer);
 }
 
+/* Those behind the hole that a search would not find any more move into it, and leave the next. */
+static void peer_unindex(struct mbx_ep *ep, uint32_t number)
+{
+    uint32_t *index = ep->peers.index, mask = 2 * ep->peers.slots - 1;
+    uint32_t hole = (uint32_t)(peer_entry(ep, &ep->peers.addresses[number]) - index);
+
+    assert(index[hole] == number + 1);
+    index[hole] = 0;
+    for (uint32_t at = (hole + 1) & mask; index[at] != 0; at = (at + 1) & mask) {
+        uint32_t home = address_hash(&ep->peers.addresses[index[at] - 1]) & mask;
+
+        if (((at - home) & mask) < ((at - hole) & mask))
+            continue; /* its search begins behind the hole */
+        index[hole] = index[at];
+        index[at] = 0;
+        hole = at;
+    }
+}
+
+int peer_forget(struct mbx_ep *ep, uint32_t number)
+{
+    struct peer *peer = ep->peers.all[number];
+
+    if (ep->peers.free_count == ep->peers.free_slots) {
+        uint32_t slots = ep->peers.free_slots == 0 ? 8 : 2 * ep->peers.free_slots;
+        uint32_t *more = mem_realloc(ep->peers.free, slots * sizeof *more);
+
+        if (more == NULL)
+            return -ENOMEM;
+        ep->peers.free = more;
+        ep->peers.free_slots = slots;
+    }
+    peer_unindex(ep, number);
+    if (peer != NULL) {
+        peer->link->transport->ops->forget(peer->link);
+        peer_destroy(peer);
+    }
+    ep->peers.all[number] = NULL;
+    ep->peers.addresses[number] = (struct transport_address){0};
+    ep->peers.free[ep->peers.free_count++] = number;
+    names_forget_peer(ep, number);
+    return 0;
+}
+
 void peer_fini(struct mbx_ep *ep)
 {
     for (uint32_t i = 0; i < ep->peers.count; i++)
@@ -234,4 +290,5 @@ void peer_fini(struct mbx_ep *ep)
     mem_free(ep->peers.all);
     mem_free(ep->peers.addresses);
     mem_free(ep->peers.index);
+    mem_free(ep->peers.free);
 }

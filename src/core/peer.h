@@ -39,6 +39,8 @@ struct ep_peers {
     struct transport_address *addresses; /* by number, too */
     uint32_t count, slots;
     uint32_t *index; /* address hash -> number + 1, twice slots */
+    uint32_t *free;  /* numbers below count that name nobody; the last one is given first */
+    uint32_t free_count, free_slots;
 };
 
 int peer_accept(void *ep, struct link *link, const struct transport_address *address,
@@ -48,6 +50,9 @@ void peer_fini(struct mbx_ep *ep);
 uint32_t peer_own_hash(const struct mbx_ep *ep);
 /* The number of the peer at this address, known or new, which peer_use() has been called of. */
 int peer_know(struct mbx_ep *ep, const struct transport_address *address, uint32_t *number);
+/* The number names nobody any more.  Nothing refers to it, and its link, if there is one, is over.
+ * 0; -ENOMEM. */
+int peer_forget(struct mbx_ep *ep, uint32_t number);
 /* Makes the peer of a number that is only named so far.  0; -EINVAL no such number; -ENOMEM, or
  * why there is no link. */
 int peer_make(struct mbx_ep *ep, uint32_t number);

@@ -64,12 +64,19 @@ static bool busy_is_valid(const struct mbx_ep *ep)
            HOLDS("core.h I6", is_due || list_is_empty(&ep->progress.works));
 }
 
-/* Is each number once in the index? */
+/* Is each number once in the index, or free? */
 static bool index_is_valid(const struct mbx_ep *ep)
 {
-    uint32_t used = 0;
+    uint32_t used = ep->peers.free_count;
     uint64_t sum = 0, count = ep->peers.count;
 
+    for (uint32_t i = 0; i < ep->peers.free_count; i++) {
+        sum += ep->peers.free[i] + 1;
+        if (!HOLDS("peer.c I3", ep->peers.free[i] < count) ||
+            !HOLDS("peer.c I3", peer_is_free(ep, ep->peers.free[i])) ||
+            !HOLDS("peer.c I1", ep->peers.all[ep->peers.free[i]] == NULL))
+            return false;
+    }
     for (uint32_t i = 0; i < 2 * ep->peers.slots; i++) {
         used += ep->peers.index[i] != 0;
         sum += ep->peers.index[i];

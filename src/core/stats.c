@@ -22,7 +22,7 @@
 static void stats_gather(const struct mbx_ep *ep, struct stats *stats)
 {
     *stats = ep->stats;
-    stats->peers = ep->peers.count;
+    stats->peers = ep->peers.count - ep->peers.free_count;
     stats->contexts = ep->contexts.count;
     stats->requests_now = pool_live(&ep->requests.pool);
     stats->requests_max = pool_most(&ep->requests.pool);

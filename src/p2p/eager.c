@@ -481,9 +481,17 @@ static const struct proto eager_proto = {
     .peer_gone = eager_peer_gone,
 };
 
+/* A message of it is not complete. */
+static bool on_refers(struct mbx_ep *ep, const struct peer *peer)
+{
+    (void)ep;
+    return peer->assembly.message != NULL || peer->assembly.request != NULL;
+}
+
 const struct module eager_module = {
     .name = "eager",
     .proto = &eager_proto,
     .packets = (const struct packet_handler[]){{WIRE_MORE, on_more}, {WIRE_REST, on_rest}, {0}},
+    .peer_refers = on_refers,
     .is_valid = MBX_CHECKS ? eager_is_valid : NULL,
 };

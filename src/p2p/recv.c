@@ -369,4 +369,30 @@ static const struct proto recv_proto = {
     .peer_gone = recv_peer_gone,
 };
 
-const struct module recv_module = {.name = "receive", .proto = &recv_proto};
+struct kept_of {
+    uint32_t source;
+    bool is_found;
+};
+
+static void look_at_kept(void *arg, void *object)
+{
+    struct kept_of *kept = arg;
+    const struct message *message = object;
+
+    kept->is_found |= message->match.envelope.source == kept->source;
+}
+
+/* A message of it waits for its receive. */
+static bool on_refers(struct mbx_ep *ep, const struct peer *peer)
+{
+    struct kept_of kept = {.source = peer->number};
+
+    pool_for_each(&ep->messages, look_at_kept, &kept);
+    return kept.is_found;
+}
+
+const struct module recv_module = {
+    .name = "receive",
+    .proto = &recv_proto,
+    .peer_refers = on_refers,
+};

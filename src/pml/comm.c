@@ -43,6 +43,7 @@ int pml_add_comm(ompi_communicator_t *comm)
     memset(own->peers, 0xff, size * sizeof own->peers[0]);
     comm->c_pml_comm = (struct mca_pml_comm_t *)own;
     comm_name(comm);
+    pml_procs_remove();
     return OMPI_SUCCESS;
 }
 
@@ -70,6 +71,9 @@ int pml_del_comm(ompi_communicator_t *comm)
             comm_drop_messages(own);
     }
     pml_failures_forget(own);
+    for (uint32_t rank = 0; rank < own->size; rank++)
+        if (own->peers[rank] != PML_NO_PEER)
+            pml_proc_leave(own->peers[rank]);
     comm->c_pml_comm = NULL;
     free(own);
     return OMPI_SUCCESS;
@@ -78,12 +82,16 @@ int pml_del_comm(ompi_communicator_t *comm)
 OUT_OF_LINE int pml_comm_find_peer(ompi_communicator_t *comm, int rank, uint32_t *peer)
 {
     ompi_proc_t *proc = ompi_comm_peer_lookup(comm, rank);
-    int err = proc == NULL ? OMPI_ERR_NOT_FOUND : pml_proc_peer(proc, peer);
+    int err = proc == NULL ? OMPI_ERR_NOT_FOUND : pml_proc_use(proc, peer);
 
     comm_name(comm);
-    if (err == OMPI_SUCCESS)
-        pml_comm_of(comm)->peers[rank] = *peer;
-    return err;
+    if (err != OMPI_SUCCESS)
+        return err;
+    /* another thread may have looked for it, too */
+    if (__atomic_exchange_n(&pml_comm_of(comm)->peers[rank], *peer, __ATOMIC_RELAXED) !=
+        PML_NO_PEER)
+        pml_proc_leave(*peer);
+    return OMPI_SUCCESS;
 }
 
 /* The sender says which rank it is; that peer must be it. */

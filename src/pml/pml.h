@@ -181,8 +181,15 @@ int pml_procs_open(void);
 int pml_add_procs(ompi_proc_t **procs, size_t count);
 int pml_del_procs(ompi_proc_t **procs, size_t count);
 
-/* The peer number of a process: OMPI_SUCCESS, or Open MPI's error. */
-int pml_proc_peer(ompi_proc_t *proc, uint32_t *peer);
+void pml_procs_close(void);
+
+/* The peer number of a process, for one more communicator: OMPI_SUCCESS, or Open MPI's error. */
+int pml_proc_use(ompi_proc_t *proc, uint32_t *peer);
+/* That communicator has no further use for the number. */
+void pml_proc_leave(uint32_t peer);
+/* Peers of other jobs that have closed, and that no communicator knows, are removed.  Not within a
+ * call of the library. */
+void pml_procs_remove(void);
 
 /* ---- comm.c ---- */
 

@@ -8,16 +8,34 @@
  * One thread at a time looks up (lookup.c): when several ask PMIx at once for the same process, not
  * each of them gets an answer from that of Open MPI 5.0.
  *
- * Invariant
+ * Open MPI does not say that a process of another job is gone.  So each communicator that knows the
+ * number of one is counted; when none does any more, and the library says that the process has closed
+ * its endpoint, the peer is removed, and its number is another's.
+ *
+ * Invariants
  *   I1  proc_endpoints[PML] of a process is 0, or its peer number + 1
+ *   I2  guests[number].users communicators have a process of another job as this peer; meeting is
+ *       held when they change
  */
 #include "pml/pml.h"
 
 #include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
 
 extern PML_COMPONENT_TYPE mca_pml_matchbox_component;
 
 static pthread_mutex_t meeting = PTHREAD_MUTEX_INITIALIZER;
+
+/* By peer number; only of other jobs: processes of our own do not go before we do. */
+struct guest {
+    ompi_proc_t *proc; /* which we hold, so that Open MPI does; or NULL */
+    uint32_t users;    /* communicators that know the number */
+};
+
+static struct guest *guests;
+static uint32_t guest_slots;
+static _Atomic uint32_t guest_count; /* that are not NULL */
 
 int pml_procs_open(void)
 {
@@ -43,6 +61,91 @@ int pml_del_procs(ompi_proc_t **procs, size_t count)
     return OMPI_SUCCESS;
 }
 
+/* Open MPI lets go of all processes at its end, whoever holds them. */
+void pml_procs_close(void)
+{
+    free(guests);
+    guests = NULL;
+    guest_slots = 0;
+    guest_count = 0;
+}
+
+/* ---- processes of other jobs ---- */
+
+static int guests_grow(uint32_t peer)
+{
+    uint32_t slots = guest_slots == 0 ? 16 : guest_slots;
+    struct guest *more;
+
+    while (slots <= peer)
+        slots *= 2;
+    if (slots == guest_slots)
+        return OMPI_SUCCESS;
+    more = realloc(guests, slots * sizeof *more);
+    if (more == NULL)
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    memset(more + guest_slots, 0, (slots - guest_slots) * sizeof *more);
+    guests = more;
+    guest_slots = slots;
+    return OMPI_SUCCESS;
+}
+
+static int guest_enter(ompi_proc_t *proc, uint32_t peer)
+{
+    int err = pml_series_job(proc) == 0 ? OMPI_SUCCESS : guests_grow(peer);
+
+    if (err != OMPI_SUCCESS || pml_series_job(proc) == 0)
+        return err;
+    OBJ_RETAIN(proc);
+    guests[peer] = (struct guest){.proc = proc};
+    guest_count++;
+    return OMPI_SUCCESS;
+}
+
+static struct guest *guest_of(uint32_t peer)
+{
+    return peer < guest_slots && guests[peer].proc != NULL ? &guests[peer] : NULL;
+}
+
+void pml_proc_leave(uint32_t peer)
+{
+    struct guest *guest;
+
+    if (guest_count == 0)
+        return;
+    pthread_mutex_lock(&meeting);
+    guest = guest_of(peer);
+    if (guest != NULL)
+        guest->users--;
+    pthread_mutex_unlock(&meeting);
+}
+
+static void guests_remove(void)
+{
+    for (uint32_t peer = 0; peer < guest_slots; peer++) {
+        struct guest *guest = guest_of(peer);
+
+        if (guest == NULL || guest->users != 0 || mbx_peer_remove(pml.ep, peer) != 0)
+            continue;
+        guest->proc->proc_endpoints[OMPI_PROC_ENDPOINT_TAG_PML] = NULL;
+        OBJ_RELEASE(guest->proc);
+        guest->proc = NULL;
+        guest_count--;
+    }
+}
+
+void pml_procs_remove(void)
+{
+    if (guest_count == 0)
+        return;
+    (void)mbx_progress(pml.ep); /* what they had sent last */
+    pthread_mutex_lock(&meeting);
+    guests_remove();
+    pthread_mutex_unlock(&meeting);
+}
+
+/* ---- meeting ---- */
+
 static int procs_meet(ompi_proc_t *proc, uint32_t *peer)
 {
     struct mbx_address address;
@@ -59,6 +162,9 @@ static int procs_meet(ompi_proc_t *proc, uint32_t *peer)
                     OPAL_NAME_PRINT(proc->super.proc_name), mbx_strerror(err));
         return pml_error(err);
     }
+    err = guest_enter(proc, *peer);
+    if (err != OMPI_SUCCESS)
+        return err;
     (void)mbx_name_peer(pml.ep, *peer, pml_series_job(proc), proc->super.proc_name.vpid);
     proc->proc_endpoints[OMPI_PROC_ENDPOINT_TAG_PML] = (void *)((uintptr_t)*peer + 1);
     return OMPI_SUCCESS;
@@ -74,13 +180,15 @@ static bool procs_know(const ompi_proc_t *proc, uint32_t *peer)
     return true;
 }
 
-int pml_proc_peer(ompi_proc_t *proc, uint32_t *peer)
+int pml_proc_use(ompi_proc_t *proc, uint32_t *peer)
 {
     int err = OMPI_SUCCESS;
 
     pthread_mutex_lock(&meeting);
     if (!procs_know(proc, peer))
         err = procs_meet(proc, peer);
+    if (err == OMPI_SUCCESS && guest_of(*peer) != NULL)
+        guests[*peer].users++;
     pthread_mutex_unlock(&meeting);
     return err;
 }

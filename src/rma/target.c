@@ -613,6 +613,16 @@ static const struct proto target_proto = {
     .peer_gone = target_peer_gone,
 };
 
+/* It has begun an access that has not ended, or of which the user has not read. */
+static bool on_refers(struct mbx_ep *ep, const struct peer *peer)
+{
+    const struct accesses *all = peer->accesses;
+
+    (void)ep;
+    return all != NULL && (all->job_count != 0 || all->under_way != 0 || all->unread != 0 ||
+                           !list_is_empty(&all->waiting));
+}
+
 const struct module target_module = {
     .name = "serve",
     .proto = &target_proto,
@@ -624,5 +634,6 @@ const struct module target_module = {
     .stop = target_note,
     .is_flushed = target_is_done,
     .event_read = on_event_read,
+    .peer_refers = on_refers,
     .fini = region_fini,
 };

@@ -391,6 +391,13 @@ static const struct proto rput_recv_proto = {
     .ended = rput_unexpose,
 };
 
+/* A receive is announced to it. */
+static bool on_refers(struct mbx_ep *ep, const struct peer *peer)
+{
+    (void)ep;
+    return peer->rput != NULL && peer->rput->announced != 0;
+}
+
 const struct module rput_recv_module = {
     .name = "rput receive",
     .proto = &rput_recv_proto,
@@ -402,5 +409,6 @@ const struct module rput_recv_module = {
     .is_flushed = on_is_flushed,
     .recv_posted = on_posted,
     .recv_left = on_left,
+    .peer_refers = on_refers,
     .is_valid = MBX_CHECKS ? rput_recv_is_valid : NULL,
 };

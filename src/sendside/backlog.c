@@ -555,6 +555,15 @@ static void on_gone(struct mbx_ep *ep, struct peer *peer, int error, bool is_new
     credit_without_end(peer); /* so that the next ones fail at once */
 }
 
+static bool on_refers(struct mbx_ep *ep, const struct peer *peer)
+{
+    const struct backlog *backlog = peer->sendside.backlog;
+
+    (void)ep;
+    return backlog != NULL && (backlog->count != 0 || backlog->rtr_count != 0 ||
+                               backlog->sendtable != NULL || backlog->is_pumping);
+}
+
 /* ---- as a protocol: when a peer is gone the module ends all its sends at once ---- */
 
 static const struct proto backlog_proto = {
@@ -616,6 +625,7 @@ const struct module backlog_module = {
     .close = on_close,
     .fini = on_fini,
     .peer_gone = on_gone,
+    .peer_refers = on_refers,
     .defer = backlog_add,
     .credit_came = on_credit_came,
     .is_valid = MBX_CHECKS ? backlog_is_valid : NULL,

@@ -174,6 +174,12 @@ static void on_gone(struct mbx_ep *ep, struct peer *peer, int error, bool is_new
         receiver_leave(ep, peer);
 }
 
+static bool on_refers(struct mbx_ep *ep, const struct peer *peer)
+{
+    (void)ep;
+    return peer->sendside.defers;
+}
+
 /* A peer defers messages for us. */
 static int on_defer(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
 {
@@ -571,6 +577,7 @@ const struct module receiver_module = {
             {0}},
     .fini = on_fini,
     .peer_gone = on_gone,
+    .peer_refers = on_refers,
     .recv_posted = on_posted,
     .recv_left = on_left,
     .message_came = receiver_leave,

@@ -71,6 +71,26 @@ int link_table_add(struct link_table *links, struct link_member *member)
     return 0;
 }
 
+/* Those behind the hole that a search would not find any more move into it, and leave the next. */
+void link_table_remove(struct link_table *links, const struct link_member *member)
+{
+    size_t mask = links->slot_count - 1;
+    size_t hole = find_slot(links->slots, links->slot_count, &member->address);
+
+    assert(links->slots[hole] == member);
+    links->slots[hole] = NULL;
+    links->count--;
+    for (size_t at = (hole + 1) & mask; links->slots[at] != NULL; at = (at + 1) & mask) {
+        size_t home = address_hash(&links->slots[at]->address) & mask;
+
+        if (((at - home) & mask) < ((at - hole) & mask))
+            continue; /* its search begins behind the hole */
+        links->slots[hole] = links->slots[at];
+        links->slots[at] = NULL;
+        hole = at;
+    }
+}
+
 struct link_member *link_table_next(const struct link_table *links, size_t *position)
 {
     while (*position < links->slot_count) {

@@ -2,8 +2,7 @@
 /*
  * link_table.h - the links of an endpoint, found by the address of the other side.
  *
- * A hash table of pointers.  A link lives as long as its endpoint, so nothing is ever
- * taken out.
+ * A hash table of pointers.  A link that is taken out leaves no hole: those behind it move up.
  *
  * Invariants
  *   I1  at most three quarters of the slots are taken: a search ends
@@ -42,8 +41,11 @@ struct link_member *link_table_find(const struct link_table *links,
 /* Adds a link whose address is not yet there.  0; -ENOMEM. */
 int link_table_add(struct link_table *links, struct link_member *member);
 
+/* Takes out a link that is there. */
+void link_table_remove(struct link_table *links, const struct link_member *member);
+
 /* The first link at slot *position or behind, and *position behind it; NULL at the
- * end.  Start with 0. */
+ * end.  Start with 0.  What is taken out meanwhile may hide another one from this round. */
 struct link_member *link_table_next(const struct link_table *links, size_t *position);
 
 #endif

@@ -62,7 +62,8 @@ struct transport_events {
     /* A remote endpoint that connect() has not named is about to deliver.  The core
      * returns 0 and sets *peer; -EAGAIN to be asked again by a later poll(); or
      * another error to refuse (everything from it is dropped and counted).  link is
-     * the one to answer through, already usable; it lives as long as the endpoint. */
+     * the one to answer through, already usable; it lives until forget(), or as long as the
+     * endpoint. */
     int (*accept)(void *arg, struct link *link, const struct transport_address *address,
                   uint32_t *peer);
 
@@ -224,6 +225,13 @@ struct transport_ops {
      * asked for a link to it; makes none.
      * Returns what check() does; -ENOTSUP: only a link can tell, and there is none */
     int (*check_address)(const struct transport *t, const struct transport_address *address);
+
+    /* Has the other endpoint closed, and was all that it had sent delivered, so that nothing can come
+     * from it any more?  Not if it has died, or may have.  With forget() also NULL: nobody can tell. */
+    bool (*is_over)(struct link *link);
+
+    /* The end of a link that is_over(): the core has forgotten it, and its memory is given back. */
+    void (*forget)(struct link *link);
 
     /* Delivers up to about budget packets; returns how many.  Never blocks. */
     int (*poll)(struct transport *t, int budget);

@@ -86,6 +86,7 @@ static void told_once(struct forked_job *job, int rank, const void *arg)
          37);
     MUST(mbx_poll(ep, MBX_FAILURES, &done, 1) == 0 && mbx_ready(ep, MBX_FAILURES) == 0, 38);
     MUST(mbx_failed(ep, NULL, 0) == 1 && mbx_failed(ep, dead, 3) == 1, 39);
+    MUST(mbx_peer_remove(ep, dead[0]) == -EBUSY, 39); /* it is on that list */
     MUST(dead[0] == 2 && dead[1] == 9, 40);
     /* they can be met, and cancelled */
     MUST(forked_signal(ep, 1, GO) == 0, 41);

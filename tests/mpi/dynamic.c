@@ -2,11 +2,12 @@
 /*
  * dynamic.c - communicators of two groups, and processes that come later.
  *
- *   dynamic [--no-spawn]
+ *   dynamic [--no-spawn] [--times N]
  *
  * Two halves of the job talk through an intercommunicator that they make (MPI_Intercomm_create), and
  * through one of a port (MPI_Comm_accept, MPI_Comm_connect).  Then all spawn CHILDREN processes of
- * this program, ROUNDS times.  On each intercommunicator everybody sends to everybody of the other
+ * this program, ROUNDS times.  N: so often, for the port, too, and with one child; `run` looks whether
+ * the library has forgotten those that have gone.  On each intercommunicator everybody sends to everybody of the other
  * group, received by rank, from any source, and by matched probe; the ranks that a status names are
  * those of the other group.
  */
@@ -130,13 +131,13 @@ static void two_halves_meet_at_a_port(MPI_Comm half, int is_second)
         MPI_Close_port(port);
 }
 
-static void children_come_and_go(char *program)
+static void children_come_and_go(char *program, int rounds, int children)
 {
-    for (int i = 0; i < ROUNDS; i++) {
+    for (int i = 0; i < rounds; i++) {
         MPI_Comm inter;
         int errors[CHILDREN];
 
-        MPI_Comm_spawn(program, MPI_ARGV_NULL, CHILDREN, MPI_INFO_NULL, 0, MPI_COMM_WORLD,
+        MPI_Comm_spawn(program, MPI_ARGV_NULL, children, MPI_INFO_NULL, 0, MPI_COMM_WORLD,
                        &inter, errors);
         exchange(inter, 0);
         MPI_Comm_disconnect(&inter);
@@ -153,8 +154,18 @@ static int child(MPI_Comm parent)
     return 0;
 }
 
+/* N of --times N, or 0. */
+static int times_of(int argc, char **argv)
+{
+    for (int i = 1; i + 1 < argc; i++)
+        if (strcmp(argv[i], "--times") == 0)
+            return atoi(argv[i + 1]);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
+    int times = times_of(argc, argv);
     MPI_Comm half, parent;
 
     MPI_Init(&argc, &argv);
@@ -166,9 +177,10 @@ int main(int argc, char **argv)
     CHECK(ranks >= 2);
     MPI_Comm_split(MPI_COMM_WORLD, rank >= ranks / 2, rank, &half);
     two_halves_talk(half, rank >= ranks / 2);
-    two_halves_meet_at_a_port(half, rank >= ranks / 2);
+    for (int i = 0; i < (times > 0 ? times : 1); i++)
+        two_halves_meet_at_a_port(half, rank >= ranks / 2);
     MPI_Comm_free(&half);
     if (argc < 2 || strcmp(argv[1], "--no-spawn") != 0)
-        children_come_and_go(argv[0]);
+        children_come_and_go(argv[0], times > 0 ? times : ROUNDS, times > 0 ? 1 : CHILDREN);
     return finish("dynamic");
 }

@@ -423,6 +423,38 @@ int link_check(struct shm_link *link)
     return has_died(link) ? -EHOSTDOWN : link->error;
 }
 
+/* Does a slot of ours belong to this sender?  One that is being claimed does not say yet of which
+ * endpoint of its process. */
+static bool has_our_slot(const struct shm *shm, const struct shm_link *link)
+{
+    for (uint32_t i = 0; i < shm->own->peers; i++) {
+        const struct segment_slot *slot = &shm->own->slots[i];
+        uint64_t claim = atomic_load_explicit(&slot->claim, memory_order_acquire);
+
+        if (shm->inbound[i] != NULL && shm->inbound[i]->answer == link)
+            return true;
+        if (slot_state_of(claim) == SLOT_FREE || slot_pid_of(claim) != link_pid(link))
+            continue;
+        if (slot_state_of(claim) != SLOT_READY ||
+            address_is_same(&slot->address, &link->member.address))
+            return true;
+    }
+    return false;
+}
+
+bool link_is_over(struct shm_link *link)
+{
+    const struct shm *shm = owner_of(link);
+    int err;
+
+    if (shm->role != SHM_WHOLE)
+        return false;
+    if (link->state != LINK_DEAD && link->remote == NULL && link->has_closed)
+        (void)link_attach(link); /* it sent, and we never did: its segment tells */
+    err = link_check(link);
+    return err != 0 && err != -EHOSTDOWN && !has_our_slot(shm, link);
+}
+
 /* ---- waiting ---- */
 
 bool link_ask_for_room(struct shm *shm)

@@ -557,6 +557,19 @@ static int shm_connect(struct transport *t, const struct transport_address *addr
     return 0;
 }
 
+static bool shm_is_over(struct link *link)
+{
+    return link_is_over(link_of(link));
+}
+
+static void shm_forget(struct link *link)
+{
+    struct shm_link *own = link_of(link);
+
+    link_table_remove(&shm_of(link->transport)->links, &own->member);
+    link_destroy(own);
+}
+
 static bool shm_is_flushed(struct transport *t)
 {
     (void)t;
@@ -764,6 +777,8 @@ const struct transport_ops transport_shm = {
     .send_eager = shm_send_eager,
     .check = shm_check,
     .check_address = shm_is_there,
+    .is_over = shm_is_over,
+    .forget = shm_forget,
     .poll = shm_poll,
     .wait = shm_wait,
     .wake = shm_wake,

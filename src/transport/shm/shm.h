@@ -221,9 +221,13 @@ bool link_ask_for_room(struct shm *shm); /* true if it asked one */
  * True if one did not. */
 bool link_sweep(struct shm *shm, uint32_t limit);
 
-/* The end of the link itself. */
 /* Ends a link whose other side has closed, if it has. */
 void link_let_go(struct shm_link *link);
+
+/* As transport_ops.is_over: the other side has closed, and has no slot of ours. */
+bool link_is_over(struct shm_link *link);
+
+/* The end of the link itself. */
 void link_destroy(struct shm_link *link);
 
 /* ---- inbound.c ---- */

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * peer_remove.c - the number of a peer that has closed is free.
+ *
+ *   the transport   the other endpoint has closed, and all that it had sent was delivered: no packet
+ *                   of it can come, late or not (transport_ops.is_over)
+ *   requests        none is to it, from it, or names it
+ *   modules         none keeps anything of it (module.peer_refers): a message that waits for its
+ *                   receive, a part of a message, deferred sends, announced receives, accesses
+ *
+ * If all of them say so, nothing here or on its way knows the number, and who gets it next cannot be
+ * taken for that peer.  What a packet names is found through the link by which it came: the next
+ * peer of this number has another one.
+ *
+ * A peer that has died keeps its number: mbx_failed() names it.
+ */
+#include "core/core.h"
+#include "core/lockword.h"
+#include "core/module.h"
+
+struct reference {
+    const struct mbx_ep *ep;
+    uint32_t number;
+    bool is_found;
+};
+
+/* What a field means depends on the state of the request; one that means nothing now may only make it
+ * look like a reference. */
+static void look_at_request(void *arg, void *object)
+{
+    struct reference *reference = arg;
+    const struct request *req = object;
+    uint32_t number = reference->number;
+
+    reference->is_found |= req->peer == number || req->completion.status.source == number;
+    if (req->completion.kind == MBX_RECVS)
+        reference->is_found |= req->match.envelope.source == number;
+    if (recv_is_open(req))
+        reference->is_found |= lockword_owner_seen(reference->ep, req->open.word) == number;
+}
+
+static bool is_wanted(struct mbx_ep *ep, uint32_t number)
+{
+    struct reference reference = {.ep = ep, .number = number};
+
+    pool_for_each(&ep->requests.pool, look_at_request, &reference);
+    return reference.is_found;
+}
+
+static bool is_owed(const struct peer *peer)
+{
+    return !list_is_empty(&peer->outq.list) || list_is_linked(&peer->outq.busy);
+}
+
+static int remove_used(struct mbx_ep *ep, struct peer *peer)
+{
+    const struct transport_ops *ops = peer->link->transport->ops;
+
+    if (ops->is_over == NULL)
+        return -EOPNOTSUPP;
+    if (peer->health.is_dead || !ops->is_over(peer->link) || is_owed(peer))
+        return -EBUSY;
+    liveness_leave(ep, peer);
+    if (!peer->health.is_gone || is_owed(peer) || module_peer_refers(ep, peer))
+        return -EBUSY;
+    return peer_forget(ep, peer->number);
+}
+
+static int remove_locked(struct mbx_ep *ep, uint32_t number)
+{
+    if (number >= ep->peers.count || peer_is_free(ep, number))
+        return -EINVAL;
+    if (ep->tracing.recorder != NULL || ep->offload != NULL)
+        return -EOPNOTSUPP;
+    if (is_wanted(ep, number))
+        return -EBUSY;
+    return peer_is_used(ep, number) ? remove_used(ep, peer_get(ep, number))
+                                    : peer_forget(ep, number);
+}
+
+int mbx_peer_remove(struct mbx_ep *ep, uint32_t number)
+{
+    int err;
+
+    ep_lock(ep);
+    err = remove_locked(ep, number);
+    ep_unlock(ep);
+    return err != -EINVAL ? err
+                          : log_argument("mbx_peer_remove", "peer", number, "no such peer");
+}
