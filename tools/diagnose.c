@@ -331,8 +331,8 @@ static void say_other_side(FILE *out, const struct see_job *job, const enum see_
     char words[OUTSIDE_MAX];
 
     if (whose == SEE_NOBODY)
-        return;
-    if (outside_words(&job->ranks[whose], words) != NULL)
+        fprintf(out, ", which is not seen");
+    else if (outside_words(&job->ranks[whose], words) != NULL)
         fprintf(out, ", which %s", words);
     else if (nodes[whose] == SEE_DEADLOCKED)
         fprintf(out, ", which is deadlocked");
@@ -361,7 +361,8 @@ static bool say_waiter(FILE *out, const struct see_job *job, const enum see_node
                     ? "to"
                     : "from",
                 words_of_peer(job, at, entry, peer));
-        say_other_side(out, job, nodes, see_whose(job, at, entry));
+        if (entry->peer != SEE_NOBODY)
+            say_other_side(out, job, nodes, see_whose(job, at, entry));
         fputc('\n', out);
         return true;
     }

@@ -322,8 +322,10 @@ static int keep_names(struct see_rank *rank, const struct see_source *source,
     return 0;
 }
 
+/* now_ns: of the rank's machine; 0 if that is over. */
 static int keep_reading(struct see_rank *rank, const struct see_source *source,
-                        const struct see_map *map, const struct reading *reading)
+                        const struct see_map *map, const struct reading *reading,
+                        uint64_t now_ns)
 {
     int err;
 
@@ -331,6 +333,11 @@ static int keep_reading(struct see_rank *rank, const struct see_source *source,
     rank->layout = see_mpi_layout(rank->head.mpi);
     rank->state = (struct see_state){.pulse = reading->pulse, .now_ns = clock_now()};
     memcpy(rank->state.counts, reading->counts, sizeof reading->counts);
+    if (see_walk_ages(map, source, rank->head.ep, now_ns, reading->entries, reading->stored) !=
+        0)
+        for (uint32_t i = 0; i < reading->stored; i++)
+            if (reading->entries[i].kind != SEE_PROBE)
+                reading->entries[i].waited_ms = SEE_NOT_KNOWN;
     err = keep_entries(rank, reading->entries, reading->stored);
     return err != 0 ? err : keep_names(rank, source, map);
 }
@@ -353,7 +360,7 @@ static int read_memory(struct found *found, struct reading two[2])
     }
     see_blocks_forget(&blocks);
     if (err == 0)
-        return keep_reading(rank, &blocks.source, &map, &two[0]);
+        return keep_reading(rank, &blocks.source, &map, &two[0], clock_now());
     rank->how = SEE_FAILED;
     return 0;
 }
@@ -404,7 +411,7 @@ static int read_core(struct finder *finder, const struct core_file *core,
     rank->how = SEE_CORE;
     see_blocks_init(&blocks, &core->source);
     if (read_once(&blocks.source, head->ep, map, &two[0]) == 0)
-        return keep_reading(rank, &blocks.source, map, &two[0]);
+        return keep_reading(rank, &blocks.source, map, &two[0], 0);
     rank->how = SEE_FAILED;
     return 0;
 }

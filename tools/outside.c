@@ -16,6 +16,7 @@
 #define ENVIRON_MAX 65536
 #define MAPS_MAX    (1u << 20)
 #define JOBS_MAX    32
+#define EACH_MAX    4 /* ranks of a job of which is said what they do */
 
 /* ---- a file of /proc ---- */
 
@@ -127,6 +128,10 @@ struct other {
     char job[128], program[32], why[256];
     const char *mpi;
     uint32_t ranks;
+    struct {
+        uint32_t pid;
+        char rank[12];
+    } each[EACH_MAX];
 };
 
 /* The value of a variable in such a text, or NULL. */
@@ -215,6 +220,36 @@ static bool has_page(uint32_t pid)
     return found;
 }
 
+static void note_rank(struct other *other, uint32_t pid, const char *rank)
+{
+    if (other->ranks < EACH_MAX) {
+        other->each[other->ranks].pid = pid;
+        snprintf(other->each[other->ranks].rank, sizeof other->each[0].rank, "%.11s", rank);
+    }
+    other->ranks++;
+}
+
+/* What they do, if they are few: one that has not come to MPI_Init, or not through it, keeps the others there. */
+static void say_each(FILE *out, const struct other *other)
+{
+    char words[OUTSIDE_MAX], text[256];
+    size_t used;
+
+    for (uint32_t i = 0; i < other->ranks && other->ranks <= EACH_MAX; i++) {
+        const char *run, *end;
+
+        if (!proc_text(other->each[i].pid, "stat", text, sizeof text, &used))
+            continue;
+        end = strrchr(text, ')');
+        run = end != NULL && end[1] == ' ' ? end + 2 : "S";
+        fprintf(out, "  rank %s (pid %" PRIu32 ") %s\n", other->each[i].rank,
+                other->each[i].pid,
+                *run == 'R'                  ? "computes"
+                : *run == 'T' || *run == 't' ? "is stopped"
+                                             : call_words(other->each[i].pid, words));
+    }
+}
+
 static void look_at(uint32_t pid, struct other *all, uint32_t *count)
 {
     static const char *const ranks[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", NULL};
@@ -242,12 +277,12 @@ static void look_at(uint32_t pid, struct other *all, uint32_t *count)
     for (uint32_t i = 0; i < *count; i++)
         if (strcmp(all[i].program, other.program) == 0 && strcmp(all[i].why, other.why) == 0 &&
             (strcmp(all[i].job, other.job) == 0 || strcmp(other.mpi, "MPICH") == 0)) {
-            all[i].ranks++;
+            note_rank(&all[i], pid, first_of(text, size, ranks));
             return;
         }
     if (*count < JOBS_MAX) {
         all[*count] = other;
-        all[(*count)++].ranks = 1;
+        note_rank(&all[(*count)++], pid, first_of(text, size, ranks));
     }
 }
 
@@ -267,8 +302,10 @@ uint32_t outside_say_others(FILE *out)
     }
     if (proc != NULL)
         closedir(proc);
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < count; i++) {
         fprintf(out, "%" PRIu32 " rank%s of %s: %s, %s\n", all[i].ranks,
                 all[i].ranks == 1 ? "" : "s", all[i].program, all[i].mpi, all[i].why);
+        say_each(out, &all[i]);
+    }
     return count;
 }

@@ -47,6 +47,10 @@ static const char usage[] =
     "  probe       what the last probe that found nothing had asked for\n"
     "  probed      a message that a matched probe has taken, and no receive yet\n"
     "\n"
+    "Behind what has been there for a second stands for how long: so long at least, and mostly "
+    "0.1 s\n"
+    "more at most.\n"
+    "\n"
     "Exit status 1 if there is no such rank.\n";
 
 static const struct option options[] = {{"job", required_argument, NULL, 'j'},
@@ -107,9 +111,16 @@ static void print_rank(const struct see_job *job, uint32_t at, bool stats)
                    (double)(rank->state.now_ns - rank->state.still_ns) / (double)CLOCK_S);
     }
     puts(how_text(rank));
-    for (uint32_t i = 0; i < rank->count; i++)
-        printf("  %-10s  %s\n", see_kind_name(rank->entries[i].kind),
-               words_of_entry(job, at, &rank->entries[i], words));
+    for (uint32_t i = 0; i < rank->count; i++) {
+        const struct see_entry *entry = &rank->entries[i];
+
+        printf("  %-10s  %s", see_kind_name(entry->kind),
+               words_of_entry(job, at, entry, words));
+        if (entry->kind != SEE_PROBE && entry->waited_ms != SEE_NOT_KNOWN &&
+            entry->waited_ms >= 1000)
+            printf(", %.1f s", (double)entry->waited_ms / 1000);
+        putchar('\n');
+    }
     for (unsigned kind = 1; kind < SEE_KINDS; kind++)
         all += rank->state.counts[kind];
     if (all > rank->count) {
@@ -195,7 +206,9 @@ static void json_entry(const struct see_job *job, uint32_t at, const struct see_
            ",\"needs\":%u,",
            entry->peer == SEE_NOBODY ? "true" : "false", entry->context_id, entry->tag,
            entry->ignore, entry->size, entry->flags & SEE_ENTRY_SYNC ? "true" : "false",
-           entry->id, entry->count, entry->needs);
+           entry->id, entry->kind == SEE_PROBE ? entry->count : 0, entry->needs);
+    json_number("waited_ms", entry->kind == SEE_PROBE ? SEE_NOBODY : entry->waited_ms);
+    putchar(',');
     json_text("words", words_of_entry(job, at, entry, words));
     putchar('}');
 }

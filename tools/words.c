@@ -16,13 +16,29 @@ const char *words_of_rank(const struct see_rank *rank, char words[WORDS_MAX])
     return words;
 }
 
+/* What the program has said a peer is: of a line `peer NUMBER RANK` of its page.  It matters for those that are not seen. */
+static bool given_rank(const struct see_rank *rank, uint32_t peer, uint32_t *given)
+{
+    const char *line = rank->text;
+    uint32_t number;
+
+    while (line != NULL && (line = strchr(line, '\n')) != NULL) {
+        line++;
+        if (sscanf(line, "peer %" SCNu32 " %" SCNu32, &number, given) == 2 && number == peer)
+            return true;
+    }
+    return false;
+}
+
 const char *words_of_peer(const struct see_job *job, uint32_t at, const struct see_entry *entry,
                           char words[WORDS_MAX])
 {
-    uint32_t whose = see_whose(job, at, entry);
+    uint32_t whose = see_whose(job, at, entry), given;
 
     if (entry->peer == SEE_NOBODY)
         snprintf(words, WORDS_MAX, "any source");
+    else if (whose == SEE_NOBODY && given_rank(&job->ranks[at], entry->peer, &given))
+        snprintf(words, WORDS_MAX, "%" PRIu32, given);
     else if (whose == SEE_NOBODY || job->ranks[whose].head.rank == SEE_NOBODY)
         snprintf(words, WORDS_MAX, "peer %" PRIu32, entry->peer);
     else

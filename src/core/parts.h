@@ -154,6 +154,16 @@ struct ep_tracing {
     void (*looked)(struct mbx_ep *ep);
 };
 
+/* lib/ages.c: which object was seen at each place of a pool, and when first */
+struct see_age {
+    uint64_t id, since_ns;
+};
+
+struct see_ages {
+    struct see_age *seen;
+    uint32_t places, next;
+};
+
 /* lib/see.c: what is shown to observers */
 struct see_page;
 struct ep_see {
@@ -171,7 +181,10 @@ struct ep_see {
     uint64_t happened;             /* grows with what happens */
     uint64_t still_ns, watched_ns; /* since when nothing has; the last look */
     uint64_t retry_ns;             /* no report is asked for before */
-    int reporter;                  /* what the process that reports tells us by; or -1 */
+    /* lib/ages.c */
+    struct see_ages requests, messages;
+    uint64_t looked_ns; /* the last look */
+    int reporter;       /* what the process that reports tells us by; or -1 */
     /* who waits for a request that its user names so: mbx_explain_waits() */
     uint32_t (*waits)(const void *user, enum mbx_queue kind);
     /* p2p/probe.c: what the last probe had asked for that found nothing */

@@ -111,6 +111,7 @@ static void hang_watch(struct mbx_ep *ep)
         reporter_leave(ep);
     }
     ep->see.watched_ns = now_ns;
+    ages_look(ep, now_ns);
     if (hang_ns == 0)
         return;
     reporter_hear(ep);

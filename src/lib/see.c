@@ -202,9 +202,12 @@ static void fill_state(struct mbx_ep *ep, struct see_page *page)
 
     state->looks = ep->see.looks;
     state->now_ns = clock_now();
+    ages_look(ep, state->now_ns);
     see_walk_pulse(&see_own_map, &own_memory, at, &state->pulse);
     see_walk(&see_own_map, &own_memory, at, see_page_entries(page), SEE_ENTRIES,
              &state->entries, state->counts);
+    see_walk_ages(&see_own_map, &own_memory, at, state->now_ns, see_page_entries(page),
+                  state->entries);
     mark_awaited(ep, see_page_entries(page), state->entries);
     state->flags = ep->settings.threads == THREADS_MANY ? SEE_STATE_THREADS : 0;
     state->still_ns = ep->see.still_ns;
@@ -294,6 +297,7 @@ void see_open(struct mbx_ep *ep)
 void see_close(struct mbx_ep *ep)
 {
     unlist_endpoint(ep);
+    ages_close(ep);
     if (ep->see.page == NULL)
         return;
     hang_close(ep);

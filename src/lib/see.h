@@ -27,6 +27,10 @@ void see_close(struct mbx_ep *ep);
 void hang_open(struct mbx_ep *ep);
 void hang_close(struct mbx_ep *ep);
 
+/* Notes what is new in the pools.  ages.c */
+void ages_look(struct mbx_ep *ep, uint64_t now_ns);
+void ages_close(struct mbx_ep *ep);
+
 /* With MBX_LEAKS=warn: says which messages nobody has received, and which receives met none. */
 void see_leaks(const struct mbx_ep *ep);
 

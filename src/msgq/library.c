@@ -364,6 +364,9 @@ static void fill_text(mqs_pending_operation *out, const struct see_entry *entry,
     snprintf(out->extra_text[1], sizeof out->extra_text[1],
              "context %" PRIu32 " tag %" PRIu64 " ignore 0x%" PRIx64, entry->context_id,
              entry->tag, entry->ignore);
+    if (entry->waited_ms != SEE_NOT_KNOWN)
+        snprintf(out->extra_text[3], sizeof out->extra_text[3],
+                 "waited %.1f s before it was stopped", (double)entry->waited_ms / 1000);
     if (!is_named)
         snprintf(out->extra_text[2], sizeof out->extra_text[2],
                  "peer %" PRIu32 " of the endpoint: its rank is not known", entry->peer);

@@ -135,6 +135,7 @@ static int take_entries(struct msgq_endpoint *endpoint, const struct see_map *ma
     if (room != NULL)
         err = see_walk(map, source, endpoint->ep, room, ENTRIES_MAX, &endpoint->count, counts);
     if (err == 0) {
+        see_walk_ages(map, source, endpoint->ep, 0, room, endpoint->count);
         see_sort(room, endpoint->count);
         endpoint->entries = mem_realloc(room, (endpoint->count + 1) * sizeof *room);
         return endpoint->entries != NULL ? 0 : -ENOMEM;

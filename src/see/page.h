@@ -38,6 +38,7 @@
 #define SEE_VERSION    2u
 #define SEE_PAGE_SIZE  65536u
 #define SEE_NOBODY     UINT32_MAX /* rank, ranks: not known; peer: any, or none */
+#define SEE_NOT_KNOWN  UINT32_MAX /* of a time */
 #define SEE_MPI_TEXT   96
 #define SEE_CALL_TEXT  40
 #define SEE_FRAMES     24
@@ -92,8 +93,12 @@ struct see_entry {
         needs; /* the call that the program is in waits for this operation, and ends when so many of
                        those that have this have ended; 0: not known */
     uint32_t context_id;
-    uint32_t peer;  /* its number at that endpoint; SEE_NOBODY: any source */
-    uint32_t count; /* PROBE: times it was asked in vain */
+    uint32_t peer; /* its number at that endpoint; SEE_NOBODY: any source */
+    union {
+        uint32_t count; /* PROBE: times it was asked in vain */
+        uint32_t
+            waited_ms; /* the others: it has been there so long at least, or SEE_NOT_KNOWN */
+    };
     uint64_t tag, ignore, size;
     uint64_t id;  /* never the same for another request, or another message, of this endpoint */
     uint64_t age; /* smaller is older, among those of a kind and a context id */

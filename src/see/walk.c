@@ -145,7 +145,7 @@ static void add(struct walk *walk, const struct see_entry *entry)
 static int add_request(struct walk *walk, const unsigned char *object, size_t size, uint64_t id)
 {
     const uint32_t *value = walk->map->offsets;
-    struct see_entry entry = {.id = id};
+    struct see_entry entry = {.id = id, .waited_ms = SEE_NOT_KNOWN};
     struct envelope envelope;
     uint32_t flags, queued;
     uint8_t state;
@@ -184,7 +184,7 @@ static int add_request(struct walk *walk, const unsigned char *object, size_t si
 static int add_message(struct walk *walk, const unsigned char *object, size_t size, uint64_t id)
 {
     const uint32_t *value = walk->map->offsets;
-    struct see_entry entry = {.kind = SEE_UNEXPECTED, .id = id};
+    struct see_entry entry = {.kind = SEE_UNEXPECTED, .id = id, .waited_ms = SEE_NOT_KNOWN};
     struct envelope envelope;
     uint32_t queued, held;
     uint64_t more;
@@ -300,6 +300,66 @@ int see_walk(const struct see_map *map, const struct see_source *source, uint64_
         err = walk_pool(&walk, ep + at[SEE_EP_REQUESTS], at[SEE_REQUEST_BYTES], add_request);
     if (err == 0)
         err = walk_pool(&walk, ep + at[SEE_EP_MESSAGES], at[SEE_MESSAGE_BYTES], add_message);
+    return err;
+}
+
+/* ---- ages ---- */
+
+/* What one pool notes of the places of its objects. */
+struct notes {
+    uint64_t seen, index_mask;
+    uint32_t places;
+};
+
+static int get_notes(const struct walk *walk, uint64_t ep, enum see_field pool,
+                     enum see_field ages, struct notes *notes)
+{
+    uint64_t at = ep + walk->map->offsets[ages];
+    int err = get_field(walk, at, SEE_AGES_SEEN, &notes->seen, sizeof notes->seen);
+
+    if (err == 0)
+        err = get_field(walk, at, SEE_AGES_PLACES, &notes->places, sizeof notes->places);
+    if (err == 0)
+        err = get_field(walk, ep + walk->map->offsets[pool], SEE_POOL_INDEX_MASK,
+                        &notes->index_mask, sizeof notes->index_mask);
+    return err;
+}
+
+static int set_age(const struct walk *walk, const struct notes *notes, uint64_t now_ns,
+                   struct see_entry *entry)
+{
+    uint64_t index = entry->id & notes->index_mask, id, since_ns, at;
+    int err;
+
+    if (index >= notes->places)
+        return 0;
+    at = notes->seen + index * walk->map->offsets[SEE_AGE_BYTES];
+    err = get_field(walk, at, SEE_AGE_ID, &id, sizeof id);
+    if (err == 0)
+        err = get_field(walk, at, SEE_AGE_SINCE, &since_ns, sizeof since_ns);
+    if (err != 0 || id != entry->id || since_ns > now_ns)
+        return err;
+    entry->waited_ms = (uint32_t)min_size((now_ns - since_ns) / 1000000, SEE_NOT_KNOWN - 1);
+    return 0;
+}
+
+int see_walk_ages(const struct see_map *map, const struct see_source *source, uint64_t ep,
+                  uint64_t now_ns, struct see_entry *entries, uint32_t count)
+{
+    struct walk walk = {.map = map, .source = source};
+    struct notes requests, messages;
+    int err = get_notes(&walk, ep, SEE_EP_REQUESTS, SEE_EP_REQUEST_AGES, &requests);
+
+    if (err == 0)
+        err = get_notes(&walk, ep, SEE_EP_MESSAGES, SEE_EP_MESSAGE_AGES, &messages);
+    if (err == 0 && now_ns == 0)
+        err = get_field(&walk, ep, SEE_EP_LOOKED, &now_ns, sizeof now_ns);
+    for (uint32_t i = 0; err == 0 && i < count; i++) {
+        bool is_message = entries[i].kind == SEE_UNEXPECTED || entries[i].kind == SEE_PROBED;
+
+        if (entries[i].kind != SEE_PROBE)
+            err = set_age(&walk, is_message ? &messages : &requests, now_ns, &entries[i]);
+    }
     return err;
 }
 

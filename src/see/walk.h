@@ -37,6 +37,15 @@
     X(EP_PROGRAM)       /* SEE_MPI_TEXT bytes at least */                                          \
     X(EP_PAGE)          /* the address of its page */                                              \
     X(EP_NEXT)          /* the address of the next endpoint of the process, or 0 */                \
+    /* since when objects are there: of the endpoint, a note of a pool, and one place of it */     \
+    X(EP_LOOKED)        /* when they were looked at last */                                        \
+    X(EP_REQUEST_AGES)                                                                             \
+    X(EP_MESSAGE_AGES)                                                                             \
+    X(AGES_SEEN)        /* an array */                                                             \
+    X(AGES_PLACES)      /* its length */                                                           \
+    X(AGE_BYTES)                                                                                   \
+    X(AGE_ID)                                                                                      \
+    X(AGE_SINCE)        /* ns */                                                                   \
     /* what the program has named: of the endpoint, of a context id, of a peer */                  \
     X(EP_CONTEXTS)                                                                                 \
     X(EP_CONTEXT_COUNT)                                                                            \
@@ -55,6 +64,7 @@
     X(POOL_SLOTS)                                                                                  \
     X(POOL_SHIFT)                                                                                  \
     X(POOL_STRIDE)                                                                                 \
+    X(POOL_INDEX_MASK)                                                                             \
     X(POOL_LIVE_BIT)                                                                               \
     X(SLOT_BYTES)       /* in front of an object */                                                \
     /* of a request */                                                                             \
@@ -140,6 +150,11 @@ int see_map_read(const struct see_source *source, uint64_t root, struct see_map 
 int see_walk(const struct see_map *map, const struct see_source *source, uint64_t ep,
              struct see_entry *entries, uint32_t room, uint32_t *stored,
              uint32_t counts[SEE_KINDS]);
+
+/* Fills in for how long each of these entries has been there, as far as the endpoint knows it; now_ns is the time of its machine,
+ * 0: the last time at which it looked.  0; as see_walk(). */
+int see_walk_ages(const struct see_map *map, const struct see_source *source, uint64_t ep,
+                  uint64_t now_ns, struct see_entry *entries, uint32_t count);
 
 /* 0; as see_walk(). */
 int see_walk_pulse(const struct see_map *map, const struct see_source *source, uint64_t ep,

@@ -8,6 +8,7 @@
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -353,6 +354,51 @@ static void leaves(void)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/* 1 waits for a lock that 0 has, which waits for a message of 1. */
+static void lock_and_receive(void)
+{
+    static int word;
+    MPI_Win window;
+
+    MPI_Win_create(&word, sizeof word, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window);
+    if (rank == 0)
+        MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, window);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0)
+        receive(1, 1);
+    MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, window);
+    MPI_Put(in, 1, MPI_CHAR, 0, 0, 1, MPI_CHAR, window);
+    MPI_Win_unlock(0, window);
+    transfer(0, 1, 4);
+}
+
+static void killed(void)
+{
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 2)
+        raise(SIGKILL);
+    receive(2, 7);
+}
+
+static void crowd(void)
+{
+    int flag;
+
+    for (;;)
+        MPI_Iprobe(MPI_ANY_SOURCE, 7, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+}
+
+/* Before MPI_Init, in rank 1. */
+static void late_to_init(void)
+{
+    const char *number = getenv("OMPI_COMM_WORLD_RANK");
+
+    if (number == NULL)
+        number = getenv("PMI_RANK");
+    if (number != NULL && strcmp(number, "1") == 0)
+        pause();
+}
+
 static void late_sender(void)
 {
     if (rank == 0)
@@ -457,6 +503,9 @@ static const struct {
     {"stopped", stopped},
     {"reads_a_file", reads_a_file},
     {"leaves", leaves},
+    {"lock_and_receive", lock_and_receive},
+    {"killed", killed},
+    {"crowd", crowd},
     {"late_sender", late_sender},
     {"computing_master", computing_master},
     {"polling", polling},
@@ -468,6 +517,8 @@ static const struct {
 
 int main(int argc, char **argv)
 {
+    if (argc == 2 && strcmp(argv[1], "late_to_init") == 0)
+        late_to_init();
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);

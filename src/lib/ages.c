@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ages.c - since when a request, or a kept message, has been there.
+ *
+ * Nobody pays for it who sends or receives: there is no time in a request.  What looks now and then (hang.c: while something
+ * waits; and whoever answers an observer) notes for each place of a pool which object it has seen there first, and when:
+ *
+ *   requests  [0] id, ns   [1] id, ns   ...     by the index of the pool's place
+ *
+ * An object with another id than noted is new: it has come since the look before.  So an age is too small by the time between
+ * two looks, and never too large.  A look goes over so many places at most; beyond them, several looks take turns.
+ */
+#include "core/core.h"
+#include "lib/see.h"
+
+#define PLACES_EACH_LOOK 16384u
+
+static void ages_note(struct see_ages *ages, const struct pool *pool, uint64_t now_ns)
+{
+    uint32_t places = pool->slot_count, live = pool_live(pool);
+
+    if (live == 0)
+        return;
+    if (ages->places < places) {
+        struct see_age *more = mem_realloc(ages->seen, places * sizeof *more);
+
+        if (more == NULL)
+            return; /* what is not noted has no age */
+        memset(more + ages->places, 0, (places - ages->places) * sizeof *more);
+        ages->seen = more;
+        ages->places = places;
+    }
+    if (places <= PLACES_EACH_LOOK)
+        ages->next = 0;
+    for (uint32_t i = 0; live != 0 && i < places && i < PLACES_EACH_LOOK; i++) {
+        uint32_t at = ages->next < places ? ages->next : 0;
+        uint64_t id = pool_slot_at(pool, at)->id;
+
+        ages->next = at + 1;
+        if ((id & pool->live_bit) == 0)
+            continue;
+        live--;
+        if (ages->seen[at].id != id)
+            ages->seen[at] = (struct see_age){id, now_ns};
+    }
+}
+
+void ages_look(struct mbx_ep *ep, uint64_t now_ns)
+{
+    ages_note(&ep->see.requests, &ep->requests.pool, now_ns);
+    ages_note(&ep->see.messages, &ep->messages, now_ns);
+    ep->see.looked_ns = now_ns;
+}
+
+void ages_close(struct mbx_ep *ep)
+{
+    mem_free(ep->see.requests.seen);
+    mem_free(ep->see.messages.seen);
+    ep->see.requests = ep->see.messages = (struct see_ages){.places = 0};
+}
