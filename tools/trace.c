@@ -20,7 +20,7 @@
 #include "trace_words.h"
 
 static const char usage[] =
-    "usage: mbx trace [--summary | --html PAGE] FILE...\n"
+    "usage: mbx trace [--summary | --html PAGE | --chart KIND] FILE...\n"
     "\n"
     "Prints what an endpoint has sent, received and matched, and when it waited.  A program "
     "that\n"
@@ -34,6 +34,10 @@ static const char usage[] =
     "  --html PAGE    writes a page of the job for a browser: a timeline with messages and "
     "waits,\n"
     "                 queue depths, tables.  The page needs no other file and no network\n"
+    "  --chart KIND   prints the first messages as a sequence chart: svg, or mermaid (text "
+    "that\n"
+    "                 many web sites draw)\n"
+    "  --messages N   of --chart: so many messages (default: 20)\n"
     "  -h, --help     this text\n"
     "\n"
     "An event is one line: microseconds since the recording began, what it is, context id,\n"
@@ -46,10 +50,10 @@ static const char usage[] =
 
 #define RANK_TEXT_MAX 24
 
-static const struct option options[] = {{"summary", no_argument, NULL, 's'},
-                                        {"html", required_argument, NULL, 'p'},
-                                        {"help", no_argument, NULL, 'h'},
-                                        {NULL, 0, NULL, 0}};
+static const struct option options[] = {
+    {"summary", no_argument, NULL, 's'},     {"html", required_argument, NULL, 'p'},
+    {"chart", required_argument, NULL, 'c'}, {"messages", required_argument, NULL, 'm'},
+    {"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0}};
 
 /* One file: its header and what became of it. */
 struct traced {
@@ -515,32 +519,82 @@ static int write_page(const struct tool *tool, char **paths, size_t count, const
     return TOOL_FAILED;
 }
 
+static int print_chart(const struct tool *tool, char **paths, size_t count, const char *kind,
+                       uint64_t messages)
+{
+    struct job job;
+    int status = read_job(tool, paths, count, &job, true);
+
+    if (job.rank_count != 0 &&
+        job_print_chart(&job, strcmp(kind, "svg") == 0, (size_t)messages) < 0) {
+        tool_error(tool, "no memory for a chart");
+        status = TOOL_FAILED;
+    }
+    job_free(&job);
+    return status;
+}
+
+/* What is asked for. */
+struct wanted {
+    bool summary;
+    const char *page, *chart;
+    uint64_t messages;
+};
+
+/* 0; or TOOL_USAGE. */
+static int check_wanted(const struct tool *tool, const struct wanted *w)
+{
+    if (w->chart != NULL && strcmp(w->chart, "svg") != 0 && strcmp(w->chart, "mermaid") != 0)
+        return tool_usage_error(tool, "--chart %s: it is svg or mermaid", w->chart);
+    if (w->summary + (w->page != NULL) + (w->chart != NULL) > 1)
+        return tool_usage_error(tool, "--summary, --html and --chart: one of them at a time");
+    return 0;
+}
+
+static int run_wanted(const struct tool *tool, const struct wanted *w, char **paths,
+                      size_t count)
+{
+    int status;
+
+    if (w->page != NULL)
+        return write_page(tool, paths, count, w->page);
+    if (w->chart != NULL)
+        return print_chart(tool, paths, count, w->chart, w->messages);
+    status = read_files(tool, paths, count, w->summary);
+    if (w->summary && print_waits(tool, paths, count) != TOOL_DONE)
+        status = TOOL_FAILED;
+    return status;
+}
+
 static int run(const struct tool *tool, int argc, char **argv)
 {
+    struct wanted wanted = {.messages = 20};
     int option, status = 0;
-    bool summary = false;
-    const char *page = NULL;
-    size_t count;
 
     while ((option = tool_option(tool, argc, argv, "+:h", options, &status)) >= 0) {
-        if (option == 'p')
-            page = optarg;
-        else
-            summary |= option == 's';
+        switch (option) {
+        case 'p':
+            wanted.page = optarg;
+            break;
+        case 'c':
+            wanted.chart = optarg;
+            break;
+        case 'm':
+            status = tool_number(tool, "--messages", optarg, 1, 10000, &wanted.messages);
+            break;
+        default:
+            wanted.summary = true;
+        }
+        if (status != 0)
+            return status;
     }
     if (option == -2)
         return status;
     if (optind == argc)
         return tool_usage_error(tool, "which FILE?");
-    if (summary && page != NULL)
-        return tool_usage_error(tool, "--summary or --html: one of them at a time");
-    count = (size_t)(argc - optind);
-    if (page != NULL)
-        return write_page(tool, argv + optind, count, page);
-    status = read_files(tool, argv + optind, count, summary);
-    if (summary && print_waits(tool, argv + optind, count) != TOOL_DONE)
-        status = TOOL_FAILED;
-    return status;
+    status = check_wanted(tool, &wanted);
+    return status != 0 ? status
+                       : run_wanted(tool, &wanted, argv + optind, (size_t)(argc - optind));
 }
 
 const struct tool tool_trace = {

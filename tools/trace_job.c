@@ -97,7 +97,7 @@ static bool names_put(struct names *names, enum name_kind kind, uint64_t id, uin
 
 /* A posted receive: when. */
 struct post {
-    uint64_t time;
+    uint64_t time, event;
     uint32_t half; /* the message that it has met; or JOB_NOBODY */
 };
 
@@ -214,6 +214,7 @@ static bool read_send(struct reading *r, const struct trace_event *e)
     half->size = e->amount;
     half->n = e->entry;
     half->send = r->now;
+    half->send_event = r->job->ranks[r->rank].events;
     r->last_send = (uint32_t)(r->send_count - 1);
     return true;
 }
@@ -255,8 +256,10 @@ static void meet(struct reading *r, uint64_t id, uint32_t half, uint64_t time)
     if (post != JOB_NOBODY) {
         r->posts[post].half = half;
         r->arrivals[half].post = r->posts[post].time;
+        r->arrivals[half].post_event = r->posts[post].event;
     } else {
         r->arrivals[half].post = time;
+        r->arrivals[half].post_event = r->job->ranks[r->rank].events;
     }
 }
 
@@ -264,7 +267,8 @@ static bool add_post(struct reading *r, uint64_t id, uint32_t half)
 {
     if (!grow((void **)&r->posts, r->post_count, &r->post_room, sizeof *r->posts))
         return false;
-    r->posts[r->post_count] = (struct post){.time = r->now, .half = JOB_NOBODY};
+    r->posts[r->post_count] = (struct post){
+        .time = r->now, .event = r->job->ranks[r->rank].events, .half = JOB_NOBODY};
     if (!names_put(&r->names, NAME_RECV, id, (uint32_t)r->post_count++))
         return false;
     if (half != JOB_NOBODY)
@@ -294,7 +298,7 @@ static bool read_arrive(struct reading *r, const struct trace_event *e)
     half->to = r->rank;
     half->from = rank_of_peer(r, e->source);
     half->arrive = r->now;
-    half->received_event = r->job->ranks[r->rank].events;
+    half->arrive_event = half->received_event = r->job->ranks[r->rank].events;
     half->is_unexpected = e->partner == 0;
     if (e->partner != 0) {
         r->posted -= r->posted != 0;
@@ -375,6 +379,7 @@ static bool read_step(struct reading *r, const struct trace_event *e)
         .message = JOB_NOBODY,
         .type = e->type,
         .time = r->now,
+        .event = r->job->ranks[r->rank].events,
         .amount = trace_is_travel(e->type) ? e->amount : 0,
         /* the half, once all messages are known: posts are resolved when the file ends */
         .key = (uint64_t)is_send << 63 | number,
@@ -663,6 +668,8 @@ static bool join(struct reading *r)
         if (order == 0) {
             m->arrive = r->arrivals[a].arrive;
             m->post = r->arrivals[a].post;
+            m->arrive_event = r->arrivals[a].arrive_event;
+            m->post_event = r->arrivals[a].post_event;
             m->received = r->arrivals[a].received;
             m->received_event = r->arrivals[a].received_event;
             m->is_unexpected = r->arrivals[a].is_unexpected;

@@ -44,8 +44,9 @@ struct job_message {
     uint64_t tag, size;                          /* size: JOB_NEVER, not known */
     uint64_t n;                                  /* the n-th to that rank; 0: not known */
     uint64_t send, sent, arrive, post, received; /* JOB_NEVER: not seen */
-    uint64_t sent_event, received_event;         /* which events of their files these are */
-    uint64_t order;                              /* of the half it came from */
+    /* which events of their files these are */
+    uint64_t send_event, sent_event, arrive_event, post_event, received_event;
+    uint64_t order; /* of the half it came from */
     int error;
     int8_t protocol; /* enum mbx_protocol; -1: not known */
     bool is_unexpected;
@@ -93,7 +94,8 @@ struct job_step {
     uint32_t rank, message; /* JOB_NOBODY: of none */
     enum trace_type type;
     uint64_t time, amount;
-    uint64_t key; /* trace_job.c's */
+    uint64_t event; /* of its file */
+    uint64_t key;   /* trace_job.c's */
 };
 
 /* How deep the queues of a rank are: the most of each slice of the job's time. */
@@ -152,6 +154,11 @@ const char *job_blame_text(const struct job *job, const struct job_blame *blame,
 
 /* Prints who waited for whom; nothing if no rank waited. */
 void job_print_waits(const struct job *job);
+
+/* ---- trace_chart.c ---- */
+
+/* Prints the first messages as a sequence chart, as SVG or as text of mermaid.  0; -ENOMEM. */
+int job_print_chart(const struct job *job, bool is_svg, size_t messages);
 
 /* ---- trace_html.c ---- */
 
