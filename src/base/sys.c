@@ -62,6 +62,10 @@ enum sys_call {
     SYS_EVENTFD,
     SYS_SOCKET,
     SYS_CONNECT,
+    SYS_BIND,
+    SYS_LISTEN,
+    SYS_PEER,
+    SYS_DUP,
     SYS_MEMBARRIER,
     SYS_GETRANDOM,
     SYS_CALL_COUNT
@@ -95,6 +99,10 @@ static const char *const sys_names[] = {
     [SYS_EVENTFD] = "eventfd",
     [SYS_SOCKET] = "socket",
     [SYS_CONNECT] = "connect",
+    [SYS_BIND] = "bind",
+    [SYS_LISTEN] = "listen",
+    [SYS_PEER] = "peer",
+    [SYS_DUP] = "dup",
     [SYS_MEMBARRIER] = "membarrier",
     [SYS_GETRANDOM] = "getrandom",
 };
@@ -536,6 +544,33 @@ int sys_socket(int domain, int type)
 int sys_connect(int fd, const struct sockaddr *to, unsigned size)
 {
     return sys_fails(SYS_CONNECT) ? -1 : connect(fd, to, size);
+}
+
+int sys_bind(int fd, const struct sockaddr *name, unsigned size)
+{
+    return sys_fails(SYS_BIND) ? -1 : bind(fd, name, size);
+}
+
+int sys_listen(int fd, int backlog)
+{
+    return sys_fails(SYS_LISTEN) ? -1 : listen(fd, backlog);
+}
+
+int sys_peer(int fd, uint32_t *process, uint32_t *user)
+{
+    struct ucred who;
+    socklen_t size = sizeof who;
+
+    if (sys_fails(SYS_PEER) || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) < 0)
+        return -1;
+    *process = (uint32_t)who.pid;
+    *user = who.uid;
+    return 0;
+}
+
+int sys_dup(int fd, int least)
+{
+    return sys_fails(SYS_DUP) ? -1 : count_fd(fcntl(fd, F_DUPFD_CLOEXEC, least));
 }
 
 int sys_membarrier(int command)

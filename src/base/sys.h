@@ -42,6 +42,7 @@ int sys_fstat(int fd, struct stat *status);
 int sys_memfd_create(const char *name, unsigned flags); /* MFD_* */
 int sys_ftruncate(int fd, off_t size);
 int sys_fchmod(int fd, mode_t mode);
+int sys_dup(int fd, int least); /* the lowest free one from `least` on; O_CLOEXEC */
 
 /* command is F_ADD_SEALS (returns 0) or F_GET_SEALS (returns the seals, seals is
  * not used). */
@@ -106,6 +107,11 @@ int sys_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
 int sys_eventfd(unsigned value, int flags); /* EFD_CLOEXEC is added */
 int sys_socket(int domain, int type);       /* SOCK_CLOEXEC is added; default protocol */
 int sys_connect(int fd, const struct sockaddr *to, unsigned size);
+int sys_bind(int fd, const struct sockaddr *name, unsigned size);
+int sys_listen(int fd, int backlog);
+
+/* Who is at the other end of a connected local socket. */
+int sys_peer(int fd, uint32_t *process, uint32_t *user);
 int sys_membarrier(int command);
 
 /* ---- chance ---- */

@@ -148,6 +148,24 @@ static int do_connect(void)
 {
     return sys_connect(-1, NULL, 0);
 }
+static int do_bind(void)
+{
+    return sys_bind(-1, NULL, 0);
+}
+static int do_listen(void)
+{
+    return sys_listen(-1, 1);
+}
+static int do_peer(void)
+{
+    uint32_t process, user;
+
+    return sys_peer(-1, &process, &user);
+}
+static int do_dup(void)
+{
+    return sys_dup(-1, 0);
+}
 static int do_membarrier(void)
 {
     return sys_membarrier(MEMBARRIER_CMD_QUERY);
@@ -197,6 +215,10 @@ static const struct {
     {"eventfd", do_eventfd},
     {"socket", do_socket},
     {"connect", do_connect},
+    {"bind", do_bind},
+    {"listen", do_listen},
+    {"peer", do_peer},
+    {"dup", do_dup},
     {"membarrier", do_membarrier},
     {"getrandom", do_getrandom},
 };

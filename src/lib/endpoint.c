@@ -146,6 +146,7 @@ static int endpoint_transport(struct mbx_ep *ep, const uint8_t *key)
         err = settings_key(s, config.key, sizeof config.key);
     if (err < 0)
         return err;
+    config.settings.shm.job = see_job(config.key);
     verbs_use(s->verbs_library);
     err = s->transport == 0 ? endpoint_open_chosen(ep, &config)
                             : endpoint_open_named(ep, &config);

@@ -48,18 +48,35 @@ static uint32_t launched_ranks(void)
     return SEE_NOBODY;
 }
 
-/* A number that the ranks of a job share: of its key, and of what its launcher calls it. */
-static uint64_t job_number(const struct mbx_ep *ep)
+/* What its launcher calls the job, behind what is in text already; its length. */
+static size_t add_job_names(char *text, size_t size, size_t used)
 {
     static const char *const names[] = {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid",
                                         "PMI_JOBID", "SLURM_JOB_ID", "SLURM_STEP_ID"};
-    char text[512] = "matchbox-see";
-    size_t used = strlen(text);
 
-    for (size_t i = 0; i < ARRAY_COUNT(names) && used < sizeof text; i++)
+    for (size_t i = 0; i < ARRAY_COUNT(names) && used < size; i++)
         if (getenv(names[i]) != NULL)
-            used += (size_t)snprintf(text + used, sizeof text - used, " %s", getenv(names[i]));
-    return siphash(ep->net.config.key, text, min_size(used, sizeof text - 1));
+            used += (size_t)snprintf(text + used, size - used, " %s", getenv(names[i]));
+    return min_size(used, size - 1);
+}
+
+/* A number that the ranks of a job share: of its key, and of what its launcher calls it. */
+static uint64_t job_number(const struct mbx_ep *ep)
+{
+    char text[512] = "matchbox-see";
+
+    return siphash(ep->net.config.key, text, add_job_names(text, sizeof text, strlen(text)));
+}
+
+uint64_t see_job(const uint8_t key[TRANSPORT_KEY_SIZE])
+{
+    static const uint8_t none[TRANSPORT_KEY_SIZE];
+    char text[512] = "matchbox-shm";
+    size_t begin = strlen(text), used = add_job_names(text, sizeof text, begin);
+
+    if (used == begin && memcmp(key, none, sizeof none) == 0)
+        return 0;
+    return siphash(key, text, used);
 }
 
 static void fill_head(struct mbx_ep *ep, struct see_head *head)

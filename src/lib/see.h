@@ -7,6 +7,7 @@
 #define LIB_SEE_H
 
 #include "see/walk.h"
+#include "transport/transport.h"
 
 struct mbx_ep;
 
@@ -17,6 +18,10 @@ uint64_t see_root_address(void);
 /* The first of the endpoints that show themselves; ep->see.next is the next.  see.c writes it under a lock; a
  * debugger reads it while the process stands still. */
 extern struct mbx_ep *see_endpoints;
+
+/* A number that endpoints of one job share, of its key and of what its launcher calls it, and others hardly have.  0: there is
+ * neither. */
+uint64_t see_job(const uint8_t key[TRANSPORT_KEY_SIZE]);
 
 /* Makes the page, with MBX_SEE=on.  An endpoint that gets none works as well, and nobody sees it. */
 void see_open(struct mbx_ep *ep);

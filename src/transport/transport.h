@@ -119,6 +119,8 @@ struct transport_settings {
         uint64_t ring_size; /* bytes of one ordered pair, at most; 0: default */
         uint64_t attach;    /* bool: cross-memory attach allowed */
         uint64_t host;      /* who has another number is on another machine; usually 0 */
+        uint64_t job;    /* endpoints of one number may share a file (shm/fronts.h); 0: none */
+        uint64_t fronts; /* bool: and do */
     } shm;
     struct {
         char provider[PARAM_STRING_MAX];  /* of libfabric; "": the first that will do */

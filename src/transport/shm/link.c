@@ -197,7 +197,7 @@ int link_attach(struct shm_link *link)
         return link->error;
     if (link->remote == NULL) {
         err = segment_attach(&link->member.address, shm_owner_proof(shm, &link->member.address),
-                             &link->remote);
+                             shm->own->fronts, &link->remote);
         if (err != 0)
             return attach_failed(link, err);
     }
@@ -213,7 +213,7 @@ int link_attach_all(struct shm_link *link)
 
     if (err != 0)
         return err;
-    err = segment_map_all(link->remote);
+    err = segment_map_all(link->remote, &link->member.address);
     if (err != 0)
         return attach_failed(link, err);
     if (link->state == LINK_STARTING || link->state == LINK_CRAMPED)

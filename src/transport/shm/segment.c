@@ -7,6 +7,10 @@
  *   the descriptor   a regular file of our user, sealed against shrinking
  *   its head         read once into our memory: magic, cookie, key check, sizes
  *   its size         what the numbers in the head make must be what the file has
+ *   its front        if that is in another file: a file as above, a head as above
+ *
+ * A front that is in a file that we have mapped already, as one of our job, is believed by its head
+ * alone; its sizes must be those of a front there.
  *
  * After that nothing in it can make us touch memory that is not there; its contents
  * are checked where they are read.
@@ -25,11 +29,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/sys.h"
-
-/* A multiple of all sizes of a page. */
-#define FRONT_UNIT ((size_t)65536)
-
-#define SEALS      (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+#include "transport/shm/fronts.h"
 
 /* The segments whose owners are in this process. */
 static struct {
@@ -68,71 +68,109 @@ static bool geometry_is_valid(uint32_t peers, uint32_t ring_cells)
     return peers >= 1 && peers <= SEGMENT_PEERS_MAX && ring_count_is_valid(ring_cells);
 }
 
-/* It lies at base, so much of it. */
+static void *front_of(const struct segment *s)
+{
+    if (s->fronts != NULL || s->apart != NULL)
+        return s->control;
+    return s->base;
+}
+
+static size_t mapped_front(const struct segment *s)
+{
+    return min_size(s->size, front_size(s->peers));
+}
+
+/* Its front lies at front. */
+static void place_front(struct segment *s, void *front)
+{
+    s->control = front;
+    s->slots = (struct segment_slot *)(void *)((unsigned char *)front + control_size(s->peers));
+}
+
+/* Its file lies at base, so much of it. */
 static void place(struct segment *s, void *base, size_t mapped)
 {
-    s->control = base;
-    s->slots = (struct segment_slot *)(void *)((unsigned char *)base + control_size(s->peers));
+    size_t words = control_size(s->peers) + s->peers * sizeof(struct segment_slot);
+
+    s->base = base;
     s->mapped = mapped;
+    place_front(s, front_of(s));
     if (mapped < s->size)
         return;
-    s->words = (_Atomic uint64_t *)(void *)(s->slots + s->peers);
+    s->words = (_Atomic uint64_t *)(void *)((unsigned char *)base + words);
     s->rings = (unsigned char *)(s->words + SEGMENT_WORDS + SEGMENT_TABLE);
 }
 
-static int map(struct segment *s, int fd, uint32_t peers, uint32_t ring_cells, bool all)
+static void set_geometry(struct segment *s, uint32_t peers, uint32_t ring_cells)
 {
-    size_t size = segment_size(peers, ring_cells);
-    size_t mapped = all ? size : min_size(size, front_size(peers));
+    s->size = segment_size(peers, ring_cells);
+    s->ring_stride = ring_bytes(ring_cells);
+    s->peers = peers;
+    s->ring_cells = ring_cells;
+}
+
+/* Maps so much of its file. */
+static int map(struct segment *s, int fd, size_t mapped)
+{
     void *base = sys_mmap(mapped, fd, 0);
 
     if (base == NULL)
         return -errno;
-    s->size = size;
-    s->ring_stride = ring_bytes(ring_cells);
-    s->peers = peers;
-    s->ring_cells = ring_cells;
     place(s, base, mapped);
     return 0;
 }
 
-int segment_map_all(struct segment *s)
+static void unmap(struct segment *s)
 {
-    void *base;
-
-    if (s->mapped == s->size)
-        return 0;
-    base = sys_mremap(s->control, s->mapped, s->size);
-    if (base == NULL)
-        return errno == EAGAIN ? -ENOMEM : -errno;
-    place(s, base, s->size);
-    return 0;
+    if (s->base != NULL)
+        sys_munmap(s->base, s->mapped);
+    if (s->apart != NULL)
+        sys_munmap(s->apart, mapped_front(s));
+    if (s->fronts != NULL)
+        fronts_leave(s->fronts);
 }
 
 /* ---- making ---- */
-
-/* A sealed file of size bytes; its descriptor, or an error. */
-static int create_file(size_t size)
-{
-    int fd = sys_memfd_create("matchbox", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    int err;
-
-    if (fd < 0)
-        return -errno;
-    if (sys_fchmod(fd, 0600) < 0 || sys_ftruncate(fd, (off_t)size) < 0 ||
-        sys_fcntl_seal(fd, F_ADD_SEALS, SEALS) < 0) {
-        err = -errno;
-        sys_close(fd);
-        return err;
-    }
-    return fd;
-}
 
 static void publish(struct segment *s)
 {
     pthread_mutex_lock(&local.lock);
     list_add_tail(&local.segments, &s->in_local);
     pthread_mutex_unlock(&local.lock);
+}
+
+/* Its front goes among those of its job, if it can. */
+static void place_among_fronts(struct segment *s, uint64_t job)
+{
+    struct fronts *fronts = job != 0 ? fronts_join(job, front_size(s->peers)) : NULL;
+    void *front = fronts != NULL ? fronts_take(fronts, s->cookie, &s->front_at) : NULL;
+
+    if (front != NULL) {
+        s->fronts = fronts;
+        place_front(s, front);
+    } else if (fronts != NULL) {
+        fronts_leave(fronts);
+    }
+}
+
+/* In its file, and where its front is if that is elsewhere. */
+static void write_head(struct segment *s)
+{
+    struct segment_head head = {
+        .magic = SEGMENT_MAGIC,
+        .cookie = s->cookie,
+        .key_check = s->key_check,
+        .size = s->size,
+        .peers = s->peers,
+        .ring_cells = s->ring_cells,
+        .needs_fence = s->needs_fence,
+        .place = (uint32_t)s->fd,
+        .front_place = s->fronts != NULL ? (uint32_t)fronts_fd(s->fronts) : 0,
+        .front_at = s->front_at,
+    };
+
+    *(struct segment_head *)s->base = head;
+    s->control->head = head;
 }
 
 int segment_create(const struct segment_config *config, struct segment **out)
@@ -143,27 +181,21 @@ int segment_create(const struct segment_config *config, struct segment **out)
     assert(geometry_is_valid(config->peers, config->ring_cells));
     if (s == NULL)
         return -ENOMEM;
-    s->fd = create_file(segment_size(config->peers, config->ring_cells));
-    if (s->fd < 0) {
-        err = s->fd;
-        goto free_segment;
-    }
-    err = map(s, s->fd, config->peers, config->ring_cells, true);
-    if (err != 0)
-        goto close_file;
+    set_geometry(s, config->peers, config->ring_cells);
     s->cookie = config->cookie;
     s->key_check = config->key_check;
     s->needs_fence = config->needs_fence;
     s->users = 1;
-    s->control->head = (struct segment_head){
-        .magic = SEGMENT_MAGIC,
-        .cookie = config->cookie,
-        .key_check = config->key_check,
-        .size = s->size,
-        .peers = config->peers,
-        .ring_cells = config->ring_cells,
-        .needs_fence = config->needs_fence,
-    };
+    s->fd = shared_file_create(s->size);
+    if (s->fd < 0) {
+        err = s->fd;
+        goto free_segment;
+    }
+    err = map(s, s->fd, s->size);
+    if (err != 0)
+        goto close_file;
+    place_among_fronts(s, config->job);
+    write_head(s);
     publish(s);
     *out = s;
     return 0;
@@ -197,39 +229,6 @@ static struct segment *find_local(const struct transport_address *address)
     return found;
 }
 
-static int open_foreign(const struct transport_address *address)
-{
-    char path[64];
-    int fd;
-
-    snprintf(path, sizeof path, "/proc/%u/fd/%u", address->process, address->place);
-    fd = sys_open(path, O_RDWR | O_NONBLOCK | O_NOCTTY, 0);
-    if (fd >= 0)
-        return fd;
-    if (errno == EACCES || errno == EPERM)
-        return -EPERM; /* -EACCES says that its contents are not for us */
-    /* a descriptor that is not a file any more, or not of this kind */
-    return errno == ESRCH || errno == ENXIO || errno == EISDIR ? -ENOENT : -errno;
-}
-
-static int check_file(int fd, size_t *size)
-{
-    struct stat status;
-    int seals;
-
-    if (sys_fstat(fd, &status) < 0)
-        return -errno;
-    if (!S_ISREG(status.st_mode))
-        return -ENOENT;
-    if (status.st_uid != geteuid())
-        return -EPERM;
-    seals = sys_fcntl_seal(fd, F_GET_SEALS, 0);
-    if (seals < 0)
-        return errno == EINVAL ? -ENOENT : -errno; /* no memfd */
-    *size = (size_t)status.st_size;
-    return (seals & F_SEAL_SHRINK) != 0 ? 0 : -EPROTO;
-}
-
 static int check_head(const struct segment_head *head, size_t size, uint64_t cookie,
                       uint64_t key_check)
 {
@@ -252,26 +251,84 @@ static int read_head(int fd, struct segment_head *head)
     return size == (ssize_t)sizeof *head ? 0 : -ENOENT;
 }
 
-static int attach_file(struct segment *s, int fd, uint64_t cookie, uint64_t key_check, bool all)
+/* The geometry and all that is constant of a head that was found good. */
+static void take_head(struct segment *s, const struct segment_head *head)
 {
-    struct segment_head head;
-    size_t size = 0;
-    int err = check_file(fd, &size);
-
-    if (err == 0)
-        err = read_head(fd, &head);
-    if (err == 0)
-        err = check_head(&head, size, cookie, key_check);
-    if (err == 0)
-        err = map(s, fd, head.peers, head.ring_cells, all);
-    if (err != 0)
-        return err;
-    s->cookie = cookie;
-    s->key_check = key_check;
-    s->needs_fence = head.needs_fence != 0;
+    set_geometry(s, head->peers, head->ring_cells);
+    s->cookie = head->cookie;
+    s->key_check = head->key_check;
+    s->needs_fence = head->needs_fence != 0;
     s->fd = -1;
     s->users = 1;
+}
+
+static bool heads_agree(const struct segment_head *one, const struct segment_head *other)
+{
+    return one->peers == other->peers && one->ring_cells == other->ring_cells;
+}
+
+/* The file is good, and this is its head.  0; -ENOENT; -EACCES; -EPROTO; system errors. */
+static int examine_file(int fd, uint64_t cookie, uint64_t key_check, struct segment_head *head)
+{
+    size_t size = 0;
+    int err = shared_file_check(fd, &size);
+
+    if (err == 0)
+        err = read_head(fd, head);
+    return err != 0 ? err : check_head(head, size, cookie, key_check);
+}
+
+/* Maps the front, which is in another file of the owner, if that is what head says it is. */
+static int map_apart(struct segment *s, int fd, const struct segment_head *head)
+{
+    size_t size = 0, at = head->front_at * FRONT_UNIT;
+    struct segment_head found;
+    void *front;
+    int err = shared_file_check(fd, &size);
+
+    if (err != 0)
+        return err;
+    if (at > size || size - at < mapped_front(s))
+        return -EPROTO;
+    front = sys_mmap(mapped_front(s), fd, (off_t)at);
+    if (front == NULL)
+        return -errno;
+    found = *(volatile struct segment_head *)front;
+    err = check_head(&found, s->size, s->cookie, s->key_check);
+    if (err == 0 && !heads_agree(&found, head))
+        err = -EPROTO;
+    if (err != 0) {
+        sys_munmap(front, mapped_front(s));
+        return err;
+    }
+    s->apart = front;
+    place_front(s, front);
     return 0;
+}
+
+static int attach_apart(struct segment *s, uint32_t process, const struct segment_head *head)
+{
+    int fd = shared_file_open(process, head->front_place);
+    int err = fd < 0 ? fd : map_apart(s, fd, head);
+
+    if (fd >= 0)
+        sys_close(fd);
+    return err;
+}
+
+static int attach_file(struct segment *s, int fd, uint32_t process, bool all)
+{
+    struct segment_head head;
+    int err = examine_file(fd, s->cookie, s->key_check, &head);
+
+    if (err != 0)
+        return err;
+    take_head(s, &head);
+    if (head.front_place != 0)
+        err = attach_apart(s, process, &head);
+    if (err == 0 && (all || head.front_place == 0))
+        err = map(s, fd, all ? s->size : mapped_front(s));
+    return err;
 }
 
 /* The mapping keeps the memory: the descriptor is kept only if all of it is mapped, to receive. */
@@ -283,24 +340,56 @@ static int attach_foreign(const struct transport_address *address, uint64_t key_
 
     if (s == NULL)
         return -ENOMEM;
-    fd = open_foreign(address);
+    s->cookie = address->cookie;
+    s->key_check = key_check;
+    fd = shared_file_open(address->process, address->place);
     if (fd < 0) {
         err = fd;
         goto free_segment;
     }
-    err = attach_file(s, fd, address->cookie, key_check, all);
+    err = attach_file(s, fd, address->process, all);
     if (err == 0 && all)
         s->fd = fd;
     else
         sys_close(fd);
     if (err != 0)
-        goto free_segment;
+        goto unmap_segment;
     *out = s;
     return 0;
 
+unmap_segment:
+    unmap(s);
 free_segment:
     mem_free(s);
     return err;
+}
+
+/* The one at address, whose front is among those of the job: nothing is asked of the system.  -ENOENT: it is not there,
+ * or not as it should be, and its file will tell why. */
+static int attach_front(const struct transport_address *address, uint64_t key_check,
+                        struct fronts *fronts, struct segment **out)
+{
+    void *front = fronts_find(fronts, address->cookie);
+    struct segment_head head;
+    struct segment *s;
+
+    if (front == NULL)
+        return -ENOENT;
+    head = *(volatile struct segment_head *)front;
+    if (!geometry_is_valid(head.peers, head.ring_cells) ||
+        check_head(&head, segment_size(head.peers, head.ring_cells), address->cookie,
+                   key_check) != 0 ||
+        head.place != address->place || front_size(head.peers) != fronts_size(fronts))
+        return -ENOENT;
+    s = mem_calloc(1, sizeof *s);
+    if (s == NULL)
+        return -ENOMEM;
+    take_head(s, &head);
+    fronts_hold(fronts);
+    s->fronts = fronts;
+    place_front(s, front);
+    *out = s;
+    return 0;
 }
 
 static int attach_local(const struct transport_address *address, uint64_t key_check,
@@ -319,11 +408,48 @@ static int attach_local(const struct transport_address *address, uint64_t key_ch
 }
 
 int segment_attach(const struct transport_address *address, uint64_t key_check,
-                   struct segment **out)
+                   struct fronts *fronts, struct segment **out)
 {
-    return address->process == (uint32_t)getpid()
-               ? attach_local(address, key_check, out)
-               : attach_foreign(address, key_check, false, out);
+    int err = -ENOENT;
+
+    if (address->process == (uint32_t)getpid())
+        return attach_local(address, key_check, out);
+    if (fronts != NULL)
+        err = attach_front(address, key_check, fronts, out);
+    return err != -ENOENT ? err : attach_foreign(address, key_check, false, out);
+}
+
+/* Its front is elsewhere: the first that is mapped of its file. */
+static int map_file(struct segment *s, const struct transport_address *address)
+{
+    struct segment_head head;
+    int fd = shared_file_open(address->process, address->place);
+    int err;
+
+    if (fd < 0)
+        return fd;
+    err = examine_file(fd, s->cookie, s->key_check, &head);
+    if (err == 0 && (head.peers != s->peers || head.ring_cells != s->ring_cells))
+        err = -EPROTO;
+    if (err == 0)
+        err = map(s, fd, s->size);
+    sys_close(fd);
+    return err;
+}
+
+int segment_map_all(struct segment *s, const struct transport_address *address)
+{
+    void *base;
+
+    if (s->mapped == s->size)
+        return 0;
+    if (s->base == NULL)
+        return map_file(s, address);
+    base = sys_mremap(s->base, s->mapped, s->size);
+    if (base == NULL)
+        return errno == EAGAIN ? -ENOMEM : -errno;
+    place(s, base, s->size);
+    return 0;
 }
 
 int segment_take_over(const struct transport_address *address, uint64_t key_check,
@@ -337,7 +463,7 @@ int segment_take_over(const struct transport_address *address, uint64_t key_chec
 int segment_probe(const struct transport_address *address)
 {
     struct segment_head head;
-    int fd = open_foreign(address);
+    int fd = shared_file_open(address->process, address->place);
     int err;
 
     if (fd < 0)
@@ -362,7 +488,7 @@ void segment_detach(struct segment *s)
         return;
     if (s->fd >= 0)
         sys_close(s->fd);
-    sys_munmap(s->control, s->mapped);
+    unmap(s);
     mem_free(s);
 }
 
@@ -373,13 +499,17 @@ void segment_close(struct segment *s)
     pthread_mutex_unlock(&local.lock);
     sys_close(s->fd); /* now, and not with the last user: nobody shall find it any more */
     s->fd = -1;
+    if (s->fronts != NULL) {
+        s->control->head.magic = 0;
+        fronts_drop(s->fronts, s->front_at);
+    }
     segment_detach(s);
 }
 
 void segment_clear_ring(struct segment *s, uint32_t i)
 {
     struct ring *starter = segment_starter(s, i), *ring = segment_ring(s, i);
-    off_t offset = (off_t)((unsigned char *)ring - (unsigned char *)s->control);
+    off_t offset = (off_t)((unsigned char *)ring - (unsigned char *)s->base);
 
     /* the ring first: whoever is killed in between is followed by one who sees that there is one */
     if (atomic_load_explicit(&starter->moved, memory_order_relaxed) != 0 &&

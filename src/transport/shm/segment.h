@@ -3,7 +3,10 @@
  * segment.h - the memory of one endpoint that others write to.
  *
  *   | control | ready bits | slot 0 .. slot n-1 | words | ring 0 | ring 1 | ... | ring n-1 |
- *   |<-- what a sender maps first ------------->|<-- and what it maps when it needs it --->|
+ *   |<-- front: what a sender maps first ------>|<-- and what it maps when it needs it --->|
+ *
+ * The front may be in another file, with the fronts of the whole job (fronts.h); the one here
+ * is not used then, but for its head.
  *
  * A slot and its ring belong to one sender at a time.  The file is sparse: a ring costs
  * memory from the moment when somebody writes to it.
@@ -47,7 +50,7 @@
 #include "transport/shm/alive.h"
 #include "transport/transport.h"
 
-#define SEGMENT_MAGIC         UINT64_C(0x35786f626863746d) /* "mtchbox5" */
+#define SEGMENT_MAGIC         UINT64_C(0x36786f626863746d) /* "mtchbox6" */
 #define SEGMENT_PEERS_MAX     65536u
 #define SEGMENT_WORDS         1024u  /* for cswap() */
 #define SEGMENT_TABLE         34816u /* words behind these, for load() */
@@ -80,7 +83,10 @@ struct segment_head {
     uint32_t peers;
     uint32_t ring_cells;
     uint32_t needs_fence; /* the owner has no membarrier: senders fence themselves */
-    uint32_t zero[5];
+    uint32_t place;       /* the owner's descriptor of this file, as in its address */
+    uint32_t front_place; /* and of that which has the front; 0: it is in this one */
+    uint32_t front_at;    /* where there, in FRONT_UNITs */
+    uint32_t zero[2];
 };
 
 static_assert(sizeof(struct segment_head) == CACHE_LINE, "a line");
@@ -117,8 +123,12 @@ struct segment {
     struct segment_slot *slots;
     _Atomic uint64_t *words; /* [SEGMENT_WORDS + SEGMENT_TABLE]; NULL: not mapped */
     unsigned char *rings;    /* NULL: not mapped */
-    size_t size;
-    size_t mapped; /* of size: up to the end of the slots, or all */
+    void *base;              /* the mapping of its file, or NULL */
+    size_t size;             /* of the file */
+    size_t mapped;           /* of size: nothing, up to the end of the slots, or all */
+    struct fronts *fronts;   /* control and slots are there; or NULL */
+    uint32_t front_at;       /* fronts, of the owner: where there */
+    void *apart;             /* they are in this mapping of a front alone; or NULL */
     size_t ring_stride;
     uint64_t cookie;
     uint64_t key_check;
@@ -136,20 +146,22 @@ struct segment_config {
     uint64_t cookie;
     uint64_t key_check;
     bool needs_fence;
+    uint64_t job; /* whose fronts are in one file; 0: it is of none, or has its own */
 };
 
 /* Makes a segment of ours.  System errors, -ENOMEM. */
 int segment_create(const struct segment_config *config, struct segment **out);
 
-/* Maps the segment at address, of that of another process as far as the slots.
+/* Finds the segment at address among the fronts of its job (fronts, if it is not NULL), or maps it, of that
+ * of another process as far as the slots.
  * 0; -ENOENT there is none (any more); -EACCES it has another key; -EPERM the kernel
  * denies it, or another user's (denied.h says why); -EPROTO it is none of ours, or damaged; other system errors, -ENOMEM. */
 int segment_attach(const struct transport_address *address, uint64_t key_check,
-                   struct segment **out);
+                   struct fronts *fronts, struct segment **out);
 
-/* Maps the rest of what segment_attach() has found, if it is not: all may lie elsewhere then.
- * 0; -ENOMEM and other system errors: it is as it was. */
-int segment_map_all(struct segment *s);
+/* Maps the rest of what segment_attach() has found at address, if it is not: all may lie elsewhere then.
+ * 0; as segment_attach(), and it is as it was. */
+int segment_map_all(struct segment *s, const struct transport_address *address);
 
 /* Is it still there?  0; -ENOENT; other errors say nothing. */
 int segment_probe(const struct transport_address *address);

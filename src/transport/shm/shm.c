@@ -633,6 +633,7 @@ static int create_segment(struct shm *shm, const struct transport_config *config
         .cookie = shm->address.cookie,
         .key_check = shm_owner_proof(shm, &shm->address),
         .needs_fence = !bell_can_barrier(),
+        .job = config->settings.shm.fronts ? config->settings.shm.job : 0,
     };
     int err = segment_create(&segment, &shm->own);
 
@@ -757,6 +758,8 @@ static const struct param params[] = {
      AT(ring_size)},
     {"SHM_ATTACH", PARAM_BOOL, PARAM_ADVANCED, NULL, "yes", 0, 0, NULL,
      "read other processes' memory (cross-memory attach)", AT(attach)},
+    {"SHM_FRONTS", PARAM_BOOL, PARAM_ADVANCED, NULL, "yes", 0, 0, NULL,
+     "ranks of a job find each other's queues in one file", AT(fronts)},
 };
 
 const struct transport_ops transport_shm = {

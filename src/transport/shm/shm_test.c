@@ -75,7 +75,8 @@ static void begin_in_a_starter(void)
     }
     stage_set(2);
     stage_await(3);
-    sys_fail_name("mremap", 1, ENOMEM); /* it is tried again */
+    /* it is tried again */
+    sys_fail_name(link->remote->base != NULL ? "mremap" : "mmap", 1, ENOMEM);
     CHECK(send_number(&link->member.link, SEGMENT_STARTER_MOST) == -EAGAIN);
     CHECK(link->state == LINK_CRAMPED);
     CHECK(transport_shm.wait(node.t, 100 * CLOCK_MS) == 0);

@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -28,11 +29,12 @@
 struct board *board;
 size_t payload_limit;
 
-static pid_t running; /* a child that was started and not yet waited for, or 0 */
+static uint64_t fronts_job; /* not 0: fronts are in one file */
+static pid_t running;       /* a child that was started and not yet waited for, or 0 */
 static uint64_t mem_before;
 static int64_t fds_before, maps_before;
 
-void check_failed(const char *file, int line, const char *condition)
+void story_failed(const char *file, int line, const char *condition)
 {
     fprintf(stderr, "%s:%d: %s\n", file, line, condition);
     _exit(99);
@@ -130,7 +132,10 @@ struct transport_config config_for(struct node *node)
         .arg = node,
         .key = "one job, one key",
         .peers = 8,
-        .settings.shm = {.ring_size = 16 << 10, .attach = true},
+        .settings.shm = {.ring_size = 16 << 10,
+                         .attach = true,
+                         .fronts = fronts_job != 0,
+                         .job = fronts_job},
     };
 }
 
@@ -336,6 +341,8 @@ int set_up_all(void **state)
     (void)state;
     setvbuf(stdout, NULL, _IONBF, 0); /* CHECK loses no line of cmocka's */
     log_set_sink(be_quiet, NULL);
+    if (getenv("SHM_TESTING_FRONTS") != NULL)
+        fronts_job = (uint64_t)getpid();
     board = sys_mmap(sizeof *board, -1, 0);
     return board != NULL ? 0 : -1;
 }

@@ -29,9 +29,9 @@
 
 #define PATIENCE_NS      ((int64_t)(60 * CLOCK_S)) /* a wait that takes so long has lost a wake */
 
-#define CHECK(condition) ((condition) ? (void)0 : check_failed(__FILE__, __LINE__, #condition))
+#define CHECK(condition) ((condition) ? (void)0 : story_failed(__FILE__, __LINE__, #condition))
 
-void check_failed(const char *file, int line, const char *condition)
+void story_failed(const char *file, int line, const char *condition)
     __attribute__((noreturn, cold));
 
 /* ---- the board: what test and child both see ---- */

@@ -207,9 +207,12 @@ static void a_receiver_that_breaks_the_ring_is_left(void **state)
 /* Any byte that others can write: the control page, the slots, the begin of ring 0. */
 static void corrupt_anywhere(struct segment *own, struct random *r)
 {
-    size_t begin = sizeof(struct segment_head);
-    size_t end = (size_t)(own->rings - (unsigned char *)own->control) + 1024;
-    unsigned char *at = (unsigned char *)own->control + begin + random_below(r, end - begin);
+    unsigned char *front = (unsigned char *)own->control, *rest = (unsigned char *)own->words;
+    size_t front_size = (size_t)((unsigned char *)(own->slots + own->peers) - front);
+    size_t rest_size = (size_t)(own->rings - rest) + 1024;
+    size_t at_byte = sizeof(struct segment_head) +
+                     random_below(r, front_size + rest_size - sizeof(struct segment_head));
+    unsigned char *at = at_byte < front_size ? front + at_byte : rest + (at_byte - front_size);
 
     *at = (unsigned char)(random_next(r) >> 56 >> random_below(r, 9)); /* often small */
 }

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fronts.c - see fronts.h.
+ */
+#include "transport/shm/fronts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/sys.h"
+
+#define FRONTS_MAGIC UINT64_C(0x31746e6f7266626d) /* "mbfront1" */
+#define FRONTS_TRIES 1000                         /* while the first one makes it */
+#define SEALS        (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+struct fronts_head {
+    uint64_t magic;
+    uint64_t job;
+    uint64_t front_size;
+    uint64_t zero[5];
+    _Atomic uint64_t table[FRONTS_PLACES];
+};
+
+static_assert(sizeof(struct fronts_head) <= FRONT_UNIT, "in front of the first front");
+
+struct fronts {
+    struct fronts_head *head;
+    size_t front_size; /* as it was found good */
+    uint64_t job;
+    int fd;
+    int named;  /* of who has made it: the descriptor that others find; or -1 */
+    int socket; /* and that which has the name; or -1 */
+    unsigned users;
+    struct list node;
+};
+
+/* Those of this process. */
+static struct {
+    pthread_mutex_t lock;
+    struct list all;
+} joined = {.lock = PTHREAD_MUTEX_INITIALIZER, .all = {&joined.all, &joined.all}};
+
+/* ---- files ---- */
+
+int shared_file_create(size_t size)
+{
+    int fd = sys_memfd_create("matchbox", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int err;
+
+    if (fd < 0)
+        return -errno;
+    if (sys_fchmod(fd, 0600) < 0 || sys_ftruncate(fd, (off_t)size) < 0 ||
+        sys_fcntl_seal(fd, F_ADD_SEALS, SEALS) < 0) {
+        err = -errno;
+        sys_close(fd);
+        return err;
+    }
+    return fd;
+}
+
+int shared_file_check(int fd, size_t *size)
+{
+    struct stat status;
+    int seals;
+
+    if (sys_fstat(fd, &status) < 0)
+        return -errno;
+    if (!S_ISREG(status.st_mode))
+        return -ENOENT;
+    if (status.st_uid != geteuid())
+        return -EPERM;
+    seals = sys_fcntl_seal(fd, F_GET_SEALS, 0);
+    if (seals < 0)
+        return errno == EINVAL ? -ENOENT : -errno; /* no memfd */
+    *size = (size_t)status.st_size;
+    return (seals & F_SEAL_SHRINK) != 0 ? 0 : -EPROTO;
+}
+
+int shared_file_open(uint32_t process, uint32_t place)
+{
+    char path[64];
+    int fd;
+
+    snprintf(path, sizeof path, "/proc/%u/fd/%u", process, place);
+    fd = sys_open(path, O_RDWR | O_NONBLOCK | O_NOCTTY, 0);
+    if (fd >= 0)
+        return fd;
+    if (errno == EACCES || errno == EPERM)
+        return -EPERM; /* -EACCES says that its contents are not for us */
+    /* a descriptor that is not a file any more, or not of this kind */
+    return errno == ESRCH || errno == ENXIO || errno == EISDIR ? -ENOENT : -errno;
+}
+
+/* ---- layout ---- */
+
+static size_t size_of(size_t front_size)
+{
+    return FRONT_UNIT + FRONTS_PLACES * front_size;
+}
+
+static void *front_of(const struct fronts *f, uint32_t place)
+{
+    return (unsigned char *)f->head + FRONT_UNIT + place * f->front_size;
+}
+
+void *fronts_take(struct fronts *f, uint64_t cookie, uint32_t *at)
+{
+    for (uint32_t i = 0; i < FRONTS_PLACES; i++) {
+        uint32_t place = (uint32_t)((cookie + i) % FRONTS_PLACES);
+        uint64_t nobody = 0;
+
+        if (atomic_compare_exchange_strong(&f->head->table[place], &nobody, cookie)) {
+            *at = (uint32_t)(1 + place * (f->front_size / FRONT_UNIT));
+            return front_of(f, place);
+        }
+    }
+    LOG_DEBUG("shm: all %u places for fronts are taken", FRONTS_PLACES);
+    return NULL;
+}
+
+void fronts_drop(struct fronts *f, uint32_t at)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+    (void)sys_fallocate_punch(f->fd, (off_t)(at * FRONT_UNIT + page),
+                              (off_t)(f->front_size - page));
+}
+
+void *fronts_find(const struct fronts *f, uint64_t cookie)
+{
+    for (uint32_t i = 0; i < FRONTS_PLACES; i++) {
+        uint32_t place = (uint32_t)((cookie + i) % FRONTS_PLACES);
+        /* pairs with the exchange in fronts_take() */
+        uint64_t whose = atomic_load_explicit(&f->head->table[place], memory_order_acquire);
+
+        if (whose == cookie)
+            return front_of(f, place);
+        if (whose == 0)
+            break;
+    }
+    return NULL;
+}
+
+size_t fronts_size(const struct fronts *f)
+{
+    return f->front_size;
+}
+
+int fronts_fd(const struct fronts *f)
+{
+    return f->fd;
+}
+
+/* ---- making and finding ---- */
+
+/* 0; system errors. */
+static int map(struct fronts *f, int fd)
+{
+    f->head = sys_mmap(size_of(f->front_size), fd, 0);
+    if (f->head == NULL)
+        return -errno;
+    f->fd = fd;
+    return 0;
+}
+
+static void unmap(struct fronts *f)
+{
+    sys_munmap(f->head, size_of(f->front_size));
+    sys_close(f->fd);
+}
+
+static socklen_t name_of(uint64_t job, struct sockaddr_un *name)
+{
+    *name = (struct sockaddr_un){.sun_family = AF_UNIX};
+    /* a 0 first: it is in no folder */
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
+                       (size_t)snprintf(name->sun_path + 1, sizeof name->sun_path - 1,
+                                        "matchbox-%u-%016llx", geteuid(),
+                                        (unsigned long long)job));
+}
+
+/* We have the name: others shall find the file.  0; system errors. */
+static int make(struct fronts *f, int socket)
+{
+    int fd = shared_file_create(size_of(f->front_size));
+    int err = fd < 0 ? fd : map(f, fd);
+
+    if (err != 0)
+        goto close_file;
+    f->head->job = f->job;
+    f->head->front_size = f->front_size;
+    f->head->magic = FRONTS_MAGIC;
+    f->named = sys_dup(fd, FRONTS_FD);
+    if (f->named >= 0 && sys_listen(socket, SOMAXCONN) == 0) {
+        f->socket = socket;
+        return 0;
+    }
+    err = -errno;
+    if (f->named >= 0)
+        sys_close(f->named);
+    unmap(f);
+    return err;
+
+close_file:
+    if (fd >= 0)
+        sys_close(fd);
+    return err;
+}
+
+/* Is this the file of the job?  0; -ENOENT; other errors. */
+static int check(const struct fronts *f, int fd)
+{
+    struct fronts_head head;
+    size_t size = 0;
+    int err = shared_file_check(fd, &size);
+
+    if (err != 0)
+        return err;
+    if (size != size_of(f->front_size))
+        return -ENOENT; /* also one for fronts of another size */
+    if (sys_read(fd, &head, offsetof(struct fronts_head, table)) !=
+        (ssize_t)offsetof(struct fronts_head, table))
+        return -ENOENT;
+    return head.magic == FRONTS_MAGIC && head.job == f->job && head.front_size == f->front_size
+               ? 0
+               : -ENOENT;
+}
+
+/* The file is one of the descriptors of process.  0; the error of the last one. */
+static int find(struct fronts *f, uint32_t process)
+{
+    int err = -ENOENT;
+
+    for (uint32_t i = 0; i < FRONTS_FDS && err == -ENOENT; i++) {
+        int fd = shared_file_open(process, FRONTS_FD + i);
+
+        if (fd < 0) {
+            err = fd;
+            continue;
+        }
+        err = check(f, fd);
+        if (err == 0)
+            err = map(f, fd);
+        if (err != 0)
+            sys_close(fd);
+    }
+    return err;
+}
+
+/* Who has the name, if it is our user?  0; -EPERM; -ECONNREFUSED it does not listen yet. */
+static int whose_name(int socket, const struct sockaddr_un *name, socklen_t size,
+                      uint32_t *process)
+{
+    uint32_t user;
+
+    if (sys_connect(socket, (const struct sockaddr *)name, size) < 0 ||
+        sys_peer(socket, process, &user) < 0)
+        return -errno;
+    return user == geteuid() && *process != 0 ? 0 : -EPERM;
+}
+
+/* One turn: 0, joined; -ECONNREFUSED, again; other errors. */
+static int meet(struct fronts *f, const struct sockaddr_un *name, socklen_t size)
+{
+    int socket = sys_socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK);
+    uint32_t process = 0;
+    int err;
+
+    if (socket < 0)
+        return -errno;
+    if (sys_bind(socket, (const struct sockaddr *)name, size) == 0)
+        err = make(f, socket);
+    else if (errno == EADDRINUSE)
+        err = whose_name(socket, name, size, &process);
+    else
+        err = -errno;
+    if (f->socket < 0)
+        sys_close(socket);
+    return err != 0 || process == 0 ? err : find(f, process);
+}
+
+static struct fronts *create(uint64_t job, size_t front_size)
+{
+    struct fronts *f = mem_calloc(1, sizeof *f);
+    struct sockaddr_un name;
+    socklen_t size = name_of(job, &name);
+    int err = -ECONNREFUSED;
+
+    if (f == NULL)
+        return NULL;
+    f->job = job;
+    f->front_size = front_size;
+    f->named = f->socket = -1;
+    for (int i = 0; i < FRONTS_TRIES && err == -ECONNREFUSED; i++) {
+        if (i > 0)
+            sys_yield();
+        err = meet(f, &name, size);
+    }
+    if (err == 0)
+        return f;
+    LOG_DEBUG("shm: no file of fronts for the job, error %d %s: each endpoint has its own",
+              -err, strerror(-err));
+    mem_free(f);
+    return NULL;
+}
+
+static void destroy(struct fronts *f)
+{
+    if (f->named >= 0)
+        sys_close(f->named);
+    if (f->socket >= 0)
+        sys_close(f->socket);
+    unmap(f);
+    mem_free(f);
+}
+
+/* ---- users ---- */
+
+static struct fronts *find_joined(uint64_t job, size_t front_size)
+{
+    struct list *node;
+
+    list_for_each (node, &joined.all) {
+        struct fronts *f = container_of(node, struct fronts, node);
+
+        if (f->job == job && f->front_size == front_size)
+            return f;
+    }
+    return NULL;
+}
+
+struct fronts *fronts_join(uint64_t job, size_t front_size)
+{
+    struct fronts *f;
+
+    assert(front_size % FRONT_UNIT == 0);
+    pthread_mutex_lock(&joined.lock);
+    f = find_joined(job, front_size);
+    if (f == NULL) {
+        f = create(job, front_size);
+        if (f != NULL)
+            list_add_tail(&joined.all, &f->node);
+    }
+    if (f != NULL)
+        f->users++;
+    pthread_mutex_unlock(&joined.lock);
+    return f;
+}
+
+void fronts_hold(struct fronts *f)
+{
+    pthread_mutex_lock(&joined.lock);
+    f->users++;
+    pthread_mutex_unlock(&joined.lock);
+}
+
+void fronts_leave(struct fronts *f)
+{
+    bool is_last;
+
+    pthread_mutex_lock(&joined.lock);
+    is_last = --f->users == 0;
+    if (is_last)
+        list_remove(&f->node);
+    pthread_mutex_unlock(&joined.lock);
+    if (is_last)
+        destroy(f);
+}

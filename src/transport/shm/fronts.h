@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fronts.h - one file for the fronts of all segments of a job on this machine.
+ *
+ *   | head, table | front 0 | front 1 | ... |        a memfd, sealed like a segment's
+ *
+ * Who first sends to somebody opens and maps the front of its segment: six system calls, and a page table
+ * of its own.  Where all of a job on a machine keep their fronts in one file, each maps it once, and
+ * then finds anybody's without a system call: by the cookie of its address, in the table.
+ *
+ *   table[i]   0, or the cookie of the segment whose front is in place i.  A place is looked for from
+ *              cookie mod FRONTS_PLACES on, and never given back: a sender may still have it.
+ *
+ * The file has no name.  Whoever of a job comes first makes it and binds an abstract socket, whose name
+ * follows from the number of the job; the others connect to that, which tells them the first
+ * one's pid (SO_PEERCRED), and open its descriptor FRONTS_FD, or one of the next.  Nothing is read from the socket.
+ * It ends with its owner, whatever that dies of; who comes later is the first of another file.
+ *
+ * Nobody needs this file.  Where it cannot be had, or is full, a front is in the file of its segment, as the
+ * front of whoever is in no job; and who is not of the job maps one front of it (segment.c).
+ *
+ * Everybody of a job can write to all of it, as to all segments that it has mapped: what is
+ * in it is checked where it is read, and no number in it leads out of the mapping.
+ */
+#ifndef SHM_FRONTS_H
+#define SHM_FRONTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A multiple of all sizes of a page. */
+#define FRONT_UNIT    ((size_t)65536)
+
+#define FRONTS_PLACES 512u
+
+/* The descriptors of the first one that are tried. */
+#define FRONTS_FD  200
+#define FRONTS_FDS 8
+
+struct fronts;
+
+/* The file of this job, for fronts of so many bytes, a multiple of FRONT_UNIT, with one more user in this
+ * process.  NULL: there is none; the log says why at level debug. */
+struct fronts *fronts_join(uint64_t job, size_t front_size);
+
+/* One more user of it; one less. */
+void fronts_hold(struct fronts *fronts);
+void fronts_leave(struct fronts *fronts);
+
+/* A place for the front of the segment with this cookie, all zero, and *at, in FRONT_UNITs, of the file.
+ * NULL: none is free. */
+void *fronts_take(struct fronts *fronts, uint64_t cookie, uint32_t *at);
+
+/* Gives back the memory behind the first page of a front whose owner has closed. */
+void fronts_drop(struct fronts *fronts, uint32_t at);
+
+/* The front of the segment with this cookie, or NULL. */
+void *fronts_find(const struct fronts *fronts, uint64_t cookie);
+
+/* The bytes of each, and the descriptor of the file. */
+size_t fronts_size(const struct fronts *fronts);
+int fronts_fd(const struct fronts *fronts);
+
+/* ---- files as those of segments are ---- */
+
+/* A sealed file of size bytes; its descriptor, or an error. */
+int shared_file_create(size_t size);
+
+/* Is it one that cannot shrink, of our user?  0 and its size; -ENOENT no such file; -EPERM; -EPROTO. */
+int shared_file_check(int fd, size_t *size);
+
+/* Opens descriptor `place` of a process.  It; -ENOENT; -EPERM the kernel denies it; other errors. */
+int shared_file_open(uint32_t process, uint32_t place);
+
+#endif

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fronts_test.c - fronts of a job in one file: who finds whom in it, and what happens without.
+ *
+ * The tests of shared memory run once more with fronts in one file (transport_shm_in_fronts and so on);
+ * here is what only that file has.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "transport/shm/shm_testing.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/sys.h"
+#include "transport/shm/fronts.h"
+
+#define NUMBERS 100 /* more than a starter takes */
+
+static uint64_t job;   /* of the test that runs */
+static bool in_no_job; /* the next node */
+
+static int node_open_in_job(struct node *node, unsigned i)
+{
+    struct transport_config config = config_for(node);
+    int err;
+
+    config.settings.shm.fronts = true;
+    config.settings.shm.job = in_no_job ? 0 : job;
+    err = node_open_with(node, &config);
+    if (err == 0)
+        transport_shm.address(node->t, &board->address[i]);
+    return err;
+}
+
+static bool is_in_fronts(const struct node *node)
+{
+    return inside(node)->own->fronts != NULL;
+}
+
+static int set_up_job(void **state)
+{
+    static uint64_t jobs;
+
+    job = (uint64_t)getpid() << 16 | ++jobs;
+    in_no_job = false;
+    return set_up(state);
+}
+
+/* ---- finding each other ---- */
+
+/* Sends to number 0, which it finds without a file being opened, until it needs the ring. */
+static void send_unopened(void)
+{
+    struct node node;
+    struct link *link;
+
+    CHECK(node_open_in_job(&node, 1) == 0 && is_in_fronts(&node));
+    stage_set(1);
+    stage_await(2);
+    link = connect_to(&node, 0);
+    CHECK(sys_fail_name("open", SYS_FAIL_ALWAYS, EACCES) == 0);
+    CHECK(sys_fail_name("mmap", SYS_FAIL_ALWAYS, EACCES) == 0);
+    CHECK(link_attach(link_of(link)) == 0);
+    CHECK(link_of(link)->remote->fronts != NULL && link_of(link)->remote->base == NULL);
+    sys_fail_none();
+    stream(&node, link, 0, NUMBERS);
+    CHECK(link_of(link)->remote->rings != NULL);
+    stage_await(3);
+    node_close(&node);
+}
+
+static void attach_to_wrong_place(void)
+{
+    struct node node;
+
+    CHECK(node_open_in_job(&node, 1) == 0 && is_in_fronts(&node));
+    stage_await(1);
+    board->address[0].place = INT32_MAX;
+    CHECK(link_attach(link_of(connect_to(&node, 0))) == -EHOSTUNREACH);
+    node_close(&node);
+}
+
+/* The cookie alone is no address. */
+static void an_address_of_another_place_is_not_found(void **state)
+{
+    pid_t child = start(attach_to_wrong_place);
+    struct node node;
+
+    (void)state;
+    assert_int_equal(node_open_in_job(&node, 0), 0);
+    stage_set(1);
+    ended_well(child);
+    node_close(&node);
+}
+
+static void ranks_of_a_job_find_each_other_without_opening(void **state)
+{
+    pid_t child = start(send_unopened);
+    struct node node;
+
+    (void)state;
+    stage_await(1);
+    assert_int_equal(node_open_in_job(&node, 0), 0);
+    assert_true(is_in_fronts(&node));
+    stage_set(2);
+    await(&node, NUMBERS);
+    stage_set(3);
+    ended_well(child);
+    node_close(&node);
+}
+
+static void send_from_outside(void)
+{
+    struct node node;
+    struct link *link;
+
+    in_no_job = true;
+    CHECK(node_open_in_job(&node, 1) == 0 && !is_in_fronts(&node));
+    stage_await(1);
+    link = connect_to(&node, 0);
+    CHECK(link_attach(link_of(link)) == 0 && link_of(link)->remote->apart != NULL);
+    stream(&node, link, 0, NUMBERS);
+    stage_await(2);
+    node_close(&node);
+}
+
+static void others_reach_a_front_of_a_job(void **state)
+{
+    pid_t child = start(send_from_outside);
+    struct node node;
+
+    (void)state;
+    assert_int_equal(node_open_in_job(&node, 0), 0);
+    assert_true(is_in_fronts(&node));
+    stage_set(1);
+    await(&node, NUMBERS);
+    assert_int_equal(
+        transport_shm.send(node.link,
+                           &(struct transport_packet){.header = &(struct wire_header){0}}),
+        0);
+    stage_set(2);
+    ended_well(child);
+    node_close(&node);
+}
+
+/* ---- ends ---- */
+
+static void attach_twice(void)
+{
+    struct node node;
+
+    CHECK(node_open_in_job(&node, 1) == 0);
+    stage_await(1);
+    CHECK(link_attach(link_of(connect_to(&node, 0))) == 0);
+    stage_set(2);
+    stage_await(3);
+    board->address[2].host = board->address[0].host;
+    CHECK(link_attach(link_of(connect_to(&node, 0))) == -ENOTCONN);
+    CHECK(link_attach(link_of(connect_to(&node, 2))) == -EHOSTUNREACH);
+    node_close(&node);
+}
+
+static void a_front_is_not_found_behind_its_end(void **state)
+{
+    pid_t child = start(attach_twice);
+    struct node node, other;
+
+    (void)state;
+    assert_int_equal(node_open_in_job(&node, 0), 0);
+    assert_int_equal(node_open_in_job(&other, 2), 0);
+    stage_set(1);
+    stage_await(2);
+    node_close(&node);
+    node_close(&other);
+    stage_set(3);
+    ended_well(child);
+}
+
+static void be_first(void)
+{
+    struct node node;
+
+    CHECK(node_open_in_job(&node, 1) == 0 && is_in_fronts(&node));
+    stage_set(1);
+    stage_await(9); /* killed before */
+}
+
+/* The name ends with who has made the file: the next one makes another. */
+static void a_job_goes_on_behind_the_first_one(void **state)
+{
+    pid_t child = start(be_first);
+    struct node early, late;
+
+    (void)state;
+    stage_await(1);
+    assert_int_equal(node_open_in_job(&early, 0), 0);
+    assert_true(is_in_fronts(&early));
+    node_close(&early);
+    kill_unreaped(child);
+    assert_int_equal(node_open_in_job(&late, 0), 0);
+    assert_true(is_in_fronts(&late));
+    node_close(&late);
+    reap(child);
+}
+
+static void a_place_is_never_given_twice(void **state)
+{
+    struct fronts *fronts = fronts_join(job, FRONT_UNIT);
+    struct node node;
+    uint32_t at, before = 0;
+
+    (void)state;
+    assert_non_null(fronts);
+    for (uint32_t i = 0; i < FRONTS_PLACES; i++) {
+        assert_non_null(fronts_take(fronts, 7 + i / 2, &at));
+        assert_true(at >= 1 && at <= FRONTS_PLACES && at != before);
+        before = at;
+    }
+    assert_null(fronts_take(fronts, 7, &at));
+    assert_non_null(fronts_find(fronts, 7 + FRONTS_PLACES / 2 - 1));
+    assert_null(fronts_find(fronts, 7 + FRONTS_PLACES / 2));
+    assert_int_equal(node_open_in_job(&node, 0), 0); /* nodes have eight peers: the same size */
+    assert_false(is_in_fronts(&node));
+    node_close(&node);
+    fronts_leave(fronts);
+}
+
+/* ---- without ---- */
+
+static int bind_name(bool listens)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int length = snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "matchbox-%u-%016llx",
+                          geteuid(), (unsigned long long)job);
+
+    assert_int_equal(
+        bind(fd, (struct sockaddr *)&name,
+             (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length)),
+        0);
+    if (listens)
+        assert_int_equal(listen(fd, 8), 0);
+    return fd;
+}
+
+/* Who has the name and does not listen is given time to; what it offers is looked at. */
+static void who_takes_the_name_takes_no_more(void **state)
+{
+    int other = memfd_create("other", MFD_CLOEXEC);
+    struct node node;
+
+    (void)state;
+    assert_int_equal(dup3(other, FRONTS_FD, O_CLOEXEC), FRONTS_FD);
+    for (int listens = 0; listens < 2; listens++) {
+        int fd = bind_name(listens);
+        uint64_t calls = sys_calls();
+
+        assert_int_equal(node_open_in_job(&node, 0), 0);
+        assert_true(listens || sys_calls() - calls > 1000);
+        assert_false(is_in_fronts(&node));
+        node_close(&node);
+        close(fd);
+    }
+    close(FRONTS_FD);
+    close(other);
+}
+
+/* Each system call of opening fails in turn: the endpoint opens without the file, or says why it does
+ * not, and nothing is left (tear_down()). */
+static void what_fails_leaves_nothing(void **state)
+{
+    unsigned without = 0, failed = 0;
+    bool is_through = false;
+
+    (void)state;
+    for (uint64_t n = 1; !is_through; n++) {
+        uint64_t calls = sys_calls();
+        struct node node;
+        int err;
+
+        sys_fail_at(n, EMFILE);
+        err = node_open_in_job(&node, 0);
+        is_through = sys_calls() - calls < n;
+        sys_fail_none();
+        failed += err != 0;
+        if (err != 0)
+            continue;
+        without += !is_in_fronts(&node);
+        node_close(&node);
+    }
+    assert_true(without >= 8 && failed >= 4);
+}
+
+#define TEST_IN_JOB(name) cmocka_unit_test_setup_teardown(name, set_up_job, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST_IN_JOB(ranks_of_a_job_find_each_other_without_opening),
+        TEST_IN_JOB(an_address_of_another_place_is_not_found),
+        TEST_IN_JOB(others_reach_a_front_of_a_job),
+        TEST_IN_JOB(a_front_is_not_found_behind_its_end),
+        TEST_IN_JOB(a_job_goes_on_behind_the_first_one),
+        TEST_IN_JOB(a_place_is_never_given_twice),
+        TEST_IN_JOB(who_takes_the_name_takes_no_more),
+        TEST_IN_JOB(what_fails_leaves_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, set_up_all, tear_down_all);
+}
