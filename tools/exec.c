@@ -128,7 +128,8 @@ static void take_provider(struct surroundings *s)
 }
 
 /* Open MPI looks in our folder first, and then where it would have looked.  That of 5.0 gives
- * its path to PMIx, too, which says that our component is none of its own, unless PMIx's is set. */
+ * its path to PMIx, too, which says that our component is none of its own, unless PMIx's is set; an
+ * empty one kills the mpiexec of 5.0.7 where it starts others by ssh. */
 static void take_component(struct surroundings *s)
 {
     const char *set = getenv("OMPI_MCA_mca_base_component_path");
@@ -138,7 +139,7 @@ static void take_component(struct surroundings *s)
     add(s, "OMPI_MCA_pml", "matchbox", NULL, true);
     add(s, "OMPI_MCA_mca_base_component_path", s->path, s->component, false);
     if (s->has_pmix_path)
-        add(s, "PMIX_MCA_mca_base_component_path", "", NULL, false);
+        add(s, "PMIX_MCA_mca_base_component_path", ":", NULL, false);
     if (s->provider[0] != '\0')
         add_provider(s, false);
 }
