@@ -20,7 +20,7 @@
 #include "trace_words.h"
 
 static const char usage[] =
-    "usage: mbx trace [--summary | --html PAGE | --chart KIND] FILE...\n"
+    "usage: mbx trace [--summary | --html PAGE | --chart KIND | --perfetto OUT] FILE...\n"
     "\n"
     "Prints what an endpoint has sent, received and matched, and when it waited.  A program "
     "that\n"
@@ -38,6 +38,8 @@ static const char usage[] =
     "that\n"
     "                 many web sites draw)\n"
     "  --messages N   of --chart: so many messages (default: 20)\n"
+    "  --perfetto OUT writes a trace for ui.perfetto.dev: ranks are processes, messages are "
+    "flows\n"
     "  -h, --help     this text\n"
     "\n"
     "An event is one line: microseconds since the recording began, what it is, context id,\n"
@@ -50,10 +52,13 @@ static const char usage[] =
 
 #define RANK_TEXT_MAX 24
 
-static const struct option options[] = {
-    {"summary", no_argument, NULL, 's'},     {"html", required_argument, NULL, 'p'},
-    {"chart", required_argument, NULL, 'c'}, {"messages", required_argument, NULL, 'm'},
-    {"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0}};
+static const struct option options[] = {{"summary", no_argument, NULL, 's'},
+                                        {"html", required_argument, NULL, 'p'},
+                                        {"chart", required_argument, NULL, 'c'},
+                                        {"messages", required_argument, NULL, 'm'},
+                                        {"perfetto", required_argument, NULL, 'f'},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {NULL, 0, NULL, 0}};
 
 /* One file: its header and what became of it. */
 struct traced {
@@ -501,7 +506,9 @@ static int print_waits(const struct tool *tool, char **paths, size_t count)
     return status;
 }
 
-static int write_page(const struct tool *tool, char **paths, size_t count, const char *page)
+/* Writes the job of these files to one file. */
+static int write_job(const struct tool *tool, char **paths, size_t count, const char *page,
+                     int (*write)(const struct job *job, const char *path))
 {
     struct job job;
     int status = read_job(tool, paths, count, &job, true);
@@ -511,7 +518,7 @@ static int write_page(const struct tool *tool, char **paths, size_t count, const
     for (size_t i = 0; i < job.rank_count; i++)
         read += job.ranks[i].is_read;
     if (read != 0)
-        err = job_write_html(&job, page);
+        err = write(&job, page);
     job_free(&job);
     if (err == 0)
         return status;
@@ -537,7 +544,7 @@ static int print_chart(const struct tool *tool, char **paths, size_t count, cons
 /* What is asked for. */
 struct wanted {
     bool summary;
-    const char *page, *chart;
+    const char *page, *chart, *perfetto;
     uint64_t messages;
 };
 
@@ -546,8 +553,9 @@ static int check_wanted(const struct tool *tool, const struct wanted *w)
 {
     if (w->chart != NULL && strcmp(w->chart, "svg") != 0 && strcmp(w->chart, "mermaid") != 0)
         return tool_usage_error(tool, "--chart %s: it is svg or mermaid", w->chart);
-    if (w->summary + (w->page != NULL) + (w->chart != NULL) > 1)
-        return tool_usage_error(tool, "--summary, --html and --chart: one of them at a time");
+    if (w->summary + (w->page != NULL) + (w->chart != NULL) + (w->perfetto != NULL) > 1)
+        return tool_usage_error(
+            tool, "--summary, --html, --chart and --perfetto: one of them at a time");
     return 0;
 }
 
@@ -557,7 +565,9 @@ static int run_wanted(const struct tool *tool, const struct wanted *w, char **pa
     int status;
 
     if (w->page != NULL)
-        return write_page(tool, paths, count, w->page);
+        return write_job(tool, paths, count, w->page, job_write_html);
+    if (w->perfetto != NULL)
+        return write_job(tool, paths, count, w->perfetto, job_write_perfetto);
     if (w->chart != NULL)
         return print_chart(tool, paths, count, w->chart, w->messages);
     status = read_files(tool, paths, count, w->summary);
@@ -578,6 +588,9 @@ static int run(const struct tool *tool, int argc, char **argv)
             break;
         case 'c':
             wanted.chart = optarg;
+            break;
+        case 'f':
+            wanted.perfetto = optarg;
             break;
         case 'm':
             status = tool_number(tool, "--messages", optarg, 1, 10000, &wanted.messages);

@@ -165,4 +165,9 @@ int job_print_chart(const struct job *job, bool is_svg, size_t messages);
 /* Writes a page that needs nothing else.  0; or the error of the system. */
 int job_write_html(const struct job *job, const char *path);
 
+/* ---- trace_perfetto.c ---- */
+
+/* Writes a trace of Perfetto.  0; or the error of the system. */
+int job_write_perfetto(const struct job *job, const char *path);
+
 #endif

@@ -238,7 +238,7 @@ def test_random_stories(path):
                 events.append(tuple(event))
             with open(name, "wb") as out:
                 out.write(trace(*events, *([END] if chance.randrange(2) else []), rank=chance.choice((rank, ANY)), pid=4711 + rank))
-        for options in ["--summary"], ["--html", path], []:
+        for options in ["--summary"], ["--html", path], ["--perfetto", path], ["--chart", "svg"], []:
             done = run(*options, *paths)
             if done.returncode not in (0, 1) or "Sanitizer" in done.stderr:
                 failures.append(f"random stories: seed {seed}, number {n}, {options}: {done.returncode} {done.stderr[-2000:]}")

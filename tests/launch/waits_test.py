@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""waits_test.py MBX WAITS_PROGRAM - `mbx trace` says who waited for whom, to 5 %, where it is known by construction;
-and its page of a job is one file that shows that.
+"""waits_test.py MBX WAITS_PROGRAM [--browser] - `mbx trace` says who waited for whom, to 5 %, where it is known by construction,
+its page of a job is one file that shows that, and what it
+writes for Perfetto has a flow for each message.
 
 Time is virtual (waits_program.c), so no load of the machine has a part in it.
 """
@@ -14,6 +15,7 @@ import sys
 import tempfile
 
 MBX, PROGRAM = (os.path.abspath(path) for path in sys.argv[1:3])
+BROWSER = "--browser" in sys.argv[3:]
 LINE = re.compile(r"^endpoint \d+-(\d+) waited ([0-9.]+) of ([0-9.]+) s for endpoint \d+-(\d+) \((\d+) times?\): (.*), "
                   r"MPI_COMM_WORLD (.*)$")
 # story: [(who waits, seconds, for whom, what, in what)]
@@ -61,8 +63,11 @@ def check_page(story, page, messages):
             failures.append(f"{story}: without a script the page does not say that {who} waited for {guilty}")
     if "k0" not in body or "<svg" not in body:
         failures.append(f"{story}: no picture without a script")
+    if not BROWSER:
+        return
     browser = shutil.which("chromium")
     if browser is None:
+        print("waits_test: there is no chromium, so the page was not opened")
         return
     with tempfile.TemporaryDirectory() as data:
         done = subprocess.run(
@@ -74,6 +79,119 @@ def check_page(story, page, messages):
     root = root.group(0) if root else done.stderr[-500:]
     if 'data-ready="1"' not in root or "data-error" in root or f'data-messages="{messages}"' not in root:
         failures.append(f"{story}: in a browser: {root}")
+
+
+def fields(data):
+    """[(field, wire type, value)] of a message of protocol buffers."""
+    found, at = [], 0
+
+    def number():
+        nonlocal at
+        value, shift = 0, 0
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 0x7f) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+
+    while at < len(data):
+        key = number()
+        if key & 7 == 0:
+            found.append((key >> 3, 0, number()))
+        elif key & 7 == 1:
+            found.append((key >> 3, 1, int.from_bytes(data[at:at + 8], "little")))
+            at += 8
+        elif key & 7 == 2:
+            size = number()
+            assert at + size <= len(data)
+            found.append((key >> 3, 2, data[at:at + size]))
+            at += size
+        else:
+            raise AssertionError(f"wire type {key & 7}")
+    return found
+
+
+# of Perfetto's protos the fields that are used: {message: {number: (name, type, message)}}, * for repeated
+PERFETTO = {
+    "Trace": {1: ("packet", "*message", "TracePacket")},
+    "TracePacket": {8: ("timestamp", "uint64", None), 10: ("trusted_packet_sequence_id", "uint32", None),
+                    11: ("track_event", "message", "TrackEvent"), 60: ("track_descriptor", "message", "TrackDescriptor")},
+    "TrackEvent": {4: ("debug_annotations", "*message", "DebugAnnotation"), 9: ("type", "int32", None),
+                   11: ("track_uuid", "uint64", None), 22: ("categories", "*string", None), 23: ("name", "string", None),
+                   30: ("counter_value", "int64", None), 47: ("flow_ids", "*fixed64", None),
+                   48: ("terminating_flow_ids", "*fixed64", None)},
+    "TrackDescriptor": {1: ("uuid", "uint64", None), 2: ("name", "string", None), 3: ("process", "message", "ProcessDescriptor"),
+                        5: ("parent_uuid", "uint64", None), 8: ("counter", "message", "CounterDescriptor")},
+    "ProcessDescriptor": {1: ("pid", "int32", None), 6: ("process_name", "string", None)},
+    "CounterDescriptor": {},
+    "DebugAnnotation": {3: ("uint_value", "uint64", None), 6: ("string_value", "string", None), 10: ("name", "string", None)},
+}
+WIRE = {"uint64": 0, "uint32": 0, "int32": 0, "int64": 0, "fixed64": 1, "string": 2, "message": 2}
+
+
+def parse(data, message="Trace"):
+    """A message as {name: value, or list of values}; every field is one that PERFETTO has, in its wire type."""
+    result = {}
+    for field, wire, value in fields(data):
+        name, kind, inner = PERFETTO[message][field]
+        assert wire == WIRE[kind.lstrip("*")], (message, name)
+        if inner is not None:
+            value = parse(value, inner)
+        elif kind.endswith("string"):
+            value = value.decode()
+        if kind.startswith("*"):
+            result.setdefault(name, []).append(value)
+        else:
+            assert name not in result, (message, name)
+            result[name] = value
+    return result
+
+
+def check_with_protobuf(data, packets):
+    """Google's own reader, where it is installed, finds as many packets, and nothing that it does not know."""
+    try:
+        from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+    except ImportError:
+        return
+    file = descriptor_pb2.FileDescriptorProto(name="perfetto.proto", package="p", syntax="proto2")
+    for message, members in PERFETTO.items():
+        described = file.message_type.add(name=message)
+        for number, (name, kind, inner) in members.items():
+            field = described.field.add(name=name, number=number, label=3 if kind[0] == "*" else 1,
+                                        type=getattr(descriptor_pb2.FieldDescriptorProto, "TYPE_" + kind.lstrip("*").upper()))
+            if inner is not None:
+                field.type_name = ".p." + inner
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    trace = message_factory.MessageFactory(pool).GetPrototype(pool.FindMessageTypeByName("p.Trace"))()
+    trace.ParseFromString(data)
+    before = trace.ByteSize()
+    trace.DiscardUnknownFields()
+    if len(trace.packet) != packets or trace.ByteSize() != before:
+        failures.append(f"perfetto: {len(trace.packet)} packets of {packets}, {before - trace.ByteSize()} unknown bytes")
+
+
+def check_perfetto(story, path, ranks, messages):
+    """Every message is one flow, from a rank to a rank; waits begin and end."""
+    with open(path, "rb") as file:
+        data = file.read()
+    packets = parse(data)["packet"]
+    check_with_protobuf(data, len(packets))
+    events = [packet["track_event"] for packet in packets if "track_event" in packet]
+    begun = sorted(flow for event in events for flow in event.get("flow_ids", []))
+    ended = sorted(flow for event in events for flow in event.get("terminating_flow_ids", []))
+    if begun != list(range(1, messages + 1)) or ended != begun:
+        failures.append(f"{story}: perfetto: {len(begun)} flows begin and {len(ended)} end, of {messages} messages")
+    tracks = {packet["track_descriptor"]["uuid"]: packet["track_descriptor"] for packet in packets if "track_descriptor" in packet}
+    if sum("process" in track for track in tracks.values()) != ranks or any(event["track_uuid"] not in tracks for event in events):
+        failures.append(f"{story}: perfetto: tracks {tracks}")
+    ends = [sum(event["type"] == kind for event in events) for kind in (1, 2)]
+    late = sum(note["uint_value"] for event in events for note in event.get("debug_annotations", []) if note["name"] == "late_ns")
+    want = sum(seconds for _, seconds, _, _, _ in STORIES[story]) * 1e9
+    if ends[0] != ends[1] or abs(late - want) > max(0.05 * want, 20e6):
+        failures.append(f"{story}: perfetto: {ends} ends of waits, {late} ns late, want {want}")
 
 
 def check_hostile_names(folder):
@@ -110,7 +228,13 @@ def main():
             done = mbx("--html", page, *traces)
             if done.returncode != 0 or done.stderr:
                 failures.append(f"{story}: --html: {done.stderr}")
-            check_page(story, page, 160 if len(traces) == 4 else 20)
+            messages = 160 if len(traces) == 4 else 20
+            check_page(story, page, messages)
+            out = os.path.join(folder, "job.pftrace")
+            done = mbx("--perfetto", out, *traces)
+            if done.returncode != 0 or done.stderr:
+                failures.append(f"{story}: --perfetto: {done.stderr}")
+            check_perfetto(story, out, len(traces), messages)
     for failure in failures:
         print("FAIL", failure)
     print(f"waits_test: {len(failures)} failures")
