@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -265,6 +266,34 @@ static int show_counters(void)
 
 /* ---- the beginning ---- */
 
+/* An adapter works wherever its first application has been bound to: here on any processor, or on the
+ * one that the environment names. */
+static int choose_processor(void)
+{
+    const char *text = getenv(ADAPTER_ENV_CPU);
+    char *end = NULL;
+    cpu_set_t set;
+    unsigned long number;
+
+    if (text == NULL || text[0] == '\0') {
+        memset(&set, 0xff, sizeof set);
+        sched_setaffinity(0, sizeof set, &set);
+        return 0;
+    }
+    number = strtoul(text, &end, 10);
+    CPU_ZERO(&set);
+    if (*end == '\0' && number < CPU_SETSIZE)
+        CPU_SET(number, &set);
+    if (sched_setaffinity(0, sizeof set, &set) == 0)
+        return 0;
+    fprintf(stderr,
+            "mbx-adapter: " ADAPTER_ENV_CPU
+            "=%s: it has to be the number of a processor that may "
+            "be used here\n",
+            text);
+    return -EINVAL;
+}
+
 static void leave_everything(void)
 {
     const char *log = getenv(ADAPTER_ENV_LOG);
@@ -308,7 +337,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "mbx-adapter: its socket: %s\n", strerror(-err));
         return 1;
     }
-    if (tm_read_environment() != 0 || wire_open(interface != NULL ? interface : "") != 0)
+    if (choose_processor() != 0 || tm_read_environment() != 0 ||
+        wire_open(interface != NULL ? interface : "") != 0)
         return 1;
     switch (fork()) {
     case 0:
