@@ -133,11 +133,14 @@ static void on_moved(void *arg, struct shadow_recv *recv, const struct mbx_devic
             req->done = min_size(event->done, req->total);
         offload_done(ep, req, event->error);
     } else if (req->protocol == MBX_RNDV_READ) {
-        ep->stats.read_fallbacks +=
-            event->type == MBX_DEVICE_INCOMPLETE && req->remote.address != 0;
-        if (event->type == MBX_DEVICE_INCOMPLETE)
+        const bool is_incomplete = event->type == MBX_DEVICE_INCOMPLETE;
+        /* an adapter leaves what it does not read at all; the others tried */
+        const bool asks = is_incomplete && !ep->offload->driver->is_inlet;
+
+        ep->stats.read_fallbacks += asks && req->remote.address != 0;
+        if (is_incomplete)
             req->done = min_size(event->done, req->total);
-        rndv_resume(ep, req, event->type == MBX_DEVICE_INCOMPLETE);
+        rndv_resume(ep, req, asks);
     } else {
         offload_await(ep, req);
     }
