@@ -10,6 +10,7 @@
  * overflow and cost nothing while empty.  A request is completed in exactly one
  * place, request_complete().
  */
+#include "base/usdt.h"
 #include "core/core.h"
 #include "core/module.h"
 #include "core/pieces.h"
@@ -99,6 +100,7 @@ static OUT_OF_LINE void request_complete_rest(struct mbx_ep *ep, struct request 
 void request_complete(struct mbx_ep *ep, struct request *req, int error)
 {
     assert(req->state > REQUEST_LINGER);
+    USDT(complete, req->completion.request, req->completion.kind, error, req->flags);
     if (likely((req->flags | (unsigned)error) == 0)) {
         req->state = REQUEST_COMPLETE;
         req->completion.error = 0;

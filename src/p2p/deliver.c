@@ -7,6 +7,7 @@
  *       └── anything else, checked ── begins a message ──> the same
  *                                  └─ another ──> its handler (mbx_ep.modules.packets)
  */
+#include "base/usdt.h"
 #include "p2p/credit.h"
 #include "core/core.h"
 #include "p2p/p2p.h"
@@ -28,6 +29,8 @@ static inline struct request *deliver_match(struct mbx_ep *ep,
         return NULL;
     ep->stats.expected++;
     ep->stats.posted_now--;
+    USDT(expected, envelope->context_id, envelope->source, envelope->tag,
+         container_of(recv, struct request, match)->completion.request);
     tracepoint_arrive(ep, envelope, container_of(recv, struct request, match), NULL);
     if (unlikely(container_of(recv, struct request, match)->size >= ep->modules.watched_from))
         module_recv_left(ep, container_of(recv, struct request, match), RECV_MET, NULL);
@@ -40,6 +43,8 @@ int deliver_wait(struct mbx_ep *ep, struct context *context, struct message *mes
 
     if (unlikely(err < 0))
         return err;
+    USDT(unexpected, message->match.envelope.context_id, message->match.envelope.source,
+         message->match.envelope.tag, ep->stats.unexpected_now);
     tracepoint_arrive(ep, &message->match.envelope, NULL, message);
     ep->stats.unexpected++;
     stats_kept(&ep->stats.unexpected_now, &ep->stats.unexpected_max, 1);

@@ -5,6 +5,7 @@
  * recv_matched() is the one place where a receive and a message meet, whichever of
  * them came first.
  */
+#include "base/usdt.h"
 #include "core/core.h"
 #include "p2p/p2p.h"
 #include "p2p/credit.h"
@@ -159,11 +160,13 @@ static ALWAYS_INLINE int recv_post(struct mbx_ep *ep, uint32_t source, uint32_t 
     if (request != NULL)
         *request = request_handle(req);
     if (likely(found == NULL)) {
+        USDT(posted, context_id, source, tag, req->completion.request);
         tracepoint_post(ep, req, NULL);
         stats_kept(&ep->stats.posted_now, &ep->stats.posted_max, 1);
         if (unlikely(size >= ep->modules.watched_from))
             recv_waits(ep, req);
     } else {
+        USDT(met, context_id, source, tag, req->completion.request);
         tracepoint_post(ep, req, container_of(found, struct message, match));
         recv_unexpected(ep, req, container_of(found, struct message, match));
     }

@@ -20,8 +20,8 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 TABLE = os.path.join(ROOT, "tests", "counts", "counts.txt")
-# As ./dev build (scripts/dev/lib.sh, configure).
-OPTIONS = ["--buildtype=release", "-Db_lto=true", "-Db_ndebug=false", "-Dtests=false"]
+# As ./dev build (scripts/dev/lib.sh, configure), without the places for tracers, a nop each.
+OPTIONS = ["--buildtype=release", "-Db_lto=true", "-Db_ndebug=false", "-Dtests=false", "-Dusdt=disabled"]
 ALWAYS = ["libmatchbox.so", "tools/mbx"]
 OF_WAY = {"native": [], "pml": ["src/pml/mca_pml_matchbox.so"], "provider": ["src/provider/libmatchbox-fi.so"]}
 GCC = 12  # with which the table was counted
@@ -60,8 +60,10 @@ def read_table():
 
 def make(folder, rows):
     """Builds in folder what the rows run."""
-    if not os.path.exists(os.path.join(folder, "build.ninja")):
-        subprocess.run(["meson", "setup", folder, ROOT, *OPTIONS], check=True,
+    asked = os.path.join(folder, "meson-private", "cmd_line.txt")
+    if not os.path.exists(asked) or "usdt" not in open(asked, encoding="utf-8").read():  # or of before there was that option
+        again = ["--reconfigure"] if os.path.exists(os.path.join(folder, "build.ninja")) else []
+        subprocess.run(["meson", "setup", *again, folder, ROOT, *OPTIONS], check=True,
                        stdout=subprocess.DEVNULL, env=dict(os.environ, CC="gcc"))
     known = subprocess.run(["ninja", "-C", folder, "-t", "targets", "all"], check=True,
                            capture_output=True, text=True).stdout
