@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=sh
 #
-# Without a name: match, device, see and fronts, of which ./dev test tries a quarter.  backlog and rput run tests of
+# Without a name: match, device and see, of which ./dev test tries a part, and fronts.  backlog and rput run tests of
 # the whole library and take some minutes each.
 ! wants_help "$@" || explain
 prepare
