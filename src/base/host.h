@@ -14,6 +14,13 @@
  *
  * Containers of their own are hosts of their own, though they run on one kernel.  The
  * network, the host's name and /dev/shm play no part: they decide nothing of this.
+ *
+ * Processes of several hosts can share memory by passed descriptors if they find each other's
+ * sockets (transport/shm/passing.h), and are of one user.  Such a meeting place is
+ *
+ *   this boot of this kernel
+ *   the network namespace          abstract names of sockets are those of a network namespace
+ *   the user, as he is outside     as far as /proc/self/uid_map tells: numbers inside say nothing
  */
 #ifndef BASE_HOST_H
 #define BASE_HOST_H
@@ -33,6 +40,9 @@ int host_read(struct host *host);
 /* 64 bits that are equal on one host and, but for one chance in 2^64, differ between two;
  * never 0.  0 and *id; errors as of host_read(). */
 int host_id(uint64_t *id);
+
+/* As host_id(), for the meeting place. */
+int host_meeting_id(uint64_t *id);
 
 /* What a launcher leaves in the environment of its processes (HOST_LAUNCHER), so that they learn
  * whether they are where it is. */

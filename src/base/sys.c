@@ -38,6 +38,7 @@ enum sys_call {
     SYS_OPEN,
     SYS_CLOSE,
     SYS_READ,
+    SYS_PREAD,
     SYS_WRITE,
     SYS_FSTAT,
     SYS_MEMFD_CREATE,
@@ -66,6 +67,9 @@ enum sys_call {
     SYS_LISTEN,
     SYS_PEER,
     SYS_DUP,
+    SYS_SETSOCKOPT,
+    SYS_SENDMSG,
+    SYS_RECVMSG,
     SYS_MEMBARRIER,
     SYS_GETRANDOM,
     SYS_CALL_COUNT
@@ -75,6 +79,7 @@ static const char *const sys_names[] = {
     [SYS_OPEN] = "open",
     [SYS_CLOSE] = "close",
     [SYS_READ] = "read",
+    [SYS_PREAD] = "pread",
     [SYS_WRITE] = "write",
     [SYS_FSTAT] = "fstat",
     [SYS_MEMFD_CREATE] = "memfd_create",
@@ -103,6 +108,9 @@ static const char *const sys_names[] = {
     [SYS_LISTEN] = "listen",
     [SYS_PEER] = "peer",
     [SYS_DUP] = "dup",
+    [SYS_SETSOCKOPT] = "setsockopt",
+    [SYS_SENDMSG] = "sendmsg",
+    [SYS_RECVMSG] = "recvmsg",
     [SYS_MEMBARRIER] = "membarrier",
     [SYS_GETRANDOM] = "getrandom",
 };
@@ -237,6 +245,18 @@ ssize_t sys_read(int fd, void *buffer, size_t size)
         return -1;
     do {
         done = read(fd, buffer, size);
+    } while (done < 0 && errno == EINTR);
+    return done;
+}
+
+ssize_t sys_pread(int fd, void *buffer, size_t size, off_t offset)
+{
+    ssize_t done;
+
+    if (sys_fails(SYS_PREAD))
+        return -1;
+    do {
+        done = pread(fd, buffer, size, offset);
     } while (done < 0 && errno == EINTR);
     return done;
 }
@@ -571,6 +591,36 @@ int sys_peer(int fd, uint32_t *process, uint32_t *user)
 int sys_dup(int fd, int least)
 {
     return sys_fails(SYS_DUP) ? -1 : count_fd(fcntl(fd, F_DUPFD_CLOEXEC, least));
+}
+
+int sys_setsockopt(int fd, int level, int option, int value)
+{
+    return sys_fails(SYS_SETSOCKOPT) ? -1 : setsockopt(fd, level, option, &value, sizeof value);
+}
+
+ssize_t sys_sendmsg(int fd, const struct msghdr *message, int flags)
+{
+    return sys_fails(SYS_SENDMSG) ? -1 : sendmsg(fd, message, flags | MSG_NOSIGNAL);
+}
+
+static void count_passed_fds(struct msghdr *message)
+{
+    struct cmsghdr *part;
+
+    for (part = CMSG_FIRSTHDR(message); part != NULL; part = CMSG_NXTHDR(message, part))
+        if (part->cmsg_level == SOL_SOCKET && part->cmsg_type == SCM_RIGHTS)
+            atomic_fetch_add_explicit(&fds_live,
+                                      (int64_t)((part->cmsg_len - CMSG_LEN(0)) / sizeof(int)),
+                                      memory_order_relaxed);
+}
+
+ssize_t sys_recvmsg(int fd, struct msghdr *message, int flags)
+{
+    ssize_t size = sys_fails(SYS_RECVMSG) ? -1 : recvmsg(fd, message, flags | MSG_CMSG_CLOEXEC);
+
+    if (size >= 0)
+        count_passed_fds(message);
+    return size;
 }
 
 int sys_membarrier(int command)

@@ -5,7 +5,7 @@
  * Each wrapper has the arguments and the return convention of its system call
  * (-1 and errno), except where a comment says otherwise.
  *
- * EINTR   open, ftruncate, fallocate, read, write and getrandom try again by
+ * EINTR   open, ftruncate, fallocate, read, pread, write and getrandom try again by
  *         themselves.  poll and futex_wait return it: the caller waits with a
  *         deadline and must look around anyway.  The others never report it.
  *         An injected EINTR is always returned.
@@ -31,6 +31,7 @@
 #include "base/clock.h"
 
 struct sockaddr; /* <sys/socket.h> has functions with names that we use */
+struct msghdr;
 
 /* ---- files and memory ---- */
 
@@ -38,6 +39,7 @@ int sys_open(const char *path, int flags, mode_t mode); /* O_CLOEXEC is added */
 int sys_close(int fd);
 ssize_t sys_read(int fd, void *buffer, size_t size);        /* may be short */
 ssize_t sys_write(int fd, const void *buffer, size_t size); /* may be short */
+ssize_t sys_pread(int fd, void *buffer, size_t size, off_t offset);
 int sys_fstat(int fd, struct stat *status);
 int sys_memfd_create(const char *name, unsigned flags); /* MFD_* */
 int sys_ftruncate(int fd, off_t size);
@@ -112,6 +114,12 @@ int sys_listen(int fd, int backlog);
 
 /* Who is at the other end of a connected local socket. */
 int sys_peer(int fd, uint32_t *process, uint32_t *user);
+int sys_setsockopt(int fd, int level, int option, int value);
+ssize_t sys_sendmsg(int fd, const struct msghdr *message,
+                    int flags); /* MSG_NOSIGNAL is added */
+
+/* MSG_CMSG_CLOEXEC is added.  Descriptors that came (SCM_RIGHTS) are the caller's to close. */
+ssize_t sys_recvmsg(int fd, struct msghdr *message, int flags);
 int sys_membarrier(int command);
 
 /* ---- chance ---- */

@@ -166,6 +166,24 @@ static int do_dup(void)
 {
     return sys_dup(-1, 0);
 }
+static int do_setsockopt(void)
+{
+    return sys_setsockopt(-1, SOL_SOCKET, SO_PASSCRED, 1);
+}
+static int do_sendmsg(void)
+{
+    return (int)sys_sendmsg(-1, &(struct msghdr){0}, 0);
+}
+static int do_recvmsg(void)
+{
+    return (int)sys_recvmsg(-1, &(struct msghdr){0}, 0);
+}
+static int do_pread(void)
+{
+    char byte;
+
+    return (int)sys_pread(-1, &byte, 1, 0);
+}
 static int do_membarrier(void)
 {
     return sys_membarrier(MEMBARRIER_CMD_QUERY);
@@ -219,6 +237,10 @@ static const struct {
     {"listen", do_listen},
     {"peer", do_peer},
     {"dup", do_dup},
+    {"setsockopt", do_setsockopt},
+    {"sendmsg", do_sendmsg},
+    {"recvmsg", do_recvmsg},
+    {"pread", do_pread},
     {"membarrier", do_membarrier},
     {"getrandom", do_getrandom},
 };

@@ -4,6 +4,7 @@
  */
 #include "base/fill.h"
 #include "base/check.h"
+#include "base/host.h"
 #include "base/log.h"
 #include "base/sys.h"
 #include "base/random.h"
@@ -88,6 +89,14 @@ static int endpoint_open_named(struct mbx_ep *ep, const struct transport_config 
                           &ep->net.transport);
 }
 
+/* With whom a process that is apart shares memory. */
+static const char *shares_words(const struct transport_config *config)
+{
+    return config->settings.shm.pass == SHM_PASS_ALWAYS
+               ? "ranks of its network namespace and user share memory by passed descriptors"
+               : "ranks of its namespaces share memory";
+}
+
 /* A process that is apart is reached over the network as well; without one, by those alone that
  * share its memory. */
 static int endpoint_open_apart(struct mbx_ep *ep, const struct transport_config *config,
@@ -96,35 +105,70 @@ static int endpoint_open_apart(struct mbx_ep *ep, const struct transport_config 
     int err = transport_open(&transport_mux, config, &ep->net.transport);
 
     if (err == 0) {
-        LOG_INFO("transport shm+ofi: this process %s; ranks that share no memory with it are "
-                 "reached over the network",
-                 why);
+        LOG_INFO(
+            "transport shm+ofi: this process %s; %s, all others are reached over the network",
+            why, shares_words(config));
         return 0;
     }
-    LOG_WARN("transport shm: there is no network, error %d %s, and this process %s: ranks that "
-             "share no memory with it cannot be reached",
-             -err, mbx_strerror(err), why);
+    LOG_WARN(
+        "transport shm: there is no network, error %d %s, and this process %s: %s, all others "
+        "cannot be reached",
+        -err, mbx_strerror(err), why, shares_words(config));
     return transport_open(&transport_shm, config, &ep->net.transport);
 }
 
-/* MBX_TRANSPORT=auto. */
-static int endpoint_open_chosen(struct mbx_ep *ep, const struct transport_config *config)
+/* MBX_TRANSPORT=auto.  why: this process is apart; NULL: it is not. */
+static int endpoint_open_chosen(struct mbx_ep *ep, const struct transport_config *config,
+                                bool is_spread, const char *why)
 {
-    char why[BOOT_WHY_SIZE];
-    bool is_spread = false, has_device = ep->settings.device != DEVICE_NONE;
-    int err = has_device ? 0 : boot_is_spread(&is_spread);
-
-    if (err < 0)
-        return err;
     if (is_spread) {
         LOG_INFO("transport shm+ofi: the job has ranks on several hosts");
         return transport_open(&transport_mux, config, &ep->net.transport);
     }
-    if (!has_device && boot_is_apart(why))
+    if (why != NULL)
         return endpoint_open_apart(ep, config, why);
-    LOG_INFO("transport shm: %s", has_device ? "matching devices work with it alone"
-                                             : "no rank of the job is known to be elsewhere");
+    LOG_INFO("transport shm: %s", ep->settings.device != DEVICE_NONE
+                                      ? "matching devices work with it alone"
+                                      : "no rank of the job is known to be elsewhere");
     return transport_open(&transport_shm, config, &ep->net.transport);
+}
+
+/* MBX_SHM_PASS: what is automatic is decided; who has a matching device passes nothing. */
+static void endpoint_passing(const struct settings *s, bool is_apart, uint64_t *pass)
+{
+    if (s->device != DEVICE_NONE) {
+        if (*pass == SHM_PASS_ALWAYS)
+            LOG_WARN("MBX_SHM_PASS=always has no effect with a matching device (MBX_DEVICE)");
+        *pass = SHM_PASS_NEVER;
+    } else if (*pass == SHM_PASS_AUTO) {
+        *pass = is_apart ? SHM_PASS_ALWAYS : SHM_PASS_NEVER;
+    }
+}
+
+/* In a job whose ranks have told of their hosts, it is not known which of them are in containers,
+ * and whether they are on this machine. */
+static bool endpoint_is_contained(void)
+{
+    struct host host;
+
+    return host_read(&host) == 0 && (host_is_contained(&host) || host.closed_process != 0);
+}
+
+static int endpoint_open(struct mbx_ep *ep, struct transport_config *config)
+{
+    const struct settings *s = &ep->settings;
+    char why[BOOT_WHY_SIZE];
+    bool is_spread = false, has_device = s->device != DEVICE_NONE;
+    bool is_apart = !has_device && boot_is_apart(why);
+    int err = has_device || s->transport != 0 ? 0 : boot_is_spread(&is_spread);
+
+    if (err < 0)
+        return err;
+    endpoint_passing(s, is_apart || (is_spread && endpoint_is_contained()),
+                     &config->settings.shm.pass);
+    return s->transport == 0
+               ? endpoint_open_chosen(ep, config, is_spread, is_apart ? why : NULL)
+               : endpoint_open_named(ep, config);
 }
 
 static int endpoint_transport(struct mbx_ep *ep, const uint8_t *key)
@@ -148,8 +192,7 @@ static int endpoint_transport(struct mbx_ep *ep, const uint8_t *key)
         return err;
     config.settings.shm.job = see_job(config.key);
     verbs_use(s->verbs_library);
-    err = s->transport == 0 ? endpoint_open_chosen(ep, &config)
-                            : endpoint_open_named(ep, &config);
+    err = endpoint_open(ep, &config);
     if (err < 0)
         return err;
     progress_polled(ep);

@@ -22,6 +22,9 @@
  * 0, the rest as in verbs/hca.c; process is its pid, the other fields as of ofi.  An endpoint that is
  * reached both ways (mux.c) has an address of kind SHM with these network fields in it.
  *
+ * If an endpoint of shm passes its segment (shm/passing.h), process is a number with PASSING_BIT,
+ * place its pid, for what is said of it, and host the meeting place of base/host.h.
+ *
  * The cookie tells an endpoint from one before it in the same process and place.  The credit
  * says nothing about who is meant: two addresses that differ in it alone name one endpoint.
  *

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""containers_test.py BUILD_DIR [NAME...] - ranks that share no memory though they are on one machine.
+"""containers_test.py BUILD_DIR [NAME...] - ranks that cannot look into each other, on one machine.
 
 Each rank in namespaces of its own, as containers have them; a program that may not be read, so that
 nobody looks into its processes; a seccomp filter.  A test that cannot be made here is skipped, and
@@ -9,6 +9,7 @@ says why.
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -79,14 +80,108 @@ def needs_network():
         raise NotHere("there is no network (mbx info --network)")
 
 
+SHARES = "ranks of its network namespace and user share memory by passed descriptors"
+COPIES = "memory is shared, but not read across them (cross-memory attach)"
+
+
+def shares_memory(result, ranks=2):
+    """No packet went over the network, and each rank has said how it shares memory."""
+    return result.err.count(SHARES) == ranks and COPIES in result.err
+
+
 def test_one_container_each():
-    """Reached over the network, and it is said why."""
+    """Memory is shared by passed descriptors, and it is said why."""
+    for name, words in containers():
+        result = job(*words, env={"MBX_OFI_PROVIDER": "none"})
+        expect(result.code == 0 and RIGHT in result.out, name, result)
+        expect(result.err.count(f"this process is in {name} than its launcher") == 2 and shares_memory(result),
+               f"{name}: no line of both ranks", result)
+
+
+def test_private_dev_shm():
+    """Nothing is needed of the file systems."""
+    if Result(["unshare", "-m", "mount", "-t", "tmpfs", "none", "/dev/shm"]).code != 0:
+        raise NotHere("no file system can be mounted in a namespace")
+    for name, words in containers()[-1:]:
+        result = job(*words, "unshare", "-m", "sh", "-c",
+                     "mount -t tmpfs none /dev/shm && mount -t tmpfs none /tmp && exec " + JOB,
+                     env={"MBX_OFI_PROVIDER": "none"})
+        expect(result.code == 0 and RIGHT in result.out and shares_memory(result), name, result)
+
+
+def inside(name, words):
+    """A process that keeps the namespaces of `words`, and the words that enter them."""
+    holder = subprocess.Popen([*words, "sh", "-c", "echo; exec sleep 1000"], stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL)
+    holder.stdout.read(1)
+    pid = holder.pid
+    while "-f" in words and "sleep" not in open(f"/proc/{pid}/comm", encoding="utf-8").read():
+        children = open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8").read().split()
+        pid = int(children[0]) if children else pid
+    enter = ["nsenter", "-t", str(pid), "--preserve-credentials"]
+    enter += ["-U"] * ("user" in name) + ["-p", "-m"] * ("pid" in name)
+    return holder, pid, enter
+
+
+def test_two_ranks_in_one_container():
+    """They read each other's memory, though their launcher is outside."""
+    if shutil.which("nsenter") is None:
+        raise NotHere("there is no nsenter")
+    for name, words in containers():
+        holder, pid, enter = inside(name, words)
+        try:
+            result = job(*enter, env={"MBX_OFI_PROVIDER": "none"})
+        finally:
+            os.kill(pid, signal.SIGKILL)
+            holder.wait()
+            holder.stdout.close()
+        expect(result.code == 0 and RIGHT in result.out, name, result)
+        expect(result.err.count(SHARES) == 2 and COPIES not in result.err, f"{name}: memory is not read", result)
+
+
+def names():
+    """Of the sockets by which segments are passed."""
+    with open("/proc/net/unix", encoding="utf-8") as sockets:
+        return set(re.findall(r"@matchbox/[0-9a-f]{8}", sockets.read()))
+
+
+def test_nothing_is_left_behind():
+    """Killed, all at once, while they run."""
+    for name, words in containers():
+        before, files = names(), set(os.listdir("/dev/shm"))
+        job_of_two = subprocess.Popen([MBX, "run", "-n", "2", *words, MBX, "perf", "lat", "-i", "100000000"],
+                                      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while len(names() - before) < 2:
+            if job_of_two.poll() is not None:
+                raise Failed(f"{name}: the job ended with {job_of_two.returncode}")
+            os.sched_yield()
+        job_of_two.kill()
+        job_of_two.wait()
+        while names() - before:
+            os.sched_yield()
+        left = set(os.listdir("/dev/shm")) - files
+        if left:
+            raise Failed(f"{name}: left in /dev/shm: {left}")
+
+
+def test_over_the_network():
+    """If that is asked for."""
     needs_network()
     for name, words in containers():
-        result = job(*words)
+        result = job(*words, env={"MBX_SHM_PASS": "never"})
         expect(result.code == 0 and RIGHT in result.out, name, result)
-        expect(result.err.count(f"transport shm+ofi: this process is in {name} than its launcher") == 2,
+        expect(result.err.count(f"transport shm+ofi: this process is in {name} than its launcher") == 2 and
+               COPIES not in result.err and result.has("; ranks of its namespaces share memory"),
                f"{name}: no line of both ranks", result)
+
+
+def test_network_namespaces_of_their_own():
+    """Nothing reaches the other one: its line names the namespace and the cure."""
+    for name, words in containers():
+        result = job(*words, "unshare", "-n", env={"MBX_OFI_PROVIDER": "none"})
+        if result.has("Operation not permitted"):
+            continue  # a user namespace without root
+        expect(result.code != 0 and result.has("in another network namespace", "podman --net=host"), name, result)
 
 
 def test_one_container_for_all():
@@ -102,23 +197,24 @@ def test_perf_between_two():
     """Ranks that share no memory are measured over the network, and have no cache line to compare with."""
     needs_network()
     for name, words in containers():
-        result = Result([MBX, "run", "-n", "2", *words, MBX, "perf", "lat", "-i", "200"])
+        result = Result([MBX, "run", "-n", "2", *words, MBX, "perf", "lat", "-i", "200"],
+                        env={"MBX_SHM_PASS": "never"})
         expect(result.code == 0 and result.out.count("perf=lat size=8 half_rtt_median_ns=") == 1, name, result)
         expect("line_" not in result.out and "on two hosts: there is no cache line" in result.err, name, result)
 
 
 def test_mpi_in_containers():
-    needs_network()
     if not os.path.exists(P2P) or shutil.which("mpiexec") is None:
         raise NotHere("built without MPI, or there is no mpiexec")
-    for name, words in containers():
+    for i, (name, words) in enumerate(containers()):
         for way in ("provider", "pml"):
             if Result([MBX, "exec", "--through", way, "--print"]).code != 0:
                 continue  # it is not here
-            result = Result([MBX, "exec", "--through", way, "mpiexec", "--oversubscribe", "-n", "2",
-                             *words, P2P])
-            expect(result.code == 0 and "ok p2p ranks=2" in result.out, f"{way}, {name}", result)
-            expect(result.err.count(f"is in {name} than its launcher") == 2, f"{way}, {name}: lines", result)
+            for env in ({"MBX_OFI_PROVIDER": "none"}, {"MBX_SHM_PASS": "never"})[:2 if i == 0 else 1]:
+                result = Result([MBX, "exec", "--through", way, "mpiexec", "--oversubscribe", "-n", "2",
+                                 *words, P2P], env=env)
+                expect(result.code == 0 and "ok p2p ranks=2" in result.out, f"{way}, {name}, {env}", result)
+                expect(result.err.count(f"is in {name} than its launcher") == 2, f"{way}, {name}: lines", result)
 
 
 def test_mpi_without_mbx_exec():
@@ -145,24 +241,29 @@ def test_one_rank_inside_alone():
                          f"case $MBX_BOOT in *:1) exec {inside} {JOB} ;; *) exec {JOB} ;; esac"])
         expect(result.code != 0 and "cannot be reached" in result.err and
                "in another pid or user namespace (a container)" in result.err and
-               "MBX_TRANSPORT=shm+ofi for all ranks" in result.err, name, result)
-        result = Result(result.words, env={"MBX_TRANSPORT": "shm+ofi"})
-        expect(result.code == 0 and RIGHT in result.out, f"{name}, the cure", result)
+               "MBX_TRANSPORT=shm+ofi for all ranks" in result.err and
+               "MBX_SHM_PASS=always for all ranks" in result.err, name, result)
+        for cure in ({"MBX_SHM_PASS": "always"}, {"MBX_TRANSPORT": "shm+ofi"})[:2 if "-c" in words else 1]:
+            result = Result(result.words, env=cure)
+            expect(result.code == 0 and RIGHT in result.out, f"{name}, {cure}", result)
 
 
 def test_no_network_in_containers():
     needs_network()
     name, words = containers()[0]
     result = job(*words, env={"FI_PROVIDER": "matchbox"})
-    expect(result.code != 0 and "there is no network" in result.err and
-           f"this process is in {name} than its launcher: ranks that share" in result.err,
+    expect(result.code == 0 and RIGHT in result.out and "there is no network" in result.err and
+           f"this process is in {name} than its launcher: {SHARES}" in result.err,
            "no warning that there is no network", result)
-    expect("MBX_TRANSPORT=shm+ofi for all ranks" in result.err, "no cure", result)
+    result = job(*words, env={"FI_PROVIDER": "matchbox", "MBX_SHM_PASS": "never"})
+    expect(result.code != 0 and "MBX_TRANSPORT=shm+ofi for all ranks" in result.err, "no cure", result)
 
 
 def test_shared_memory_insisted_on():
     _, words = containers()[0]
     result = job(*words, env={"MBX_TRANSPORT": "shm"})
+    expect(result.code == 0 and RIGHT in result.out and COPIES in result.err, "not shared", result)
+    result = job(*words, env={"MBX_TRANSPORT": "shm", "MBX_SHM_PASS": "never"})
     expect(result.code != 0 and "in another pid or user namespace (a container)" in result.err and
            "MBX_TRANSPORT=shm+ofi for all ranks" in result.err, "not named", result)
 
@@ -189,7 +290,9 @@ def test_a_program_that_may_not_be_read():
         expect(result.code == 0 and RIGHT in result.out, "not right", result)
         expect(result.err.count("shares its memory with nobody, because the file of its program may not "
                                 "be read (mode 0111)") == 2, "no line of both ranks", result)
-        result = Result(words, env={"LD_LIBRARY_PATH": where, "MBX_TRANSPORT": "shm"}, cwd=where)
+        expect(shares_memory(result), "memory is not shared", result)
+        result = Result(words, env={"LD_LIBRARY_PATH": where, "MBX_TRANSPORT": "shm", "MBX_SHM_PASS": "never"},
+                        cwd=where)
         expect(result.code != 0 and "not dumpable" in result.err, "shared memory alone", result)
 
 

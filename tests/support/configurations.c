@@ -107,6 +107,8 @@ const struct configuration configurations[] = {
     /* shared memory and a network: endpoints 0 and 2 on one host, 1 and 3 on another */
     {"both", NETWORK, {TCP("shm+ofi")}},
     {"both-window-1", NETWORK, {TCP("shm+ofi"), NARROW}},
+    /* segments as descriptors, as in containers */
+    {"shm-passed", RARE, {"TRANSPORT=shm", "SHM_PASS=always"}},
     /* the drivers with the lengths that the usual ones leave out */
     {"shm-thread-1", RARE, {"TRANSPORT=shm", DEVICE("soft-thread", "1")}},
     {"shm-thread-16", RARE, {"TRANSPORT=shm", DEVICE("soft-thread", "16")}},

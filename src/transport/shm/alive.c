@@ -4,20 +4,24 @@
  *
  * A process that has been killed stays visible to kill() until its parent looks, so a
  * pidfd is asked instead: it is readable from the moment when the last thread is gone.
+ * Where numbers take the place of pids, the name of the process is looked for (passing.h).
  */
 #include "transport/shm/alive.h"
 
 #include <errno.h>
 
 #include "base/sys.h"
+#include "transport/shm/passing.h"
 
 bool process_is_alive(uint32_t pid)
 {
     struct pollfd poll = {.events = POLLIN};
     bool alive;
 
-    if (pid == 0 || pid > INT32_MAX)
+    if (pid == 0)
         return false;
+    if (passing_is_number(pid))
+        return passing_is_alive(pid);
     poll.fd = sys_pidfd_open((pid_t)pid);
     if (poll.fd < 0)
         return errno != ESRCH && (sys_kill((pid_t)pid, 0) == 0 || errno != ESRCH);

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Does this process still run?  Also true where the system does not tell. */
+/* Does this process, a pid or a number of passing.h, still run?  Also true where the system does not tell. */
 bool process_is_alive(uint32_t pid);
 
 #endif

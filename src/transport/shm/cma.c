@@ -24,7 +24,8 @@ static int check_identity(struct shm_link *link)
 
     if (link->checked_ns != 0 && now - link->checked_ns < READ_CHECK_NS)
         return 0;
-    if (segment_probe(&link->member.address) == -ENOENT)
+    if (passing_is_number(link_process(link)) ? !process_is_alive(link_process(link))
+                                              : segment_probe(&link->member.address) == -ENOENT)
         return link_kill(link, -ENOTCONN);
     link->checked_ns = now;
     return 0;
@@ -85,6 +86,21 @@ static int write_memory(struct shm_link *link, const unsigned char *src, uint64_
     return 0;
 }
 
+/* Where pids mean nothing, or the kernel forbids it, nothing is tried. */
+static int check_host(struct shm *shm, const struct shm_link *link)
+{
+    if (link->remote->host == shm->host)
+        return 0;
+    if (!shm->told_of_hosts)
+        LOG_INFO(
+            "shm: pid %u is in other pid or user namespaces, or one of us is not dumpable: "
+            "memory is shared, but not read across them (cross-memory attach), so long "
+            "messages are copied twice; said once",
+            link_pid(link));
+    shm->told_of_hosts = true;
+    return -ENOTSUP;
+}
+
 /* May we touch the memory behind this link, as what was exposed with this key? */
 static int check_access(struct shm *shm, struct shm_link *link, uint64_t key)
 {
@@ -95,7 +111,9 @@ static int check_access(struct shm *shm, struct shm_link *link, uint64_t key)
     if (key != link->member.address.cookie)
         return -EINVAL;
     err = link_attach(link);
-    if (err == 0 && link_pid(link) != shm->pid)
+    if (err == 0)
+        err = check_host(shm, link);
+    if (err == 0 && link_process(link) != shm->pid)
         err = check_identity(link);
     return err;
 }

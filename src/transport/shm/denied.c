@@ -55,6 +55,15 @@ void denied_descriptor(uint32_t pid, char text[DENIED_SIZE])
             "reaches it over the network");
 }
 
+void denied_passing(char text[DENIED_SIZE])
+{
+    snprintf(
+        text, DENIED_SIZE,
+        "shares its memory with its own user alone, and is of another user outside of its "
+        "container; MBX_SHM_PASS=never and MBX_TRANSPORT=shm+ofi for all ranks reach it over "
+        "the network");
+}
+
 /* The number behind `key` in a file below /proc, or -1. */
 static long number_in(const char *path, const char *key)
 {

@@ -14,6 +14,9 @@
 /* Of the process's descriptors: continues "pid 4711 ". */
 void denied_descriptor(uint32_t pid, char text[DENIED_SIZE]);
 
+/* Of a descriptor that it does not pass (passing.h): continues "pid 4711 ". */
+void denied_passing(char text[DENIED_SIZE]);
+
 /* Of its memory (process_vm_readv, process_vm_writev), by this errno: who may have forbidden it. */
 void denied_memory(int error, char text[DENIED_SIZE]);
 

@@ -155,8 +155,9 @@ static void set_ops(struct shm *shm)
 /* The endpoint in whose place we shall receive: its address, and its segment. */
 static int find(struct shm *shm, const struct transport_address *address)
 {
-    int err = host_id(&shm->address.host);
+    int err = host_id(&shm->host);
 
+    shm->address.host = shm->host;
     if (err == 0)
         err = link_check_address(shm, address);
     shm->address = *address;

@@ -60,10 +60,14 @@ uint64_t shm_owner_proof(const struct shm *shm, const struct transport_address *
 
 int link_check_address(const struct shm *shm, const struct transport_address *address)
 {
-    if (address->kind != ADDRESS_SHM || address->process == 0 || address->process > INT32_MAX ||
-        address->place > INT32_MAX)
+    bool is_passed = passing_is_number(address->process);
+
+    if (address->kind != ADDRESS_SHM || address->process == 0 || address->place > INT32_MAX)
         return -EINVAL;
-    return address->host == shm->address.host ? 0 : -EHOSTUNREACH;
+    if (address->host != shm->address.host)
+        return -EHOSTUNREACH;
+    /* a host and a meeting place are never equal */
+    return is_passed == passing_is_number(shm->address.process) ? 0 : -EINVAL;
 }
 
 int link_get(struct shm *shm, const struct transport_address *address, struct shm_link **out)
@@ -120,11 +124,12 @@ static void release(struct shm_link *link)
     if (link->remote != NULL)
         segment_detach(link->remote);
     link->remote = NULL;
+    passing_forget(&link->asked);
 }
 
 static bool is_ours(const struct shm_link *link)
 {
-    return link_pid(link) == owner_of(link)->pid;
+    return link_process(link) == owner_of(link)->pid;
 }
 
 int link_kill(struct shm_link *link, int error)
@@ -164,6 +169,8 @@ static int attach_failed(struct shm_link *link, int err)
     switch (err) {
     case -ENOENT:
         return link_kill(link, link->met ? -ENOTCONN : -EHOSTUNREACH);
+    case -EAGAIN: /* it has not been passed yet */
+        return err;
     case -EMFILE:
     case -ENFILE:
     case -ENOMEM:
@@ -178,7 +185,10 @@ static int attach_failed(struct shm_link *link, int err)
                  link_pid(link));
         return link_kill(link, -EHOSTUNREACH);
     case -EPERM:
-        denied_descriptor(link_pid(link), denied);
+        if (passing_is_number(link_process(link)))
+            denied_passing(denied);
+        else
+            denied_descriptor(link_pid(link), denied);
         LOG_WARN("shm: pid %u %s", link_pid(link), denied);
         return link_kill(link, -EHOSTUNREACH);
     default:
@@ -197,7 +207,7 @@ int link_attach(struct shm_link *link)
         return link->error;
     if (link->remote == NULL) {
         err = segment_attach(&link->member.address, shm_owner_proof(shm, &link->member.address),
-                             shm->own->fronts, &link->remote);
+                             shm->own->fronts, &link->asked, &link->remote);
         if (err != 0)
             return attach_failed(link, err);
     }
@@ -376,7 +386,7 @@ OUT_OF_LINE int link_full(struct shm_link *link, uint32_t size)
     if (err != 0)
         return err;
     if (++link->refused % REFUSED_CHECK == 0 && !is_ours(link) &&
-        !process_is_alive(link_pid(link)))
+        !process_is_alive(link_process(link)))
         return link_kill(link, -ENOTCONN);
     link->wanted = size;
     set_state(link, LINK_FULL);
@@ -398,7 +408,7 @@ static bool has_died(const struct shm_link *link)
 {
     const struct shm *shm = owner_of(link);
 
-    if (is_ours(link) || process_is_alive(link_pid(link)))
+    if (is_ours(link) || process_is_alive(link_process(link)))
         return false;
     for (uint32_t i = 0; i < shm->own->peers; i++) {
         const struct inbound *in = shm->inbound[i];
@@ -414,7 +424,7 @@ int link_check(struct shm_link *link)
     if (link->state != LINK_DEAD) {
         if (link->remote != NULL && atomic_load(&link->remote->control->closed) != 0)
             link_kill(link, -ENOTCONN);
-        else if (!is_ours(link) && !process_is_alive(link_pid(link)))
+        else if (!is_ours(link) && !process_is_alive(link_process(link)))
             link_kill(link, link->met ? -ENOTCONN : -EHOSTUNREACH);
     }
     if (link->state != LINK_DEAD)
@@ -502,7 +512,7 @@ bool link_sweep(struct shm *shm, uint32_t limit)
         }
         link = container_of(member, struct shm_link, member);
         link_let_go(link);
-        if (link->remote == NULL || is_ours(link) || process_is_alive(link_pid(link)))
+        if (link->remote == NULL || is_ours(link) || process_is_alive(link_process(link)))
             continue;
         link_kill(link, -ENOTCONN);
         found = true;

@@ -4,7 +4,7 @@
  *
  * What another process offers as its segment is believed in this order:
  *
- *   the descriptor   a regular file of our user, sealed against shrinking
+ *   the descriptor   a regular file of our user, sealed against shrinking, however it came
  *   its head         read once into our memory: magic, cookie, key check, sizes
  *   its size         what the numbers in the head make must be what the file has
  *   its front        if that is in another file: a file as above, a head as above
@@ -164,6 +164,7 @@ static void write_head(struct segment *s)
         .peers = s->peers,
         .ring_cells = s->ring_cells,
         .needs_fence = s->needs_fence,
+        .host = s->host,
         .place = (uint32_t)s->fd,
         .front_place = s->fronts != NULL ? (uint32_t)fronts_fd(s->fronts) : 0,
         .front_at = s->front_at,
@@ -184,6 +185,7 @@ int segment_create(const struct segment_config *config, struct segment **out)
     set_geometry(s, config->peers, config->ring_cells);
     s->cookie = config->cookie;
     s->key_check = config->key_check;
+    s->host = config->host;
     s->needs_fence = config->needs_fence;
     s->users = 1;
     s->fd = shared_file_create(s->size);
@@ -209,6 +211,12 @@ free_segment:
 
 /* ---- finding ---- */
 
+static bool is_local(const struct transport_address *address)
+{
+    return passing_is_number(address->process) ? passing_is_own(address->process)
+                                               : address->process == (uint32_t)getpid();
+}
+
 /* The segment at address, whose owner is in this process, with one more user. */
 static struct segment *find_local(const struct transport_address *address)
 {
@@ -219,7 +227,8 @@ static struct segment *find_local(const struct transport_address *address)
     list_for_each (node, &local.segments) {
         struct segment *s = container_of(node, struct segment, in_local);
 
-        if (s->cookie == address->cookie && s->fd == (int)address->place) {
+        if (s->cookie == address->cookie &&
+            (passing_is_number(address->process) || s->fd == (int)address->place)) {
             found = s;
             found->users++;
             break;
@@ -227,6 +236,24 @@ static struct segment *find_local(const struct transport_address *address)
     }
     pthread_mutex_unlock(&local.lock);
     return found;
+}
+
+int segment_lend(uint64_t cookie, uint64_t key_check, int (*lend)(void *arg, int fd), void *arg)
+{
+    struct list *node;
+    int err = -ENOENT;
+
+    pthread_mutex_lock(&local.lock);
+    list_for_each (node, &local.segments) {
+        const struct segment *s = container_of(node, struct segment, in_local);
+
+        if (s->cookie != cookie)
+            continue;
+        err = s->key_check == key_check ? lend(arg, s->fd) : -EACCES;
+        break;
+    }
+    pthread_mutex_unlock(&local.lock);
+    return err;
 }
 
 static int check_head(const struct segment_head *head, size_t size, uint64_t cookie,
@@ -244,10 +271,10 @@ static int check_head(const struct segment_head *head, size_t size, uint64_t coo
 
 static int read_head(int fd, struct segment_head *head)
 {
-    ssize_t size = sys_read(fd, head, sizeof *head);
+    ssize_t size = sys_pread(fd, head, sizeof *head, 0); /* its offset may be the owner's */
 
     if (size < 0)
-        return -errno;
+        return errno == ESPIPE ? -ENOENT : -errno;
     return size == (ssize_t)sizeof *head ? 0 : -ENOENT;
 }
 
@@ -257,6 +284,7 @@ static void take_head(struct segment *s, const struct segment_head *head)
     set_geometry(s, head->peers, head->ring_cells);
     s->cookie = head->cookie;
     s->key_check = head->key_check;
+    s->host = head->host;
     s->needs_fence = head->needs_fence != 0;
     s->fd = -1;
     s->users = 1;
@@ -332,8 +360,8 @@ static int attach_file(struct segment *s, int fd, uint32_t process, bool all)
 }
 
 /* The mapping keeps the memory: the descriptor is kept only if all of it is mapped, to receive. */
-static int attach_foreign(const struct transport_address *address, uint64_t key_check, bool all,
-                          struct segment **out)
+static int attach_foreign(const struct transport_address *address, uint64_t key_check,
+                          struct passing_request *request, bool all, struct segment **out)
 {
     struct segment *s = mem_calloc(1, sizeof *s);
     int err, fd;
@@ -342,7 +370,9 @@ static int attach_foreign(const struct transport_address *address, uint64_t key_
         return -ENOMEM;
     s->cookie = address->cookie;
     s->key_check = key_check;
-    fd = shared_file_open(address->process, address->place);
+    fd = passing_is_number(address->process)
+             ? passing_ask(address->process, address->cookie, key_check, request)
+             : shared_file_open(address->process, address->place);
     if (fd < 0) {
         err = fd;
         goto free_segment;
@@ -408,15 +438,16 @@ static int attach_local(const struct transport_address *address, uint64_t key_ch
 }
 
 int segment_attach(const struct transport_address *address, uint64_t key_check,
-                   struct fronts *fronts, struct segment **out)
+                   struct fronts *fronts, struct passing_request *request,
+                   struct segment **out)
 {
     int err = -ENOENT;
 
-    if (address->process == (uint32_t)getpid())
+    if (is_local(address))
         return attach_local(address, key_check, out);
     if (fronts != NULL)
         err = attach_front(address, key_check, fronts, out);
-    return err != -ENOENT ? err : attach_foreign(address, key_check, false, out);
+    return err != -ENOENT ? err : attach_foreign(address, key_check, request, false, out);
 }
 
 /* Its front is elsewhere: the first that is mapped of its file. */
@@ -455,9 +486,10 @@ int segment_map_all(struct segment *s, const struct transport_address *address)
 int segment_take_over(const struct transport_address *address, uint64_t key_check,
                       struct segment **out)
 {
-    return address->process == (uint32_t)getpid()
-               ? attach_local(address, key_check, out)
-               : attach_foreign(address, key_check, true, out);
+    if (passing_is_number(address->process))
+        return -EINVAL; /* endpoints with a device pass nothing */
+    return is_local(address) ? attach_local(address, key_check, out)
+                             : attach_foreign(address, key_check, NULL, true, out);
 }
 
 int segment_probe(const struct transport_address *address)

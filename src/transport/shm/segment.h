@@ -26,15 +26,15 @@
  * The words are the core's (atomics.h): those that peers compare and swap, and behind them the
  * table, which the owner stores and peers load.
  *
- * The claim word of a slot holds state and pid together, so that one exchange claims it
- * and tells for whom.
+ * The claim word of a slot holds state and pid (or number, passing.h) together, so that one exchange
+ * claims it and tells for whom.
  *
  * Who receives is the owner, or whoever has taken over from it (handoff.c).  So all that a
  * receiver must know to continue behind another one lies here: the state of the slot, and how
  * far its ring is delivered (segment_slot.taken, and ring.h's head).
  *
  * It is a memfd: it has no name, so nothing can be left behind.  Others open it as
- * /proc/<pid>/fd/<fd>.  It is sealed against shrinking and growing, so that a mapping
+ * /proc/<pid>/fd/<fd>, or have its descriptor passed (passing.h).  It is sealed against shrinking and growing, so that a mapping
  * of it never loses its memory.  Within one process a segment is mapped once and
  * counted, so what holds between threads is visible to the tools that check threads.
  */
@@ -48,9 +48,10 @@
 #include "base/list.h"
 #include "base/ring.h"
 #include "transport/shm/alive.h"
+#include "transport/shm/passing.h"
 #include "transport/transport.h"
 
-#define SEGMENT_MAGIC         UINT64_C(0x36786f626863746d) /* "mtchbox6" */
+#define SEGMENT_MAGIC         UINT64_C(0x37786f626863746d) /* "mtchbox7" */
 #define SEGMENT_PEERS_MAX     65536u
 #define SEGMENT_WORDS         1024u  /* for cswap() */
 #define SEGMENT_TABLE         34816u /* words behind these, for load() */
@@ -86,7 +87,7 @@ struct segment_head {
     uint32_t place;       /* the owner's descriptor of this file, as in its address */
     uint32_t front_place; /* and of that which has the front; 0: it is in this one */
     uint32_t front_at;    /* where there, in FRONT_UNITs */
-    uint32_t zero[2];
+    uint64_t host;        /* the owner's (base/host.h): from there its memory can be read */
 };
 
 static_assert(sizeof(struct segment_head) == CACHE_LINE, "a line");
@@ -132,6 +133,7 @@ struct segment {
     size_t ring_stride;
     uint64_t cookie;
     uint64_t key_check;
+    uint64_t host;
     uint32_t peers;
     uint32_t ring_cells;
     bool needs_fence;
@@ -145,6 +147,7 @@ struct segment_config {
     uint32_t ring_cells;
     uint64_t cookie;
     uint64_t key_check;
+    uint64_t host;
     bool needs_fence;
     uint64_t job; /* whose fronts are in one file; 0: it is of none, or has its own */
 };
@@ -153,11 +156,19 @@ struct segment_config {
 int segment_create(const struct segment_config *config, struct segment **out);
 
 /* Finds the segment at address among the fronts of its job (fronts, if it is not NULL), or maps it, of that
- * of another process as far as the slots.
+ * of another process as far as the slots.  request is the caller's, zero at first, for a segment that is
+ * passed (passing.h): passing_forget() it in the end.
  * 0; -ENOENT there is none (any more); -EACCES it has another key; -EPERM the kernel
- * denies it, or another user's (denied.h says why); -EPROTO it is none of ours, or damaged; other system errors, -ENOMEM. */
+ * denies it, or another user's (denied.h says why); -EPROTO it is none of ours, or damaged; -EAGAIN
+ * its owner has not passed it yet; other system errors, -ENOMEM. */
 int segment_attach(const struct transport_address *address, uint64_t key_check,
-                   struct fronts *fronts, struct segment **out);
+                   struct fronts *fronts, struct passing_request *request,
+                   struct segment **out);
+
+/* Calls lend(arg, descriptor) for the segment of this process with this cookie, and returns what
+ * that does; -ENOENT there is none, -EACCES it has another key check. */
+int segment_lend(uint64_t cookie, uint64_t key_check, int (*lend)(void *arg, int fd),
+                 void *arg);
 
 /* Maps the rest of what segment_attach() has found at address, if it is not: all may lie elsewhere then.
  * 0; as segment_attach(), and it is as it was. */

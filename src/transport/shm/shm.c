@@ -520,16 +520,35 @@ static void shm_address(const struct transport *t, struct transport_address *add
     *address = shm_of(t)->address;
 }
 
+static void say_unreachable(const struct shm *shm, const struct transport_address *address)
+{
+    bool is_passed = address->kind == ADDRESS_SHM && passing_is_number(address->process);
+    const char *why = "it is on another machine, or one of us is in another pid or user "
+                      "namespace (a container) "
+                      "or not dumpable, and only one of us passes descriptors: "
+                      "MBX_SHM_PASS=always for all ranks "
+                      "shares memory with it";
+
+    if (is_passed && shm->passes)
+        why = "it is on another machine, in another network namespace (give containers that of "
+              "their host, as podman --net=host does), or of another user outside of its "
+              "container";
+    else if (!is_passed && !shm->passes)
+        why =
+            "it is on another machine, in another pid or user namespace (a container), or not "
+            "dumpable: MBX_SHM_PASS=always for all ranks shares memory with it on one machine";
+    LOG_WARN("shm: pid %u cannot be reached: %s; MBX_TRANSPORT=shm+ofi for all ranks reaches "
+             "it over "
+             "the network",
+             is_passed ? address->place : address->process, why);
+}
+
 static int shm_reaches(const struct transport *t, const struct transport_address *address)
 {
     int err = link_check_address(shm_of(t), address);
 
     if (err == -EHOSTUNREACH)
-        LOG_WARN(
-            "shm: pid %u cannot be reached: it is on another machine, in another pid or user "
-            "namespace (a container), or not dumpable; MBX_TRANSPORT=shm+ofi for all ranks "
-            "reaches it over the network",
-            address->process);
+        say_unreachable(shm_of(t), address);
     return err;
 }
 
@@ -605,6 +624,19 @@ static int check_config(const struct transport_config *config)
     return 0;
 }
 
+/* Without it, who is elsewhere is reached over the network, or not at all. */
+static void start_passing(struct shm *shm)
+{
+    int err = passing_start(&shm->pid);
+
+    shm->passes = err == 0;
+    if (err != 0)
+        LOG_WARN(
+            "shm: no descriptors can be passed (SCM_RIGHTS over an abstract socket), error %d "
+            "%s: this process shares no memory with ranks in other namespaces",
+            -err, strerror(-err));
+}
+
 /* All of it but the descriptor. */
 static int make_address(struct shm *shm, const struct transport_config *config)
 {
@@ -615,9 +647,13 @@ static int make_address(struct shm *shm, const struct transport_config *config)
         .kind = ADDRESS_SHM, .process = shm->pid, .credit = config->credit};
     err = random_secret(&address->cookie, sizeof address->cookie);
     if (err == 0)
-        err = host_id(&address->host);
+        err = host_id(&shm->host);
+    address->host = shm->host;
+    if (err == 0 && shm->passes)
+        err = host_meeting_id(&address->host);
     if (err != 0)
         return err;
+    shm->host ^= config->settings.shm.host;
     address->host ^= config->settings.shm.host;
     if (config->network != NULL)
         address_copy_network(address, config->network);
@@ -632,8 +668,10 @@ static int create_segment(struct shm *shm, const struct transport_config *config
         .ring_cells = cells_for(bytes != 0 ? bytes : RING_BYTES_DEFAULT),
         .cookie = shm->address.cookie,
         .key_check = shm_owner_proof(shm, &shm->address),
+        .host = shm->host,
         .needs_fence = !bell_can_barrier(),
-        .job = config->settings.shm.fronts ? config->settings.shm.job : 0,
+        /* what is passed has no fronts elsewhere */
+        .job = config->settings.shm.fronts && !shm->passes ? config->settings.shm.job : 0,
     };
     int err = segment_create(&segment, &shm->own);
 
@@ -641,7 +679,7 @@ static int create_segment(struct shm *shm, const struct transport_config *config
         LOG_ERROR("shm: cannot make a segment, error %d %s", -err, strerror(-err));
         return err;
     }
-    shm->address.place = (uint32_t)shm->own->fd;
+    shm->address.place = shm->passes ? (uint32_t)getpid() : (uint32_t)shm->own->fd;
     return 0;
 }
 
@@ -704,6 +742,8 @@ void shm_destroy(struct shm *shm)
     while ((member = link_table_next(&shm->links, &position)) != NULL)
         link_destroy(container_of(member, struct shm_link, member));
     link_table_fini(&shm->links);
+    if (shm->passes)
+        passing_stop();
     mem_free(shm->inbound);
     mem_free(shm->hot);
     explicit_bzero(shm->key, sizeof shm->key);
@@ -720,6 +760,8 @@ static int shm_open_endpoint(const struct transport_config *config, struct trans
     shm = shm_create(config);
     if (shm == NULL)
         return -ENOMEM;
+    if (config->settings.shm.pass == SHM_PASS_ALWAYS)
+        start_passing(shm);
     err = make_address(shm, config);
     if (err != 0)
         goto destroy_shm;
@@ -752,6 +794,9 @@ static void shm_close(struct transport *t)
 
 #define AT(field) offsetof(struct transport_settings, shm.field)
 
+static const char *const pass_names[] = {
+    [SHM_PASS_AUTO] = "auto", [SHM_PASS_ALWAYS] = "always", [SHM_PASS_NEVER] = "never", NULL};
+
 static const struct param params[] = {
     {"SHM_RING_SIZE", PARAM_SIZE, PARAM_ADVANCED, NULL, "16K", RING_BYTES_MIN, RING_BYTES_MAX,
      NULL, "shared memory of one sender and one receiver, rounded down to a power of two",
@@ -760,6 +805,13 @@ static const struct param params[] = {
      "read other processes' memory (cross-memory attach)", AT(attach)},
     {"SHM_FRONTS", PARAM_BOOL, PARAM_ADVANCED, NULL, "yes", 0, 0, NULL,
      "ranks of a job find each other's queues in one file", AT(fronts)},
+    {"SHM_PASS", PARAM_CHOICE, PARAM_ADVANCED, NULL, "auto", 0, 0, pass_names,
+     "share memory by passed descriptors (SCM_RIGHTS over an abstract socket), which reach "
+     "across pid "
+     "and user namespaces: where a rank may be in a container of its own, always (all ranks, "
+     "if only "
+     "some are in containers), or never",
+     AT(pass)},
 };
 
 const struct transport_ops transport_shm = {

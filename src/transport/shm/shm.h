@@ -51,7 +51,8 @@ enum link_state {
 struct shm_link {
     struct link_member member; /* first: the core's link */
     struct ring_producer out;
-    struct segment *remote; /* NULL: not attached */
+    struct segment *remote;       /* NULL: not attached */
+    struct passing_request asked; /* for its descriptor */
     uint32_t slot;
     enum link_state state;
     bool fence;      /* see bell_publish_barrier() */
@@ -109,13 +110,17 @@ struct shm {
     struct link_table links;
     struct list blocked;
     struct transport_address address; /* RECEIVER: as own */
-    uint32_t pid; /* our process; RECEIVER: address.process may be another */
+    uint32_t
+        pid; /* our process, or its number (passing.h); RECEIVER: address.process may be another */
+    uint64_t host; /* base/host.h, whatever the address says */
     enum shm_role role;
     struct transport_ops ops; /* RECEIVER: base.ops */
     uint8_t key[TRANSPORT_KEY_SIZE];
     uint64_t key_check; /* of our own segment */
     bool fence;         /* membarrier does not reach us, or we have none: use real ones */
     bool attach;        /* cross-memory attach allowed */
+    bool passes;        /* segments are passed as descriptors, and pid is a number: passing.h */
+    bool told_of_hosts; /* that memory of other namespaces cannot be read */
     bool doubt;         /* something was armed, and is to be looked at once more: bell.h */
     uint64_t doubt_since_ns, doubt_last_ns; /* when the first was armed, and the last */
     uint64_t swept_ns;
@@ -140,10 +145,18 @@ static inline bool link_has_slot(const struct shm_link *link)
            link->state == LINK_OPEN || link->state == LINK_FULL;
 }
 
-/* The process on the other side. */
-static inline uint32_t link_pid(const struct shm_link *link)
+/* The process on the other side, by which it is known: a pid, or a number (passing.h). */
+static inline uint32_t link_process(const struct shm_link *link)
 {
     return link->member.address.process;
+}
+
+/* Its pid: over there, if descriptors are passed. */
+static inline uint32_t link_pid(const struct shm_link *link)
+{
+    const struct transport_address *address = &link->member.address;
+
+    return passing_is_number(address->process) ? address->place : address->process;
 }
 
 /* This is the bell that rings for us. */

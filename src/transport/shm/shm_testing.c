@@ -28,6 +28,7 @@
 
 struct board *board;
 size_t payload_limit;
+bool nodes_pass;
 
 static uint64_t fronts_job; /* not 0: fronts are in one file */
 static pid_t running;       /* a child that was started and not yet waited for, or 0 */
@@ -135,7 +136,8 @@ struct transport_config config_for(struct node *node)
         .settings.shm = {.ring_size = 16 << 10,
                          .attach = true,
                          .fronts = fronts_job != 0,
-                         .job = fronts_job},
+                         .job = fronts_job,
+                         .pass = nodes_pass ? SHM_PASS_ALWAYS : SHM_PASS_NEVER},
     };
 }
 

@@ -82,6 +82,7 @@ void await_free_slots(struct node *node);
 #define PAYLOAD_MAX 2000
 
 /* Payloads are shorter than this: PAYLOAD_MAX, or what a test sets before it forks. */
+extern bool nodes_pass; /* their segments as descriptors: passing.h */
 extern size_t payload_limit;
 
 /* Byte i of a payload, or of memory, of this number. */
