@@ -182,6 +182,10 @@ def test_network_namespaces_of_their_own():
         if result.has("Operation not permitted"):
             continue  # a user namespace without root
         expect(result.code != 0 and result.has("in another network namespace", "podman --net=host"), name, result)
+        if "-U" not in words or "-r" in words:
+            result = job(*words, "unshare", "-n", "sh", "-c", f"ip link set lo up && exec {JOB}")
+            expect(result.code != 0 and result.has("in another network namespace", "podman --net=host"),
+                   f"{name}, each with a loopback interface", result)
 
 
 def test_one_container_for_all():

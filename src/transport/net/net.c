@@ -519,7 +519,8 @@ static void tend_calling(struct net_link *link, uint64_t now)
     uint64_t timeout_ns = link->net->timeout_ns;
 
     if (link->net->ops->is_gone(link, now)) {
-        LOG_WARN("%s: link %u: the peer that it calls has ended", link->net->name, link->id);
+        LOG_WARN("%s: link %u: the peer that it calls has ended%s", link->net->name, link->id,
+                 link->net->ops->or_else != NULL ? link->net->ops->or_else(link) : "");
         net_lose(link);
         return;
     }

@@ -93,6 +93,9 @@ struct net_ops {
 
     /* Has the peer of a link that is CALLING or CONFIRMING, and says nothing, ended? */
     bool (*is_gone)(struct net_link *link, uint64_t now);
+
+    /* What else that may mean, for the log: continues "... has ended"; or "".  NULL: nothing. */
+    const char *(*or_else)(const struct net_link *link);
 };
 
 struct net {

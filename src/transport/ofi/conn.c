@@ -157,6 +157,19 @@ static bool on_is_gone(struct net_link *net, uint64_t now)
            ofi_tcp_probe(link, now) == -ECONNREFUSED;
 }
 
+/* A process in another network namespace listens at its own loopback interface. */
+static const char *on_or_else(const struct net_link *net)
+{
+    const struct ofi_link *link = container_of(net, struct ofi_link, net);
+
+    return ofi_tcp_probe_is_loopback(link) ? ", or is in another network namespace (a "
+                                             "container with a network of its own) that "
+                                             "has only a loopback interface: give the "
+                                             "containers the network of their host, as "
+                                             "podman --net=host does"
+                                           : "";
+}
+
 const struct net_ops ofi_net_ops = {
     .control = on_control,
     .forget = on_forget,
@@ -166,6 +179,7 @@ const struct net_ops ofi_net_ops = {
     .opened = on_opened,
     .ended = on_ended,
     .is_gone = on_is_gone,
+    .or_else = on_or_else,
 };
 
 /* ---- all of them ---- */

@@ -53,6 +53,22 @@ static socklen_t address_of(const struct ofi_link *link, struct sockaddr_storage
     return 0;
 }
 
+bool ofi_tcp_probe_is_loopback(const struct ofi_link *link)
+{
+    struct sockaddr_storage to;
+    struct sockaddr_in in;
+    struct sockaddr_in6 in6;
+
+    if (address_of(link, &to) == 0)
+        return false;
+    if (to.ss_family == AF_INET) {
+        memcpy(&in, &to, sizeof in);
+        return ntohl(in.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+    }
+    memcpy(&in6, &to, sizeof in6);
+    return IN6_IS_ADDR_LOOPBACK(&in6.sin6_addr);
+}
+
 void ofi_tcp_probe_forget(struct ofi_link *link)
 {
     if (link->probe.fd >= 0)

@@ -5,6 +5,7 @@
 #ifndef OFI_TCP_PROBE_H
 #define OFI_TCP_PROBE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct ofi_link;
@@ -18,6 +19,10 @@ struct ofi_link_probe {
 /* Has the process of a peer to which packets do not leave ended?  0: not as far as is known;
  * -ECONNREFUSED: it has, or has closed its endpoint. */
 int ofi_tcp_probe(struct ofi_link *link, uint64_t now);
+
+/* Is the peer's address that of a loopback interface, which leads nowhere but to processes of our
+ * own network namespace? */
+bool ofi_tcp_probe_is_loopback(const struct ofi_link *link);
 
 /* The peer is there, or it does not matter any more. */
 void ofi_tcp_probe_forget(struct ofi_link *link);
