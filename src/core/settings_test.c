@@ -79,7 +79,7 @@ static const char *const advanced[] = {
     "READ_CHUNK",     "RTS_PAYLOAD",      "INJECT_LIMIT",   "REQUESTS",      "PEERS_MAX",
     "WINDOW",         "SHM_ATTACH",       "WINDOW_PAYLOAD", "SHM_RING_SIZE", "DEVICE_LIST",
     "DEVICE_BUFFERS", "DEVICE_THRESHOLD", "LAUNCHER_HOST",  "VERBS_LIBRARY", "VERBS_GID",
-    "VERBS_WINDOW",   "SHM_PASS",         "ADAPTER_*"};
+    "VERBS_WINDOW",   "SHM_PASS",         "SHM_FRONTS",     "ADAPTER_*"};
 
 static bool has(const char *const *names, size_t count, const char *name)
 {

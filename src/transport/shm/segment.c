@@ -438,8 +438,7 @@ static int attach_local(const struct transport_address *address, uint64_t key_ch
 }
 
 int segment_attach(const struct transport_address *address, uint64_t key_check,
-                   struct fronts *fronts, struct passing_request *request,
-                   struct segment **out)
+                   struct fronts *fronts, struct passing_request *request, struct segment **out)
 {
     int err = -ENOENT;
 
