@@ -56,7 +56,8 @@ static bool is_packet(const char *name)
 static bool is_event(const char *name)
 {
     for (unsigned type = 1; type < TRACE_TYPES; type++)
-        if (!trace_is_name(type) && strcmp(name, trace_type_name(type)) == 0)
+        if (!trace_is_name(type) && !trace_is_travel(type) &&
+            strcmp(name, trace_type_name(type)) == 0)
             return true;
     return false;
 }

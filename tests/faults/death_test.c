@@ -93,7 +93,7 @@ static void points_add(const char *prefix, const char *name)
 static void points_make(void)
 {
     for (unsigned type = 1; type < TRACE_TYPES; type++)
-        if (!trace_is_name(type)) /* these are in the file alone */
+        if (!trace_is_name(type) && !trace_is_travel(type)) /* these are in the file alone */
             points_add("", trace_type_name(type));
     for (unsigned type = 1; type < WIRE_TYPES; type++) {
         points_add(FAILPOINT_SENT, wire_type_name(type));
