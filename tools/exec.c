@@ -330,11 +330,14 @@ static int read_arguments(const struct tool *tool, int argc, char **argv,
     uint64_t number;
     int option, status = 0;
 
-    while ((option = tool_option(tool, argc, argv, "+:t:H:sfpvh", options, &status)) >= 0) {
+    while ((option = tool_option(tool, argc, argv, "+:t:H:sfpvhn:", options, &status)) >= 0) {
         args->force = args->force || option == 'f';
         args->print = args->print || option == 'p';
         args->verbose = args->verbose || option == 'v';
         args->summary = args->summary || option == 's';
+        if (option == 'n')
+            return tool_usage_error(tool, "-n is mpiexec's; write mbx exec mpiexec -n RANKS "
+                                          "PROGRAM");
         if (option == 'H') {
             status = tool_number(tool, "--hang", optarg, 1, 1000000, &number);
             if (status != 0)

@@ -146,7 +146,8 @@ def what_was_meant_is_suggested():
     for args, text in [
             (["rum"], "did you mean 'run'"), (["infos"], "did you mean 'info'"),
             (["info", "--jsn"], "did you mean --json"), (["run", "--timout", "3"], "did you mean --timeout"),
-            (["perf", "latency"], "did you mean 'lat'"), (["run", "-np", "2", "true"], "-n RANKS")]:
+            (["perf", "latency"], "did you mean 'lat'"), (["run", "-np", "2", "true"], "-n RANKS"),
+            (["exec", "-n", "2", "true"], "mbx exec mpiexec -n RANKS")]:
         job = mbx(*args)
         expect(job.code == 2 and text in job.err and not job.out, f"{text}: {job}")
     job = mbx("frobnicate")
