@@ -84,6 +84,8 @@ static const struct {
     [WIRE_WRITTEN] = {false, false, WIRE_STOPPED, {RECV, PART, ADDRESS, KEY}},
     [WIRE_COOP] = {false, false, 0, {SEND, OURS, PART, SIZE, WORD, AS, INBOX, INBOX_KEY}},
     [WIRE_REST] = {false, false, 0, {OURS, PART, ADDRESS, KEY}},
+    [WIRE_LENT] = {true, false, 0, {COUNT, SIZE}},
+    [WIRE_LENT_DATA] = {false, false, 0, {RECV, PART, COUNT, SIZE}},
 };
 
 /* ---- numbers ---- */
@@ -567,6 +569,8 @@ static bool answer_to(struct byzantine *byzantine, struct forged *forged, uint8_
     case WIRE_RETIRE:
     case WIRE_PUSH:
     case WIRE_WRITTEN:
+    case WIRE_LENT:
+    case WIRE_LENT_DATA:
     case WIRE_TYPES:
         break;
     case WIRE_REST:

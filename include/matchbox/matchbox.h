@@ -450,7 +450,8 @@ struct mbx_iovec {
  *            MBX_COPY until the call returns.
  * Memory     of the library: a short message is packed at once; of a longer one at most two pieces
  *            of 64 KiB for each request whose data is moving, packed and unpacked while others
- *            travel, and at most 256 of them for an endpoint.
+ *            travel, and at most 256 of them for an endpoint.  Over shared memory a sender packs
+ *            into memory that the receiver sees, 2 MiB for an endpoint at most.
  * Source     src/core/pieces.c, src/p2p/rndv_pieces.c
  */
 struct mbx_layout {

@@ -6,6 +6,7 @@
 
 #include "core/core.h"
 #include "core/module.h"
+#include "transport/lend.h"
 
 /* Of an endpoint; made when the first message in pieces is. */
 struct pieces_pools {
@@ -79,6 +80,7 @@ struct pieces *pieces_make(struct mbx_ep *ep, const struct mbx_layout *layout, s
     pieces->turn = 0;
     pieces->bounce[0] = pieces->bounce[1] = NULL;
     pieces->place = NULL;
+    pieces->lends_to = NULL;
     pieces->from = pieces->to = 0;
     return pieces;
 }
@@ -92,6 +94,8 @@ static void bounce_give(struct mbx_ep *ep, char **bounce)
 
 void pieces_drop(struct mbx_ep *ep, struct pieces *pieces)
 {
+    if (pieces->lends_to != NULL)
+        transport_keep(pieces->lends_to, pieces->chunk);
     for (unsigned i = 0; i < PIECES_BOUNCES; i++)
         bounce_give(ep, &pieces->bounce[i]);
     pool_give(&ep->pieces->pieces, pieces);
@@ -219,6 +223,35 @@ const char *pieces_next(struct mbx_ep *ep, struct pieces *pieces, size_t *size)
     return *size != 0 ? pieces->place + pieces->from : NULL;
 }
 
+bool pieces_lend(struct pieces *pieces, struct link *link, size_t size)
+{
+    size_t room;
+    char *place;
+
+    if (pieces->lends_to != NULL)
+        return true;
+    if (pieces->from != pieces->to || pieces->error != 0)
+        return false; /* what is in the bounce buffer comes first */
+    place = transport_lend(link, &pieces->chunk, &room);
+    if (place == NULL)
+        return false;
+    pieces->lends_to = link;
+    pieces->place = place;
+    pieces->from = 0;
+    pieces->to = pack(pieces, place, min_size(room, max_size(size, PIECES_LEAST)));
+    if (pieces->to != 0)
+        return true;
+    transport_keep(link, pieces->chunk);
+    pieces->lends_to = NULL;
+    return false;
+}
+
+void pieces_lent(struct pieces *pieces)
+{
+    pieces->lends_to = NULL;
+    pieces->from = pieces->to;
+}
+
 void pieces_sent(struct pieces *pieces, size_t size)
 {
     assert(size <= pieces->to - pieces->from);
@@ -226,6 +259,12 @@ void pieces_sent(struct pieces *pieces, size_t size)
 }
 
 /* ---- unpacking ---- */
+
+void pieces_borrow(const struct mbx_ep *ep, const struct peer *peer)
+{
+    if (ep->offload == NULL) /* a device reads packets that name no chunk */
+        (void)transport_borrow_from(peer->link);
+}
 
 void pieces_unpack(struct pieces *pieces, const void *from, size_t size)
 {

@@ -16,6 +16,9 @@
  * bounce buffer is left, `spare` takes its place: slower, but nobody waits for the buffer of
  * another request.
  *
+ * To a peer that borrows (lend.h) a chunk takes the place of the bounce buffer, and the packet names
+ * it: what is packed there is unpacked out of it by the peer.
+ *
  * A callback that fails ends all use of the layout: `error` stays, and the request completes with
  * it (pieces_end()).
  *
@@ -49,10 +52,12 @@ struct pieces {
     int error;           /* of a callback, or 0 */
     unsigned turn;       /* the bounce buffer that is read into next */
     char *bounce[PIECES_BOUNCES];
-    char *place;     /* of a bounce buffer, or spare, in which there is something: */
+    char *place;     /* of a bounce buffer, spare, or chunk, in which there is something: */
     size_t from, to; /* send: packed, and not sent; receive: read, and not unpacked */
     size_t asked;    /* receive: so much is being read into place, */
     int read_error;  /* and why it could not be, or 0 */
+    struct link *lends_to; /* place is in a chunk for this link, with this number; or NULL */
+    uint32_t chunk;
     char spare[PIECES_LEAST];
 };
 
@@ -75,8 +80,15 @@ size_t pieces_fill_all(void *pieces, void *to, size_t size);
 /* What is to be sent next, at most *size bytes, which becomes how many there are.  NULL: it cannot
  * be packed. */
 const char *pieces_next(struct mbx_ep *ep, struct pieces *pieces, size_t *size);
+/* What is to be sent next, at most size bytes, lies in a chunk for link.  False: there is no
+ * chunk, or it cannot be packed. */
+bool pieces_lend(struct pieces *pieces, struct link *link, size_t size);
+/* The packet that names the chunk has left. */
+void pieces_lent(struct pieces *pieces);
 /* So much of that has left. */
 void pieces_sent(struct pieces *pieces, size_t size);
+/* From now on this peer may lend what it packs for us, if it can. */
+void pieces_borrow(const struct mbx_ep *ep, const struct peer *peer);
 /* Unpacks the next bytes; nothing any more behind a failure. */
 void pieces_unpack(struct pieces *pieces, const void *from, size_t size);
 

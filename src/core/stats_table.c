@@ -74,6 +74,7 @@ static const struct stat_row rows[] = {
     STATS_OF(received_bytes, "bytes", "bytes received by this protocol"),
 
     STAT(full, "", "times that a transport had no room and was tried again later"),
+    STAT(lent, "", "packets whose bytes lay in lent memory: data that was packed there"),
     STAT(read_fallbacks, "", "reads of a peer's memory that failed and became rndv-data"),
     STAT(dropped_packets, "", "packets that were malformed, repeated or foreign"),
     STAT(send_errors, "", "sends that ended in an error"),

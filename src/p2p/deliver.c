@@ -12,6 +12,7 @@
 #include "core/core.h"
 #include "p2p/p2p.h"
 #include "p2p/tracepoint.h"
+#include "transport/lend.h"
 
 static const char beyond_window[] = "it is beyond the window of its sender";
 
@@ -126,6 +127,22 @@ static int deliver_begins(struct mbx_ep *ep, struct peer *peer,
     return 1;
 }
 
+/* A message that its sender has lent.  As deliver_begins(). */
+static int deliver_lent(const struct peer *peer, const struct wire_packet *packet,
+                        struct arrival *arrival)
+{
+    const struct wire_lent *lent = &packet->body.lent;
+
+    *arrival = (struct arrival){
+        .envelope = {packet->header.context_id, peer->number, packet->header.tag},
+        .data = packet->header.data,
+        .size = lent->size,
+        .payload = transport_borrowed(peer->link, lent->chunk, lent->size),
+        .have = lent->size,
+    };
+    return arrival->payload != NULL ? 1 : -EPROTO;
+}
+
 /* Any packet that wire_check() has let in.  0 done; 1 it is or begins a message, *arrival;
  * -EAGAIN no memory now; -EPROTO it does not fit the state of its message. */
 static int deliver_checked(struct mbx_ep *ep, struct peer *peer,
@@ -135,6 +152,8 @@ static int deliver_checked(struct mbx_ep *ep, struct peer *peer,
 
     if (type <= WIRE_FIRST || type == WIRE_RTS)
         return deliver_begins(ep, peer, packet, arrival);
+    if (type == WIRE_LENT)
+        return deliver_lent(peer, packet, arrival);
     return ep->modules.packets[type] != NULL ? ep->modules.packets[type](ep, peer, packet)
                                              : -EPROTO;
 }
@@ -162,7 +181,12 @@ static OUT_OF_LINE int deliver_check(struct mbx_ep *ep, uint32_t number, const v
     struct arrival arrival;
     int result = deliver_open(ep, number, bytes, size, &packet, &arrival);
 
-    return result == 1 ? deliver_message(ep, peer_get(ep, number), &arrival) : result;
+    if (result != 1)
+        return result;
+    result = deliver_message(ep, peer_get(ep, number), &arrival);
+    if (packet.header.type == WIRE_LENT && result == 0)
+        transport_give_back(peer_get(ep, number)->link, packet.body.lent.chunk);
+    return result;
 }
 
 /* A whole eager message, as it lies in its packet. */

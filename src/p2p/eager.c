@@ -111,6 +111,27 @@ int eager_compose(struct mbx_ep *ep, struct peer *peer, const struct mbx_status 
     return err;
 }
 
+int eager_lend(struct mbx_ep *ep, struct peer *peer, const struct mbx_status *status,
+               struct pieces *pieces)
+{
+    struct wire_lent lent = {.size = status->size};
+    const struct outgoing packet = {.type = WIRE_LENT, .envelope = status, .body = &lent};
+    int err;
+
+    if (!pieces_lend(pieces, peer->link, status->size))
+        return pieces->error != 0 ? -ECANCELED : -EAGAIN;
+    if (pieces->to != status->size)
+        return -EAGAIN;
+    lent.chunk = pieces->chunk;
+    err = outq_send(peer->link, &packet);
+    if (err == 0) {
+        ep->stats.lent++;
+        eager_sent(ep, status->size);
+        pieces_lent(pieces);
+    }
+    return err;
+}
+
 /* How much of what is left goes into the next packet, which has so much room.  The last two are
  * alike: while the receiver copies the one, the other one is on its way.  Behind a full
  * packet a short one takes as long as a half does. */
@@ -322,6 +343,8 @@ void eager_receive(struct mbx_ep *ep, struct request *req, const struct arrival 
 OUT_OF_LINE void eager_receive_pieces(struct mbx_ep *ep, struct request *req,
                                       const struct arrival *arrival)
 {
+    if (arrival->is_fragmented) /* the next one like it need not be */
+        pieces_borrow(ep, peer_get(ep, req->peer));
     pieces_unpack(req->pieces, arrival->payload, min_size(arrival->have, req->total));
     eager_received(ep, req, arrival, req->total, req->completion.error);
 }

@@ -126,6 +126,11 @@ int eager_send(struct mbx_ep *ep, struct peer *peer, uint32_t context_id, uint64
  * transport_compose(). */
 int eager_compose(struct mbx_ep *ep, struct peer *peer, const struct mbx_status *status,
                   struct pieces *pieces);
+/* A message in pieces that is packed for the peer to unpack.  0; -ECANCELED it cannot be packed; -EAGAIN
+ * it is not packed, or it is and has not left: then a rendezvous goes on with it; or why it is
+ * lost. */
+int eager_lend(struct mbx_ep *ep, struct peer *peer, const struct mbx_status *status,
+               struct pieces *pieces);
 void eager_receive(struct mbx_ep *ep, struct request *req, const struct arrival *arrival);
 /* The same for a receive in pieces. */
 void eager_receive_pieces(struct mbx_ep *ep, struct request *req,

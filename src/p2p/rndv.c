@@ -23,6 +23,7 @@
 #include "p2p/locality.h"
 #include "p2p/tracer.h"
 #include "core/core.h"
+#include "transport/lend.h"
 #include "transport/memory.h"
 
 /* DATA packets that leave before others get their turn, and arrivals theirs. */
@@ -126,8 +127,28 @@ static int rndv_send_data(struct mbx_ep *ep, struct request *req)
     return err;
 }
 
-/* rndv_send_data() of data in pieces.  0 also if it is broken now. */
-static int rndv_send_pieces(struct mbx_ep *ep, struct request *req)
+/* What lies in a chunk, but for what is not wanted of it. */
+static int rndv_send_lent(struct mbx_ep *ep, struct request *req)
+{
+    struct pieces *pieces = req->pieces;
+    const struct wire_lent_data lent = {
+        .receiver = req->remote.request,
+        .offset = req->done,
+        .chunk = pieces->chunk,
+        .size = min_size(pieces->to - pieces->from, req->end - req->done),
+    };
+    int err = rndv_control(ep, req, WIRE_LENT_DATA, &lent, NULL, 0);
+
+    if (err == 0) {
+        ep->stats.lent++;
+        req->done += lent.size;
+        pieces_lent(pieces);
+    }
+    return err;
+}
+
+/* What has no chunk goes in packets, by a bounce buffer.  0 also if it is broken now. */
+static int rndv_send_packed(struct mbx_ep *ep, struct request *req)
 {
     struct wire_data data = {.receiver = req->remote.request, .offset = req->done};
     size_t size = min_size(rndv_room(ep, WIRE_DATA), req->end - req->done);
@@ -142,6 +163,16 @@ static int rndv_send_pieces(struct mbx_ep *ep, struct request *req)
         pieces_sent(req->pieces, size);
     }
     return err;
+}
+
+/* rndv_send_data() of data in pieces.  0 also if it is broken now. */
+static int rndv_send_pieces(struct mbx_ep *ep, struct request *req)
+{
+    if (pieces_lend(req->pieces, peer_get(ep, req->peer)->link, req->end - req->done))
+        return rndv_send_lent(ep, req);
+    if (request_is_broken(req))
+        return 0;
+    return rndv_send_packed(ep, req);
 }
 
 /* The rest of req cannot be packed: its receiver is told. */
@@ -160,7 +191,7 @@ static int rndv_asked(struct mbx_ep *ep, struct peer *peer, struct request *req,
     if (cts->offset > req->size || cts->size > req->size - cts->offset)
         return -EPROTO;
     if (request_is_in_pieces(req) && !request_is_broken(req) &&
-        cts->offset != req->pieces->done)
+        cts->offset != req->pieces->done - (req->pieces->to - req->pieces->from))
         return -EPROTO; /* they are packed in their order */
     proto_move(ep, req, RNDV_SEND_DATA);
     tracer_step(ep, TRACE_DATA, req, cts->size);
@@ -209,6 +240,7 @@ void rndv_received(struct mbx_ep *ep, struct request *req, enum mbx_protocol pro
 
 void rndv_ask(struct mbx_ep *ep, struct request *req)
 {
+    pieces_borrow(ep, peer_get(ep, req->peer));
     proto_move(ep, req, RNDV_CTS);
     outq_push(ep, peer_get(ep, req->peer), req);
 }
@@ -352,6 +384,28 @@ static int on_data(struct mbx_ep *ep, struct peer *peer, const struct wire_packe
     return 0;
 }
 
+/* on_data() of what lies in a chunk. */
+static int on_lent_data(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
+{
+    const struct wire_lent_data *data = &packet->body.lent_data;
+    struct request *req = request_named(ep, data->receiver, peer->number, RNDV_WAIT_DATA);
+    const void *bytes = transport_borrowed(peer->link, data->chunk, data->size);
+    bool fits =
+        req != NULL && data->offset == req->done && data->size <= req->total - req->done;
+
+    if (bytes == NULL)
+        return -EPROTO;
+    if (fits)
+        request_put(req, req->done, bytes, data->size);
+    transport_give_back(peer->link, data->chunk);
+    if (!fits)
+        return -EPROTO;
+    req->done += data->size;
+    if (req->done == req->total)
+        rndv_received(ep, req, MBX_RNDV_DATA);
+    return 0;
+}
+
 /* rndv_step_data() of data in pieces. */
 static int rndv_step_pieces(struct mbx_ep *ep, struct request *req)
 {
@@ -464,7 +518,9 @@ static const struct proto rndv_proto = {
 const struct module rndv_module = {
     .name = "rendezvous",
     .proto = &rndv_proto,
-    .packets =
-        (const struct packet_handler[]){
-            {WIRE_CTS, rndv_reply}, {WIRE_DATA, on_data}, {WIRE_FIN, rndv_reply}, {0}},
+    .packets = (const struct packet_handler[]){{WIRE_CTS, rndv_reply},
+                                               {WIRE_DATA, on_data},
+                                               {WIRE_LENT_DATA, on_lent_data},
+                                               {WIRE_FIN, rndv_reply},
+                                               {0}},
 };

@@ -27,6 +27,7 @@
 #include "p2p/locality.h"
 #include "p2p/tracer.h"
 #include "core/core.h"
+#include "transport/lend.h"
 
 enum send_state { SEND_NEW = PROTO_STATE(PROTO_SEND, 0) };
 
@@ -337,6 +338,20 @@ static int unusual_now(struct mbx_ep *ep, const struct unusual *u, struct peer *
     return err == -ENOTSUP ? -EAGAIN : err;
 }
 
+/* A short message of more than one packet, to a peer that borrows.  As unusual_now(). */
+static int unusual_lend(struct mbx_ep *ep, const struct unusual *u, struct peer *peer)
+{
+    const struct mbx_status *status = &u->req->completion.status;
+    int err;
+
+    if (!list_is_empty(&peer->outq.list) || !credit_take(peer, status->size))
+        return -EAGAIN;
+    err = eager_lend(ep, peer, status, u->pieces);
+    if (err == -EAGAIN || err == -ECANCELED)
+        credit_return(peer, status->size);
+    return err;
+}
+
 /* Makes the copy; if it cannot be packed there is none, and the receiver will be told.  0;
  * -ENOMEM, and nothing was packed. */
 static int unusual_copy(struct mbx_ep *ep, struct unusual *u, const void *buf, size_t size)
@@ -378,8 +393,14 @@ static int unusual_start(struct mbx_ep *ep, struct unusual *u, struct peer *peer
     size_t size = status->size;
     bool is_short =
         size <= min_size(min_size(ep->limits.eager_max, ep->limits.stream_from), BOUNCE_SIZE);
-    int err = flags == 0 ? unusual_now(ep, u, peer) : -EAGAIN;
+    bool is_lent = u->pieces != NULL && (options & MBX_COPY) == 0 && is_short &&
+                   size > ep->limits.at_once_max && transport_lends(peer->link);
+    int err = flags != 0 ? -EAGAIN
+              : is_lent  ? unusual_lend(ep, u, peer)
+                         : unusual_now(ep, u, peer);
 
+    if (is_lent)
+        is_short = false; /* it is packed already, or as it leaves */
     if (err == -EAGAIN && (is_short || (options & MBX_COPY) != 0) &&
         unusual_copy(ep, u, buf, size) < 0)
         return -ENOMEM;

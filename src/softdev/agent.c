@@ -390,6 +390,8 @@ static bool is_tagged(const struct wire_packet *packet)
     case WIRE_WRITTEN:
     case WIRE_COOP:
     case WIRE_REST:
+    case WIRE_LENT: /* nobody lends to an endpoint with a device */
+    case WIRE_LENT_DATA:
     case WIRE_TYPES:
         break;
     }

@@ -21,6 +21,7 @@
  *   atomics.h   words that peers compare and swap, or load
  *   handoff.h   handing the receiving half of an endpoint to somebody else
  *   compose.h   packets whose payload is written where they leave from
+ *   lend.h      memory of the sender's, out of which a peer unpacks
  *   network.h   being a part of an endpoint that has other ways, too
  *
  * The core calls these through the functions of those headers, which answer -ENOTSUP for a
@@ -173,6 +174,7 @@ struct transport_memory;
 struct transport_atomics;
 struct transport_handoff;
 struct transport_compose;
+struct transport_lend;
 struct transport_network_ops;
 
 struct transport_ops {
@@ -185,6 +187,7 @@ struct transport_ops {
     const struct transport_atomics *atomics;     /* or NULL: atomics.h */
     const struct transport_handoff *handoff;     /* or NULL: handoff.h */
     const struct transport_compose *compose;     /* or NULL: compose.h */
+    const struct transport_lend *lend;           /* or NULL: lend.h */
     const struct transport_network_ops *network; /* or NULL: network.h */
 
     /* Makes the endpoint reachable and sets *out.  Errors as the system's. */

@@ -29,6 +29,8 @@
  *   DATA   receiver offset            payload: bytes at offset of the message; or (flag) none,
  *                       the sender has not got the rest
  *   FIN    sender                     the message has been taken
+ *  *LENT   chunk size     as EAGER, and so many bytes lie in that chunk of mine: give it back
+ *   LENT_DATA receiver offset chunk size   as DATA, and they lie there
  *
  * and, for messages that wait at their sender (docs/send-side-matching.md):
  *
@@ -95,7 +97,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define WIRE_VERSION 7
+#define WIRE_VERSION 8
 
 /* The longest message that anybody may send eagerly; what claims to be longer is
  * malformed. */
@@ -128,6 +130,8 @@ enum wire_type {
     WIRE_WRITTEN,
     WIRE_COOP,
     WIRE_REST,
+    WIRE_LENT,
+    WIRE_LENT_DATA,
     WIRE_TYPES
 };
 
@@ -334,6 +338,19 @@ struct wire_rest {
     uint64_t key;
 };
 
+/* chunk: of the sender's (transport/lend.h). */
+struct wire_lent {
+    uint64_t chunk;
+    uint64_t size;
+};
+
+struct wire_lent_data {
+    uint64_t receiver;
+    uint64_t offset;
+    uint64_t chunk;
+    uint64_t size;
+};
+
 /* A packet taken apart by wire_check(). */
 struct wire_packet {
     struct wire_header header;
@@ -362,6 +379,8 @@ struct wire_packet {
         struct wire_written written;
         struct wire_coop coop;
         struct wire_rest rest;
+        struct wire_lent lent;
+        struct wire_lent_data lent_data;
     } body;
     const void *payload; /* within the caller's packet */
     size_t payload_size;
@@ -423,6 +442,10 @@ static inline size_t wire_body_size(enum wire_type type)
         return sizeof(struct wire_coop);
     case WIRE_REST:
         return sizeof(struct wire_rest);
+    case WIRE_LENT:
+        return sizeof(struct wire_lent);
+    case WIRE_LENT_DATA:
+        return sizeof(struct wire_lent_data);
     case WIRE_TYPES:
         break;
     }

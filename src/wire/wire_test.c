@@ -40,6 +40,7 @@ static bool has_envelope(enum wire_type type)
     case WIRE_PEEKED:
     case WIRE_ANNOUNCE:
     case WIRE_WRITE:
+    case WIRE_LENT:
         return true;
     case WIRE_MORE:
     case WIRE_CTS:
@@ -57,6 +58,7 @@ static bool has_envelope(enum wire_type type)
     case WIRE_WRITTEN:
     case WIRE_COOP:
     case WIRE_REST:
+    case WIRE_LENT_DATA:
     case WIRE_TYPES:
         break;
     }
@@ -159,6 +161,10 @@ static const struct wire_coop a_coop = {.sender = 6,
                                         .key = 8};
 static const struct wire_rest a_rest = {.sender = 6, .offset = 500, .address = 7, .key = 8};
 
+static const struct wire_lent a_lent = {.chunk = 3, .size = 500};
+static const struct wire_lent_data a_lent_data = {
+    .receiver = 9, .offset = 10, .chunk = 3, .size = 500};
+
 static const struct {
     enum wire_type type;
     const void *body;
@@ -196,6 +202,8 @@ static const struct {
     {WIRE_WRITTEN, &a_written, 0, WIRE_STOPPED},
     {WIRE_COOP, &a_coop, 0, 0},
     {WIRE_REST, &a_rest, 0, 0},
+    {WIRE_LENT, &a_lent, 0, 0},
+    {WIRE_LENT_DATA, &a_lent_data, 0, 0},
 };
 
 /* Every type has a sample, so what goes through all samples goes through all types. */

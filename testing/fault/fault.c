@@ -42,6 +42,7 @@
 #include "testing/testing.h"
 #include "transport/atomics.h"
 #include "transport/handoff.h"
+#include "transport/lend.h"
 #include "transport/memory.h"
 
 #define PERCENT_MAX 90 /* what is held back must come some day */
@@ -541,11 +542,52 @@ static const struct transport_handoff handoff = {
     .wake_other = fault_wake_other,
 };
 
+static void *fault_lend(struct link *l, uint32_t *chunk, size_t *size)
+{
+    return strikes(fault_of(l->transport)) ? NULL
+                                           : transport_lend(link_of(l)->inner, chunk, size);
+}
+
+static bool fault_lends(struct link *l)
+{
+    return transport_lends(link_of(l)->inner);
+}
+
+static void fault_keep(struct link *l, uint32_t chunk)
+{
+    transport_keep(link_of(l)->inner, chunk);
+}
+
+static int fault_borrow_from(struct link *l)
+{
+    return strikes(fault_of(l->transport)) ? -EAGAIN : transport_borrow_from(link_of(l)->inner);
+}
+
+static const void *fault_borrowed(struct link *l, uint64_t chunk, uint64_t size)
+{
+    return transport_borrowed(link_of(l)->inner, chunk, size);
+}
+
+static void fault_give_back(struct link *l, uint64_t chunk)
+{
+    transport_give_back(link_of(l)->inner, chunk);
+}
+
+static const struct transport_lend lend = {
+    .lend = fault_lend,
+    .lends = fault_lends,
+    .keep = fault_keep,
+    .borrow_from = fault_borrow_from,
+    .borrowed = fault_borrowed,
+    .give_back = fault_give_back,
+};
+
 static const struct transport_ops ops = {
     .about = "disturbs what it wraps, for tests",
     .memory = &memory,
     .atomics = &atomics,
     .handoff = &handoff,
+    .lend = &lend,
     .close = fault_close,
     .address = fault_address,
     .reaches = fault_reaches,

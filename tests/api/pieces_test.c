@@ -15,6 +15,7 @@
 
 #include "base/base.h"
 #include "core/core.h"
+#include "testing/fault/fault.h"
 
 #define CONTEXT   9
 #define PARTS_MAX 64
@@ -359,6 +360,35 @@ static void test_truncated(void **state)
             transfer_placements(&cl, (struct sample){.peer = 1, .size = size, .room = rooms[k]},
                                 true);
     }
+    cluster_close(&cl);
+}
+
+/* Over shared memory a peer unpacks out of the memory of the sender, of which each piece comes back. */
+static void test_lent(void **state)
+{
+    enum { MESSAGES = 160 }; /* more than there are chunks */
+    const struct sample first = {
+        .from = CALLBACKS, .to = CALLBACKS, .peer = 1, .size = 100000, .room = 100000};
+    struct sample next = {.from = CALLBACKS, .to = VECTOR, .peer = 1, .size = 12000};
+    struct cluster cl;
+    uint64_t before;
+    bool is_certain; /* and not disturbed */
+
+    cluster_open(&cl, *state, 2, NULL);
+    transfer(&cl, &first);
+    before = cluster_stats(&cl, 0).lent;
+    is_certain = cl.eps[0]->net.transport->ops->lend != NULL && cl.eps[1]->offload == NULL &&
+                 transport_fault_inner(cl.eps[0]->net.transport) == cl.eps[0]->net.transport;
+    if (is_certain)
+        assert_in_range(before, 1, first.size);
+    for (unsigned i = 0; i < MESSAGES; i++) {
+        next.is_late = draw(2);
+        next.is_probed = draw(4) == 0;
+        next.room = i % 8 == 0 ? draw(next.size) : next.size;
+        transfer(&cl, &next);
+    }
+    if (is_certain)
+        assert_true(cluster_stats(&cl, 0).lent - before >= MESSAGES * 7 / 8);
     cluster_close(&cl);
 }
 
@@ -751,17 +781,12 @@ static void test_close(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_truncated),
-        cmocka_unit_test(test_modes),
-        cmocka_unit_test(test_synchronous),
-        cmocka_unit_test(test_callbacks_that_fail),
-        cmocka_unit_test(test_order),
-        cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_cancel_and_discard),
-        cmocka_unit_test(test_arguments),
-        cmocka_unit_test(test_close),
+        cmocka_unit_test(test_sizes),       cmocka_unit_test(test_truncated),
+        cmocka_unit_test(test_lent),        cmocka_unit_test(test_modes),
+        cmocka_unit_test(test_synchronous), cmocka_unit_test(test_callbacks_that_fail),
+        cmocka_unit_test(test_order),       cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_no_memory),   cmocka_unit_test(test_cancel_and_discard),
+        cmocka_unit_test(test_arguments),   cmocka_unit_test(test_close),
     };
 
     return test_main(argc, argv, tests, ARRAY_COUNT(tests));

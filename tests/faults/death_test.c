@@ -58,6 +58,7 @@ struct scene {
     bool is_directed; /* no receive is from any source */
     bool is_packed;   /* the data of sends is in pieces, */
     bool is_unpacked; /* and of receives */
+    bool is_waited;   /* the first message is taken before the others are sent */
 };
 
 struct play {
@@ -197,8 +198,9 @@ static mbx_request send_one(struct mbx_ep *ep, const struct scene *scene, uint64
         scene->is_packed ? vector_of(&vectors[tag], buf, scene->size) : NULL;
     mbx_request request;
 
-    MUST((scene->is_sync ? mbx_ssend : mbx_send)(ep, 0, DATA, tag, options == NULL ? buf : NULL,
-                                                 scene->size, options, &request) == 0,
+    MUST((scene->is_sync || (scene->is_waited && tag == 0) ? mbx_ssend : mbx_send)(
+             ep, 0, DATA, tag, options == NULL ? buf : NULL, scene->size, options, &request) ==
+             0,
          34);
     return request;
 }
@@ -215,10 +217,12 @@ static void send_messages(struct forked_job *job, const struct scene *scene, int
     for (int i = 0; i < MESSAGES; i++) {
         fill(bufs[i], rank, i, scene->size);
         requests[i] = send_one(ep, scene, (uint64_t)i, bufs[i]);
+        if (scene->is_waited && i == 0)
+            MUST(fits(await(ep, requests[i]).error, 0, victim), 39);
     }
     if (scene->is_late)
         MUST(mbx_send(ep, 0, BEGUN, 0, NULL, 0, NULL, &begun) == 0, 36);
-    for (int i = 0; i < MESSAGES; i++)
+    for (int i = scene->is_waited; i < MESSAGES; i++)
         MUST(fits(await(ep, requests[i]).error, 0, victim), 37);
     if (scene->is_late)
         MUST(fits(await(ep, begun).error, 0, victim), 38);
@@ -614,6 +618,13 @@ static const struct scene scenes[] = {
     {"shared", MESSAGES_OF, {"RPUT=off", "COOP=always", "READ_CHUNK=64K"}, .size = LONG},
     {"data", MESSAGES_OF, {"RNDV=data"}, .size = LONG},
     {"pieces", MESSAGES_OF, .size = LONG, .is_packed = true, .is_unpacked = true},
+    {"pieces-short",
+     MESSAGES_OF,
+     {"EAGER_LIMIT=16K"},
+     .size = 12000,
+     .is_packed = true,
+     .is_unpacked = true,
+     .is_waited = true},
     {"pieces-read",
      MESSAGES_OF,
      {"RPUT=off", "READ_CHUNK=64K"},

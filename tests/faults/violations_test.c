@@ -209,6 +209,48 @@ static void test_data(void **state)
     cluster_close(&cl);
 }
 
+/* What names memory that its sender has not lent. */
+static void test_lent(void **state)
+{
+    const struct wire_rts rts = {.sender = 5, .size = 1000}; /* not to be read */
+    struct wire_lent whole = {.size = 10};
+    struct wire_lent_data part = {.offset = 0, .size = 10};
+    const struct wire_header lent = {
+        .type = WIRE_LENT, .version = WIRE_VERSION, .tag = 2, .context_id = CONTEXT};
+    unsigned char got[1000];
+    struct cluster cl;
+    mbx_request recv;
+
+    if (config_window(*state) == 0)
+        return; /* the peer has no credit for a message */
+    open_world(&cl, *state);
+    recv = post(&cl, got, sizeof got);
+    tell_message(&cl, 1, WIRE_RTS, &rts, NULL, 0);
+    cluster_settle(&cl); /* it borrows, if it can */
+    part.receiver = recv;
+    for (int i = 0; i < 4; i++) {
+        const uint64_t chunks[] = {UINT64_MAX, 1u << 20, UINT32_MAX, 4096};
+
+        whole.chunk = part.chunk = chunks[i];
+        forge(&cl, 1, WIRE_LENT_DATA, &part, NULL, 0);
+        deliver(&cl, 1, &lent, &whole, NULL, 0);
+        assert_int_equal(cluster_stats(&cl, 0).dropped_packets, ++dropped);
+    }
+    whole.chunk = part.chunk = 0;
+    whole.size = part.size = 100000; /* more than a chunk, and than was asked for */
+    forge(&cl, 1, WIRE_LENT_DATA, &part, NULL, 0);
+    deliver(&cl, 1, &lent, &whole, NULL, 0);
+    assert_int_equal(cluster_stats(&cl, 0).dropped_packets, ++dropped);
+    part.size = 10;
+    part.offset = 1;
+    forge(&cl, 1, WIRE_LENT_DATA, &part, NULL, 0);
+    part.offset = 0;
+    part.receiver ^= UINT64_C(1) << 40;
+    forge(&cl, 1, WIRE_LENT_DATA, &part, NULL, 0);
+    forge(&cl, 2, WIRE_LENT_DATA, &part, NULL, 0);
+    cluster_close(&cl);
+}
+
 /* A send that waits for the receiver: it says nothing while it has not received. */
 static void sent(struct cluster *cl, size_t size)
 {
@@ -438,6 +480,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fragments),
         cmocka_unit_test(test_data),
+        cmocka_unit_test(test_lent),
         cmocka_unit_test(test_pieces),
         cmocka_unit_test(test_answers),
         cmocka_unit_test(test_cts_for_an_eager_send),

@@ -283,6 +283,7 @@ static void free_slot(struct shm *shm, uint32_t slot)
                           slot_claim(SLOT_CLEARING, slot_pid_of(claim)), memory_order_release);
     segment_clear_ring(own, slot);
     atomic_store_explicit(&own->slots[slot].taken, 0, memory_order_relaxed);
+    atomic_store_explicit(&own->slots[slot].borrows, 0, memory_order_relaxed);
     /* a sender that was killed may have set the bit and not rung */
     atomic_fetch_and_explicit(&own->control->ready[slot / 64], ~(UINT64_C(1) << slot % 64),
                               memory_order_relaxed);
@@ -304,6 +305,8 @@ static void end_answer(const struct shm *shm, const struct inbound *in)
 
 static void destroy(struct shm *shm, struct inbound *in)
 {
+    if (in->answer != NULL)
+        lend_let_go(in->answer);
     if (in->ending && in->answer != NULL)
         end_answer(shm, in);
     leave_hot(shm, in);

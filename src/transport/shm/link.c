@@ -140,6 +140,7 @@ int link_kill(struct shm_link *link, int error)
         link->has_closed |=
             link->remote != NULL && atomic_load(&link->remote->control->closed) != 0;
         release(link);
+        lend_forget(owner_of(link), link);
         set_state(link, LINK_DEAD);
         link->error = error;
     }
@@ -155,6 +156,8 @@ void link_let_go(struct shm_link *link)
 void link_destroy(struct shm_link *link)
 {
     release(link);
+    lend_forget(owner_of(link), link);
+    lend_let_go(link);
     list_remove(&link->in_blocked);
     mem_free(link);
 }

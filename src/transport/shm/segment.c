@@ -49,11 +49,17 @@ static size_t control_size(uint32_t peers)
     return sizeof(struct segment_control) + bits;
 }
 
+static size_t lent_offset(uint32_t peers, uint32_t ring_cells)
+{
+    return round_up(control_size(peers) + (size_t)peers * sizeof(struct segment_slot) +
+                        (SEGMENT_WORDS + SEGMENT_TABLE) * sizeof(uint64_t) +
+                        (size_t)peers * ring_bytes(ring_cells),
+                    SEGMENT_PAGE);
+}
+
 static size_t segment_size(uint32_t peers, uint32_t ring_cells)
 {
-    return control_size(peers) + (size_t)peers * sizeof(struct segment_slot) +
-           (SEGMENT_WORDS + SEGMENT_TABLE) * sizeof(uint64_t) +
-           (size_t)peers * ring_bytes(ring_cells);
+    return lent_offset(peers, ring_cells) + SEGMENT_PAGE + SEGMENT_CHUNKS * SEGMENT_CHUNK_SIZE;
 }
 
 /* What everybody needs who has found it, in pages. */
@@ -99,6 +105,8 @@ static void place(struct segment *s, void *base, size_t mapped)
         return;
     s->words = (_Atomic uint64_t *)(void *)((unsigned char *)base + words);
     s->rings = (unsigned char *)(s->words + SEGMENT_WORDS + SEGMENT_TABLE);
+    s->lent = (_Atomic uint32_t *)(void *)((unsigned char *)base +
+                                           lent_offset(s->peers, s->ring_cells));
 }
 
 static void set_geometry(struct segment *s, uint32_t peers, uint32_t ring_cells)
@@ -507,6 +515,14 @@ int segment_probe(const struct transport_address *address)
 }
 
 /* ---- ends ---- */
+
+struct segment *segment_hold(struct segment *s)
+{
+    pthread_mutex_lock(&local.lock);
+    s->users++;
+    pthread_mutex_unlock(&local.lock);
+    return s;
+}
 
 void segment_detach(struct segment *s)
 {

@@ -2,8 +2,8 @@
 /*
  * segment.h - the memory of one endpoint that others write to.
  *
- *   | control | ready bits | slot 0 .. slot n-1 | words | ring 0 | ring 1 | ... | ring n-1 |
- *   |<-- front: what a sender maps first ------>|<-- and what it maps when it needs it --->|
+ *   | control | ready bits | slot 0 .. slot n-1 | words | ring 0 | ... | ring n-1 | lent | chunks |
+ *   |<-- front: what a sender maps first ------>|<-- and what it maps when it needs it ----------->|
  *
  * The front may be in another file, with the fronts of the whole job (fronts.h); the one here
  * is not used then, but for its head.
@@ -25,6 +25,8 @@
  *
  * The words are the core's (atomics.h): those that peers compare and swap, and behind them the
  * table, which the owner stores and peers load.
+ *
+ * The chunks are memory that the owner lends (lend.c): it packs messages there, peers unpack them.
  *
  * The claim word of a slot holds state and pid (or number, passing.h) together, so that one exchange
  * claims it and tells for whom.
@@ -56,6 +58,9 @@
 #define SEGMENT_WORDS         1024u  /* for cswap() */
 #define SEGMENT_TABLE         34816u /* words behind these, for load() */
 
+#define SEGMENT_CHUNKS        128u /* for lend() */
+#define SEGMENT_CHUNK_SIZE    ((size_t)16 << 10)
+
 #define SEGMENT_STARTER_CELLS 4u
 #define SEGMENT_STARTER_BYTES (sizeof(struct ring) + SEGMENT_STARTER_CELLS * RING_CELL_SIZE)
 
@@ -69,7 +74,8 @@ struct segment_slot {
     _Atomic uint64_t taken;           /* slot_taken(), kept up to date while handed over */
     uint64_t proof;                   /* that the sender knows the key */
     struct transport_address address; /* of the sender */
-    uint64_t zero[5];
+    _Atomic uint64_t borrows;         /* the receiver's word to the sender, who may lend */
+    uint64_t zero[4];
     alignas(CACHE_LINE) unsigned char starter[SEGMENT_STARTER_BYTES]; /* segment_starter() */
 };
 
@@ -124,6 +130,7 @@ struct segment {
     struct segment_slot *slots;
     _Atomic uint64_t *words; /* [SEGMENT_WORDS + SEGMENT_TABLE]; NULL: not mapped */
     unsigned char *rings;    /* NULL: not mapped */
+    _Atomic uint32_t *lent;  /* [SEGMENT_CHUNKS]; NULL: not mapped */
     void *base;              /* the mapping of its file, or NULL */
     size_t size;             /* of the file */
     size_t mapped;           /* of size: nothing, up to the end of the slots, or all */
@@ -141,6 +148,8 @@ struct segment {
     unsigned users;       /* in this process, the owner included */
     struct list in_local; /* while its owner is in this process and open */
 };
+
+#define SEGMENT_PAGE ((size_t)4096)
 
 struct segment_config {
     uint32_t peers;
@@ -187,6 +196,9 @@ void segment_close(struct segment *s);
 /* Undoes segment_attach() and segment_take_over(). */
 void segment_detach(struct segment *s);
 
+/* One more user of a mapped one, until segment_detach().  Returns it. */
+struct segment *segment_hold(struct segment *s);
+
 /* Makes ring i and its starter empty and gives the memory of the ring back. */
 void segment_clear_ring(struct segment *s, uint32_t i);
 
@@ -194,6 +206,13 @@ static inline struct ring *segment_ring(const struct segment *s, uint32_t i)
 {
     assert(s->rings != NULL);
     return (struct ring *)(void *)(s->rings + i * s->ring_stride);
+}
+
+/* Chunk i, behind the words that say which are lent; all begin on a page. */
+static inline unsigned char *segment_chunk(const struct segment *s, uint32_t i)
+{
+    assert(s->lent != NULL && i < SEGMENT_CHUNKS);
+    return (unsigned char *)s->lent + SEGMENT_PAGE + i * SEGMENT_CHUNK_SIZE;
 }
 
 static inline struct ring *segment_starter(const struct segment *s, uint32_t i)

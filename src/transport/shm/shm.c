@@ -823,6 +823,7 @@ const struct transport_ops transport_shm = {
     .atomics = &shm_atomics,
     .handoff = &shm_handoff,
     .compose = &(const struct transport_compose){.send = shm_compose},
+    .lend = &shm_chunks,
     .open = shm_open_endpoint,
     .close = shm_close,
     .address = shm_address,

@@ -13,8 +13,8 @@
  *     inbound[i]      how far we have read it, and the link to answer through
  *
  * Who does what: shm.c opens, closes, sends, polls and waits; link.c makes and ends
- * what we send through; inbound.c makes and ends what we receive from; cma.c, words.c and
- * handoff.c are the tables of memory.h, atomics.h and handoff.h.
+ * what we send through; inbound.c makes and ends what we receive from; cma.c, words.c, lend.c
+ * and handoff.c are the tables of memory.h, atomics.h, lend.h and handoff.h.
  *
  * Invariants
  *   I1  inbound[i] is NULL, or slot i was READY when we looked
@@ -52,6 +52,7 @@ struct shm_link {
     struct link_member member; /* first: the core's link */
     struct ring_producer out;
     struct segment *remote;       /* NULL: not attached */
+    struct segment *lender;       /* remote, held while chunks of it may be named; or NULL */
     struct passing_request asked; /* for its descriptor */
     uint32_t slot;
     enum link_state state;
@@ -109,6 +110,8 @@ struct shm {
     struct inbound **inbound;        /* [peers], by slot */
     struct link_table links;
     struct list blocked;
+    struct shm_link *lent_to[SEGMENT_CHUNKS]; /* chunks of own; NULL: nobody has it */
+    uint32_t lend_next;
     struct transport_address address; /* RECEIVER: as own */
     uint32_t
         pid; /* our process, or its number (passing.h); RECEIVER: address.process may be another */
@@ -180,10 +183,18 @@ void shm_destroy(struct shm *shm);
 /* shm_poll() that keeps in the segment how far it is: the poll() of a RECEIVER. */
 int shm_poll_marking(struct transport *t, int budget);
 
-/* ---- cma.c, words.c, handoff.c ---- */
+/* ---- lend.c ---- */
+
+/* The link has ended: what its other side has borrowed is ours again. */
+void lend_forget(struct shm *shm, const struct shm_link *link);
+/* Nothing more comes from there that names a chunk. */
+void lend_let_go(struct shm_link *link);
+
+/* ---- cma.c, words.c, lend.c, handoff.c ---- */
 
 extern const struct transport_memory shm_memory;
 extern const struct transport_atomics shm_atomics;
+extern const struct transport_lend shm_chunks;
 extern const struct transport_handoff shm_handoff;
 
 /* ---- link.c ---- */

@@ -21,6 +21,7 @@
 
 #include "base/mem.h"
 #include "base/sys.h"
+#include "transport/lend.h"
 #include "transport/memory.h"
 #include "transport/shm/shm_testing.h"
 
@@ -695,6 +696,129 @@ static void two_threads_stream_both_ways(void **state)
         node_close(&half[i].node);
 }
 
+/* ---- memory that is lent ---- */
+
+static void lend_and_leave(void)
+{
+    struct node node;
+    struct link *link;
+    uint32_t chunk;
+    size_t size;
+
+    stage_await(1);
+    CHECK(node_open_as(&node, 1) == 0);
+    link = connect_to(&node, 0);
+    CHECK(send_number(link, 0) == 0);
+    CHECK(transport_lend(link, &chunk, &size) == NULL && !transport_lends(link));
+    stage_set(2);
+    stage_await(3);
+    CHECK(transport_lends(link));
+    for (uint32_t i = 0; i < SEGMENT_CHUNKS; i++) {
+        unsigned char *bytes = transport_lend(link, &chunk, &size);
+
+        CHECK(bytes != NULL && size == SEGMENT_CHUNK_SIZE);
+        for (size_t k = 0; k < size; k++)
+            bytes[k] = byte_of(chunk, k);
+    }
+    CHECK(transport_lend(link, &chunk, &size) == NULL && transport_lends(link));
+    stage_set(4);
+    stage_await(5); /* the receiver has given back two */
+    for (unsigned i = 0; i < 2; i++) {
+        CHECK(transport_lend(link, &chunk, &size) != NULL);
+        CHECK(chunk == 3 || chunk == 77);
+    }
+    CHECK(transport_lend(link, &chunk, &size) == NULL);
+    transport_keep(link, 77);
+    CHECK(transport_lend(link, &chunk, &size) != NULL && chunk == 77);
+    CHECK(send_number(link, 1) == 0);
+    node_close(&node);
+}
+
+/* The segment of the other side may have to be asked for first. */
+static int borrow_from(struct node *node)
+{
+    int err;
+
+    while ((err = transport_borrow_from(node->link)) == -EAGAIN)
+        node->t->ops->poll(node->t, 1);
+    return err;
+}
+
+static void what_was_lent_can_be_read_when_its_sender_has_gone(void **state)
+{
+    pid_t child = start(lend_and_leave);
+    const unsigned char *bytes;
+    struct node node;
+
+    (void)state;
+    assert_int_equal(node_open_as(&node, 0), 0);
+    stage_set(1);
+    stage_await(2);
+    await(&node, 1);
+    assert_null(transport_borrowed(node.link, 0, 1));
+    assert_int_equal(borrow_from(&node), 0);
+    assert_int_equal(transport_borrow_from(node.link), 0);
+    stage_set(3);
+    stage_await(4);
+    transport_give_back(node.link, 3);
+    transport_give_back(node.link, 77);
+    stage_set(5);
+    ended_well(child);
+    for (uint32_t i = 0; i < SEGMENT_CHUNKS; i++) {
+        bytes = transport_borrowed(node.link, i, SEGMENT_CHUNK_SIZE);
+        assert_non_null(bytes);
+        for (size_t k = 0; k < SEGMENT_CHUNK_SIZE; k += 100)
+            assert_int_equal(bytes[k], byte_of(i, k));
+    }
+    assert_null(transport_borrowed(node.link, SEGMENT_CHUNKS, 1));
+    assert_null(transport_borrowed(node.link, UINT64_MAX, 1));
+    assert_null(transport_borrowed(node.link, 0, SEGMENT_CHUNK_SIZE + 1));
+    await(&node, 2);
+    await_free_slots(&node);
+    assert_null(transport_borrowed(node.link, 0, 1)); /* all that it sent is here */
+    node_close(&node);
+}
+
+static void borrow_and_wait(void)
+{
+    struct node node;
+
+    CHECK(node_open_as(&node, 1) == 0);
+    stage_set(1);
+    await(&node, 1);
+    CHECK(borrow_from(&node) == 0);
+    stage_set(2);
+    for (;;)
+        pause();
+}
+
+static void what_a_killed_receiver_has_not_given_back_is_free(void **state)
+{
+    pid_t child = start(borrow_and_wait);
+    struct node node;
+    struct link *link;
+    uint32_t chunk;
+    size_t size;
+
+    (void)state;
+    stage_await(1);
+    assert_int_equal(node_open_as(&node, 0), 0);
+    link = connect_to(&node, 1);
+    assert_int_equal(send_number(link, 0), 0);
+    stage_await(2);
+    for (uint32_t i = 0; i < SEGMENT_CHUNKS; i++)
+        assert_non_null(transport_lend(link, &chunk, &size));
+    assert_null(transport_lend(link, &chunk, &size));
+    kill_unreaped(child);
+    reap(child);
+    assert_int_equal(transport_shm.check(link), -EHOSTDOWN);
+    for (uint32_t i = 0; i < SEGMENT_CHUNKS; i++)
+        assert_null(inside(&node)->lent_to[i]);
+    assert_null(transport_lend(link, &chunk, &size)); /* and to nobody who is dead */
+    transport_keep(link, 0);
+    node_close(&node);
+}
+
 /* "passed": segments are passed as descriptors. */
 int main(int argc, char **argv)
 {
@@ -715,6 +839,8 @@ int main(int argc, char **argv)
         TEST(every_failure_between_processes_is_clean),
         TEST(two_threads_hand_over_what_they_wrote),
         TEST(two_threads_stream_both_ways),
+        TEST(what_was_lent_can_be_read_when_its_sender_has_gone),
+        TEST(what_a_killed_receiver_has_not_given_back_is_free),
     };
 
     nodes_pass = argc > 1 && strcmp(argv[1], "passed") == 0;

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * lend.h - what a transport may do besides packets: lend a peer memory of the sender, into which a
+ * message is packed and out of which the peer unpacks it, so that it is copied nowhere else.
+ *
+ *   sender                                        receiver
+ *                                                 borrow_from(): once; from now on it may lend
+ *   lend() ─> chunk, memory
+ *   packs ── chunk number in a packet ─────────>  borrowed() ─> the same memory; unpacks
+ *                                                 give_back()
+ *   lend() ─> that chunk again
+ *
+ * The chunks are the endpoint's, for all of its peers together, and few.  Who gets none sends
+ * packets: nobody waits for a chunk that somebody else has.
+ *
+ * A transport without these operations has no table.
+ */
+#ifndef TRANSPORT_LEND_H
+#define TRANSPORT_LEND_H
+
+#include <errno.h>
+
+#include "transport/transport.h"
+
+struct transport_lend {
+    /* ---- the sender ---- */
+
+    /* Memory of *size bytes, and the number of its chunk for a packet to the other side.  NULL: there
+     * is none now, or the other side borrows nothing. */
+    void *(*lend)(struct link *link, uint32_t *chunk, size_t *size);
+    /* May lend() find a chunk, now or later? */
+    bool (*lends)(struct link *link);
+    /* No packet has named it, or will. */
+    void (*keep)(struct link *link, uint32_t chunk);
+
+    /* ---- the receiver ---- */
+
+    /* The other side may lend.  Costs something the first time alone.
+     * 0; -ENOTSUP; -EAGAIN no memory now; or as transport_ops.send */
+    int (*borrow_from)(struct link *link);
+    /* The first size bytes of a chunk of the other side's, valid until give_back(); who lends may
+     * write there all the time.  NULL: there are none. */
+    const void *(*borrowed)(struct link *link, uint64_t chunk, uint64_t size);
+    /* A chunk that borrowed() has found. */
+    void (*give_back)(struct link *link, uint64_t chunk);
+};
+
+static inline void *transport_lend(struct link *link, uint32_t *chunk, size_t *size)
+{
+    const struct transport_lend *lend = link->transport->ops->lend;
+
+    return lend != NULL ? lend->lend(link, chunk, size) : NULL;
+}
+
+static inline bool transport_lends(struct link *link)
+{
+    const struct transport_lend *lend = link->transport->ops->lend;
+
+    return lend != NULL && lend->lends(link);
+}
+
+static inline void transport_keep(struct link *link, uint32_t chunk)
+{
+    link->transport->ops->lend->keep(link, chunk);
+}
+
+static inline int transport_borrow_from(struct link *link)
+{
+    const struct transport_lend *lend = link->transport->ops->lend;
+
+    return lend != NULL ? lend->borrow_from(link) : -ENOTSUP;
+}
+
+static inline const void *transport_borrowed(struct link *link, uint64_t chunk, uint64_t size)
+{
+    const struct transport_lend *lend = link->transport->ops->lend;
+
+    return lend != NULL ? lend->borrowed(link, chunk, size) : NULL;
+}
+
+static inline void transport_give_back(struct link *link, uint64_t chunk)
+{
+    link->transport->ops->lend->give_back(link, chunk);
+}
+
+#endif
