@@ -27,6 +27,8 @@ OF_WAY = {"native": [], "pml": ["src/pml/mca_pml_matchbox.so"], "provider": ["sr
 GCC = 12  # with which the table was counted
 # A count may differ by this part of it, and by so many instructions, whichever is more.
 TOLERANCE, LEAST = 0.015, 2
+# In these rows little is done but to look, some of it by time: a busy machine adds up to 3 instructions of 151.
+IN_VAIN, TOLERANCE_IN_VAIN = "in_vain", 0.04
 TRIES = 4  # of a count that is more than the table has
 TOLERANCE_OF_OTHERS = 0.10  # another gcc
 
@@ -150,8 +152,9 @@ def main():
         if not goes[row.way]:
             print(f"{row.name:<23} left out: MPI programs cannot go through '{row.way}' here")
             continue
-        found = count_at_best(folder, row, tolerance)
-        why = judge(row, found, tolerance)
+        allowed = max(tolerance, TOLERANCE_IN_VAIN) if row.name.endswith(IN_VAIN) else tolerance
+        found = count_at_best(folder, row, allowed)
+        why = judge(row, found, allowed)
         wrong += why is not None
         print(f"{row.name:<23} {found:8.1f}{'' if why is None else '  ' + why}", flush=True)
         row.count = found
