@@ -91,21 +91,22 @@ def wildcards():
 
 
 def probes():
-    """probe, iprobe, mprobe and improbe see what is received afterwards."""
-    for size in (10, LONG):
-        request = WORLD.Isend(pattern(size, RANK), RIGHT, 5)
+    """probe, iprobe, mprobe and improbe see what is received afterwards.  Each size has a tag of its own:
+    a neighbour may be one size ahead."""
+    for tag, size in ((5, 10), (6, LONG)):
+        request = WORLD.Isend(pattern(size, RANK), RIGHT, tag)
         status = MPI.Status()
-        WORLD.Probe(LEFT, 5, status)
+        WORLD.Probe(LEFT, tag, status)
         check(status.Get_count(MPI.BYTE) == size, "the size that a probe has seen")
-        check(WORLD.Iprobe(MPI.ANY_SOURCE, 5), "a second probe")
+        check(WORLD.Iprobe(MPI.ANY_SOURCE, tag), "a second probe")
         room = numpy.zeros(size, dtype=numpy.uint8)
         if size == 10:
-            message = WORLD.Mprobe(LEFT, 5, status)
+            message = WORLD.Mprobe(LEFT, tag, status)
         else:
             message = None
             while message is None:
                 message = WORLD.Improbe(MPI.ANY_SOURCE, MPI.ANY_TAG, status)
-        check(not WORLD.Iprobe(LEFT, 5), "a message that was taken is seen again")
+        check(not WORLD.Iprobe(LEFT, tag), "a message that was taken is seen again")
         message.Recv(room)
         check((room == pattern(size, LEFT)).all(), "the message of a matched probe")
         request.Wait()
