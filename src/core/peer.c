@@ -4,7 +4,7 @@
  *
  * Numbers are given in the order in which peers become known, by mbx_peer_add() or
  * because they sent something.  An address has one number.  The number of a peer that has closed, and to
- * which nothing refers any more (lib/peer_remove.c), is free, and the next one gets it.
+ * which nothing refers any more (peer_remove.c), is free, and the next one gets it.
  *
  *   peer_index         hash(address) -> number + 1, linear probing, at most half full
  *   addresses[number]

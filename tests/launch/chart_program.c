@@ -141,8 +141,13 @@ int main(int argc, char **argv)
             check(mbx_recv(eps[1], 0, CONTEXT, TAG, 0, buffers[1], size, NULL, &requests[1]),
                   "mbx_recv");
     }
-    while (!is_complete(0, &requests[0]) | !is_complete(1, &requests[1]))
+    for (;;) {
+        bool is_first = is_complete(0, &requests[0]), is_second = is_complete(1, &requests[1]);
+
+        if (is_first && is_second)
+            break;
         move();
+    }
     for (int i = 0; i < 1000; i++)
         move();
     fence();
