@@ -396,7 +396,7 @@ static struct entry *replay_context(struct replay *replay, const struct trace_ev
 
 static int replay_one(struct replay *replay, struct entry *context, const struct trace_event *e)
 {
-    switch (e->type) {
+    switch ((unsigned)e->type) {
     case TRACE_POST:
         return replay_post(replay, context, e);
     case TRACE_ARRIVE:
@@ -410,43 +410,12 @@ static int replay_one(struct replay *replay, struct entry *context, const struct
     case TRACE_TAKE:
     case TRACE_DISCARD:
         return replay_end(replay, e);
-    case TRACE_DEFER: /* steps on the way to an arrival */
-    case TRACE_RTR:
-    case TRACE_MATCH:
-    case TRACE_LOCK:
-    case TRACE_GRANT:
-    case TRACE_LOST:
-    case TRACE_RETIRE:
-    case TRACE_PUBLISH:
-    case TRACE_PULL:
-    case TRACE_PULLED:
-    case TRACE_ANNOUNCE:
-    case TRACE_VOID:
-    case TRACE_WRITE:
-    case TRACE_PROGRAM: /* names */
-    case TRACE_CONTEXT:
-    case TRACE_PEER:
-    case TRACE_SEND: /* how messages travel, and waits */
-    case TRACE_LEAVE:
-    case TRACE_SENT:
-    case TRACE_RECEIVED:
-    case TRACE_RTS:
-    case TRACE_DATA:
-    case TRACE_CTS:
-    case TRACE_READ:
-    case TRACE_SHARE:
-    case TRACE_FIN:
-    case TRACE_HAND:
-    case TRACE_WAIT:
-    case TRACE_WAITED:
-    case TRACE_CLOCK:
-        return 0;
     case TRACE_CLOSE:
-    case TRACE_TYPES:
-        break;
+        replay_close(replay);
+        return 0;
+    default: /* names, steps on the way to an arrival, how messages travel, waits */
+        return 0;
     }
-    replay_close(replay);
-    return 0;
 }
 
 int replay_event(struct replay *replay, const struct trace_event *e)

@@ -405,11 +405,7 @@ static int compare_ranks(const void *a, const void *b)
 {
     const struct traced *x = a, *y = b;
 
-    if (x->info.rank != y->info.rank)
-        return x->info.rank < y->info.rank ? -1 : 1;
-    if (x->info.pid != y->info.pid)
-        return x->info.pid < y->info.pid ? -1 : 1;
-    return (x->info.endpoint > y->info.endpoint) - (x->info.endpoint < y->info.endpoint);
+    return trace_compare_ranks(&x->info, &y->info);
 }
 
 static void print_summary(struct traced *files, size_t count)

@@ -95,7 +95,7 @@ struct job_step {
     enum trace_type type;
     uint64_t time, amount;
     uint64_t event; /* of its file */
-    uint64_t key;   /* trace_job.c's */
+    uint64_t key;   /* those who read the files: trace_reading.h */
 };
 
 /* How deep the queues of a rank are: the most of each slice of the job's time. */
@@ -116,7 +116,7 @@ struct job {
     size_t rank_count, message_count, wait_count, step_count, charge_count, blame_count;
     uint64_t duration, events;
     uint32_t size; /* ranks that the job had, as far as is known; 0: not known */
-    /* trace_job.c's */
+    /* those who read the files: trace_reading.h */
     const struct trace_info **infos;
     struct trace_ranks trace_ranks;
 };

@@ -23,22 +23,9 @@
 enum { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2 };
 
 enum { TRACE_PACKET = 1 };
-enum {
-    PACKET_TIMESTAMP = 8,
-    PACKET_SEQUENCE = 10,
-    PACKET_TRACK_EVENT = 11,
-    PACKET_TRACK_DESCRIPTOR = 60,
-};
-enum {
-    EVENT_ANNOTATION = 4,
-    EVENT_TYPE = 9,
-    EVENT_TRACK = 11,
-    EVENT_CATEGORY = 22,
-    EVENT_NAME = 23,
-    EVENT_COUNTER = 30,
-    EVENT_FLOW = 47,
-    EVENT_LAST_FLOW = 48,
-};
+enum { PACKET_TIMESTAMP = 8, PACKET_SEQUENCE = 10, PACKET_EVENT = 11, PACKET_TRACK = 60 };
+enum { EVENT_ANNOTATION = 4, EVENT_TYPE = 9, EVENT_TRACK = 11, EVENT_CATEGORY = 22 };
+enum { EVENT_NAME = 23, EVENT_COUNTER = 30, EVENT_FLOW = 47, EVENT_LAST_FLOW = 48 };
 enum { TYPE_BEGIN = 1, TYPE_END, TYPE_INSTANT, TYPE_COUNTER };
 enum { TRACK_UUID = 1, TRACK_NAME = 2, TRACK_PROCESS = 3, TRACK_PARENT = 5, TRACK_COUNTER = 8 };
 enum { PROCESS_PID = 1, PROCESS_NAME = 6 };
@@ -126,7 +113,7 @@ static void write_event(FILE *out, uint64_t time, const struct proto *event)
 
     put_uint(&packet, PACKET_TIMESTAMP, time);
     put_uint(&packet, PACKET_SEQUENCE, 1);
-    put_message(&packet, PACKET_TRACK_EVENT, event);
+    put_message(&packet, PACKET_EVENT, event);
     write_packet(out, &packet);
 }
 
@@ -172,7 +159,7 @@ static void write_track(FILE *out, uint64_t uuid, uint64_t parent, const char *n
     if (is_counter)
         put_message(&track, TRACK_COUNTER, &none);
     put_uint(&packet, PACKET_SEQUENCE, 1);
-    put_message(&packet, PACKET_TRACK_DESCRIPTOR, &track);
+    put_message(&packet, PACKET_TRACK, &track);
     write_packet(out, &packet);
 }
 

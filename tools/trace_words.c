@@ -15,6 +15,15 @@
 #include "base/base.h"
 #include "base/mem.h"
 
+int trace_compare_ranks(const struct trace_info *x, const struct trace_info *y)
+{
+    if (x->rank != y->rank)
+        return x->rank < y->rank ? -1 : 1;
+    if (x->pid != y->pid)
+        return x->pid < y->pid ? -1 : 1;
+    return (x->endpoint > y->endpoint) - (x->endpoint < y->endpoint);
+}
+
 void trace_words_init(struct trace_words *words, const struct trace_ranks *ranks)
 {
     *words = (struct trace_words){.ranks = ranks};

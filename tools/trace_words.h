@@ -42,6 +42,9 @@ struct trace_words {
     size_t peer_slots;
 };
 
+/* By rank; those of which nobody said one, by process and endpoint: as for qsort(). */
+int trace_compare_ranks(const struct trace_info *x, const struct trace_info *y);
+
 void trace_words_init(struct trace_words *words, const struct trace_ranks *ranks);
 void trace_words_fini(struct trace_words *words);
 

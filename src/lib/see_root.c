@@ -12,16 +12,20 @@
 #define MESSAGE(field) offsetof(struct message, field)
 #define STATUS(field)  offsetof(struct mbx_status, field)
 
-/* What see/walk.c takes of each. */
-static_assert(sizeof(struct mbx_match_envelope) == 16, "read as it is");
-static_assert(sizeof((struct pool *)0)->slot_count == 4, "read as it is");
-static_assert(sizeof((struct request *)0)->state == 1, "read as it is");
-static_assert(sizeof((struct request *)0)->flags == 4, "read as it is");
-static_assert(sizeof((struct request *)0)->match.state == 4, "read as it is");
-static_assert(sizeof((struct message *)0)->size == 4, "read as it is");
-static_assert(sizeof((struct mbx_ep *)0)->names.program >= SEE_MPI_TEXT, "read as it is");
-static_assert(sizeof(size_t) == 8, "read as it is");
-static_assert(sizeof((struct named_context *)0)->name >= SEE_NAME_TEXT, "read as it is");
+/* see/walk.c reads so many bytes of it. */
+#define READ_AS(bytes, type, member)                                                           \
+    static_assert(sizeof((struct type *)0)->member == (bytes), "read as it is")
+
+READ_AS(16, request, match.envelope);
+READ_AS(4, pool, slot_count);
+READ_AS(1, request, state);
+READ_AS(4, request, flags);
+READ_AS(4, request, match.state);
+READ_AS(4, message, size);
+static_assert(sizeof((struct mbx_ep *)0)->names.program >= SEE_MPI_TEXT &&
+                  sizeof((struct named_context *)0)->name >= SEE_NAME_TEXT,
+              "texts are there whole");
+static_assert(sizeof(size_t) == 8, "sizes are read as they are");
 
 enum {
     AT_EP_REQUESTS = EP(requests.pool),

@@ -24,12 +24,11 @@
 #include <ompi/request/request.h>
 #include <opal/class/opal_hash_table.h>
 
+#include "../support/debugger.h"
 #include "check.h"
 
-#include <dlfcn.h>
 #include <signal.h>
 #include <stddef.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 /* ---- what the library asks for --------------------------------------------------------- */
@@ -139,9 +138,7 @@ struct stopped {
 };
 
 static struct stopped stopped;
-static mqs_image_info *image_info;
-static mqs_process_info *process_info;
-static int dummy;
+static struct target target;
 
 static const struct field *field_of(const char *type, const char *name)
 {
@@ -172,16 +169,6 @@ static int size_of(mqs_type *type)
     return (int)((const struct field *)type)->offset;
 }
 
-static int find_function(mqs_image *image, char *name, mqs_lang_code language,
-                         mqs_taddr_t *address)
-{
-    (void)image;
-    (void)name;
-    (void)language;
-    (void)address;
-    return mqs_ok;
-}
-
 static int find_symbol(mqs_image *image, char *name, mqs_taddr_t *address)
 {
     (void)image;
@@ -194,116 +181,27 @@ static int find_symbol(mqs_image *image, char *name, mqs_taddr_t *address)
     return mqs_no_information;
 }
 
-static void type_sizes(mqs_process *process, mqs_target_type_sizes *sizes)
-{
-    (void)process;
-    *sizes =
-        (mqs_target_type_sizes){sizeof(short),  sizeof(int),  sizeof(long),  sizeof(long long),
-                                sizeof(void *), sizeof(bool), sizeof(size_t)};
-}
-
-static int fetch_data(mqs_process *process, mqs_taddr_t from, int size, void *to)
-{
-    struct iovec here = {to, (size_t)size}, there = {(void *)from, (size_t)size};
-
-    (void)process;
-    return process_vm_readv(stopped.pid, &here, 1, &there, 1, 0) == size ? mqs_ok
-                                                                         : mqs_no_information;
-}
-
-static void target_to_host(mqs_process *process, const void *from, void *to, int size)
-{
-    (void)process;
-    memcpy(to, from, (size_t)size);
-}
-
-static int global_rank(mqs_process *process)
-{
-    (void)process;
-    return 0;
-}
-
-static mqs_image *image_of(mqs_process *process)
-{
-    (void)process;
-    return (mqs_image *)&dummy;
-}
-
-static void put_image_info(mqs_image *image, mqs_image_info *info)
-{
-    (void)image;
-    image_info = info;
-}
-
-static mqs_image_info *get_image_info(mqs_image *image)
-{
-    (void)image;
-    return image_info;
-}
-
-static void put_process_info(mqs_process *process, mqs_process_info *info)
-{
-    (void)process;
-    process_info = info;
-}
-
-static mqs_process_info *get_process_info(mqs_process *process)
-{
-    (void)process;
-    return process_info;
-}
-
-static void print(const char *text)
-{
-    fprintf(stderr, "%s", text);
-}
-
-static char *error_text(int error)
-{
-    static char none[] = "";
-
-    (void)error;
-    return none;
-}
-
-static const mqs_basic_callbacks basic = {
-    malloc,          free, print, error_text, put_image_info, get_image_info, put_process_info,
-    get_process_info};
 static const mqs_image_callbacks image_callbacks = {type_sizes, find_function, find_symbol,
                                                     find_type,  field_offset,  size_of};
-static const mqs_process_callbacks process_callbacks = {global_rank, image_of, fetch_data,
-                                                        target_to_host};
-
 /* ---- what the library says -------------------------------------------------------------- */
-
-static void *library;
-
-static void *entry(const char *name)
-{
-    void *found = dlsym(library, name);
-
-    CHECK(found != NULL);
-    return found;
-}
-
-#define CALL(function, ...) ((__typeof__(&function))entry(#function))(__VA_ARGS__)
 
 static mqs_process *process(void)
 {
-    return (mqs_process *)&dummy;
+    return process_of_target(&target);
 }
 
 static void attach(const char *path)
 {
-    mqs_image *image = (mqs_image *)&dummy;
+    mqs_image *image = image_of_target(&target);
     char *message;
 
+    target.pid = stopped.pid;
     library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     CHECK(library != NULL);
     CALL(mqs_setup_basic_callbacks, &basic);
     CHECK_EQUAL(CALL(mqs_setup_image, image, &image_callbacks), mqs_ok);
     CHECK_EQUAL(CALL(mqs_image_has_queues, image, &message), mqs_ok);
-    CHECK_EQUAL(CALL(mqs_setup_process, process(), &process_callbacks), mqs_ok);
+    CHECK_EQUAL(CALL(mqs_setup_process, process(), &process_calls), mqs_ok);
     CHECK_EQUAL(CALL(mqs_process_has_queues, process(), &message), mqs_ok);
     CHECK_EQUAL(CALL(mqs_update_communicator_list, process()), mqs_ok);
 }

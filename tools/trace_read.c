@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * trace_read.c - the events of a file become halves of messages, steps and waits.
+ *
+ *   send ... leave ... sent       a half of what this rank sends: leave gives it the number that sent has
+ *   arrive, post ... received     a half of what arrives: by the number of its message, or of its receive
+ *
+ * A file is what others wrote: whatever it names that is not there is left out.
+ */
+#include "trace_reading.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "base/mem.h"
+
+/* ---- arrays that grow ---- */
+
+static bool grow(void **array, size_t count, size_t *room, size_t size)
+{
+    size_t more = *room == 0 ? 256 : 2 * *room;
+    void *grown;
+
+    if (count < *room)
+        return true;
+    grown = mem_realloc(*array, more * size);
+    if (grown == NULL)
+        return false;
+    *array = grown;
+    *room = more;
+    return true;
+}
+
+/* ---- names in a file: of receives, messages, sends ---- */
+
+enum name_kind { NAME_SEND = 1, NAME_RECV, NAME_MESSAGE };
+
+struct name {
+    uint64_t id;
+    uint32_t kind; /* 0: free */
+    uint32_t half;
+};
+
+static struct name *names_slot(const struct names *names, enum name_kind kind, uint64_t id)
+{
+    uint64_t hash = (id ^ (uint64_t)kind << 60) * UINT64_C(0x9e3779b97f4a7c15);
+    size_t at = (size_t)(hash >> 20) & (names->room - 1);
+
+    while (names->slots[at].kind != 0 &&
+           (names->slots[at].kind != kind || names->slots[at].id != id))
+        at = (at + 1) & (names->room - 1);
+    return &names->slots[at];
+}
+
+/* JOB_NOBODY: there is none. */
+static uint32_t names_find(const struct names *names, enum name_kind kind, uint64_t id)
+{
+    const struct name *slot = names->room != 0 ? names_slot(names, kind, id) : NULL;
+
+    return slot != NULL && slot->kind != 0 ? slot->half : JOB_NOBODY;
+}
+
+static bool names_put(struct names *names, enum name_kind kind, uint64_t id, uint32_t half)
+{
+    struct name *slot;
+
+    if (2 * names->count >= names->room) {
+        struct names more = {.room = names->room == 0 ? 1024 : 2 * names->room};
+
+        more.slots = mem_calloc(more.room, sizeof *more.slots);
+        if (more.slots == NULL)
+            return false;
+        for (size_t i = 0; i < names->room; i++)
+            if (names->slots[i].kind != 0)
+                *names_slot(&more, names->slots[i].kind, names->slots[i].id) = names->slots[i];
+        more.count = names->count;
+        mem_free(names->slots);
+        *names = more;
+    }
+    slot = names_slot(names, kind, id);
+    names->count += slot->kind == 0;
+    *slot = (struct name){.id = id, .kind = kind, .half = half};
+    return true;
+}
+
+/* ---- events ---- */
+
+/* Which file is that of the peer of this event?  By the address; by host and process, if that has one
+ * file; by its rank, if it is said. */
+static uint32_t find_peer(const struct job *job, const struct trace_event *e)
+{
+    uint32_t same = JOB_NOBODY, count = 0;
+
+    for (uint32_t i = 0; i < job->rank_count; i++) {
+        const struct trace_info *info = &job->ranks[i].info;
+
+        if (!job->ranks[i].is_read || info->host != e->tag)
+            continue;
+        if (info->address == e->context_id)
+            return i;
+        if (info->pid == e->entry) {
+            same = i;
+            count++;
+        }
+    }
+    if (count == 1)
+        return same;
+    for (uint32_t i = 0; e->partner != 0 && e->ignore == 0 && i < job->rank_count; i++)
+        if (job->ranks[i].is_read && job->ranks[i].info.rank == e->partner - 1)
+            return i;
+    return JOB_NOBODY;
+}
+
+static bool read_peer(struct reading *r, const struct trace_event *e)
+{
+    if (e->source >= r->peer_count) {
+        uint32_t more = (uint32_t)max_size(2 * (size_t)r->peer_count, (size_t)e->source + 8);
+        uint32_t *grown = mem_realloc(r->peers, more * sizeof *grown);
+
+        if (grown == NULL)
+            return false;
+        for (uint32_t i = r->peer_count; i < more; i++)
+            grown[i] = JOB_NOBODY;
+        r->peers = grown;
+        r->peer_count = more;
+    }
+    r->peers[e->source] = find_peer(r->job, e);
+    return true;
+}
+
+static uint32_t rank_of_peer(const struct reading *r, uint32_t number)
+{
+    return number < r->peer_count ? r->peers[number] : JOB_NOBODY;
+}
+
+/* A half that begins with e. */
+static struct job_message *half_begin(struct job_message **halves, size_t *count, size_t *room,
+                                      const struct trace_event *e)
+{
+    struct job_message *half;
+
+    if (!grow((void **)halves, *count, room, sizeof **halves))
+        return NULL;
+    half = &(*halves)[*count];
+    *half = (struct job_message){
+        .from = JOB_NOBODY,
+        .to = JOB_NOBODY,
+        .peer = e->source,
+        .context_id = e->context_id,
+        .tag = e->tag,
+        .size = JOB_NEVER,
+        .send = JOB_NEVER,
+        .sent = JOB_NEVER,
+        .arrive = JOB_NEVER,
+        .post = JOB_NEVER,
+        .received = JOB_NEVER,
+        .order = *count,
+        .protocol = -1,
+    };
+    (*count)++;
+    return half;
+}
+
+static bool read_send(struct reading *r, const struct trace_event *e)
+{
+    struct job_message *half = half_begin(&r->sends, &r->send_count, &r->send_room, e);
+
+    if (half == NULL)
+        return false;
+    half->from = r->rank;
+    half->to = rank_of_peer(r, e->source);
+    half->size = e->amount;
+    half->n = e->entry;
+    half->send = r->now;
+    half->send_event = r->job->ranks[r->rank].events;
+    r->last_send = (uint32_t)(r->send_count - 1);
+    return true;
+}
+
+/* The send that was begun last, if it is this one. */
+static struct job_message *last_send(struct reading *r, uint32_t peer, uint64_t n)
+{
+    struct job_message *half = r->last_send != JOB_NOBODY ? &r->sends[r->last_send] : NULL;
+
+    return half != NULL && half->peer == peer && half->n == n ? half : NULL;
+}
+
+static bool read_leave(struct reading *r, const struct trace_event *e)
+{
+    return last_send(r, e->source, e->entry) == NULL ||
+           names_put(&r->names, NAME_SEND, e->partner, r->last_send);
+}
+
+static void read_sent(struct reading *r, const struct trace_event *e)
+{
+    uint32_t number = e->entry != 0 ? names_find(&r->names, NAME_SEND, e->entry) : JOB_NOBODY;
+    struct job_message *half = e->entry == 0          ? last_send(r, e->source, e->partner)
+                               : number != JOB_NOBODY ? &r->sends[number]
+                                                      : NULL;
+
+    if (half == NULL)
+        return;
+    half->sent = r->now;
+    half->sent_event = r->job->ranks[r->rank].events;
+    half->protocol = (int8_t)min_size((size_t)((e->amount & 0xff) - 1), INT8_MAX);
+    half->error = (int)min_size(e->amount >> 8, INT32_MAX);
+}
+
+/* Receive number id has met this half. */
+static void meet(struct reading *r, uint64_t id, uint32_t half, uint64_t time)
+{
+    uint32_t post = names_find(&r->names, NAME_RECV, id);
+
+    if (post != JOB_NOBODY) {
+        r->posts[post].half = half;
+        r->arrivals[half].post = r->posts[post].time;
+        r->arrivals[half].post_event = r->posts[post].event;
+    } else {
+        r->arrivals[half].post = time;
+        r->arrivals[half].post_event = r->job->ranks[r->rank].events;
+    }
+}
+
+static bool add_post(struct reading *r, uint64_t id, uint32_t half)
+{
+    if (!grow((void **)&r->posts, r->post_count, &r->post_room, sizeof *r->posts))
+        return false;
+    r->posts[r->post_count] = (struct post){
+        .time = r->now, .event = r->job->ranks[r->rank].events, .half = JOB_NOBODY};
+    if (!names_put(&r->names, NAME_RECV, id, (uint32_t)r->post_count++))
+        return false;
+    if (half != JOB_NOBODY)
+        meet(r, id, half, r->now);
+    return true;
+}
+
+static bool read_post(struct reading *r, const struct trace_event *e)
+{
+    uint32_t half =
+        e->partner != 0 ? names_find(&r->names, NAME_MESSAGE, e->partner) : JOB_NOBODY;
+
+    if (e->partner == 0)
+        r->posted++;
+    else
+        r->unexpected -= r->unexpected != 0;
+    return add_post(r, e->entry, half);
+}
+
+static bool read_arrive(struct reading *r, const struct trace_event *e)
+{
+    struct job_message *half = half_begin(&r->arrivals, &r->arrival_count, &r->arrival_room, e);
+    uint32_t number = (uint32_t)(r->arrival_count - 1);
+
+    if (half == NULL)
+        return false;
+    half->to = r->rank;
+    half->from = rank_of_peer(r, e->source);
+    half->arrive = r->now;
+    half->arrive_event = half->received_event = r->job->ranks[r->rank].events;
+    half->is_unexpected = e->partner == 0;
+    if (e->partner != 0) {
+        r->posted -= r->posted != 0;
+        meet(r, e->partner, number, r->now);
+        return true;
+    }
+    r->unexpected++;
+    return names_put(&r->names, NAME_MESSAGE, e->entry, number);
+}
+
+static bool read_take(struct reading *r, const struct trace_event *e)
+{
+    uint32_t half = names_find(&r->names, NAME_MESSAGE, e->entry);
+
+    if (half == JOB_NOBODY)
+        return true;
+    if (e->type == TRACE_TAKE)
+        return add_post(r, e->partner, half);
+    r->arrivals[half].post = r->arrivals[half].received = r->now;
+    return true;
+}
+
+static void read_received(struct reading *r, const struct trace_event *e)
+{
+    uint32_t post = names_find(&r->names, NAME_RECV, e->entry);
+    struct job_message *half;
+
+    if (post == JOB_NOBODY || r->posts[post].half == JOB_NOBODY)
+        return;
+    half = &r->arrivals[r->posts[post].half];
+    half->received = r->now;
+    half->received_event = r->job->ranks[r->rank].events;
+    half->size = e->amount;
+    half->error = (int)min_size(e->partner, INT32_MAX);
+}
+
+static bool read_wait(struct reading *r, const struct trace_event *e)
+{
+    struct job *job = r->job;
+    uint64_t length = min_size(e->amount, r->now);
+
+    if (e->type == TRACE_WAIT) {
+        if (!grow((void **)&job->waits, job->wait_count, &r->wait_room, sizeof *job->waits))
+            return false;
+        r->open_wait = (uint32_t)job->wait_count;
+        job->waits[job->wait_count++] = (struct job_wait){.rank = r->rank,
+                                                          .from = r->now - length,
+                                                          .to = r->now,
+                                                          .is_open = true,
+                                                          .kind = WAIT_UNKNOWN,
+                                                          .guilty = JOB_NOBODY,
+                                                          .message = JOB_NOBODY};
+        return true;
+    }
+    if (r->open_wait == JOB_NOBODY)
+        return true;
+    job->waits[r->open_wait].is_open = false;
+    job->waits[r->open_wait].end_event = job->ranks[r->rank].events;
+    job->waits[r->open_wait].to =
+        max_size(job->waits[r->open_wait].from, r->now - min_size(e->partner, r->now));
+    r->open_wait = JOB_NOBODY;
+    return true;
+}
+
+/* Steps are of a send of ours, or of a receive that meets its message later. */
+static bool read_step(struct reading *r, const struct trace_event *e)
+{
+    struct job *job = r->job;
+    bool is_send = e->type == TRACE_RTS || e->type == TRACE_DATA || e->type == TRACE_MATCH ||
+                   e->type == TRACE_LOCK || e->type == TRACE_GRANT || e->type == TRACE_LOST ||
+                   e->type == TRACE_PULLED || e->type == TRACE_WRITE;
+    uint32_t number = names_find(&r->names, is_send ? NAME_SEND : NAME_RECV, e->entry);
+
+    if (!grow((void **)&job->steps, job->step_count, &r->step_room, sizeof *job->steps))
+        return false;
+    job->steps[job->step_count++] = (struct job_step){
+        .rank = r->rank,
+        .message = JOB_NOBODY,
+        .type = e->type,
+        .time = r->now,
+        .event = r->job->ranks[r->rank].events,
+        .amount = trace_is_travel(e->type) ? e->amount : 0,
+        /* the half, once all messages are known: posts are resolved when the file ends */
+        .key = (uint64_t)is_send << 63 | number,
+    };
+    return true;
+}
+
+static bool read_depths(struct reading *r)
+{
+    if (!grow((void **)&r->changes, r->change_count, &r->change_room, sizeof *r->changes))
+        return false;
+    r->changes[r->change_count++] = (struct depth_change){
+        .time = r->now, .rank = r->rank, .posted = r->posted, .unexpected = r->unexpected};
+    return true;
+}
+
+static bool read_event(struct reading *r, const struct trace_event *e)
+{
+    switch ((unsigned)e->type) {
+    case TRACE_PEER:
+        return read_peer(r, e);
+    case TRACE_SEND:
+        return read_send(r, e);
+    case TRACE_LEAVE:
+        return read_leave(r, e);
+    case TRACE_SENT:
+        read_sent(r, e);
+        return true;
+    case TRACE_POST:
+        return read_post(r, e) && read_depths(r);
+    case TRACE_ARRIVE:
+        return read_arrive(r, e) && read_depths(r);
+    case TRACE_CANCEL:
+        r->posted -= r->posted != 0;
+        return read_depths(r);
+    case TRACE_CLAIM:
+        r->unexpected -= r->unexpected != 0;
+        return read_depths(r);
+    case TRACE_TAKE:
+    case TRACE_DISCARD:
+        return read_take(r, e);
+    case TRACE_RECEIVED:
+        read_received(r, e);
+        return true;
+    case TRACE_WAIT:
+    case TRACE_WAITED:
+        return read_wait(r, e);
+    case TRACE_RTS:
+    case TRACE_DATA:
+    case TRACE_CTS:
+    case TRACE_READ:
+    case TRACE_SHARE:
+    case TRACE_FIN:
+    case TRACE_HAND:
+    case TRACE_RTR:
+    case TRACE_MATCH:
+    case TRACE_LOCK:
+    case TRACE_GRANT:
+    case TRACE_LOST:
+    case TRACE_PULL:
+    case TRACE_PULLED:
+    case TRACE_ANNOUNCE:
+    case TRACE_WRITE:
+        return read_step(r, e);
+    default:
+        return true;
+    }
+}
+
+/* The steps of a file know their halves: [first, end). */
+static void resolve_steps(struct reading *r, size_t first)
+{
+    for (size_t i = first; i < r->job->step_count; i++) {
+        struct job_step *step = &r->job->steps[i];
+        uint32_t number = (uint32_t)step->key;
+
+        if (number != JOB_NOBODY && !(step->key >> 63))
+            step->key = r->posts[number].half;
+    }
+}
+
+/* What is of one file alone. */
+static void forget_file(struct reading *r)
+{
+    r->last_send = r->open_wait = JOB_NOBODY;
+    r->posted = r->unexpected = 0;
+    r->post_count = 0;
+    for (uint32_t i = 0; i < r->peer_count; i++)
+        r->peers[i] = JOB_NOBODY;
+    r->names.count = 0;
+    if (r->names.room != 0)
+        memset(r->names.slots, 0, r->names.room * sizeof *r->names.slots);
+}
+
+bool read_events(struct reading *r, struct trace_reader *reader)
+{
+    struct job_rank *rank = &r->job->ranks[r->rank];
+    size_t first_step = r->job->step_count;
+    struct trace_event event;
+    int result;
+
+    r->now = reader->info.start_ns;
+    rank->first = rank->last = r->now;
+    forget_file(r);
+    while ((result = trace_next(reader, &event)) == 1) {
+        r->now += event.delta_ns;
+        if (rank->events == 0)
+            rank->first = r->now;
+        rank->events++;
+        rank->last = r->now;
+        if (trace_words_event(&rank->words, &event) < 0 || !read_event(r, &event))
+            return false;
+    }
+    if (result < 0)
+        snprintf(rank->error, sizeof rank->error, "%s", reader->error);
+    if (r->open_wait != JOB_NOBODY) {
+        r->job->waits[r->open_wait].to = rank->last;
+        r->job->waits[r->open_wait].end_event = rank->events + 1;
+    }
+    resolve_steps(r, first_step);
+    r->job->events += rank->events;
+    return true;
+}

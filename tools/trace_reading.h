@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * trace_reading.h - what the parts of trace_job.c hand on to each other while the files of a job are read.
+ *
+ *   trace_read.c    events become halves: what a file has sent, what has arrived there
+ *   trace_clock.c   the clocks of the hosts are laid side by side
+ *   trace_pair.c    halves become messages
+ *   trace_job.c     the order of all that, and figures that follow from it
+ */
+#ifndef TOOLS_TRACE_READING_H
+#define TOOLS_TRACE_READING_H
+
+#include "trace_job.h"
+
+/* A posted receive. */
+struct post {
+    uint64_t time, event;
+    uint32_t half; /* the message that it has met; or JOB_NOBODY */
+};
+
+/* How many entries the queues of a rank have from this time on. */
+struct depth_change {
+    uint64_t time;
+    uint32_t rank, posted, unexpected;
+};
+
+struct name;
+
+/* The receives, messages and sends that a file names. */
+struct names {
+    struct name *slots;
+    size_t count, room; /* room: a power of two, or 0 */
+};
+
+struct reading {
+    struct job *job;
+    /* of all files */
+    struct job_message *sends, *arrivals;
+    size_t send_count, send_room, arrival_count, arrival_room, wait_room, step_room;
+    struct depth_change *changes;
+    size_t change_count, change_room;
+    /* of the one that is read */
+    uint32_t rank;
+    uint64_t now;
+    uint32_t *peers; /* the rank of each peer number */
+    uint32_t peer_count;
+    struct names names;
+    struct post *posts;
+    size_t post_count, post_room;
+    uint32_t last_send, open_wait;
+    uint32_t posted, unexpected;
+};
+
+/* ---- trace_read.c ---- */
+
+/* Reads the events of rank r->rank, whose file is open; where it is damaged, the rank's error says so.
+ * False: no memory. */
+bool read_events(struct reading *r, struct trace_reader *reader);
+
+/* ---- trace_clock.c ---- */
+
+/* Lays the clocks of the hosts side by side: all times are ns since the job's first event. */
+void clocks_align(const struct reading *r);
+
+/* ---- trace_pair.c ---- */
+
+/* Makes the job's messages, and says of each step which message it is of.  False: no memory. */
+bool pair_halves(struct reading *r);
+
+#endif
