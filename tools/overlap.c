@@ -60,6 +60,7 @@ static const char usage[] =
     "                        end; without it one pair, as MBX_MATCH, MBX_DEVICE and\n"
     "                        MBX_RNDV say\n"
     "      --no-bind         let the system choose the cores; --bind is the default\n"
+    "      --json            a JSON object per line in place of key=value, and no table\n"
     "  -h, --help            this text\n"
     "\n"
     "Modes\n"
@@ -97,14 +98,19 @@ static const char usage[] =
     "  everybody was allowed to run, and ran (sender_late: rounds that the sender began more\n"
     "  than 5 us late, because something else had its core).\n";
 
-enum { OPTION_SIZES = 256, OPTION_BIND, OPTION_NO_BIND };
+enum { OPTION_SIZES = 256, OPTION_BIND, OPTION_NO_BIND, OPTION_JSON };
 
-static const struct option options[] = {
-    {"size", required_argument, NULL, 's'},    {"sizes", required_argument, NULL, OPTION_SIZES},
-    {"window", required_argument, NULL, 'w'},  {"repeats", required_argument, NULL, 'r'},
-    {"compute", required_argument, NULL, 'c'}, {"modes", required_argument, NULL, 'm'},
-    {"bind", no_argument, NULL, OPTION_BIND},  {"no-bind", no_argument, NULL, OPTION_NO_BIND},
-    {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
+static const struct option options[] = {{"size", required_argument, NULL, 's'},
+                                        {"sizes", required_argument, NULL, OPTION_SIZES},
+                                        {"window", required_argument, NULL, 'w'},
+                                        {"repeats", required_argument, NULL, 'r'},
+                                        {"compute", required_argument, NULL, 'c'},
+                                        {"modes", required_argument, NULL, 'm'},
+                                        {"bind", no_argument, NULL, OPTION_BIND},
+                                        {"no-bind", no_argument, NULL, OPTION_NO_BIND},
+                                        {"json", no_argument, NULL, OPTION_JSON},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {NULL, 0, NULL, 0}};
 
 static const struct tool tool = {.name = "perf overlap", .usage = usage};
 
@@ -166,7 +172,7 @@ static int take_option(struct request *r, int option, char *value)
     case 's':
         return perf_take_size(&tool, &r->o.sizes, value);
     case OPTION_SIZES:
-        return perf_take_sizes(&tool, &r->o.sizes, value);
+        return perf_take_sizes(&tool, "--sizes", PERF_BYTES, &r->o.sizes, value);
     case 'w':
         if ((err = tool_number(&tool, "--window", value, 1, MAX_WINDOW, &number)) == 0)
             r->o.window = (uint32_t)number;
@@ -181,6 +187,9 @@ static int take_option(struct request *r, int option, char *value)
         return err;
     case 'm':
         return take_modes(r, value);
+    case OPTION_JSON:
+        r->o.json = true;
+        return 0;
     default:
         r->o.bind = option == OPTION_BIND;
         return 0;
@@ -205,7 +214,7 @@ static int parse(int argc, char **argv, struct request *r)
     char initial[] = "1K-16M";
     int option, status = 0;
 
-    perf_take_sizes(&tool, &r->o.sizes, initial);
+    perf_take_sizes(&tool, "--sizes", PERF_BYTES, &r->o.sizes, initial);
     while ((option = tool_option(&tool, argc, argv, "+:s:w:r:c:m:h", options, &status)) >= 0)
         if ((status = take_option(r, option, optarg)) != 0)
             return status;
@@ -231,7 +240,7 @@ static char *sizes_text(const struct perf_sizes *sizes)
 }
 
 /* The ranks get what was understood, not what was written. */
-static int launch_pair(const struct overlap *o)
+static int launch_pair(const struct overlap *o, bool json)
 {
     char *path = tool_own_path(), *sizes = sizes_text(&o->sizes);
     char repeats[16], window[16], percent[16];
@@ -249,6 +258,8 @@ static int launch_pair(const struct overlap *o)
     }
     if (!o->bind)
         argv[n++] = "--no-bind";
+    if (json)
+        argv[n++] = "--json";
     if (path != NULL && sizes != NULL)
         status = launch_job(&launch);
     else
@@ -269,7 +280,7 @@ static _Noreturn void run_launcher(const struct request *r, const struct column 
     if (getppid() == parent && dup2(output, STDOUT_FILENO) >= 0) {
         close(output);
         if (overlap_mode_enter(&column->mode) == 0)
-            status = launch_pair(&r->o);
+            status = launch_pair(&r->o, false); /* run_mode() reads key=value */
     }
     _exit(status); /* what the parent has not written yet is not ours */
 }
@@ -344,7 +355,8 @@ static int run_mode(const struct request *r, struct column *column)
     int status, taken = TOOL_DONE;
 
     if (!column->is_here) {
-        printf("perf=overlap mode=%s skipped=not_in_this_build\n", column->mode.name);
+        perf_say(r->o.json, "perf=overlap mode=%s skipped=not_in_this_build",
+                 column->mode.name);
         return TOOL_DONE;
     }
     pid = start_launcher(r, column, &lines);
@@ -353,8 +365,8 @@ static int run_mode(const struct request *r, struct column *column)
         return TOOL_FAILED;
     }
     while (fgets(line, sizeof line, lines) != NULL) {
-        fputs(line, stdout);
-        fflush(stdout);
+        line[strcspn(line, "\n")] = '\0';
+        perf_say(r->o.json, "%s", line);
         if (taken == TOOL_DONE)
             taken = take_line(&r->o.sizes, column, line);
     }
@@ -419,7 +431,7 @@ static int run_modes(struct request *r)
         measured += r->columns[i].is_here;
         status = status == TOOL_DONE ? mode_status : status;
     }
-    if (measured > 0) {
+    if (measured > 0 && !r->o.json) {
         print_head(r);
         for (unsigned row = 0; row < r->o.sizes.count; row++)
             print_row(r, row);
@@ -427,7 +439,8 @@ static int run_modes(struct request *r)
             printf("* disturbed: something else ran on these cores, and the three times "
                    "contradict each other\n");
     }
-    print_missing(r);
+    if (!r->o.json)
+        print_missing(r);
     if (measured == 0) {
         tool_error(&tool, "this build has none of these modes");
         status = TOOL_FAILED;
@@ -443,7 +456,7 @@ int overlap_run(int argc, char **argv)
     if (status != 0)
         return status == -1 ? TOOL_DONE : status;
     if (!boot_has_launcher())
-        return r.count > 0 ? run_modes(&r) : launch_pair(&r.o);
+        return r.count > 0 ? run_modes(&r) : launch_pair(&r.o, r.o.json);
     if (r.count > 0)
         return tool_usage_error(&tool, "--modes starts jobs and cannot be used within one");
     return overlap_rank(&r.o);

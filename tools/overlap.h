@@ -26,6 +26,7 @@ struct overlap {
     uint32_t window;  /* 0 = by size */
     uint32_t percent; /* the computation, of the transfer's time */
     bool bind;
+    bool json; /* what is printed */
 };
 
 /* `mbx perf overlap`; argv[0] is "overlap".  The exit code. */

@@ -315,15 +315,15 @@ static void print_size(const struct rank *r, size_t size, const struct times *t)
     double fastest = overlap_of(comm.min, work.min, both.min);
     double longer = comm.median > work.median ? comm.median : work.median;
 
-    printf("perf=overlap mode=%s size=%zu window=%u protocol=%s overlap_percent=%.1f "
-           "overlap_raw_percent=%.1f overlap_min_percent=%.1f both_ratio=%.3f "
-           "comm_median_ns=%.0f compute_median_ns=%.0f both_median_ns=%.0f comm_min_ns=%.0f "
-           "compute_min_ns=%.0f both_min_ns=%.0f sender_late=%llu repeats=%u\n",
-           r->mode.name, size, overlap_window(r->o, size), protocol_of(r, size),
-           kept_within(raw), raw, kept_within(fastest), both.median / longer, comm.median,
-           work.median, both.median, comm.min, work.min, both.min, (unsigned long long)t->late,
-           r->o->repeats);
-    fflush(stdout);
+    perf_say(r->o->json,
+             "perf=overlap mode=%s size=%zu window=%u protocol=%s overlap_percent=%.1f "
+             "overlap_raw_percent=%.1f overlap_min_percent=%.1f both_ratio=%.3f "
+             "comm_median_ns=%.0f compute_median_ns=%.0f both_median_ns=%.0f comm_min_ns=%.0f "
+             "compute_min_ns=%.0f both_min_ns=%.0f sender_late=%llu repeats=%u",
+             r->mode.name, size, overlap_window(r->o, size), protocol_of(r, size),
+             kept_within(raw), raw, kept_within(fastest), both.median / longer, comm.median,
+             work.median, both.median, comm.min, work.min, both.min,
+             (unsigned long long)t->late, r->o->repeats);
 }
 
 static void print_places(const struct rank *r)
@@ -335,11 +335,11 @@ static void print_places(const struct rank *r)
         overlap_place_text(&r->place.rank[1], sender, sizeof sender);
         overlap_place_text(&r->place.others, others, sizeof others);
     }
-    printf("perf=overlap_places mode=%s receiver_cpus=%s receiver_ran_on=%d sender_cpus=%s "
-           "sender_waits=%s others_cpus=%s others_ran_on=%s\n",
-           r->mode.name, receiver, sched_getcpu(), sender, r->sleeps ? "asleep" : "polling",
-           others, overlap_place_others(ran, sizeof ran));
-    fflush(stdout);
+    perf_say(r->o->json,
+             "perf=overlap_places mode=%s receiver_cpus=%s receiver_ran_on=%d sender_cpus=%s "
+             "sender_waits=%s others_cpus=%s others_ran_on=%s",
+             r->mode.name, receiver, sched_getcpu(), sender, r->sleeps ? "asleep" : "polling",
+             others, overlap_place_others(ran, sizeof ran));
 }
 
 /* ---- a rank ---- */

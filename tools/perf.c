@@ -23,22 +23,34 @@
 #define MAX_WINDOW 4096
 
 static const char usage[] =
-    "usage: mbx perf lat|bw|rate [OPTIONS]\n"
+    "usage: mbx perf lat|bw|rate|depth|flood [OPTIONS]\n"
     "       mbx perf overlap [OPTIONS]     (mbx perf overlap --help lists them)\n"
     "\n"
     "  lat   half round trip of one message, and in turn with it the bare transfer of a\n"
     "        cache line between the same two cores\n"
     "  bw    bytes per second, a window of messages at a time\n"
     "  rate  messages per second, a window at a time\n"
+    "  depth what a message costs that meets the last of many posted receives, or a receive "
+    "the\n"
+    "        last of many messages that are there; its source named, or any\n"
+    "  flood messages that nobody has asked for: how many the receiver keeps, in how much "
+    "memory,\n"
+    "        and what it costs to receive all of them, the last one first\n"
     "  overlap  how much of a transfer happens while the receiver computes\n"
     "\n"
-    "  -s, --size SIZE       bytes of a message (K, M, G); lat, rate: 8, bw: 1M\n"
+    "  -s, --size SIZE       bytes of a message (K, M, G); lat, rate, depth: 8, bw: 1M, flood: "
+    "1K\n"
     "      --sizes A,B,...   several sizes, one line each\n"
     "      --sizes A-B       all powers of two from A to B\n"
-    "  -i, --iterations N    approximate number of messages to measure with\n"
+    "  -i, --iterations N    approximate number of messages to measure with; flood: of "
+    "messages in\n"
+    "                        a flood (10000)\n"
     "  -w, --window N        messages at a time, 1 to 4096; bw: 16, rate: 64\n"
+    "  -t, --threads N       rate: of each rank, 1 to 256, in one endpoint (1)\n"
+    "  -d, --depths A,B,...  depth: receives or messages in the queue, as --sizes "
+    "(1,16,256,4096)\n"
     "      --no-bind         let the system choose the cores; --bind is the default\n"
-    "      --json            lat, bw, rate: a JSON object per line in place of key=value\n"
+    "      --json            a JSON object per line in place of key=value\n"
     "  -h, --help            this text\n"
     "\n"
     "Starts its two ranks on this machine.  Started by a launcher it is one of two ranks, so "
@@ -49,12 +61,17 @@ static const char usage[] =
     "\n"
     "Prints key=value, one line per size: the median and the best of 51 repeats.\n";
 
+#define MAX_THREADS 256
+#define MAX_DEPTH   UINT64_C(1000000)
+
 enum { OPTION_SIZES = 256, OPTION_BIND, OPTION_NO_BIND, OPTION_JSON };
 
 static const struct option options[] = {{"size", required_argument, NULL, 's'},
                                         {"sizes", required_argument, NULL, OPTION_SIZES},
                                         {"iterations", required_argument, NULL, 'i'},
                                         {"window", required_argument, NULL, 'w'},
+                                        {"threads", required_argument, NULL, 't'},
+                                        {"depths", required_argument, NULL, 'd'},
                                         {"bind", no_argument, NULL, OPTION_BIND},
                                         {"no-bind", no_argument, NULL, OPTION_NO_BIND},
                                         {"json", no_argument, NULL, OPTION_JSON},
@@ -73,13 +90,16 @@ static const struct kind kinds[] = {
     {"lat", perf_latency, 8, 1, UINT64_C(1) << 30, 100000},
     {"bw", perf_bandwidth, 1 << 20, 16, UINT64_C(4) << 30, 100000},
     {"rate", perf_rate, 8, 64, UINT64_C(4) << 30, 2000000},
+    {"depth", perf_depth, 8, 1, UINT64_C(1) << 30, 1},
+    {"flood", perf_flood, 1024, 1, UINT64_C(1) << 30, 10000},
 };
 
 struct request {
     const struct kind *kind;
-    struct perf_sizes sizes;
+    struct perf_sizes sizes, depths;
     uint64_t iterations; /* 0 = by size */
     uint32_t window;     /* 0 = of the kind */
+    uint32_t threads;    /* 0 = not said */
     bool bind, json;
 };
 
@@ -95,7 +115,7 @@ static int take_option(const struct tool *tool, int option, char *value, struct 
         err = perf_take_size(tool, &r->sizes, value);
         break;
     case OPTION_SIZES:
-        err = perf_take_sizes(tool, &r->sizes, value);
+        err = perf_take_sizes(tool, "--sizes", PERF_BYTES, &r->sizes, value);
         break;
     case 'i':
         err = tool_number(tool, "--iterations", value, 1, UINT64_C(1) << 40, &r->iterations);
@@ -103,6 +123,13 @@ static int take_option(const struct tool *tool, int option, char *value, struct 
     case 'w':
         err = tool_number(tool, "--window", value, 1, MAX_WINDOW, &number);
         r->window = (uint32_t)number;
+        break;
+    case 't':
+        err = tool_number(tool, "--threads", value, 1, MAX_THREADS, &number);
+        r->threads = (uint32_t)number;
+        break;
+    case 'd':
+        err = perf_take_sizes(tool, "--depths", MAX_DEPTH, &r->depths, value);
         break;
     case OPTION_JSON:
         r->json = true;
@@ -114,7 +141,7 @@ static int take_option(const struct tool *tool, int option, char *value, struct 
     return err;
 }
 
-static const char *const words[] = {"lat", "bw", "rate", "overlap", NULL};
+static const char *const words[] = {"lat", "bw", "rate", "depth", "flood", "overlap", NULL};
 
 static const char *word_at(const void *list, size_t i)
 {
@@ -125,7 +152,8 @@ static const char *word_at(const void *list, size_t i)
 static int take_kind(const struct tool *tool, int argc, char **argv, struct request *r)
 {
     if (optind == argc)
-        return tool_usage_error(tool, "what shall be measured: lat, bw, rate or overlap?");
+        return tool_usage_error(
+            tool, "what shall be measured: lat, bw, rate, depth, flood or overlap?");
     for (size_t i = 0; i < ARRAY_COUNT(kinds); i++)
         if (strcmp(kinds[i].name, argv[optind]) == 0)
             r->kind = &kinds[i];
@@ -134,12 +162,26 @@ static int take_kind(const struct tool *tool, int argc, char **argv, struct requ
     if (r->kind == NULL) {
         const char *nearest = tool_nearest(argv[optind], word_at, words);
 
-        return tool_usage_error(tool,
-                                "cannot measure '%s', only lat, bw, rate and overlap%s%s%s",
-                                argv[optind], nearest != NULL ? "; did you mean '" : "",
-                                nearest != NULL ? nearest : "", nearest != NULL ? "'?" : "");
+        return tool_usage_error(
+            tool, "cannot measure '%s', only lat, bw, rate, depth, flood and overlap%s%s%s",
+            argv[optind], nearest != NULL ? "; did you mean '" : "",
+            nearest != NULL ? nearest : "", nearest != NULL ? "'?" : "");
     }
     optind++;
+    return 0;
+}
+
+/* What was asked for fits the kind. */
+static int check(const struct tool *tool, struct request *r)
+{
+    static const struct perf_sizes depths = {.size = {1, 16, 256, 4096}, .count = 4};
+
+    if (r->threads != 0 && r->kind->measure != perf_rate)
+        return tool_usage_error(tool, "--threads is for rate, not for %s", r->kind->name);
+    if (r->depths.count != 0 && r->kind->measure != perf_depth)
+        return tool_usage_error(tool, "--depths is for depth, not for %s", r->kind->name);
+    if (r->depths.count == 0)
+        r->depths = depths;
     return 0;
 }
 
@@ -148,7 +190,7 @@ static int parse(const struct tool *tool, int argc, char **argv, struct request 
     int option, status = 0;
 
     for (;;) {
-        while ((option = tool_option(tool, argc, argv, "+:s:i:w:h", options, &status)) >= 0)
+        while ((option = tool_option(tool, argc, argv, "+:s:i:w:t:d:h", options, &status)) >= 0)
             if ((status = take_option(tool, option, optarg, r)) != 0)
                 return status;
         if (option == -2)
@@ -160,6 +202,8 @@ static int parse(const struct tool *tool, int argc, char **argv, struct request 
     }
     if (optind < argc)
         return tool_usage_error(tool, "there is no argument '%s'", argv[optind]);
+    if ((status = check(tool, r)) != 0)
+        return status;
     if (r->sizes.count == 0)
         r->sizes.size[r->sizes.count++] = r->kind->size;
     if (r->window == 0)
@@ -176,7 +220,8 @@ static struct perf_case case_of(const struct request *r, size_t size)
 
     if (iterations == 0)
         iterations = min_size(r->kind->messages, max_size(by_bytes, 1));
-    return (struct perf_case){.size = size, .iterations = iterations, .window = r->window};
+    return (struct perf_case){
+        .size = size, .iterations = iterations, .window = r->window, .threads = r->threads};
 }
 
 static int alloc_buffers(struct perf *p, const struct request *r)
@@ -192,9 +237,10 @@ static int alloc_buffers(struct perf *p, const struct request *r)
     return 0;
 }
 
-static int open_rank(struct perf *p)
+static int open_rank(struct perf *p, const struct request *r)
 {
-    struct mbx_config config = {0};
+    static const char *const many[] = {"THREADS=many", NULL};
+    struct mbx_config config = {.params = r->threads > 1 ? many : NULL};
     int err;
 
     if (mbx_job_size(p->job) != 2) {
@@ -209,18 +255,30 @@ static int open_rank(struct perf *p)
     return mbx_job_connect(p->job, p->ep);
 }
 
+static int measure_size(struct perf *p, const struct request *r, size_t size)
+{
+    struct perf_case c = case_of(r, size);
+    int err = 0;
+
+    if (r->threads > 1)
+        return perf_rate_of_threads(p, &c);
+    if (r->kind->measure != perf_depth)
+        return r->kind->measure(p, &c);
+    for (unsigned i = 0; i < r->depths.count && err == 0; i++) {
+        c.depth = (uint32_t)r->depths.size[i];
+        err = perf_depth(p, &c);
+    }
+    return err;
+}
+
 static int measure(struct perf *p, const struct request *r)
 {
     int err = 0;
 
     if (r->kind->measure == perf_latency)
         err = perf_line_open(p);
-    for (unsigned i = 0; i < r->sizes.count && err == 0; i++) {
-        struct perf_case c = case_of(r, r->sizes.size[i]);
-
-        err = r->kind->measure(p, &c);
-        fflush(stdout);
-    }
+    for (unsigned i = 0; i < r->sizes.count && err == 0; i++)
+        err = measure_size(p, r, r->sizes.size[i]);
     perf_line_close(p);
     return err;
 }
@@ -230,7 +288,7 @@ static int run_rank(const struct tool *tool, const struct request *r)
     struct perf p = {.tool = tool, .json = r->json};
     int err = mbx_job_open(&p.job);
 
-    if (err == 0 && (err = open_rank(&p)) == 0 && (err = alloc_buffers(&p, r)) == 0)
+    if (err == 0 && (err = open_rank(&p, r)) == 0 && (err = alloc_buffers(&p, r)) == 0)
         err = measure(&p, r);
     if (err != 0)
         tool_error(tool, "rank %u cannot measure: %s", p.rank, mbx_strerror(err));
@@ -300,7 +358,7 @@ static int run(const struct tool *tool, int argc, char **argv)
 
 const struct tool tool_perf = {
     .name = "perf",
-    .about = "measure latency, bandwidth, message rate or overlap between two ranks",
+    .about = "measure latency, bandwidth, rate, long queues, a flood or overlap of two ranks",
     .usage = usage,
     .options = options,
     .words = words,

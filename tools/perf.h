@@ -21,10 +21,12 @@ struct perf_sizes {
     unsigned count;
 };
 
-/* The values of --size and --sizes; the second writes into text.  0, or TOOL_USAGE after
- * naming what is wrong. */
+/* The value of --size, and the values of an option that takes several ("A,B,..." or "A-B"), 1 to most, or
+ * sizes in bytes; the second writes into text.  0, or TOOL_USAGE after naming what is wrong. */
+#define PERF_BYTES 0
 int perf_take_size(const struct tool *tool, struct perf_sizes *sizes, const char *text);
-int perf_take_sizes(const struct tool *tool, struct perf_sizes *sizes, char *text);
+int perf_take_sizes(const struct tool *tool, const char *option, uint64_t most,
+                    struct perf_sizes *sizes, char *text);
 
 /* One rank of the two. */
 struct perf {
@@ -44,6 +46,8 @@ struct perf_case {
     size_t size;
     uint64_t iterations;
     uint32_t window;
+    uint32_t threads; /* of each rank, rate alone */
+    uint32_t depth;   /* depth alone */
 };
 
 /* Fastest and middle of the repeats. */
@@ -59,6 +63,12 @@ struct perf_times perf_summary(double *times, size_t count);
 int perf_latency(struct perf *p, const struct perf_case *c);
 int perf_bandwidth(struct perf *p, const struct perf_case *c);
 int perf_rate(struct perf *p, const struct perf_case *c);
+int perf_rate_of_threads(struct perf *p, const struct perf_case *c); /* perf_threads.c */
+int perf_depth(struct perf *p, const struct perf_case *c);           /* perf_queues.c */
+int perf_flood(struct perf *p, const struct perf_case *c);
+
+/* Prints a line of key=value, or the same as a JSON object. */
+void perf_say(bool json, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* One cache line that both ranks map: the first makes it and names it to the other over ep.
  * p->line stays NULL, and rank 0 says so, where they share no memory.
@@ -71,5 +81,8 @@ double perf_line_flip(struct perf *p, uint64_t flips);
 
 /* Waits for the request of one receive or send; 0, or its error. */
 int perf_wait(struct perf *p, mbx_request request, size_t size);
+
+/* Waits for so many completions of these queues; 0, or the error of one. */
+int perf_collect(struct perf *p, unsigned queues, uint64_t count);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * perf_measure.c - the three measurements.
+ * perf_measure.c - latency, bandwidth and rate, and what all measurements have in common.
  *
  * Rank 0 holds the clock.  Every measurement is PERF_REPEATS blocks of equal work, and
  * one before them that does not count; the median and the best block are printed.
@@ -50,6 +50,21 @@ struct perf_times perf_summary(double *times, size_t count)
 {
     qsort(times, count, sizeof *times, compare_times);
     return (struct perf_times){.min = times[0], .median = times[count / 2]};
+}
+
+void perf_say(bool json, const char *format, ...)
+{
+    char line[512];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    if (json)
+        json_line(line);
+    else
+        puts(line);
+    fflush(stdout);
 }
 
 /* ---- lat ---- */
@@ -118,22 +133,6 @@ static int latency_block(struct perf *p, const struct perf_case *c, uint64_t cou
     return err;
 }
 
-/* Prints one line of key=value, or the same as JSON. */
-static __attribute__((format(printf, 2, 3))) void perf_say(const struct perf *p,
-                                                           const char *format, ...)
-{
-    char line[512];
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
-    va_end(args);
-    if (p->json)
-        json_line(line);
-    else
-        puts(line);
-}
-
 static void print_latency(const struct perf *p, const struct perf_case *c, uint64_t messages,
                           double *half, double *line)
 {
@@ -141,7 +140,7 @@ static void print_latency(const struct perf *p, const struct perf_case *c, uint6
     struct perf_times l;
 
     if (p->line == NULL) {
-        perf_say(p,
+        perf_say(p->json,
                  "perf=lat size=%zu half_rtt_median_ns=%.1f half_rtt_min_ns=%.1f messages=%llu "
                  "repeats=%d",
                  c->size, h.median, h.min, (unsigned long long)messages, PERF_REPEATS);
@@ -149,7 +148,7 @@ static void print_latency(const struct perf *p, const struct perf_case *c, uint6
     }
     l = perf_summary(line, PERF_REPEATS);
     perf_say(
-        p,
+        p->json,
         "perf=lat size=%zu half_rtt_median_ns=%.1f half_rtt_min_ns=%.1f line_median_ns=%.1f "
         "line_min_ns=%.1f ratio_median=%.2f ratio_min=%.2f messages=%llu repeats=%d",
         c->size, h.median, h.min, l.median, l.min, h.median / l.median, h.min / l.min,
@@ -177,7 +176,7 @@ int perf_latency(struct perf *p, const struct perf_case *c)
 /* ---- bw and rate ---- */
 
 /* Takes sends and receives that are complete until so many were seen. */
-static int collect(struct perf *p, unsigned queues, uint64_t count)
+int perf_collect(struct perf *p, unsigned queues, uint64_t count)
 {
     struct mbx_completion done[ENTRIES];
 
@@ -216,13 +215,13 @@ static int send_window(struct perf *p, const struct perf_case *c)
 
     for (uint32_t i = 0; i < c->window && err == 0; i++)
         err = mbx_send(p->ep, p->peer, 0, DATA_TAG, p->send, c->size, NULL, NULL);
-    return err != 0 ? err : collect(p, MBX_SENDS | MBX_RECVS, (uint64_t)c->window + 1);
+    return err != 0 ? err : perf_collect(p, MBX_SENDS | MBX_RECVS, (uint64_t)c->window + 1);
 }
 
 /* The receives of this window are posted. */
 static int recv_window(struct perf *p, const struct perf_case *c, bool is_last)
 {
-    int err = collect(p, MBX_RECVS, c->window);
+    int err = perf_collect(p, MBX_RECVS, c->window);
 
     if (err == 0 && !is_last)
         err = post_window(p, c);
@@ -265,7 +264,7 @@ int perf_bandwidth(struct perf *p, const struct perf_case *c)
     int err = stream(p, c, &t);
 
     if (err == 0 && p->rank == 0)
-        perf_say(p,
+        perf_say(p->json,
                  "perf=bw size=%zu window=%u median_MB_per_s=%.1f max_MB_per_s=%.1f repeats=%d",
                  c->size, c->window, 1e3 * (double)c->size / t.median,
                  1e3 * (double)c->size / t.min, PERF_REPEATS);
@@ -278,7 +277,7 @@ int perf_rate(struct perf *p, const struct perf_case *c)
     int err = stream(p, c, &t);
 
     if (err == 0 && p->rank == 0)
-        perf_say(p,
+        perf_say(p->json,
                  "perf=rate size=%zu window=%u median_messages_per_s=%.0f "
                  "max_messages_per_s=%.0f repeats=%d",
                  c->size, c->window, 1e9 / t.median, 1e9 / t.min, PERF_REPEATS);

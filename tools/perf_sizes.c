@@ -6,18 +6,25 @@
 
 #include <string.h>
 
+static int take_one(const struct tool *tool, const char *option, uint64_t most,
+                    const char *text, uint64_t *value)
+{
+    return most == PERF_BYTES ? tool_size(tool, option, text, value)
+                              : tool_number(tool, option, text, 1, most, value);
+}
+
 /* "A-B": doubles from A up to B. */
-static int take_range(const struct tool *tool, struct perf_sizes *sizes, const char *first,
-                      const char *last)
+static int take_range(const struct tool *tool, const char *option, uint64_t most,
+                      struct perf_sizes *sizes, const char *first, const char *last)
 {
     uint64_t from, to;
     int err;
 
-    if ((err = tool_size(tool, "--sizes", first, &from)) != 0 ||
-        (err = tool_size(tool, "--sizes", last, &to)) != 0)
+    if ((err = take_one(tool, option, most, first, &from)) != 0 ||
+        (err = take_one(tool, option, most, last, &to)) != 0)
         return err;
     if (from > to)
-        return tool_usage_error(tool, "--sizes %s-%s: the first is larger", first, last);
+        return tool_usage_error(tool, "%s %s-%s: the first is larger", option, first, last);
     for (sizes->count = 0; from <= to; from = from == 0 ? 1 : from * 2)
         sizes->size[sizes->count++] = from; /* 42 at most: tool_size() ends at 2^40 */
     return 0;
@@ -33,24 +40,25 @@ int perf_take_size(const struct tool *tool, struct perf_sizes *sizes, const char
     return err;
 }
 
-int perf_take_sizes(const struct tool *tool, struct perf_sizes *sizes, char *text)
+int perf_take_sizes(const struct tool *tool, const char *option, uint64_t most,
+                    struct perf_sizes *sizes, char *text)
 {
     char *dash = strchr(text, '-');
     char *rest = text, *word;
 
     if (dash != NULL) {
         *dash = '\0';
-        return take_range(tool, sizes, text, dash + 1);
+        return take_range(tool, option, most, sizes, text, dash + 1);
     }
     sizes->count = 0;
     while ((word = strsep(&rest, ",")) != NULL) {
         uint64_t size;
-        int err = tool_size(tool, "--sizes", word, &size);
+        int err = take_one(tool, option, most, word, &size);
 
         if (err != 0)
             return err;
         if (sizes->count == PERF_SIZES_MAX)
-            return tool_usage_error(tool, "--sizes takes at most %d sizes", PERF_SIZES_MAX);
+            return tool_usage_error(tool, "%s takes at most %d values", option, PERF_SIZES_MAX);
         sizes->size[sizes->count++] = size;
     }
     return 0;

@@ -119,7 +119,8 @@ def wrong_arguments_are_named():
             (["perf", "--window", "0", "bw"], "'0'"),
             (["perf", "lat", "--sizes", "8,,9"], "''"),
             (["perf", "lat", "--sizes", "9-8"], "9-8"),
-            (["perf", "-s", "8", "overlap"], "'overlap'"),
+            (["perf", "-s", "8", "overlap"], "'overlap'"), (["perf", "lat", "--threads", "2"], "not for lat"),
+            (["perf", "bw", "--depths", "2"], "not for bw"), (["perf", "depth", "--depths", "1,0"], "'0'"),
             (["perf", "overlap", "x"], "'x'"), (["perf", "overlap", "--frob"], "--frob"),
             (["perf", "overlap", "--sizes", "1K,much"], "'much'"),
             (["perf", "overlap", "--repeats", "0"], "'0'"),
@@ -191,6 +192,11 @@ def json_is_json():
     lines = [json.loads(line) for line in job.out.splitlines()]
     expect(job.code == 0 and [line["size"] for line in lines] == [4096, 8192] and
            all(line["perf"] == "bw" and line["median_MB_per_s"] > 0 for line in lines), str(job))
+    for words in (), ("--modes", "software"):
+        job = mbx("perf", "overlap", "--sizes", "1K", "--repeats", "3", "--json", *words)
+        lines = [json.loads(line) for line in job.out.splitlines()]
+        expect(job.code == 0 and [line["perf"] for line in lines] == ["overlap", "overlap_places"] and
+               lines[0]["size"] == 1024, str(job))
 
 
 def info_tells_what_the_host_allows():
@@ -572,6 +578,20 @@ def perf_prints_what_was_asked_for():
     rows = pairs(job.out)
     expect(job.code == 0 and [row["size"] for row in rows] == ["1", "2", "4"], str(job))
     expect(float(rows[0]["median_messages_per_s"]) > 1, str(job))
+    job = mbx("perf", "rate", "--threads", "3", "-i", "2000", "--json")
+    row = json.loads(job.out)
+    expect(job.code == 0 and row["threads"] == 3 and row["max_messages_per_s"] >= row["median_messages_per_s"] > 1, str(job))
+    job = mbx("perf", "depth", "--depths", "1,100")
+    rows = pairs(job.out)
+    expect(job.code == 0 and [(row["queue"], row["source"], row["depth"]) for row in rows] ==
+           [(queue, source, depth) for depth in ("1", "100") for queue in ("posted", "unexpected")
+            for source in ("named", "any")], str(job))
+    job = mbx("perf", "flood", "-i", "300", "-s", "100")
+    row = pairs(job.out)[0]
+    expect(job.code == 0 and row["kept_messages"] == "300" and int(row["kept_bytes"]) > 300, str(job))
+    job = mbx("perf", "flood", "-i", "300", "-s", "1000", env={"MBX_UNEXPECTED_MEMORY": "64K", "MBX_WINDOW": "16"})
+    row = pairs(job.out)[0]
+    expect(job.code == 0 and 0 < int(row["kept_bytes"]) <= 65536, str(job))
     job = mbx("run", "-n", "3", MBX, "perf", "lat")
     expect(job.code == 1 and "two ranks" in job.err, str(job))
 
