@@ -13,9 +13,9 @@
 #include "complete.h"
 #include "tool.h"
 
-static const struct tool *const tools[] = {&tool_run,    &tool_exec,        &tool_info,
-                                           &tool_perf,   &tool_trace,       &tool_queues,
-                                           &tool_doctor, &tool_adapter_test};
+static const struct tool *const tools[] = {&tool_run,    &tool_exec,  &tool_info,
+                                           &tool_perf,   &tool_trace, &tool_queues,
+                                           &tool_doctor, &tool_top,   &tool_adapter_test};
 
 /* What is no tool of its own, and what it prints. */
 static const char *const others[][2] = {

@@ -8,6 +8,8 @@
  *   read   those that have not, in their memory, twice: what is the same twice holds still
  *   sort   by job and rank
  *
+ * An observer finds once, and asks often: of what does not answer it reads nothing.
+ *
  * Or the ranks of core files: nothing is asked then, and what is read holds still.
  *
  * Nothing of a page is mapped here: it is copied, checked, and then used.
@@ -253,8 +255,10 @@ static int ask_all(struct finder *finder)
             struct found *found = &finder->all[i];
             int answer;
 
+            if (found->has_answered)
+                continue;
             found->rank.run = run_of(found->pid);
-            if (found->has_answered || found->asked == 0)
+            if (found->asked == 0)
                 continue;
             answer = take_answer(found);
             if (answer < 0)
@@ -543,12 +547,17 @@ static int sort_into_jobs(struct finder *finder, struct observed *out)
     return 0;
 }
 
-static int finish(struct finder *finder, int err, struct observed *out)
+static int hand_out(struct finder *finder, int err, struct observed *out)
 {
     if (err == 0)
         err = sort_into_jobs(finder, out);
     out->refused = finder->refused;
     memcpy(out->why, finder->why, sizeof out->why);
+    return err;
+}
+
+static void finder_close(struct finder *finder)
+{
     for (uint32_t i = 0; i < finder->count; i++) {
         if (finder->all[i].fd >= 0)
             close(finder->all[i].fd);
@@ -556,6 +565,12 @@ static int finish(struct finder *finder, int err, struct observed *out)
         mem_free(finder->all[i].rank.text);
     }
     mem_free(finder->all);
+}
+
+static int finish(struct finder *finder, int err, struct observed *out)
+{
+    err = hand_out(finder, err, out);
+    finder_close(finder);
     return err;
 }
 
@@ -571,6 +586,52 @@ int observe(const struct observe_options *options, struct observed *out)
     if (err == 0)
         err = read_silent(&finder);
     return finish(&finder, err, out);
+}
+
+/* ---- again and again ---- */
+
+struct observer {
+    struct observe_options options;
+    struct finder finder;
+};
+
+int observer_open(const struct observe_options *options, struct observer **out)
+{
+    struct observer *observer = mem_calloc(1, sizeof *observer);
+    int err;
+
+    if (observer == NULL)
+        return -ENOMEM;
+    observer->options = *options;
+    observer->finder.options = &observer->options;
+    err = find_all(&observer->finder);
+    if (err != 0) {
+        observer_close(observer);
+        return err;
+    }
+    *out = observer;
+    return 0;
+}
+
+int observer_ask(struct observer *observer, struct observed *out)
+{
+    struct finder *finder = &observer->finder;
+
+    *out = (struct observed){.count = 0};
+    for (uint32_t i = 0; i < finder->count; i++) {
+        finder->all[i].has_answered = false;
+        finder->all[i].rank =
+            (struct see_rank){.head = finder->all[i].rank.head, .how = SEE_FAILED};
+    }
+    return hand_out(finder, ask_all(finder), out);
+}
+
+void observer_close(struct observer *observer)
+{
+    if (observer == NULL)
+        return;
+    finder_close(&observer->finder);
+    mem_free(observer);
 }
 
 int observe_cores(const struct observe_options *options, const char *const *paths,

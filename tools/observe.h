@@ -33,6 +33,20 @@ int observe_cores(const struct observe_options *options, const char *const *path
                   uint32_t count, struct observed *out, char why[OBSERVE_WHY]);
 void observe_free(struct observed *observed);
 
+/* Endpoints that are found once, and asked again and again. */
+struct observer;
+
+/* 0; -ENOMEM, or why /proc cannot be read.  Undone by observer_close(). */
+int observer_open(const struct observe_options *options, struct observer **out);
+
+/* What each of them answers within options->wait_ns.  One that does not answer is SEE_FAILED, and nothing of it is read.  All calls
+ * give the same endpoints in the same order, also those that have closed since (`run` is 0).  0; -ENOMEM.  Undone by
+ * observe_free(). */
+int observer_ask(struct observer *observer, struct observed *out);
+
+/* NULL is allowed. */
+void observer_close(struct observer *observer);
+
 struct tool;
 
 /* What an option --job says.  0, or TOOL_USAGE after naming what is wrong. */

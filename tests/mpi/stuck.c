@@ -455,6 +455,21 @@ static void running_collectives(void)
         MPI_Allreduce(&value, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
 }
 
+/* The last rank computes, and the others wait for it, again and again. */
+static void imbalance(void)
+{
+    volatile double x = 1;
+    int value = 1, sum;
+
+    for (;;) {
+        double end = MPI_Wtime() + 0.2;
+
+        while (rank == size - 1 && MPI_Wtime() < end)
+            x = x * 1.0000001 + 1;
+        MPI_Allreduce(&value, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    }
+}
+
 static void late_at_barrier(void)
 {
     if (rank == 0)
@@ -512,6 +527,7 @@ static const struct {
     {"testing", testing},
     {"running_ring", running_ring},
     {"running_collectives", running_collectives},
+    {"imbalance", imbalance},
     {"late_at_barrier", late_at_barrier},
 };
 

@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""top_test.py BUILD [--through pml|provider] - `mbx top` names the rank that never waits, in a pipe and on a screen.
+
+The programs are those of stuck.c.  Shares of time depend on what else the machine does, so each answer has several tables to come.
+"""
+import argparse
+import fcntl
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import termios
+
+import doctor_test
+
+TABLES = 20
+VERDICT = re.compile(r"rank 2 never waits: it (computes|has no core to run on) [0-9]+ % of its time; the others wait ([0-9]+) %")
+LEAVES = b"\x1b[?1049l"  # what an xterm is told when the screen is given back
+
+
+class Failed(Exception):
+    pass
+
+
+def check(condition, text):
+    if not condition:
+        raise Failed(text)
+
+
+def top(args, *options, **more):
+    return subprocess.run([args.mbx, "top", *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
+
+
+def in_a_pipe(args, number):
+    text = ""
+    for _ in range(TABLES):
+        run = top(args, "--once", "--interval", "1", "--job", number)
+        check(run.returncode == 0 and run.stderr == "", f"{run.returncode}: {run.stderr}")
+        text = run.stdout
+        if VERDICT.search(text):
+            break
+    check(VERDICT.search(text), f"rank 2 is not named:\n{text}")
+    rows = [line.split() for line in text.splitlines() if re.match(r" +[0-9]+ +[0-9]+ %", line)]
+    check([row[0] for row in rows] == ["0", "1", "2"], f"the rows of ranks:\n{text}")
+    check("MPI_Allreduce" in text and "allreduce on MPI_COMM_WORLD" in text, f"where they wait:\n{text}")
+    check(not re.search("[^ -~\n]", text), "only text goes into a pipe")
+
+
+def balanced(args, number):
+    """Ranks that all wait for each other: nobody is accused, at least in one of some tables."""
+    text = ""
+    for _ in range(TABLES):
+        text = top(args, "--once", "--interval", "1", "--job", number).stdout
+        if "never wait" not in text:
+            return
+    raise Failed(f"a rank of a balanced program is accused each time:\n{text}")
+
+
+class Screen:
+    """mbx top on a terminal of its own"""
+
+    def __init__(self, args, number, term="xterm"):
+        self.pid, self.master = pty.fork()
+        if self.pid == 0:
+            os.environ["TERM"] = term
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # what starts tests may ignore it
+            os.execv(args.mbx, [args.mbx, "top", "--interval", "1", "--job", number])
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 200, 0, 0))
+        self.seen = b""
+
+    def read_until(self, what):
+        start = len(self.seen)
+        while not re.search(what, self.seen[start:]):
+            check(select.select([self.master], [], [], 60)[0], f"{what} did not come: {self.seen[-2000:]}")
+            try:
+                self.seen += os.read(self.master, 65536)
+            except OSError:
+                raise Failed(f"it ended before {what}: {self.seen[-2000:]}") from None
+
+    def end(self, key):
+        os.write(self.master, key)
+        try:
+            while select.select([self.master], [], [], 60)[0]:
+                self.seen += os.read(self.master, 65536)
+            os.kill(self.pid, signal.SIGKILL)
+            raise Failed(f"{key} does not end it")
+        except OSError:
+            pass  # nobody has the other side any more
+        _, status = os.waitpid(self.pid, 0)
+        os.close(self.master)
+        return status
+
+
+def on_a_terminal(args, number):
+    for key, how in ((b"q", "q"), (b"\x03", "an interrupt")):
+        screen = Screen(args, number)
+        screen.read_until(number.encode())
+        status = screen.end(key)
+        check(LEAVES in screen.seen, f"the screen is given back after {how}")
+        check(status == 0 or key != b"q", f"status {status} after q")
+    screen = Screen(args, number, term="unknown-to-all")
+    screen.read_until(rb"no screen, but tables: TERM names no terminal")
+    screen.read_until(number.encode())
+    screen.end(b"\x03")
+
+
+def on_a_screen(args, number):
+    """What tmux has on its screen."""
+    tmux = ["tmux", "-f", "/dev/null", "-L", f"top_test_{os.getpid()}"]
+    command = f"'{os.path.abspath(args.mbx)}' top --interval 1 --job {number}"
+
+    def wait_for(what):
+        text = ""
+        for _ in range(TABLES):
+            text = subprocess.run([*tmux, "capture-pane", "-p"], stdout=subprocess.PIPE, text=True, check=True).stdout
+            if re.search(what, text, re.DOTALL):
+                return
+            top(args, "--once", "--interval", "1", "--job", number)  # takes as long as a table
+        raise Failed(f"{what} does not come to the screen:\n{text}")
+
+    subprocess.run([*tmux, "new-session", "-d", "-x", "200", "-y", "30", command], check=True)
+    try:
+        wait_for(r"\n +0 .*\n +1 .*\n +2 .*\nrank 2 never waits: it")
+        subprocess.run([*tmux, "send-keys", "w"], check=True)
+        wait_for(r"\n +2 .*\n +[01] .*\n +[01] .*\nrank 2 never waits: it")
+    finally:
+        subprocess.run([*tmux, "kill-server"], check=False)
+
+
+def arguments(args):
+    run = top(args, "--once", "--interval", "1", "--job", "1")
+    check(run.returncode == 1 and "no job of this user" in run.stderr, f"{run.returncode}: {run.stderr}")
+    for wrong, why in ((["--interval", "0"], "--interval"), (["--interval", "x"], "--interval"), (["--job", "?"], "--job"),
+                       (["more"], "unknown argument 'more'"), (["--onces"], "did you mean --once?")):
+        run = top(args, *wrong)
+        check(run.returncode == 2 and why in run.stderr, f"{wrong}: {run.returncode}: {run.stderr}")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("build")
+    parser.add_argument("--through", choices=("pml", "provider"), default="pml")
+    args = parser.parse_args()
+    args.mbx = os.path.join(args.build, "tools/mbx")
+    args.program = os.path.join(args.build, "tests/mpi/stuck")
+    os.environ["DOCTOR_TEST"] = str(os.getpid())
+    try:
+        arguments(args)
+        with doctor_test.Job(args, "imbalance", 3) as job:
+            number = job.wait_for(3)
+            in_a_pipe(args, number)
+            if "curses yes" in subprocess.run([args.mbx, "version"], stdout=subprocess.PIPE, text=True).stdout:
+                on_a_terminal(args, number)
+                if shutil.which("tmux"):
+                    on_a_screen(args, number)
+        with doctor_test.Job(args, "running_ring", 2) as job:
+            balanced(args, job.wait_for(2))
+    except (Failed, doctor_test.Failed) as failed:
+        print(f"top_test: {failed}", file=sys.stderr)
+        return 1
+    print("top_test: ok")
+    return 0
+
+
+signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+sys.exit(main())
