@@ -329,6 +329,8 @@ void pml_progress_close(void);
 void pml_later_done(const struct mbx_completion *completion);
 /* Open MPI's callback: how much has moved. */
 int pml_progress(void);
+/* Open MPI's progress, once, from a call that does not wait. */
+void pml_progress_test(void);
 /* A completion calls Open MPI or the library: it is told when the library's call has returned. */
 void pml_tell_later(struct pml_later *later, const struct mbx_completion *completion);
 /* Until the request is complete. */

@@ -24,7 +24,6 @@ static void probe_tell(ompi_communicator_t *comm, const struct mbx_status *found
 /* The library's probe has found nothing: MPI's or Open MPI's error, or OMPI_SUCCESS. */
 static int probe_in_vain(ompi_communicator_t *comm, int src, int tag, int rc)
 {
-    opal_progress();
     if (rc == -ENOTCONN)
         return pml_error_of_rank(comm, src, rc);
     if (rc < 0 && rc != -EHOSTDOWN)
@@ -32,8 +31,9 @@ static int probe_in_vain(ompi_communicator_t *comm, int src, int tag, int rc)
     return pml_failures_of(comm, src, tag);
 }
 
-int pml_iprobe(int src, int tag, ompi_communicator_t *comm, int *matched,
-               ompi_status_public_t *status)
+/* Looks once, and calls progress if it finds nothing. */
+static int probe_once(int src, int tag, ompi_communicator_t *comm, int *matched,
+                      ompi_status_public_t *status, void (*progress)(void))
 {
     struct mbx_status found;
     struct pml_wanted wanted;
@@ -43,10 +43,18 @@ int pml_iprobe(int src, int tag, ompi_communicator_t *comm, int *matched,
         return rc;
     rc = mbx_probe(pml.ep, wanted.source, wanted.context_id, wanted.tag, wanted.ignore, &found);
     *matched = rc == 1;
-    if (rc != 1)
+    if (rc != 1) {
+        progress();
         return probe_in_vain(comm, src, tag, rc);
+    }
     probe_tell(comm, &found, status);
     return OMPI_SUCCESS;
+}
+
+int pml_iprobe(int src, int tag, ompi_communicator_t *comm, int *matched,
+               ompi_status_public_t *status)
+{
+    return probe_once(src, tag, comm, matched, status, pml_progress_test);
 }
 
 int pml_probe(int src, int tag, ompi_communicator_t *comm, ompi_status_public_t *status)
@@ -54,7 +62,7 @@ int pml_probe(int src, int tag, ompi_communicator_t *comm, ompi_status_public_t 
     int known = pml_deaths_known(), matched = 0, err;
 
     do {
-        err = pml_iprobe(src, tag, comm, &matched, status);
+        err = probe_once(src, tag, comm, &matched, status, opal_progress);
         if (err == OMPI_SUCCESS && !matched && src == OMPI_ANY_SOURCE)
             err = pml_deaths_since(comm, known);
     } while (err == OMPI_SUCCESS && !matched);
@@ -79,8 +87,10 @@ static int probe_wrap(ompi_communicator_t *comm, const struct mbx_status *found,
     return OMPI_SUCCESS;
 }
 
-int pml_improbe(int src, int tag, ompi_communicator_t *comm, int *matched,
-                ompi_message_t **message, ompi_status_public_t *status)
+/* As probe_once(), and takes the message out. */
+static int mprobe_once(int src, int tag, ompi_communicator_t *comm, int *matched,
+                       ompi_message_t **message, ompi_status_public_t *status,
+                       void (*progress)(void))
 {
     struct mbx_status found;
     struct pml_wanted wanted;
@@ -92,10 +102,18 @@ int pml_improbe(int src, int tag, ompi_communicator_t *comm, int *matched,
     rc = mbx_mprobe(pml.ep, wanted.source, wanted.context_id, wanted.tag, wanted.ignore, &found,
                     &handle);
     *matched = rc == 1;
-    if (rc != 1)
+    if (rc != 1) {
+        progress();
         return probe_in_vain(comm, src, tag, rc);
+    }
     probe_tell(comm, &found, status);
     return probe_wrap(comm, &found, handle, message);
+}
+
+int pml_improbe(int src, int tag, ompi_communicator_t *comm, int *matched,
+                ompi_message_t **message, ompi_status_public_t *status)
+{
+    return mprobe_once(src, tag, comm, matched, message, status, pml_progress_test);
 }
 
 int pml_mprobe(int src, int tag, ompi_communicator_t *comm, ompi_message_t **message,
@@ -104,7 +122,7 @@ int pml_mprobe(int src, int tag, ompi_communicator_t *comm, ompi_message_t **mes
     int known = pml_deaths_known(), matched = 0, err;
 
     do {
-        err = pml_improbe(src, tag, comm, &matched, message, status);
+        err = mprobe_once(src, tag, comm, &matched, message, status, opal_progress);
         if (err == OMPI_SUCCESS && !matched && src == OMPI_ANY_SOURCE)
             err = pml_deaths_since(comm, known);
     } while (err == OMPI_SUCCESS && !matched);

@@ -16,6 +16,13 @@
  * Ranks that share cores are told so by the launcher, or by MBX_OVERSUBSCRIBED, and give them
  * away sooner: at once if there are more than two for each core, since the rank that is waited for
  * then seldom runs.
+ *
+ * Who tests or probes may compute between its calls, and each turn of the others costs it more than
+ * a look does.  So such calls look twice as often before each further time that they give the core
+ * away, up to LOOKS_TESTED, until something has come.
+ *
+ * Open MPI gives the core away itself, behind each look of its own loops that has moved nothing,
+ * where it knows that ranks share cores.  So these are told that something has moved.
  */
 #include "pml/pml.h"
 
@@ -30,6 +37,7 @@
 #define LOOKS_KEEP    2048u
 #define LOOKS_SHARED  32u
 #define LOOKS_CROWDED 2u
+#define LOOKS_TESTED  64u
 
 /* Such times behind which the thread sleeps. */
 #define YIELDS_AWAKE 64u
@@ -38,8 +46,9 @@
 #define COPIES       8
 
 static struct {
-    int (*wait)(ompi_request_t **request, ompi_status_public_t *status); /* Open MPI's */
+    ompi_request_fns_t usual;      /* Open MPI's */
     unsigned keep;                 /* LOOKS_KEEP, LOOKS_SHARED or LOOKS_CROWDED */
+    bool is_tested;                /* by a call that does not wait */
     unsigned looks;                /* in vain, in a row */
     unsigned yields;               /* since something has come */
     const ompi_request_t *awaited; /* that wait_long() waits for, or NULL */
@@ -150,10 +159,22 @@ static inline void progress_moved(void)
     progress.yields = 0;
 }
 
+/* So many looks in vain before the core is given away. */
+static inline unsigned looks_left(void)
+{
+    unsigned looks = progress.keep;
+
+    if (!progress.is_tested || looks >= LOOKS_TESTED)
+        return looks;
+    for (unsigned i = 0; i < progress.yields && looks < LOOKS_TESTED; i++)
+        looks *= 2;
+    return looks;
+}
+
 /* One more look was in vain.  True: the core was given away. */
 static inline bool progress_in_vain(void)
 {
-    if (likely(++progress.looks < progress.keep))
+    if (likely(++progress.looks < looks_left()))
         return false;
     progress.looks = 0;
     progress.yields++;
@@ -172,7 +193,16 @@ int pml_progress(void)
         progress_moved();
     if (unlikely(pml.is_mpi_waiting))
         pml_failures_progress();
-    return moved;
+    return moved == 0 && progress.keep != LOOKS_KEEP ? 1 : moved;
+}
+
+void pml_progress_test(void)
+{
+    if (!pml.has_threads)
+        progress.is_tested = true;
+    opal_progress();
+    if (!pml.has_threads)
+        progress.is_tested = false;
 }
 
 static OUT_OF_LINE void wait_long(ompi_request_t *request)
@@ -233,12 +263,12 @@ static FLATTEN int progress_wait(ompi_request_t **out, ompi_status_public_t *sta
     ompi_request_t *request = *out;
 
     if (unlikely(request->req_type != OMPI_REQUEST_PML))
-        return progress.wait(out, status);
+        return progress.usual.req_wait(out, status);
     if (!REQUEST_COMPLETE(request))
         wait_alone(request);
     if (unlikely(request->req_persistent) ||
         unlikely(request->req_status.MPI_ERROR != OMPI_SUCCESS))
-        return progress.wait(out, status);
+        return progress.usual.req_wait(out, status);
     if (status != MPI_STATUS_IGNORE)
         OMPI_COPY_STATUS(status, request->req_status, false);
     if (unlikely(((mca_pml_base_request_t *)request)->req_type != MCA_PML_REQUEST_RECV))
@@ -246,6 +276,51 @@ static FLATTEN int progress_wait(ompi_request_t **out, ompi_status_public_t *sta
     pml_recv_end((pml_recv_t *)request);
     *out = MPI_REQUEST_NULL;
     return OMPI_SUCCESS;
+}
+
+/* ---- testing, where ranks share cores ---- */
+
+static int progress_test(ompi_request_t **request, int *done, ompi_status_public_t *status)
+{
+    int err;
+
+    progress.is_tested = true;
+    err = progress.usual.req_test(request, done, status);
+    progress.is_tested = false;
+    return err;
+}
+
+static int progress_test_any(size_t count, ompi_request_t **requests, int *which, int *done,
+                             ompi_status_public_t *status)
+{
+    int err;
+
+    progress.is_tested = true;
+    err = progress.usual.req_test_any(count, requests, which, done, status);
+    progress.is_tested = false;
+    return err;
+}
+
+static int progress_test_all(size_t count, ompi_request_t **requests, int *done,
+                             ompi_status_public_t *statuses)
+{
+    int err;
+
+    progress.is_tested = true;
+    err = progress.usual.req_test_all(count, requests, done, statuses);
+    progress.is_tested = false;
+    return err;
+}
+
+static int progress_test_some(size_t count, ompi_request_t **requests, int *done, int *which,
+                              ompi_status_public_t *statuses)
+{
+    int err;
+
+    progress.is_tested = true;
+    err = progress.usual.req_test_some(count, requests, done, which, statuses);
+    progress.is_tested = false;
+    return err;
 }
 
 /* ---- ranks that share cores ---- */
@@ -285,9 +360,14 @@ static unsigned looks_keep(void)
 int pml_progress_open(void)
 {
     progress.keep = looks_keep();
-    if (!pml.is_mpi_waiting) {
-        progress.wait = ompi_request_functions.req_wait;
+    progress.usual = ompi_request_functions;
+    if (!pml.is_mpi_waiting)
         ompi_request_functions.req_wait = progress_wait;
+    if (!pml.has_threads && progress.keep < LOOKS_TESTED) {
+        ompi_request_functions.req_test = progress_test;
+        ompi_request_functions.req_test_any = progress_test_any;
+        ompi_request_functions.req_test_all = progress_test_all;
+        ompi_request_functions.req_test_some = progress_test_some;
     }
     if (!pml.has_threads)
         (void)mbx_explain_waits(pml.ep, progress_waits);
@@ -296,7 +376,7 @@ int pml_progress_open(void)
 
 void pml_progress_close(void)
 {
-    if (progress.wait != NULL)
-        ompi_request_functions.req_wait = progress.wait;
-    progress.wait = NULL;
+    if (progress.usual.req_wait != NULL)
+        ompi_request_functions = progress.usual;
+    progress.usual = (ompi_request_fns_t){0};
 }
