@@ -62,7 +62,6 @@ def main():
     args.mbx, args.program = os.path.join(build, "tools/mbx"), os.path.join(build, "tests/mpi/stuck")
     args.msgq, args.msgq_host = os.path.join(build, "src/msgq/libmatchbox-msgq.so"), os.path.join(build, "tests/support/msgq_host")
     args.gdb_script = os.path.join(build, "tools/gdb/matchbox-gdb.py")
-    os.environ["DOCTOR_TEST"] = str(os.getpid())
     named = "1" if args.through == "pml" else "peer "
     with doctor_test.Job(args, "tag_differs", 2) as job:
         look(args, job, "tag_differs", 2,
