@@ -160,10 +160,11 @@ struct mbx_device_event {
     uint8_t flags;
     uint32_t handle;
     int32_t error;
-    uint32_t buffer;                     /* UNEXPECTED, PASSED: the number of the buffer */
-    uint32_t peer;                       /* UNEXPECTED, PASSED: from whom */
-    uint32_t message;                    /* HELD */
-    uint64_t bytes;                      /* UNEXPECTED, PASSED: of the packet; MATCHED: of the
+    uint32_t buffer;  /* UNEXPECTED, PASSED: the number of the buffer */
+    uint32_t peer;    /* UNEXPECTED, PASSED: from whom; MATCHED of an adapter:
+                                            by whose link, whatever its envelope says */
+    uint32_t message; /* HELD */
+    uint64_t bytes;   /* UNEXPECTED, PASSED: of the packet; MATCHED: of the
                                             message that came with the envelope, fit or not */
     struct mbx_device_envelope envelope; /* MATCHED: of the message */
     uint64_t size; /* MATCHED, or as SIZE_LATER says: of the message, whether it fits or not */

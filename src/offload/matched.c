@@ -204,7 +204,7 @@ static void on_matched_by_inlet(void *arg, struct shadow_recv *recv,
 {
     struct mbx_ep *ep = arg;
 
-    ep->offload->driver->matched(ep, event->envelope.source);
+    ep->offload->driver->matched(ep, event->peer);
     on_matched(arg, recv, event);
 }
 

@@ -148,6 +148,7 @@ static void begin(struct verbs *v, struct verbs_entry *entry, const struct verbs
     *event = (struct mbx_device_event){
         .type = MBX_DEVICE_MATCHED,
         .handle = (uint32_t)(entry - v->entries),
+        .peer = pair->peer,
         .envelope = envelope,
         .data = entry->data,
         .flags = info->priv > VERBS_DATA_MAX ? MBX_DEVICE_BY_RNDV : 0,
@@ -220,6 +221,7 @@ static int on_broken(struct verbs *v, struct verbs_entry *entry, struct verbs_pa
     *event = (struct mbx_device_event){.type = MBX_DEVICE_MATCHED,
                                        .flags = MBX_DEVICE_SIZE_LATER,
                                        .handle = end.handle,
+                                       .peer = pair->peer,
                                        .envelope = entry->envelope};
     if (event->envelope.source == MBX_DEVICE_ANY_SOURCE_ID)
         event->envelope.source = pair->peer;
@@ -269,6 +271,11 @@ static int on_packet(struct verbs *v, uint32_t number, struct mbx_device_event *
         return give_back(v, number);
     if (v->cq->status != IBV_WC_SUCCESS) {
         fail_link(v, pair, ibv_wc_status_str(v->cq->status));
+        return give_back(v, number);
+    }
+    if (ibv_wc_read_opcode(v->cq) ==
+        IBV_WC_RECV_RDMA_WITH_IMM) { /* nothing lies in the buffer */
+        fail_link(v, pair, "a write with immediate data");
         return give_back(v, number);
     }
     size = ibv_wc_read_byte_len(v->cq);

@@ -108,7 +108,7 @@ static size_t tagged(const struct verbs *v, const struct verbs_pair *pair,
         header.data = rts.data;
         return write_packet(memory, &header, "", 0) + sizeof(struct wire_rts);
     }
-    if (app_ctx > VERBS_DATA_MAX)
+    if (app_ctx > VERBS_DATA_MAX || behind > v->limits.eager_max)
         return nonsense(memory);
     header.what = wire_what(WIRE_EAGER);
     return write_packet(memory, &header, "", 0) + behind;

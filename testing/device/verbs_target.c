@@ -44,8 +44,10 @@ static void move_pair(struct ibv_qp *qp, uint32_t to)
 {
     const int init = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
     struct ibv_port_attr port = {0};
-    struct ibv_qp_attr attr = {
-        .qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_READ};
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT,
+                               .port_num = 1,
+                               .qp_access_flags =
+                                   IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE};
     union ibv_gid gid;
 
     assert_int_equal(ibv_query_port(qp->context, 1, &port), 0);
@@ -114,7 +116,8 @@ static void connect_peer(struct verbs_target *t, uint32_t number)
     peer->slots = mem_alloc(size);
     assert_non_null(peer->slots);
     peer->mr =
-        ibv_reg_mr(v->pd, peer->slots, size, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
+        ibv_reg_mr(v->pd, peer->slots, size,
+                   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE);
     assert_non_null(peer->mr);
     peer->qp = ibv_create_qp(v->pd, &attr);
     assert_non_null(peer->qp);
@@ -450,6 +453,24 @@ void verbs_target_send_raw(struct verbs_target *t, uint32_t number, const struct
     if (size > 0)
         memcpy(slot + sizeof *tmh, behind, size);
     sge = (struct ibv_sge){(uintptr_t)slot, (uint32_t)(sizeof *tmh + size), peer->mr->lkey};
+    if (ibv_post_send(peer->qp, &wr, &bad) == 0)
+        peer->sent++;
+}
+
+void verbs_target_write_imm(struct verbs_target *t, uint32_t number)
+{
+    struct verbs_peer *peer;
+    struct ibv_sge sge;
+    struct ibv_send_wr wr = {.sg_list = &sge,
+                             .num_sge = 1,
+                             .opcode = IBV_WR_RDMA_WRITE_WITH_IMM},
+                       *bad;
+
+    connect_peers(t);
+    peer = &t->peers[number];
+    sge = (struct ibv_sge){(uintptr_t)peer->slots, FIN_SIZE, peer->mr->lkey};
+    wr.wr.rdma.remote_addr = (uintptr_t)peer->slots;
+    wr.wr.rdma.rkey = peer->mr->rkey;
     if (ibv_post_send(peer->qp, &wr, &bad) == 0)
         peer->sent++;
 }

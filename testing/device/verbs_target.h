@@ -59,6 +59,9 @@ void verbs_target_send_raw(struct verbs_target *t, uint32_t peer, const struct i
                            const void *behind, size_t size);
 struct ibv_tmh verbs_target_header(enum ibv_tmh_op opcode, uint32_t app_ctx, uint64_t tag);
 
+/* Takes a receive by a write with immediate data, which writes no byte there. */
+void verbs_target_write_imm(struct verbs_target *t, uint32_t peer);
+
 /* A rendezvous of these bytes, registered until close(); rkey 0: they are readable, else this
  * key is sent. */
 void verbs_target_send_rndv(struct verbs_target *t, uint32_t peer, uint64_t tag, uint32_t data,

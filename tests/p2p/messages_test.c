@@ -234,7 +234,9 @@ int main(int argc, char **argv)
     } else if (argc > 1) {
         bool is_asked = strcmp(argv[1], "--help") == 0;
 
-        fprintf(is_asked ? stdout : stderr, "usage: messages_test [--quick]\n");
+        fprintf(is_asked ? stdout : stderr,
+                "usage: messages_test [--quick]\n"
+                "It counts the packets of loop, so it runs in no other configuration.\n");
         return is_asked ? 0 : 2;
     }
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -331,6 +331,7 @@ void ib_conns_lose(struct ib *ib)
     for (uint32_t i = 0; i < ib->conns.id_count; i++)
         if (!ib->conns.by_id[i]->net.is_self)
             net_kill(&ib->conns.by_id[i]->net, -ENOTCONN, true);
+    ib_rma_lose(ib);
 }
 
 /* ---- looking after them ---- */
@@ -346,17 +347,21 @@ static void tend_open(struct ib_link *link, uint64_t now)
 }
 
 /* Queue pairs of which nothing is in flight are given back after a while, in which the adapter has
- * told of all that it had begun to receive. */
+ * told of all that it had begun to receive.  A device has told us: what it has counted and does not
+ * tell, with a queue pair that is no more, it would wait for in vain. */
 static void tend_dead(struct ib_link *link, uint64_t now)
 {
     ib_ud_forget(link, ~0u); /* its last word is not tried for long */
     if (link->pair.state != IB_PAIR_FAILED || link->tx.in_flight != 0 ||
         link->rma.in_flight != 0)
         return;
-    if (link->failed_ns == 0)
+    if (link->failed_ns == 0) {
         link->failed_ns = now;
-    else if (now - link->failed_ns > LINGER_NS)
+        link->empties = device_empties(link);
+    } else if (now - link->failed_ns > LINGER_NS &&
+               (!link->pair.is_inlet || link->empties != device_empties(link))) {
         ib_pair_destroy(link);
+    }
 }
 
 static void tend(struct ib_link *link, uint64_t now)

@@ -31,8 +31,9 @@ struct ib_link {
     struct ib_link_rx rx;
     struct ib_link_rma rma;
     struct list in_failing;
-    bool is_leaving;   /* in_failing: its peer has said BYE */
-    uint64_t empties;  /* in_failing: of the device in our place, when it was found */
+    bool is_leaving; /* in_failing: its peer has said BYE */
+    uint64_t
+        empties; /* in_failing: of the device in our place, when it was found; failed_ns: then */
     uint64_t heard_ns; /* when something came last, as tend() has seen; 0: since then */
     uint64_t asked_ns; /* when its adapter was last asked whether it is there */
     uint64_t

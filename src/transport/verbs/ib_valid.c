@@ -22,20 +22,24 @@ static bool tx_is_valid(const struct ib_link *link)
 {
     const struct ib_link_tx *tx = &link->tx;
 
-    return HOLDS("tx.h I1", tx->pending == 0 || list_is_linked(&tx->in_busy)) &&
-           HOLDS("tx.h I2", tx->queued == length_of(&tx->queue)) &&
-           HOLDS("tx.h I2", tx->queued <= IB_QUEUE_MAX) &&
-           HOLDS("tx.h I2", tx->in_flight <= IB_LINK_SENDS + 2) &&
-           HOLDS("tx.h I4", tx->credit <= tx->window);
+    return HOLDS("verbs/tx.h I1", tx->pending == 0 || list_is_linked(&tx->in_busy)) &&
+           HOLDS("verbs/tx.h I2", tx->queued == length_of(&tx->queue)) &&
+           HOLDS("verbs/tx.h I2", tx->queued <= IB_QUEUE_MAX) &&
+           HOLDS("verbs/tx.h I2", tx->in_flight <= IB_LINK_SENDS + 2) &&
+           HOLDS("verbs/tx.h I4", tx->credit <= tx->window);
 }
 
 static bool rx_is_valid(const struct ib_link *link)
 {
     const struct ib_link_rx *rx = &link->rx;
-    const uint32_t held = length_of(&rx->held);
+    const struct list *node;
+    uint32_t held = 0; /* of the window */
 
-    return HOLDS("rx.h I1", list_is_linked(&rx->in_holding) == (held != 0)) &&
-           HOLDS("rx.h I3", rx->room + held + rx->begun + rx->owed == rx->window);
+    list_for_each (node, &rx->held)
+        held += !container_of(node, struct ib_buffer, node)->is_answer;
+    return HOLDS("verbs/rx.h I1",
+                 list_is_linked(&rx->in_holding) == !list_is_empty(&rx->held)) &&
+           HOLDS("verbs/rx.h I3", rx->room + held + rx->begun + rx->owed == rx->window);
 }
 
 static bool link_is_valid(const struct ib *ib, const struct ib_link *link)
@@ -44,14 +48,15 @@ static bool link_is_valid(const struct ib *ib, const struct ib_link *link)
     const bool is_open = link->net.state == NET_OPEN && !link->net.is_self;
     const bool is_connected = link->pair.state == IB_PAIR_CONNECTED;
 
-    return HOLDS("conn.h I1", link->net.id != 0 && link->net.id <= ib->conns.id_count) &&
-           HOLDS("conn.h I1", ib->conns.by_id[link->net.id - 1] == link) &&
-           HOLDS("conn.h I2", !is_dead || (link->tx.queued == 0 && !is_connected &&
-                                           link->rma.moving_count == 0)) &&
-           HOLDS("conn.h I3", !is_open || is_connected) &&
-           HOLDS("ud.h I1", list_is_linked(&link->ud.in_busy) == (link->ud.pending != 0)) &&
-           HOLDS("rma.h I1", link->rma.moving_count == length_of(&link->rma.moving)) &&
-           HOLDS("rma.h I1", link->rma.moving_count <= IB_LINK_RMA) &&
+    return HOLDS("verbs/conn.h I1", link->net.id != 0 && link->net.id <= ib->conns.id_count) &&
+           HOLDS("verbs/conn.h I1", ib->conns.by_id[link->net.id - 1] == link) &&
+           HOLDS("verbs/conn.h I2", !is_dead || (link->tx.queued == 0 && !is_connected &&
+                                                 link->rma.moving_count == 0)) &&
+           HOLDS("verbs/conn.h I3", !is_open || is_connected) &&
+           HOLDS("verbs/ud.h I1",
+                 list_is_linked(&link->ud.in_busy) == (link->ud.pending != 0)) &&
+           HOLDS("verbs/rma.h I1", link->rma.moving_count == length_of(&link->rma.moving)) &&
+           HOLDS("verbs/rma.h I1", link->rma.moving_count <= IB_LINK_RMA) &&
            net_link_is_valid(&link->net) && tx_is_valid(link) && rx_is_valid(link);
 }
 
@@ -70,8 +75,8 @@ bool ib_is_valid(const struct ib *ib)
         windows += link->rx.window != 0 ? link->rx.window + IB_BEYOND : 0;
     }
     return HOLDS("net.h I1", ib->net.unauthenticated == unauthenticated) &&
-           HOLDS("tx.h I2", length_of(&ib->tx.free) == ib->tx.free_count) &&
-           HOLDS("tx.h I2", ib->tx.free_count + queued + in_flight == IB_SLOTS) &&
-           HOLDS("rx.h I2", ib->rx.promised == windows) &&
-           HOLDS("rx.h I2", ib->rx.chunk_count * IB_CHUNK >= windows);
+           HOLDS("verbs/tx.h I2", length_of(&ib->tx.free) == ib->tx.free_count) &&
+           HOLDS("verbs/tx.h I2", ib->tx.free_count + queued + in_flight == IB_SLOTS) &&
+           HOLDS("verbs/rx.h I2", ib->rx.promised == windows) &&
+           HOLDS("verbs/rx.h I2", ib->rx.chunk_count * IB_CHUNK >= windows);
 }

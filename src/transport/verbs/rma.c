@@ -282,6 +282,7 @@ struct ib_link *ib_rma_done(struct ib *ib, uint32_t number, bool is_success)
     struct ib_rma_op *op = &ib->rma.operations[number];
     struct ib_link *link;
     void *cookie;
+    int error;
 
     if (number >= IB_RMA_MAX || op->counted == NULL)
         return NULL;
@@ -293,31 +294,36 @@ struct ib_link *ib_rma_done(struct ib *ib, uint32_t number, bool is_success)
     }
     link = op->counted;
     cookie = op->cookie;
+    error = op->link == NULL ? -ENOTCONN : -EIO;
+    is_success = is_success && op->left == 0;
     unlink_op(op);
     give(ib, op);
     ib->rma.ended++;
     if (cookie != NULL && !ib->is_closing)
-        ib->events->read_done(ib->arg, cookie, is_success ? 0 : -EIO);
+        ib->events->read_done(ib->arg, cookie, is_success ? 0 : error);
     return link;
 }
 
-/* The queue pair has failed, so the adapter moves nothing any more; the operations stay its until it
- * says that they have ended. */
+/* The queue pair has failed.  Until the adapter says that an operation has ended it may write to its
+ * memory, so whoever waits for it is not told before. */
 void ib_rma_fail(struct ib_link *link)
 {
-    struct ib *ib = ib_of_link(link);
     struct list *node;
 
-    while ((node = list_pop_head(&link->rma.moving)) != NULL) {
-        struct ib_rma_op *op = container_of(node, struct ib_rma_op, node);
-        void *cookie = op->cookie;
+    while ((node = list_pop_head(&link->rma.moving)) != NULL)
+        container_of(node, struct ib_rma_op, node)->link = NULL;
+    link->rma.moving_count = 0;
+}
 
-        op->cookie = NULL;
-        op->link = NULL;
+void ib_rma_lose(struct ib *ib)
+{
+    for (size_t i = 0; i < IB_RMA_MAX; i++) {
+        void *cookie = ib->rma.operations[i].cookie;
+
+        ib->rma.operations[i].cookie = NULL;
         if (cookie != NULL && !ib->is_closing)
             ib->events->read_done(ib->arg, cookie, -ENOTCONN);
     }
-    link->rma.moving_count = 0;
 }
 
 /* ---- who waits ---- */

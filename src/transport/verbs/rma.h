@@ -24,8 +24,8 @@ struct ibv_mr;
 
 /* A read or write, or a question whether the peer's adapter is there. */
 struct ib_rma_op {
-    struct list node; /* on free, or its link's moving */
-    struct ib_link *link;
+    struct list node;        /* on free, or its link's moving */
+    struct ib_link *link;    /* NULL: its peer is gone */
     struct ib_link *counted; /* whose in_flight it is in */
     void *cookie;            /* NULL: nobody waits for it any more */
     struct ibv_mr *mr;       /* of here */
@@ -80,8 +80,11 @@ bool ib_rma_answered(struct ib_link *link, const struct verbs_fin *fin, uint64_t
 /* The adapter has done what was asked, or not.  Its link; NULL: it has ended. */
 struct ib_link *ib_rma_done(struct ib *ib, uint32_t number, bool is_success);
 
-/* The peer is gone: its reads and writes end. */
+/* The peer is gone: its reads and writes end, when the adapter has said so of each. */
 void ib_rma_fail(struct ib_link *link);
+
+/* The adapter is lost, and says nothing any more: all that is under way has ended. */
+void ib_rma_lose(struct ib *ib);
 
 /* Does a read or write wait for the peer?  Its peer is looked after now. */
 bool ib_rma_is_waiting(const struct ib_link *link);

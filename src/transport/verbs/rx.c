@@ -343,11 +343,18 @@ static bool is_confirmed(struct ib *ib, struct ib_link *link)
     return false;
 }
 
-static bool arrived(struct ib *ib, struct ib_link *link, uint32_t number, size_t size)
+static bool arrived(struct ib *ib, struct ib_link *link, uint32_t number,
+                    const struct ibv_wc *wc)
 {
+    const size_t size = wc->byte_len;
+
     buffer_at(ib, number)->is_answer = false;
     if (!is_confirmed(ib, link))
         return false;
+    if (wc->opcode != IBV_WC_RECV) { /* what lies in the buffer is of an earlier packet */
+        broke_a_rule(ib, link, "a write with immediate data");
+        return false;
+    }
     if (link->pair.is_tagged)
         return arrived_answer(ib, link, number, size);
     return open_frame(ib, link, buffer_at(ib, number)->bytes, size) &&
@@ -413,7 +420,7 @@ void ib_rx_received(struct ib *ib, uint32_t number, const struct ibv_wc *wc)
     if (number >= ib->rx.chunk_count * IB_CHUNK || ib->is_closing)
         return;
     if (wc->status == IBV_WC_SUCCESS && link != NULL)
-        is_kept = arrived(ib, link, number, wc->byte_len);
+        is_kept = arrived(ib, link, number, wc);
     else if (wc->status != IBV_WC_SUCCESS && wc->status != IBV_WC_WR_FLUSH_ERR && link != NULL)
         ib_link_failed(link, ibv_wc_status_str(wc->status));
     if (!is_kept)

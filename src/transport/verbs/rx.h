@@ -7,8 +7,8 @@
  *   I2  as many buffers were made as promised, or more: a window for each link that was prepared,
  *       and IB_BEYOND for its packets that need no credit.  So a receive is posted for all that may
  *       come
- *   I3  of a window, room has not come, held and begun are not read, and owed is posted again and
- *       not told
+ *   I3  of a window, room has not come, held (but answers of an adapter) and begun are not read, and
+ *       owed is posted again and not told
  *
  * With a device in our place (verbs_inlet.h) the window's packets come to its buffers, of which there
  * are as many, and IB_SLACK more, which have been read and not given back.  Our own receives are then

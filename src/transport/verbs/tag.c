@@ -135,6 +135,8 @@ size_t ib_tag_fin(struct ib_link *link, unsigned char *packet, size_t size)
     if (size != sizeof head)
         return 0;
     memcpy(&head, packet, sizeof head);
+    if (head.tmh.opcode != IBV_TMH_FIN)
+        return 0;
     fin = (struct verbs_fin){.tag = be64toh(head.tmh.tag),
                              .address = be64toh(head.rvh.va),
                              .key = be32toh(head.rvh.rkey),
