@@ -94,7 +94,7 @@ static const struct param own[] = {
      "how soon a dead peer is detected while an operation depends on it", AT(peer_timeout_ns)},
     {"DEVICE", PARAM_CHOICE, PARAM_USUAL, NULL, "none", 0, 0, device_names,
      "what matches beside software: soft in the progress loop, on a thread, in a process; or "
-     "verbs, the adapter of MBX_TRANSPORT=verbs",
+     "verbs, the adapter of MBX_TRANSPORT=verbs or shm+verbs",
      AT(device)},
     {"MATCH", PARAM_CHOICE, PARAM_USUAL, NULL, "split", 0, 0, match_names,
      "what matches, if there is a device: both, only software, or the device wherever it can",

@@ -53,7 +53,10 @@ struct offload_driver {
     bool (*lie_down)(struct mbx_device *device);
     void (*get_up)(struct mbx_device *device);
 
-    /* is_inlet: it has matched a message of this peer; asked before anything else of it.  And a
+    /* is_inlet: is it known that what this peer sends does not come by the device? */
+    bool (*is_beside)(const struct mbx_ep *ep, uint32_t peer);
+
+    /* is_inlet: it has matched a message that came from this peer; asked before anything else of it.  And a
      * packet has come, as transport_events.deliver. */
     void (*matched)(struct mbx_ep *ep, uint32_t peer);
     int (*packet)(struct mbx_ep *ep, uint32_t peer, const void *packet, size_t size);

@@ -6,11 +6,13 @@
  *   adapter ── matched ────────────> transport: credit ──> matched.c
  *           └─ a packet ───────────> transport: its frame ─┬─> the core: a peer that tags its messages
  *                                                          └─> bypass: one that does not
+ *   shared memory (shm+verbs),
  *   the endpoint to itself ────────> transport ──> offload_deliver ──> bypass
  */
 #include "offload/inside.h"
 
 #include "base/log.h"
+#include "transport/mux.h"
 #include "transport/verbs/verbs_inlet.h"
 #include "verbs/verbs.h"
 
@@ -25,13 +27,20 @@ static struct link *link_of(const struct mbx_ep *ep, uint32_t peer)
     return peer_get(ep, peer)->link;
 }
 
+/* The whole transport, or the part of it that is not shared memory. */
+static struct transport *network_of(const struct mbx_ep *ep)
+{
+    return transport_network(ep->net.transport);
+}
+
 /* ---- for the transport ---- */
 
+/* Whom the endpoint meets when the device is lost sends to the endpoint itself. */
 static int on_attach(void *arg, uint32_t peer, struct ibv_qp **qp)
 {
     struct mbx_ep *ep = arg;
 
-    if (peer >= 1u << VERBS_SOURCE_BITS)
+    if (peer >= 1u << VERBS_SOURCE_BITS || ep->offload->shadow.is_lost)
         return -ERANGE;
     return verbs_attach(ep->offload->device, peer, qp);
 }
@@ -63,27 +72,27 @@ static int check_verbs(const struct mbx_ep *ep)
 {
     struct transport_verbs_parts parts;
 
-    if (transport_verbs_parts(ep->net.transport, &parts))
+    if (transport_verbs_parts(network_of(ep), &parts))
         return 0;
     if (ep->settings.match != MATCH_DEVICE) {
         LOG_WARN(
             "MBX_DEVICE=verbs: matching is done in software, because only MBX_TRANSPORT=verbs "
-            "gives its messages to an adapter's matching, not %s",
+            "and shm+verbs give their messages to an adapter's matching, not %s",
             ep->net.transport->ops->name);
         return -EOPNOTSUPP;
     }
-    LOG_ERROR("MBX_DEVICE=verbs needs MBX_TRANSPORT=verbs, not %s",
+    LOG_ERROR("MBX_DEVICE=verbs needs MBX_TRANSPORT=verbs or shm+verbs, not %s",
               ep->net.transport->ops->name);
     return -EINVAL;
 }
 
 static int open_verbs(struct mbx_ep *ep, struct mbx_device **device)
 {
-    const size_t packet_max = ep->net.transport->limits.packet_max;
+    const size_t packet_max = network_of(ep)->limits.packet_max;
     struct transport_verbs_parts parts;
     int err;
 
-    transport_verbs_parts(ep->net.transport, &parts);
+    transport_verbs_parts(network_of(ep), &parts);
     err = verbs_open(
         &(struct verbs_config){
             .peers = 1u << VERBS_SOURCE_BITS,
@@ -112,26 +121,26 @@ static int started(struct mbx_ep *ep)
 {
     struct mbx_device *device = ep->offload->device;
 
-    return transport_verbs_set_inlet(ep->net.transport, &(struct transport_verbs_inlet){
-                                                            .layout = VERBS_NATIVE,
-                                                            .buffers = verbs_untagged(device),
-                                                            .cq = verbs_queue(device),
-                                                            .attach = on_attach,
-                                                            .detach = on_detach,
-                                                            .empties = on_empties,
-                                                            .arg = ep,
-                                                        });
+    return transport_verbs_set_inlet(network_of(ep), &(struct transport_verbs_inlet){
+                                                         .layout = VERBS_NATIVE,
+                                                         .buffers = verbs_untagged(device),
+                                                         .cq = verbs_queue(device),
+                                                         .attach = on_attach,
+                                                         .detach = on_detach,
+                                                         .empties = on_empties,
+                                                         .arg = ep,
+                                                     });
 }
 
 static void leave(struct mbx_ep *ep)
 {
-    transport_verbs_end_inlet(ep->net.transport);
+    transport_verbs_end_inlet(network_of(ep));
 }
 
 /* All that the adapter had done before was told. */
 static int take_over(struct mbx_ep *ep)
 {
-    transport_verbs_lose_inlet(ep->net.transport);
+    transport_verbs_lose_inlet(network_of(ep));
     return 0;
 }
 
@@ -141,6 +150,14 @@ static void stop_verbs(struct mbx_device *device)
 }
 
 /* ---- what arrives ---- */
+
+static bool is_beside(const struct mbx_ep *ep, uint32_t peer)
+{
+    struct link *link = peer_is_used(ep, peer) ? link_of(ep, peer) : NULL;
+
+    return link != NULL &&
+           (link->transport != network_of(ep) || transport_verbs_is_beside(link));
+}
 
 static void matched(struct mbx_ep *ep, uint32_t peer)
 {
@@ -222,6 +239,7 @@ const struct offload_driver offload_driver_verbs = {
     .has_events = has_events,
     .lie_down = verbs_lie_down,
     .get_up = get_up,
+    .is_beside = is_beside,
     .matched = matched,
     .packet = packet,
     .is_there = is_there,

@@ -38,12 +38,20 @@
 
 /* ---- receives ---- */
 
+/* Would the device wait in vain for a message of this source? */
+static bool offload_is_beside(const struct mbx_ep *ep, uint32_t source)
+{
+    const struct offload_driver *driver = ep->offload->driver;
+
+    return driver->is_inlet && driver->is_beside(ep, source);
+}
+
 static void on_posted(struct mbx_ep *ep, struct request *req)
 {
     if (ep->offload == NULL)
         return;
     req->shadow.state = SHADOW_NONE;
-    if (request_is_in_pieces(req))
+    if (request_is_in_pieces(req) || offload_is_beside(ep, req->match.envelope.source))
         shadow_post_here(&ep->offload->shadow, &req->shadow, &req->match);
     else
         shadow_post(&ep->offload->shadow, &req->shadow, &req->match, req->buf, req->size);

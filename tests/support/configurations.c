@@ -104,6 +104,8 @@ const struct configuration configurations[] = {
     {"verbs-tm-1", VERBS, {"TRANSPORT=verbs", DEVICE("verbs", "1"), "VERBS_WINDOW=1"}},
     {"verbs-tm-window-1", VERBS, {"TRANSPORT=verbs", NARROW, DEVICE("verbs", "2")}},
     {"both-verbs", VERBS, {"TRANSPORT=shm+verbs"}},
+    {"both-verbs-tm", VERBS, {"TRANSPORT=shm+verbs", DEVICE("verbs", "1024")}},
+    {"both-verbs-tm-1", VERBS, {"TRANSPORT=shm+verbs", NARROW, DEVICE("verbs", "1")}},
     /* shared memory and a network: endpoints 0 and 2 on one host, 1 and 3 on another */
     {"both", NETWORK, {TCP("shm+ofi")}},
     {"both-window-1", NETWORK, {TCP("shm+ofi"), NARROW}},

@@ -57,6 +57,13 @@ bool transport_verbs_is_tagged(struct link *link)
     return ib_link_of(link)->pair.is_tagged;
 }
 
+bool transport_verbs_is_beside(struct link *l)
+{
+    const struct ib_link *link = ib_link_of(l);
+
+    return link->net.is_self || (link->net.state == NET_OPEN && !link->pair.is_tagged);
+}
+
 void transport_verbs_matched(struct link *l)
 {
     struct ib_link *link = ib_link_of(l);

@@ -54,6 +54,12 @@ bool transport_verbs_is_tagged(struct link *link)
     return false;
 }
 
+bool transport_verbs_is_beside(struct link *link)
+{
+    (void)link;
+    return false;
+}
+
 void transport_verbs_matched(struct link *link)
 {
     (void)link;

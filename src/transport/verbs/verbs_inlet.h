@@ -69,6 +69,9 @@ void transport_verbs_lose_inlet(struct transport *t);
 /* Is it a link on which messages are tagged? */
 bool transport_verbs_is_tagged(struct link *link);
 
+/* Is it known that no message of this link comes by the device? */
+bool transport_verbs_is_beside(struct link *link);
+
 /* The device has matched a message of this link. */
 void transport_verbs_matched(struct link *link);
 
