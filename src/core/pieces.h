@@ -44,6 +44,10 @@
 /* A pack() is asked for all that is left, or for at least so much. */
 #define PIECES_LEAST 256
 
+/* A longer message is lent to a peer that borrows, even if one packet could take it: the ring holds
+ * three packets of 4 KiB, so sender and receiver of a stream of them wait for each other all the time. */
+#define PIECES_PACKET_MAX 2048
+
 struct pieces {
     struct mbx_layout layout;
     size_t size;         /* of the data */

@@ -343,7 +343,7 @@ void eager_receive(struct mbx_ep *ep, struct request *req, const struct arrival 
 OUT_OF_LINE void eager_receive_pieces(struct mbx_ep *ep, struct request *req,
                                       const struct arrival *arrival)
 {
-    if (arrival->is_fragmented) /* the next one like it need not be */
+    if (arrival->is_fragmented || arrival->size > PIECES_PACKET_MAX) /* the next need not be */
         pieces_borrow(ep, peer_get(ep, req->peer));
     pieces_unpack(req->pieces, arrival->payload, min_size(arrival->have, req->total));
     eager_received(ep, req, arrival, req->total, req->completion.error);

@@ -338,7 +338,7 @@ static int unusual_now(struct mbx_ep *ep, const struct unusual *u, struct peer *
     return err == -ENOTSUP ? -EAGAIN : err;
 }
 
-/* A short message of more than one packet, to a peer that borrows.  As unusual_now(). */
+/* A short message, to a peer that borrows.  As unusual_now(), but what was packed stays so. */
 static int unusual_lend(struct mbx_ep *ep, const struct unusual *u, struct peer *peer)
 {
     const struct mbx_status *status = &u->req->completion.status;
@@ -394,11 +394,14 @@ static int unusual_start(struct mbx_ep *ep, struct unusual *u, struct peer *peer
     bool is_short =
         size <= min_size(min_size(ep->limits.eager_max, ep->limits.stream_from), BOUNCE_SIZE);
     bool is_lent = u->pieces != NULL && (options & MBX_COPY) == 0 && is_short &&
-                   size > ep->limits.at_once_max && transport_lends(peer->link);
-    int err = flags != 0 ? -EAGAIN
-              : is_lent  ? unusual_lend(ep, u, peer)
-                         : unusual_now(ep, u, peer);
+                   size > min_size(ep->limits.at_once_max, PIECES_PACKET_MAX) &&
+                   transport_lends(peer->link);
+    int err = flags == 0 && is_lent ? unusual_lend(ep, u, peer) : -EAGAIN;
 
+    if (is_lent && size <= ep->limits.at_once_max && u->pieces->done == 0)
+        is_lent = false; /* a packet does without a chunk */
+    if (flags == 0 && !is_lent && err == -EAGAIN)
+        err = unusual_now(ep, u, peer);
     if (is_lent)
         is_short = false; /* it is packed already, or as it leaves */
     if (err == -EAGAIN && (is_short || (options & MBX_COPY) != 0) &&
