@@ -11,16 +11,17 @@
  *            the other one); `cache`, two cores that share a cache, by the time that a line
  *            takes from one to the other; `far`.  A line of output for each that was met.
  *            With --type the elements of a message are of a derived type, at both ends; SIZE is
- *            still the bytes of data, in whole elements:
+ *            still the bytes of data, in whole elements, one at least:
  *              vector  MPI_Type_vector: 16 doubles, every other one of 32
  *              blocks  MPI_Type_indexed: 4 blocks of 64, 8, 128 and 56 bytes with gaps
  *              struct  MPI_Type_create_struct: an int, a double and 20 chars, as C lays them out
  *              wide    MPI_Type_vector: 16 times 32 bytes of 64
  *              rows    MPI_Type_create_subarray: the first half of each of 8 rows of 2 KiB
+ *              tile    MPI_Type_create_subarray: 128 bytes in the middle of each of 8 rows of 256
  *              record  MPI_Type_create_struct, resized: a double and two ints, 16 bytes of 24
  *
- * usage: mpi_pt2pt [--batches N] [--type vector|blocks|struct|wide|rows|record] LABEL lat|bw|rate
- *                  [SIZE...]
+ * usage: mpi_pt2pt [--batches N] [--type vector|blocks|struct|wide|rows|tile|record] LABEL
+ *                  lat|bw|rate [SIZE...]
  *
  * The same program is run over each MPI and transport; the label says which.  `mbx perf`
  * does the same through the native interface.
@@ -40,19 +41,22 @@
 #include <time.h>
 #include <unistd.h>
 
-#define BATCHES 60 /* at most */
-#define FEWEST  10
-#define ROUNDS  500
-#define WINDOW  64
+#define BATCHES     60 /* at most */
+#define FEWEST      10
+#define ROUNDS      500
+#define WINDOW      64
 
-static const char *const types[] = {"vector", "blocks", "struct", "wide", "rows", "record"};
+#define WINDOW_LONG ((size_t)32 << 20) /* bytes of a window that is a batch of its own */
+
+static const char *const types[] = {"vector", "blocks", "struct", "wide",
+                                    "rows",   "tile",   "record"};
 
 #define TYPES      (sizeof types / sizeof *types)
-#define TYPE_NAMES "vector, blocks, struct, wide, rows or record"
+#define TYPE_NAMES "vector, blocks, struct, wide, rows, tile or record"
 
 static const char usage[] =
     "usage: mpiexec -n 2 mpi_pt2pt [--batches N] [--type "
-    "vector|blocks|struct|wide|rows|record] LABEL lat|bw|rate [SIZE...]";
+    "vector|blocks|struct|wide|rows|tile|record] LABEL lat|bw|rate [SIZE...]";
 
 static int rank, batches = BATCHES;
 static const char *type_name;            /* NULL: bytes */
@@ -67,12 +71,12 @@ static int compare(const void *a, const void *b)
 }
 
 /* Large messages need fewer rounds for the same time. */
-static int rounds_for(size_t size, int most)
+static int rounds_for(size_t size, int least, int most)
 {
     size_t bytes = (size_t)4 << 20;
     int rounds = size == 0 ? most : (int)(bytes / size);
 
-    return rounds > most ? most : rounds < 4 ? 4 : rounds;
+    return rounds > most ? most : rounds < least ? least : rounds;
 }
 
 /* ---- derived types ---- */
@@ -113,6 +117,10 @@ static void type_make(void)
         int whole_matrix[] = {8, 256}, half[] = {8, 128}, from[] = {0, 0};
 
         MPI_Type_create_subarray(2, whole_matrix, half, from, MPI_ORDER_C, MPI_DOUBLE, &type);
+    } else if (strcmp(type_name, "tile") == 0) {
+        int whole_matrix[] = {8, 32}, part[] = {8, 16}, from[] = {0, 8};
+
+        MPI_Type_create_subarray(2, whole_matrix, part, from, MPI_ORDER_C, MPI_DOUBLE, &type);
     } else if (strcmp(type_name, "record") == 0) {
         int lengths[] = {1, 2};
         MPI_Aint places[] = {0, 8};
@@ -321,7 +329,8 @@ static void measure(const char *label, const char *what, size_t size)
     char *buf = malloc((size_t)elements * extent + 1);
     int warm = batches / 10;
     bool is_lat = what[0] == 'l';
-    int rounds = is_lat ? rounds_for(size, ROUNDS) : rounds_for(size * WINDOW, 100);
+    int rounds = is_lat ? rounds_for(size, 4, ROUNDS)
+                        : rounds_for(size * WINDOW, size * WINDOW < WINDOW_LONG ? 4 : 1, 100);
     enum distance before;
 
     if (buf == NULL)
@@ -412,6 +421,22 @@ static const char *check(int argc, char **argv, int ranks)
     return ranks == 2 ? NULL : "it takes two ranks: mpiexec -n 2";
 }
 
+/* A message of less than one element would be empty: what is wrong, or NULL. */
+static const char *check_elements(int argc, char **argv)
+{
+    static char error[200];
+
+    for (int i = 3; i < argc; i++) {
+        if (to_size(argv[i]) != 0 && to_size(argv[i]) < type_size) {
+            snprintf(error, sizeof error,
+                     "SIZE is at least one element of %s, %zu bytes, not '%.60s'", type_name,
+                     type_size, argv[i]);
+            return error;
+        }
+    }
+    return NULL;
+}
+
 int main(int argc, char **argv)
 {
     const char *error;
@@ -427,17 +452,23 @@ int main(int argc, char **argv)
     error = take_options(&argc, &argv);
     if (error == NULL)
         error = check(argc, argv, ranks);
+    if (error == NULL) {
+        type_make();
+        error = check_elements(argc, argv);
+    }
     if (error != NULL) {
         if (rank == 0)
             fprintf(stderr, "mpi_pt2pt: %s\n", error);
         MPI_Finalize();
         return 2;
     }
-    type_make();
     line_open();
     alone_measure();
     if (argc == 3)
-        measure(argv[1], argv[2], strcmp(argv[2], "bw") == 0 ? (size_t)1 << 20 : 8);
+        measure(argv[1], argv[2],
+                strcmp(argv[2], "bw") == 0 ? (size_t)1 << 20
+                : type_size > 8            ? type_size
+                                           : 8);
     for (int i = 3; i < argc; i++)
         measure(argv[1], argv[2], to_size(argv[i]));
     if (type_name != NULL)

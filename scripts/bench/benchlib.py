@@ -86,22 +86,31 @@ def as_dict(line):
 
 
 def end_group(process):
-    """First gently: who runs has memory to unlink, and ranks to end."""
+    """First gently: who runs has memory to unlink, and ranks to end.  What was said."""
     for end in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(process.pid, end)
         except ProcessLookupError:  # they have ended meanwhile
             pass
         try:
-            process.communicate(timeout=10)
-            return
+            return process.communicate(timeout=10)[0]
         except subprocess.TimeoutExpired:
             continue
-    process.communicate()
+    return process.communicate()[0]
 
 
 def run_limited(who, command, limit_s, env=None):
     """The lines of one run, or None if it was too slow.  who speaks if it fails."""
+    lines, has_ended = run_until(who, command, limit_s, env)
+    return lines if has_ended else None
+
+
+def whole_lines(text):
+    return [line for line in text[:text.rfind("\n") + 1].splitlines() if is_line(line)]
+
+
+def run_until(who, command, limit_s, env=None):
+    """(the lines of one run, or those that it had said when the time was over; has it ended by itself?)"""
     interrupts = []
     # an interrupt in the middle of Popen() would leave a process that nobody knows
     usual = signal.signal(signal.SIGINT, lambda *_: interrupts.append(True))
@@ -118,11 +127,11 @@ def run_limited(who, command, limit_s, env=None):
             raise KeyboardInterrupt
         out, errors = process.communicate(timeout=limit_s)
     except BaseException as end:
-        end_group(process)
+        out = end_group(process)
         if isinstance(end, subprocess.TimeoutExpired):
-            return None
+            return whole_lines(out), False
         raise
     if process.returncode != 0:
         sys.exit(f"{who}: {' '.join(command)} ended with status {process.returncode}:\n"
                  f"{out}{errors}")
-    return [line for line in out.splitlines() if is_line(line)]
+    return whole_lines(out), True

@@ -3,17 +3,17 @@
 
 A question has groups of cases; within a group all that are measured take turns.  A run is one of them in one
 group: it gives lines of key=value.  A figure of a question is a key of these lines, over x, in panels.
+openmpi_ask.py asks some of them at more sizes and depths.
 """
 import resource
 import time
 
-from benchlib import as_dict, run_limited
-from peers_who import LIMIT_S, MPI_PROGRAMS
+from benchlib import as_dict, run_limited, run_until
+from peers_who import ALL, LIMIT_S, MPI_PROGRAMS
 import pingponglib
 
 KIB = 1 << 10
 POWERS = [1 << bits for bits in range(3, 23)]
-WHO = "bench-peers"
 
 
 class Unmeasured(Exception):
@@ -24,10 +24,10 @@ class Unmeasured(Exception):
         self.is_slow = is_slow
 
 
-def lines_of(command):
+def lines_of(build, command):
     """The lines that a program prints, as dicts."""
     try:
-        lines = run_limited(WHO, command, LIMIT_S)
+        lines = run_limited(build.bench, command, LIMIT_S)
     except SystemExit as why:
         raise Unmeasured(str(why)) from None
     if lines is None:
@@ -35,14 +35,23 @@ def lines_of(command):
     return [as_dict(line) for line in lines]
 
 
-def timed(command):
-    """The same, and in each line the wall clock and the processors' time of the whole command."""
+def lines_until(build, command, limit_s):
+    """(the same, or what there was when the time was over; has the program ended by itself?)"""
+    try:
+        lines, has_ended = run_until(build.bench, command, limit_s)
+    except SystemExit as why:
+        raise Unmeasured(str(why)) from None
+    return [as_dict(line) for line in lines], has_ended
+
+
+def timed(build, command):
+    """Those of lines_of(), and in each line the wall clock and the processors' time of the whole command."""
     def used():
         children = resource.getrusage(resource.RUSAGE_CHILDREN)
         return children.ru_utime + children.ru_stime
 
     start, before = time.monotonic(), used()
-    lines = lines_of(command)
+    lines = lines_of(build, command)
     wall_ms, cpu_ms = (time.monotonic() - start) * 1e3, (used() - before) * 1e3
     return [dict(line, wall_ms=f"{wall_ms:.1f}", cpu_ms=f"{cpu_ms:.1f}") for line in lines]
 
@@ -82,11 +91,11 @@ def sizes_of(sizes):
 
 class Figure:
     """A value of a question's lines, over x.  keys: of the median and of the best; the first that is there.
-    panel: the key of what has a table and a plot of its own, or a function of the line."""
+    panel: the key of what has a table and a plot of its own, or a function of the line.  aim: an Aim, or None."""
 
-    def __init__(self, name, title, unit, keys, x, panel=None, better="less", add=None):
+    def __init__(self, name, title, unit, keys, x, panel=None, better="less", add=None, aim=None):
         self.name, self.title, self.unit, self.keys, self.x = name, title, unit, keys, x
-        self.panel, self.better, self.add = panel, better, add
+        self.panel, self.better, self.add, self.aim = panel, better, add, aim
 
     def panel_of(self, line):
         found = self.panel(line) if callable(self.panel) else line.get(self.panel, "")
@@ -102,13 +111,31 @@ class Figure:
         return None
 
 
+class Aim:
+    """What a form of Matchbox is to reach: times of at most, or rates of at least, factor x those of the best of its
+    rivals.  text: the same in words."""
+
+    def __init__(self, text, factor, rivals, who="component"):
+        self.text, self.factor, self.rivals, self.who = text, factor, rivals, who
+
+
 class Question:
     """rounds and groups: of the whole run, of --short and of --quick.  by_distance: is there a table for near
-    cores and one for far ones?"""
+    cores and one for far ones?  without(group, depths): the group without what was too slow; None: nothing is left."""
 
-    def __init__(self, name, title, text, figures, who, rounds, groups, run, by_distance=True):
+    def __init__(self, name, title, text, figures, who, rounds, groups, run, by_distance=True,
+                 without=lambda group, depths_: None):
         self.name, self.title, self.text, self.figures, self.who = name, title, text, figures, who
         self.rounds, self.groups, self.run, self.by_distance = rounds, groups, run, by_distance
+        self.without = without
+
+
+class Bench:
+    """What `./dev bench FOLDER` measures.  formats: of the plots."""
+
+    def __init__(self, folder, title, asked, who, formats=("png", "svg")):
+        self.name, self.folder, self.title, self.formats = f"bench-{folder}", folder, title, formats
+        self.asked, self.who = asked, who
 
 
 # ---- two ranks -------------------------------------------------------------------
@@ -120,7 +147,7 @@ TWO = ["native", *MPI_PROGRAMS, "perftest"]
 def latency(build, who, group):
     sizes, fi_sizes, batches = group
     if who == "native":
-        return lines_of(["taskset", "-c", ",".join(map(str, pingponglib.cores())), build.file("tools", "mbx"),
+        return lines_of(build, ["taskset", "-c", ",".join(map(str, pingponglib.cores())), build.file("tools", "mbx"),
                          "perf", "lat", "--sizes", sizes_of(sizes),
                          *(["--iterations", "2000"] if batches < 20 else [])])
     if who == "perftest":
@@ -128,46 +155,66 @@ def latency(build, who, group):
     if who in FI:
         # TCP is here to be seen, not to be plotted finely
         return [pingpong(build, who, size) for size in (fi_sizes[::3] if who == "fi-tcp" else fi_sizes)]
-    return lines_of(build.launch(who, 2, "mpi_pt2pt", "--batches", batches, "LABEL", "lat", *sizes))
+    return lines_of(build, build.launch(who, 2, "mpi_pt2pt", "--batches", batches, "LABEL", "lat", *sizes))
 
 
 def stream(what, test):
     def run(build, who, sizes):
         if who == "native":
-            return lines_of([build.file("tools", "mbx"), "perf", what, "--window", "64", "--sizes", sizes_of(sizes)])
+            return lines_of(build, [build.file("tools", "mbx"), "perf", what, "--window", "64", "--sizes", sizes_of(sizes)])
         if who == "perftest":
             return [perftest(test, size) for size in sizes]
-        return lines_of(build.launch(who, 2, "mpi_pt2pt", "--batches", 20, "LABEL", what, *sizes))
+        return lines_of(build, build.launch(who, 2, "mpi_pt2pt", "--batches", 20, "LABEL", what, *sizes))
     return run
 
 
 def types(build, who, group):
-    name, sizes = group
-    return lines_of(build.launch(who, 2, "mpi_pt2pt", "--batches", 12, "--type", name, "LABEL", "lat", *sizes))
+    name, what, sizes = group
+    return lines_of(build, build.launch(who, 2, "mpi_pt2pt", "--batches", 12, "--type", name, "LABEL", what, *sizes))
+
+
+MODES = {"there": "in_the_order_of_arrival", "there_back": "the_newest_first"}
 
 
 def depths(build, who, group):
-    mode, wild, numbers, seconds = group
+    """Depths that were not reached when the time was over have skipped= in place of figures."""
+    mode, wild, numbers, seconds, limit_s = group
     if who == "native":
-        lines = lines_of(build.native(2, "native_match", mode, sizes_of(numbers), seconds, wild))
+        command = build.native(2, "native_match", mode, sizes_of(numbers), seconds, wild)
     else:
-        lines = lines_of(build.launch(who, 2, "mpi_match", "LABEL", mode, sizes_of(numbers), seconds, wild))
-    return [dict(line, mode={"there": "in_the_order_of_arrival", "there_back": "the_newest_first"}.get(mode, mode),
-                 receives="ANY_SOURCE" if wild else "exact") for line in lines]
+        command = build.launch(who, 2, "mpi_match", "LABEL", mode, sizes_of(numbers), seconds, wild)
+    lines, has_ended = lines_until(build, command, limit_s)
+    what = {"mode": MODES.get(mode, mode), "receives": "ANY_SOURCE" if wild else "exact"}
+    missing = [] if has_ended else numbers[len(lines):]
+    return [dict(line, **what) for line in lines] + [dict(what, **line) for line in stopped(missing, limit_s)]
+
+
+def stopped(numbers, limit_s):
+    """The lines of depths that have no figures: the time was over in the first of them."""
+    for n in numbers:
+        why = f"stopped_after_{limit_s}_s" if n == numbers[0] else f"not_tried,_since_{numbers[0]}_was_stopped_after_{limit_s}_s"
+        yield {"depth": str(n), "skipped": "too_slow", "why": why}
+
+
+def without_depths(group, depths_):
+    """The group without these; None: nothing is left."""
+    mode, wild, numbers, seconds, limit_s = group
+    left = [n for n in numbers if n not in depths_]
+    return (mode, wild, left, seconds, limit_s) if left else None
 
 
 # ---- more ranks ------------------------------------------------------------------
 
 def starts(build, who, ranks):
     if who == "native":
-        return timed(build.native(ranks, "start_native", "nothing"))
-    return timed(build.launch(who, ranks, "start_mpi", "LABEL", "nothing"))
+        return timed(build, build.native(ranks, "start_native", "nothing"))
+    return timed(build, build.launch(who, ranks, "start_mpi", "LABEL", "nothing"))
 
 
 def contact(build, who, ranks):
     if who == "native":
-        return lines_of(build.native(ranks, "start_native", "contact"))
-    return lines_of(build.launch(who, ranks, "start_mpi", "LABEL", "contact"))
+        return lines_of(build, build.native(ranks, "start_native", "contact"))
+    return lines_of(build, build.launch(who, ranks, "start_mpi", "LABEL", "contact"))
 
 
 PATTERNS = {"pingpong": 8, "allreduce": 8, "alltoall": 1024, "halo": 4096}
@@ -175,7 +222,7 @@ PATTERNS = {"pingpong": 8, "allreduce": 8, "alltoall": 1024, "halo": 4096}
 
 def crowd(build, who, group):
     ranks, budget_ms = group
-    return lines_of(build.launch(who, ranks, "oversubscribed_mpi", "LABEL", budget_ms,
+    return lines_of(build, build.launch(who, ranks, "oversubscribed_mpi", "LABEL", budget_ms,
                                  *(f"{name}:{size}" for name, size in PATTERNS.items())))
 
 
@@ -185,11 +232,11 @@ LARGE = [size for size in POWERS if size >= 8 * KIB]
 SMALL = [size for size in POWERS if size < 8 * KIB]
 
 
-def depth_groups(modes, wilds):
+def depth_groups(modes, wilds, full, short, limit_s=LIMIT_S):
     def groups(seconds, numbers):
-        return {f"{mode}-{'any' if wild else 'exact'}": (mode, wild, numbers, seconds)
+        return {f"{mode}-{'any' if wild else 'exact'}": (mode, wild, numbers, seconds, limit_s)
                 for mode in modes for wild in wilds}
-    return {"full": groups(0.15, DEPTHS + [16384]), "short": groups(0.1, DEPTHS), "quick": groups(0.02, [16, 64])}
+    return {"full": groups(0.15, full), "short": groups(0.1, short), "quick": groups(0.02, [16, 64])}
 
 
 ASKED = [
@@ -219,21 +266,21 @@ ASKED = [
              "mbx_wait), in the order of arrival or the newest first. Time of one call.",
              [Figure("receive", "one receive", "ns", [("median_ns", "min_ns")], "depth", "mode")],
              ["native", *MPI_PROGRAMS], {"full": 4, "short": 1, "quick": 1},
-             depth_groups(["there", "there_back"], [0]), depths),
+             depth_groups(["there", "there_back"], [0], DEPTHS + [16384], DEPTHS), depths, without=without_depths),
     Question("posted", "Posted receives, met in reverse",
              "N receives of 8 bytes with tags of their own are posted, then met by messages that come in the "
              "reverse order. Time of one message, from the first post to the last completion.",
              [Figure("posted", "one message", "ns", [("median_ns", "min_ns")], "depth", "receives")],
              ["native", *MPI_PROGRAMS], {"full": 3, "short": 1, "quick": 1},
-             depth_groups(["expected"], [0, 1]), depths),
+             depth_groups(["expected"], [0, 1], DEPTHS + [16384], DEPTHS), depths, without=without_depths),
     Question("types", "Derived types",
              "Half a round trip of elements of a derived type at both ends: every other double (vector), blocks of "
              "56 to 128 bytes (blocks), a C structure (struct). The size is that of the data.",
              [Figure("types", "half a round trip", "ns", LATENCY_KEYS, "size", "type")],
              MPI_PROGRAMS, {"full": 3, "short": 1, "quick": 1},
-             {"full": {name: (name, [1024, 16384, 262144]) for name in ("vector", "blocks", "struct")},
-              "short": {name: (name, [1024, 65536]) for name in ("vector", "blocks", "struct")},
-              "quick": {"vector": ("vector", [1024])}}, types),
+             {"full": {name: (name, "lat", [1024, 16384, 262144]) for name in ("vector", "blocks", "struct")},
+              "short": {name: (name, "lat", [1024, 65536]) for name in ("vector", "blocks", "struct")},
+              "quick": {"vector": ("vector", "lat", [1024])}}, types),
     Question("start", "A job that does nothing",
              "MPI_Init and MPI_Finalize (natively mbx_job_open to mbx_job_close), as rank 0 sees them; and the whole "
              "command, from the start of the launcher to its end.",
@@ -260,4 +307,4 @@ ASKED = [
              ["native", *MPI_PROGRAMS], {"full": 2, "short": 1, "quick": 1},
              {"full": {"16": 16, "64": 64}, "short": {"16": 16}, "quick": {"4": 4}}, contact, by_distance=False),
 ]
-QUESTIONS = {question.name: question for question in ASKED}
+PEERS = Bench("peers", "Matchbox beside its peers", ASKED, list(ALL))

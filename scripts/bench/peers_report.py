@@ -1,29 +1,28 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What `./dev bench peers` has measured: tables with what is lost, and plots."""
+"""What a bench of several peers has measured: tables with what is lost, and plots; peers_aims.py has the aims."""
 import os
 import statistics
 import sys
 
-from peers_ask import ASKED, WHO
+import peers_aims
 from peers_who import ALL
 
 CLASSES = {"near": "near cores", "far": "far cores", "one-core": "two threads of one core",
            "moved": "while the cores moved", "unknown": "the distance of the cores is not known"}
 FEWEST = 3  # batches of a line of mpi_pt2pt that counts, as in scripts/bench/pt2pt
-LOST = 1.005  # what is behind by less is the same, to two digits
 UNITS = {"ns": [(1, "ns"), (1e3, "us"), (1e6, "ms"), (1e9, "s")], "us": [(1, "us"), (1e3, "ms"), (1e6, "s")],
          "ms": [(1e-3, "us"), (1, "ms"), (1e3, "s")], "MB/s": [(1, "MB/s"), (1e3, "GB/s")],
          "/s": [(1, "/s"), (1e3, "k/s"), (1e6, "M/s")], "KiB": [(1, "KiB"), (1024, "MiB"), (1 << 20, "GiB")]}
 
 
-def read(folder):
+def read(folder, bench):
     """The lines as dicts, in their order."""
     path = os.path.join(folder, "lines.txt")
     try:
         with open(path, encoding="utf-8") as lines:
             return [dict(word.split("=", 1) for word in line.split()) for line in lines if line.strip()]
     except (OSError, ValueError) as error:
-        sys.exit(f"{WHO}: {path}: {error}")
+        sys.exit(f"{bench.name}: {path}: {error}")
 
 
 def short(value, unit):
@@ -59,8 +58,13 @@ class Cells:
                        for key, rounds in found.items()}
         self.lines_ns = [float(ns) for line in lines if line.get("question") == question.name and "line_ns" in line
                          for ns in line["line_ns"].split(",") if float(ns) > 0]
-        self.skipped = {(line["who"], line["group"]): line for line in lines
-                        if line.get("question") == question.name and "skipped" in line}
+        skipped = [line for line in lines if line.get("question") == question.name and "skipped" in line]
+        self.skipped = {(line["who"], line["group"], line.get("depth", "")): line for line in reversed(skipped)}
+        self.stopped = {(figure.panel_of(line), int(line["depth"]), line["who"]): line["why"].replace("_", " ")
+                        for line in reversed(skipped) if "depth" in line}
+
+    def stopped_xs(self, panel):
+        return {key[1] for key in self.stopped if key[0] == panel}
 
     def classes(self):
         """Those with tables: near and far, and the others if there is nothing else."""
@@ -100,7 +104,7 @@ class Cells:
         over, under = (mine[0], rivals[best]) if is_time else (rivals[best], mine[0])
         if under <= 0:  # memory that did not grow
             return (float("inf"), best) if over > 0 else None
-        return (over / under, best) if over / under >= LOST else None
+        return (over / under, best) if over / under >= peers_aims.SAME else None
 
 
 # ---- the page --------------------------------------------------------------------
@@ -112,7 +116,7 @@ def factor(value):
 def cell(cells, cores, panel, x, name):
     value = cells.values.get((cores, panel, x, name))
     if value is None:
-        return "-"
+        return cells.stopped.get((panel, x, name), "-")
     unit = cells.figure.unit
     text = short(value[0], unit) + (f" ({short(value[1], unit)})" if value[1] != value[0] else "")
     lost = cells.lost(cores, panel, x, name)
@@ -122,10 +126,14 @@ def cell(cells, cores, panel, x, name):
 def table(cells, cores, panel):
     figure = cells.figure
     who = cells.who(cores, panel)
-    yield f"| {figure.x} | " + " | ".join(ALL[name].title for name in who) + " |"
-    yield "| ---: |" + " ---: |" * len(who)
+    cases = {v.x: v for v in peers_aims.verdicts(cells, cores, panel)} if figure.aim else {}
+    titles = [ALL[name].title for name in who] + ([f"ratio; {figure.aim.text}"] if cases else [])
+    yield f"| {figure.x} | " + " | ".join(titles) + " |"
+    yield "| ---: |" + " ---: |" * len(titles)
     for x in cells.xs(cores, panel):
-        yield f"| {x_word(figure, x)} | " + " | ".join(cell(cells, cores, panel, x, name) for name in who) + " |"
+        row = [cell(cells, cores, panel, x, name) for name in who]
+        row += [cases[x].cell() if x in cases else "-"] if cases else []
+        yield f"| {x_word(figure, x)} | " + " | ".join(row) + " |"
 
 
 def section(question, all_cells, pictures):
@@ -144,9 +152,10 @@ def section(question, all_cells, pictures):
     if all_cells and all_cells[0].left_out():
         yield f"{all_cells[0].left_out()} cases, of other distances of the cores, are in lines.txt alone."
         yield ""
-    for (who, group), line in all_cells[0].skipped.items():
+    for (who, group, depth), line in all_cells[0].skipped.items():
         why = "did not end" if line["skipped"] == "too_slow" else "failed"
-        yield f"{ALL[who].title} {why} in {group}: {line.get('why', '').replace('_', ' ')[:120]}"
+        where = f"{group}, {int(depth):,} deep" if depth else group
+        yield f"{ALL[who].title} {why} in {where}: {line.get('why', '').replace('_', ' ')[:120]}"
         yield ""
 
 
@@ -167,21 +176,32 @@ def summary_row(cells, cores, name):
     return f"| {title} | {cells.where(cores)} | {ALL[name].title} | {len(lost)} of {len(cases)} | {where} |"
 
 
-def page(lines, all_cells, pictures):
+def aims(all_cells):
+    yield from ["## The aims", "",
+                "A case is one size or depth. The ratio is that of the component's median to the best rival's (medians of the",
+                "rounds); a case whose ratio is off by less than half a percent is met. [aims.txt](aims.txt) has every case.",
+                "", *peers_aims.table(all_cells, x_word), ""]
+
+
+def page(lines, bench, all_cells, pictures):
     about = [line for line in lines if "about" in line and line["about"] not in ("unit",)]
-    yield from ["# Matchbox beside its peers", "",
-                "Written by `./dev bench peers`; [lines.txt](lines.txt) has every line. The median of the rounds, in",
+    yield from [f"# {bench.title}", "",
+                f"Written by `./dev bench {bench.folder}`; [lines.txt](lines.txt) has every line. The median of the rounds, in",
                 "brackets the best of all. **lost 1.23**: the best rival has this figure better by that factor.", "",
                 "```"]
     yield from (" ".join(f"{key}={value}" for key, value in line.items()) for line in about)
-    yield from ["```", "", "## Where Matchbox loses", "", "| question | cores | | behind in | most |",
+    yield from ["```", ""]
+    every = [cells for group in all_cells.values() for cells in group]
+    if any(cells.figure.aim for cells in every):
+        yield from aims(every)
+    yield from ["## Where Matchbox loses", "", "| question | cores | | behind in | most |",
                 "| --- | --- | --- | ---: | --- |"]
     ours = [name for name, who in ALL.items() if who.is_ours()]
-    for cells in (c for group in all_cells.values() for c in group):
+    for cells in every:
         for cores in cells.classes():
             yield from filter(None, (summary_row(cells, cores, name) for name in ours))
     yield ""
-    for question in ASKED:
+    for question in bench.asked:
         if any(cells.values for cells in all_cells[question.name]):
             yield from section(question, all_cells[question.name], pictures)
 
@@ -230,9 +250,12 @@ def draw_panel(plt, axes, cells, cores, panel):
         ends.append((who, points[-1]))
     if not ends:
         return
-    axes.set_xscale("log", base=2)
-    axes.set_yscale("log")
     xs = cells.xs(cores, panel)
+    if xs[0] == 0:  # a place left of the others
+        axes.set_xscale("symlog", base=2, linthresh=xs[1] if len(xs) > 1 else 1)
+    else:
+        axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
     xs = xs[::max(1, -(-len(xs) // 8))]
     axes.set_xticks(xs, [x_word(figure, x) for x in xs])
     axes.xaxis.set_minor_locator(plt.NullLocator())
@@ -264,8 +287,8 @@ def label_ends(axes, ends, figure):
                                   "shrinkA": 0, "shrinkB": 3})
 
 
-def draw(plt, folder, question, all_cells):
-    """NAME.png and NAME.svg: a row for each figure and distance, a column for each panel.  Is there one?"""
+def draw(plt, folder, formats, question, all_cells):
+    """NAME.png, and whatever else is in formats: a row for each figure and distance, a column for each panel.  Is there one?"""
     rows = [(cells, cores) for cells in all_cells for cores in cells.classes()]
     if not rows:
         return False
@@ -282,21 +305,27 @@ def draw(plt, folder, question, all_cells):
     for ax, place in zip(axes.flat, places):
         draw_panel(plt, ax, *place)
     path = os.path.join(folder, question.name)
-    picture.savefig(path + ".png", dpi=90, bbox_inches="tight", metadata={"Software": None})
-    picture.savefig(path + ".svg", bbox_inches="tight", metadata={"Date": None, "Creator": None})
+    about = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}}
+    for kind in formats:
+        picture.savefig(f"{path}.{kind}", dpi=90, bbox_inches="tight", metadata=about[kind])
     plt.close(picture)
     return True
 
 
-def write(folder):
-    """Tables and plots of what folder/lines.txt says.  0."""
-    lines = read(folder)
-    all_cells = {q.name: [Cells(q, figure, lines) for figure in q.figures] for q in ASKED}
+def write(folder, bench):
+    """Tables and plots of what folder/lines.txt says, and the aims.  0."""
+    lines = read(folder, bench)
+    all_cells = {q.name: [Cells(q, figure, lines) for figure in q.figures] for q in bench.asked}
     plt = plotter()
     if plt is None:
-        print(f"{WHO}: without python3-matplotlib there are no plots; the tables are written", file=sys.stderr)
-    pictures = {q.name: plt is not None and draw(plt, folder, q, all_cells[q.name]) for q in ASKED}
+        print(f"{bench.name}: without python3-matplotlib there are no plots; the tables are written", file=sys.stderr)
+    pictures = {q.name: plt is not None and draw(plt, folder, bench.formats, q, all_cells[q.name]) for q in bench.asked}
     with open(os.path.join(folder, "report.md"), "w", encoding="utf-8") as out:
-        out.writelines(line + "\n" for line in page(lines, all_cells, pictures))
-    print(f"{WHO}: written to {os.path.relpath(folder)}/", file=sys.stderr)
+        out.writelines(line + "\n" for line in page(lines, bench, all_cells, pictures))
+    met = [line for group in all_cells.values() for cells in group for line in peers_aims.lines(cells)]
+    if met:
+        with open(os.path.join(folder, "aims.txt"), "w", encoding="utf-8") as out:
+            out.writelines(line + "\n" for line in met)
+        print("\n".join(met))
+    print(f"{bench.name}: written to {os.path.relpath(folder)}/", file=sys.stderr)
     return 0

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Who is measured by `./dev bench peers`: Matchbox in its forms and the others, what each needs, and how its
-programs are started."""
+"""Who is measured by `./dev bench peers` and `./dev bench openmpi`: Matchbox in its forms and the others, what each
+needs, and how its programs are started."""
 import os
 import shutil
 
@@ -41,10 +41,10 @@ MPI_PROGRAMS = [name for name, who in ALL.items() if who.kind == MPI]
 
 
 class Build:
-    """A build directory, and what of the machine can be used with it."""
+    """A build directory, and what of the machine can be used with it.  bench: who speaks in its errors."""
 
-    def __init__(self, path):
-        self.path = os.path.abspath(path)
+    def __init__(self, path, bench):
+        self.path, self.bench = os.path.abspath(path), bench
         self.launchers = {"openmpi": shutil.which("mpiexec.openmpi") or shutil.which("mpiexec"),
                           "mpich": shutil.which("mpiexec.mpich")}
 
@@ -107,7 +107,7 @@ class Build:
     def line_ns(self):
         """What a cache line takes from one of the two cores to the other, now; None: mbx perf failed."""
         try:
-            lines = run_limited("bench-peers", [self.file("tools", "mbx"), "perf", "lat", "--iterations", "2000"],
+            lines = run_limited(self.bench, [self.file("tools", "mbx"), "perf", "lat", "--iterations", "2000"],
                                 LIMIT_S)
         except SystemExit:
             lines = None

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""peers_test.py - scripts/bench/peers: it goes on where it stopped, names who is missing, and marks what is lost.
+"""peers_test.py - scripts/bench/peers: it goes on where it stopped, names who is missing, and marks what is lost;
+scripts/bench/openmpi says which aims are met.
 
 usage: peers_test.py BUILD_DIR
 """
@@ -12,7 +13,13 @@ import subprocess
 import sys
 import tempfile
 
-SCRIPT = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "scripts", "bench", "peers")
+SCRIPTS = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "scripts", "bench")
+SCRIPT = os.path.join(SCRIPTS, "peers")
+sys.path.insert(0, SCRIPTS)
+sys.dont_write_bytecode = True
+from benchlib import run_until  # noqa: E402
+from peers_ask import stopped, without_depths  # noqa: E402
+
 BUILD = sys.argv[1]
 LIMIT_S = 200
 
@@ -21,10 +28,10 @@ if len(os.sched_getaffinity(0)) < 2:
     sys.exit(77)
 
 
-def peers(*arguments, status=0, path=None):
+def peers(*arguments, status=0, path=None, script=SCRIPT):
     """What it has said, on stdout and on stderr."""
     env = dict(os.environ, PATH=path) if path else None
-    done = subprocess.run([sys.executable, SCRIPT, *arguments], stdin=subprocess.DEVNULL, text=True, env=env,
+    done = subprocess.run([sys.executable, script, *arguments], stdin=subprocess.DEVNULL, text=True, env=env,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=LIMIT_S)
     assert done.returncode == status, f"{arguments}: status {done.returncode}, not {status}:\n{done.stdout}{done.stderr}"
     return done.stdout, done.stderr
@@ -150,17 +157,70 @@ def marks_what_is_lost(folder):
                     ("Message rate", "0 of 1", "-"), ("Message rate", "1 of 1", "2.00 of Open MPI ob1: 8 B")], lost
 
 
+NEAR = "cores=near line_ns=30.0,30.0"
+AIMED = f"""about=machine cpu=none cores=2
+round=1 question=short group=g who=ob1 {NEAR} size=8 half_rtt_median_ns=100.0 half_rtt_min_ns=90.0
+round=1 question=short group=g who=component {NEAR} size=8 half_rtt_median_ns=90.0 half_rtt_min_ns=80.0
+round=1 question=short group=g who=ob1 {NEAR} size=16 half_rtt_median_ns=100.0 half_rtt_min_ns=90.0
+round=1 question=short group=g who=ucx {NEAR} size=16 half_rtt_median_ns=99.0 half_rtt_min_ns=90.0
+round=1 question=short group=g who=component {NEAR} size=16 half_rtt_median_ns=95.0 half_rtt_min_ns=80.0
+round=1 question=rate group=g who=ob1 {NEAR} size=0 median_messages_per_s=8000000 max_messages_per_s=9000000
+round=1 question=rate group=g who=component {NEAR} size=0 median_messages_per_s=7000000 max_messages_per_s=9000000
+round=1 question=posted group=g who=component {NEAR} depth=4 receives=exact median_ns=50.0 min_ns=40.0
+round=1 question=posted group=g who=component {NEAR} depth=16 receives=exact median_ns=50.0 min_ns=40.0
+round=1 question=posted group=g who=ob1 {NEAR} depth=4 receives=exact median_ns=60.0 min_ns=40.0
+round=1 question=posted group=g who=ob1 mode=expected receives=exact depth=16 skipped=too_slow why=stopped_after_6_s
+"""
+
+
+def says_which_aims_are_met(folder):
+    """0.90 of ob1 is met, 0.96 of ucx and 0.88 of the rate are not; who was stopped was slower."""
+    os.makedirs(folder)
+    with open(os.path.join(folder, "lines.txt"), "w", encoding="utf-8") as file:
+        file.write(AIMED)
+    peers("--report", folder, script=os.path.join(SCRIPTS, "openmpi"))
+    found = [dict(word.split("=", 1) for word in line.split()) for line in read(folder, "aims.txt").splitlines()]
+    verdicts = [(line["aim"], line.get("size", line.get("depth")), line.get("ratio"), line["met"]) for line in found]
+    assert verdicts == [("short", "8", "0.900", "yes"), ("short", "16", "0.960", "no"), ("rate", "0", "0.875", "no"),
+                        ("posted", "4", "0.833", "yes"), ("posted", "16", None, "yes")], verdicts
+    assert [line["met_by_bests"] for line in found] == ["yes", "yes", "yes", "yes", "yes"], found
+    report = read(folder, "report.md")
+    assert "| **missed** | 1 of 2 | 2 of 2 |" in report and "| met | 2 of 2 | 2 of 2 |" in report, report
+    row = next(line for line in report.splitlines() if line.startswith("| 16 | 50"))
+    assert "stopped after 6 s" in row and row.endswith("| - met |"), row
+
+
+def keeps_what_was_said_in_time():
+    """Who does not end is stopped, and the lines that it has written as a whole are kept."""
+    lines, has_ended = run_until("peers_test", ["sh", "-c", "echo depth=1; printf depth=16; exec tail -f /dev/null"], 5)
+    assert (lines, has_ended) == (["depth=1"], False), (lines, has_ended)
+    assert run_until("peers_test", ["echo", "depth=1"], 60) == (["depth=1"], True)
+
+
+def leaves_out_what_was_stopped():
+    lines = list(stopped([16, 64], 6))
+    assert [line["why"] for line in lines] == ["stopped_after_6_s", "not_tried,_since_16_was_stopped_after_6_s"], lines
+    group = ("there", 0, [4, 16, 64], 0.1, 6)
+    assert without_depths(group, {16, 64}) == ("there", 0, [4], 0.1, 6)
+    assert without_depths(group, {4, 16, 64}) is None
+
+
 def refuses_nonsense():
     for arguments, word in ((["--only", "latensy"], "latensy"), (["--who", "nobody"], "nobody"), (["--rounds", "0"], "'0'"),
                             (["--for", "soon"], "'soon'"), (["--short", "--quick"], "not both"), (["a", "b"], "'b'"),
                             (["--resume", "--again"], "not both"), (["/nowhere"], "/nowhere")):
         _, said = peers(*arguments, status=2)
         assert word in said, f"{arguments}: {said}"
+    _, said = peers("--only", "crowd", status=2, script=os.path.join(SCRIPTS, "openmpi"))
+    assert "bench-openmpi: --only: there is no 'crowd'; there are: short long" in said, said
 
 
 with tempfile.TemporaryDirectory() as place:
     refuses_nonsense()
     marks_what_is_lost(os.path.join(place, "report"))
+    says_which_aims_are_met(os.path.join(place, "aims"))
+    keeps_what_was_said_in_time()
+    leaves_out_what_was_stopped()
     goes_on(os.path.join(place, "pieces"))
     stops_by_its_clock(os.path.join(place, "clock"))
     refuses_another_commit(os.path.join(place, "pieces"))
