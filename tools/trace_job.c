@@ -145,7 +145,8 @@ static bool read_all(struct reading *r, char **paths, struct trace_reader *reade
         return false;
     if (!pair_halves(r))
         return false;
-    clocks_align(r);
+    if (!clocks_align(r))
+        return false;
     slice_depths(r);
     for (size_t i = 0; i < job->wait_count; i++)
         job->ranks[job->waits[i].rank].waited += job->waits[i].to - job->waits[i].from;

@@ -6,8 +6,7 @@
  *                      \                      is the k-th of it that arrives at 1 from 0
  *   file of rank 1      arrive, post ... received
  *
- * Times are ns since the job's first event.  The hosts' clocks are laid side by side by the time of day
- * when they began, and, where messages have gone both ways between two hosts, by the fastest each way.
+ * Times are ns since the job's first event.  The hosts' clocks are laid side by side (trace_clock.c).
  */
 #ifndef TOOLS_TRACE_JOB_H
 #define TOOLS_TRACE_JOB_H
@@ -30,9 +29,8 @@ struct job_rank {
     bool is_read;                /* its header was */
     uint64_t events;
     uint64_t first, last; /* its first and last event */
-    int64_t shift;        /* of its clock */
-    uint64_t slack;       /* its clock may be wrong by so much, against rank 0's host */
-    uint64_t waited;      /* the sum of its waits */
+    uint64_t slack;  /* its clock may be wrong by so much, against that of the first file */
+    uint64_t waited; /* the sum of its waits */
     struct trace_words words;
 };
 

@@ -297,19 +297,22 @@ static void read_received(struct reading *r, const struct trace_event *e)
 static bool read_wait(struct reading *r, const struct trace_event *e)
 {
     struct job *job = r->job;
-    uint64_t length = min_size(e->amount, r->now);
 
     if (e->type == TRACE_WAIT) {
+        uint64_t length = min_size(e->amount, r->now);
+
         if (!grow((void **)&job->waits, job->wait_count, &r->wait_room, sizeof *job->waits))
             return false;
         r->open_wait = (uint32_t)job->wait_count;
-        job->waits[job->wait_count++] = (struct job_wait){.rank = r->rank,
-                                                          .from = r->now - length,
-                                                          .to = r->now,
-                                                          .is_open = true,
-                                                          .kind = WAIT_UNKNOWN,
-                                                          .guilty = JOB_NOBODY,
-                                                          .message = JOB_NOBODY};
+        job->waits[job->wait_count++] =
+            (struct job_wait){.rank = r->rank,
+                              .from = max_size(r->now - length, r->waited),
+                              .to = r->now,
+                              .is_open = true,
+                              .kind = WAIT_UNKNOWN,
+                              .guilty = JOB_NOBODY,
+                              .message = JOB_NOBODY};
+        r->waited = r->now;
         return true;
     }
     if (r->open_wait == JOB_NOBODY)
@@ -318,6 +321,7 @@ static bool read_wait(struct reading *r, const struct trace_event *e)
     job->waits[r->open_wait].end_event = job->ranks[r->rank].events;
     job->waits[r->open_wait].to =
         max_size(job->waits[r->open_wait].from, r->now - min_size(e->partner, r->now));
+    r->waited = job->waits[r->open_wait].to;
     r->open_wait = JOB_NOBODY;
     return true;
 }
@@ -440,13 +444,13 @@ bool read_events(struct reading *r, struct trace_reader *reader)
     struct trace_event event;
     int result;
 
-    r->now = reader->info.start_ns;
-    rank->first = rank->last = r->now;
+    r->now = min_size(reader->info.start_ns, JOB_TIME_MAX);
+    rank->first = rank->last = r->waited = r->now;
     forget_file(r);
     while ((result = trace_next(reader, &event)) == 1) {
-        r->now += event.delta_ns;
+        r->now += min_size(event.delta_ns, JOB_TIME_MAX - r->now);
         if (rank->events == 0)
-            rank->first = r->now;
+            rank->first = r->waited = r->now;
         rank->events++;
         rank->last = r->now;
         if (trace_words_event(&rank->words, &event) < 0 || !read_event(r, &event))

@@ -48,6 +48,7 @@ struct reading {
     struct post *posts;
     size_t post_count, post_room;
     uint32_t last_send, open_wait;
+    uint64_t waited; /* the end of its last wait: the next one begins no sooner */
     uint32_t posted, unexpected;
 };
 
@@ -59,8 +60,11 @@ bool read_events(struct reading *r, struct trace_reader *reader);
 
 /* ---- trace_clock.c ---- */
 
-/* Lays the clocks of the hosts side by side: all times are ns since the job's first event. */
-void clocks_align(const struct reading *r);
+/* Times that are read are below: a clock that counts from the start of a machine. */
+#define JOB_TIME_MAX (UINT64_C(1) << 59)
+
+/* Lays the clocks of the hosts side by side: all times are ns since the job's first event.  False: no memory. */
+bool clocks_align(const struct reading *r);
 
 /* ---- trace_pair.c ---- */
 

@@ -232,10 +232,12 @@ static int recorder_map(struct trace_recorder *r, size_t size)
  * errno. */
 static int recorder_create(struct trace_recorder *r, const char *folder)
 {
+    uint32_t host = (uint32_t)(r->info.host ^ r->info.host >> 32);
+
     for (uint32_t n = 0; n < FILES_MAX; n++) {
-        int length =
-            snprintf(r->path, sizeof r->path, "%s/matchbox-%" PRIu32 "-%" PRIu32 ".trace",
-                     folder, r->info.pid, n);
+        int length = snprintf(r->path, sizeof r->path,
+                              "%s/matchbox-%08" PRIx32 "-%" PRIu32 "-%" PRIu32 ".trace", folder,
+                              host, r->info.pid, n);
         int fd;
 
         if (length < 0 || (size_t)length >= sizeof r->path)

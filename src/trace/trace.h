@@ -2,8 +2,9 @@
 /*
  * trace.h - what an endpoint has sent, received and matched, and when it waited, as a file.
  *
- * The recorder belongs to one endpoint and writes FOLDER/matchbox-PID-N.trace; the
- * reader gives the events back in their order.  A file is a header and records of one
+ * The recorder belongs to one endpoint and writes FOLDER/matchbox-HOST-PID-N.trace, HOST being the halves
+ * of the header's field in one, as 8 digits: processes with one number, of several hosts or in several pid
+ * namespaces, have files of different names.  The reader gives the events back in their order.  A file is a header and records of one
  * size, all numbers little-endian:
  *
  *   header  offset size field        meaning

@@ -50,7 +50,7 @@ static const char *path_of(unsigned n)
 {
     static char path[128];
 
-    snprintf(path, sizeof path, "%s/matchbox-%ld-%u.trace", folder, (long)getpid(), n);
+    snprintf(path, sizeof path, "%s/matchbox-0000000b-%ld-%u.trace", folder, (long)getpid(), n);
     return path;
 }
 
@@ -116,6 +116,10 @@ static struct trace_event event_at(unsigned i)
 }
 
 static const struct trace_info job = {.size = 4, .address = 12, .host = 11};
+
+/* A process of the same number in another pid namespace, or on another machine. */
+static const struct trace_info elsewhere = {
+    .size = 4, .address = 12, .host = UINT64_C(12) << 32};
 
 static int start(uint32_t rank, struct trace_recorder **recorder)
 {
@@ -309,6 +313,20 @@ static void test_own_files(void **state)
     assert_int_equal(count, 5);
 }
 
+/* One number of a process in several pid namespaces: files that are gathered in one folder have different names. */
+static void test_names_of_hosts(void **state)
+{
+    struct trace_recorder *recorder;
+    char path[128];
+
+    (void)state;
+    make_file(1);
+    assert_int_equal(trace_start(folder, &elsewhere, &recorder), 0);
+    trace_stop(recorder);
+    snprintf(path, sizeof path, "%s/matchbox-0000000c-%ld-0.trace", folder, (long)getpid());
+    assert_int_equal(unlink(path), 0);
+}
+
 static void test_no_folder(void **state)
 {
     struct trace_recorder *recorder = NULL;
@@ -421,7 +439,7 @@ static const char *path_of_process(pid_t pid)
 {
     static char path[128];
 
-    snprintf(path, sizeof path, "%s/matchbox-%ld-0.trace", folder, (long)pid);
+    snprintf(path, sizeof path, "%s/matchbox-0000000b-%ld-0.trace", folder, (long)pid);
     return path;
 }
 
@@ -768,6 +786,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_layout, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_header, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_own_files, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_names_of_hosts, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_folder, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_each_call_fails, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_memory, set_up, tear_down),

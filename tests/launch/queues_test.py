@@ -69,7 +69,9 @@ class Job:
         """The folder stays."""
         open(self.stop, "w").close()
         self.process.stdout.read()
-        return self.process.wait()
+        status = self.process.wait()
+        ALL_PIDS.difference_update(self.pids)  # they may soon be those of somebody else
+        return status
 
 
 def queues(args, *options):
@@ -456,6 +458,7 @@ def main():
     parser.add_argument("gdb_script", help="matchbox-gdb.py")
     parser.add_argument("--interface", help="Open MPI's msgq_interface.h")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--first", type=int, default=1, help="the first seed")
     parser.add_argument("--count", type=int, default=400)
     parser.add_argument("--no-cores", dest="cores", action="store_false",
                         help="no core files: those of a program with a sanitizer have terabytes")
@@ -466,7 +469,7 @@ def main():
     if args.cores and not shutil.which("gcore"):
         print("queues_test: gdb is not installed: core files are not looked at")
         args.cores = False
-    for seed in range(1, args.seeds + 1):
+    for seed in range(args.first, args.first + args.seeds):
         same(args, seed, args.count)
     if args.only:
         print(f"queues_test: {args.seeds} seeds")

@@ -74,7 +74,7 @@ def kill_once(mbx, program, chance):
 
 def wait_unused(path):
     """Ranks are children of the launcher, and end behind it."""
-    pid = re.search(r"matchbox-(\d+)-", path).group(1)
+    pid = re.search(r"matchbox-[0-9a-f]+-(\d+)-", path).group(1)
     while os.path.exists(f"/proc/{pid}"):
         try:
             with open(f"/proc/{pid}/stat", encoding="ascii") as file:

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """waits_test.py MBX WAITS_PROGRAM [--browser] - `mbx trace` says who waited for whom, to 5 %, where it is known by construction,
 its page of a job is one file that shows that, and what it
-writes for Perfetto has a flow for each message.
+writes for Perfetto has a flow for each message; and all that, too, if each rank has a host with a clock of its own.
 
 Time is virtual (waits_program.c), so no load of the machine has a part in it.
 """
@@ -10,9 +10,13 @@ import glob
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import trace_file as file  # noqa: E402
 
 MBX, PROGRAM = (os.path.abspath(path) for path in sys.argv[1:3])
 BROWSER = "--browser" in sys.argv[3:]
@@ -194,10 +198,67 @@ def check_perfetto(story, path, ranks, messages):
         failures.append(f"{story}: perfetto: {ends} ends of waits, {late} ns late, want {want}")
 
 
+def put_on_hosts(paths, walls, rates, apart=3600 * 10**9):
+    """Makes of these files copies, those of ranks on a host each: with another clock, and that runs faster by rates[n] than the first one;
+    the time of day is wrong by walls[n] ns.  The n-th was started n times `apart` ns sooner."""
+    files = []
+    for n, path in enumerate(paths):
+        with open(path, "rb") as opened:
+            files.append((path, opened.read()))
+    hosts = {struct.unpack_from("<I", data, 52)[0]: 1000 + n for n, (_, data) in enumerate(files)}  # by address
+    for n, (path, data) in enumerate(files):
+        begun, = struct.unpack_from("<Q", data, 32)
+        head = bytearray(data[:64])
+        struct.pack_into("<Q", head, 32, int((begun - 10**9) * (1 + rates[n])) + (n + 1) * apart)
+        struct.pack_into("<Q", head, 40, 1000 + n)
+        struct.pack_into("<Q", head, 56, 10**18 + begun + walls[n])
+        moved = file.checked(bytes(head[:28]) + bytes(4) + bytes(head[32:]), 28, 0)
+        behind = 0.0
+        for number, at in enumerate(range(64, len(data), 56)):
+            record = bytearray(data[at:at + 56])
+            delta = struct.unpack_from("<Q", record, 48)[0] * (1 + rates[n]) + behind
+            struct.pack_into("<Q", record, 48, int(delta))
+            behind = delta - int(delta)
+            if record[0] == file.PEER:
+                struct.pack_into("<Q", record, 16, hosts[struct.unpack_from("<I", record, 4)[0]])
+            struct.pack_into("<I", record, 12, 0)
+            moved += file.checked(bytes(record), 12, number)
+        with open(f"{path}.moved", "wb") as opened:
+            opened.write(moved)
+    return [f"{path}.moved" for path in paths]
+
+
+def check_hosts(story, paths, walls, rates):
+    """The same waits, and no message that arrives before it is sent."""
+    before = len(failures)
+    paths = put_on_hosts(paths, walls, rates)
+    done = mbx("--summary", *paths)
+    check_waits(f"{story}", done.stdout)
+    out = paths[0] + ".pftrace"
+    mbx("--perfetto", out, *paths)
+    with open(out, "rb") as opened:
+        packets = parse(opened.read())["packet"]
+    sent = {flow: packet["timestamp"] for packet in packets for flow in packet.get("track_event", {}).get("flow_ids", [])}
+    took = [packet["timestamp"] - sent[flow] for packet in packets
+            for flow in packet.get("track_event", {}).get("terminating_flow_ids", [])]
+    if not took or min(took) < 0:
+        failures.append(f"{story}: of {len(took)} messages the fastest takes {min(took, default=0)} ns")
+    failures[before:] = [f"{failure}, with clocks wrong by {walls} ns and rates {rates}" for failure in failures[before:]]
+
+
+def check_containers(story, paths):
+    """Pid namespaces of one machine are hosts of their own with one clock, which needs no messages to be known."""
+    paths = put_on_hosts(paths, [1000] * len(paths), [0] * len(paths), apart=0)
+    check_waits(f"{story}", mbx("--summary", *paths).stdout)
+    page = paths[0] + ".html"
+    mbx("--html", page, *paths)
+    with open(page, encoding="utf-8") as opened:
+        if "is on another host" in opened.read():
+            failures.append(f"{story}: containers of one machine have several clocks")
+
+
 def check_hostile_names(folder):
     """A name that a program has given gets into the page as text."""
-    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-    import trace_file as file
     path, page = os.path.join(folder, "a.trace"), os.path.join(folder, "a.html")
     name = "</script><script>document.title=1//\"'\\"
     with open(path, "wb") as out:
@@ -235,6 +296,13 @@ def main():
             if done.returncode != 0 or done.stderr:
                 failures.append(f"{story}: --perfetto: {done.stderr}")
             check_perfetto(story, out, len(traces), messages)
+            traces.sort()
+            check_containers(story, traces)
+            if len(traces) == 4:  # messages in all directions: a wrong time of day is noticed, and clocks that drift
+                check_hosts(story, traces, (0, 5_000_000, -70_000_000, 3_600_000_000_000), (0, 0, 0, 0))
+                check_hosts(story, traces, (0, 5_000_000, -70_000_000, 0), (0, 7e-4, -5e-4, 2e-4))
+            else:
+                check_hosts(story, traces, (0, 0), (0, 0))
     for failure in failures:
         print("FAIL", failure)
     print(f"waits_test: {len(failures)} failures")
