@@ -45,7 +45,6 @@ enum sys_call {
     SYS_FTRUNCATE,
     SYS_FCHMOD,
     SYS_FCNTL_SEAL,
-    SYS_FALLOCATE,
     SYS_FALLOCATE_PUNCH,
     SYS_MMAP,
     SYS_MREMAP,
@@ -86,7 +85,6 @@ static const char *const sys_names[] = {
     [SYS_FTRUNCATE] = "ftruncate",
     [SYS_FCHMOD] = "fchmod",
     [SYS_FCNTL_SEAL] = "fcntl_seal",
-    [SYS_FALLOCATE] = "fallocate",
     [SYS_FALLOCATE_PUNCH] = "fallocate_punch",
     [SYS_MMAP] = "mmap",
     [SYS_MREMAP] = "mremap",
@@ -304,19 +302,6 @@ int sys_fcntl_seal(int fd, int command, int seals)
 {
     assert(command == F_ADD_SEALS || command == F_GET_SEALS);
     return sys_fails(SYS_FCNTL_SEAL) ? -1 : fcntl(fd, command, seals);
-}
-
-int sys_fallocate(int fd, off_t offset, off_t size)
-{
-    int err;
-
-    if (sys_fails(SYS_FALLOCATE))
-        return -1;
-    do {
-        err = posix_fallocate(fd, offset, size);
-    } while (err == EINTR);
-    errno = err;
-    return err == 0 ? 0 : -1;
 }
 
 int sys_fallocate_punch(int fd, off_t offset, off_t size)

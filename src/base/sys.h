@@ -5,7 +5,7 @@
  * Each wrapper has the arguments and the return convention of its system call
  * (-1 and errno), except where a comment says otherwise.
  *
- * EINTR   open, ftruncate, fallocate, read, pread, write and getrandom try again by
+ * EINTR   open, ftruncate, fallocate_punch, read, pread, write and getrandom try again by
  *         themselves.  poll and futex_wait return it: the caller waits with a
  *         deadline and must look around anyway.  The others never report it.
  *         An injected EINTR is always returned.
@@ -49,10 +49,6 @@ int sys_dup(int fd, int least); /* the lowest free one from `least` on; O_CLOEXE
 /* command is F_ADD_SEALS (returns 0) or F_GET_SEALS (returns the seals, seals is
  * not used). */
 int sys_fcntl_seal(int fd, int command, int seals);
-
-/* Reserves [offset, offset+size) on the disk, and makes the file so long if it is shorter: stores
- * into a mapping of it find room then. */
-int sys_fallocate(int fd, off_t offset, off_t size);
 
 /* Gives the pages of [offset, offset+size) back; they read as zero again. */
 int sys_fallocate_punch(int fd, off_t offset, off_t size);

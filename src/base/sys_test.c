@@ -75,10 +75,6 @@ static int do_fcntl_seal(void)
 {
     return sys_fcntl_seal(-1, F_GET_SEALS, 0);
 }
-static int do_fallocate(void)
-{
-    return sys_fallocate(-1, 0, 1);
-}
 
 static int do_fallocate_punch(void)
 {
@@ -216,7 +212,6 @@ static const struct {
     {"ftruncate", do_ftruncate},
     {"fchmod", do_fchmod},
     {"fcntl_seal", do_fcntl_seal},
-    {"fallocate", do_fallocate},
     {"fallocate_punch", do_fallocate_punch},
     {"mmap", do_mmap},
     {"mremap", do_mremap},
@@ -324,9 +319,6 @@ static void test_memory_file_life(void **state)
     assert_int_equal(b[0], 7); /* shared, and the offset counts */
     assert_int_equal(sys_fallocate_punch(fd, 4096, 4096), 0);
     assert_int_equal(b[0], 0);
-    assert_int_equal(sys_fallocate(fd, 65536, 4096), 0);
-    assert_int_equal(sys_fstat(fd, &status), 0);
-    assert_int_equal(status.st_size, 69632); /* the file has grown */
     assert_int_equal(sys_munmap(a, 65536), 0);
     assert_int_equal(sys_munmap(b, 4096), 0);
     a = sys_mmap(4096, fd, 0);

@@ -107,7 +107,8 @@ static const struct param own[] = {
      "makes one",
      AT(key)},
     {"TRACE", PARAM_STRING, PARAM_USUAL, NULL, "", 0, 0, NULL,
-     "record what is matched to new files in this folder; mbx trace reads them",
+     "record what is sent, received and matched, and each wait, to new files in this folder; "
+     "mbx trace reads them",
      AT(trace_folder)},
     {"SEE", PARAM_BOOL, PARAM_USUAL, NULL, "on", 0, 0, NULL,
      "show the queues of the endpoint to processes of this user that ask (mbx queues)",

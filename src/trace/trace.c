@@ -8,9 +8,14 @@
  * functions.
  *
  * The file is mapped, a window at a time, so a record is in it as soon as its last store is done:
- * a process that is killed loses none but the one that it was writing.  The room of a window is
- * reserved before it is mapped, for a store into a page that the disk has no room for would end
- * the process.  What is reserved and not used reads as zero, and is cut off by trace_stop().
+ * a process that is killed loses none but the one that it was writing.  The file grows by pieces of
+ * zeros, which are written before they are stored into: a store into a page that the disk has no room for would end
+ * the process, and one into a page that is not there yet takes ten times as long.  Zeros that are left at the end are cut off by
+ * trace_stop().
+ *
+ *     from                              ready             from + WINDOW
+ *   ────|── records ──────|── zeros ──────|── not there yet ────|
+ *                         at
  *
  * A reader believes nothing: a record is right if its check is, and if its fields are
  * what its type allows (`shapes`).  Whether the receives and messages that the numbers
@@ -35,7 +40,8 @@
 
 #define WINDOW          ((size_t)1 << 20)  /* mapped at a time; a multiple of every page size */
 #define WINDOW_ALIGN    ((size_t)64 << 10) /* where one begins: every page size divides it */
-#define FILES_MAX       65536 /* endpoints of processes with one number, in one folder */
+#define PIECE           WINDOW_ALIGN /* by which the file grows; so a window ends where a piece does */
+#define FILES_MAX       65536        /* endpoints of processes with one number, in one folder */
 
 #define NO_CLOSE        "the file ends without a close: the program was ended, or its disk was full"
 
@@ -95,22 +101,36 @@ static uint64_t get64(const unsigned char *at)
     return le64toh(value);
 }
 
-/* Over all words, the check itself, which is the upper half of one, taken as 0.  Each step can be
+/* The check goes over all words, the check itself, which is the upper half of one, taken as 0.  Each step can be
  * undone (the multiplier is odd), so a change in one word always changes the sum before it is folded. */
-static inline uint32_t check_of(const unsigned char *bytes, size_t size, size_t check_at,
-                                uint64_t number)
+static inline uint64_t check_begin(uint64_t number)
 {
-    uint64_t sum = number ^ UINT64_C(0x6d626d6174636865);
+    return number ^ UINT64_C(0x6d626d6174636865);
+}
+
+static inline uint64_t check_add(uint64_t sum, uint64_t word)
+{
+    sum = (sum ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+    return sum ^ sum >> 29;
+}
+
+static inline uint32_t check_end(uint64_t sum)
+{
+    return (uint32_t)(sum ^ (sum >> 32));
+}
+
+static uint32_t check_of(const unsigned char *bytes, size_t size, size_t check_at,
+                         uint64_t number)
+{
+    uint64_t sum = check_begin(number);
 
     assert(check_at % 8 == 4);
     for (size_t at = 0; at < size; at += 8) {
         uint64_t word = get64(bytes + at);
 
-        sum = (sum ^ (at + 4 == check_at ? word & UINT32_MAX : word)) *
-              UINT64_C(0x9e3779b97f4a7c15);
-        sum ^= sum >> 29;
+        sum = check_add(sum, at + 4 == check_at ? word & UINT32_MAX : word);
     }
-    return (uint32_t)(sum ^ (sum >> 32));
+    return check_end(sum);
 }
 
 static void header_put(unsigned char *bytes, const struct trace_info *info)
@@ -130,17 +150,27 @@ static void header_put(unsigned char *bytes, const struct trace_info *info)
     put32(bytes + HEADER_CHECK_AT, check_of(bytes, TRACE_HEADER_SIZE, HEADER_CHECK_AT, 0));
 }
 
-static void record_put(unsigned char *bytes, const struct trace_event *event, uint64_t delta_ns)
+/* Record number `number`.  The words are put together before any of them is stored: the check over what was just stored
+ * in halves would wait for these stores. */
+static inline void record_put(unsigned char *bytes, const struct trace_event *event,
+                              uint64_t delta_ns, uint64_t number)
 {
-    put32(bytes, event->type); /* type and zero */
-    put32(bytes + 4, event->context_id);
-    put32(bytes + 8, event->source);
-    put32(bytes + CHECK_AT, 0);
-    put64(bytes + 16, event->tag);
-    put64(bytes + 24, event->ignore);
-    put64(bytes + 32, event->entry);
-    put64(bytes + 40, event->partner);
-    put64(bytes + 48, delta_ns);
+    const uint64_t words[TRACE_RECORD_SIZE / 8] = {
+        (uint64_t)event->type /* and zero */ | (uint64_t)event->context_id << 32,
+        event->source,
+        event->tag,
+        event->ignore,
+        event->entry,
+        event->partner,
+        delta_ns,
+    };
+    uint64_t sum = check_begin(number);
+
+    for (size_t i = 0; i < ARRAY_COUNT(words); i++)
+        sum = check_add(sum, words[i]);
+    for (size_t i = 0; i < ARRAY_COUNT(words); i++)
+        put64(bytes + i * 8,
+              i == CHECK_AT / 8 ? words[i] | (uint64_t)check_end(sum) << 32 : words[i]);
 }
 
 static void record_get(const unsigned char *bytes, struct trace_event *event)
@@ -182,7 +212,7 @@ bool trace_text_add(char *text, size_t size, const struct trace_event *event)
     unsigned char bytes[TRACE_RECORD_SIZE];
     size_t at = (size_t)(event->tag >> 32) * TEXT_SIZE;
 
-    record_put(bytes, event, 0);
+    record_put(bytes, event, 0, 0);
     for (size_t i = 0; i < TEXT_SIZE; i++, at++) {
         unsigned char c = bytes[TEXT_AT + i];
 
@@ -205,6 +235,7 @@ struct trace_recorder {
     uint64_t at;           /* where the next one goes */
     unsigned char *window; /* [from, from + WINDOW) of the file, or NULL */
     uint64_t from;
+    uint64_t ready; /* so long the file is: at most up to the end of the window */
     char path[512];
 };
 
@@ -222,10 +253,32 @@ static int recorder_map(struct trace_recorder *r, size_t size)
         return 0;
     recorder_unmap(r);
     r->from = r->at / WINDOW_ALIGN * WINDOW_ALIGN;
-    if (sys_fallocate(r->fd, (off_t)r->from, (off_t)WINDOW) < 0)
-        return -errno;
     r->window = sys_mmap(WINDOW, r->fd, (off_t)r->from);
     return r->window != NULL ? 0 : -errno;
+}
+
+/* Makes [at, at + size) ready: the file grows by zeros.  0 or a negative errno. */
+static OUT_OF_LINE int recorder_prepare(struct trace_recorder *r, size_t size)
+{
+    static const unsigned char zeros[PIECE];
+    int err = recorder_map(r, size);
+
+    while (err == 0 && r->ready < r->at + size) {
+        ssize_t more = sys_write(r->fd, zeros, PIECE);
+
+        if (more < 0)
+            return -errno;
+        if (more < (ssize_t)PIECE)
+            return -ENOSPC;
+        r->ready += PIECE;
+    }
+    return err;
+}
+
+/* As recorder_prepare(). */
+static inline int recorder_room(struct trace_recorder *r, size_t size)
+{
+    return likely(r->at + size <= r->ready) ? 0 : recorder_prepare(r, size);
 }
 
 /* The first file of this process's that is not there yet.  A descriptor, or a negative
@@ -270,9 +323,9 @@ int trace_start(const char *folder, const struct trace_info *info, struct trace_
     r->info.start_ns = r->last_ns = clock_now();
     r->info.wall_ns = clock_wall();
     r->count = 0;
-    r->at = 0;
+    r->at = r->ready = 0;
     r->window = NULL;
-    err = recorder_map(r, TRACE_HEADER_SIZE);
+    err = recorder_prepare(r, TRACE_HEADER_SIZE);
     if (err < 0)
         goto close_file;
     header_put(r->window, &r->info);
@@ -281,6 +334,7 @@ int trace_start(const char *folder, const struct trace_info *info, struct trace_
     return 0;
 
 close_file:
+    recorder_unmap(r);
     sys_close(r->fd);
     unlink(r->path);
 free_recorder:
@@ -295,6 +349,7 @@ static void recorder_end(struct trace_recorder *r, int err)
     int fd = r->fd;
 
     recorder_unmap(r);
+    r->ready = 0;
     r->fd = -1;
     if (fd < 0)
         return;
@@ -316,15 +371,14 @@ void trace_record(struct trace_recorder *r, const struct trace_event *event)
     assert(event->type > 0 && event->type < TRACE_TYPES);
     if (unlikely(r->fd < 0))
         return;
-    err = recorder_map(r, TRACE_RECORD_SIZE);
+    err = recorder_room(r, TRACE_RECORD_SIZE);
     if (unlikely(err < 0)) {
         recorder_end(r, err);
         return;
     }
     record = r->window + (r->at - r->from);
     now = clock_now();
-    record_put(record, event, now - r->last_ns);
-    put32(record + CHECK_AT, check_of(record, TRACE_RECORD_SIZE, CHECK_AT, r->count));
+    record_put(record, event, now - r->last_ns, r->count);
     r->last_ns = now;
     r->at += TRACE_RECORD_SIZE;
     r->count++;

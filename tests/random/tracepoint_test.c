@@ -383,8 +383,8 @@ static void test_full_disk(void **state)
     warnings = 0;
     log_set_sink(count_line, NULL);
     cluster_open(&cl, *state, 2, told);
-    assert_int_equal(sys_fail_name("fallocate", SYS_FAIL_ALWAYS, ENOSPC), 0);
-    for (int i = 0; i < 100000 && warnings < files; i++) /* until the second window is wanted */
+    assert_int_equal(sys_fail_name("write", SYS_FAIL_ALWAYS, ENOSPC), 0);
+    for (int i = 0; i < 100000 && warnings < files; i++) /* until the second piece is wanted */
         tell_story(&cl);
     assert_int_equal(warnings, files);
     sys_fail_none();
@@ -396,7 +396,7 @@ static void test_full_disk(void **state)
     while ((result = trace_next(&reader, &event)) == 1)
         read++;
     assert_int_equal(result, -EBADMSG); /* it ends without a close */
-    assert_true(read > 18000);          /* what had room is there */
+    assert_true(read > 1100);           /* what had room is there */
     trace_close(&reader);
     remove_folder(2);
 }

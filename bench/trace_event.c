@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * trace_event.c - what an event of a trace costs.
+ *
+ * Question   how long does it take to record an event, the pages of the file included?
+ * Method     record COUNT events into a new file in FOLDER, REPEATS times, and one look at the clock as many times; the
+ *            median and the fastest repeat.  The file is removed again.
+ *
+ * usage: trace_event FOLDER [COUNT [REPEATS]]
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "trace/trace.h"
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static void print(const char *what, double *ns, unsigned long repeats)
+{
+    qsort(ns, repeats, sizeof *ns, compare);
+    printf("bench=trace_event what=%s median_ns=%.1f min_ns=%.1f repeats=%lu\n", what,
+           ns[repeats / 2], ns[0], repeats);
+}
+
+/* Removes the file of this process. */
+static void remove_file(const char *folder)
+{
+    char path[4096];
+
+    snprintf(path, sizeof path, "%s/matchbox-%ld-0.trace", folder, (long)getpid());
+    unlink(path);
+}
+
+static double record_all(const char *folder, unsigned long count)
+{
+    struct trace_info info = {.rank = 0};
+    struct trace_recorder *recorder;
+    uint64_t start, end;
+    int err = trace_start(folder, &info, &recorder);
+
+    if (err < 0) {
+        fprintf(stderr, "trace_event: %s: %s\n", folder, strerror(-err));
+        exit(1);
+    }
+    start = clock_now();
+    for (unsigned long i = 0; i < count; i++)
+        trace_record(recorder, &(struct trace_event){.type = TRACE_ARRIVE,
+                                                     .context_id = 1,
+                                                     .source = 2,
+                                                     .tag = i,
+                                                     .partner = i + 1});
+    end = clock_now();
+    trace_stop(recorder);
+    remove_file(folder);
+    return (double)(end - start) / (double)count;
+}
+
+static double read_clock(unsigned long count)
+{
+    uint64_t start = clock_now(), sum = 0;
+
+    for (unsigned long i = 0; i < count; i++)
+        sum += clock_now();
+    return sum != 0 ? (double)(clock_now() - start) / (double)count : 0;
+}
+
+int main(int argc, char **argv)
+{
+    unsigned long count = argc > 2 ? strtoul(argv[2], NULL, 10) : 100000;
+    unsigned long repeats = argc > 3 ? strtoul(argv[3], NULL, 10) : 15;
+    double *events, *clocks;
+
+    if (argc < 2 || count == 0 || repeats == 0) {
+        fprintf(stderr, "usage: trace_event FOLDER [COUNT [REPEATS]]\n");
+        return 2;
+    }
+    events = mem_calloc(repeats, sizeof *events);
+    clocks = mem_calloc(repeats, sizeof *clocks);
+    if (events == NULL || clocks == NULL)
+        return 1;
+    for (unsigned long i = 0; i < repeats; i++) {
+        events[i] = record_all(argv[1], count);
+        clocks[i] = read_clock(count);
+    }
+    print("event", events, repeats);
+    print("clock", clocks, repeats);
+    mem_free(events);
+    mem_free(clocks);
+    return 0;
+}
