@@ -22,12 +22,31 @@
 
 /* ---- from run to run ---- */
 
+/* How deep the loops of a datatype lie in each other. */
+static size_t loops_depth(const union dt_elem_desc *items, size_t count)
+{
+    size_t depth = 0, most = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        if (items[i].elem.common.type == OPAL_DATATYPE_LOOP)
+            depth++;
+        else if (items[i].elem.common.type == OPAL_DATATYPE_END_LOOP && depth > 0)
+            depth--;
+        most = depth > most ? depth : most;
+    }
+    return most;
+}
+
 bool pml_blocks_suit(const ompi_datatype_t *type)
 {
     const opal_datatype_t *described = &type->super;
 
-    return described->opt_desc.used != 0 && described->opt_desc.desc != NULL &&
-           described->loops <= PML_LOOPS;
+    if (described->opt_desc.used == 0 || described->opt_desc.desc == NULL)
+        return false;
+    /* loops counts them, whether they lie in each other or follow each other */
+    return described->loops <= PML_LOOPS ||
+           loops_depth((const union dt_elem_desc *)described->opt_desc.desc,
+                       described->opt_desc.used) <= PML_LOOPS;
 }
 
 /* The one run of a datatype that has no more than one block: its elements are the blocks. */

@@ -251,11 +251,15 @@ static inline int pml_comm_wanted(ompi_communicator_t *comm, int src, int tag,
 
 /* ---- datatype.c ---- */
 
-/* Does a message of so many of these lie in one piece?  Then it begins at *bytes. */
+/* As pml_data_is_flat(), of a datatype that a program has made. */
+bool pml_data_is_flat_made(const ompi_datatype_t *type, size_t count);
+
+/* Does a message of so many of these lie in one piece?  Then it begins at *bytes.  Basic datatypes do,
+ * and only they are PREDEFINED. */
 static inline bool pml_data_is_flat(const ompi_datatype_t *type, size_t count)
 {
-    return likely(type->super.flags & OPAL_DATATYPE_FLAG_CONTIGUOUS) &&
-           likely((type->super.flags & OPAL_DATATYPE_FLAG_NO_GAPS) || count <= 1);
+    return likely(type->super.flags & OPAL_DATATYPE_FLAG_PREDEFINED) ||
+           pml_data_is_flat_made(type, count);
 }
 
 static inline void *pml_data_flat(const void *buf, const ompi_datatype_t *type)
