@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
@@ -56,6 +57,8 @@ enum sys_call {
     SYS_KILL,
     SYS_PIDFD_OPEN,
     SYS_PRCTL,
+    SYS_USERFAULTFD,
+    SYS_IOCTL,
     SYS_FUTEX_WAIT,
     SYS_FUTEX_WAKE,
     SYS_POLL,
@@ -96,6 +99,8 @@ static const char *const sys_names[] = {
     [SYS_KILL] = "kill",
     [SYS_PIDFD_OPEN] = "pidfd_open",
     [SYS_PRCTL] = "prctl",
+    [SYS_USERFAULTFD] = "userfaultfd",
+    [SYS_IOCTL] = "ioctl",
     [SYS_FUTEX_WAIT] = "futex_wait",
     [SYS_FUTEX_WAKE] = "futex_wake",
     [SYS_POLL] = "poll",
@@ -476,6 +481,18 @@ int sys_pidfd_open(pid_t pid)
 int sys_prctl(int option, unsigned long argument)
 {
     return sys_fails(SYS_PRCTL) ? -1 : prctl(option, argument, 0, 0, 0);
+}
+
+int sys_userfaultfd(int flags)
+{
+    return sys_fails(SYS_USERFAULTFD)
+               ? -1
+               : count_fd((int)syscall(SYS_userfaultfd, flags | O_CLOEXEC));
+}
+
+int sys_ioctl(int fd, unsigned long request, void *argument)
+{
+    return sys_fails(SYS_IOCTL) ? -1 : ioctl(fd, request, argument);
 }
 
 /* ---- waiting ---- */

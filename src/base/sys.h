@@ -85,6 +85,11 @@ int sys_pidfd_open(pid_t pid);
 /* For options with one argument, such as PR_SET_PTRACER and PR_SET_PDEATHSIG. */
 int sys_prctl(int option, unsigned long argument);
 
+/* ---- what the kernel tells of our memory ---- */
+
+int sys_userfaultfd(int flags); /* O_CLOEXEC is added */
+int sys_ioctl(int fd, unsigned long request, void *argument);
+
 /* Cores that the system runs processes on, at least 1. */
 uint32_t sys_cores(void);
 

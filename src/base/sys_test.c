@@ -116,6 +116,14 @@ static int do_prctl(void)
 {
     return sys_prctl(PR_GET_DUMPABLE, 0);
 }
+static int do_userfaultfd(void)
+{
+    return sys_userfaultfd(0);
+}
+static int do_ioctl(void)
+{
+    return sys_ioctl(-1, 0, NULL);
+}
 static int do_futex_wait(void)
 {
     return sys_futex_wait(&futex_word, 1, 0);
@@ -222,6 +230,8 @@ static const struct {
     {"kill", do_kill},
     {"pidfd_open", do_pidfd_open},
     {"prctl", do_prctl},
+    {"userfaultfd", do_userfaultfd},
+    {"ioctl", do_ioctl},
     {"futex_wait", do_futex_wait},
     {"futex_wake", do_futex_wake},
     {"poll", do_poll},

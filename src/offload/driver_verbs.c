@@ -100,6 +100,7 @@ static int open_verbs(struct mbx_ep *ep, struct mbx_device **device)
             .layout = VERBS_NATIVE,
             .context = parts.context,
             .pd = parts.pd,
+            .regions = parts.regions,
             .channel = parts.channel,
             .link_failed = on_link_failed,
             .arg = ep,

@@ -137,6 +137,7 @@ struct transport_settings {
         uint64_t gid;           /* index; UINT64_MAX: which suits */
         uint64_t window;        /* packets of a peer that may be unread; 0: default */
         uint64_t timeout_ns;    /* of a peer that does not answer; 0: there is none */
+        uint64_t pinned; /* bytes of registrations that are kept; UINT64_MAX: by RLIMIT */
     } verbs;
     alignas(8) unsigned char extension[TRANSPORT_EXTENSION_SIZE]; /* of what it brings */
 };

@@ -20,8 +20,8 @@
  *
  * A receive that is shorter than the longest eager message gets a bounce buffer of that length,
  * which is registered once: a longer message would be an error of the connection.  Other memory
- * is the caller's region, or is registered when it is handed over and until its data is there;
- * that costs a system call each way.  A request that software has to do lies in the same memory, and
+ * is the caller's region, or is registered when it is handed over, until its data is there or for
+ * longer (verbs_regions.h).  A request that software has to do lies in the same memory, and
  * may be longer than its message: what was there before is put back.
  */
 #include "verbs/verbs_state.h"
@@ -68,7 +68,7 @@ static int check_room(const struct verbs *v)
 static int lend(struct verbs *v, struct verbs_entry *entry, const struct mbx_device_recv *recv,
                 uint32_t *lkey)
 {
-    assert(entry->mr == NULL);
+    assert(entry->region == NULL);
     entry->envelope = recv->envelope;
     entry->buf = entry->memory = recv->buf;
     entry->size = recv->size;
@@ -82,13 +82,13 @@ static int lend(struct verbs *v, struct verbs_entry *entry, const struct mbx_dev
         *lkey = (uint32_t)recv->region;
         return 0;
     }
-    entry->mr = ibv_reg_mr(v->pd, recv->buf, recv->size, IBV_ACCESS_LOCAL_WRITE);
-    if (entry->mr == NULL) {
+    entry->region = verbs_region_get(v->regions, recv->buf, recv->size, IBV_ACCESS_LOCAL_WRITE);
+    if (entry->region == NULL) {
         LOG_DEBUG("verbs: memory of %zu bytes cannot be registered: %s", recv->size,
                   strerror(errno));
         return -EAGAIN;
     }
-    *lkey = entry->mr->lkey;
+    *lkey = entry->region->mr->lkey;
     return 0;
 }
 
@@ -148,7 +148,7 @@ static int verbs_append(struct mbx_device *device, const struct mbx_device_recv 
         return err;
     err = post_append(v, entry, recv, lkey, handled);
     if (err != 0) {
-        verbs_deregister(&entry->mr);
+        verbs_unlend(entry);
         return err;
     }
     list_add_tail(&v->held, &entry->node);

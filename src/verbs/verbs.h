@@ -29,6 +29,7 @@ struct ibv_context;
 struct ibv_cq;
 struct ibv_pd;
 struct ibv_qp;
+struct verbs_regions;
 
 struct verbs_config {
     const char *name;            /* of libibverbs' device; NULL: the first that matches tags */
@@ -37,6 +38,8 @@ struct verbs_config {
     enum verbs_layout layout;    /* of all links */
     struct ibv_context *context; /* the caller's, and so is pd, until close; NULL: opened */
     struct ibv_pd *pd;           /* here; name is not looked at */
+    struct verbs_regions *regions; /* the caller's, of pd; NULL: memory is registered for each
+                                    * receive */
     struct ibv_comp_channel *channel; /* where verbs_arm() tells; or NULL */
     /* A FIN of the hardware has come from this peer: sets *sender, the request that it is of.
      * False: there is none.  NULL: nobody sends a rendezvous from here. */

@@ -92,6 +92,9 @@ static const struct {
 };
 static_assert(sizeof(struct verbs_library) == ARRAY_COUNT(calls) * sizeof(void *), "all calls");
 
+/* What an older libibverbs has not got, nor the software adapter. */
+static __typeof__(&ibv_is_fork_initialized) is_fork_initialized;
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool is_loaded;
 static char why_not[128]; /* written once; "" before */
@@ -121,8 +124,14 @@ static int load(void)
         memcpy((char *)&loaded + calls[i].offset, &symbol, sizeof symbol);
     }
     library = loaded;
+    *(void **)&is_fork_initialized = dlsym(handle, "ibv_is_fork_initialized");
     is_loaded = true;
     return 0;
+}
+
+bool verbs_library_minds_fork(void)
+{
+    return is_fork_initialized != NULL && is_fork_initialized() == IBV_FORK_ENABLED;
 }
 
 void verbs_use(const char *file)

@@ -17,10 +17,16 @@
 #ifndef VERBS_VERBS_LIBRARY_H
 #define VERBS_VERBS_LIBRARY_H
 
+#include <stdbool.h>
+
 /* Loads libibverbs, once; it stays loaded until the process ends.  0; -EOPNOTSUPP it cannot be
  * loaded or lacks something.  Before it has succeeded no ibv_ function may be called.
  * Threads: any. */
 int verbs_library_load(void);
+
+/* Does libibverbs mark registered memory, so that it is not this process's child's
+ * (ibv_fork_init())?  Behind verbs_library_load(). */
+bool verbs_library_minds_fork(void);
 
 /* Why verbs_library_load() has failed, in one line. */
 const char *verbs_library_error(void);

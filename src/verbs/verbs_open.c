@@ -247,6 +247,13 @@ void verbs_deregister(struct ibv_mr **mr)
     *mr = NULL;
 }
 
+void verbs_unlend(struct verbs_entry *entry)
+{
+    if (entry->region != NULL)
+        verbs_region_put(entry->region);
+    entry->region = NULL;
+}
+
 /* ---- queue pairs ---- */
 
 static struct list *pair_list(struct verbs *v, uint32_t qp_num)
@@ -397,13 +404,15 @@ void verbs_close(struct mbx_device *device)
     if (v->cq != NULL)
         ibv_destroy_cq(ibv_cq_ex_to_cq(v->cq));
     for (uint32_t i = 0; v->entries != NULL && i < v->list; i++)
-        verbs_deregister(&v->entries[i].mr);
+        verbs_unlend(&v->entries[i]);
     for (uint32_t i = 0; v->buffers != NULL && i < v->untagged; i++)
         verbs_deregister(&v->buffers[i].mr);
     verbs_deregister(&v->bounce_mr);
     mem_free(v->entries);
     mem_free(v->buffers);
     mem_free(v->bounce);
+    if (v->regions != v->config.regions)
+        verbs_regions_close(v->regions);
     if (v->is_opened) {
         ibv_dealloc_pd(v->pd);
         ibv_close_device(v->context);
@@ -454,7 +463,12 @@ int verbs_open(const struct verbs_config *config, struct mbx_device **device)
     v->limits = limits_of(v->context, &v->config);
     if (v->limits.list == 0) {
         err = -EOPNOTSUPP; /* the caller's context is one of a device that does not match */
-        goto free_state;
+        goto close_context;
+    }
+    v->regions = config->regions != NULL ? config->regions : verbs_regions_open(v->pd, 0);
+    if (v->regions == NULL) {
+        err = -ENOMEM;
+        goto close_context;
     }
     list_init(&v->held);
     list_init(&v->pairs);
@@ -463,6 +477,11 @@ int verbs_open(const struct verbs_config *config, struct mbx_device **device)
     *device = &v->device;
     return 0;
 
+close_context:
+    if (v->is_opened) {
+        ibv_dealloc_pd(v->pd);
+        ibv_close_device(v->context);
+    }
 free_state:
     mem_free(v);
     return err;

@@ -22,6 +22,7 @@
 
 #include "base/list.h"
 #include "verbs/verbs.h"
+#include "verbs/verbs_regions.h"
 #include "wire/wire.h"
 
 /* Where a packet begins in an untagged buffer. */
@@ -45,8 +46,8 @@ enum verbs_kind {
 
 /* A receive; by its handle. */
 struct verbs_entry {
-    struct list node; /* on held, in the order of the appends */
-    struct ibv_mr *mr;
+    struct list node;                    /* on held, in the order of the appends */
+    struct verbs_region *region;         /* of memory; NULL: bounce, or the caller's */
     struct mbx_device_envelope envelope; /* that it asks for */
     unsigned char *memory;               /* where the hardware writes */
     unsigned char *buf;                  /* the caller's; another one: memory is the bounce */
@@ -83,6 +84,7 @@ struct verbs {
     bool is_opened; /* context and pd are ours */
     struct ibv_context *context;
     struct ibv_pd *pd;
+    struct verbs_regions *regions; /* config.regions, or ours */
     struct ibv_cq_ex *cq;
     struct ibv_srq *srq;
     struct mbx_device_limits limits;
@@ -122,6 +124,7 @@ static inline uint64_t verbs_work_id(enum verbs_kind kind, uint32_t number)
 
 /* Ends the hardware's use of memory. */
 void verbs_deregister(struct ibv_mr **mr);
+void verbs_unlend(struct verbs_entry *entry);
 
 /* verbs_open.c: the pair whose queue pair has this number, or that this peer has; NULL. */
 struct verbs_pair *verbs_pair_by_number(struct verbs *v, uint32_t qp_num);

@@ -480,7 +480,7 @@ static void a_region_of_the_caller_is_not_registered_again(void **state)
     assert_non_null(mr);
     recv.region = verbs_region(mr->lkey);
     assert_int_equal(b.device->ops->append(b.device, &recv, 0), 0);
-    assert_null(v->entries[0].mr);
+    assert_null(v->entries[0].region);
     vbench_run(&b);
     vbench_send(&b, 7, 1, "abc", 3);
     vbench_poll(&b);

@@ -28,6 +28,7 @@
 #define IB_IB_H
 
 #include "transport/verbs/conn.h"
+#include "verbs/verbs_regions.h"
 
 enum ib_queue { IB_SENT, IB_RECEIVED, IB_QUEUES };
 

@@ -55,6 +55,9 @@ static bool link_is_valid(const struct ib *ib, const struct ib_link *link)
            HOLDS("verbs/conn.h I3", !is_open || is_connected) &&
            HOLDS("verbs/ud.h I1",
                  list_is_linked(&link->ud.in_busy) == (link->ud.pending != 0)) &&
+           HOLDS("verbs/rma.h I0",
+                 link->rma.expected_count == length_of(&link->rma.expected)) &&
+           HOLDS("verbs/rma.h I0", is_dead || link->rma.expected_count <= link->rx.window) &&
            HOLDS("verbs/rma.h I1", link->rma.moving_count == length_of(&link->rma.moving)) &&
            HOLDS("verbs/rma.h I1", link->rma.moving_count <= IB_LINK_RMA) &&
            net_link_is_valid(&link->net) && tx_is_valid(link) && rx_is_valid(link);

@@ -13,8 +13,10 @@ bool transport_verbs_parts(struct transport *t, struct transport_verbs_parts *pa
 
     if (ib == NULL)
         return false;
-    *parts = (struct transport_verbs_parts){
-        .context = ib->hca.context, .pd = ib->hca.pd, .channel = ib->hca.channel};
+    *parts = (struct transport_verbs_parts){.context = ib->hca.context,
+                                            .pd = ib->hca.pd,
+                                            .regions = ib->rma.regions,
+                                            .channel = ib->hca.channel};
     return true;
 }
 

@@ -24,6 +24,11 @@ const struct param ib_params[IB_PARAMS] = {
     {"VERBS_WINDOW", PARAM_COUNT, PARAM_ADVANCED, NULL, "16", 1, 4096, NULL,
      "how many packets of 8320 bytes a peer over verbs may send before they are read",
      AT(window)},
+    {"VERBS_PINNED", PARAM_SIZE, PARAM_USUAL, NULL, "auto", 0, UINT64_C(1) << 48, auto_word,
+     "how much memory may stay registered with the adapter for messages to come; auto: a "
+     "quarter "
+     "of ulimit -l, and at most 1G; 0: none",
+     AT(pinned)},
     {"VERBS_TIMEOUT", PARAM_TIME, PARAM_USUAL, NULL, "0", 0, 3600 * CLOCK_S, NULL,
      "how long a peer over verbs may not answer a handshake before it is taken for dead; 0: "
      "for "

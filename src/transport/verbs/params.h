@@ -7,7 +7,7 @@
 
 #include "base/param.h"
 
-#define IB_PARAMS 4
+#define IB_PARAMS 5
 
 extern const struct param ib_params[IB_PARAMS];
 

@@ -2,9 +2,10 @@
 /*
  * rma.c - reading and writing a peer's memory, and what of ours peers may reach.
  *
- * A region is registered when it is exposed, or for the one read or write, and forgotten then:
- * libibverbs has no cache of registrations, and one here could not know when a mapping goes
- * (decision 15).
+ * Registrations are those of verbs_regions.h, which last longer than what they were made for if that can
+ * be right.  So a key of the adapter is that of several exposures: the key that the core knows has a
+ * number above the adapter's 32 bits, which no other one has.  The peer's adapter tells the low half of
+ * it in a FIN, with all else that the request said; of requests that said the same the oldest is meant.
  *
  * An operation longer than what the adapter moves at once is asked for piece by piece.  A write is
  * done when the peer's adapter has it all; a packet behind it finds it there.
@@ -24,19 +25,23 @@
 
 /* ---- exposing ---- */
 
+#define NUMBER_SHIFT 32 /* of an exposure, in its key */
+
 static struct list *exposures_of(struct ib *ib, uint64_t key)
 {
-    return &ib->rma.exposures[key % IB_EXPOSURE_LISTS];
+    return &ib->rma.exposures[(key >> NUMBER_SHIFT) % IB_EXPOSURE_LISTS];
 }
 
 /* Memory that cannot be written, such as constants, is to be read alone. */
-static struct ibv_mr *register_exposed(struct ib *ib, void *buf, size_t size)
+static struct verbs_region *register_exposed(struct ib *ib, const void *buf, size_t size)
 {
-    struct ibv_mr *mr =
-        ibv_reg_mr(ib->hca.pd, buf, size,
-                   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE);
+    struct verbs_region *region = verbs_region_get(
+        ib->rma.regions, buf, size,
+        IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE);
 
-    return mr != NULL ? mr : ibv_reg_mr(ib->hca.pd, buf, size, IBV_ACCESS_REMOTE_READ);
+    return region != NULL
+               ? region
+               : verbs_region_get(ib->rma.regions, buf, size, IBV_ACCESS_REMOTE_READ);
 }
 
 static int ib_expose(struct link *l, const void *buf, size_t size, uint64_t *address,
@@ -52,16 +57,18 @@ static int ib_expose(struct link *l, const void *buf, size_t size, uint64_t *add
         buf = &exposure->nothing;
         size = 1;
     }
-    exposure->mr = register_exposed(ib, (void *)(uintptr_t)buf, size);
-    if (exposure->mr == NULL) {
+    exposure->region = register_exposed(ib, buf, size);
+    if (exposure->region == NULL) {
         LOG_DEBUG("verbs: %zu bytes cannot be registered, error %d %s", size, errno,
                   strerror(errno));
         mem_free(exposure);
         return -ENOMEM;
     }
+    exposure->key = (uint64_t)++ib->rma.exposed << NUMBER_SHIFT | exposure->region->mr->rkey;
     list_init_node(&exposure->node);
-    list_add_tail(exposures_of(ib, exposure->mr->rkey), &exposure->node);
-    *key = exposure->mr->rkey;
+    list_init_node(&exposure->in_expected);
+    list_add_tail(exposures_of(ib, exposure->key), &exposure->node);
+    *key = exposure->key;
     *address = (uintptr_t)buf;
     return 0;
 }
@@ -73,7 +80,7 @@ static struct ib_exposure *exposure_find(struct ib *ib, uint64_t key)
     list_for_each (node, exposures_of(ib, key)) {
         struct ib_exposure *exposure = container_of(node, struct ib_exposure, node);
 
-        if (exposure->mr->rkey == key)
+        if (exposure->key == key)
             return exposure;
     }
     return NULL;
@@ -81,44 +88,59 @@ static struct ib_exposure *exposure_find(struct ib *ib, uint64_t key)
 
 static void expect_no_more(struct ib_exposure *exposure)
 {
-    if (exposure->expects != NULL)
-        exposure->expects->rma.expected--;
+    if (exposure->expects == NULL)
+        return;
+    exposure->expects->rma.expected_count--;
     exposure->expects = NULL;
+    list_remove(&exposure->in_expected);
 }
 
-bool ib_rma_expect(struct ib_link *link, const struct verbs_fin *fin, uint64_t sender)
+bool ib_rma_expect(struct ib_link *link, const struct verbs_fin *fin, uint64_t key,
+                   uint64_t sender)
 {
     struct ib_exposure *exposure =
-        fin->address != 0 ? exposure_find(ib_of_link(link), fin->key) : NULL;
+        fin->address != 0 ? exposure_find(ib_of_link(link), key) : NULL;
 
     if (exposure == NULL ||
-        (exposure->expects == NULL && link->rma.expected >= link->rx.window))
+        (exposure->expects == NULL && link->rma.expected_count >= link->rx.window))
         return false;
-    link->rma.expected += exposure->expects == NULL;
+    expect_no_more(exposure); /* it may have been told that the adapter is full */
+    link->rma.expected_count++;
     exposure->expects = link;
     exposure->fin = *fin;
     exposure->sender = sender;
+    list_add_tail(&link->rma.expected, &exposure->in_expected);
     return true;
+}
+
+static bool is_answer(const struct ib_exposure *exposure, const struct verbs_fin *fin)
+{
+    return exposure->fin.tag == fin->tag && exposure->fin.address == fin->address &&
+           exposure->fin.key == fin->key && exposure->fin.size == fin->size &&
+           exposure->fin.app_ctx == fin->app_ctx;
 }
 
 bool ib_rma_answered(struct ib_link *link, const struct verbs_fin *fin, uint64_t *sender)
 {
-    struct ib_exposure *exposure = exposure_find(ib_of_link(link), fin->key);
+    struct list *node;
 
-    if (exposure == NULL || exposure->expects != link || exposure->fin.tag != fin->tag ||
-        exposure->fin.address != fin->address || exposure->fin.size != fin->size ||
-        exposure->fin.app_ctx != fin->app_ctx)
-        return false;
-    expect_no_more(exposure);
-    *sender = exposure->sender;
-    return true;
+    list_for_each (node, &link->rma.expected) {
+        struct ib_exposure *exposure = container_of(node, struct ib_exposure, in_expected);
+
+        if (is_answer(exposure, fin)) {
+            *sender = exposure->sender;
+            expect_no_more(exposure);
+            return true;
+        }
+    }
+    return false;
 }
 
 static void exposure_destroy(struct ib_exposure *exposure)
 {
     expect_no_more(exposure);
     list_remove(&exposure->node);
-    ibv_dereg_mr(exposure->mr);
+    verbs_region_put(exposure->region);
     mem_free(exposure);
 }
 
@@ -157,9 +179,9 @@ static void begin(struct ib_rma_op *op)
 
 static void give(struct ib *ib, struct ib_rma_op *op)
 {
-    if (op->mr != NULL)
-        ibv_dereg_mr(op->mr);
-    op->mr = NULL;
+    if (op->region != NULL)
+        verbs_region_put(op->region);
+    op->region = NULL;
     op->link = op->counted = NULL;
     op->cookie = NULL;
     list_add_tail(&ib->rma.free, &op->node);
@@ -170,8 +192,9 @@ static int post(struct ib *ib, struct ib_rma_op *op)
 {
     struct ib_link *link = op->counted;
     const uint32_t size = (uint32_t)min_size(op->left, ib->rma.chunk_max);
-    struct ibv_sge part = {
-        .addr = (uintptr_t)op->here, .length = size, .lkey = op->mr != NULL ? op->mr->lkey : 0};
+    struct ibv_sge part = {.addr = (uintptr_t)op->here,
+                           .length = size,
+                           .lkey = op->region != NULL ? op->region->mr->lkey : 0};
     struct ibv_send_wr *bad,
         wr = {.wr_id = ib_wr_id(IB_RMA, (uint32_t)(op - ib->rma.operations)),
               .sg_list = &part,
@@ -205,7 +228,7 @@ static int move(struct ib_link *link, bool is_write, void *here, uint64_t addres
     struct ib_rma_op *op;
     int err;
 
-    if (link->net.is_self || key > UINT32_MAX)
+    if (link->net.is_self)
         return -ENOTSUP; /* what an endpoint sends itself is copied */
     if ((err = reach(link)) != 0)
         return err;
@@ -222,8 +245,9 @@ static int move(struct ib_link *link, bool is_write, void *here, uint64_t addres
     op->there = address;
     op->left = size;
     op->key = (uint32_t)key;
-    op->mr = ibv_reg_mr(ib->hca.pd, here, size, is_write ? 0 : IBV_ACCESS_LOCAL_WRITE);
-    if (op->mr == NULL) {
+    op->region =
+        verbs_region_get(ib->rma.regions, here, size, is_write ? 0 : IBV_ACCESS_LOCAL_WRITE);
+    if (op->region == NULL) {
         LOG_WARN(
             "verbs: %zu bytes cannot be registered, error %d %s: the message comes in packets; "
             "ulimit -l says how much may be",
@@ -340,7 +364,7 @@ void ib_rma_looked_after(struct ib_link *link)
 
 /* ---- open and close ---- */
 
-int ib_rma_open(struct ib *ib)
+int ib_rma_open(struct ib *ib, uint64_t pinned)
 {
     list_init(&ib->rma.free);
     for (size_t i = 0; i < IB_EXPOSURE_LISTS; i++)
@@ -349,6 +373,12 @@ int ib_rma_open(struct ib *ib)
     ib->rma.operations = mem_calloc(IB_RMA_MAX, sizeof *ib->rma.operations);
     if (ib->rma.operations == NULL)
         return -ENOMEM;
+    ib->rma.regions = verbs_regions_open(ib->hca.pd, pinned);
+    if (ib->rma.regions == NULL) {
+        mem_free(ib->rma.operations);
+        ib->rma.operations = NULL;
+        return -ENOMEM;
+    }
     for (size_t i = 0; i < IB_RMA_MAX; i++) {
         list_init_node(&ib->rma.operations[i].node);
         list_add_tail(&ib->rma.free, &ib->rma.operations[i].node);
@@ -364,14 +394,16 @@ void ib_rma_close(struct ib *ib)
         while (!list_is_empty(&ib->rma.exposures[i]))
             exposure_destroy(container_of(ib->rma.exposures[i].next, struct ib_exposure, node));
     for (size_t i = 0; i < IB_RMA_MAX; i++)
-        if (ib->rma.operations[i].mr != NULL)
-            ibv_dereg_mr(ib->rma.operations[i].mr);
+        if (ib->rma.operations[i].region != NULL)
+            verbs_region_put(ib->rma.operations[i].region);
+    verbs_regions_close(ib->rma.regions);
     mem_free(ib->rma.operations);
 }
 
 void ib_rma_init_link(struct ib_link_rma *rma)
 {
     list_init(&rma->moving);
+    list_init(&rma->expected);
 }
 
 const struct transport_memory ib_memory = {

@@ -3,7 +3,8 @@
  * rma.h - reading and writing a peer's memory, and what of ours peers may reach: rma.c.
  *
  * Invariants
- *   I0  expected counts the exposures that expect something of the link, no more than its window
+ *   I0  expected_count is the length of expected, the exposures that expect something of the link, no
+ *       more than its window
  *   I1  an operation is free, or on the list of its link, which has no more than IB_LINK_RMA, or the
  *       adapter's alone, when that link has ended
  */
@@ -20,15 +21,16 @@
 
 struct ib;
 struct ib_link;
-struct ibv_mr;
+struct verbs_region;
+struct verbs_regions;
 
 /* A read or write, or a question whether the peer's adapter is there. */
 struct ib_rma_op {
-    struct list node;        /* on free, or its link's moving */
-    struct ib_link *link;    /* NULL: its peer is gone */
-    struct ib_link *counted; /* whose in_flight it is in */
-    void *cookie;            /* NULL: nobody waits for it any more */
-    struct ibv_mr *mr;       /* of here */
+    struct list node;            /* on free, or its link's moving */
+    struct ib_link *link;        /* NULL: its peer is gone */
+    struct ib_link *counted;     /* whose in_flight it is in */
+    void *cookie;                /* NULL: nobody waits for it any more */
+    struct verbs_region *region; /* of here */
     bool is_write;
     unsigned char *here;
     uint64_t there, left; /* bytes: what was not asked for yet */
@@ -37,8 +39,10 @@ struct ib_rma_op {
 
 /* What a peer may read and write. */
 struct ib_exposure {
-    struct list node; /* on exposures[] */
-    struct ibv_mr *mr;
+    struct list node;        /* on exposures[] */
+    struct list in_expected; /* of the link that it expects something of */
+    struct verbs_region *region;
+    uint64_t key;            /* that the core knows */
     struct ib_link *expects; /* the peer's adapter will say FIN: this one, of this request */
     struct verbs_fin fin;
     uint64_t sender;
@@ -46,8 +50,10 @@ struct ib_exposure {
 };
 
 struct ib_rma {
+    struct verbs_regions *regions;
     struct ib_rma_op *operations;
     struct list free;
+    uint32_t exposed; /* how many, ever */
     uint64_t begun, ended;
     uint64_t chunk_max; /* bytes that one request of the adapter moves */
     struct list exposures[IB_EXPOSURE_LISTS];
@@ -57,22 +63,26 @@ struct ib_link_rma {
     struct list moving;
     uint32_t moving_count;
     uint32_t in_flight; /* requests that the adapter has */
-    uint32_t expected;  /* FINs of the peer's adapter */
-    bool is_full;       /* a read or write found no room since its peer was last looked after */
+    uint32_t expected_count;
+    struct list
+        expected; /* exposures, which wait for a FIN of the peer's adapter; the oldest first */
+    bool is_full; /* a read or write found no room since its peer was last looked after */
 };
 
 extern const struct transport_memory ib_memory;
 
-int ib_rma_open(struct ib *ib);
+/* pinned: bytes_max of verbs_regions_open(). */
+int ib_rma_open(struct ib *ib, uint64_t pinned);
 void ib_rma_close(struct ib *ib);
 void ib_rma_init_link(struct ib_link_rma *rma);
 
 /* Asks the adapter of a peer whether it is there.  If it is not, the queue pair fails. */
 void ib_rma_ask(struct ib_link *link);
 
-/* The peer's adapter is going to say this FIN, of the core's request.  False: it cannot be, for no such
- * memory is exposed, or there are receives for no more. */
-bool ib_rma_expect(struct ib_link *link, const struct verbs_fin *fin, uint64_t sender);
+/* The peer's adapter is going to say this FIN, of the core's request; key: that of ib_expose().  False:
+ * it cannot be, for no such memory is exposed, or there are receives for no more. */
+bool ib_rma_expect(struct ib_link *link, const struct verbs_fin *fin, uint64_t key,
+                   uint64_t sender);
 
 /* It has said it.  False: it was not expected. */
 bool ib_rma_answered(struct ib_link *link, const struct verbs_fin *fin, uint64_t *sender);

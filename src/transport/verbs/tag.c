@@ -10,8 +10,8 @@
  * A new header is shorter than that of the packet, and stands right in front of what follows.
  *
  * A FIN of the adapter takes a receive here, without credit.  So no more rendezvous are open than
- * there are receives for the peer; further messages are announced.  The key of the memory, which no
- * other exposure has, says which request a FIN answers.
+ * there are receives for the peer; further messages are announced.  A FIN says again what its request
+ * said (rma.c).
  */
 #include "transport/verbs/tag.h"
 
@@ -90,7 +90,7 @@ static uint32_t frame_rts(struct ib_link *link, unsigned char *packet, struct ib
                              .key = (uint32_t)rts.key,
                              .size = (uint32_t)rts.size,
                              .app_ctx = VERBS_RNDV | (uint32_t)data};
-    if (!ib_rma_expect(link, &fin, rts.sender))
+    if (!ib_rma_expect(link, &fin, rts.key, rts.sender))
         return frame_announced(packet, tmh, &rts, data);
     head.tmh.opcode = IBV_TMH_RNDV;
     head.tmh.app_ctx = htobe32(fin.app_ctx);

@@ -169,6 +169,7 @@ static OUT_OF_LINE void tend(struct ib *ib)
     ib->until_tend = TEND_POLLS;
     if (ib_hca_take_events(ib))
         lose(ib);
+    verbs_regions_tend(ib->rma.regions);
     ib_conns_tend(ib);
 }
 
@@ -380,7 +381,7 @@ static int open_all(struct ib *ib, const struct transport_config *config)
     if (err == 0)
         err = ib_tx_open(ib);
     if (err == 0)
-        err = ib_rma_open(ib);
+        err = ib_rma_open(ib, config->settings.verbs.pinned);
     if (err == 0)
         err = ib_rx_open(ib, window != 0 ? (uint32_t)window : WINDOW_USUAL);
     if (err == 0)

@@ -29,12 +29,14 @@ struct ibv_pd;
 struct ibv_comp_channel;
 struct ibv_cq;
 struct ibv_qp;
+struct verbs_regions;
 struct transport;
 struct link;
 
 struct transport_verbs_parts {
     struct ibv_context *context;
     struct ibv_pd *pd;
+    struct verbs_regions *regions;    /* of pd */
     struct ibv_comp_channel *channel; /* what is armed there ends a wait() of the endpoint */
 };
 
