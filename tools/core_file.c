@@ -30,6 +30,7 @@
 #define SEGMENTS_MAX (1u << 20)
 #define NOTES_MAX    (UINT64_C(64) << 20)
 #define SYMBOLS_MAX  (UINT64_C(1) << 22)
+#define TABLES_MAX   4    /* of symbols, in a file: there are two */
 #define HEAD         4096 /* of a mapped file, by which it is recognised */
 
 static bool read_file(int fd, void *to, uint64_t size, uint64_t at)
@@ -91,6 +92,22 @@ static bool is_the_same(const struct core_file *core, const char *path, int fd)
     return false;
 }
 
+/* A core file may name anything: to open a device may do something, and a pipe has no end. */
+static int open_regular(const char *path)
+{
+    struct stat status;
+    int fd = open(path, O_PATH | O_CLOEXEC), opened = -1;
+    char name[32];
+
+    if (fd < 0)
+        return -1;
+    snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+    if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode))
+        opened = open(name, O_RDONLY | O_CLOEXEC);
+    close(fd);
+    return opened;
+}
+
 /* A descriptor of the file, or -1. */
 static int open_mapped(struct core_file *core, const char *path)
 {
@@ -99,7 +116,7 @@ static int open_mapped(struct core_file *core, const char *path)
     if (core->file_fd >= 0)
         close(core->file_fd);
     core->file_path = path;
-    core->file_fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    core->file_fd = open_regular(path);
     if (core->file_fd >= 0 && !is_the_same(core, path, core->file_fd)) {
         close(core->file_fd);
         core->file_fd = -1;
@@ -408,12 +425,12 @@ static uint64_t find_in_file(int fd, const char *name, uint64_t *linked_at)
             header.p_type == PT_LOAD && header.p_offset == 0)
             *linked_at = header.p_vaddr;
     }
-    for (uint32_t i = 0; value == 0 && i < head.e_shnum; i++) {
+    for (uint32_t i = 0, tables = 0; value == 0 && i < head.e_shnum; i++) {
         Elf64_Shdr table, names;
 
         if (read_file(fd, &table, sizeof table, head.e_shoff + i * sizeof table) &&
             (table.sh_type == SHT_DYNSYM || table.sh_type == SHT_SYMTAB) &&
-            table.sh_link < head.e_shnum &&
+            table.sh_link < head.e_shnum && tables++ < TABLES_MAX &&
             read_file(fd, &names, sizeof names, head.e_shoff + table.sh_link * sizeof names))
             value = find_in_table(fd, &table, &names, name);
     }

@@ -85,6 +85,8 @@ class Failed(Exception):
 
 
 class Job:
+    """A program that is under way: of a pattern, or with these words behind it."""
+
     numbers = itertools.count()
 
     def __init__(self, args, pattern, ranks):
@@ -93,7 +95,7 @@ class Job:
                    **MORE.get(pattern, {}))
         self.process = subprocess.Popen(
             [args.mbx, "exec", "--through", args.through, "mpiexec", *LAUNCH.get(pattern, []), "--oversubscribe", "-n", str(ranks), args.program,
-             pattern],
+             *((pattern,) if isinstance(pattern, str) else pattern)],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, start_new_session=True)
         self.args = args
 
@@ -101,7 +103,8 @@ class Job:
         return self
 
     def __exit__(self, *_):
-        os.killpg(self.process.pid, signal.SIGTERM)
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGTERM)
         try:
             self.process.wait(20)
         except subprocess.TimeoutExpired:
@@ -138,6 +141,21 @@ class Job:
         raise Failed(f"{len(seen)} of {ranks} ranks are seen")
 
 
+LINE = re.compile(r"^rank (\d+) \(pid \d+\) is in (MPI_\w+)(?: at (\S*)stuck\.c:(\d+))?", re.M)
+
+
+def check_lines(args, text):
+    """Each rank's line of the program is that of the call which it is in."""
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "stuck.c")) as file:
+        source = file.read().splitlines()
+    has_lines = "libdw yes" in subprocess.run([args.mbx, "version"], stdout=subprocess.PIPE, text=True).stdout
+    for rank, call, _, line in LINE.findall(text):
+        if call == "MPI_Finalize" or not has_lines:
+            continue
+        if not line or f"{call}(" not in source[int(line) - 1]:
+            raise Failed(f"rank {rank} is not in {call} at line {line or '(none)'} of stuck.c: {source[int(line or 1) - 1]!r}\n{text}")
+
+
 def stuck(args, pattern):
     ranks, dead, texts = STUCK[pattern]
     text = ""
@@ -147,6 +165,7 @@ def stuck(args, pattern):
             status, text = job.doctor(number, "--wait", "10000")
             named = sorted(int(rank) for rank in re.findall(r"^rank (\d+) \(pid \d+\) is in", text, re.M))
             if status == 3 and named == dead and all(words in text for words in texts):
+                check_lines(args, text)
                 return
             if status == 3 and not set(named) <= set(dead):
                 break
