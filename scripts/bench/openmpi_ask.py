@@ -22,7 +22,7 @@ def depth_levels(modes, first):
 
 
 def mode_and_receives(line):
-    return f"{line['mode']},_{line['receives']}"
+    return f"{line.get('mode', '')},_{line.get('receives', '')}"
 
 
 def type_groups(what):

@@ -15,6 +15,7 @@ from peers_who import ALL, CORES, Build
 
 NEAR_MOST_NS = 90  # as bench/mpi_pt2pt
 MORE_TO_DO = 3
+BEFORE = "in_an_earlier_round:_"
 OPTIONS = ["short", "quick", "only=", "who=", "rounds=", "out=", "resume", "again", "for=", "report=", "help"]
 
 
@@ -157,7 +158,7 @@ class Run:
     def __init__(self, o, lines):
         self.o, self.lines, self.build = o, lines, Build(o.build, o.bench.name)
         self.start, self.failed_ours = time.monotonic(), False
-        self.slow = {}  # what is not tried again: (question, group, who) -> depths; None stands for all
+        self.slow = {}  # what is not tried again: (question, group, who) -> depth -> the line; None stands for all
         for line in lines.kept:
             self.note_slow(line)
         self.present = self.find_present()
@@ -166,7 +167,8 @@ class Run:
 
     def note_slow(self, line):
         if line.get("skipped") == "too_slow":
-            self.slow.setdefault(unit_of(line)[1:], {})[line.get("depth")] = line["why"]
+            rest = {key: value for key, value in line.items() if key not in ("round", "question", "group", "who")}
+            self.slow.setdefault(unit_of(line)[1:], {})[line.get("depth")] = rest
 
     def find_present(self):
         present = []
@@ -216,9 +218,8 @@ class Run:
         """The lines of figures; what has none is said here."""
         question, what = unit[4:]
         slow = self.slow.get(unit[1:4], {})
-        for depth, why in list(slow.items()):
-            line = {"skipped": "too_slow", "why": "in_an_earlier_round:_" + why.replace("in_an_earlier_round:_", "")}
-            self.skip(unit, prefix, line if depth is None else dict(line, depth=depth))
+        for line in list(slow.values()):
+            self.skip(unit, prefix, dict(line, why=BEFORE + line["why"].replace(BEFORE, "")))
         what = None if None in slow else question.without(what, set(map(int, slow))) if slow else what
         if what is None:
             return []
