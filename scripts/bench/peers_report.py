@@ -279,7 +279,7 @@ def label_ends(axes, ends, figure):
     right = max(point[0] for _, point in ends)
     places = spread([to_axes(point)[1] for _, point in ends], 0.064)
     for (who, point), place in zip(ends, places):
-        at_end = "" if point[0] == right else f" (to {x_word(figure, point[0])})"
+        at_end = "" if point[0] == right else f" at {x_word(figure, point[0])}"
         axes.annotate(f"{who.title}  {short(point[1], figure.unit)}{at_end}", to_axes(point), xytext=(1.04, place),
                       xycoords="axes fraction", textcoords="axes fraction", va="center", fontsize=9, color=who.color,
                       fontweight="bold" if who.is_ours() else "normal", annotation_clip=False,
@@ -300,7 +300,7 @@ def draw(plt, folder, formats, question, all_cells):
     for ax in axes.flat[len(places):]:
         ax.set_visible(False)
     picture.suptitle(question.title, fontsize=15, x=0.01, ha="left")
-    picture.subplots_adjust(left=0.09 / columns, right=1 - 0.34 / columns, wspace=0.72, hspace=0.36,
+    picture.subplots_adjust(left=0.09 / columns, right=1 - 0.34 / columns, wspace=0.8, hspace=0.36,
                             top=1 - 0.85 / (4.6 * down + 0.6), bottom=0.6 / (4.6 * down + 0.6))
     for ax, place in zip(axes.flat, places):
         draw_panel(plt, ax, *place)
