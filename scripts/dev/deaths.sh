@@ -2,7 +2,18 @@
 # shellcheck shell=sh
 #
 # A process dies at each point that has a name, in each scene that comes by it; with --network over a
-# network, in one scene each, as each of them takes a second or two there.
+# network, in one scene each, as each of them takes a second or two there; with --verbs over the software
+# adapter, and then while that adapter matches, where the adapter dies, too.
+case " $* " in
+*' --verbs '*)
+    # shellcheck disable=SC2034 # for prepare
+    needs="gcc tests/death_test tests/verbs/verbs_killed_test src/adapter/libmbx-adapter.so src/adapter/mbx-adapter"
+    prepare
+    export MBX_VERBS_LIBRARY="$PWD/build-test/gcc/src/adapter/libmbx-adapter.so"
+    build-test/gcc/tests/death_test "$@"
+    exec build-test/gcc/tests/verbs/verbs_killed_test
+    ;;
+esac
 prepare
 case " $* " in
 *' --network '*) ;;
