@@ -77,12 +77,12 @@ static int read_changed(const struct see_source *source, uint64_t at, void *to, 
     if (reads++ >= READS_MAX ||
         process_vm_readv(getpid(), &here, 1, &there, 1, 0) != (ssize_t)size)
         return -EFAULT;
-    for (unsigned i = 0; i < change_count; i++) {
-        unsigned char *bytes = to;
+    for (unsigned i = 0; i < change_count && size != 0; i++) {
         size_t first = changes[i].at % size;
 
         if (changes[i].read == reads)
-            memcpy(bytes + first, &changes[i].value, min_size(size - first, changes[i].size));
+            memcpy((unsigned char *)to + first, &changes[i].value,
+                   min_size(size - first, changes[i].size));
     }
     return 0;
 }
