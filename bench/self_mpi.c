@@ -7,6 +7,8 @@
  *              one_by_one  {MPI_Irecv, MPI_Send, MPI_Wait}, ROUNDS times
  *              in_windows  {64 MPI_Irecv, 64 MPI_Isend, MPI_Waitall}, until there were about
  *                          ROUNDS messages: so the receives wait in a long queue
+ *              there       MPI_Recv of 16 messages that have arrived, in the order of arrival, until
+ *                          there were about ROUNDS; only these calls are in it
  *              in_vain     MPI_Test of a receive that nobody sends to, ROUNDS times: what the
  *                          MPI does while nothing comes
  *
@@ -28,10 +30,12 @@
 
 #define ROUNDS 10000
 #define WINDOW 64
+#define THERE  16
 
 /* With external linkage: callgrind is told their names. */
 void one_by_one(int self, long rounds);
 void in_windows(int self, long windows);
+void there(int self, int64_t *in);
 void in_vain(int self, long rounds);
 
 static void require(int is_true, const char *what)
@@ -74,6 +78,33 @@ __attribute__((noinline)) void in_windows(int self, long windows)
     }
 }
 
+__attribute__((noinline)) void there(int self, int64_t *in)
+{
+    for (int i = 0; i < THERE; i++)
+        MPI_Recv(&in[i], sizeof in[i], MPI_BYTE, self, 3 + i, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
+}
+
+/* Messages of one sender do not overtake each other, so all are there when the last is. */
+static void make_there(int self, long windows)
+{
+    for (long w = 0; w < windows; w++) {
+        int64_t in[THERE];
+        int arrived = 0;
+
+        for (int i = 0; i < THERE; i++) {
+            int64_t out = w * THERE + i;
+
+            MPI_Send(&out, sizeof out, MPI_BYTE, self, 3 + i, MPI_COMM_WORLD);
+        }
+        while (!arrived)
+            MPI_Iprobe(self, 3 + THERE - 1, MPI_COMM_WORLD, &arrived, MPI_STATUS_IGNORE);
+        there(self, in);
+        for (int i = 0; i < THERE; i++)
+            require(in[i] == w * THERE + i, "message that was there");
+    }
+}
+
 __attribute__((noinline)) void in_vain(int self, long rounds)
 {
     MPI_Request request;
@@ -90,7 +121,7 @@ __attribute__((noinline)) void in_vain(int self, long rounds)
 
 int main(int argc, char **argv)
 {
-    long rounds = ROUNDS, windows;
+    long rounds = ROUNDS, windows, there_windows;
     char *end = NULL;
     int self;
 
@@ -106,9 +137,11 @@ int main(int argc, char **argv)
     windows = (rounds + WINDOW - 1) / WINDOW;
     one_by_one(self, rounds);
     in_windows(self, windows);
+    there_windows = (rounds + THERE - 1) / THERE;
+    make_there(self, there_windows);
     in_vain(self, rounds);
-    printf("bench=self_mpi one_by_one=%ld in_windows=%ld in_vain=%ld\n", rounds,
-           windows * WINDOW, rounds);
+    printf("bench=self_mpi one_by_one=%ld in_windows=%ld there=%ld in_vain=%ld\n", rounds,
+           windows * WINDOW, there_windows * THERE, rounds);
     MPI_Finalize();
     return 0;
 }

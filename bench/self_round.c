@@ -11,10 +11,12 @@
  *              valgrind --tool=callgrind --toggle-collect=round_trips ./self_round
  *
  *            divided by ROUNDS, in the build of ./dev build; callgrind_annotate splits it by
- *            function.  With "unexpected" each message arrives before its receive is posted.
+ *            function.  With "unexpected" each message arrives before its receive is posted.  With
+ *            "there" 16 messages arrive, and mbx_try_recv() receives each; only these calls are in
+ *            receives_there().
  *            MBX_TRANSPORT=shm+ofi opens a network besides, which carries nothing.
  *
- *   self_round [expected|unexpected] [ROUNDS]
+ *   self_round [expected|unexpected|there] [ROUNDS]
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -26,7 +28,9 @@
 #include <matchbox/matchbox.h>
 
 #define ROUNDS 10000
+#define THERE  16
 
+void receives_there(struct mbx_ep *ep, uint32_t self, uint64_t *in);
 void round_trips(struct mbx_ep *ep, uint32_t self, uint64_t rounds, bool is_unexpected);
 
 static void require(int result, const char *what)
@@ -76,9 +80,38 @@ __attribute__((noinline)) void round_trips(struct mbx_ep *ep, uint32_t self, uin
     }
 }
 
+__attribute__((noinline)) void receives_there(struct mbx_ep *ep, uint32_t self, uint64_t *in)
+{
+    for (uint64_t i = 0; i < THERE; i++) {
+        struct mbx_status status;
+
+        if (mbx_try_recv(ep, self, 0, 2 + i, 0, &in[i], sizeof in[i], &status) != 1)
+            require(-EBADMSG, "mbx_try_recv");
+    }
+}
+
+/* Messages that are there, until there were so many. */
+static void make_there(struct mbx_ep *ep, uint32_t self, uint64_t rounds)
+{
+    for (uint64_t done = 0; done < rounds; done += THERE) {
+        uint64_t in[THERE];
+
+        for (uint64_t i = 0, out; i < THERE; i++) {
+            out = done + i;
+            require(mbx_inject(ep, self, 0, 2 + i, &out, sizeof out, 0), "mbx_inject");
+        }
+        while (mbx_progress(ep) > 0)
+            continue;
+        receives_there(ep, self, in);
+        for (uint64_t i = 0; i < THERE; i++)
+            require(in[i] == done + i ? 0 : -EBADMSG, "the content of a message");
+    }
+}
+
 int main(int argc, char **argv)
 {
     bool is_unexpected = argc > 1 && strcmp(argv[1], "unexpected") == 0;
+    bool is_there = argc > 1 && strcmp(argv[1], "there") == 0;
     char *end = NULL;
     uint64_t rounds = argc > 2 ? strtoull(argv[2], &end, 10) : ROUNDS;
     struct mbx_ep *ep;
@@ -86,21 +119,26 @@ int main(int argc, char **argv)
     double start;
 
     if (argc > 3 || rounds == 0 || (end != NULL && *end != '\0') ||
-        (argc > 1 && !is_unexpected && strcmp(argv[1], "expected") != 0)) {
+        (argc > 1 && !is_unexpected && !is_there && strcmp(argv[1], "expected") != 0)) {
         bool is_asked = argc == 2 && strcmp(argv[1], "--help") == 0;
 
         if (!is_asked)
             fprintf(stderr, "self_round: wrong argument '%s'\n", argv[argc > 3 ? 3 : argc - 1]);
         fprintf(is_asked ? stdout : stderr,
-                "usage: self_round [expected|unexpected] [ROUNDS]\n");
+                "usage: self_round [expected|unexpected|there] [ROUNDS]\n");
         return is_asked ? 0 : 2;
     }
     open_self(&ep, &self);
     start = now_ns();
-    round_trips(ep, self, rounds, is_unexpected);
+    if (is_there)
+        make_there(ep, self, rounds);
+    else
+        round_trips(ep, self, rounds, is_unexpected);
     printf("bench=self_round messages=%s rounds=%llu round_ns=%.1f\n",
-           is_unexpected ? "unexpected" : "expected", (unsigned long long)rounds,
-           (now_ns() - start) / (double)rounds);
+           is_there        ? "there"
+           : is_unexpected ? "unexpected"
+                           : "expected",
+           (unsigned long long)rounds, (now_ns() - start) / (double)rounds);
     require(mbx_close(ep), "mbx_close");
     return 0;
 }

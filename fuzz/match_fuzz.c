@@ -50,8 +50,8 @@ struct pattern {
 };
 
 static const enum op_kind kinds[15] = {
-    OP_POST, OP_POST,   OP_POST, OP_ARRIVE, OP_ARRIVE, OP_POST_MANY, OP_ARRIVE_MANY, OP_FIND,
-    OP_MEET, OP_CANCEL, OP_KEEP, OP_PEEK,   OP_PROBE,  OP_CANCEL,    OP_CLAIM,
+    OP_POST, OP_POST,   OP_TRY,  OP_ARRIVE, OP_ARRIVE, OP_POST_MANY, OP_ARRIVE_MANY, OP_FIND,
+    OP_MEET, OP_CANCEL, OP_KEEP, OP_PEEK,   OP_PROBE,  OP_TAKE,      OP_CLAIM,
 };
 
 static uint8_t take(struct input *in)

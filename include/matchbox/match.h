@@ -12,6 +12,7 @@
  *   mbx_match_cancel  takes a queued receive back
  *   mbx_match_peek    what would such a receive take?
  *   mbx_match_extract   takes a queued message out (matched probe)
+ *   mbx_match_take    takes a message for a receive that has not been made yet
  *
  * A receive accepts a message when the context ids are equal, the source is equal
  * or the receive's is MBX_MATCH_ANY_SOURCE, and ((tag ^ tag) & ~ignore) == 0.  Context ids
@@ -29,7 +30,7 @@
  *
  * Ownership  An entry belongs to the engine from the call that queues it to the call that
  *            gives it back: mbx_match_arrive(), mbx_match_find() and mbx_match_cancel() a
- *            receive, mbx_match_post() and mbx_match_extract() a message.  Meanwhile it may be
+ *            receive, mbx_match_post(), mbx_match_take() and mbx_match_extract() a message.  Meanwhile it may be
  *            read.  An entry that is queued must not be posted or arrive again, and is
  *            cancelled or extracted in its own engine; mbx_match_is_valid() sees most of such
  *            mistakes.
@@ -183,6 +184,23 @@ MBX_MATCH_API void mbx_match_fini(struct mbx_match *m);
  */
 MBX_MATCH_API int mbx_match_post(struct mbx_match *m, struct mbx_match_recv *recv,
                                  struct mbx_match_msg **msg);
+
+/* May a receive take msg now?  Asked by mbx_match_take(); calls nothing of the engine. */
+typedef bool mbx_match_fits_fn(const void *arg, const struct mbx_match_msg *msg);
+
+/*
+ * mbx_match_take - the message that a receive with this envelope (source may be
+ * MBX_MATCH_ANY_SOURCE) and these ignore bits would meet, taken out of the queue if
+ * fits(arg, it); NULL if there is none, or it does not fit, and then nothing has changed.
+ *
+ * For callers that make a struct mbx_match_recv only for receives that have to wait, or whose
+ * message needs one: mbx_match_post() does those.  Counts as a post, which searched, only when
+ * it takes one.  What did not fit is not searched for again by the mbx_match_post() that follows.
+ */
+MBX_MATCH_API struct mbx_match_msg *mbx_match_take(struct mbx_match *m,
+                                                   const struct mbx_match_envelope *envelope,
+                                                   uint64_t ignore, mbx_match_fits_fn *fits,
+                                                   const void *arg);
 
 /*
  * mbx_match_arrive - a message arrives.

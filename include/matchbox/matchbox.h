@@ -568,7 +568,7 @@ MBX_API int mbx_recv(struct mbx_ep *ep, uint32_t source, uint32_t context_id, ui
                      uint64_t ignore, void *buf, size_t size, const struct mbx_options *options,
                      mbx_request *request);
 
-/* What a probe found. */
+/* Of a message: what a probe found, or mbx_try_recv() has received. */
 struct mbx_status {
     uint32_t context_id;
     uint32_t source; /* peer number */
@@ -576,6 +576,26 @@ struct mbx_status {
     uint64_t data; /* the sender's options.data */
     size_t size;   /* bytes of the whole message */
 };
+
+/*
+ * mbx_try_recv - as mbx_recv, if the message is there and can be received at once; there is no
+ * request.
+ *
+ * What a receive costs least: when it returns 1, the message that mbx_recv() would have taken is
+ * in buf, and *status says which one it was.  When it returns 0 nothing has happened, and mbx_recv()
+ * does what it takes: no such message has arrived, or the oldest one is longer than size, or not
+ * all of it is here, or it was sent by mbx_ssend(), or MBX_TRACE is set.
+ *
+ * Order      with the receives of mbx_recv(): that of the calls that have received.
+ * Units      size in bytes; 0 is allowed and then buf may be NULL.
+ * Returns    1 received; 0 it is not; -EINVAL as mbx_recv().
+ * Ownership  buf is the caller's.
+ * Progress   never blocks; does not call mbx_progress(): what has not been looked at since the
+ *            last one has not arrived.
+ * Source     src/p2p/try_recv.c
+ */
+MBX_API int mbx_try_recv(struct mbx_ep *ep, uint32_t source, uint32_t context_id, uint64_t tag,
+                         uint64_t ignore, void *buf, size_t size, struct mbx_status *status);
 
 /*
  * mbx_probe - what would a receive with these arguments take now?

@@ -262,8 +262,8 @@ ASKED = [
              {"full": {"all": [8, 64, 512, KIB, 4 * KIB]}, "short": {"all": [8, 64, KIB]}, "quick": {"few": [8]}},
              stream("rate", "tag_bw")),
     Question("receive", "Receive of a message that is there",
-             "N messages of 8 bytes with tags of their own have arrived; MPI_Recv of each (natively mbx_recv and "
-             "mbx_wait), in the order of arrival or the newest first. Time of one call.",
+             "N messages of 8 bytes with tags of their own have arrived; MPI_Recv of each (natively "
+             "mbx_try_recv), in the order of arrival or the newest first. Time of one call.",
              [Figure("receive", "one receive", "ns", [("median_ns", "min_ns")], "depth", "mode")],
              ["native", *MPI_PROGRAMS], {"full": 4, "short": 1, "quick": 1},
              depth_groups(["there", "there_back"], [0], DEPTHS + [16384], DEPTHS), depths, without=without_depths),

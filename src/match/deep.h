@@ -254,9 +254,27 @@ bool posted_is_valid(const struct mbx_match *m);
 /* The oldest that has key where mask says so, or NULL. */
 struct mbx_match_msg *unexpected_find(struct mbx_match *m, struct match_key key,
                                       struct match_mask mask, uint64_t *steps);
+/* Who takes the message that is found, if it fits; fits is NULL for who takes any. */
+struct match_taker {
+    mbx_match_fits_fn *fits;
+    const void *arg;
+    bool has_taken;
+};
+
+static ALWAYS_INLINE bool taker_takes(struct match_taker *taker,
+                                      const struct mbx_match_msg *msg)
+{
+    taker->has_taken = taker->fits == NULL || taker->fits(taker->arg, msg);
+    return taker->has_taken;
+}
+
 /* The same one, which leaves the indexes in which it is. */
 struct mbx_match_msg *unexpected_take(struct mbx_match *m, struct match_key key,
                                       struct match_mask mask, uint64_t *steps);
+/* The same, if taker takes it. */
+struct mbx_match_msg *unexpected_take_if(struct mbx_match *m, struct match_key key,
+                                         struct match_mask mask, uint64_t *steps,
+                                         struct match_taker *taker);
 /* msg leaves them. */
 void unexpected_remove(struct mbx_match *m, struct mbx_match_msg *msg);
 void unexpected_prefetch(const struct mbx_match *m, struct match_key key,

@@ -109,6 +109,49 @@ static int do_probe(struct history_run *run, const struct op *op)
     return mbx_match_extract(&run->m, msg) ? msg_id(run, msg) : BROKEN;
 }
 
+/* What mbx_match_take() has asked whether it fits: as many as that, the last one. */
+struct asked {
+    const struct mbx_match_msg *msg;
+    int times;
+    bool fits;
+};
+
+static bool on_asked(const void *arg, const struct mbx_match_msg *msg)
+{
+    struct asked *asked = *(struct asked *const *)arg;
+
+    asked->msg = msg;
+    asked->times++;
+    return asked->fits;
+}
+
+static struct mbx_match_msg *take(struct history_run *run, const struct op *op,
+                                  struct asked *asked)
+{
+    return mbx_match_take(&run->m, &op->envelope, op->ignore, on_asked, &asked);
+}
+
+/* What is taken has been asked for once, and nothing else. */
+static int do_take(struct history_run *run, const struct op *op)
+{
+    struct asked asked = {.fits = true};
+    const struct mbx_match_msg *taken = take(run, op, &asked);
+
+    return taken == asked.msg && asked.times == (taken != NULL) ? msg_id(run, taken) : BROKEN;
+}
+
+/* What did not fit is what the receive takes that is posted then. */
+static int do_try(struct history_run *run, const struct op *op)
+{
+    struct asked asked = {.fits = false};
+    const struct mbx_match_msg *taken = take(run, op, &asked);
+    int id = do_post(run, op);
+
+    return taken == NULL && msg_id(run, asked.msg) == id && asked.times == (id != NOBODY)
+               ? id
+               : BROKEN;
+}
+
 static void do_post_many(struct history_run *run, const struct op *ops, size_t count,
                          int *answers)
 {
@@ -177,6 +220,12 @@ static void engine_answers(struct history_run *run, const struct op *ops, int co
     case OP_CLAIM:
         *answers = mbx_match_extract(&run->m, &run->msgs[op->target]);
         break;
+    case OP_TAKE:
+        *answers = do_take(run, op);
+        break;
+    case OP_TRY:
+        *answers = do_try(run, op);
+        break;
     case OP_KINDS:
         *answers = BROKEN;
         break;
@@ -190,6 +239,7 @@ int history_oracle_answer(struct oracle *o, const struct op *op)
     switch (op->kind) {
     case OP_POST:
     case OP_POST_MANY:
+    case OP_TRY:
         return oracle_post(o, op->envelope, op->ignore, op->id);
     case OP_ARRIVE:
     case OP_ARRIVE_MANY:
@@ -201,6 +251,7 @@ int history_oracle_answer(struct oracle *o, const struct op *op)
     case OP_PEEK:
         return oracle_peek(o, op->envelope, op->ignore);
     case OP_PROBE:
+    case OP_TAKE:
         id = oracle_peek(o, op->envelope, op->ignore);
         oracle_claim(o, id);
         return id;
@@ -223,6 +274,7 @@ static void count(struct mbx_match_counters *want, const struct oracle *o, const
     switch (op->kind) {
     case OP_POST:
     case OP_POST_MANY:
+    case OP_TRY:
         want->posted++;
         want->met_posts += met;
         want->matched_arrivals += met;
@@ -239,6 +291,11 @@ static void count(struct mbx_match_counters *want, const struct oracle *o, const
         want->arrived += met;
         want->met_arrivals += met;
         want->matched_posts += met;
+        break;
+    case OP_TAKE:
+        want->posted += met;
+        want->met_posts += met;
+        want->matched_arrivals += met;
         break;
     case OP_PROBE:
         want->claimed += met;

@@ -32,13 +32,16 @@ enum op_kind {
     OP_PROBE, /* peek, then claim what it showed */
     OP_CANCEL,
     OP_CLAIM,
+    OP_TAKE, /* mbx_match_take() alone: a receive that does not wait */
+    OP_TRY,  /* mbx_match_take() of what does not fit, and mbx_match_post() */
     OP_KINDS
 };
 
 /* Is its envelope that of a receive: may it have wildcards? */
 static inline bool op_is_receive(enum op_kind kind)
 {
-    return kind == OP_POST || kind == OP_POST_MANY || kind == OP_PEEK || kind == OP_PROBE;
+    return kind == OP_POST || kind == OP_POST_MANY || kind == OP_PEEK || kind == OP_PROBE ||
+           kind == OP_TAKE || kind == OP_TRY;
 }
 
 /* An answer is the id of the message or receive that was met, or one of these; of cancel

@@ -29,7 +29,7 @@ struct mood {
 };
 
 static const struct mood any_kind = {{
-    [OP_POST] = 28,
+    [OP_POST] = 20,
     [OP_ARRIVE] = 18,
     [OP_POST_MANY] = 5,
     [OP_ARRIVE_MANY] = 5,
@@ -40,19 +40,23 @@ static const struct mood any_kind = {{
     [OP_PROBE] = 6,
     [OP_CANCEL] = 9,
     [OP_CLAIM] = 8,
+    [OP_TAKE] = 4,
+    [OP_TRY] = 4,
 }};
 
 static const struct mood receives = {{
-    [OP_POST] = 65,
+    [OP_POST] = 60,
     [OP_POST_MANY] = 20,
     [OP_PEEK] = 4,
     [OP_PROBE] = 3,
     [OP_CANCEL] = 4,
     [OP_FIND] = 4,
+    [OP_TAKE] = 2,
+    [OP_TRY] = 3,
 }};
 
 static const struct mood messages = {{
-    [OP_ARRIVE] = 40,
+    [OP_ARRIVE] = 35,
     [OP_ARRIVE_MANY] = 20,
     [OP_MEET] = 10,
     [OP_KEEP] = 10,
@@ -60,6 +64,8 @@ static const struct mood messages = {{
     [OP_PEEK] = 10,
     [OP_PROBE] = 3,
     [OP_CLAIM] = 5,
+    [OP_TAKE] = 3,
+    [OP_TRY] = 2,
 }};
 
 static const struct mood cancels = {{

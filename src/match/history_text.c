@@ -10,8 +10,8 @@
  *   first_seq 0xffffffff
  *
  *   number      the operation's name for others; its position if there is none
- *   operation   post, arrive, post-many, arrive-many, find, meet, keep, peek, probe with an
- *               envelope; cancel and claim with the name of another, or `nothing`
+ *   operation   post, arrive, post-many, arrive-many, find, meet, keep, peek, probe, take, try
+ *               with an envelope; cancel and claim with the name of another, or `nothing`
  *   -> answer   what it must be: a name or `nobody`; `taken` or `refused` of cancel and claim
  *   settings    first_seq, seed, short_max, classes, hash_bits: struct mbx_match_options;
  *               fail_at: struct history; anywhere
@@ -30,12 +30,19 @@
 #define LINE_MAX_SIZE 1024
 
 static const char *const names[OP_KINDS] = {
-    [OP_POST] = "post",           [OP_ARRIVE] = "arrive",
-    [OP_POST_MANY] = "post-many", [OP_ARRIVE_MANY] = "arrive-many",
-    [OP_FIND] = "find",           [OP_MEET] = "meet",
-    [OP_KEEP] = "keep",           [OP_PEEK] = "peek",
-    [OP_PROBE] = "probe",         [OP_CANCEL] = "cancel",
+    [OP_POST] = "post",
+    [OP_ARRIVE] = "arrive",
+    [OP_POST_MANY] = "post-many",
+    [OP_ARRIVE_MANY] = "arrive-many",
+    [OP_FIND] = "find",
+    [OP_MEET] = "meet",
+    [OP_KEEP] = "keep",
+    [OP_PEEK] = "peek",
+    [OP_PROBE] = "probe",
+    [OP_CANCEL] = "cancel",
     [OP_CLAIM] = "claim",
+    [OP_TAKE] = "take",
+    [OP_TRY] = "try",
 };
 
 static bool has_target(enum op_kind kind)

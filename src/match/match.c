@@ -256,6 +256,78 @@ int mbx_match_post(struct mbx_match *m, struct mbx_match_recv *recv, struct mbx_
     return 0;
 }
 
+/* What a search for such a receive has found, and left. */
+static inline void remember(struct mbx_match *m, struct mbx_match_msg *found,
+                            const struct mbx_match_envelope *wanted, uint64_t ignore)
+{
+    m->probed = (struct mbx_match_probed){found, queue_left(&m->msgs), ignore,
+                                          wanted->source == MBX_MATCH_ANY_SOURCE};
+}
+
+/* As mbx_match_take(), of a queue that is not walked; the oldest is not accepted. */
+static OUT_OF_LINE struct mbx_match_msg *take_long(struct mbx_match *m,
+                                                   const struct mbx_match_envelope *envelope,
+                                                   uint64_t ignore, mbx_match_fits_fn *fits,
+                                                   const void *arg)
+{
+    struct match_taker taker = {.fits = fits, .arg = arg};
+    uint64_t steps = 1;
+    struct mbx_match_msg *found =
+        unexpected_take_if(m, key_of(envelope), mask_of(envelope, ignore), &steps, &taker);
+
+    if (unlikely(!taker.has_taken)) {
+        remember(m, found, envelope, ignore);
+        return NULL;
+    }
+    count_steps(&m->count, steps, true);
+    unqueue_msg(m, found);
+    return found;
+}
+
+/* As mbx_match_take(); messages wait, and the oldest is not accepted or is in a table. */
+static OUT_OF_LINE struct mbx_match_msg *take_further(struct mbx_match *m,
+                                                      const struct mbx_match_envelope *envelope,
+                                                      uint64_t ignore, mbx_match_fits_fn *fits,
+                                                      const void *arg)
+{
+    struct mbx_match_msg *found = msg_of(m->msgs.all.next);
+    uint64_t steps = 1;
+
+    if (found->at == 0 || !mbx_match_accepts(envelope, ignore, &found->envelope)) {
+        if (is_probed(m, envelope, ignore))
+            found = m->probed.msg;
+        else if (queue_count(&m->msgs) > m->options.short_max)
+            return take_long(m, envelope, ignore, fits, arg);
+        else
+            found = walk_msgs(m, envelope, ignore, &steps);
+    }
+    if (found == NULL)
+        return NULL;
+    if (!fits(arg, found)) {
+        remember(m, found, envelope, ignore);
+        return NULL;
+    }
+    count_steps(&m->count, steps, true);
+    take_msg(m, found);
+    return found;
+}
+
+struct mbx_match_msg *mbx_match_take(struct mbx_match *m,
+                                     const struct mbx_match_envelope *envelope, uint64_t ignore,
+                                     mbx_match_fits_fn *fits, const void *arg)
+{
+    struct mbx_match_msg *oldest = msg_of(m->msgs.all.next);
+
+    if (queue_is_empty(&m->msgs))
+        return NULL;
+    if (unlikely(oldest->at != 0 || !mbx_match_accepts(envelope, ignore, &oldest->envelope)))
+        return take_further(m, envelope, ignore, fits, arg);
+    if (unlikely(!fits(arg, oldest)))
+        return NULL;
+    unqueue_msg(m, oldest);
+    return oldest;
+}
+
 /* As mbx_match_peek(); messages wait, and the oldest does not fit. */
 static OUT_OF_LINE struct mbx_match_msg *
 peek_further(struct mbx_match *m, const struct mbx_match_envelope *envelope, uint64_t ignore)
@@ -270,8 +342,7 @@ peek_further(struct mbx_match *m, const struct mbx_match_envelope *envelope, uin
     else
         found = walk_msgs(m, envelope, ignore, &steps);
     count_steps(&m->count, steps, false);
-    m->probed = (struct mbx_match_probed){found, queue_left(&m->msgs), ignore,
-                                          envelope->source == MBX_MATCH_ANY_SOURCE};
+    remember(m, found, envelope, ignore);
     return found;
 }
 

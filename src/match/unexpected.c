@@ -333,9 +333,21 @@ static OUT_OF_LINE struct mbx_match_msg *look_up_node(const struct mbx_match_dee
     return group.bucket != NULL ? node_of(deep, (uint32_t)group_head(group))->msg : NULL;
 }
 
+/* found, the head of group, which the primary class has found, leaves all indexes. */
+static ALWAYS_INLINE void leave(struct mbx_match *m, struct match_class *class,
+                                struct mbx_match_msg *found, struct group group)
+{
+    remove_head(class, found, group);
+    unlink_msg(m->deep, found);
+    found->at &= ~IN_PRIMARY;
+    if (unlikely(found->at != 0))
+        unexpected_remove(m, found);
+}
+
+/* What a taker takes leaves the indexes; taker may be NULL. */
 static ALWAYS_INLINE struct mbx_match_msg *search(struct mbx_match *m, struct match_key key,
                                                   struct match_mask mask, uint64_t *steps,
-                                                  bool is_taken)
+                                                  struct match_taker *taker)
 {
     struct match_class *class = deep_get(m) != NULL ? deep_class(m, mask) : NULL;
     struct match_wanted wanted = {key, mask, m->deep};
@@ -353,11 +365,11 @@ static ALWAYS_INLINE struct mbx_match_msg *search(struct mbx_match *m, struct ma
         if (likely(class == m->deep->primary)) {
             group = table_find(&class->index, deep_hash(m->deep, key, mask), msg_is_wanted,
                                &wanted);
-            found = group.bucket != NULL ? head_of(group_head(group)) : NULL;
-            if (is_taken && likely(found != NULL)) {
-                remove_head(class, found, group);
-                unlink_msg(m->deep, found);
-                found->at &= ~IN_PRIMARY;
+            if (likely(group.bucket != NULL)) {
+                found = head_of(group_head(group));
+                if (taker != NULL && likely(taker_takes(taker, found)))
+                    leave(m, class, found, group);
+                return found;
             }
         } else {
             found = look_up_node(m->deep, class, key);
@@ -365,7 +377,7 @@ static ALWAYS_INLINE struct mbx_match_msg *search(struct mbx_match *m, struct ma
         if (found == NULL && unlikely(rest != &m->msgs.all))
             found = walk(m, rest, key, mask, steps);
     }
-    if (is_taken && found != NULL && unlikely(found->at != 0))
+    if (taker != NULL && found != NULL && taker_takes(taker, found) && found->at != 0)
         unexpected_remove(m, found);
     return found;
 }
@@ -373,13 +385,22 @@ static ALWAYS_INLINE struct mbx_match_msg *search(struct mbx_match *m, struct ma
 struct mbx_match_msg *unexpected_find(struct mbx_match *m, struct match_key key,
                                       struct match_mask mask, uint64_t *steps)
 {
-    return search(m, key, mask, steps, false);
+    return search(m, key, mask, steps, NULL);
 }
 
 struct mbx_match_msg *unexpected_take(struct mbx_match *m, struct match_key key,
                                       struct match_mask mask, uint64_t *steps)
 {
-    return search(m, key, mask, steps, true);
+    struct match_taker any = {.fits = NULL};
+
+    return search(m, key, mask, steps, &any);
+}
+
+struct mbx_match_msg *unexpected_take_if(struct mbx_match *m, struct match_key key,
+                                         struct match_mask mask, uint64_t *steps,
+                                         struct match_taker *taker)
+{
+    return search(m, key, mask, steps, taker);
 }
 
 void unexpected_prefetch(const struct mbx_match *m, struct match_key key,

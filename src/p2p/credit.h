@@ -194,7 +194,7 @@ static inline void credit_met(struct mbx_ep *ep, const struct message *message)
     struct peer *peer = peer_get(ep, message->match.envelope.source);
 
     peer->credit.kept_envelopes--;
-    credit_freed(ep, peer, 0);
+    credit_freed_eager(ep, peer, 0);
 }
 
 /* The memory of its payload will be free. */

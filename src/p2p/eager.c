@@ -40,11 +40,12 @@
 
 #define STREAM_PAUSE      32 /* messages */
 
-static enum mbx_protocol eager_protocol(const struct mbx_ep *ep, const struct arrival *arrival)
+static inline enum mbx_protocol eager_protocol(const struct mbx_ep *ep, uint64_t size,
+                                               bool is_fragmented)
 {
-    if (arrival->is_fragmented)
+    if (is_fragmented)
         return MBX_BOUNCE;
-    return arrival->size <= ep->limits.inline_max ? MBX_INLINE : MBX_SHORT;
+    return size <= ep->limits.inline_max ? MBX_INLINE : MBX_SHORT;
 }
 
 static void eager_count(uint64_t *messages, uint64_t *bytes, enum mbx_protocol protocol,
@@ -52,6 +53,12 @@ static void eager_count(uint64_t *messages, uint64_t *bytes, enum mbx_protocol p
 {
     messages[protocol]++;
     bytes[protocol] += size;
+}
+
+inline void eager_count_received(struct mbx_ep *ep, uint64_t size, bool is_fragmented)
+{
+    eager_count(ep->stats.received, ep->stats.received_bytes,
+                eager_protocol(ep, size, is_fragmented), size);
 }
 
 static inline void eager_sent(struct mbx_ep *ep, size_t size)
@@ -319,9 +326,8 @@ static inline void eager_received(struct mbx_ep *ep, struct request *req,
                                   const struct arrival *arrival, uint64_t total, int error)
 {
     size_t size = arrival->size, have = arrival->have;
-    enum mbx_protocol protocol = eager_protocol(ep, arrival);
 
-    eager_count(ep->stats.received, ep->stats.received_bytes, protocol, size);
+    eager_count_received(ep, size, arrival->is_fragmented);
     if (likely(have == size)) {
         eager_done_at_once(ep, req, arrival->sender, total, error);
     } else {

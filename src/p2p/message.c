@@ -103,6 +103,17 @@ const struct arrival *message_arrival(const struct message *message, struct arri
     return room;
 }
 
+bool message_is_ready_long(const struct message *message, size_t size)
+{
+    const struct arrival *arrival;
+
+    if (message->size == MESSAGE_RTS)
+        return false;
+    arrival = &message->more->arrival;
+    return arrival->rts == NULL && arrival->have == arrival->size && arrival->size <= size &&
+           arrival->sender == 0;
+}
+
 uint64_t message_credit(const struct message *message)
 {
     return likely(message->size != MESSAGE_LONG) ? 0 : credit_of(&message->more->arrival);

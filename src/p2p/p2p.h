@@ -8,7 +8,7 @@
  *   eager.c    it travels at once           recv.c     a receive, and where it meets its message
  *   rndv.c     it is announced              message.c  a message without a receive
  *   credit.h   what may leave               probe.c    looking at those
- *   locality.h eager to whom
+ *   locality.h eager to whom                try_recv.c receiving one that is there
  */
 #ifndef P2P_P2P_H
 #define P2P_P2P_H
@@ -61,6 +61,15 @@ static_assert(sizeof(struct message) <= sizeof(struct mbx_match_msg) + 48, "many
  * fragments to come.  NULL: no memory. */
 struct message *message_keep(struct mbx_ep *ep, const struct arrival *arrival);
 void message_drop(struct mbx_ep *ep, struct message *message);
+/* message_is_ready() of one that does not lie in the pool, or not all of it. */
+bool message_is_ready_long(const struct message *message, size_t size);
+/* Is all of it here, no longer than size, and does its sender wait for nothing? */
+static inline bool message_is_ready(const struct message *message, size_t size)
+{
+    return likely(message->size <= MESSAGE_INLINE)
+               ? likely(message->size <= size) && likely(message->sender == 0)
+               : message_is_ready_long(message, size);
+}
 /* The payload credit that its sender has spent on it. */
 uint64_t message_credit(const struct message *message);
 /* What was kept, as it arrived; *room may be used for it. */
@@ -132,6 +141,8 @@ int eager_compose(struct mbx_ep *ep, struct peer *peer, const struct mbx_status 
 int eager_lend(struct mbx_ep *ep, struct peer *peer, const struct mbx_status *status,
                struct pieces *pieces);
 void eager_receive(struct mbx_ep *ep, struct request *req, const struct arrival *arrival);
+/* Counts an eager message that is received. */
+void eager_count_received(struct mbx_ep *ep, uint64_t size, bool is_fragmented);
 /* The same for a receive in pieces. */
 void eager_receive_pieces(struct mbx_ep *ep, struct request *req,
                           const struct arrival *arrival);

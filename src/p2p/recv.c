@@ -3,7 +3,7 @@
  * recv.c - a receive is posted, and where it meets its message.
  *
  * recv_matched() is the one place where a receive and a message meet, whichever of
- * them came first.
+ * them came first; but for a receive that has no request (try_recv.c).
  */
 #include "base/usdt.h"
 #include "core/core.h"

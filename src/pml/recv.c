@@ -125,13 +125,68 @@ static int recv_wait(ompi_request_t *request, ompi_status_public_t *status)
     return err;
 }
 
-int pml_recv(void *buf, size_t count, ompi_datatype_t *type, int src, int tag,
-             ompi_communicator_t *comm, ompi_status_public_t *status)
+/* The rank of the sender, if that is known without a call; MPI_UNDEFINED: it is not. */
+static inline int recv_source(const ompi_communicator_t *comm, int wanted,
+                              const struct mbx_status *status)
+{
+    const struct pml_comm *own = pml_comm_of(comm);
+
+    if (likely(wanted != OMPI_ANY_SOURCE))
+        return wanted;
+    return status->data < own->size && own->peers[status->data] == status->source
+               ? (int)status->data
+               : MPI_UNDEFINED;
+}
+
+static inline void recv_tell(ompi_status_public_t *status, int source, uint64_t tag,
+                             size_t received)
+{
+    status->MPI_SOURCE = source;
+    status->MPI_TAG = (int)(uint32_t)tag;
+    status->_ucount = received;
+    pml_series_clear(status);
+}
+
+/* One that is not there, or of which a request has to be kept. */
+static OUT_OF_LINE int recv_with_request(void *buf, size_t count, ompi_datatype_t *type,
+                                         int src, int tag, ompi_communicator_t *comm,
+                                         ompi_status_public_t *status)
 {
     ompi_request_t *request;
     int err = pml_irecv(buf, count, type, src, tag, comm, &request);
 
     return likely(err == OMPI_SUCCESS) ? recv_wait(request, status) : err;
+}
+
+/* True: the message was there, and has been received. */
+static inline bool recv_at_once(void *buf, size_t count, const ompi_datatype_t *type, int src,
+                                int tag, ompi_communicator_t *comm,
+                                ompi_status_public_t *status)
+{
+    struct mbx_status found;
+    struct pml_wanted wanted;
+    int source;
+
+    if (unlikely(!pml_data_is_flat(type, count)) ||
+        unlikely(pml_comm_wanted(comm, src, tag, &wanted) != OMPI_SUCCESS) ||
+        mbx_try_recv(pml.ep, wanted.source, wanted.context_id, wanted.tag, wanted.ignore,
+                     pml_data_flat(buf, type), pml_data_size(type, count), &found) != 1)
+        return false;
+    if (status == MPI_STATUS_IGNORE)
+        return true;
+    source = recv_source(comm, src, &found);
+    if (unlikely(source == MPI_UNDEFINED))
+        source = pml_comm_rank(comm, &found);
+    recv_tell(status, source, found.tag, found.size);
+    return true;
+}
+
+FLATTEN int pml_recv(void *buf, size_t count, ompi_datatype_t *type, int src, int tag,
+                     ompi_communicator_t *comm, ompi_status_public_t *status)
+{
+    if (recv_at_once(buf, count, type, src, tag, comm, status))
+        return OMPI_SUCCESS;
+    return recv_with_request(buf, count, type, src, tag, comm, status);
 }
 
 static int recv_take_message(pml_recv_t *recv, void *buf, size_t count, ompi_datatype_t *type,
@@ -218,35 +273,19 @@ void pml_recv_completed(pml_recv_t *recv, const struct mbx_completion *completio
         recv_ended(recv, completion->error);
 }
 
-/* The rank of the sender, if that is known without a call; MPI_UNDEFINED: it is not. */
-static inline int recv_source(const mca_pml_base_request_t *base,
-                              const struct mbx_status *status)
-{
-    const struct pml_comm *own = pml_comm_of(base->req_comm);
-
-    if (likely(base->req_peer != OMPI_ANY_SOURCE))
-        return base->req_peer;
-    return status->data < own->size && own->peers[status->data] == status->source
-               ? (int)status->data
-               : MPI_UNDEFINED;
-}
-
 /* Within the library, without threads. */
 void pml_recv_done(const struct mbx_completion *completion)
 {
     pml_recv_t *recv = completion->user;
     mca_pml_base_request_t *base = &recv->super.req_base;
     ompi_status_public_t *status = &base->req_ompi.req_status;
-    int source = recv_source(base, &completion->status);
+    int source = recv_source(base->req_comm, base->req_peer, &completion->status);
 
     if (unlikely(!pml_request_is_plain(base, completion)) ||
         unlikely(source == MPI_UNDEFINED)) {
         pml_tell_later(&recv->own.later, completion);
         return;
     }
-    status->MPI_SOURCE = source;
-    status->MPI_TAG = (int)(uint32_t)completion->status.tag;
-    status->_ucount = completion->received;
-    pml_series_clear(status);
+    recv_tell(status, source, completion->status.tag, completion->received);
     pml_request_done(base, &recv->own);
 }

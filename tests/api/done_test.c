@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * done_test.c - MBX_DONE: a call instead of a completion entry; and mbx_try_send().
+ * done_test.c - MBX_DONE: a call instead of a completion entry; mbx_try_send() and mbx_try_recv().
  */
 #include "cluster.h"
 
@@ -236,6 +236,137 @@ static void test_try_send_refuses(void **state)
     cluster_close(&cl);
 }
 
+/* What an mbx_recv() of the message would be told, by mbx_try_recv() or else by that.  How often the
+ * former has done it is added up. */
+static struct mbx_status receive(struct cluster *cl, uint32_t source, uint64_t tag, void *buf,
+                                 size_t size, int *tried)
+{
+    struct mbx_completion done;
+    struct mbx_status status;
+    mbx_request recv;
+    int result = mbx_try_recv(cl->eps[1], source, CONTEXT, tag, 0, buf, size, &status);
+
+    assert_in_range(result, 0, 1);
+    *tried += result;
+    if (result == 1)
+        return status;
+    assert_int_equal(mbx_recv(cl->eps[1], source, CONTEXT, tag, 0, buf, size, NULL, &recv), 0);
+    cluster_wait(cl, 1, recv, &done);
+    assert_int_equal(done.error, 0);
+    return done.status;
+}
+
+/* Messages of all lengths are there, and are received in their order, by name and from anybody. */
+static void test_try_recv(void **state)
+{
+    static const size_t sizes[] = {0, 1, 8, 24, 25, 32, 1000, 5000};
+    static unsigned char got[SIZE];
+    const unsigned char *data = seeded_bytes(1, SIZE);
+    mbx_request sends[2 * ARRAY_COUNT(sizes)];
+    struct mbx_completion done;
+    int tried = 0;
+    struct cluster cl;
+
+    cluster_open(&cl, *state, 2, NULL);
+    for (uint64_t i = 0; i < ARRAY_COUNT(sends); i++) {
+        const struct mbx_options options = {.data = i};
+
+        assert_int_equal(
+            mbx_send(cl.eps[0], 1, CONTEXT, i / 2, data + i, sizes[i / 2], &options, &sends[i]),
+            0);
+    }
+    cluster_settle(&cl);
+    for (uint64_t i = ARRAY_COUNT(sends); i-- > 0;) {
+        uint64_t first =
+            i / 2 * 2 + (i % 2 == 0); /* the earlier of two that are alike comes first */
+        size_t size = sizes[i / 2];
+        struct mbx_status status;
+
+        memset(got, 0xee, SIZE);
+        status = receive(&cl, i % 2 != 0 ? MBX_ANY_SOURCE : 0, i / 2, got, size, &tried);
+        assert_int_equal(status.data, first);
+        assert_int_equal(status.source, 0);
+        assert_int_equal(status.context_id, CONTEXT);
+        assert_int_equal(status.tag, i / 2);
+        assert_int_equal(status.size, size);
+        assert_memory_equal(got, data + first, size);
+        assert_int_equal(got[size], 0xee);
+    }
+    for (size_t i = 0; i < ARRAY_COUNT(sends); i++)
+        cluster_wait(&cl, 0, sends[i], &done);
+    cluster_settle(&cl);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(cluster_stats(&cl, i).requests_now, 0);
+    assert_int_equal(cluster_stats(&cl, 1).unexpected_now, 0);
+    assert_int_equal(cluster_stats(&cl, 1).unexpected_bytes_now, 0);
+    if (strcmp(cl.config->name, "shm") == 0)
+        assert_int_equal(tried, ARRAY_COUNT(sends));
+    cluster_close(&cl);
+}
+
+/* Their senders get their credit back. */
+static void test_try_recv_many(void **state)
+{
+    int tried = 0;
+    struct cluster cl;
+
+    cluster_open(&cl, *state, 2, NULL);
+    for (uint64_t i = 0; i < 20 * MANY; i++) {
+        const struct mbx_options options = {.data = i, .flags = MBX_SILENT | MBX_COPY};
+        uint64_t got;
+
+        assert_int_equal(mbx_send(cl.eps[0], 1, CONTEXT, 1, &i, sizeof i, &options, NULL), 0);
+        for (int n = 0; n < 2; n++)
+            mbx_progress(cl.eps[n]);
+        assert_int_equal(receive(&cl, 0, 1, &got, sizeof got, &tried).data, i);
+        assert_int_equal(got, i);
+    }
+    cluster_settle(&cl);
+    assert_int_equal(cluster_waiting(&cl), 0);
+    if (strcmp(cl.config->name, "shm") == 0)
+        assert_int_equal(tried, 20 * MANY);
+    cluster_close(&cl);
+}
+
+/* What mbx_recv() alone can do stays for it: nothing has happened. */
+static void test_try_recv_refuses(void **state)
+{
+    static unsigned char got[SIZE];
+    const unsigned char *data = seeded_bytes(1, SIZE);
+    mbx_request sends[3], recv;
+    struct mbx_completion done;
+    struct mbx_status status;
+    struct cluster cl;
+    uint64_t count;
+
+    cluster_open(&cl, *state, 2, NULL);
+    count =
+        strcmp(cl.config->name, "shm") == 0 ? 3 : 2; /* elsewhere the long one may be eager */
+    assert_int_equal(mbx_try_recv(cl.eps[1], 0, CONTEXT, 0, 0, got, SIZE, &status), 0);
+    assert_int_equal(mbx_send(cl.eps[0], 1, CONTEXT, 0, data, 8, NULL, &sends[0]), 0);
+    assert_int_equal(mbx_ssend(cl.eps[0], 1, CONTEXT, 1, data, 8, NULL, &sends[1]), 0);
+    if (count > 2)
+        assert_int_equal(mbx_send(cl.eps[0], 1, CONTEXT, 2, data, SIZE, NULL, &sends[2]), 0);
+    cluster_settle(&cl);
+    for (uint64_t tag = 0; tag < count; tag++) {
+        size_t size = tag == 0 ? 7 : SIZE;
+
+        for (int i = 0; i < 2; i++)
+            assert_int_equal(mbx_try_recv(cl.eps[1], 0, CONTEXT, tag, 0, got, size, &status),
+                             0);
+        assert_int_equal(mbx_recv(cl.eps[1], 0, CONTEXT, tag, 0, got, size, NULL, &recv), 0);
+        cluster_wait(&cl, 1, recv, &done);
+        assert_int_equal(done.error, tag == 0 ? -EMSGSIZE : 0);
+        assert_int_equal(done.received, tag == 1 ? 8 : size);
+        cluster_wait(&cl, 0, sends[tag], &done);
+        assert_int_equal(done.error, 0);
+    }
+    assert_int_equal(mbx_try_recv(cl.eps[1], 2, CONTEXT, 1, 0, got, 8, &status), -EINVAL);
+    assert_int_equal(mbx_try_recv(cl.eps[1], 0, UINT32_MAX, 1, 0, got, 8, &status), -EINVAL);
+    assert_int_equal(mbx_try_recv(cl.eps[1], 0, CONTEXT, 1, 0, NULL, 8, &status), -EINVAL);
+    cluster_close(&cl);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -245,6 +376,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_accesses),
         cmocka_unit_test(test_try_send),
         cmocka_unit_test(test_try_send_refuses),
+        cmocka_unit_test(test_try_recv),
+        cmocka_unit_test(test_try_recv_many),
+        cmocka_unit_test(test_try_recv_refuses),
     };
 
     return test_main(argc, argv, tests, ARRAY_COUNT(tests));

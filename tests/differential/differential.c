@@ -72,6 +72,8 @@ static enum op_kind plain_kind(enum op_kind kind)
 {
     switch (kind) {
     case OP_POST_MANY:
+    case OP_TAKE:
+    case OP_TRY:
         return OP_POST;
     case OP_ARRIVE_MANY:
     case OP_MEET:
