@@ -14,7 +14,9 @@
  * What must hold
  *   V1  all sends end, and all receives are matched by the adapter, while the receiver is stopped
  *   V2  the adapter has read 50 messages and answered 50 (its own counters say so)
- *   V3  with MBX_MATCH=software none of the 50 long ones ends before the receiver goes on: a machine
+ *   V3  a FIN ends the message that it is of: one without a receive, sent before all others from the
+ *       memory of another one, has not ended then
+ *   V4  with MBX_MATCH=software none of the 50 long ones ends before the receiver goes on: a machine
  *       that is slow changes nothing in that
  */
 #include <errno.h>
@@ -34,6 +36,7 @@
 
 #define KIND      50 /* short messages, and long ones */
 #define MESSAGES  (2 * KIND)
+#define LATE      MESSAGES /* the tag of one more, whose receive is posted when all is over */
 #define SHORT     ((size_t)1000)
 #define LONG      ((size_t)1 << 20)
 
@@ -101,8 +104,14 @@ static void receive(struct forked_job *job, struct mbx_ep *ep)
         MUST(mbx_wait(ep, requests[i], FORKED_WAIT_NS, &done) == 0, 33);
         MUST(done.error == 0 && done.status.size == size_of(i), 34);
         check_bytes(i, buffers[i]);
-        free(buffers[i]);
+        if (i < MESSAGES - 1)
+            free(buffers[i]);
     }
+    MUST(mbx_recv(ep, 1, DATA, LATE, 0, buffers[MESSAGES - 1], LONG, NULL, &requests[0]) == 0,
+         35);
+    MUST(mbx_wait(ep, requests[0], FORKED_WAIT_NS, &done) == 0 && done.error == 0, 36);
+    check_bytes(MESSAGES - 1, buffers[MESSAGES - 1]);
+    free(buffers[MESSAGES - 1]);
 }
 
 /* ---- the sender ---- */
@@ -118,11 +127,13 @@ static int wait_for(struct mbx_ep *ep, mbx_request request, int64_t timeout_ns)
 static void send_all(struct forked_job *job, struct mbx_ep *ep)
 {
     static unsigned char bytes[MESSAGES][LONG];
-    mbx_request requests[MESSAGES];
+    mbx_request requests[MESSAGES], late;
 
     for (int i = 0; i < MESSAGES; i++)
         for (size_t at = 0; at < size_of(i); at++)
             bytes[i][at] = byte_of(i, at);
+    /* the same bytes as the last one, and so the same memory */
+    MUST(mbx_send(ep, 0, DATA, LATE, bytes[MESSAGES - 1], LONG, NULL, &late) == 0, 43);
     for (int i = 0; i < MESSAGES; i++)
         MUST(mbx_send(ep, 0, DATA, (uint64_t)i, bytes[i], size_of(i), NULL, &requests[i]) == 0,
              40);
@@ -135,7 +146,9 @@ static void send_all(struct forked_job *job, struct mbx_ep *ep)
         job->shared->words[SENT] = 1;
     for (int i = KIND; i < MESSAGES; i++)
         MUST(wait_for(ep, requests[i], FORKED_WAIT_NS) == 0, 42);
+    MUST(ep->offload == NULL || wait_for(ep, late, 0) == -ETIMEDOUT, 44);
     job->shared->words[SENT] = 1;
+    MUST(wait_for(ep, late, FORKED_WAIT_NS) == 0, 45);
 }
 
 static void play(struct forked_job *job, int rank, const void *params)
