@@ -67,6 +67,9 @@ int perf_rate_of_threads(struct perf *p, const struct perf_case *c); /* perf_thr
 int perf_depth(struct perf *p, const struct perf_case *c);           /* perf_queues.c */
 int perf_flood(struct perf *p, const struct perf_case *c);
 
+/* Behind what both ranks have measured, before a fence.  Both call it; 0 or a negative errno. */
+int perf_end_together(struct perf *p);
+
 /* Prints a line of key=value, or the same as a JSON object. */
 void perf_say(bool json, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -24,6 +24,7 @@
 
 #define DATA_TAG   2
 #define ANSWER_TAG 3
+#define END_TAG    4
 #define ENTRIES    64
 
 int perf_wait(struct perf *p, mbx_request request, size_t size)
@@ -228,6 +229,19 @@ static int recv_window(struct perf *p, const struct perf_case *c, bool is_last)
     return err != 0 ? err : answer(p);
 }
 
+/* Rank 0 has all that it waits for, and says so.  Until then rank 1 makes progress: what it has still to say of its
+ * receives may be queued, and mbx_job_fence() sends nothing. */
+int perf_end_together(struct perf *p)
+{
+    mbx_request request;
+    int err;
+
+    if (p->rank == 0)
+        return mbx_inject(p->ep, p->peer, 0, END_TAG, NULL, 0, 0);
+    err = mbx_recv(p->ep, p->peer, 0, END_TAG, 0, NULL, 0, NULL, &request);
+    return err != 0 ? err : perf_wait(p, request, 0);
+}
+
 static int stream_block(struct perf *p, const struct perf_case *c, uint64_t windows, double *ns)
 {
     uint64_t start;
@@ -239,7 +253,7 @@ static int stream_block(struct perf *p, const struct perf_case *c, uint64_t wind
     for (uint64_t i = 0; i < windows && err == 0; i++)
         err = p->rank == 0 ? send_window(p, c) : recv_window(p, c, i + 1 == windows);
     *ns = (double)(clock_now() - start) / (double)(windows * c->window);
-    return err;
+    return err != 0 ? err : perf_end_together(p);
 }
 
 /* Nanoseconds per message. */

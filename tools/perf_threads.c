@@ -115,10 +115,12 @@ static void run_block(struct member *m, int block)
     for (uint64_t i = 0; i < team->windows; i++)
         must(m, team->p->rank == 0 ? send_window(m) : recv_window(m, i + 1 == team->windows));
     pthread_barrier_wait(&team->barrier);
-    if (m->number == 0)
-        team->ns[block] =
-            (double)(clock_now() - start) /
-            ((double)team->windows * (double)team->c->window * (double)team->c->threads);
+    if (m->number != 0)
+        return;
+    team->ns[block] =
+        (double)(clock_now() - start) /
+        ((double)team->windows * (double)team->c->window * (double)team->c->threads);
+    must(m, perf_end_together(team->p));
 }
 
 static void *run_member(void *arg)
