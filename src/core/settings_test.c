@@ -74,7 +74,8 @@ static const char *const usual[] = {"LOG_LEVEL",     "TRANSPORT",
                                     "BOOT_TIMEOUT",  "SEE",
                                     "LEAKS",         "STRICT_SENDS",
                                     "HANG",          "HANG_THEN",
-                                    "VERBS_DEVICE",  "VERBS_TIMEOUT"};
+                                    "VERBS_DEVICE",  "VERBS_TIMEOUT",
+                                    "VERBS_PINNED"};
 static const char *const advanced[] = {
     "READ_CHUNK",     "RTS_PAYLOAD",      "INJECT_LIMIT",   "REQUESTS",      "PEERS_MAX",
     "WINDOW",         "SHM_ATTACH",       "WINDOW_PAYLOAD", "SHM_RING_SIZE", "DEVICE_LIST",

@@ -41,9 +41,10 @@ expect cancel '(0, rules nobody|nobody, rules 1|0, rules 1)' \
     '0 post .*' '1 post .*' '2 cancel 0' '3 arrive .*'
 expect dies 'dies \(signal 11, .*\), rules taken' \
     '0 post +ctx . src [0-2] .*' '1 cancel 0'
-expect stalls 'does not end, rules nobody' \
+# It stalls at whatever comes behind eight messages.
+expect stalls 'does not end, rules (nobody|[0-7])' \
     '0 arrive .*' '1 arrive .*' '2 arrive .*' '3 arrive .*' '4 arrive .*' '5 arrive .*' \
-    '6 arrive .*' '7 arrive .*' '8 arrive .*'
+    '6 arrive .*' '7 arrive .*' '8 (arrive|post) .*'
 
 # what it prints is what it reads
 "$differential" --engine wrong:any-source | grep -v ^engine= >found
