@@ -2,7 +2,9 @@
 # shellcheck shell=sh
 #
 #   gcc clang asan tsan   all tests in this build (gcc; clang; gcc with the sanitizers for addresses and
-#                         undefined behaviour; gcc with the one for threads)
+#                         undefined behaviour; gcc with the one for threads); clang and tsan without those of
+#                         the tools and of MPI programs, in which another compiler shows nothing, and
+#                         which have one thread
 #   static                what is checked without running it: layers, pages, format, models, these commands
 #   lists                 the behaviour tests with every driver of a device and every length of its list
 #   network               the behaviour tests and most of the provider's over a network, with every provider
@@ -44,7 +46,8 @@ run_tests() {
     build=$(build_of "$1")
     setup=
     case $name in
-    tsan) set -- plain_addresses ;;
+    clang) setup='--no-suite tools --no-suite mpi' && set -- ;;
+    tsan) setup='--no-suite tools --no-suite mpi' && set -- plain_addresses ;;
     lists | hosts | verbs) setup="--setup $name --suite behaviour" && set -- ;;
     network) setup="--setup $name --suite behaviour --suite over_network" && set -- ;;
     *) set -- ;;
