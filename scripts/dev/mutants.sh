@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=sh
 #
-# Without a name: match, device and see, of which ./dev test tries a part, and fronts.  backlog and rput run tests of
-# the whole library and take some minutes each.
+# Without a name: match, device and see, of which ./dev test tries a part, and fronts.  backlog, rput and lend run tests of
+# the whole library; the first two take some minutes each.
 ! wants_help "$@" || explain
 prepare
 # it says what the library is made of

@@ -67,6 +67,8 @@ struct fault {
     struct fault_link *spare; /* for the next link, or NULL */
     struct list late;         /* late.in_late */
     bool said_again;          /* since the last wait() */
+    void *borrowed;           /* of the chunk that was asked for last */
+    size_t borrowed_size;
 };
 
 /* A read or write that is done and not told, or a swap that is not done. */
@@ -565,11 +567,22 @@ static int fault_borrow_from(struct link *l)
 
 static const void *fault_borrowed(struct link *l, uint64_t chunk, uint64_t size)
 {
-    return transport_borrowed(link_of(l)->inner, chunk, size);
+    struct fault *fault = fault_of(l->transport);
+    const void *bytes = transport_borrowed(link_of(l)->inner, chunk, size);
+
+    fault->borrowed = (void *)(uintptr_t)bytes;
+    fault->borrowed_size = bytes != NULL ? (size_t)size : 0;
+    return bytes;
 }
 
+/* Who lends may write there from now on: whoever unpacks later finds this. */
 static void fault_give_back(struct link *l, uint64_t chunk)
 {
+    struct fault *fault = fault_of(l->transport);
+
+    if (fault->borrowed_size != 0)
+        memset(fault->borrowed, 0xdd, fault->borrowed_size);
+    fault->borrowed_size = 0;
     transport_give_back(link_of(l)->inner, chunk);
 }
 

@@ -395,6 +395,7 @@ static void test_lent(void **state)
 
     cluster_open(&cl, *state, 2, NULL);
     transfer(&cl, &first);
+    cluster_check_chunks(&cl, 0, 1);
     before = cluster_stats(&cl, 0).lent;
     if (lends_for_certain(&cl))
         assert_in_range(before, 1, first.size);
@@ -408,6 +409,25 @@ static void test_lent(void **state)
     if (lends_for_certain(&cl))
         assert_true(cluster_stats(&cl, 0).lent - before >=
                     (lends_short_for_certain(&cl) ? MESSAGES : MESSAGES / 2) * 7 / 8);
+    cluster_check_chunks(&cl, 0, 1);
+    cluster_close(&cl);
+}
+
+/* What was packed into a chunk, and is not wanted, leaves the chunk free. */
+static void test_lent_for_nothing(void **state)
+{
+    struct sample m = {
+        .from = CALLBACKS, .to = CALLBACKS, .peer = 1, .size = 100000, .room = 100000};
+    struct cluster cl;
+
+    cluster_open(&cl, *state, 2, NULL);
+    transfer(&cl, &m);
+    m.from = STINGY; /* a chunk has a part of the message, so the message waits */
+    m.size = SHORT;
+    m.room = 0;
+    for (int i = 0; i < 4; i++)
+        transfer(&cl, &m);
+    cluster_check_chunks(&cl, 0, 1);
     cluster_close(&cl);
 }
 
@@ -819,6 +839,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_truncated),
         cmocka_unit_test(test_lent),
         cmocka_unit_test(test_lent_second),
+        cmocka_unit_test(test_lent_for_nothing),
         cmocka_unit_test(test_modes),
         cmocka_unit_test(test_synchronous),
         cmocka_unit_test(test_callbacks_that_fail),

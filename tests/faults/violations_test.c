@@ -15,6 +15,7 @@
 #include "p2p/p2p.h"
 #include "sendside/backlog.h"
 #include "sendside/receiver.h"
+#include "transport/lend.h"
 
 #define CONTEXT 15
 #define CLAIMS  20000 /* more than any ring has room for */
@@ -251,6 +252,78 @@ static void test_lent(void **state)
     cluster_close(&cl);
 }
 
+/* Fills a chunk for endpoint 0, as peer 1 does before it names the chunk.  Its number. */
+static uint64_t lend(const struct cluster *cl, const unsigned char *data, size_t size)
+{
+    struct link *link = peer_get(cl->eps[1], 0)->link;
+    uint32_t chunk = 0;
+    void *place = NULL;
+    size_t room = 0;
+
+    for (int i = 0; i < test_patience() && place == NULL; i++)
+        place = transport_lend(link, &chunk, &room);
+    assert_non_null(place);
+    assert_true(size <= room);
+    memcpy(place, data, size);
+    return chunk;
+}
+
+/* A part of a message, in a chunk that peer 1 has lent. */
+static void tell_part(struct cluster *cl, mbx_request recv, uint64_t offset, size_t size,
+                      bool fits)
+{
+    const struct wire_lent_data part = {
+        .receiver = recv,
+        .offset = offset,
+        .size = size,
+        .chunk = lend(cl, seeded_bytes(0, 4000) + offset, size),
+    };
+
+    tell(cl, 1, WIRE_LENT_DATA, &part, NULL, 0);
+    assert_int_equal(cluster_stats(cl, 0).dropped_packets, fits ? dropped : ++dropped);
+    cluster_check_chunks(cl, 1, 0); /* it was given back, whether it fits or not */
+}
+
+/* What a peer has lent, and names for another place, or with another length, than it was asked
+ * for. */
+static void test_lent_parts(void **state)
+{
+    const struct wire_rts rts = {.sender = 5, .size = 1000}; /* not to be read */
+    unsigned char got[3000];
+    mbx_request send, recv;
+    struct cluster cl;
+    char byte = 1;
+
+    if (config_window(*state) == 0)
+        return; /* the peer has no credit for a message */
+    open_world(&cl, *state);
+    recv = post(&cl, &byte, 1);
+    assert_int_equal(mbx_send(cl.eps[1], 0, CONTEXT, 1, &byte, 1, NULL, &send), 0);
+    cluster_wait_error(&cl, 0, recv, 0); /* peer 1 can be borrowed from, where anyone can */
+    cluster_wait_error(&cl, 1, send, 0);
+    memset(got, 0xee, sizeof got);
+    recv = post(&cl, got, 1000);
+    tell_message(&cl, 1, WIRE_RTS, &rts, NULL, 0);
+    cluster_settle(&cl);
+    if (cluster_lends(&cl, 1, 0)) {
+        tell_part(&cl, recv, 1, 10, false);
+        tell_part(&cl, recv, 600, 400, false);
+        tell_part(&cl, recv, 0, 1001, false);
+        tell_part(&cl, recv ^ UINT64_C(1) << 40, 0, 10, false);
+        tell_part(&cl, recv, 0, 600, true);
+        tell_part(&cl, recv, 0, 400, false); /* again */
+        tell_part(&cl, recv, 600, 401, false);
+        tell_part(&cl, recv, 600, 400, true);
+        cluster_wait_error(&cl, 0, recv, 0);
+        assert_memory_equal(got, seeded_bytes(0, 4000), 1000);
+        tell_part(&cl, recv, 1000, 10, false); /* it is over */
+        assert_int_equal(count_of_byte(got + 1000, 2000, 0xee), 2000);
+    } else {
+        assert_string_not_equal(((const struct configuration *)*state)->name, "shm");
+    }
+    cluster_close(&cl);
+}
+
 /* A send that waits for the receiver: it says nothing while it has not received. */
 static void sent(struct cluster *cl, size_t size)
 {
@@ -481,6 +554,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_fragments),
         cmocka_unit_test(test_data),
         cmocka_unit_test(test_lent),
+        cmocka_unit_test(test_lent_parts),
         cmocka_unit_test(test_pieces),
         cmocka_unit_test(test_answers),
         cmocka_unit_test(test_cts_for_an_eager_send),

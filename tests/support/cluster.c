@@ -8,8 +8,10 @@
 #include "offload/driver.h"
 #include "offload/offload.h"
 #include "hosts.h"
+#include "transport/lend.h"
 #include "transport/mux.h"
 #include "transport/network.h"
+#include "transport/shm/segment.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -480,6 +482,30 @@ struct stats cluster_stats(const struct cluster *cl, int who)
 
     stats_read(cl->eps[who], &stats);
     return stats;
+}
+
+bool cluster_lends(const struct cluster *cl, int who, uint32_t peer)
+{
+    return transport_lends(peer_get(cl->eps[who], peer)->link);
+}
+
+void cluster_check_chunks(const struct cluster *cl, int who, uint32_t peer)
+{
+    struct link *link = peer_get(cl->eps[who], peer)->link;
+    uint32_t chunks[SEGMENT_CHUNKS + 1], count = 0;
+    size_t size;
+
+    if (!transport_lends(link))
+        return;
+    /* faults refuse one now and then, but not so often in a row */
+    for (unsigned refused = 0; refused < SETTLED_ROUNDS && count <= SEGMENT_CHUNKS;)
+        if (transport_lend(link, &chunks[count], &size) != NULL)
+            count++;
+        else
+            refused++;
+    assert_int_equal(count, SEGMENT_CHUNKS);
+    while (count > 0)
+        transport_keep(link, chunks[--count]);
 }
 
 int cluster_protocols(struct mbx_ep *ep, uint32_t peer, struct mbx_protocol_row *rows)

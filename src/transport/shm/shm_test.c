@@ -713,10 +713,13 @@ static void lend_and_leave(void)
     stage_set(2);
     stage_await(3);
     CHECK(transport_lends(link));
-    for (uint32_t i = 0; i < SEGMENT_CHUNKS; i++) {
+    CHECK(transport_lend(link, &chunk, &size) != NULL && chunk == 0);
+    transport_keep(link, chunk);
+    for (uint32_t i = 0; i < SEGMENT_CHUNKS; i++) { /* in turn, also if one is free again */
         unsigned char *bytes = transport_lend(link, &chunk, &size);
 
         CHECK(bytes != NULL && size == SEGMENT_CHUNK_SIZE);
+        CHECK(chunk == (i + 1) % SEGMENT_CHUNKS);
         for (size_t k = 0; k < size; k++)
             bytes[k] = byte_of(chunk, k);
     }
@@ -776,6 +779,8 @@ static void what_was_lent_can_be_read_when_its_sender_has_gone(void **state)
     await(&node, 2);
     await_free_slots(&node);
     assert_null(transport_borrowed(node.link, 0, 1)); /* all that it sent is here */
+    /* nobody borrows from whoever has the slot next */
+    assert_int_equal(atomic_load(&inside(&node)->own->slots[0].borrows), 0);
     node_close(&node);
 }
 
@@ -795,6 +800,7 @@ static void borrow_and_wait(void)
 static void what_a_killed_receiver_has_not_given_back_is_free(void **state)
 {
     pid_t child = start(borrow_and_wait);
+    struct shm_link other;
     struct node node;
     struct link *link;
     uint32_t chunk;
@@ -816,6 +822,10 @@ static void what_a_killed_receiver_has_not_given_back_is_free(void **state)
         assert_null(inside(&node)->lent_to[i]);
     assert_null(transport_lend(link, &chunk, &size)); /* and to nobody who is dead */
     transport_keep(link, 0);
+    inside(&node)->lent_to[0] = &other; /* another peer has it since */
+    transport_keep(link, 0);
+    assert_ptr_equal(inside(&node)->lent_to[0], &other);
+    inside(&node)->lent_to[0] = NULL;
     node_close(&node);
 }
 

@@ -48,10 +48,16 @@ void stage_set(uint32_t stage)
     atomic_store(&board->stage, stage);
 }
 
+/* Nobody waits for a child that has ended: it has said why. */
 void stage_await(uint32_t stage)
 {
-    for (unsigned i = 0; i < STAGE_PATIENCE && atomic_load(&board->stage) < stage; i++)
+    bool comes = true;
+
+    for (unsigned i = 0; i < STAGE_PATIENCE && comes && atomic_load(&board->stage) < stage;
+         i++) {
+        comes = running == 0 || !has_ended(running);
         usleep(1000);
+    }
     CHECK(atomic_load(&board->stage) >= stage);
 }
 
