@@ -26,7 +26,7 @@
 
 /* ---- receiving ---- */
 
-/* Each packet that an correct endpoint sends is well-formed. */
+/* Each packet that a correct endpoint sends is well-formed. */
 static int received(void *arg, uint32_t peer, const void *bytes, size_t size)
 {
     struct byzantine *byzantine = arg;
@@ -103,6 +103,7 @@ void byzantine_deliver(struct byzantine *byzantine, const void *packet, size_t s
     const char *reason;
     int err;
 
+    require(exact != NULL, "no memory");
     memcpy(exact, packet, size);
     stats_read(ep, &before);
     err = ep->net.config.events->deliver(ep, BYZANTINE, exact, size);
@@ -150,8 +151,7 @@ static void take_word(struct byzantine *byzantine, struct input *in)
 /* Is the table still the byzantine endpoint's?  It may be for another one by now. */
 static bool is_for_byzantine(const struct byzantine *byzantine, uint64_t index)
 {
-    const struct backlog *backlog =
-        peer_get(byzantine->victim->ep, BYZANTINE)->sendside.backlog;
+    const struct backlog *backlog = peer_get(byzantine->victim->ep, BYZANTINE)->backlog;
 
     return backlog != NULL && backlog->sendtable != NULL && backlog->sendtable->index == index;
 }

@@ -86,6 +86,7 @@ static const struct {
     [WIRE_REST] = {false, false, 0, {OURS, PART, ADDRESS, KEY}},
     [WIRE_LENT] = {true, false, 0, {COUNT, SIZE}},
     [WIRE_LENT_DATA] = {false, false, 0, {RECV, PART, COUNT, SIZE}},
+    [WIRE_LENT_MORE] = {false, false, 0, {PART, COUNT, SIZE}},
 };
 
 /* ---- numbers ---- */
@@ -571,6 +572,7 @@ static bool answer_to(struct byzantine *byzantine, struct forged *forged, uint8_
     case WIRE_WRITTEN:
     case WIRE_LENT:
     case WIRE_LENT_DATA:
+    case WIRE_LENT_MORE:
     case WIRE_TYPES:
         break;
     case WIRE_REST:

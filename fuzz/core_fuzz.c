@@ -30,14 +30,6 @@
 #define CHANGES_MAX 8
 #define READS_MAX   20000 /* then reading fails, so that no input takes long */
 
-void require(bool ok, const char *what)
-{
-    if (ok)
-        return;
-    fprintf(stderr, "core_fuzz: %s\n", what);
-    abort();
-}
-
 /* Small ones, those at the edges, and addresses of this process. */
 static uint64_t number(struct input *in)
 {
@@ -128,8 +120,8 @@ static void walk_memory(struct input *in)
 {
     static const struct see_source source = {read_changed};
     static struct see_entry entries[ROOM];
-    uint64_t ep = 0;
-    uint32_t counts[SEE_KINDS], stored, rank;
+    uint64_t addresses[SEE_ENDPOINTS_MAX];
+    uint32_t counts[SEE_KINDS], count, stored, rank;
     struct see_pulse pulse;
     struct see_map map;
     char text[512];
@@ -152,9 +144,10 @@ static void walk_memory(struct input *in)
         require(!is_right, "the layout is not read");
         return;
     }
-    for (int i = 0; i < 4; i++) {
-        if (see_walk_next(&map, &source, ep, &ep) != 0 || ep == 0)
-            break;
+    see_walk_endpoints(&map, &source, addresses, &count);
+    for (uint32_t i = 0; i < min_size(count, 4); i++) {
+        uint64_t ep = addresses[i];
+
         stored = 0;
         if (see_walk(&map, &source, ep, entries, ROOM, &stored, counts) == 0) {
             posted += counts[SEE_POSTED];

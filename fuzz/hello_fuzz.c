@@ -75,14 +75,6 @@ static struct {
 
 static struct ofi_buffer buffers[ENDPOINTS][OFI_BUFFERS];
 
-void require(bool ok, const char *what)
-{
-    if (ok)
-        return;
-    fprintf(stderr, "hello_fuzz: %s\n", what);
-    abort();
-}
-
 static uint64_t fuzz_clock(void)
 {
     return w.now_ns;

@@ -28,19 +28,13 @@
 #include <stdlib.h>
 
 #include "base/base.h"
+#include "fuzz/program.h"
 #include "match/history.h"
 
 #define OPERATIONS_MAX 300 /* of a history: all of its checks take a few milliseconds */
 #define TARGETS_MAX    256
 
 enum { VARY_TAG = 1, VARY_SOURCE = 2, VARY_MASK = 4, VARY_TARGET = 8 };
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-struct input {
-    const uint8_t *data;
-    size_t size;
-};
 
 /* One operation and how it changes when it is repeated. */
 struct pattern {
@@ -53,14 +47,6 @@ static const enum op_kind kinds[15] = {
     OP_POST, OP_POST,   OP_TRY,  OP_ARRIVE, OP_ARRIVE, OP_POST_MANY, OP_ARRIVE_MANY, OP_FIND,
     OP_MEET, OP_CANCEL, OP_KEEP, OP_PEEK,   OP_PROBE,  OP_TAKE,      OP_CLAIM,
 };
-
-static uint8_t take(struct input *in)
-{
-    if (in->size == 0)
-        return 0;
-    in->size--;
-    return *in->data++;
-}
 
 static bool has_target(enum op_kind kind)
 {

@@ -8,6 +8,7 @@
  * Random inputs are half noise, half pieces of the files one behind the other.
  */
 #include <dirent.h>
+#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,11 +16,10 @@
 
 #include "base/base.h"
 #include "base/random.h"
+#include "fuzz/program.h"
 
 #define INPUT_MAX 1024
 #define FILES_MAX 1024
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 struct file {
     uint8_t data[INPUT_MAX];
@@ -29,20 +29,35 @@ struct file {
 static struct file *files;
 static size_t file_count;
 
+/* Corpora that are longer than what is read are refused: the rest would never be tried. */
+static int refuse(const char *path, const char *why)
+{
+    fprintf(stderr, "%s: %s\n", path, why);
+    return -1;
+}
+
 static int read_file(const char *folder, const char *name)
 {
     char path[4096];
+    struct file *file = &files[file_count];
+    bool has_failed, is_longer;
     FILE *f;
 
     snprintf(path, sizeof path, "%s/%s", folder, name);
+    if (file_count == FILES_MAX)
+        return refuse(path, "one file more than standalone.c has room for (FILES_MAX)");
     f = fopen(path, "rb");
-    if (f == NULL) {
-        perror(path);
-        return -1;
-    }
-    files[file_count].size = fread(files[file_count].data, 1, INPUT_MAX, f);
-    file_count++;
+    if (f == NULL)
+        return refuse(path, strerror(errno));
+    file->size = fread(file->data, 1, INPUT_MAX, f);
+    is_longer = file->size == INPUT_MAX && fgetc(f) != EOF;
+    has_failed = ferror(f) != 0;
     fclose(f);
+    if (has_failed)
+        return refuse(path, "cannot be read");
+    if (is_longer)
+        return refuse(path, "longer than standalone.c reads (INPUT_MAX)");
+    file_count++;
     return 0;
 }
 
@@ -62,7 +77,7 @@ static int read_corpus(const char *folder)
         return -1;
     }
     for (int i = 0; i < count; i++) {
-        if (err == 0 && file_count < FILES_MAX)
+        if (err == 0)
             err = read_file(folder, entries[i]->d_name);
         free(entries[i]);
     }
@@ -112,6 +127,10 @@ int main(int argc, char **argv)
         return 2;
     }
     files = calloc(FILES_MAX, sizeof *files);
+    if (files == NULL) {
+        fprintf(stderr, "%s: no memory\n", argv[0]);
+        return 2;
+    }
     if (read_corpus(argv[2]) < 0)
         return 2;
     for (size_t i = 0; i < file_count; i++)

@@ -22,14 +22,6 @@
 #define RANKS_MAX  4
 #define EVENTS_MAX 300
 
-void require(bool ok, const char *what)
-{
-    if (ok)
-        return;
-    fprintf(stderr, "trace_fuzz: %s\n", what);
-    abort();
-}
-
 /* ---- files ---- */
 
 static char folder[64], paths[RANKS_MAX][96];
@@ -148,7 +140,7 @@ static void put_record(unsigned char *bytes, struct input *in, uint64_t n)
     put_check(bytes, TRACE_RECORD_SIZE, 12, n);
 }
 
-/* One file; false: the input is at its end. */
+/* One file of at most so many events, and of fewer where the input is at its end. */
 static void make_file(struct input *in, unsigned rank, unsigned events)
 {
     static unsigned char bytes[TRACE_HEADER_SIZE + (EVENTS_MAX + 1) * TRACE_RECORD_SIZE];

@@ -31,14 +31,6 @@
 
 static uint64_t now_ns;
 
-void require(bool ok, const char *what)
-{
-    if (ok)
-        return;
-    fprintf(stderr, "fuzz: %s\n", what);
-    abort();
-}
-
 uint64_t fuzz_clock(void)
 {
     return now_ns;

@@ -22,7 +22,8 @@
 
 #define ENTRIES 512 /* of a rank; one that has more is not judged, and alive */
 
-/* A blocking probe asks so often; and no more when nothing has happened in the job for so long. */
+/* A blocking probe asks so often; and no more when nothing has happened in the job for so long, and no rank stalls that may
+ * still answer. */
 #define ASK_NS     CLOCK_MS
 #define ASK_ALL_NS (50 * CLOCK_MS)
 
@@ -114,12 +115,22 @@ static bool probe_finds(struct job *job, uint32_t who, const struct op *op)
     return found != 0;
 }
 
+/* Nothing comes of asking from then on. */
+static uint64_t quiet_ns(const struct job *job)
+{
+    uint64_t last_ns = job->last_ns;
+
+    for (uint32_t who = 0; who < job->plan->ranks; who++)
+        if (job->ranks[who].stalls_until_ns > last_ns)
+            last_ns = job->ranks[who].stalls_until_ns;
+    return last_ns + ASK_ALL_NS;
+}
+
 static bool is_over(struct job *job, uint32_t who, struct wait *wait)
 {
     uint32_t open = 0;
 
-    if (wait->kind == WAIT_PROBE &&
-        (sim_now() < wait->ask_ns || sim_now() >= job->last_ns + ASK_ALL_NS))
+    if (wait->kind == WAIT_PROBE && (sim_now() < wait->ask_ns || sim_now() >= quiet_ns(job)))
         return false;
     wait->ask_ns = sim_now() + ASK_NS;
     if (wait->kind == WAIT_PROBE)
@@ -149,7 +160,7 @@ uint64_t waits_again_ns(const struct job *job, uint32_t who)
 {
     const struct wait *wait = &job->ranks[who].wait;
 
-    return wait->kind == WAIT_PROBE && sim_now() < job->last_ns + ASK_ALL_NS ? wait->ask_ns : 0;
+    return wait->kind == WAIT_PROBE && sim_now() < quiet_ns(job) ? wait->ask_ns : 0;
 }
 
 /* ---- looks ---- */

@@ -98,7 +98,7 @@ static void count_request(void *arg, void *object)
 
 static void count_peer(const struct sums *sums, const struct peer *peer, uint32_t to)
 {
-    uint64_t aside = (peer->sendside.backlog != NULL ? peer->sendside.backlog->envelopes : 0) +
+    uint64_t aside = (peer->backlog != NULL ? peer->backlog->envelopes : 0) +
                      (peer->rput != NULL ? peer->rput->envelopes : 0);
 
     count(of_pair(sums, sums->who, to), peer->credit.envelopes + aside, peer->credit.payload);
@@ -149,7 +149,7 @@ static void check_pair(struct sums *sums, uint32_t from, uint32_t to)
                   kept->window))
         job_wrong(sums->job,
                   "%" PRIu32 " has or uses %" PRIu64 " envelopes of %" PRIu32
-                  ", which keeps %" PRIu64 " and has freed %" PRIu64 " of %" PRIu64,
+                  ", which keeps %" PRIu32 " and has freed %" PRIu32 " of %" PRIu64,
                   from, has->envelopes, to, kept->kept_envelopes, kept->freed_envelopes,
                   kept->window);
     if (!is_right(sums, to, has->payload + kept->kept_payload + kept->freed_payload,

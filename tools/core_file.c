@@ -366,19 +366,32 @@ void core_close(struct core_file *core)
 
 /* ---- finding ---- */
 
-uint64_t core_page(const struct core_file *core, uint32_t *at)
+uint64_t core_shared(const struct core_file *core, const char magic[8], uint64_t *size,
+                     uint32_t *at)
 {
-    char magic[8];
+    char found[8];
 
     while (*at < core->segment_count) {
         const struct core_segment *segment = &core->segments[(*at)++];
 
-        if (segment->in_file >= SEE_PAGE_SIZE &&
-            read_file(core->fd, magic, sizeof magic, segment->offset) &&
-            memcmp(magic, SEE_MAGIC, sizeof magic) == 0)
+        if (segment->in_file >= sizeof found &&
+            read_file(core->fd, found, sizeof found, segment->offset) &&
+            memcmp(found, magic, sizeof found) == 0) {
+            *size = segment->in_file;
             return segment->start;
+        }
     }
     return 0;
+}
+
+uint64_t core_page(const struct core_file *core, uint32_t *at)
+{
+    uint64_t address, size;
+
+    do
+        address = core_shared(core, SEE_MAGIC, &size, at);
+    while (address != 0 && size < SEE_PAGE_SIZE);
+    return address;
 }
 
 /* What one symbol of the table is worth, if it has this name. */

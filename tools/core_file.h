@@ -5,7 +5,7 @@
  *   core_open     the segments of an ELF core file of this kind of machine, looked at before any is used
  *   source        reads addresses of that process: out of the core file; what is not in it because it never differed
  *                 from a mapped file (constants), out of that file, if it still is the same one
- *   core_page     where the pages of endpoints are (see/page.h)
+ *   core_shared   where memory is that begins with certain bytes; core_page: the pages of endpoints (see/page.h)
  *   core_symbol   where a symbol of a mapped library is, for a core file without shared memory
  */
 #ifndef TOOLS_CORE_FILE_H
@@ -40,14 +40,22 @@ struct core_file {
     int file_fd;           /* -1: it is not the same any more */
 };
 
-/* 0, undone by core_close(); a negative errno, and in why what is wrong with path, in words. */
+/* Opens a core file.  0; a negative errno, and in why what is wrong with it, in words.  Undone by
+ * core_close(). */
 int core_open(struct core_file *core, const char *path, char why[CORE_WHY]);
 void core_close(struct core_file *core);
 
-/* The address of the page behind the at-th segment or at it, and *at behind that; 0: there is none. */
+/* Looks for a segment that begins with magic, from segment number *at on (0: the first).  Its
+ * address; *size is how much of it the file has, and *at the number of the segment behind it.
+ * 0 there is none. */
+uint64_t core_shared(const struct core_file *core, const char magic[8], uint64_t *size,
+                     uint32_t *at);
+
+/* Looks for the page of an endpoint, from segment number *at on.  As core_shared(). */
 uint64_t core_page(const struct core_file *core, uint32_t *at);
 
-/* The address of a symbol of a mapped file that is not its at-th mapping or before; 0: there is none. */
+/* Looks for a symbol in the mapped files, from mapping number *at on.  Its address; *at is the
+ * number of the mapping behind it.  0 there is none. */
 uint64_t core_symbol(struct core_file *core, const char *name, uint32_t *at);
 
 #endif

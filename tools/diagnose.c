@@ -31,23 +31,71 @@ static const char *near_miss(const struct see_entry *receive, const struct see_e
     return other_context ? "communicator" : other_tag ? "tag" : "source";
 }
 
+/* How many entries of a rank are unexpected messages like this one; 0: an earlier one is. */
+static uint32_t count_alike(const struct see_rank *rank, uint32_t which)
+{
+    const struct see_entry *message = &rank->entries[which];
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < rank->count; i++) {
+        const struct see_entry *other = &rank->entries[i];
+
+        if (other->kind != SEE_UNEXPECTED || other->context_id != message->context_id ||
+            other->tag != message->tag || other->whom != message->whom)
+            continue;
+        if (i < which)
+            return 0;
+        count++;
+    }
+    return count;
+}
+
+#define MISSES_MAX 8 /* kinds of them */
+
 /* What is there in place of what this receive, of job->ranks[at], waits for. */
 static void say_near_misses(FILE *out, const struct see_job *job, uint32_t at,
                             const struct see_entry *receive)
 {
     const struct see_rank *rank = &job->ranks[at];
     char peer[WORDS_MAX], envelope[WORDS_MAX];
+    uint32_t shown = 0;
 
     for (uint32_t i = 0; i < rank->count; i++) {
         const struct see_entry *message = &rank->entries[i];
         const char *differs =
             message->kind == SEE_UNEXPECTED ? near_miss(receive, message, message->whom) : NULL;
+        uint32_t alike = differs != NULL ? count_alike(rank, i) : 0;
 
-        if (differs != NULL)
-            fprintf(out, "    %s from %s is unexpected there: the %s differs\n",
-                    words_of_envelope(rank, message, envelope),
-                    words_of_peer(job, at, message, peer), differs);
+        if (alike == 0)
+            continue;
+        if (shown++ == MISSES_MAX) {
+            fprintf(out, "    and others are unexpected there (mbx queues)\n");
+            break;
+        }
+        fprintf(out, "    %s from %s is unexpected there: the %s differs",
+                words_of_envelope(rank, message, envelope),
+                words_of_peer(job, at, message, peer), differs);
+        if (alike > 1)
+            fprintf(out, " (%" PRIu32 " such messages are shown)", alike);
+        fputc('\n', out);
     }
+}
+
+/* A send that has not left, because its receiver keeps no more. */
+static void say_window(FILE *out, const struct see_job *job, uint32_t whose,
+                       const struct see_entry *entry)
+{
+    char words[WORDS_MAX];
+
+    if (!(entry->flags & SEE_ENTRY_DEFERRED) || whose == SEE_NOBODY ||
+        job->ranks[whose].state.counts[SEE_UNEXPECTED] == 0)
+        return;
+    words_of_rank(&job->ranks[whose], words);
+    fprintf(out,
+            "    the window is used up: rank %s holds %" PRIu32
+            " messages that it has not received, and keeps no more of this sender "
+            "(MBX_UNEXPECTED_MEMORY)\n",
+            words, job->ranks[whose].state.counts[SEE_UNEXPECTED]);
 }
 
 /* Open MPI waits for the acknowledgement of a synchronous send in a receive of its own. */
@@ -103,7 +151,9 @@ static void say_entry(FILE *out, const struct see_job *job, const enum see_node 
     else if (whose != SEE_NOBODY)
         fprintf(out, ", which waits, too");
     fputc('\n', out);
-    if (!is_send)
+    if (is_send)
+        say_window(out, job, whose, entry);
+    else
         say_near_misses(out, job, at, entry);
 }
 
@@ -293,7 +343,7 @@ static void say_missing(FILE *out, const struct see_job *job)
           out);
 }
 
-/* What has come to a rank that nobody asks for, and of whom most. */
+/* A rank that holds many messages that it has not received: how many, and the oldest. */
 static void say_flood(FILE *out, const struct see_job *job, uint32_t at)
 {
     const struct see_rank *rank = &job->ranks[at];
@@ -311,6 +361,22 @@ static void say_flood(FILE *out, const struct see_job *job, uint32_t at)
             words_of_rank(rank, words), rank->head.pid, rank->state.counts[SEE_UNEXPECTED],
             words_of_envelope(rank, first, envelope), words_of_peer(job, at, first, peer),
             first->size);
+}
+
+/* Long messages come in packets, because the memory of their senders cannot be read. */
+static void say_packets(FILE *out, const struct see_rank *rank)
+{
+    static const char name[] = " read_fallbacks=";
+    const char *text = rank->text != NULL ? strstr(rank->text, name) : NULL;
+    uint64_t count = text != NULL ? strtoull(text + sizeof name - 1, NULL, 10) : 0;
+    char words[WORDS_MAX], why[OUTSIDE_MAX];
+
+    if (count != 0)
+        fprintf(out,
+                "rank %s (pid %" PRIu32 ") cannot read the memory of its peers (cross-memory "
+                "attach), so long messages to it are copied twice: %s\n",
+                words_of_rank(rank, words), rank->head.pid,
+                outside_no_attach(rank->head.pid, why));
 }
 
 /* Waits for another, and has done so for a while; else false. */
@@ -364,6 +430,7 @@ static bool say_waiter(FILE *out, const struct see_job *job, const enum see_node
         if (entry->peer != SEE_NOBODY)
             say_other_side(out, job, nodes, see_whose(job, at, entry));
         fputc('\n', out);
+        say_window(out, job, see_whose(job, at, entry), entry);
         return true;
     }
     return false;
@@ -391,6 +458,7 @@ static void say_others(FILE *out, const struct see_job *job)
 
         running += rank->run == 'R';
         say_flood(out, job, i);
+        say_packets(out, rank);
         if (outside_words(rank, does) != NULL)
             fprintf(out, "rank %s (pid %" PRIu32 ") %s\n", words_of_rank(rank, words),
                     rank->head.pid, does);

@@ -28,6 +28,10 @@ bool diagnose_say_waiting(FILE *out, const struct see_job *before, const struct 
 /* "computes", "is stopped", "reads /scratch/x"; NULL: it answers.  words. */
 const char *outside_words(const struct see_rank *rank, char words[OUTSIDE_MAX]);
 
+/* Why this process cannot read the memory of others (cross-memory attach); if that is not
+ * known, the command that says it.  words. */
+const char *outside_no_attach(uint32_t pid, char words[OUTSIDE_MAX]);
+
 /* Ranks of MPI jobs of this user on this host that do not run over Matchbox, a line for each job, with the reason.  How many lines. */
 uint32_t outside_say_others(FILE *out);
 
@@ -36,5 +40,9 @@ uint32_t outside_say_others(FILE *out);
 /* "solve.c:212", the line of the program that this address of a process belongs to; NULL: there is no debug information, or no
  * libdw to read it.  words. */
 const char *source_line(uint32_t pid, uint64_t address, char words[OUTSIDE_MAX]);
+
+/* As source_line(), for an address as the symbols of this file count it; words has OUTSIDE_MAX
+ * bytes at least. */
+const char *source_line_in(const char *path, uint64_t address, char *words);
 
 #endif

@@ -28,6 +28,12 @@ static const char usage[] =
     "\n"
     "  --job JOB     only this job: the number that mbx queues prints\n"
     "  --between MS  time from the first look to the second (default 300)\n"
+    "  --rounds N    judge so often, each time from the last look and a new one, and report "
+    "the "
+    "first\n"
+    "                deadlock; ranks and jobs that come later are not seen (default 1).  Says, "
+    "too,\n"
+    "                in how many rounds a rank answered with something that waits\n"
     "  --wait MS     how long a rank has time to answer (default 1000)\n"
     "  --from-watchdog PID, --hang MS, --abort\n"
     "                as a rank starts it with MBX_HANG: reports a deadlock of the job once, "
@@ -41,11 +47,15 @@ static const char usage[] =
     "\n"
     "Exit status 0 if no rank is deadlocked, 3 if one is, 1 if there is no job.\n";
 
-static const struct option options[] = {
-    {"job", required_argument, NULL, 'j'},  {"between", required_argument, NULL, 'b'},
-    {"wait", required_argument, NULL, 'm'}, {"from-watchdog", required_argument, NULL, 'W'},
-    {"hang", required_argument, NULL, 'H'}, {"abort", no_argument, NULL, 'A'},
-    {"help", no_argument, NULL, 'h'},       {NULL, 0, NULL, 0}};
+static const struct option options[] = {{"job", required_argument, NULL, 'j'},
+                                        {"between", required_argument, NULL, 'b'},
+                                        {"rounds", required_argument, NULL, 'r'},
+                                        {"wait", required_argument, NULL, 'm'},
+                                        {"from-watchdog", required_argument, NULL, 'W'},
+                                        {"hang", required_argument, NULL, 'H'},
+                                        {"abort", no_argument, NULL, 'A'},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {NULL, 0, NULL, 0}};
 
 #define DEADLOCKED 3 /* exit status */
 
@@ -105,8 +115,98 @@ static int diagnose(const struct tool *tool, const struct observe_options *wante
     return status;
 }
 
+/* Is nobody left in any job? */
+static bool are_over(const struct observed *observed)
+{
+    for (uint32_t i = 0; i < observed->count; i++)
+        for (uint32_t k = 0; k < observed->jobs[i].count; k++)
+            if (observed->jobs[i].ranks[k].run != 0)
+                return false;
+    return true;
+}
+
+static uint32_t count_dead(const struct observed *before, const struct observed *now)
+{
+    uint32_t dead = 0;
+
+    for (uint32_t i = 0; i < now->count; i++) {
+        const struct see_job *job = &now->jobs[i], *was = same_job(before, job);
+        enum see_node *nodes = mem_calloc(job->count, sizeof *nodes);
+
+        if (nodes != NULL && was != NULL)
+            dead += diagnose_judge(was, job, nodes);
+        mem_free(nodes);
+    }
+    return dead;
+}
+
+/* Is there a rank that has answered and has an operation, or a message that waits?  Else nothing was judged. */
+static bool is_something_seen(const struct observed *observed)
+{
+    for (uint32_t i = 0; i < observed->count; i++)
+        for (uint32_t k = 0; k < observed->jobs[i].count; k++)
+            if (observed->jobs[i].ranks[k].how == SEE_ASKED &&
+                observed->jobs[i].ranks[k].count != 0)
+                return true;
+    return false;
+}
+
+static void say_rounds(uint64_t done, uint64_t seen, bool is_dead)
+{
+    printf("%" PRIu64 " rounds: %s\n", done,
+           is_dead ? "a rank is deadlocked" : "no rank was deadlocked");
+    if (seen == 0)
+        printf("but no rank has answered with anything that waits, so nothing was judged (mbx "
+               "queues)\n");
+    else if (seen < done)
+        printf("in %" PRIu64 " of them a rank answered with something that waits; the others "
+               "judged nothing\n",
+               seen);
+}
+
+/* Many rounds by one process: the endpoints are found once, and asked again and again. */
+static int diagnose_again(const struct tool *tool, const struct observe_options *wanted,
+                          uint64_t between_ns, uint64_t rounds)
+{
+    struct observed looks[2] = {{.count = 0}, {.count = 0}};
+    struct observer *observer = NULL;
+    uint64_t done = 0, seen = 0;
+    int status = TOOL_DONE;
+    int err = observer_open(wanted, &observer);
+
+    if (err == 0)
+        err = observer_ask(observer, &looks[0]);
+    while (err == 0 && status == TOOL_DONE && done < rounds && !are_over(&looks[done % 2])) {
+        const struct observed *before = &looks[done % 2];
+        struct observed *now = &looks[(done + 1) % 2];
+
+        usleep((useconds_t)(between_ns / CLOCK_US));
+        observe_free(now);
+        *now = (struct observed){.count = 0};
+        err = observer_ask(observer, now);
+        done += err == 0;
+        seen += err == 0 && is_something_seen(now);
+        if (err == 0 && count_dead(before, now) != 0)
+            status = say_all(before, now);
+    }
+    if (err < 0) {
+        tool_error(tool, "cannot look at the processes of this host: %s", strerror(-err));
+        status = TOOL_FAILED;
+    } else if (done == 0) {
+        tool_error(tool, "no job of this user runs over Matchbox on this host (or it runs with "
+                         "MBX_SEE=off)");
+        status = TOOL_FAILED;
+    } else {
+        say_rounds(done, seen, status != TOOL_DONE);
+    }
+    observe_free(&looks[0]);
+    observe_free(&looks[1]);
+    observer_close(observer);
+    return status;
+}
+
 static int parse(const struct tool *tool, int argc, char **argv, struct observe_options *wanted,
-                 uint64_t *between_ns, struct watchdog *watchdog)
+                 uint64_t *between_ns, uint64_t *rounds, struct watchdog *watchdog)
 {
     uint64_t number;
     int c, status;
@@ -124,6 +224,8 @@ static int parse(const struct tool *tool, int argc, char **argv, struct observe_
         } else if (c == 'H') {
             err = tool_number(tool, "--hang", optarg, 1, UINT32_MAX, &number);
             watchdog->hang_ns = number * CLOCK_MS;
+        } else if (c == 'r') {
+            err = tool_number(tool, "--rounds", optarg, 1, UINT32_MAX, rounds);
         } else {
             err = tool_number(tool, c == 'b' ? "--between" : "--wait", optarg, 1, 3600000,
                               &number);
@@ -132,25 +234,22 @@ static int parse(const struct tool *tool, int argc, char **argv, struct observe_
         if (err != 0)
             return err;
     }
-    if (c == -2)
-        return status == TOOL_DONE ? -1 : status;
-    if (optind < argc)
-        return tool_usage_error(tool, "unknown argument '%s'", argv[optind]);
-    return 0;
+    return tool_options_end(tool, argc, argv, c, status);
 }
 
 static int run(const struct tool *tool, int argc, char **argv)
 {
     struct observe_options wanted = {.rank = SEE_NOBODY, .wait_ns = CLOCK_S};
-    uint64_t between_ns = 300 * CLOCK_MS;
+    uint64_t between_ns = 300 * CLOCK_MS, rounds = 1;
     struct watchdog watchdog = {.pid = 0, .hang_ns = 60 * CLOCK_S};
-    int status = parse(tool, argc, argv, &wanted, &between_ns, &watchdog);
+    int status = parse(tool, argc, argv, &wanted, &between_ns, &rounds, &watchdog);
 
     if (status != 0)
         return status < 0 ? TOOL_DONE : status;
     if (watchdog.pid != 0)
         return watchdog_run(&watchdog, &wanted, between_ns);
-    return diagnose(tool, &wanted, between_ns);
+    return rounds > 1 ? diagnose_again(tool, &wanted, between_ns, rounds)
+                      : diagnose(tool, &wanted, between_ns);
 }
 
 const struct tool tool_doctor = {

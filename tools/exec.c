@@ -405,6 +405,7 @@ static int run(const struct tool *tool, int argc, char **argv)
         return print_variables(&s);
     if (!args.force && !is_possible(tool, argv[optind], &s))
         return TOOL_FAILED;
+    exec_site_warn_of_containers(tool, argv + optind);
     return execute(tool, argv + optind, &s, &args);
 }
 

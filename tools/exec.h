@@ -48,6 +48,10 @@ bool exec_site_agrees(const struct exec_variable *variable);
 bool exec_site_allows(const struct tool *tool, const struct exec_variable *variables,
                       size_t count);
 
+/* Warns if each rank is to run in a container in which it is another user, which the launcher
+ * would refuse.  argv: the whole command. */
+void exec_site_warn_of_containers(const struct tool *tool, char **argv);
+
 /* ---- exec_mpich.c ---- */
 
 /* Can the MPICH whose launcher this is reach Matchbox?  If not, its device is in device[size].

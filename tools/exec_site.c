@@ -7,6 +7,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "exec.h"
 
@@ -55,4 +56,35 @@ bool exec_site_allows(const struct tool *tool, const struct exec_variable *varia
         is_allowed = false;
     }
     return is_allowed;
+}
+
+/* argv: the words behind `podman`.  Is it `podman run` that does not keep the user's number? */
+static bool changes_user(char **argv)
+{
+    bool runs = false;
+
+    for (; *argv != NULL; argv++) {
+        runs |= strcmp(*argv, "run") == 0;
+        if (strncmp(*argv, "--userns=keep-id", 16) == 0 || strncmp(*argv, "keep-id", 7) == 0)
+            return false;
+    }
+    return runs;
+}
+
+/* A user's podman makes him root in the container.  Open MPI's ranks then say to their
+ * launcher's PMIx that they are user 0, which the system denies, and MPI_Init ends. */
+void exec_site_warn_of_containers(const struct tool *tool, char **argv)
+{
+    for (size_t i = 1; argv[0] != NULL && argv[i] != NULL && geteuid() != 0; i++) {
+        const char *slash = strrchr(argv[i], '/');
+
+        if (strcmp(slash != NULL ? slash + 1 : argv[i], "podman") != 0)
+            continue;
+        if (changes_user(argv + i + 1))
+            tool_error(tool,
+                       "warning: each rank would be root in its container, and Open MPI's "
+                       "launcher refuses ranks of another user than its own (OPAL ERROR: "
+                       "Unreachable); add --userns=keep-id to podman run");
+        return;
+    }
 }

@@ -228,9 +228,6 @@ static void clear_params(void)
     }
 }
 
-/* What may be set is wanted most when something is set wrongly, which the log has said. */
-static int print_defaults(const struct tool *tool, uint32_t level, int err);
-
 /* level: of the last ones that are printed (mbx_param.level). */
 static int print_params_to(const struct tool *tool, uint32_t level)
 {
@@ -238,8 +235,10 @@ static int print_params_to(const struct tool *tool, uint32_t level)
     unsigned index = 0, hidden = 0;
     int err = mbx_param_get(0, &param, sizeof param);
 
-    if (err != 0)
-        return print_defaults(tool, level, err);
+    if (err != 0) {
+        tool_error(tool, "the parameters cannot be read: %s", mbx_strerror(err));
+        return TOOL_FAILED;
+    }
     printf("parameters\n");
     for (; (err = mbx_param_get(index, &param, sizeof param)) == 0; index++)
         if (param.level <= level)
@@ -249,21 +248,6 @@ static int print_params_to(const struct tool *tool, uint32_t level)
     if (hidden > 0)
         printf("  %u more are advanced: mbx info --params=all\n", hidden);
     return TOOL_DONE;
-}
-
-static int print_defaults(const struct tool *tool, uint32_t level, int err)
-{
-    static bool is_again;
-
-    if (err != -EINVAL || is_again) {
-        tool_error(tool, "the parameters cannot be read: %s", mbx_strerror(err));
-        return TOOL_FAILED;
-    }
-    tool_error(tool, "a variable MBX_... is wrong; these are the parameters without any");
-    is_again = true;
-    clear_params();
-    (void)print_params_to(tool, level);
-    return TOOL_FAILED;
 }
 
 static int print_params(const struct tool *tool)
@@ -314,10 +298,26 @@ static const struct part {
              {'p', INFO_PARAMS, print_params},
              {'P', INFO_PARAMS, print_all_params}};
 
+/* What may be set is wanted most when something is set wrongly. The log has said what is wrong,
+ * once and not for each part. */
+static int leave_out_wrong_params(const struct tool *tool)
+{
+    struct mbx_param param;
+
+    if (mbx_param_get(0, &param, sizeof param) != -EINVAL)
+        return TOOL_DONE;
+    tool_error(tool, "a variable MBX_... is wrong; what follows holds without any of them");
+    clear_params();
+    return TOOL_FAILED;
+}
+
 static int print_parts(const struct tool *tool, const bool *wanted)
 {
     int status = TOOL_DONE;
 
+    for (size_t i = 0; i < ARRAY_COUNT(parts) && status == TOOL_DONE; i++)
+        if (wanted[i] && parts[i].json == INFO_PARAMS)
+            status = leave_out_wrong_params(tool);
     for (size_t i = 0; i < ARRAY_COUNT(parts); i++)
         if (wanted[i] && parts[i].print(tool) != TOOL_DONE)
             status = TOOL_FAILED;

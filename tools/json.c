@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * json.c - see json.h.
+ */
 #include "json.h"
 
 #include <assert.h>

@@ -19,10 +19,13 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include <matchbox/matchbox.h>
 
 #include "base/base.h"
 #include "base/clock.h"
@@ -50,8 +53,36 @@ struct finder {
     struct found *all;
     uint32_t count, room;
     uint32_t refused;
-    char why[96];
+    char why[OBSERVE_REFUSED];
 };
+
+/* ---- refuse ---- */
+
+/* The page that process pid has, or what is in its memory, is not read. */
+static void refuse(struct finder *finder, const struct see_head *head, uint32_t pid,
+                   const char *wrong)
+{
+    finder->refused++;
+    if (see_head_is_other(head))
+        snprintf(finder->why, sizeof finder->why,
+                 "process %" PRIu32
+                 ": it runs over Matchbox %s, whose pages are of version %" PRIu32
+                 "; mbx %s reads those of version %u",
+                 pid, head->library, head->version, mbx_version(), SEE_VERSION);
+    else
+        snprintf(finder->why, sizeof finder->why, "process %" PRIu32 ": %s", pid, wrong);
+}
+
+/* The fields in the memory of process pid are not those that this build knows. */
+static void refuse_layout(struct finder *finder, const struct see_head *head, uint32_t pid)
+{
+    char wrong[OBSERVE_REFUSED];
+
+    snprintf(wrong, sizeof wrong,
+             "it runs over Matchbox %s, and mbx %s does not know the layout of its memory",
+             head->library, mbx_version());
+    refuse(finder, head, pid, wrong);
+}
 
 /* ---- find ---- */
 
@@ -117,8 +148,7 @@ static int finder_add(struct finder *finder, uint32_t pid, int fd)
         return -ESRCH; /* a child of it, which has the descriptor too */
     wrong = see_head_check(&found->rank.head, pid);
     if (wrong != NULL) {
-        finder->refused++;
-        snprintf(finder->why, sizeof finder->why, "process %u: %s", pid, wrong);
+        refuse(finder, &found->rank.head, pid, wrong);
         return -EBADMSG;
     }
     if (!is_wanted(finder->options, &found->rank.head))
@@ -346,7 +376,7 @@ static int keep_reading(struct see_rank *rank, const struct see_source *source,
     return err != 0 ? err : keep_names(rank, source, map);
 }
 
-static int read_memory(struct found *found, struct reading two[2])
+static int read_memory(struct finder *finder, struct found *found, struct reading two[2])
 {
     struct other other = {.source = {read_other}, .pid = (pid_t)found->pid};
     struct see_rank *rank = &found->rank;
@@ -354,6 +384,8 @@ static int read_memory(struct found *found, struct reading two[2])
     struct see_map map;
     int err = see_map_read(&other.source, rank->head.root, &map);
 
+    if (err == -EBADMSG)
+        refuse_layout(finder, &rank->head, found->pid);
     see_blocks_init(&blocks, &other.source);
     rank->how = SEE_MOVING;
     for (int i = 0; err == 0 && i <= TRIES && rank->how == SEE_MOVING; i++) {
@@ -392,7 +424,7 @@ static int read_silent(struct finder *finder)
 
     for (uint32_t i = 0; err == 0 && i < finder->count; i++)
         if (!finder->all[i].has_answered)
-            err = read_memory(&finder->all[i], two);
+            err = read_memory(finder, &finder->all[i], two);
     readings_close(two);
     return err;
 }
@@ -429,15 +461,15 @@ static int read_core_list(struct finder *finder, struct core_file *core, struct 
     int err = 0;
 
     while (err == 0 && (head.root = core_symbol(core, "mbx_see_root", &at)) != 0) {
+        uint64_t endpoints[SEE_ENDPOINTS_MAX];
         struct see_map map;
-        uint64_t ep = 0;
+        uint32_t count;
 
         if (see_map_read(&core->source, head.root, &map) != 0)
             continue;
-        for (uint32_t i = 0; err == 0 && i < ENTRIES_MAX; i++) {
-            if (see_walk_next(&map, &core->source, ep, &ep) != 0 || ep == 0)
-                break;
-            head.ep = ep;
+        see_walk_endpoints(&map, &core->source, endpoints, &count);
+        for (uint32_t i = 0; err == 0 && i < count; i++) {
+            head.ep = endpoints[i];
             err = read_core(finder, core, &head, &map, two);
         }
     }
@@ -451,23 +483,25 @@ static int read_core_pages(struct finder *finder, struct core_file *core, struct
     struct see_map map;
     uint64_t address;
     uint32_t at = 0;
-    int err = 0;
+    int err = 0, known;
 
     while (err == 0 && (address = core_page(core, &at)) != 0) {
-        const char *wrong = "it cannot be read";
+        const char *wrong = "its page cannot be read";
 
         *has_pages = true;
+        head = (struct see_head){.version = 0};
         if (core->source.read(&core->source, address, &head, sizeof head) == 0)
             wrong = see_head_check(&head, head.pid);
-        if (wrong == NULL && see_map_read(&core->source, head.root, &map) != 0)
-            wrong = "it is of another version of Matchbox, or the library that it had is not "
+        known = wrong == NULL ? see_map_read(&core->source, head.root, &map) : 0;
+        if (known != 0 && known != -EBADMSG)
+            wrong = "the layout of its memory cannot be read: the library that it had is not "
                     "here any more";
-        if (wrong == NULL && is_wanted(finder->options, &head)) {
+        if (wrong != NULL)
+            refuse(finder, &head, head.pid, wrong);
+        else if (known != 0)
+            refuse_layout(finder, &head, head.pid);
+        else if (is_wanted(finder->options, &head))
             err = read_core(finder, core, &head, &map, two);
-        } else if (wrong != NULL) {
-            finder->refused++;
-            snprintf(finder->why, sizeof finder->why, "%s", wrong);
-        }
     }
     return err;
 }

@@ -15,11 +15,14 @@ struct observe_options {
     uint64_t wait_ns; /* so long a rank has time to answer */
 };
 
+#define OBSERVE_REFUSED 192
+
 struct observed {
     struct see_job *jobs;
     uint32_t count;
-    uint32_t refused; /* pages that were not read: of another version, or damaged */
-    char why[96];     /* of the last one */
+    uint32_t
+        refused; /* endpoints that were not read: of another version of Matchbox, or damaged */
+    char why[OBSERVE_REFUSED]; /* of the last one */
 };
 
 /* 0; -ENOMEM, or why /proc cannot be read.  Undone by observe_free(). */

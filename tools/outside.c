@@ -36,6 +36,16 @@ static bool proc_text(uint32_t pid, const char *name, char *text, size_t size, s
     return *used != 0;
 }
 
+/* What another process has named is printed: its control characters would reach the
+ * terminal. */
+static char *make_printable(char *text)
+{
+    for (char *c = text; *c != '\0'; c++)
+        if ((unsigned char)*c < ' ' || *c == 0x7f)
+            *c = '?';
+    return text;
+}
+
 /* ---- what it does ---- */
 
 static const struct {
@@ -75,6 +85,7 @@ static void file_words(uint32_t pid, unsigned long fd, char *words, size_t size)
     used = readlink(path, words, size - 1);
     snprintf(words + (used > 0 ? used : 0), size - (size_t)(used > 0 ? used : 0), "%s",
              used > 0 ? "" : "a file");
+    make_printable(words);
 }
 
 static const char *call_words(uint32_t pid, char words[OUTSIDE_MAX])
@@ -199,6 +210,39 @@ static void say_why(struct other *other, const char *text, size_t size, const ch
     }
 }
 
+const char *outside_no_attach(uint32_t pid, char words[OUTSIDE_MAX])
+{
+    static char text[ENVIRON_MAX];
+    const char *attach, *filter;
+    char scope[16] = "";
+    size_t size;
+    FILE *file = fopen("/proc/sys/kernel/yama/ptrace_scope", "re");
+
+    if (file != NULL) {
+        size = fread(scope, 1, sizeof scope - 1, file);
+        scope[size] = '\0';
+        fclose(file);
+    }
+    attach = proc_text(pid, "environ", text, sizeof text, &size)
+                 ? variable(text, size, "MBX_SHM_ATTACH")
+                 : NULL;
+    if (attach != NULL && strcmp(attach, "no") == 0) {
+        snprintf(words, OUTSIDE_MAX, "MBX_SHM_ATTACH=no is in its environment");
+    } else if (scope[0] >= '2') { /* 1 is no hindrance: the library lets others attach */
+        snprintf(words, OUTSIDE_MAX, "kernel.yama.ptrace_scope is %c; 0 and 1 allow it",
+                 scope[0]);
+    } else {
+        filter = proc_text(pid, "status", text, sizeof text, &size)
+                     ? strstr(text, "\nSeccomp:\t2")
+                     : NULL;
+        snprintf(words, OUTSIDE_MAX, "%s",
+                 filter != NULL ? "it runs with a seccomp filter, as in a container, which may "
+                                  "forbid process_vm_readv"
+                                : "mbx info --host, run where it runs, says why");
+    }
+    return words;
+}
+
 static bool has_page(uint32_t pid)
 {
     char path[64], link[64];
@@ -225,6 +269,7 @@ static void note_rank(struct other *other, uint32_t pid, const char *rank)
     if (other->ranks < EACH_MAX) {
         other->each[other->ranks].pid = pid;
         snprintf(other->each[other->ranks].rank, sizeof other->each[0].rank, "%.11s", rank);
+        make_printable(other->each[other->ranks].rank);
     }
     other->ranks++;
 }
@@ -273,7 +318,9 @@ static void look_at(uint32_t pid, struct other *all, uint32_t *count)
     snprintf(other.job, sizeof other.job, "%s", job != NULL ? job : "");
     if (proc_text(pid, "comm", other.program, sizeof other.program, &used))
         other.program[strcspn(other.program, "\n")] = '\0';
+    make_printable(other.program);
     say_why(&other, text, size, maps);
+    make_printable(other.why);
     for (uint32_t i = 0; i < *count; i++)
         if (strcmp(all[i].program, other.program) == 0 && strcmp(all[i].why, other.why) == 0 &&
             (strcmp(all[i].job, other.job) == 0 || strcmp(other.mpi, "MPICH") == 0)) {

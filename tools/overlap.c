@@ -39,10 +39,6 @@
 #define LINE_SIZE    1024
 #define NOT_MEASURED (-1.0)
 
-/* Beyond these, percent, the three times contradict each other. */
-#define RAW_LEAST (-25.0)
-#define RAW_MOST  115.0
-
 static const char usage[] =
     "usage: mbx perf overlap [OPTIONS]\n"
     "\n"
@@ -85,7 +81,8 @@ static const char usage[] =
     "  overlap_percent = 100 * (1 - (both - max(comm, compute)) / min(comm, compute)), kept\n"
     "  within 0 and 100 (overlap_raw_percent is not); both_ratio = both / max(comm, compute).\n"
     "  overlap_min_percent is the same of the fastest of each time instead of the medians:\n"
-    "  where the two are far apart, something else ran on these cores.\n"
+    "  where the two are far apart, something else ran on these cores.  disturbed=yes: it ran\n"
+    "  so much that the three medians contradict each other (raw below -25 or above 115).\n"
     "  100 %: the shorter of the two cost nothing.  0 %: one after the other.\n"
     "  Receiver and sender agree on the moment beforehand (they have one clock), so no\n"
     "  handshake is in a time.\n"
@@ -337,7 +334,7 @@ static int take_line(const struct perf_sizes *sizes, struct column *column, cons
             double raw = strtod(value_of(line, " overlap_raw_percent="), NULL);
 
             column->percent[i] = strtod(value_of(line, " overlap_percent="), NULL);
-            column->is_disturbed[i] = raw < RAW_LEAST || raw > RAW_MOST;
+            column->is_disturbed[i] = overlap_is_disturbed(raw);
         }
     return TOOL_DONE;
 }

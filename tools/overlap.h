@@ -67,7 +67,7 @@ int overlap_mode_enter(const struct overlap_mode *mode);
 /* What the parameters say now. */
 void overlap_mode_now(struct overlap_mode *mode);
 
-/* Does the device have a thread or a process of its own? */
+/* Does the device, or the adapter of the messages, have a thread or a process of its own? */
 bool overlap_mode_is_apart(const struct overlap_mode *mode);
 
 /* ---- places ---- */
@@ -93,5 +93,12 @@ const char *overlap_place_text(const cpu_set_t *set, char *text, size_t size);
 /* The processors on which this process' other threads and its children ran last, as
  * "1,1", or "none"; returns text. */
 const char *overlap_place_others(char *text, size_t size);
+
+/* Do the three times contradict each other, because something else ran on these cores?
+ * raw is their overlap in percent, which the noise of a quiet machine leaves within these. */
+static inline bool overlap_is_disturbed(double raw)
+{
+    return raw < -25 || raw > 115;
+}
 
 #endif

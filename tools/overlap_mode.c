@@ -144,7 +144,19 @@ void overlap_mode_now(struct overlap_mode *mode)
     name_mode(mode);
 }
 
+/* The software adapter works on a core, too, whoever matches. */
+static bool has_software_adapter(void)
+{
+    struct mbx_param transport, library;
+
+    return find_param("MBX_TRANSPORT", &transport) &&
+           strstr(transport.value, "verbs") != NULL &&
+           find_param("MBX_VERBS_LIBRARY", &library) &&
+           strstr(library.value, "libmbx-adapter") != NULL;
+}
+
 bool overlap_mode_is_apart(const struct overlap_mode *mode)
 {
-    return strcmp(mode->device, "none") != 0 && strcmp(mode->device, "soft") != 0;
+    return (strcmp(mode->device, "none") != 0 && strcmp(mode->device, "soft") != 0) ||
+           has_software_adapter();
 }

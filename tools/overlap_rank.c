@@ -44,12 +44,14 @@
 
 #include "base/base.h"
 #include "base/clock.h"
+#include "base/host.h"
 #include "base/mem.h"
 #include "base/sys.h"
 
 #define GO_TAG       4
 #define READY_TAG    5
 #define MESSAGE_TAG  6
+#define CLOCK_TAG    7
 
 #define WINDOW_BYTES (256 * 1024) /* at a time, if that is at most WINDOW_MAX messages */
 #define WINDOW_MAX   64
@@ -319,11 +321,12 @@ static void print_size(const struct rank *r, size_t size, const struct times *t)
              "perf=overlap mode=%s size=%zu window=%u protocol=%s overlap_percent=%.1f "
              "overlap_raw_percent=%.1f overlap_min_percent=%.1f both_ratio=%.3f "
              "comm_median_ns=%.0f compute_median_ns=%.0f both_median_ns=%.0f comm_min_ns=%.0f "
-             "compute_min_ns=%.0f both_min_ns=%.0f sender_late=%llu repeats=%u",
+             "compute_min_ns=%.0f both_min_ns=%.0f sender_late=%llu disturbed=%s repeats=%u",
              r->mode.name, size, overlap_window(r->o, size), protocol_of(r, size),
              kept_within(raw), raw, kept_within(fastest), both.median / longer, comm.median,
              work.median, both.median, comm.min, work.min, both.min,
-             (unsigned long long)t->late, r->o->repeats);
+             (unsigned long long)t->late, overlap_is_disturbed(raw) ? "yes" : "no",
+             r->o->repeats);
 }
 
 static void print_places(const struct rank *r)
@@ -403,6 +406,28 @@ static int open_endpoint(struct rank *r)
     return err != 0 ? err : mbx_job_connect(p->job, p->ep);
 }
 
+/* Both ranks tell each other the boot of their machine: another one has another clock. */
+static int check_clock(struct rank *r)
+{
+    struct perf *p = &r->perf;
+    struct host own;
+    uint64_t other;
+    mbx_request received;
+    int err = host_read(&own);
+
+    if (err == 0)
+        err = mbx_recv(p->ep, p->peer, 0, CLOCK_TAG, 0, &other, sizeof other, NULL, &received);
+    if (err == 0)
+        err = mbx_inject(p->ep, p->peer, 0, CLOCK_TAG, &own.boot, sizeof own.boot, 0);
+    if (err == 0)
+        err = perf_wait(p, received, sizeof other);
+    if (err != 0 || own.boot == other)
+        return err;
+    tool_error(p->tool, "the ranks are on two machines, which have no clock in common; overlap "
+                        "is measured on one, mbx perf lat and bw between two");
+    return -ENOTSUP;
+}
+
 /* Opens the endpoint where its device shall run, and goes to the rank's own core. */
 static int open_rank(struct rank *r)
 {
@@ -424,7 +449,7 @@ static int open_rank(struct rank *r)
         overlap_mode_is_apart(&r->mode) && (bind ? r->place.is_shared : sys_cores() < 3);
     if (bind && (err = overlap_place_enter(&r->place.others)) != 0)
         return err;
-    if ((err = open_endpoint(r)) != 0)
+    if ((err = open_endpoint(r)) != 0 || (err = check_clock(r)) != 0)
         return err;
     return bind ? overlap_place_enter(&r->place.rank[p->rank]) : 0;
 }

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * overlap_work.c - see overlap_work.h.
+ */
 #include "overlap_work.h"
 
 #include <string.h>

@@ -2,9 +2,10 @@
 /*
  * perf.c - `mbx perf`: starts two ranks of itself, or is one of them.
  *
- * Called by a user, it runs `mbx perf` with the same arguments as a job of two ranks,
- * bound to two cores.  Called within a job (so `mbx run -n 2 mbx perf lat` works, too),
- * it measures.  Only the public API is used, as any program would.
+ * Called by a user, it runs `mbx perf` with the same arguments as a job of two ranks, bound to
+ * two cores.  Called within a job (so `mbx run -n 2 mbx perf lat` works, too), it measures.
+ * With --listen and --connect it makes a job of two hosts first (perf_pair.c).  Only the public
+ * API is used, as any program would.
  */
 #include "perf.h"
 
@@ -19,6 +20,7 @@
 #include "boot/boot.h"
 #include "launch.h"
 #include "overlap.h"
+#include "perf_pair.h"
 
 #define MAX_WINDOW 4096
 
@@ -51,20 +53,40 @@ static const char usage[] =
     "(1,16,256,4096)\n"
     "      --no-bind         let the system choose the cores; --bind is the default\n"
     "      --json            a JSON object per line in place of key=value\n"
+    "      --listen          be one rank of two hosts, and wait for the other one\n"
+    "      --connect HOST    be the other one; this side prints\n"
+    "      --port N          of the host that listens (18515)\n"
     "  -h, --help            this text\n"
     "\n"
-    "Starts its two ranks on this machine.  Started by a launcher it is one of two ranks, so "
-    "two\n"
-    "hosts are measured by  mpiexec -n 2 --host a,b mbx perf lat  or  srun --mpi=pmix -N 2 -n "
-    "2\n"
-    "mbx perf lat; lat then has no cache line to compare with.\n"
+    "Starts its two ranks on this machine.  Two hosts are measured, without a launcher, by\n"
+    "    a$ mbx perf lat --listen\n"
+    "    b$ mbx perf lat --connect a\n"
+    "with the same options on both.  The port carries the start and the fences, and the "
+    "messages go\n"
+    "over the network that MBX_TRANSPORT, MBX_OFI_PROVIDER and MBX_OFI_INTERFACE choose\n"
+    "(mbx info --network).  Whoever reaches the port can be the other rank; with the same "
+    "MBX_KEY on\n"
+    "both hosts only a process that knows it can.  Started by a launcher this program is one "
+    "of two "
+    "ranks:\n"
+    "mpiexec -n 2 --host a,b mbx perf lat, or srun --mpi=pmix -N 2 -n 2 mbx perf lat.  On two "
+    "hosts\n"
+    "the system chooses the cores, and lat has no cache line to compare with.\n"
     "\n"
     "Prints key=value, one line per size: the median and the best of 51 repeats.\n";
 
 #define MAX_THREADS 256
 #define MAX_DEPTH   UINT64_C(1000000)
 
-enum { OPTION_SIZES = 256, OPTION_BIND, OPTION_NO_BIND, OPTION_JSON };
+enum {
+    OPTION_SIZES = 256,
+    OPTION_BIND,
+    OPTION_NO_BIND,
+    OPTION_JSON,
+    OPTION_LISTEN,
+    OPTION_CONNECT,
+    OPTION_PORT
+};
 
 static const struct option options[] = {{"size", required_argument, NULL, 's'},
                                         {"sizes", required_argument, NULL, OPTION_SIZES},
@@ -75,6 +97,9 @@ static const struct option options[] = {{"size", required_argument, NULL, 's'},
                                         {"bind", no_argument, NULL, OPTION_BIND},
                                         {"no-bind", no_argument, NULL, OPTION_NO_BIND},
                                         {"json", no_argument, NULL, OPTION_JSON},
+                                        {"listen", no_argument, NULL, OPTION_LISTEN},
+                                        {"connect", required_argument, NULL, OPTION_CONNECT},
+                                        {"port", required_argument, NULL, OPTION_PORT},
                                         {"help", no_argument, NULL, 'h'},
                                         {NULL, 0, NULL, 0}};
 
@@ -101,6 +126,7 @@ struct request {
     uint32_t window;     /* 0 = of the kind */
     uint32_t threads;    /* 0 = not said */
     bool bind, json;
+    struct perf_pair pair;
 };
 
 /* ---- arguments ---- */
@@ -133,6 +159,16 @@ static int take_option(const struct tool *tool, int option, char *value, struct 
         break;
     case OPTION_JSON:
         r->json = true;
+        break;
+    case OPTION_LISTEN:
+        r->pair.listens = true;
+        break;
+    case OPTION_CONNECT:
+        r->pair.host = value;
+        break;
+    case OPTION_PORT:
+        err = tool_number(tool, "--port", value, 1, 65535, &number);
+        r->pair.port = value;
         break;
     default:
         r->bind = option == OPTION_BIND;
@@ -171,6 +207,18 @@ static int take_kind(const struct tool *tool, int argc, char **argv, struct requ
     return 0;
 }
 
+static bool is_pair(const struct request *r)
+{
+    return r->pair.listens || r->pair.host != NULL;
+}
+
+static bool has_key(void)
+{
+    const char *key = getenv("MBX_KEY");
+
+    return key != NULL && key[0] != '\0';
+}
+
 /* What was asked for fits the kind. */
 static int check(const struct tool *tool, struct request *r)
 {
@@ -180,6 +228,16 @@ static int check(const struct tool *tool, struct request *r)
         return tool_usage_error(tool, "--threads is for rate, not for %s", r->kind->name);
     if (r->depths.count != 0 && r->kind->measure != perf_depth)
         return tool_usage_error(tool, "--depths is for depth, not for %s", r->kind->name);
+    if (r->pair.listens && r->pair.host != NULL)
+        return tool_usage_error(tool, "--listen is for one host, --connect for the other one");
+    if (r->pair.port != NULL && !is_pair(r))
+        return tool_usage_error(tool, "--port is for --listen and --connect");
+    if (is_pair(r) && boot_has_launcher())
+        return tool_usage_error(
+            tool,
+            "--%s is for two hosts without a launcher, and this process was "
+            "started by one",
+            r->pair.listens ? "listen" : "connect");
     if (r->depths.count == 0)
         r->depths = depths;
     return 0;
@@ -249,7 +307,8 @@ static int open_rank(struct perf *p, const struct request *r)
     }
     p->rank = mbx_job_rank(p->job);
     p->peer = 1 - p->rank;
-    config.key = mbx_job_key(p->job);
+    if (!is_pair(r) || !has_key()) /* of a pair, what the user has set */
+        config.key = mbx_job_key(p->job);
     if ((err = mbx_open(&config, &p->ep)) != 0)
         return err;
     return mbx_job_connect(p->job, p->ep);
@@ -301,6 +360,53 @@ static int run_rank(const struct tool *tool, const struct request *r)
     return err == 0 ? TOOL_DONE : TOOL_FAILED;
 }
 
+/* ---- two hosts ---- */
+
+static size_t add_list(char *text, size_t used, const char *name, const struct perf_sizes *list)
+{
+    for (unsigned i = 0; i < list->count; i++)
+        used += (size_t)snprintf(text + used, PERF_TEXT_SIZE - used, "%s%zu",
+                                 i == 0 ? name : ",", list->size[i]);
+    return used;
+}
+
+/* What is to be measured, in words that are equal if it is. */
+static void describe(const struct request *r, char text[PERF_TEXT_SIZE])
+{
+    size_t used = (size_t)snprintf(
+        text, PERF_TEXT_SIZE, "Matchbox %s, %s MBX_KEY, %s, window %u, threads %u",
+        mbx_version(), has_key() ? "with" : "without", r->kind->name, r->window, r->threads);
+
+    if (r->iterations != 0)
+        used += (size_t)snprintf(text + used, PERF_TEXT_SIZE - used, ", iterations %llu",
+                                 (unsigned long long)r->iterations);
+    used = add_list(text, used, ", sizes ", &r->sizes);
+    if (r->kind->measure == perf_depth)
+        add_list(text, used, ", depths ", &r->depths);
+}
+
+/* The arguments as they were, without --listen, for the user at the other host. */
+static void say_again(int argc, char **argv, char *text, size_t size)
+{
+    size_t used = 0;
+
+    for (int i = 0; i < argc && used < size; i++)
+        if (strncmp(argv[i], "--l", 3) != 0)
+            used +=
+                (size_t)snprintf(text + used, size - used, "%s%s", i == 0 ? "" : " ", argv[i]);
+}
+
+static int run_pair(const struct tool *tool, const struct request *r, int argc, char **argv)
+{
+    char text[PERF_TEXT_SIZE], again[1024];
+    int status;
+
+    describe(r, text);
+    say_again(argc, argv, again, sizeof again);
+    status = perf_pair_meet(tool, &r->pair, text, again);
+    return status != 0 ? status : run_rank(tool, r);
+}
+
 /* ---- the launcher ---- */
 
 /* The same arguments behind this program's own path. */
@@ -346,7 +452,9 @@ static int run(const struct tool *tool, int argc, char **argv)
         return overlap_run(argc - 1, argv + 1);
     original = copy_arguments(argc, argv);
     status = original != NULL ? parse(tool, argc, argv, &r) : TOOL_FAILED;
-    if (status == 0 && boot_has_launcher())
+    if (status == 0 && is_pair(&r))
+        status = run_pair(tool, &r, argc, original);
+    else if (status == 0 && boot_has_launcher())
         status = run_rank(tool, &r);
     else if (status == 0)
         status = launch_self(tool, &r, argc, original);

@@ -38,6 +38,9 @@ struct perf {
     uint8_t *send, *recv; /* capacity bytes each */
     size_t capacity;
     struct perf_line *line; /* lat: the bare cache line, or NULL */
+    /* rate: receives that are complete, and the error of one */
+    uint64_t received;
+    int error;
 };
 
 /* What is measured: window messages of size bytes at a time, about iterations of them
@@ -62,10 +65,26 @@ struct perf_times perf_summary(double *times, size_t count);
  * Both ranks call each of these with the same case; 0 or a negative errno. */
 int perf_latency(struct perf *p, const struct perf_case *c);
 int perf_bandwidth(struct perf *p, const struct perf_case *c);
-int perf_rate(struct perf *p, const struct perf_case *c);
+int perf_rate(struct perf *p, const struct perf_case *c);            /* perf_rate.c */
 int perf_rate_of_threads(struct perf *p, const struct perf_case *c); /* perf_threads.c */
 int perf_depth(struct perf *p, const struct perf_case *c);           /* perf_queues.c */
 int perf_flood(struct perf *p, const struct perf_case *c);
+
+/* Windows of messages from rank 0 to rank 1.  Rank 1 posts the receives of the first one, and then for each
+ * rank 0 sends, until it is answered, and rank 1 receives, answers, and posts those of the next, unless it is the
+ * last. */
+struct perf_stream {
+    int (*post)(struct perf *p, const struct perf_case *c);
+    int (*send)(struct perf *p, const struct perf_case *c);
+    int (*recv)(struct perf *p, const struct perf_case *c, bool is_last);
+};
+
+#define PERF_DATA_TAG   2
+#define PERF_ANSWER_TAG 3
+
+/* Nanoseconds per message.  Both call it; 0 or a negative errno. */
+int perf_stream(struct perf *p, const struct perf_case *c, const struct perf_stream *stream,
+                struct perf_times *times);
 
 /* Behind what both ranks have measured, before a fence.  Both call it; 0 or a negative errno. */
 int perf_end_together(struct perf *p);

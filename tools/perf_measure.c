@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * perf_measure.c - latency, bandwidth and rate, and what all measurements have in common.
+ * perf_measure.c - latency and bandwidth, and what all measurements have in common.
  *
  * Rank 0 holds the clock.  Every measurement is PERF_REPEATS blocks of equal work, and
  * one before them that does not count; the median and the best block are printed.
  *
  *   lat        rank 0 sends and waits for the answer; both have posted their receive
  *              before the message can come, and answer before they post the next
- *   bw, rate   rank 0 sends a window; rank 1 answers with an empty message when it
+ *   bw         rank 0 sends a window; rank 1 answers with an empty message when it
  *              has received all of it and has posted the receives of the next window
  */
 #include "json.h"
@@ -22,10 +22,8 @@
 #include "base/base.h"
 #include "base/clock.h"
 
-#define DATA_TAG   2
-#define ANSWER_TAG 3
-#define END_TAG    4
-#define ENTRIES    64
+#define END_TAG 4
+#define ENTRIES 64
 
 int perf_wait(struct perf *p, mbx_request request, size_t size)
 {
@@ -72,12 +70,12 @@ void perf_say(bool json, const char *format, ...)
 
 static int start_recv(struct perf *p, size_t size, mbx_request *request)
 {
-    return mbx_recv(p->ep, p->peer, 0, DATA_TAG, 0, p->recv, size, NULL, request);
+    return mbx_recv(p->ep, p->peer, 0, PERF_DATA_TAG, 0, p->recv, size, NULL, request);
 }
 
 static int start_send(struct perf *p, size_t size, mbx_request *request)
 {
-    return mbx_send(p->ep, p->peer, 0, DATA_TAG, p->send, size, NULL, request);
+    return mbx_send(p->ep, p->peer, 0, PERF_DATA_TAG, p->send, size, NULL, request);
 }
 
 /* Half a round: sends, and while the message is under way does what can wait, so that
@@ -174,7 +172,7 @@ int perf_latency(struct perf *p, const struct perf_case *c)
     return 0;
 }
 
-/* ---- bw and rate ---- */
+/* ---- bw ---- */
 
 /* Takes sends and receives that are complete until so many were seen. */
 int perf_collect(struct perf *p, unsigned queues, uint64_t count)
@@ -201,21 +199,21 @@ static int post_window(struct perf *p, const struct perf_case *c)
     int err = 0;
 
     for (uint32_t i = 0; i < c->window && err == 0; i++)
-        err = mbx_recv(p->ep, p->peer, 0, DATA_TAG, 0, p->recv, c->size, NULL, NULL);
+        err = mbx_recv(p->ep, p->peer, 0, PERF_DATA_TAG, 0, p->recv, c->size, NULL, NULL);
     return err;
 }
 
 static int answer(struct perf *p)
 {
-    return mbx_inject(p->ep, p->peer, 0, ANSWER_TAG, NULL, 0, 0);
+    return mbx_inject(p->ep, p->peer, 0, PERF_ANSWER_TAG, NULL, 0, 0);
 }
 
 static int send_window(struct perf *p, const struct perf_case *c)
 {
-    int err = mbx_recv(p->ep, p->peer, 0, ANSWER_TAG, 0, NULL, 0, NULL, NULL);
+    int err = mbx_recv(p->ep, p->peer, 0, PERF_ANSWER_TAG, 0, NULL, 0, NULL, NULL);
 
     for (uint32_t i = 0; i < c->window && err == 0; i++)
-        err = mbx_send(p->ep, p->peer, 0, DATA_TAG, p->send, c->size, NULL, NULL);
+        err = mbx_send(p->ep, p->peer, 0, PERF_DATA_TAG, p->send, c->size, NULL, NULL);
     return err != 0 ? err : perf_collect(p, MBX_SENDS | MBX_RECVS, (uint64_t)c->window + 1);
 }
 
@@ -242,28 +240,29 @@ int perf_end_together(struct perf *p)
     return err != 0 ? err : perf_wait(p, request, 0);
 }
 
-static int stream_block(struct perf *p, const struct perf_case *c, uint64_t windows, double *ns)
+static int stream_block(struct perf *p, const struct perf_case *c,
+                        const struct perf_stream *stream, uint64_t windows, double *ns)
 {
     uint64_t start;
-    int err = p->rank == 1 ? post_window(p, c) : 0;
+    int err = p->rank == 1 ? stream->post(p, c) : 0;
 
     if (err == 0)
         err = mbx_job_fence(p->job);
     start = clock_now();
     for (uint64_t i = 0; i < windows && err == 0; i++)
-        err = p->rank == 0 ? send_window(p, c) : recv_window(p, c, i + 1 == windows);
+        err = p->rank == 0 ? stream->send(p, c) : stream->recv(p, c, i + 1 == windows);
     *ns = (double)(clock_now() - start) / (double)(windows * c->window);
     return err != 0 ? err : perf_end_together(p);
 }
 
-/* Nanoseconds per message. */
-static int stream(struct perf *p, const struct perf_case *c, struct perf_times *times)
+int perf_stream(struct perf *p, const struct perf_case *c, const struct perf_stream *stream,
+                struct perf_times *times)
 {
     double ns[PERF_REPEATS + 1];
     uint64_t windows = c->iterations / PERF_REPEATS / c->window + 1;
 
     for (int i = 0; i <= PERF_REPEATS; i++) {
-        int err = stream_block(p, c, windows, &ns[i]);
+        int err = stream_block(p, c, stream, windows, &ns[i]);
 
         if (err != 0)
             return err;
@@ -274,26 +273,14 @@ static int stream(struct perf *p, const struct perf_case *c, struct perf_times *
 
 int perf_bandwidth(struct perf *p, const struct perf_case *c)
 {
+    static const struct perf_stream stream = {post_window, send_window, recv_window};
     struct perf_times t;
-    int err = stream(p, c, &t);
+    int err = perf_stream(p, c, &stream, &t);
 
     if (err == 0 && p->rank == 0)
         perf_say(p->json,
                  "perf=bw size=%zu window=%u median_MB_per_s=%.1f max_MB_per_s=%.1f repeats=%d",
                  c->size, c->window, 1e3 * (double)c->size / t.median,
                  1e3 * (double)c->size / t.min, PERF_REPEATS);
-    return err;
-}
-
-int perf_rate(struct perf *p, const struct perf_case *c)
-{
-    struct perf_times t;
-    int err = stream(p, c, &t);
-
-    if (err == 0 && p->rank == 0)
-        perf_say(p->json,
-                 "perf=rate size=%zu window=%u median_messages_per_s=%.0f "
-                 "max_messages_per_s=%.0f repeats=%d",
-                 c->size, c->window, 1e9 / t.median, 1e9 / t.min, PERF_REPEATS);
     return err;
 }

@@ -34,13 +34,16 @@ static const char usage[] =
     "                 a job\n"
     "  --stats        the statistics of each rank, too, as MBX_STATS_FILE has them\n"
     "  --json         one JSON object, for programs; docs/queues.schema.json describes it\n"
-    "  --watch SECONDS  again and again, every so many seconds, until it is interrupted\n"
+    "  --watch SECONDS  again and again, every so many seconds (0: at once), until it is\n"
+    "                 interrupted\n"
     "  --wait MS      how long a rank has time to answer (default 1000)\n"
     "  -h, --help     this text\n"
     "\n"
     "  posted      a receive that waits for a message\n"
     "  unexpected  a message that waits for a receive\n"
-    "  send        a send that waits until its message is received\n"
+    "  send        a send that waits until its message is received; deferred: it has not "
+    "left,\n"
+    "              because its receiver's window is used up (MBX_UNEXPECTED_MEMORY)\n"
     "  sending     a send whose data is on its way\n"
     "  receiving   a receive that has its message, and is being filled\n"
     "  access      a one-sided access that is not complete\n"
@@ -65,7 +68,7 @@ static const struct option options[] = {{"job", required_argument, NULL, 'j'},
 
 struct wanted {
     struct observe_options observe;
-    bool stats, json;
+    bool stats, json, watches;
     uint64_t watch_s;
     const char **cores; /* of as many as there are arguments */
     uint32_t core_count;
@@ -116,6 +119,8 @@ static void print_rank(const struct see_job *job, uint32_t at, bool stats)
 
         printf("  %-10s  %s", see_kind_name(entry->kind),
                words_of_entry(job, at, entry, words));
+        if (entry->flags & SEE_ENTRY_DEFERRED)
+            printf(", deferred");
         if (entry->kind != SEE_PROBE && entry->waited_ms != SEE_NOT_KNOWN &&
             entry->waited_ms >= 1000)
             printf(", %.1f s", (double)entry->waited_ms / 1000);
@@ -202,11 +207,12 @@ static void json_entry(const struct see_job *job, uint32_t at, const struct see_
     putchar(',');
     json_number("rank", whose != SEE_NOBODY ? job->ranks[whose].head.rank : SEE_NOBODY);
     printf(",\"any_source\":%s,\"context\":%" PRIu32 ",\"tag\":%" PRIu64 ",\"ignore\":%" PRIu64
-           ",\"size\":%" PRIu64 ",\"synchronous\":%s,\"id\":%" PRIu64 ",\"count\":%" PRIu32
-           ",\"needs\":%u,",
+           ",\"size\":%" PRIu64 ",\"synchronous\":%s,\"deferred\":%s,\"id\":%" PRIu64
+           ",\"count\":%" PRIu32 ",\"needs\":%u,",
            entry->peer == SEE_NOBODY ? "true" : "false", entry->context_id, entry->tag,
            entry->ignore, entry->size, entry->flags & SEE_ENTRY_SYNC ? "true" : "false",
-           entry->id, entry->kind == SEE_PROBE ? entry->count : 0, entry->needs);
+           entry->flags & SEE_ENTRY_DEFERRED ? "true" : "false", entry->id,
+           entry->kind == SEE_PROBE ? entry->count : 0, entry->needs);
     json_number("waited_ms", entry->kind == SEE_PROBE ? SEE_NOBODY : entry->waited_ms);
     putchar(',');
     json_text("words", words_of_entry(job, at, entry, words));
@@ -346,7 +352,8 @@ static int parse(const struct tool *tool, int argc, char **argv, struct wanted *
         } else if (c == 'c') {
             wanted->cores[wanted->core_count++] = optarg;
         } else if (c == 'w') {
-            err = tool_number(tool, "--watch", optarg, 1, 86400, &wanted->watch_s);
+            err = tool_number(tool, "--watch", optarg, 0, 86400, &wanted->watch_s);
+            wanted->watches = true;
         } else if (c == 'm') {
             err = tool_number(tool, "--wait", optarg, 1, 3600000, &number);
             wanted->observe.wait_ns = number * CLOCK_MS;
@@ -356,11 +363,10 @@ static int parse(const struct tool *tool, int argc, char **argv, struct wanted *
         if (err != 0)
             return err;
     }
-    if (c == -2)
-        return status == TOOL_DONE ? -1 : status;
-    if (optind < argc)
-        return tool_usage_error(tool, "unknown argument '%s'", argv[optind]);
-    if (wanted->core_count != 0 && wanted->watch_s != 0)
+    status = tool_options_end(tool, argc, argv, c, status);
+    if (status != 0)
+        return status;
+    if (wanted->core_count != 0 && wanted->watches)
         return tool_usage_error(tool, "--watch has no use with --core: a core file does not "
                                       "change");
     return 0;
@@ -380,7 +386,7 @@ static int run(const struct tool *tool, int argc, char **argv)
     if (status < 0) {
         status = TOOL_DONE;
     } else if (status == 0) {
-        while ((status = look(tool, &wanted)), wanted.watch_s != 0)
+        while ((status = look(tool, &wanted)), wanted.watches)
             sleep((unsigned)wanted.watch_s);
     }
     mem_free(wanted.cores);

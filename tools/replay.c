@@ -36,6 +36,9 @@ struct entry {
     uint64_t tag, ignore;
     struct list recvs, msgs; /* of a context */
     uint64_t recv_count, msg_count;
+    /* of a receive that senders may lock: a message of this source has passed it */
+    bool is_asked, is_passed;
+    uint32_t passed_by;
 };
 
 #define BUCKETS_MIN 1024
@@ -217,6 +220,17 @@ static struct entry *walk_msgs(struct replay *replay, struct entry *context,
     return found;
 }
 
+/* A sender that an RTR has told of a receive may have locked it, which its own trace alone says; a
+ * message that is not the locker's passes such a receive. */
+static bool passes(struct entry *recv, const struct trace_event *e)
+{
+    if (!recv->is_asked || recv->number == e->partner)
+        return false;
+    recv->is_passed = true;
+    recv->passed_by = e->source;
+    return true;
+}
+
 /* The oldest receive that accepts such a message, or NULL. */
 static struct entry *walk_recvs(struct replay *replay, struct entry *context,
                                 const struct trace_event *e)
@@ -229,7 +243,8 @@ static struct entry *walk_recvs(struct replay *replay, struct entry *context,
         struct entry *recv = container_of(node, struct entry, queue);
 
         steps++;
-        if (accepts(recv->source, recv->tag, recv->ignore, e->source, e->tag)) {
+        if (accepts(recv->source, recv->tag, recv->ignore, e->source, e->tag) &&
+            !passes(recv, e)) {
             found = recv;
             break;
         }
@@ -328,10 +343,37 @@ static int replay_post(struct replay *replay, struct entry *context,
                            : replay_leave(replay, context, e, KIND_MSG, e->partner);
 }
 
+/* An RTR tells a sender of a receive. */
+static int replay_ask(struct replay *replay, const struct trace_event *e)
+{
+    struct entry *recv = entry_find(replay, KIND_RECV, e->entry);
+
+    if (recv != NULL)
+        recv->is_asked = true;
+    return 0;
+}
+
+/* Who has locked a receive lets the messages of others pass it, and meets it: none of a source that
+ * has passed it meets it then. */
+static void replay_passed(struct replay *replay, const struct trace_event *e)
+{
+    const struct entry *recv =
+        e->partner != 0 ? entry_find(replay, KIND_RECV, e->partner) : NULL;
+
+    if (recv == NULL || !recv->is_passed || recv->passed_by != e->source)
+        return;
+    if (replay->wrong++ == 0)
+        snprintf(replay->error, sizeof replay->error,
+                 "record %" PRIu64 ": %s met %" PRIx64
+                 ", which an older message of its source has passed",
+                 replay->records, trace_type_name(e->type), e->partner);
+}
+
 static int replay_arrive(struct replay *replay, struct entry *context,
                          const struct trace_event *e)
 {
     replay_compare(replay, e, walk_recvs(replay, context, e));
+    replay_passed(replay, e);
     return e->partner == 0 ? replay_wait(replay, context, e, KIND_MSG)
                            : replay_leave(replay, context, e, KIND_RECV, e->partner);
 }
@@ -410,6 +452,8 @@ static int replay_one(struct replay *replay, struct entry *context, const struct
     case TRACE_TAKE:
     case TRACE_DISCARD:
         return replay_end(replay, e);
+    case TRACE_RTR:
+        return replay_ask(replay, e);
     case TRACE_CLOSE:
         replay_close(replay);
         return 0;

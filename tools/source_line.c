@@ -6,9 +6,11 @@
 
 #if MBX_LIBDW
 
-#include <dlfcn.h>
 #include <elfutils/libdwfl.h>
 #include <string.h>
+
+#include "base/base.h"
+#include "loaded.h"
 
 /* What of it is called. */
 static struct {
@@ -17,6 +19,10 @@ static struct {
     __typeof__(&dwfl_begin) begin;
     __typeof__(&dwfl_end) end;
     __typeof__(&dwfl_linux_proc_report) proc_report;
+    __typeof__(&dwfl_report_offline) report_offline;
+    __typeof__(&dwfl_offline_section_address) section_address;
+    __typeof__(&dwfl_build_id_find_elf) find_no_elf;
+    __typeof__(&dwfl_module_getelf) getelf;
     __typeof__(&dwfl_report_end) report_end;
     __typeof__(&dwfl_addrmodule) addrmodule;
     __typeof__(&dwfl_module_getsrc) getsrc;
@@ -25,28 +31,27 @@ static struct {
     __typeof__(&dwfl_standard_find_debuginfo) find_debuginfo;
 } dw;
 
-static bool find(const char *name, void *function)
-{
-    void *found = dlsym(dw.handle, name);
-
-    memcpy(function, &found, sizeof found);
-    return found != NULL;
-}
-
 static bool load(void)
 {
+    static const char *const libraries[] = {"libdw.so.1", NULL};
+    const struct loaded all[] = {
+        {"dwfl_begin", &dw.begin},
+        {"dwfl_end", &dw.end},
+        {"dwfl_linux_proc_report", &dw.proc_report},
+        {"dwfl_report_offline", &dw.report_offline},
+        {"dwfl_offline_section_address", &dw.section_address},
+        {"dwfl_build_id_find_elf", &dw.find_no_elf},
+        {"dwfl_module_getelf", &dw.getelf},
+        {"dwfl_report_end", &dw.report_end},
+        {"dwfl_addrmodule", &dw.addrmodule},
+        {"dwfl_module_getsrc", &dw.getsrc},
+        {"dwfl_lineinfo", &dw.lineinfo},
+        {"dwfl_linux_proc_find_elf", &dw.find_elf},
+        {"dwfl_standard_find_debuginfo", &dw.find_debuginfo},
+    };
+
     if (!dw.is_tried)
-        dw.handle = dlopen("libdw.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (!dw.is_tried && dw.handle != NULL &&
-        !(find("dwfl_begin", &dw.begin) && find("dwfl_end", &dw.end) &&
-          find("dwfl_linux_proc_report", &dw.proc_report) &&
-          find("dwfl_report_end", &dw.report_end) && find("dwfl_addrmodule", &dw.addrmodule) &&
-          find("dwfl_module_getsrc", &dw.getsrc) && find("dwfl_lineinfo", &dw.lineinfo) &&
-          find("dwfl_linux_proc_find_elf", &dw.find_elf) &&
-          find("dwfl_standard_find_debuginfo", &dw.find_debuginfo))) {
-        dlclose(dw.handle);
-        dw.handle = NULL;
-    }
+        dw.handle = loaded_open(libraries, all, ARRAY_COUNT(all));
     dw.is_tried = true;
     return dw.handle != NULL;
 }
@@ -87,7 +92,41 @@ const char *source_line(uint32_t pid, uint64_t address, char words[OUTSIDE_MAX])
     return found;
 }
 
+const char *source_line_in(const char *path, uint64_t address, char *words)
+{
+    static char *nowhere;
+    const char *found = NULL;
+    Dwfl_Callbacks callbacks;
+    Dwfl_Module *module;
+    GElf_Addr bias;
+    Dwfl *dwfl;
+
+    if (address == 0 || !load())
+        return NULL;
+    callbacks = (Dwfl_Callbacks){.find_elf = dw.find_no_elf,
+                                 .find_debuginfo = dw.find_debuginfo,
+                                 .section_address = dw.section_address,
+                                 .debuginfo_path = &nowhere};
+    dwfl = dw.begin(&callbacks);
+    if (dwfl == NULL)
+        return NULL;
+    module = dw.report_offline(dwfl, path, path, -1);
+    if (module != NULL && dw.report_end(dwfl, NULL, NULL) == 0 &&
+        dw.getelf(module, &bias) != NULL)
+        found = find_line(dwfl, address + bias - 1, words);
+    dw.end(dwfl);
+    return found;
+}
+
 #else
+
+const char *source_line_in(const char *path, uint64_t address, char *words)
+{
+    (void)path;
+    (void)address;
+    (void)words;
+    return NULL;
+}
 
 const char *source_line(uint32_t pid, uint64_t address, char words[OUTSIDE_MAX])
 {

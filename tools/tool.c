@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tool.c - see tool.h.
+ */
 #include "tool.h"
 
 #include <errno.h>
@@ -103,6 +106,15 @@ int tool_option(const struct tool *tool, int argc, char **argv, const char *lett
         return -2;
     }
     return c;
+}
+
+int tool_options_end(const struct tool *tool, int argc, char **argv, int option, int status)
+{
+    if (option == -2)
+        return status == TOOL_DONE ? -1 : status;
+    if (optind < argc)
+        return tool_usage_error(tool, "unknown argument '%s'", argv[optind]);
+    return 0;
 }
 
 const char *tool_nearest(const char *word, const char *(*at)(const void *list, size_t i),

@@ -60,6 +60,11 @@ int tool_usage_error(const struct tool *tool, const char *format, ...)
 int tool_option(const struct tool *tool, int argc, char **argv, const char *letters,
                 const struct option *options, int *status);
 
+/* Ends the options of a command that has no arguments.  option and status are what
+ * tool_option() said last.
+ * 0; -1 the command is done (--help); or its exit status, after saying what is wrong. */
+int tool_options_end(const struct tool *tool, int argc, char **argv, int option, int status);
+
 /* Of these words, the one that is most like word, or NULL if none is near.  at(i) is NULL at the
  * end. */
 const char *tool_nearest(const char *word, const char *(*at)(const void *list, size_t i),

@@ -177,8 +177,10 @@ static int watch(const struct tool *tool, struct view *view)
         top_free(&top);
         if (view->once)
             break;
-        if (ferror(stdout))
-            return TOOL_FAILED;
+        if (ferror(stdout)) {
+            status = TOOL_FAILED;
+            break;
+        }
     }
     free(view->text);
     if (err != 0) {
@@ -212,11 +214,7 @@ static int parse(const struct tool *tool, int argc, char **argv, struct view *vi
         if (err != 0)
             return err;
     }
-    if (c == -2)
-        return status == TOOL_DONE ? -1 : status;
-    if (optind < argc)
-        return tool_usage_error(tool, "unknown argument '%s'", argv[optind]);
-    return 0;
+    return tool_options_end(tool, argc, argv, c, status);
 }
 
 static int run(const struct tool *tool, int argc, char **argv)

@@ -126,14 +126,12 @@ static void print_ranks(FILE *out, const struct top_job *job, bool by_waits)
 {
     const struct top_rank **order = mem_calloc(job->count, sizeof *order);
 
-    if (order == NULL)
-        return;
-    for (uint32_t i = 0; i < job->count; i++)
+    for (uint32_t i = 0; order != NULL && i < job->count; i++)
         order[i] = &job->ranks[i];
-    if (by_waits)
+    if (order != NULL && by_waits)
         qsort(order, job->count, sizeof *order, by_waits_order);
     for (uint32_t i = 0; i < job->count; i++)
-        print_rank(out, order[i]);
+        print_rank(out, order != NULL ? order[i] : &job->ranks[i]);
     mem_free(order);
 }
 

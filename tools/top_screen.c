@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "loaded.h"
 
 /* What of it is called. */
 static struct {
@@ -37,39 +38,23 @@ static struct {
     __typeof__(&getmaxy) lines;
 } curses;
 
-static bool find(const char *name, void *function)
-{
-    void *found = dlsym(curses.handle, name);
-
-    memcpy(function, &found, sizeof found);
-    return found != NULL;
-}
-
-static bool find_all(void)
-{
-    return find("stdscr", &curses.window) && find("newterm", &curses.open) &&
-           find("endwin", &curses.close) && find("delscreen", &curses.destroy) &&
-           find("cbreak", &curses.unbuffered) && find("noecho", &curses.silent) &&
-           find("curs_set", &curses.cursor) && find("keypad", &curses.keys) &&
-           find("wtimeout", &curses.timeout) && find("wgetch", &curses.key) &&
-           find("werase", &curses.erase) && find("wmove", &curses.move) &&
-           find("waddnstr", &curses.add) && find("wattrset", &curses.attributes) &&
-           find("wrefresh", &curses.refresh) && find("getmaxx", &curses.columns) &&
-           find("getmaxy", &curses.lines);
-}
-
 static bool load(void)
 {
-    static const char *const names[] = {"libncursesw.so.6", "libncurses.so.6"};
+    static const char *const libraries[] = {"libncursesw.so.6", "libncurses.so.6", NULL};
+    const struct loaded all[] = {
+        {"stdscr", &curses.window},     {"newterm", &curses.open},
+        {"endwin", &curses.close},      {"delscreen", &curses.destroy},
+        {"cbreak", &curses.unbuffered}, {"noecho", &curses.silent},
+        {"curs_set", &curses.cursor},   {"keypad", &curses.keys},
+        {"wtimeout", &curses.timeout},  {"wgetch", &curses.key},
+        {"werase", &curses.erase},      {"wmove", &curses.move},
+        {"waddnstr", &curses.add},      {"wattrset", &curses.attributes},
+        {"wrefresh", &curses.refresh},  {"getmaxx", &curses.columns},
+        {"getmaxy", &curses.lines},
+    };
 
-    for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
-        curses.handle = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-        if (curses.handle != NULL && find_all())
-            return true;
-        if (curses.handle != NULL)
-            dlclose(curses.handle);
-    }
-    return false;
+    curses.handle = loaded_open(libraries, all, ARRAY_COUNT(all));
+    return curses.handle != NULL;
 }
 
 const char *top_screen_open(void)

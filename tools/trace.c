@@ -8,19 +8,25 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <matchbox/matchbox.h>
 
 #include "base/base.h"
 #include "base/mem.h"
+#include "diagnose.h"
 #include "replay.h"
 #include "tool.h"
 #include "trace/trace.h"
+#include "trace_flight.h"
 #include "trace_job.h"
+#include "trace_otf2.h"
 #include "trace_words.h"
 
 static const char usage[] =
-    "usage: mbx trace [--summary | --html PAGE | --chart KIND | --perfetto OUT] FILE...\n"
+    "usage: mbx trace [--summary | --html PAGE | --chart KIND | --perfetto OUT |\n"
+    "                  --otf2 FOLDER] FILE...\n"
+    "       mbx trace [...] --flight [PROCESS...]\n"
     "\n"
     "Prints what an endpoint has sent, received and matched, and when it waited.  A program "
     "that\n"
@@ -39,7 +45,14 @@ static const char usage[] =
     "  --messages N   of --chart: so many messages (default: 20)\n"
     "  --perfetto OUT writes a trace for ui.perfetto.dev: ranks are processes, messages are "
     "flows\n"
+    "  --otf2 FOLDER  writes a trace of OTF2 into this new folder, for Vampir and Scalasca\n"
+    "  --flight       instead of files, the last events of processes that run with "
+    "MBX_FLIGHT=N:\n"
+    "                 of these, or of all of this user on this host\n"
     "  -h, --help     this text\n"
+    "\n"
+    "A FILE may be a core file, too: of a process that ran with MBX_FLIGHT it has the last "
+    "events.\n"
     "\n"
     "An event is one line: microseconds since the recording began, what it is, context id,\n"
     "source (* is any), tag, ignored bits, and what it met.  Receives are r and a number,\n"
@@ -56,6 +69,8 @@ static const struct option options[] = {{"summary", no_argument, NULL, 's'},
                                         {"chart", required_argument, NULL, 'c'},
                                         {"messages", required_argument, NULL, 'm'},
                                         {"perfetto", required_argument, NULL, 'f'},
+                                        {"flight", no_argument, NULL, 'F'},
+                                        {"otf2", required_argument, NULL, 'o'},
                                         {"help", no_argument, NULL, 'h'},
                                         {NULL, 0, NULL, 0}};
 
@@ -64,6 +79,7 @@ struct traced {
     struct trace_info info;
     struct replay replay;
     struct trace_words words;
+    bool is_flight; /* the last events alone: they cannot be replayed, and are in no table */
 };
 
 /* ---- events ---- */
@@ -177,6 +193,11 @@ static void print_outcome(const struct trace_event *e)
     case TRACE_SHARE:
         printf("r%" PRIx64 " %" PRIu64 " bytes", e->entry, e->amount);
         break;
+    case TRACE_AT:
+        printf(e->partner != 0 ? "the program comes to place %" PRIu64
+                               : "it waits at place %" PRIu64,
+               e->entry);
+        break;
     case TRACE_FIN:
     case TRACE_HAND:
         printf("r%" PRIx64, e->entry);
@@ -192,9 +213,19 @@ static void print_outcome(const struct trace_event *e)
     case TRACE_PROGRAM:
     case TRACE_CONTEXT:
     case TRACE_PEER:
+    case TRACE_PLACE:
     case TRACE_TYPES:
         break;
     }
+}
+
+/* A place, once its text is whole. */
+static void print_place(const struct trace_event *e)
+{
+    static char text[2048];
+
+    if (trace_text_add(text, sizeof text, e))
+        printf("place %" PRIu32 ": %s\n", e->context_id, text);
 }
 
 static void print_event(const struct trace_words *words, const struct trace_event *e,
@@ -202,10 +233,12 @@ static void print_event(const struct trace_words *words, const struct trace_even
 {
     char envelope[TRACE_ENVELOPE_TEXT];
 
+    if (e->type == TRACE_PLACE)
+        print_place(e);
     if (trace_is_name(e->type) || e->type == TRACE_CLOCK)
         return;
     printf("%9" PRIu64 ".%03u %s", ns / 1000, (unsigned)(ns % 1000), trace_type_name(e->type));
-    if (e->type == TRACE_WAIT || e->type == TRACE_WAITED) {
+    if (e->type == TRACE_WAIT || e->type == TRACE_WAITED || e->type == TRACE_AT) {
         printf("%*s ", (int)(sizeof "received" - 1 - strlen(trace_type_name(e->type))), "");
         print_outcome(e);
     } else if (e->type != TRACE_CLOSE) {
@@ -216,11 +249,18 @@ static void print_event(const struct trace_words *words, const struct trace_even
     putchar('\n');
 }
 
-static void print_title(const char *path, const struct trace_info *info)
+static void print_title(const char *path, const struct trace_reader *reader)
 {
-    printf("%s: process %" PRIu32 ", endpoint %" PRIu32, path, info->pid, info->endpoint);
+    const struct trace_info *info = &reader->info;
+    bool is_copy = strncmp(path, "/proc/self/", strlen("/proc/self/")) == 0;
+
+    printf("%s: process %" PRIu32 ", endpoint %" PRIu32, is_copy ? "core file" : path,
+           info->pid, info->endpoint);
     if (info->rank != TRACE_RANK_UNKNOWN)
         printf(", rank %" PRIu32, info->rank);
+    if (trace_is_flight(reader))
+        printf(": the last %" PRIu64 " of %" PRIu64 " events", reader->count - reader->number,
+               reader->count);
     putchar('\n');
 }
 
@@ -238,7 +278,9 @@ static int read_events(const struct tool *tool, struct trace_reader *reader,
         err = trace_words_event(&traced->words, &event);
         if (list && err == 0)
             print_event(&traced->words, &event, replay->ns + event.delta_ns);
-        if (err == 0)
+        if (traced->is_flight)
+            replay->ns += event.delta_ns;
+        else if (err == 0)
             err = replay_event(replay, &event);
         if (err < 0) {
             tool_error(tool, "%s: %s", reader->path,
@@ -265,8 +307,9 @@ static int read_file(const struct tool *tool, const char *path, struct traced *t
         return TOOL_FAILED;
     }
     traced->info = reader.info;
-    if (list)
-        print_title(path, &reader.info);
+    traced->is_flight = trace_is_flight(&reader);
+    if (list || traced->is_flight)
+        print_title(path, &reader);
     status = read_events(tool, &reader, traced, list);
     trace_close(&reader);
     return status;
@@ -410,7 +453,12 @@ static int compare_ranks(const void *a, const void *b)
 static void print_summary(struct traced *files, size_t count)
 {
     int width = rank_width(files, count);
+    size_t whole = 0;
 
+    for (size_t i = 0; i < count; i++)
+        whole += !files[i].is_flight;
+    if (whole == 0)
+        return; /* of the last events alone there is no table */
     qsort(files, count, sizeof *files, compare_ranks);
     print_counts(files, count, width);
     print_queues(files, count, width);
@@ -501,6 +549,19 @@ static int print_waits(const struct tool *tool, char **paths, size_t count)
     return status;
 }
 
+/* Is that a trace?  `mbx trace --html *.trace` would write its page over the first of them. */
+static bool is_trace(const char *path)
+{
+    static struct trace_reader reader;
+    struct stat there; /* who opens a pipe waits for its other end */
+    bool is_one =
+        stat(path, &there) == 0 && S_ISREG(there.st_mode) && trace_open(&reader, path) == 0;
+
+    if (is_one)
+        trace_close(&reader);
+    return is_one;
+}
+
 /* Writes the job of these files to one file. */
 static int write_job(const struct tool *tool, char **paths, size_t count, const char *page,
                      int (*write)(const struct job *job, const char *path))
@@ -525,11 +586,14 @@ static int print_chart(const struct tool *tool, char **paths, size_t count, cons
                        uint64_t messages)
 {
     struct job job;
-    int status = read_job(tool, paths, count, &job, true);
+    int status = read_job(tool, paths, count, &job, true), err = 0;
 
-    if (job.rank_count != 0 &&
-        job_print_chart(&job, strcmp(kind, "svg") == 0, (size_t)messages) < 0) {
-        tool_error(tool, "no memory for a chart");
+    if (job.rank_count != 0)
+        err = job_print_chart(&job, strcmp(kind, "svg") == 0, (size_t)messages);
+    if (err < 0) {
+        tool_error(tool, err == -ENOENT ? "no message is in the traces of both its ranks: "
+                                          "give those of all ranks"
+                                        : "no memory for a chart");
         status = TOOL_FAILED;
     }
     job_free(&job);
@@ -539,18 +603,26 @@ static int print_chart(const struct tool *tool, char **paths, size_t count, cons
 /* What is asked for. */
 struct wanted {
     bool summary;
-    const char *page, *chart, *perfetto;
+    bool flight;
+    const char *page, *chart, *perfetto, *otf2;
     uint64_t messages;
 };
 
 /* 0; or TOOL_USAGE. */
 static int check_wanted(const struct tool *tool, const struct wanted *w)
 {
+    const char *out = w->page != NULL ? w->page : w->perfetto;
+
     if (w->chart != NULL && strcmp(w->chart, "svg") != 0 && strcmp(w->chart, "mermaid") != 0)
         return tool_usage_error(tool, "--chart %s: it is svg or mermaid", w->chart);
-    if (w->summary + (w->page != NULL) + (w->chart != NULL) + (w->perfetto != NULL) > 1)
+    if (w->summary + (w->page != NULL) + (w->chart != NULL) + (w->perfetto != NULL) +
+            (w->otf2 != NULL) >
+        1)
         return tool_usage_error(
-            tool, "--summary, --html, --chart and --perfetto: one of them at a time");
+            tool, "--summary, --html, --chart, --perfetto and --otf2: one of them at a time");
+    if (out != NULL && is_trace(out))
+        return tool_usage_error(tool, "%s %s: that is a trace, and would be overwritten",
+                                w->page != NULL ? "--html" : "--perfetto", out);
     return 0;
 }
 
@@ -559,15 +631,35 @@ static int run_wanted(const struct tool *tool, const struct wanted *w, char **pa
 {
     int status;
 
+    job_line_of = source_line_in;
     if (w->page != NULL)
         return write_job(tool, paths, count, w->page, job_write_html);
     if (w->perfetto != NULL)
         return write_job(tool, paths, count, w->perfetto, job_write_perfetto);
+    if (w->otf2 != NULL && job_otf2_missing() != NULL) {
+        tool_error(tool, "--otf2: %s", job_otf2_missing());
+        return TOOL_FAILED;
+    }
+    if (w->otf2 != NULL)
+        return write_job(tool, paths, count, w->otf2, job_write_otf2);
     if (w->chart != NULL)
         return print_chart(tool, paths, count, w->chart, w->messages);
     status = read_files(tool, paths, count, w->summary);
     if (w->summary && print_waits(tool, paths, count) != TOOL_DONE)
         status = TOOL_FAILED;
+    return status;
+}
+
+static int run_on(const struct tool *tool, const struct wanted *wanted, char **arguments,
+                  int count)
+{
+    struct trace_paths paths = {.count = 0};
+    int status = wanted->flight ? trace_paths_living(tool, arguments, count, &paths)
+                                : trace_paths_files(tool, arguments, count, &paths);
+
+    if (status == 0)
+        status = run_wanted(tool, wanted, paths.paths, paths.count);
+    trace_paths_free(&paths);
     return status;
 }
 
@@ -587,6 +679,12 @@ static int run(const struct tool *tool, int argc, char **argv)
         case 'f':
             wanted.perfetto = optarg;
             break;
+        case 'o':
+            wanted.otf2 = optarg;
+            break;
+        case 'F':
+            wanted.flight = true;
+            break;
         case 'm':
             status = tool_number(tool, "--messages", optarg, 1, 10000, &wanted.messages);
             break;
@@ -598,11 +696,10 @@ static int run(const struct tool *tool, int argc, char **argv)
     }
     if (option == -2)
         return status;
-    if (optind == argc)
+    if (optind == argc && !wanted.flight)
         return tool_usage_error(tool, "which FILE?");
     status = check_wanted(tool, &wanted);
-    return status != 0 ? status
-                       : run_wanted(tool, &wanted, argv + optind, (size_t)(argc - optind));
+    return status != 0 ? status : run_on(tool, &wanted, argv + optind, argc - optind);
 }
 
 const struct tool tool_trace = {

@@ -429,6 +429,11 @@ int job_print_chart(const struct job *job, bool is_svg, size_t messages)
         rows += c->row_count + 1;
         c->columns[job->messages[i].from] = c->columns[job->messages[i].to] = 1;
     }
+    if (drawn == 0) {
+        mem_free(c->columns);
+        mem_free(c);
+        return -ENOENT;
+    }
     for (size_t i = 0; i < job->rank_count; i++)
         c->columns[i] = c->columns[i] != 0 ? c->count++ : JOB_NOBODY;
     if (is_svg)

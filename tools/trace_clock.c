@@ -83,6 +83,8 @@ static void move_all(const struct clocks *c, const struct reading *r)
         MOVE(job->waits[i].from, job->waits[i].rank);
         MOVE(job->waits[i].to, job->waits[i].rank);
     }
+    for (size_t i = 0; i < job->come_count; i++)
+        MOVE(job->comes[i].time, job->comes[i].rank);
     for (size_t i = 0; i < job->step_count; i++)
         MOVE(job->steps[i].time, job->steps[i].rank);
     for (size_t i = 0; i < r->change_count; i++)
@@ -417,8 +419,10 @@ bool clocks_align(const struct reading *r)
     }
     if (is_done) {
         move_all(&c, r);
-        for (size_t i = 0; i < job->rank_count; i++)
+        for (size_t i = 0; i < job->rank_count; i++) {
+            job->ranks[i].has_own_clock = c.of_rank[i] != 0;
             job->ranks[i].slack = c.clocks[c.of_rank[i]].slack;
+        }
         for (uint32_t i = 0; i <= c.count; i++)
             c.clocks[i] = (struct clock){.shift = -(int64_t)first_of(job)};
         move_all(&c, r);

@@ -514,21 +514,25 @@ static void put_data_ranks(FILE *out, const struct job *job)
     fputs("],\n", out);
 }
 
-static void put_labels(FILE *out, const struct job *job, const struct labels *labels)
+/* False: no memory. */
+static bool put_labels(FILE *out, const struct job *job, const struct labels *labels)
 {
     char text[TRACE_ENVELOPE_TEXT];
     uint32_t *messages = mem_calloc(labels->count + 1, sizeof *messages);
 
-    for (size_t i = 0; messages != NULL && i < labels->room; i++)
+    if (messages == NULL)
+        return false;
+    for (size_t i = 0; i < labels->room; i++)
         if (labels->slots[i].number != 0)
             messages[labels->slots[i].number - 1] = labels->slots[i].message;
     fputs("labels:[", out);
-    for (uint32_t i = 0; messages != NULL && i < labels->count; i++) {
+    for (uint32_t i = 0; i < labels->count; i++) {
         put_string(out, job_message_text(job, &job->messages[messages[i]], text));
         fputs(",\n", out);
     }
     fputs("],\n", out);
     mem_free(messages);
+    return true;
 }
 
 static void put_protocols(FILE *out)
@@ -544,6 +548,7 @@ static void put_protocols(FILE *out)
 static int put_data(FILE *out, const struct job *job)
 {
     struct labels labels = {.room = 1024};
+    bool is_put;
 
     while (labels.room < 2 * min_size(job->message_count, MESSAGES_MAX))
         labels.room *= 2;
@@ -555,11 +560,11 @@ static int put_data(FILE *out, const struct job *job)
     put_data_ranks(out, job);
     put_messages(out, job, &labels);
     put_waits(out, job);
-    put_labels(out, job, &labels);
+    is_put = put_labels(out, job, &labels);
     put_protocols(out);
     fputs("};\n", out);
     mem_free(labels.slots);
-    return 0;
+    return is_put ? 0 : -ENOMEM;
 }
 
 /* ---- the page ---- */

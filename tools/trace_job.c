@@ -105,6 +105,7 @@ static void read_headers(struct job *job, char **paths, struct trace_reader *rea
         }
         rank->info = reader->info;
         rank->is_read = true;
+        rank->is_flight = trace_is_flight(reader);
         trace_close(reader);
     }
     qsort(job->ranks, job->rank_count, sizeof *job->ranks, compare_ranks);
@@ -125,9 +126,11 @@ static bool read_files(struct reading *r, struct trace_reader *reader)
 
         if (!rank->is_read)
             continue;
-        rank->is_read = trace_open(reader, rank->path) == 0;
-        if (!rank->is_read)
+        if (trace_open(reader, rank->path) < 0) { /* it was there when its header was read */
+            snprintf(rank->error, sizeof rank->error, "%s", reader->error);
+            rank->is_read = false;
             continue;
+        }
         is_read = read_events(r, reader);
         trace_close(reader);
         if (!is_read)
@@ -191,6 +194,8 @@ void job_free(struct job *job)
     mem_free(job->messages);
     mem_free(job->waits);
     mem_free(job->steps);
+    mem_free(job->places);
+    mem_free(job->comes);
     mem_free(job->charges);
     mem_free(job->blames);
     *job = (struct job){.rank_count = 0};
@@ -238,6 +243,24 @@ const char *job_message_text(const struct job *job, const struct job_message *m,
              trace_words_communicator(words, &mpi, communicator, sizeof communicator),
              see_mpi_words(&mpi, tag));
     return text;
+}
+
+const char *job_message_communicator(const struct job *job, const struct job_message *m,
+                                     char text[JOB_COMMUNICATOR_TEXT])
+{
+    struct see_mpi mpi;
+
+    if (decode(job, m, &mpi))
+        return trace_words_communicator(words_of(job, m), &mpi, text, JOB_COMMUNICATOR_TEXT);
+    snprintf(text, JOB_COMMUNICATOR_TEXT, "context %" PRIu32, m->context_id);
+    return text;
+}
+
+uint32_t job_message_tag(const struct job *job, const struct job_message *m)
+{
+    struct see_mpi mpi;
+
+    return decode(job, m, &mpi) ? (uint32_t)mpi.tag : (uint32_t)m->tag;
 }
 
 const char *job_collective(const struct job *job, const struct job_message *m)

@@ -21,16 +21,30 @@
 #define JOB_NOBODY UINT32_MAX
 #define JOB_NEVER  UINT64_MAX
 
+/* Where a program calls MPI, as its trace says it: `CALL ADDRESS FILE`. */
+struct job_place {
+    uint32_t rank, number;
+    char text[1200];
+};
+
+/* The program came back to MPI there, after it had been away: by its first send or receive. */
+struct job_come {
+    uint32_t rank, place; /* place: its index */
+    uint64_t time;
+};
+
 /* One file. */
 struct job_rank {
     struct trace_info info;
     const char *path;
     char error[TRACE_ERROR_MAX]; /* "": the file is whole; else where it ends, and why */
     bool is_read;                /* its header was */
+    bool is_flight;              /* its last events alone: its messages do not pair up */
     uint64_t events;
     uint64_t first, last; /* its first and last event */
-    uint64_t slack;  /* its clock may be wrong by so much, against that of the first file */
-    uint64_t waited; /* the sum of its waits */
+    bool has_own_clock;   /* another one than the first file's */
+    uint64_t slack;       /* it may be wrong by so much, against that; 0: no messages say so */
+    uint64_t waited;      /* the sum of its waits */
     struct trace_words words;
 };
 
@@ -69,13 +83,14 @@ struct job_wait {
     uint32_t guilty; /* the rank that it was for longest; or JOB_NOBODY */
     uint64_t late; /* of it, for so long: from its begin on, until somebody has done his part */
     uint32_t message; /* that ended it; or JOB_NOBODY */
+    uint32_t place;   /* where it was; or JOB_NOBODY */
 };
 
 /* A part of a wait, and the rank that could have ended it before.  In a collective that is often not the
  * one whose message is awaited, but one that this one waits for. */
 struct job_charge {
     uint32_t wait, guilty; /* guilty: a rank; or JOB_NOBODY, its trace is not there */
-    uint64_t ns;
+    uint64_t ns, until;    /* until: the guilty one has done his part then */
 };
 
 /* All charges of a rank of one kind against another one, of one operation. */
@@ -85,6 +100,10 @@ struct job_blame {
     uint32_t message;   /* one of those that were awaited */
     bool has_others;    /* of other envelopes, too */
     uint64_t ns, times; /* times: waits */
+    /* where the rank waited, and where the guilty one came back to MPI, in the longest part for
+     * which that is known; or JOB_NOBODY */
+    uint32_t place, came;
+    uint64_t place_ns, came_ns;
 };
 
 /* A step of a message: for charts. */
@@ -108,6 +127,9 @@ struct job {
     struct job_message *messages; /* by the time of their first event */
     struct job_wait *waits;       /* by rank, then time */
     struct job_step *steps;       /* by time */
+    struct job_place *places;     /* by rank */
+    struct job_come *comes;       /* by rank, then time */
+    size_t place_count, come_count;
     struct job_charge *charges;
     struct job_blame *blames;  /* the longest first */
     struct job_depths *depths; /* of each rank */
@@ -131,6 +153,13 @@ const char *job_rank_text(const struct job *job, uint32_t rank, char text[32]);
 const char *job_message_text(const struct job *job, const struct job_message *message,
                              char text[TRACE_ENVELOPE_TEXT]);
 
+/* "MPI_COMM_WORLD", or "context 1"; and its tag in the program's words: of one that is not
+ * known the lower 32 bits. */
+#define JOB_COMMUNICATOR_TEXT 192
+const char *job_message_communicator(const struct job *job, const struct job_message *message,
+                                     char text[JOB_COMMUNICATOR_TEXT]);
+uint32_t job_message_tag(const struct job *job, const struct job_message *message);
+
 /* Is it of a collective?  Then its name, or "collective". */
 const char *job_collective(const struct job *job, const struct job_message *message);
 
@@ -141,12 +170,21 @@ int job_explain(struct job *job);
 
 const char *job_wait_text(enum job_wait_kind kind);
 
+/* "MPI_Recv at solve.c:212"; without the line, if it is not known.  NULL: there is no such
+ * place. */
+#define JOB_PLACE_TEXT 256
+const char *job_place_text(const struct job *job, uint32_t place, char text[JOB_PLACE_TEXT]);
+
+/* Tells the line that an address of a file belongs to, "solve.c:212", or NULL; words has
+ * JOB_PLACE_TEXT bytes.  NULL, unless the command sets it (to source_line_in()). */
+extern const char *(*job_line_of)(const char *path, uint64_t at, char *words);
+
 /* Is it worth to be said: JOB_WORTH per cent of the rank's time? */
 #define JOB_WORTH 2
 bool job_is_worth(const struct job *job, const struct job_blame *blame);
 
 /* "rank 0 waited 1.000 of 1.040 s for rank 1 (20 times): late sender, MPI_COMM_WORLD tag 7" */
-#define JOB_BLAME_TEXT 640
+#define JOB_BLAME_TEXT 1280
 const char *job_blame_text(const struct job *job, const struct job_blame *blame,
                            char text[JOB_BLAME_TEXT]);
 
@@ -155,7 +193,8 @@ void job_print_waits(const struct job *job);
 
 /* ---- trace_chart.c ---- */
 
-/* Prints the first messages as a sequence chart, as SVG or as text of mermaid.  0; -ENOMEM. */
+/* Prints the first messages as a sequence chart, as SVG or as text of mermaid.  0; -ENOMEM;
+ * -ENOENT: no message is in the traces of both its ranks, and nothing is printed. */
 int job_print_chart(const struct job *job, bool is_svg, size_t messages);
 
 /* ---- trace_html.c ---- */

@@ -27,6 +27,14 @@ static int compare_halves(const void *a, const void *b)
     return (x->order > y->order) - (x->order < y->order);
 }
 
+/* A flight recording does not say how many messages came before it, so its halves stay
+ * halves. */
+static bool can_pair(const struct job *job, const struct job_message *half)
+{
+    return half->to != JOB_NOBODY && half->from != JOB_NOBODY &&
+           !job->ranks[half->from].is_flight && !job->ranks[half->to].is_flight;
+}
+
 static int compare_envelopes(const struct job_message *x, const struct job_message *y)
 {
     struct job_message same = *y;
@@ -58,7 +66,7 @@ bool pair_halves(struct reading *r)
                                             : compare_envelopes(&r->sends[s], &r->arrivals[a]);
         struct job_message *m = &job->messages[job->message_count];
 
-        if (order == 0 && (r->sends[s].to == JOB_NOBODY || r->sends[s].from == JOB_NOBODY))
+        if (order == 0 && !can_pair(job, &r->sends[s]))
             order = -1;
         *m = order <= 0 ? r->sends[s] : r->arrivals[a];
         if (order == 0) {

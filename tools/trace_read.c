@@ -44,8 +44,8 @@ struct name {
 
 static struct name *names_slot(const struct names *names, enum name_kind kind, uint64_t id)
 {
-    uint64_t hash = (id ^ (uint64_t)kind << 60) * UINT64_C(0x9e3779b97f4a7c15);
-    size_t at = (size_t)(hash >> 20) & (names->room - 1);
+    uint64_t key = id ^ (uint64_t)kind << 60;
+    size_t at = (size_t)trace_hash(key) & (names->room - 1);
 
     while (names->slots[at].kind != 0 &&
            (names->slots[at].kind != kind || names->slots[at].id != id))
@@ -311,7 +311,8 @@ static bool read_wait(struct reading *r, const struct trace_event *e)
                               .is_open = true,
                               .kind = WAIT_UNKNOWN,
                               .guilty = JOB_NOBODY,
-                              .message = JOB_NOBODY};
+                              .message = JOB_NOBODY,
+                              .place = JOB_NOBODY};
         r->waited = r->now;
         return true;
     }
@@ -323,6 +324,52 @@ static bool read_wait(struct reading *r, const struct trace_event *e)
         max_size(job->waits[r->open_wait].from, r->now - min_size(e->partner, r->now));
     r->waited = job->waits[r->open_wait].to;
     r->open_wait = JOB_NOBODY;
+    return true;
+}
+
+static bool read_place(struct reading *r, const struct trace_event *e)
+{
+    struct job *job = r->job;
+    struct job_place *place = job->place_count != 0 ? &job->places[job->place_count - 1] : NULL;
+
+    if (e->tag >> 32 == 0) {
+        if (job->place_count - r->first_place >= TRACE_PLACES_MAX)
+            return true; /* no recorder names so many */
+        if (!grow((void **)&job->places, job->place_count, &r->place_room, sizeof *place))
+            return false;
+        place = &job->places[job->place_count++];
+        *place = (struct job_place){.rank = r->rank, .number = e->context_id};
+    }
+    if (place != NULL && place->rank == r->rank && place->number == e->context_id)
+        trace_text_add(place->text, sizeof place->text, e);
+    return true;
+}
+
+/* The index of a place that this file has named; or JOB_NOBODY. */
+static uint32_t find_place(const struct reading *r, uint64_t number)
+{
+    for (size_t i = r->job->place_count; i-- > 0 && r->job->places[i].rank == r->rank;)
+        if (r->job->places[i].number == number)
+            return (uint32_t)i;
+    return JOB_NOBODY;
+}
+
+static bool read_at(struct reading *r, const struct trace_event *e)
+{
+    struct job *job = r->job;
+    uint32_t place = find_place(r, e->entry);
+
+    if (place == JOB_NOBODY)
+        return true;
+    if (e->partner == 0) {
+        if (r->open_wait != JOB_NOBODY)
+            job->waits[r->open_wait].place = place;
+        return true;
+    }
+    if (!grow((void **)&job->comes, job->come_count, &r->come_room, sizeof *job->comes))
+        return false;
+    job->comes[job->come_count++] =
+        (struct job_come){.rank = r->rank, .place = place, .time = r->acted};
     return true;
 }
 
@@ -364,7 +411,12 @@ static bool read_event(struct reading *r, const struct trace_event *e)
     switch ((unsigned)e->type) {
     case TRACE_PEER:
         return read_peer(r, e);
+    case TRACE_PLACE:
+        return read_place(r, e);
+    case TRACE_AT:
+        return read_at(r, e);
     case TRACE_SEND:
+        r->acted = r->now;
         return read_send(r, e);
     case TRACE_LEAVE:
         return read_leave(r, e);
@@ -372,6 +424,7 @@ static bool read_event(struct reading *r, const struct trace_event *e)
         read_sent(r, e);
         return true;
     case TRACE_POST:
+        r->acted = r->now;
         return read_post(r, e) && read_depths(r);
     case TRACE_ARRIVE:
         return read_arrive(r, e) && read_depths(r);
@@ -430,6 +483,7 @@ static void forget_file(struct reading *r)
     r->last_send = r->open_wait = JOB_NOBODY;
     r->posted = r->unexpected = 0;
     r->post_count = 0;
+    r->first_place = r->job->place_count;
     for (uint32_t i = 0; i < r->peer_count; i++)
         r->peers[i] = JOB_NOBODY;
     r->names.count = 0;
@@ -445,7 +499,7 @@ bool read_events(struct reading *r, struct trace_reader *reader)
     int result;
 
     r->now = min_size(reader->info.start_ns, JOB_TIME_MAX);
-    rank->first = rank->last = r->waited = r->now;
+    rank->first = rank->last = r->waited = r->acted = r->now;
     forget_file(r);
     while ((result = trace_next(reader, &event)) == 1) {
         r->now += min_size(event.delta_ns, JOB_TIME_MAX - r->now);

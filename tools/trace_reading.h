@@ -38,11 +38,12 @@ struct reading {
     struct job_message *sends, *arrivals;
     size_t send_count, send_room, arrival_count, arrival_room, wait_room, step_room;
     struct depth_change *changes;
-    size_t change_count, change_room;
+    size_t change_count, change_room, place_room, come_room;
     /* of the one that is read */
     uint32_t rank;
-    uint64_t now;
-    uint32_t *peers; /* the rank of each peer number */
+    size_t first_place;  /* in job->places */
+    uint64_t now, acted; /* acted: its last send or receive */
+    uint32_t *peers;     /* the rank of each peer number */
     uint32_t peer_count;
     struct names names;
     struct post *posts;

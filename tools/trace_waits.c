@@ -7,10 +7,13 @@
  *                       |── late ────|── on its way ───|
  *   done at rank 1                   send, or post
  *
- * The message that completes last in a wait has ended it.  Its other side has done its part (a sender
- * has sent, a receiver has posted) at `cause`; until then the wait was for that rank: it is late.
- * If it was there before the wait began, the message was on its way, and nobody is.  A wait in which nothing
- * completes, as between two calls of MPI_Test, was for what the next one was for, if that was begun already.
+ * The message that completes last in a wait has ended it.  Its other side has done its part (a
+ * sender has sent, a receiver has posted) at `cause`; until then the wait was for that rank: it
+ * is late.  If it was there before the wait began, the message was on its way, and nobody is.
+ * A wait in which nothing completes was for what completes next, if that was begun already, and
+ * if the rank begins nothing before: data that are copied in a round of progress end the wait
+ * before the message is complete.  Else it was, as between two calls of MPI_Test, for what the
+ * next one was for, if that was begun already.
  *
  * A message of a collective is often sent by a rank that has waited itself, in the same collective.  The
  * part of the wait in which that one has waited is charged to whom that one has waited for, and so on: to the
@@ -23,22 +26,24 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/base.h"
 #include "base/mem.h"
 
 #define DEPTH_MAX 64 /* ranks that wait for each other in turn */
 
-/* A message has completed at a rank, by this event of its file. */
+/* A message has completed at a rank, or its send or receive was begun there, by this event
+ * of its file. */
 struct completion {
     uint32_t rank, message;
     uint64_t time, event;
-    bool is_send;
+    bool is_send, is_begin;
 };
 
 struct explaining {
     struct job *job;
-    struct completion *completions; /* by rank, then event */
+    struct completion *completions; /* and what was begun; by rank, then event */
     size_t count, charge_room;
     size_t *first_wait; /* of each rank, and behind the last one */
     uint32_t *worst;    /* of each wait: who is charged most; or JOB_NOBODY */
@@ -50,14 +55,16 @@ static int compare_completions(const void *a, const void *b)
 
     if (x->rank != y->rank)
         return x->rank < y->rank ? -1 : 1;
-    return (x->event > y->event) - (x->event < y->event);
+    if (x->event != y->event)
+        return x->event < y->event ? -1 : 1;
+    return x->is_begin - y->is_begin;
 }
 
 static bool list_completions(struct explaining *x)
 {
     const struct job *job = x->job;
 
-    x->completions = mem_calloc(2 * job->message_count + 1, sizeof *x->completions);
+    x->completions = mem_calloc(4 * job->message_count + 1, sizeof *x->completions);
     if (x->completions == NULL)
         return false;
     for (size_t i = 0; i < job->message_count; i++) {
@@ -65,22 +72,28 @@ static bool list_completions(struct explaining *x)
         uint64_t received = m->received != JOB_NEVER ? m->received : m->arrive;
 
         if (m->to != JOB_NOBODY && received != JOB_NEVER)
-            x->completions[x->count++] =
-                (struct completion){m->to, (uint32_t)i, received, m->received_event, false};
+            x->completions[x->count++] = (struct completion){
+                m->to, (uint32_t)i, received, m->received_event, false, false};
         if (m->from != JOB_NOBODY && m->sent != JOB_NEVER)
             x->completions[x->count++] =
-                (struct completion){m->from, (uint32_t)i, m->sent, m->sent_event, true};
+                (struct completion){m->from, (uint32_t)i, m->sent, m->sent_event, true, false};
+        if (m->to != JOB_NOBODY && m->post != JOB_NEVER)
+            x->completions[x->count++] =
+                (struct completion){m->to, (uint32_t)i, m->post, m->post_event, false, true};
+        if (m->from != JOB_NOBODY && m->send != JOB_NEVER)
+            x->completions[x->count++] =
+                (struct completion){m->from, (uint32_t)i, m->send, m->send_event, true, true};
     }
     qsort(x->completions, x->count, sizeof *x->completions, compare_completions);
     return true;
 }
 
-/* What completed last in w; NULL: nothing. */
-static const struct completion *ender_of(const struct explaining *x, const struct job_wait *w)
+/* The first entry of the list behind w, of any rank. */
+static size_t behind(const struct explaining *x, const struct job_wait *w)
 {
     size_t low = 0, high = x->count;
 
-    while (low < high) { /* the first one behind w */
+    while (low < high) {
         size_t middle = low + (high - low) / 2;
         const struct completion *c = &x->completions[middle];
 
@@ -89,10 +102,21 @@ static const struct completion *ender_of(const struct explaining *x, const struc
         else
             high = middle;
     }
-    if (low == 0 || x->completions[low - 1].rank != w->rank ||
-        x->completions[low - 1].time < w->from)
-        return NULL;
-    return &x->completions[low - 1];
+    return low;
+}
+
+/* What completed last in w; NULL: nothing. */
+static const struct completion *ender_of(const struct explaining *x, const struct job_wait *w)
+{
+    for (size_t i = behind(x, w); i-- > 0;) {
+        const struct completion *c = &x->completions[i];
+
+        if (c->rank != w->rank || c->time < w->from)
+            return NULL;
+        if (!c->is_begin)
+            return c;
+    }
+    return NULL;
 }
 
 /* ender: what has ended it; NULL: nothing. */
@@ -134,6 +158,17 @@ static bool is_begun(const struct job *job, const struct completion *c,
     return c->rank == w->rank && begin != JOB_NEVER && begin <= w->from;
 }
 
+/* What completes next, behind w, before the rank begins something else; NULL: nothing that
+ * was begun before w. */
+static const struct completion *next_behind(const struct explaining *x,
+                                            const struct job_wait *w)
+{
+    size_t i = behind(x, w);
+    const struct completion *c = i < x->count ? &x->completions[i] : NULL;
+
+    return c != NULL && !c->is_begin && is_begun(x->job, c, w) ? c : NULL;
+}
+
 /* From the last wait to the first. */
 static void explain_all(struct explaining *x)
 {
@@ -143,6 +178,8 @@ static void explain_all(struct explaining *x)
         const struct job_wait *w = &x->job->waits[i];
         const struct completion *ender = ender_of(x, w);
 
+        if (ender == NULL)
+            ender = next_behind(x, w);
         if (ender == NULL && next != NULL && is_begun(x->job, next, w))
             ender = next;
         explain_one(x, i, ender);
@@ -152,7 +189,8 @@ static void explain_all(struct explaining *x)
 
 /* ---- charges ---- */
 
-static bool charge(struct explaining *x, uint32_t wait, uint32_t guilty, uint64_t ns)
+static bool charge(struct explaining *x, uint32_t wait, uint32_t guilty, uint64_t ns,
+                   uint64_t until)
 {
     struct job *job = x->job;
 
@@ -167,7 +205,7 @@ static bool charge(struct explaining *x, uint32_t wait, uint32_t guilty, uint64_
         job->charges = more;
         x->charge_room = room;
     }
-    job->charges[job->charge_count++] = (struct job_charge){wait, guilty, ns};
+    job->charges[job->charge_count++] = (struct job_charge){wait, guilty, ns, until};
     return true;
 }
 
@@ -209,7 +247,7 @@ static bool charge_part(struct explaining *x, uint32_t charged, size_t number, u
     uint64_t own = to - from;
 
     if (w->kind != WAIT_COLLECTIVE || w->guilty == JOB_NOBODY || depth == DEPTH_MAX)
-        return charge(x, charged, w->guilty, own);
+        return charge(x, charged, w->guilty, own, to);
     for (size_t i = wait_behind(x, w->guilty, from);
          i < x->first_wait[w->guilty + 1] && job->waits[i].from < to; i++) {
         const struct job_wait *v = &job->waits[i];
@@ -222,7 +260,7 @@ static bool charge_part(struct explaining *x, uint32_t charged, size_t number, u
         if (late > begin && !charge_part(x, charged, i, begin, late, depth + 1))
             return false;
     }
-    return charge(x, charged, w->guilty, own);
+    return charge(x, charged, w->guilty, own, to);
 }
 
 static bool charge_all(struct explaining *x)
@@ -271,6 +309,42 @@ static bool fits(const struct job *job, const struct job_blame *blame, const str
            (guilty != JOB_NOBODY || x->peer == y->peer);
 }
 
+/* Where the guilty one came back to MPI last, behind `from` and until `to`; JOB_NOBODY: the
+ * traces do not say. */
+static uint32_t came_at(const struct job *job, uint32_t guilty, uint64_t from, uint64_t to)
+{
+    size_t low = 0, high = job->come_count;
+
+    while (low < high) { /* the first one behind `to` */
+        size_t middle = low + (high - low) / 2;
+        const struct job_come *c = &job->comes[middle];
+
+        if (c->rank < guilty || (c->rank == guilty && c->time <= to))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low != 0 && job->comes[low - 1].rank == guilty && job->comes[low - 1].time > from
+               ? job->comes[low - 1].place
+               : JOB_NOBODY;
+}
+
+static void blame_places(const struct job *job, struct job_blame *blame,
+                         const struct job_charge *c)
+{
+    const struct job_wait *w = &job->waits[c->wait];
+    uint32_t came = came_at(job, c->guilty, w->from, c->until);
+
+    if (w->place != JOB_NOBODY && c->ns > blame->place_ns) {
+        blame->place = w->place;
+        blame->place_ns = c->ns;
+    }
+    if (came != JOB_NOBODY && c->ns > blame->came_ns) {
+        blame->came = came;
+        blame->came_ns = c->ns;
+    }
+}
+
 static bool blame_all(struct job *job)
 {
     size_t room = 0, begin = 0;
@@ -297,9 +371,14 @@ static bool blame_all(struct job *job)
                     return false;
                 job->blames = more;
             }
-            job->blames[job->blame_count++] = (struct job_blame){
-                .rank = w->rank, .guilty = c->guilty, .kind = w->kind, .message = w->message};
+            job->blames[job->blame_count++] = (struct job_blame){.rank = w->rank,
+                                                                 .guilty = c->guilty,
+                                                                 .kind = w->kind,
+                                                                 .message = w->message,
+                                                                 .place = JOB_NOBODY,
+                                                                 .came = JOB_NOBODY};
         }
+        blame_places(job, &job->blames[at], c);
         job->blames[at].ns += c->ns;
         job->blames[at].times += c->wait != last_wait;
         job->blames[at].has_others |=
@@ -349,6 +428,37 @@ const char *job_wait_text(enum job_wait_kind kind)
     return names[kind];
 }
 
+const char *(*job_line_of)(const char *path, uint64_t at, char *words);
+
+/* Was the file written after that rank's trace was begun?  Then its lines may be others now. */
+static bool is_newer(const char *path, const struct trace_info *info)
+{
+    struct stat status;
+
+    return stat(path, &status) != 0 || !S_ISREG(status.st_mode) ||
+           (info->wall_ns != 0 && (uint64_t)status.st_mtime > info->wall_ns / 1000000000);
+}
+
+const char *job_place_text(const struct job *job, uint32_t place, char text[JOB_PLACE_TEXT])
+{
+    char call[64], line[JOB_PLACE_TEXT], *behind;
+    const char *said, *found = NULL;
+    uint64_t address;
+
+    if (place >= job->place_count)
+        return NULL;
+    said = job->places[place].text;
+    if (sscanf(said, "%63s", call) != 1)
+        return NULL;
+    address = strtoull(said + strlen(call), &behind, 16);
+    if (job_line_of != NULL && behind[0] == ' ' && behind[1] == '/' &&
+        !is_newer(behind + 1, &job->ranks[job->places[place].rank].info))
+        found = job_line_of(behind + 1, address, line);
+    snprintf(text, JOB_PLACE_TEXT, "%s%s%.128s", call, found != NULL ? " at " : "",
+             found != NULL ? found : "");
+    return text;
+}
+
 static uint64_t time_of(const struct job_rank *rank)
 {
     return rank->last - rank->first;
@@ -363,19 +473,46 @@ const char *job_blame_text(const struct job *job, const struct job_blame *blame,
                            char text[JOB_BLAME_TEXT])
 {
     const struct job_message *m = &job->messages[blame->message];
-    char waiter[32], guilty[64], envelope[TRACE_ENVELOPE_TEXT];
+    char waiter[32], guilty[64], envelope[TRACE_ENVELOPE_TEXT], place[JOB_PLACE_TEXT];
+    int used;
 
     if (blame->guilty == JOB_NOBODY)
         snprintf(guilty, sizeof guilty, "its peer %" PRIu32 ", whose trace is not there",
                  m->peer);
     else
         job_rank_text(job, blame->guilty, guilty);
-    snprintf(text, JOB_BLAME_TEXT, "%s waited %.3f of %.3f s for %s (%" PRIu64 " %s): %s, %s",
-             job_rank_text(job, blame->rank, waiter), (double)blame->ns / 1e9,
-             (double)time_of(&job->ranks[blame->rank]) / 1e9, guilty, blame->times,
-             blame->times == 1 ? "time" : "times", job_wait_text(blame->kind),
-             blame->has_others ? "several envelopes" : job_message_text(job, m, envelope));
+    used = snprintf(
+        text, JOB_BLAME_TEXT, "%s waited %.3f of %.3f s for %s (%" PRIu64 " %s): %s, %s",
+        job_rank_text(job, blame->rank, waiter), (double)blame->ns / 1e9,
+        (double)time_of(&job->ranks[blame->rank]) / 1e9, guilty, blame->times,
+        blame->times == 1 ? "time" : "times", job_wait_text(blame->kind),
+        blame->has_others ? "several envelopes" : job_message_text(job, m, envelope));
+    if (job_place_text(job, blame->place, place) != NULL)
+        used += snprintf(text + used, JOB_BLAME_TEXT - (size_t)used, ", in %s", place);
+    if (job_place_text(job, blame->came, place) != NULL)
+        snprintf(text + used, JOB_BLAME_TEXT - (size_t)used, "; %s came by %s", guilty, place);
     return text;
+}
+
+static void print_clocks(const struct job *job)
+{
+    bool is_begun = false;
+    char name[32];
+
+    for (size_t i = 0; i < job->rank_count; i++) {
+        const struct job_rank *rank = &job->ranks[i];
+
+        if (!rank->is_read || !rank->has_own_clock)
+            continue;
+        printf(is_begun ? "" : "\nclocks\n");
+        is_begun = true;
+        printf("%s is on another host: ", job_rank_text(job, (uint32_t)i, name));
+        if (rank->slack != 0)
+            printf("its times may be wrong by %.3f us\n", (double)rank->slack / 1e3);
+        else
+            printf("how wrong its times may be is not known, because no messages went both "
+                   "ways\n");
+    }
 }
 
 void job_print_waits(const struct job *job)
@@ -383,6 +520,7 @@ void job_print_waits(const struct job *job)
     char text[JOB_BLAME_TEXT], name[32];
     bool is_begun = false;
 
+    print_clocks(job);
     for (size_t i = 0; i < job->rank_count; i++) {
         const struct job_rank *rank = &job->ranks[i];
 
@@ -393,6 +531,8 @@ void job_print_waits(const struct job *job)
         printf("%s waited %.3f of %.3f s\n", job_rank_text(job, (uint32_t)i, name),
                (double)rank->waited / 1e9, (double)time_of(rank) / 1e9);
     }
+    if (!is_begun)
+        printf("\nno rank waited\n");
     for (size_t i = 0; i < job->blame_count; i++)
         if (job_is_worth(job, &job->blames[i]))
             printf("%s\n", job_blame_text(job, &job->blames[i], text));

@@ -15,6 +15,13 @@
 #include "base/base.h"
 #include "base/mem.h"
 
+uint64_t trace_hash(uint64_t key)
+{
+    key = (key ^ key >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    key = (key ^ key >> 27) * UINT64_C(0x94d049bb133111eb);
+    return key ^ key >> 31;
+}
+
 int trace_compare_ranks(const struct trace_info *x, const struct trace_info *y)
 {
     if (x->rank != y->rank)
@@ -32,18 +39,50 @@ void trace_words_init(struct trace_words *words, const struct trace_ranks *ranks
 void trace_words_fini(struct trace_words *words)
 {
     mem_free(words->communicators);
+    mem_free(words->places);
     mem_free(words->peers);
 }
 
 /* ---- communicators ---- */
 
+/* Where the communicator of this number is, or would be; there are slots. */
+static uint32_t *communicator_place(const struct trace_words *words, uint32_t number)
+{
+    size_t mask = 2 * words->communicator_slots - 1, at = (size_t)trace_hash(number) & mask;
+
+    while (words->places[at] != 0 &&
+           words->communicators[words->places[at] - 1].number != number)
+        at = (at + 1) & mask;
+    return &words->places[at];
+}
+
 static struct trace_communicator *communicator_find(const struct trace_words *words,
                                                     uint32_t number)
 {
-    for (size_t i = 0; i < words->communicator_count; i++)
-        if (words->communicators[i].number == number)
-            return &words->communicators[i];
-    return NULL;
+    uint32_t place = words->communicator_slots != 0 ? *communicator_place(words, number) : 0;
+
+    return place != 0 ? &words->communicators[place - 1] : NULL;
+}
+
+/* For twice as many.  False: no memory. */
+static bool communicators_grow(struct trace_words *words)
+{
+    size_t slots = words->communicator_slots == 0 ? 8 : 2 * words->communicator_slots;
+    uint32_t *places = mem_calloc(2 * slots, sizeof *places);
+    struct trace_communicator *more =
+        places != NULL ? mem_realloc(words->communicators, slots * sizeof *more) : NULL;
+
+    if (more == NULL) {
+        mem_free(places);
+        return false;
+    }
+    mem_free(words->places);
+    words->places = places;
+    words->communicators = more;
+    words->communicator_slots = slots;
+    for (uint32_t i = 0; i < words->communicator_count; i++)
+        *communicator_place(words, more[i].number) = i + 1;
+    return true;
 }
 
 /* Known or new; NULL: no memory. */
@@ -54,17 +93,10 @@ static struct trace_communicator *communicator_get(struct trace_words *words, ui
 
     if (found != NULL)
         return found;
-    if (words->communicator_count == words->communicator_slots) {
-        size_t slots = words->communicator_slots == 0 ? 8 : 2 * words->communicator_slots;
-        struct trace_communicator *more =
-            mem_realloc(words->communicators, slots * sizeof *more);
-
-        if (more == NULL)
-            return NULL;
-        words->communicators = more;
-        words->communicator_slots = slots;
-    }
+    if (words->communicator_count == words->communicator_slots && !communicators_grow(words))
+        return NULL;
     found = &words->communicators[words->communicator_count++];
+    *communicator_place(words, number) = (uint32_t)words->communicator_count;
     *found = (struct trace_communicator){.number = number};
     snprintf(found->name, sizeof found->name, "%s", name != NULL ? name : "");
     return found;

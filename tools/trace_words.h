@@ -38,9 +38,13 @@ struct trace_words {
     const struct see_layout *layout; /* or NULL: the envelopes stay numbers */
     struct trace_communicator *communicators;
     size_t communicator_count, communicator_slots;
+    uint32_t *places; /* twice as many as slots: hashed by number, an index + 1; 0: free */
     struct trace_peer *peers; /* by number */
     size_t peer_slots;
 };
+
+/* A permutation of 64 bits in which each depends on all: what a file has for keys may differ in a few bits alone. */
+uint64_t trace_hash(uint64_t key);
 
 /* By rank; those of which nobody said one, by process and endpoint: as for qsort(). */
 int trace_compare_ranks(const struct trace_info *x, const struct trace_info *y);

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * words.c - see words.h.
+ */
 #include "words.h"
 
 #include <inttypes.h>

@@ -101,11 +101,12 @@ enum mbx_device_caps {
 
 /* What a device has.  The first three are what configure may ask for, at most. */
 struct mbx_device_limits {
-    uint32_t list;         /* receives that it holds at a time */
-    uint32_t commands;     /* that may wait for it */
-    uint32_t untagged;     /* buffers for unexpected messages */
-    uint32_t untagged_min; /* that it must have; configure refuses fewer */
-    uint32_t context_bits, source_bits, tag_bits; /* of an envelope that it can tell apart */
+    uint32_t list;                      /* receives that it holds at a time */
+    uint32_t commands;                  /* that may wait for it */
+    uint32_t untagged;                  /* buffers for unexpected messages */
+    uint32_t untagged_min;              /* that it must have; configure refuses fewer */
+    uint32_t context_bits, source_bits; /* of an envelope that it can tell apart */
+    uint64_t tag_mask;                  /* likewise: the bits of a tag that it compares */
     uint32_t context_id;  /* above context_bits, the bits of those context ids that it knows */
     size_t untagged_size; /* bytes that every untagged buffer must have */
     size_t eager_max;     /* the longest message that comes without rendezvous */
@@ -196,7 +197,8 @@ struct mbx_device_ops {
     /* Each of these carries how many unexpected messages have been handled, mod 2^16.
      * 0; -EAGAIN no room for a command, nothing happened; -ENODEV the device is gone. */
     int (*append)(struct mbx_device *device, const struct mbx_device_recv *recv,
-                  uint16_t handled); /* also -ENOSPC: the list is full */
+                  uint16_t handled); /* also -ENOSPC: the list is full; -EBUSY: it holds one
+        with memory of this one's, does not take both at a time, and nothing happened */
     int (*revoke)(struct mbx_device *device, uint32_t handle, uint16_t handled);
     int (*take_back)(struct mbx_device *device, uint16_t handled);
     int (*sync)(struct mbx_device *device, uint16_t handled); /* also -EAGAIN while an earlier

@@ -28,6 +28,8 @@ class Matchbox(MesonPackage):
     depends_on("hwloc@2:", when="+hwloc")
     depends_on("rdma-core", when="+verbs")
 
+    # the headers of Open MPI 5 include those of PMIx
+    conflicts("~pmix", when="+openmpi ^openmpi@5:", msg="The component for Open MPI 5 needs PMIx")
     conflicts("platform=darwin", msg="Matchbox runs on Linux")
 
     def meson_args(self):
@@ -35,5 +37,7 @@ class Matchbox(MesonPackage):
             return f"-D{name}={'enabled' if self.spec.satisfies('+' + variant) else 'disabled'}"
 
         return ["-Dtests=false", "-Dbench=false", "-Dexamples=false", "-Dmpi=disabled",
+                # what the tools load if it is there: not looked for, so that a build has what its spec says
+                "-Dlibdw=disabled", "-Dcurses=disabled", "-Dotf2=disabled", "-Dusdt=disabled",
                 feature("network", "network"), feature("provider", "network"), feature("openmpi", "openmpi"),
                 feature("pmix", "pmix"), feature("hwloc", "hwloc"), feature("verbs", "verbs")]

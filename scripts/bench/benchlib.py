@@ -12,7 +12,7 @@ import sys
 sys.dont_write_bytecode = True
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.append(os.path.join(ROOT, "scripts/run"))
-from proglib import OB1, environment  # noqa: E402, F401
+from proglib import OB1, UCX, end_group, environment  # noqa: E402, F401
 
 
 def one_word(text):
@@ -85,20 +85,6 @@ def as_dict(line):
     return dict(word.split("=", 1) for word in line.split())
 
 
-def end_group(process):
-    """First gently: who runs has memory to unlink, and ranks to end.  What was said."""
-    for end in (signal.SIGTERM, signal.SIGKILL):
-        try:
-            os.killpg(process.pid, end)
-        except ProcessLookupError:  # they have ended meanwhile
-            pass
-        try:
-            return process.communicate(timeout=10)[0]
-        except subprocess.TimeoutExpired:
-            continue
-    return process.communicate()[0]
-
-
 def run_limited(who, command, limit_s, env=None):
     """The lines of one run, or None if it was too slow.  who speaks if it fails."""
     lines, has_ended = run_until(who, command, limit_s, env)
@@ -118,6 +104,9 @@ def run_until(who, command, limit_s, env=None):
         process = subprocess.Popen(command, env=dict(environment("", ""), **(env or {})),
                                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True, start_new_session=True)
+    except OSError as error:
+        signal.signal(signal.SIGINT, usual)
+        sys.exit(f"{who}: {command[0]}: {error.strerror}")
     except BaseException:
         signal.signal(signal.SIGINT, usual)
         raise

@@ -48,8 +48,9 @@ run_tests() {
     case $name in
     clang) setup='--no-suite tools --no-suite mpi' && set -- ;;
     tsan) setup='--no-suite tools --no-suite mpi' && set -- plain_addresses ;;
-    lists | hosts | verbs) setup="--setup $name --suite behaviour" && set -- ;;
-    network) setup="--setup $name --suite behaviour --suite over_network" && set -- ;;
+    lists | verbs) setup="--setup $name --suite behaviour --no-suite fixed" && set -- ;;
+    hosts) setup="--setup $name --suite behaviour" && set -- ;;
+    network) setup="--setup $name --suite behaviour --suite over_network --no-suite fixed" && set -- ;;
     *) set -- ;;
     esac
     # shellcheck disable=SC2086 # options
@@ -58,6 +59,22 @@ run_tests() {
         TSAN_OPTIONS="halt_on_error=1:allocator_may_return_null=1:$TSAN_OPTIONS" \
         UBSAN_OPTIONS="halt_on_error=1:print_stacktrace=1:$UBSAN_OPTIONS" \
         "$@" meson test -C "build-test/$build" --no-rebuild --no-stdsplit $setup
+}
+
+# As run, and says of each test that it has ended: these take long, and may be stopped.
+run_shown() {
+    say "$1: testing"
+    log=$(mktemp "${TMPDIR:-/tmp}/matchbox-dev.XXXXXX")
+    { run_tests "$1" 2>&1 || echo failed >"$log.failed"; } | tee "$log" |
+        sed -un 's/^ *\([0-9]*\/[0-9]* .*[^ ]\) *$/dev: \1/p'
+    failure=0
+    if [ -e "$log.failed" ]; then
+        tail -n 60 "$log" >&2
+        printf '%s\n' "dev: failed: $1: testing" >&2
+        failure=1
+    fi
+    rm -f "$log" "$log.failed"
+    return "$failure"
 }
 
 # Adds the result of one configuration to passed and failed.
@@ -73,7 +90,10 @@ test_configuration() {
         return
     fi
     status=0
-    run "$1: testing" run_tests "$1" || status=1
+    case $1 in
+    lists | network | hosts | verbs) run_shown "$1" || status=1 ;;
+    *) run "$1: testing" run_tests "$1" || status=1 ;;
+    esac
     counts=$(python3 scripts/check/count-tests "$log_file" $status) ||
         counts='0 1 0'
     # shellcheck disable=SC2086
@@ -116,6 +136,7 @@ test_static() {
         check scripts/check/params
     fi
     check scripts/check/header
+    check scripts/check/series
     check scripts/check/wire
     check scripts/check/walk
     check scripts/check/provider

@@ -7,11 +7,10 @@ for the other.
 import contextlib
 import json
 import os
-import signal
 import subprocess
 import time
 
-from proglib import OB1, Failed, environment, mpiexec
+from proglib import OB1, Failed, end_group, environment, mpiexec
 
 PATTERN = "tag_differs"
 LOOKS = 60      # until the deadlock must be seen: starting the job takes some
@@ -30,13 +29,7 @@ def job(command, where):
     try:
         yield process
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGTERM)
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        end_group(process)
 
 
 def is_ours(pid):

@@ -7,14 +7,12 @@ import sys
 import time
 
 sys.dont_write_bytecode = True
-from proglib import OB1, Failed, environment  # noqa: E402
+from proglib import OB1, UCX, Failed  # noqa: E402
 
 sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "bench"))
 from benchlib import as_dict, run_limited  # noqa: E402
 
 NAMES = {"matchbox": "Matchbox", "ob1": "Open MPI ob1", "ucx": "Open MPI ucx"}
-UCX = ["--mca", "pml", "ucx", "--mca", "opal_common_ucx_tls", "any",
-       "--mca", "opal_common_ucx_devices", "any"]
 DEPTHS = (16, 1000, 10000)
 LIMIT_S = 60
 SPREAD = 1.5     # a case whose rounds differ by more is marked
@@ -96,12 +94,10 @@ class Rounds:
     def look_around(self):
         """How busy the machine is without us, and how far the two cores are from each other."""
         self.busy.append(others_share())
-        done = subprocess.run([self.mbx, "perf", "lat", "--size", "8", "--iterations", "2000"], text=True,
-                              env=environment("", ""), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, timeout=LIMIT_S)
-        if done.returncode != 0:
-            raise Failed(f"mbx perf lat ended with status {done.returncode}:\n{done.stderr}")
-        line = float(as_dict(done.stdout.splitlines()[-1])["line_min_ns"])
+        lines = run_limited("demo", [self.mbx, "perf", "lat", "--size", "8", "--iterations", "2000"], LIMIT_S)
+        if not lines:
+            raise Failed(f"mbx perf lat has said nothing within {LIMIT_S} s")
+        line = float(as_dict(lines[-1])["line_min_ns"])
         self.line_ns = line if self.line_ns is None else min(self.line_ns, line)
 
     def run(self, most, budget_s):

@@ -12,6 +12,8 @@ LIMIT_S = 120  # no program here needs half of it
 
 # Open MPI's own shared memory, as a user would get it.
 OB1 = ["--mca", "pml", "ob1", "--mca", "btl", "self,vader"]
+# UCX, which Open MPI wants only over adapters unless it is told so.
+UCX = ["--mca", "pml", "ucx", "--mca", "opal_common_ucx_tls", "any", "--mca", "opal_common_ucx_devices", "any"]
 NETPIPE = ["NPopenmpi", "-p", "0", "-n", "200", "-u", "4194304"]
 
 
@@ -32,6 +34,20 @@ def environment(stats, trace="", more=None):
     return env
 
 
+def end_group(process):
+    """First gently: who runs has memory to unlink, and ranks to end.  What was said."""
+    for end in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, end)
+        except ProcessLookupError:  # they have ended meanwhile
+            pass
+        try:
+            return process.communicate(timeout=10)[0]
+        except subprocess.TimeoutExpired:
+            continue
+    return process.communicate()[0]
+
+
 def run(name, command, where, stats, trace="", more=None, limit_s=LIMIT_S):
     """Runs command in folder `where`; its output goes to where/output.  stats names a file
     for the statistics, trace a folder, more has more of the environment.  Seconds."""
@@ -45,11 +61,7 @@ def run(name, command, where, stats, trace="", more=None, limit_s=LIMIT_S):
         try:
             status = process.wait(limit_s)
         except BaseException as end:
-            os.killpg(process.pid, signal.SIGTERM)
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
+            end_group(process)
             if isinstance(end, subprocess.TimeoutExpired):
                 raise Failed(f"{name} did not finish in {limit_s} s; its output is in {log}")
             raise

@@ -168,6 +168,7 @@ enum adapter_op {
     ADAPTER_QUERY_QP,
     ADAPTER_DESTROY, /* whatever handle is */
     ADAPTER_COUNTERS,
+    ADAPTER_STEP, /* holds the adapter, has it work piece by piece, or lets it go on (step.c) */
     ADAPTER_OPS
 };
 
@@ -233,6 +234,12 @@ struct adapter_request {
             uint32_t mask;
             struct ibv_qp_attr attr;
         } modify;
+        struct {
+            uint32_t hold; /* 1: it is held from then on; 0: it works by itself */
+            uint32_t
+                count; /* pieces to do before, in an order drawn from seed; 0 unless held */
+            uint64_t seed;
+        } step;
     };
 };
 
@@ -259,6 +266,7 @@ struct adapter_reply {
             struct ibv_qp_attr attr;
         } qp;
         struct adapter_counters counters;
+        uint32_t done; /* of the pieces; fewer: there were no more */
     };
 };
 

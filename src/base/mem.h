@@ -32,6 +32,10 @@ void *mem_alloc_aligned(size_t alignment, size_t size);
 /* Releases what any of the above returned; NULL is allowed. */
 void mem_free(void *pointer);
 
+/* The whole pages in [pointer, pointer+size), a part of what mem_alloc() returned, go back to
+ * the system until they are used again: their contents are undefined from here on. */
+void mem_discard(void *pointer, size_t size);
+
 /* The n-th allocation from now (1 = the next, of any thread) fails, and only
  * that one; 0 switches this off.  A mem_realloc() counts as an allocation. */
 void mem_fail_at(uint64_t n);

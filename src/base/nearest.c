@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * nearest.c - see nearest.h.
+ */
 #include "base/nearest.h"
 
 #include <ctype.h>

@@ -118,12 +118,16 @@ static bool read_time(const char *text, uint64_t *number)
     return read_with_suffix(text, time_suffixes, ARRAY_COUNT(time_suffixes), number);
 }
 
-static bool read_count(const char *text, uint64_t *number)
+/* A number, also with its unit after a space, as ranges are shown ("1..65536 peers"); unit may
+ * be NULL. */
+static bool read_count(const char *text, const char *unit, uint64_t *number)
 {
     const char *rest;
     uint64_t digits;
 
-    if (!read_digits(text, &digits, &rest) || *rest != '\0')
+    if (!read_digits(text, &digits, &rest))
+        return false;
+    if (*rest != '\0' && (unit == NULL || *rest != ' ' || strcmp(rest + 1, unit) != 0))
         return false;
     *number = digits;
     return true;
@@ -189,7 +193,7 @@ static bool read_value(const struct param *p, const char *text, struct value *va
                                 &value->number) &&
                is_in_range(p, value->number);
     case PARAM_COUNT:
-        return read_count(text, &value->number) && is_in_range(p, value->number);
+        return read_count(text, p->unit, &value->number) && is_in_range(p, value->number);
     case PARAM_TIME:
         return read_time(text, &value->number) && is_in_range(p, value->number);
     case PARAM_BOOL:
@@ -398,7 +402,7 @@ static int refuse_value(const struct loader *l, const struct param *p, const cha
 {
     char range[256];
     uint64_t number;
-    bool lacks_unit = p->type == PARAM_TIME && read_count(text, &number);
+    bool lacks_unit = p->type == PARAM_TIME && read_count(text, NULL, &number);
 
     return refuse(l, "%s%s: \"%s\" is wrong, it must be %s%s", PARAM_PREFIX, p->name, text,
                   param_range_text(p, range, sizeof range),

@@ -141,6 +141,7 @@ static void test_good_values(void **state)
     assert_int_equal(VALUE("MBX_ANYTHING=18446744073709551615", anything), UINT64_MAX);
     assert_int_equal(VALUE("MBX_ANYTHING=0", anything), 0);
     assert_int_equal(VALUE("MBX_PEERS=65536", peers), 65536);
+    assert_int_equal(VALUE("MBX_PEERS=65536 peers", peers), 65536); /* as ranges are shown */
     assert_int_equal(VALUE("MBX_SPIN=0", spin), 0);
     assert_int_equal(VALUE("MBX_SPIN=7ns", spin), 7);
     assert_int_equal(VALUE("MBX_SPIN=7us", spin), 7000);
@@ -225,6 +226,8 @@ static void test_bad_values_are_explained(void **state)
                    "number with K, M, G or T");
     expect_refusal("MBX_PEERS=0", "MBX_PEERS: \"0\" is wrong, it must be 1..65536 peers");
     expect_refusal("MBX_PEERS=4K", "MBX_PEERS: \"4K\" is wrong, it must be 1..65536 peers");
+    expect_refusal("MBX_PEERS=4 slots",
+                   "MBX_PEERS: \"4 slots\" is wrong, it must be 1..65536 peers");
     expect_refusal(
         "MBX_SPIN=5",
         "MBX_SPIN: \"5\" is wrong, it must be 0..1s, with its unit: ns, us, ms or s");

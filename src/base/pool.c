@@ -57,24 +57,44 @@ static bool grow_directory(struct pool *pool)
 }
 
 /* Adds a chunk, or the part of it that max_objects leaves. */
-bool pool_grow(struct pool *pool)
+static bool add_chunk(struct pool *pool)
 {
-    uint32_t left = pool->max_objects - pool->slot_count;
-    uint32_t count = left <= pool->chunk_mask ? left : pool->chunk_mask + 1;
-    uint32_t first = pool->slot_count;
+    size_t left = pool->max_objects - pool->slot_count;
     unsigned char *chunk;
 
-    if (count == 0 || !grow_directory(pool))
+    if (left == 0 || !grow_directory(pool))
         return false;
-    chunk = mem_alloc(count * pool->stride);
+    chunk = mem_alloc(min_size(left, (size_t)pool->chunk_mask + 1) * pool->stride);
     if (chunk == NULL)
         return false;
     pool->chunks[pool->chunk_count++] = chunk;
-    pool->slot_count += count;
+    return true;
+}
+
+/* So many slots are added at a time. */
+static uint32_t slots_of_step(const struct pool *pool)
+{
+    return (uint32_t)max_size(POOL_STEP_BYTES / pool->stride, 1);
+}
+
+/* Adds slots to the free list: the next ones of the last chunk, or the first ones of a new
+ * chunk. */
+bool pool_grow(struct pool *pool)
+{
+    uint32_t first = pool->slot_count;
+    size_t left;
+
+    if (first >> pool->chunk_shift == pool->chunk_count && !add_chunk(pool))
+        return false;
+    left = min_size(pool->max_objects - first,
+                    (size_t)pool->chunk_mask + 1 - (first & pool->chunk_mask));
+    if (left == 0)
+        return false;
+    pool->slot_count += (uint32_t)min_size(left, slots_of_step(pool));
     for (uint32_t i = pool->slot_count; i-- > first;) { /* so that the lowest is on top */
         struct pool_slot *slot = pool_slot_at(pool, i);
 
-        slot->id = i;
+        slot->id = pool->base | i;
         slot->next_free = pool->free;
         pool->free = slot;
     }
@@ -84,18 +104,80 @@ bool pool_grow(struct pool *pool)
 /* Was it ever taken?  If not, no generation has been counted. */
 static bool slot_is_used(const struct pool *pool, uint32_t index)
 {
-    return pool_slot_at(pool, index)->id != index;
+    return index < pool->kept || pool_slot_at(pool, index)->id != (pool->base | index);
+}
+
+/* By I5 those that were ever taken come first: so many. */
+static uint32_t used_slots(const struct pool *pool)
+{
+    uint32_t used = pool->slot_count;
+
+    while (used > 0 && !slot_is_used(pool, used - 1))
+        used--;
+    return used;
 }
 
 /* By I5 a slot is taken for the first time only while all those before it are taken. */
 uint32_t pool_most(const struct pool *pool)
 {
-    uint32_t most = pool->slot_count;
+    uint32_t used = used_slots(pool);
 
-    while (most > 0 && !slot_is_used(pool, most - 1))
-        most--;
-    return most;
+    return used > pool->most_before ? used : pool->most_before;
 }
+
+/* ---- giving memory back ---- */
+
+/* Behind the last live one, and at least a step. */
+static uint32_t slots_to_keep(const struct pool *pool)
+{
+    uint32_t keep = pool->slot_count, least = slots_of_step(pool);
+
+    while (keep > least && !slot_is_live(pool, pool_slot_at(pool, keep - 1)))
+        keep--;
+    return keep;
+}
+
+/* The slots from this one on: their memory, in each chunk. */
+static void discard_from(struct pool *pool, uint32_t keep)
+{
+    uint32_t room = pool->chunk_mask + 1;
+
+    for (uint32_t from = keep, next; from < pool->slot_count; from = next) {
+        next = (from & ~pool->chunk_mask) + room;
+        if (next > pool->slot_count || next < from)
+            next = pool->slot_count;
+        mem_discard(pool_slot_at(pool, from), (next - from) * pool->stride);
+    }
+}
+
+bool pool_trim(struct pool *pool)
+{
+    uint32_t keep = slots_to_keep(pool);
+
+    if (used_slots(pool) <= keep)
+        return false;
+    pool->most_before = pool_most(pool);
+    for (uint32_t i = keep; i < pool->slot_count; i++) {
+        uint64_t id = pool_slot_at(pool, i)->id & ~pool->index_mask;
+
+        if (id > pool->base)
+            pool->base = id;
+    }
+    discard_from(pool, keep);
+    pool->slot_count = pool->kept = keep;
+    pool->free = NULL;
+    for (uint32_t i = keep; i-- > 0;) {
+        struct pool_slot *slot = pool_slot_at(pool, i);
+
+        if (slot_is_live(pool, slot))
+            continue;
+        slot->next_free = pool->free;
+        pool->free = slot;
+    }
+    return true;
+}
+
+/* ---- looking ---- */
 
 void pool_for_each(struct pool *pool, pool_visit_fn *visit, void *arg)
 {
@@ -124,12 +206,12 @@ static bool slots_are_valid(const struct pool *pool, uint32_t *live)
 /* I5. */
 static bool used_come_first(const struct pool *pool)
 {
-    uint32_t most = pool_most(pool);
+    uint32_t used = used_slots(pool);
 
-    for (uint32_t i = 0; i < most; i++)
+    for (uint32_t i = 0; i < used; i++)
         if (!slot_is_used(pool, i))
             return false;
-    return pool->live <= most;
+    return pool->live <= used;
 }
 
 /* I3: as many free slots as there must be, none of them live.  The list cannot be

@@ -3,7 +3,12 @@
  * pool.h - objects of one size, at stable addresses, with ids that go stale.
  *
  *   chunks[0] -> | id | object | id | object | ...     one allocation each, never
- *   chunks[1] -> | id | object | id | object | ...     moved, freed by pool_fini()
+ *   chunks[1] -> | id | object | id |//////////////     moved, freed by pool_fini()
+ *
+ * Slots are added to the free list some at a time (POOL_STEP_BYTES), so that a chunk's memory
+ * is not touched before its objects are needed.  pool_trim() takes slots away again, from the
+ * end, down to the last live object: the memory of these slots goes back to the system, and the
+ * chunks stay allocated where they are.
  *
  *   id:   generation          | live |  index
  *         63 ...                            ... 0      index has as many bits as
@@ -19,7 +24,8 @@
  *   I2  the live bit is set if and only if the object is taken; live counts them
  *   I3  every slot that is not live is on the free list exactly once
  *   I4  an id is never given out twice in the life of a pool (until a slot was taken
- *       2^(63 - index bits) times: 2^43 with a million objects)
+ *       2^(63 - index bits) times: 2^43 with a million objects).  Slots that pool_trim() has
+ *       taken away come again with ids behind all that any of them had
  *   I5  slots that were never taken have the highest indices: they stand below all
  *       others on the free list, lowest index first
  *
@@ -40,19 +46,28 @@ static_assert(sizeof(struct pool_slot) == 16, "objects keep the alignment of mal
 struct pool {
     struct pool_slot *free; /* the last given comes first: its lines are warm */
     unsigned char **chunks;
-    uint32_t slot_count; /* in all chunks */
+    uint32_t slot_count; /* that have an id; the rest of the last chunk is untouched */
     uint32_t live;
     uint32_t max_objects;
     uint32_t chunk_mask; /* objects of a chunk, a power of two, less 1 */
     uint32_t chunk_shift;
     uint64_t index_mask, live_bit; /* of an id */
-    size_t stride;                 /* from slot to slot */
+    uint64_t base;                 /* id of slots that are added, without their index */
+    uint32_t kept;        /* by pool_trim(): these slots were taken before, all of them */
+    uint32_t most_before; /* pool_most() then */
+    size_t stride;        /* from slot to slot */
     uint32_t chunk_count, chunk_room;
 };
 
 typedef void pool_visit_fn(void *arg, void *object);
 
 #define POOL_MAX_OBJECTS (UINT32_C(1) << 31)
+
+/* Bytes of slots that are added to the free list at a time (but at least one slot): a page. */
+#define POOL_STEP_BYTES 4096u
+
+/* Of fewer slots none are taken away. */
+#define POOL_SLACK 64u
 
 /* Allocates nothing yet; every chunk will hold chunk_objects (rounded up to a power
  * of two) objects of object_size bytes, aligned to 16.
@@ -129,6 +144,17 @@ static inline uint32_t pool_live(const struct pool *pool)
 
 /* How many were taken at the most, at any one time.  Costs the slots of a chunk. */
 uint32_t pool_most(const struct pool *pool);
+
+/* Are most of its slots free?  Then pool_trim() may give memory back. */
+static inline bool pool_is_slack(const struct pool *pool)
+{
+    return pool->slot_count > POOL_SLACK && pool->live < pool->slot_count / 8;
+}
+
+/* Takes away the slots behind the last live object, but for the first ones, and gives their
+ * memory back.  Ids that were given out stay stale, and objects stay where they are.  Walks all
+ * slots.  False: there was nothing to give back. */
+bool pool_trim(struct pool *pool);
 
 /* Visits each live object once, in index order.  visit may give the object that it
  * was called with; objects that it takes may or may not be visited. */

@@ -4,6 +4,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -11,57 +13,177 @@
 #include "base/pool.h"
 #include "base/random.h"
 
-struct object {
-    uint64_t payload[3];
+/* Objects that live for a while at random.  Each has its id in its first and last word, and stale[] keeps
+ * the ids of the last objects that were given. */
+enum { LIVES_MAX = 300, STALE_MAX = 1024 };
+
+struct lives {
+    struct pool pool;
+    struct random random;
+    size_t size;    /* of an object */
+    uint32_t max;   /* objects, LIVES_MAX at most */
+    uint32_t count; /* that live */
+    uint32_t most;  /* that ever lived */
+    uint32_t given;
+    uint64_t *live[LIVES_MAX];
+    uint64_t ids[LIVES_MAX];
+    uint64_t stale[STALE_MAX];
 };
 
-/* Every id ever given out of a slot stays in stale[] when its object is given. */
+static void lives_init(struct lives *lives, uint64_t seed, size_t size, uint32_t chunk,
+                       uint32_t max)
+{
+    *lives = (struct lives){.size = size, .max = max};
+    random_seed(&lives->random, seed);
+    pool_init(&lives->pool, size, chunk, max);
+    assert_int_equal(pool_most(&lives->pool), 0);
+}
+
+static void lives_take(struct lives *lives)
+{
+    uint64_t *object = pool_take(&lives->pool);
+    uint64_t id;
+
+    if (lives->count == lives->max) {
+        assert_null(object);
+        return;
+    }
+    assert_non_null(object);
+    assert_int_equal((uintptr_t)object % 16, 0);
+    id = pool_id(&lives->pool, object);
+    for (uint32_t i = 0; i < STALE_MAX; i++)
+        assert_int_not_equal(lives->stale[i], id);
+    object[0] = object[lives->size / sizeof *object - 1] = id;
+    lives->ids[lives->count] = id;
+    lives->live[lives->count++] = object;
+    lives->most = lives->count > lives->most ? lives->count : lives->most;
+}
+
+static void lives_give(struct lives *lives)
+{
+    uint32_t i;
+
+    if (lives->count == 0)
+        return;
+    i = (uint32_t)random_below(&lives->random, lives->count);
+    lives->stale[lives->given++ % STALE_MAX] = lives->ids[i];
+    pool_give(&lives->pool, lives->live[i]);
+    lives->live[i] = lives->live[--lives->count];
+    lives->ids[i] = lives->ids[lives->count];
+}
+
+/* The pool counts and finds what lives, nobody wrote over it, and a stale id finds nothing. */
+static void lives_check(struct lives *lives)
+{
+    size_t last = lives->size / sizeof **lives->live - 1;
+
+    assert_int_equal(pool_live(&lives->pool), lives->count);
+    assert_int_equal(pool_most(&lives->pool), lives->most);
+    assert_null(pool_find(&lives->pool, lives->stale[random_below(&lives->random, STALE_MAX)]));
+    for (uint32_t i = 0; i < lives->count; i++) {
+        assert_ptr_equal(pool_find(&lives->pool, lives->ids[i]), lives->live[i]);
+        assert_int_equal(lives->live[i][0], lives->ids[i]);
+        assert_int_equal(lives->live[i][last], lives->ids[i]);
+    }
+}
+
+static void lives_fini(struct lives *lives)
+{
+    pool_fini(&lives->pool);
+    assert_int_equal(mem_live(), 0);
+}
+
 static void test_random_lives(void **state)
 {
-    enum { MAX = 37, STALE = 256 };
-    struct object *live[MAX];
-    uint64_t ids[MAX], stale[STALE] = {0};
-    uint32_t count = 0, most = 0;
-    struct random r;
+    static struct lives lives;
+
+    (void)state;
+    lives_init(&lives, 1, 24, 8, 37);
+    for (int step = 0; step < 20000; step++) {
+        if (random_below(&lives.random, 2) != 0)
+            lives_take(&lives);
+        else
+            lives_give(&lives);
+        lives_check(&lives);
+        if (step % 64 == 0)
+            assert_true(pool_is_valid(&lives.pool));
+    }
+    lives_fini(&lives);
+}
+
+/* Phases with many objects and with few, trimmed at random: live objects stay where they are. */
+static void test_random_lives_with_trims(void **state)
+{
+    static struct lives lives;
+    uint32_t trims = 0;
+
+    (void)state;
+    lives_init(&lives, 3, 512, 16, LIVES_MAX);
+    for (int step = 0; step < 60000; step++) {
+        bool is_growing = step / 1000 % 2 == 0;
+
+        if (random_below(&lives.random, 4) < (is_growing ? 3 : 1))
+            lives_take(&lives);
+        else
+            lives_give(&lives);
+        if (random_below(&lives.random, 50) == 0) {
+            trims += pool_trim(&lives.pool);
+            assert_true(pool_is_valid(&lives.pool));
+        }
+        if (step % 16 == 0)
+            lives_check(&lives);
+    }
+    assert_in_range(trims, 50, 2000);
+    lives_fini(&lives);
+}
+
+/* Pages of the slot with this index, behind its first. */
+static bool is_resident(const struct pool *pool, uint32_t index)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t at = ((uintptr_t)pool_slot_at(pool, index) + page) & ~(page - 1);
+    unsigned char resident = 0;
+
+    assert_int_equal(mincore((void *)at, page, &resident), 0);
+    return (resident & 1) != 0;
+}
+
+static void test_trim_gives_memory_back(void **state)
+{
+    enum { COUNT = 200, SIZE = 65536 };
+    void *objects[COUNT];
     struct pool pool;
 
     (void)state;
-    random_seed(&r, 1);
-    pool_init(&pool, sizeof(struct object), 8, MAX);
-    assert_int_equal(pool_most(&pool), 0);
-    for (int step = 0; step < 20000; step++) {
-        if (random_below(&r, 2) != 0) {
-            struct object *o = pool_take(&pool);
-
-            if (count == MAX) {
-                assert_null(o);
-                continue;
-            }
-            assert_non_null(o);
-            assert_int_equal((uintptr_t)o % 16, 0);
-            o->payload[0] = o->payload[2] = pool_id(&pool, o);
-            ids[count] = pool_id(&pool, o);
-            live[count++] = o;
-            most = count > most ? count : most;
-        } else if (count > 0) {
-            uint32_t i = (uint32_t)random_below(&r, count);
-
-            stale[step % STALE] = ids[i];
-            pool_give(&pool, live[i]);
-            live[i] = live[--count];
-            ids[i] = ids[count];
-        }
-        assert_int_equal(pool_live(&pool), count);
-        assert_int_equal(pool_most(&pool), most);
-        if (step % 64 == 0)
-            assert_true(pool_is_valid(&pool));
-        for (uint32_t i = 0; i < count; i++) {
-            assert_ptr_equal(pool_find(&pool, ids[i]), live[i]);
-            assert_int_equal(live[i]->payload[0], ids[i]); /* nobody wrote over it */
-            assert_int_equal(live[i]->payload[2], ids[i]);
-        }
-        assert_null(pool_find(&pool, stale[random_below(&r, STALE)]));
+    pool_init(&pool, SIZE, 4, 1000);
+    assert_false(pool_trim(&pool));
+    for (int i = 0; i < COUNT; i++) {
+        objects[i] = pool_take(&pool);
+        memset(objects[i], i, SIZE);
     }
+    assert_false(pool_is_slack(&pool));
+    assert_false(pool_trim(&pool)); /* all are live */
+    for (int i = 0; i < COUNT; i++)
+        if (i != 5)
+            pool_give(&pool, objects[i]);
+    assert_true(pool_is_slack(&pool));
+    assert_true(is_resident(&pool, COUNT - 1));
+    assert_true(pool_trim(&pool));
+    assert_false(is_resident(&pool, COUNT - 1));
+    assert_false(is_resident(&pool, 6));
+    assert_true(is_resident(&pool, 5));
+    assert_false(pool_is_slack(&pool));
+    assert_false(pool_trim(&pool));
+    assert_true(pool_is_valid(&pool));
+    for (int i = 0; i < COUNT;
+         i++) { /* in the chunks that there are: an object where it was before */
+        void *object = i == 5 ? objects[5] : pool_take(&pool);
+
+        assert_ptr_equal(object, objects[i]);
+        memset(object, i, SIZE);
+    }
+    assert_int_equal(pool_most(&pool), COUNT);
+    assert_true(pool_is_valid(&pool));
     pool_fini(&pool);
     assert_int_equal(mem_live(), 0);
 }
@@ -236,6 +358,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_lives),
+        cmocka_unit_test(test_random_lives_with_trims),
+        cmocka_unit_test(test_trim_gives_memory_back),
         cmocka_unit_test(test_forged_ids_find_nothing),
         cmocka_unit_test(test_same_slot_gets_a_new_id),
         cmocka_unit_test(test_limits_round_nothing_away),

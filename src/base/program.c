@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * program.c - see program.h.
+ */
 #include "base/program.h"
 
 #include <dlfcn.h>

@@ -75,23 +75,27 @@
 #define RING_AHEAD 4u
 
 /* "The next record is at cell 0"; longer than any record. */
-#define RING_SKIP UINT32_MAX
+#define RING_SKIP        UINT32_MAX
+
+#define RING_KEEPER_SIZE 40u
 
 struct ring {
-    /* the consumer writes this line */
+    /* the consumer writes these */
     alignas(CACHE_LINE) _Atomic uint64_t head; /* cells released */
     _Atomic uint32_t armed;                    /* stopped polling, wants a doorbell */
 
-    /* the producer writes this line, seldom */
-    alignas(CACHE_LINE) _Atomic uint32_t producer_waiting; /* full: flush the head soon */
-    _Atomic uint32_t closed;                               /* nothing will follow */
-    _Atomic uint32_t moved;                                /* what follows is elsewhere */
+    /* the producer writes these, so seldom that the line stays the consumer's */
+    _Atomic uint32_t producer_waiting; /* full: flush the head soon */
+    _Atomic uint32_t closed;           /* nothing will follow */
+    _Atomic uint32_t moved;            /* what follows is elsewhere */
+
+    /* the rest of the line is for whoever keeps the ring */
+    unsigned char keeper[RING_KEEPER_SIZE];
 
     alignas(CACHE_LINE) unsigned char cells[];
 };
 
-static_assert(offsetof(struct ring, producer_waiting) == CACHE_LINE, "producer line");
-static_assert(offsetof(struct ring, cells) == 2 * CACHE_LINE, "cells start on a line");
+static_assert(offsetof(struct ring, cells) == CACHE_LINE, "the state of a ring is a line");
 static_assert(sizeof(_Atomic uint32_t) == 4, "the frame word is 4 bytes");
 static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2, "between processes");
 

@@ -67,6 +67,7 @@ enum sys_call {
     SYS_CONNECT,
     SYS_BIND,
     SYS_LISTEN,
+    SYS_ACCEPT,
     SYS_PEER,
     SYS_DUP,
     SYS_SETSOCKOPT,
@@ -109,6 +110,7 @@ static const char *const sys_names[] = {
     [SYS_CONNECT] = "connect",
     [SYS_BIND] = "bind",
     [SYS_LISTEN] = "listen",
+    [SYS_ACCEPT] = "accept",
     [SYS_PEER] = "peer",
     [SYS_DUP] = "dup",
     [SYS_SETSOCKOPT] = "setsockopt",
@@ -576,6 +578,11 @@ int sys_bind(int fd, const struct sockaddr *name, unsigned size)
 int sys_listen(int fd, int backlog)
 {
     return sys_fails(SYS_LISTEN) ? -1 : listen(fd, backlog);
+}
+
+int sys_accept(int fd, struct sockaddr *from, unsigned *size)
+{
+    return sys_fails(SYS_ACCEPT) ? -1 : count_fd(accept4(fd, from, size, SOCK_CLOEXEC));
 }
 
 int sys_peer(int fd, uint32_t *process, uint32_t *user)

@@ -112,6 +112,7 @@ int sys_socket(int domain, int type);       /* SOCK_CLOEXEC is added; default pr
 int sys_connect(int fd, const struct sockaddr *to, unsigned size);
 int sys_bind(int fd, const struct sockaddr *name, unsigned size);
 int sys_listen(int fd, int backlog);
+int sys_accept(int fd, struct sockaddr *from, unsigned *size); /* SOCK_CLOEXEC is added */
 
 /* Who is at the other end of a connected local socket. */
 int sys_peer(int fd, uint32_t *process, uint32_t *user);

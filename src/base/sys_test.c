@@ -160,6 +160,10 @@ static int do_listen(void)
 {
     return sys_listen(-1, 1);
 }
+static int do_accept(void)
+{
+    return sys_accept(-1, NULL, NULL);
+}
 static int do_peer(void)
 {
     uint32_t process, user;
@@ -240,6 +244,7 @@ static const struct {
     {"connect", do_connect},
     {"bind", do_bind},
     {"listen", do_listen},
+    {"accept", do_accept},
     {"peer", do_peer},
     {"dup", do_dup},
     {"setsockopt", do_setsockopt},

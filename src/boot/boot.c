@@ -99,6 +99,8 @@ bool boot_has_others(void)
 
     if (text != NULL && strcmp(text, "single") == 0)
         return false;
+    if (socket_is_meant(text))
+        return socket_is_spread(&is_spread) == -ENOENT;
     if (text != NULL && strcmp(text, "pmix") != 0)
         return true;
     return pmix_is_spread(&is_spread) == -ENOENT && (said_ranks() > 1 || has_pmix());
@@ -109,6 +111,11 @@ int boot_is_spread(bool *is_spread)
     const char *text = getenv(KVS_SHM_ENVIRONMENT);
     int err = -ENOENT;
 
+    if (socket_is_meant(text)) {
+        if (socket_is_spread(is_spread) != 0)
+            *is_spread = true; /* no job is open: it may be */
+        return 0;
+    }
     if (text != NULL && strcmp(text, "single") != 0 && strcmp(text, "pmix") != 0) {
         *is_spread = false; /* the board is memory that all ranks have inherited */
         return 0;
@@ -128,6 +135,8 @@ int boot_open(uint64_t timeout_ns, struct boot **out)
 
     if (text != NULL && strcmp(text, "single") == 0)
         return single_open(out);
+    if (socket_is_meant(text))
+        return socket_open(text, timeout_ns, out);
     if (text != NULL && strcmp(text, "pmix") != 0)
         return run_open(text, out);
     if (text != NULL || has_pmix())

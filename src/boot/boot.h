@@ -3,8 +3,8 @@
  * boot.h - who is in the job: rank, size, put, get, fence.
  *
  * Start-up differs by launcher, so this is an ops table: `mbx run` is one implementation
- * (run.c), launchers that speak PMIx another (pmix.c), a process without a launcher the
- * third (single.c).  boot.c chooses.
+ * (run.c), launchers that speak PMIx another (pmix.c), two processes with a socket between them
+ * the third (socket.c), a process without a launcher the fourth (single.c).  boot.c chooses.
  *
  * Under `mbx run` all ranks and the launcher share one memory object, the board,
  * inherited as a file descriptor: it never has a name.  kvs_shm.h describes it.  Under PMIx
@@ -19,6 +19,7 @@
 
 #define BOOT_KEY_SIZE  16
 #define BOOT_VALUE_MAX 256
+#define BOOT_SOCKET    "socket:" /* how MBX_BOOT begins for a job over a socket */
 
 struct boot;
 
@@ -54,6 +55,9 @@ struct boot {
 /* Opens what the environment offers, in this order:
  *
  *   MBX_BOOT=FD:RANK       set by `mbx run` for its ranks
+ *   MBX_BOOT=socket:FD:RANK  set by `mbx perf --listen` and `--connect` for themselves: rank
+ *                          0 or 1 of two, whose connected stream socket is descriptor FD; it
+ *                          stays the caller's
  *   MBX_BOOT=pmix, single  what a user insists on
  *   PMIX_NAMESPACE, PMIX_RANK   set by launchers that speak PMIx; every rank must open
  *   nothing                a job of one
@@ -70,11 +74,11 @@ int boot_open(uint64_t timeout_ns, struct boot **out);
 /* Was this process started as a rank, as far as the environment tells? */
 bool boot_has_launcher(void);
 
-/* Are there ranks of the job that share no memory with others?  Under `mbx run` never.  Under
- * PMIx, once a job is open, what the ranks have told of their hosts (base/host.h) decides: all
- * of them find the same.  The first one who asks asks the launcher for each rank, the others
- * learn what he found.  Before, and without PMIx, it is what launchers leave in the
- * environment.
+/* Are there ranks of the job that share no memory with others?  Under `mbx run` never.  Over a
+ * socket the two compare what they have told of their hosts.  Under PMIx, once a job is open,
+ * what the ranks have told of their hosts (base/host.h) decides: all of them find the same.
+ * The first one who asks asks the launcher for each rank, the others learn what he found.
+ * Before, and without PMIx, it is what launchers leave in the environment.
  *
  * 0 and *is_spread; errors as of get, and -EPROTO a rank has not told its host. */
 int boot_is_spread(bool *is_spread);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * methods.h - the ways in which boot_open() opens: under `mbx run`, by PMIx, and alone.
+ * methods.h - the ways in which boot_open() opens: under `mbx run`, by PMIx, over a socket, and
+ * alone.
  */
 #ifndef BOOT_METHODS_H
 #define BOOT_METHODS_H
@@ -15,6 +16,16 @@ int pmix_open(uint64_t timeout_ns, struct boot **out);
 
 /* boot_is_spread() of the job that is open in this process; -ENOENT: there is none. */
 int pmix_is_spread(bool *is_spread);
+
+/* Is text, the value of MBX_BOOT or NULL, that of a job of two ranks over a socket? */
+bool socket_is_meant(const char *text);
+
+/* Opens such a job: sends the other rank which host this is, and a key, and waits for the same.
+ * Errors as boot_open(). */
+int socket_open(const char *text, uint64_t timeout_ns, struct boot **out);
+
+/* boot_is_spread() of that job; -ENOENT: none is open in this process. */
+int socket_is_spread(bool *is_spread);
 
 /* Has it, as far as the environment tells, other ranks, of which boot_is_spread() knows nothing? */
 bool boot_has_others(void);

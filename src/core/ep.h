@@ -167,6 +167,15 @@ static inline void request_init(struct mbx_ep *ep, struct request *req, enum mbx
     req->completion.kind = kind;
 }
 
+/* Now and then: do the pools hold memory that nobody needs? */
+static inline void request_look(struct mbx_ep *ep)
+{
+    if (unlikely(pool_is_slack(&ep->requests.pool)) || unlikely(pool_is_slack(&ep->messages)))
+        request_rest(ep);
+    else
+        ep->requests.slack_ns = 0;
+}
+
 /* The user will not ask for req again. */
 static inline void request_release(struct mbx_ep *ep, struct request *req)
 {
@@ -248,7 +257,7 @@ static inline void outq_leaving(struct peer *peer, struct request *req)
 /* That is owed no longer. */
 static inline void outq_forgive(struct peer *peer, unsigned what)
 {
-    peer->outq.owes &= (uint8_t)~what;
+    peer->owes &= (uint8_t)~what;
 }
 
 /* ---- liveness.h ---- */

@@ -13,7 +13,7 @@ struct peer;
 
 /* Of a peer. */
 struct peer_health {
-    bool is_awaited, is_doubted, is_gone, is_dead, is_lost;
+    bool is_awaited : 1, is_doubted : 1, is_gone : 1, is_dead : 1, is_lost : 1;
     uint32_t next_failed; /* died after it; failure.c */
 };
 

@@ -13,7 +13,7 @@
  * eager, rendezvous, credit) call what is built on them through these tables alone; what is
  * built on them calls down directly.  The path of a short message goes through no table: where
  * it could meet a module it looks at a field of its own (mbx_ep.modules.watched_from,
- * peer.sendside.deferrer, peer.rput, credit) and calls a function of this file behind that.
+ * peer.deferrer, peer.rput, credit) and calls a function of this file behind that.
  *
  * Invariants
  *   I1  a packet type has at most one handler, a control bit at most one function, a protocol
@@ -120,7 +120,7 @@ struct module {
 
     /* ---- messages ---- */
 
-    /* A message of a peer that defers its sends (peer.sendside.deferrer) has come by itself. */
+    /* A message of a peer that defers its sends (peer.deferrer) has come by itself. */
     void (*message_came)(struct mbx_ep *ep, struct peer *peer);
     /* What such a receive would take of the messages that peers have, and not sent.  1,
      * *status, and if message is not NULL it is taken; 0 nothing that is known; -ENOMEM. */

@@ -4,7 +4,7 @@
  *
  *   peer.outq.list    requests, first in, first out: their protocol's step sends what they have to
  *               send; also receives that are complete and owe their sender a FIN
- *   peer.outq.owes    small packets, of which a bit says that they are owed (module.h)
+ *   peer.owes    small packets, of which a bit says that they are owed (module.h)
  *
  * Whoever has something to send tries at once if nothing waits for this peer, and queues here
  * if there is no room; a peer to whom something waits to leave is on mbx_ep.progress.busy, and
@@ -88,17 +88,17 @@ static int outq_pay(struct mbx_ep *ep, struct peer *peer)
 {
     int paid = 0, err;
 
-    for (unsigned i = 0; i < CONTROLS && peer->outq.owes != 0; i++) {
+    for (unsigned i = 0; i < CONTROLS && peer->owes != 0; i++) {
         const struct control *control = ep->modules.controls[i];
 
-        if (!(peer->outq.owes & (1u << i)) || control->is_first)
+        if (!(peer->owes & (1u << i)) || control->is_first)
             continue;
         err = control->send(ep, peer);
         paid += err == -EINPROGRESS;
         if (err == -EAGAIN || err == -EINPROGRESS)
             continue;
         /* paid, or it cannot be: what the peer sent before may settle the rest (liveness.c) */
-        peer->outq.owes &= (uint8_t)~control->what;
+        peer->owes &= (uint8_t)~control->what;
         paid++;
     }
     return paid;
@@ -107,26 +107,26 @@ static int outq_pay(struct mbx_ep *ep, struct peer *peer)
 /* The same at the beginning of a round. */
 static int outq_pay_first(struct mbx_ep *ep, struct peer *peer)
 {
-    uint8_t first = peer->outq.owes & ep->modules.owes_first;
+    uint8_t first = peer->owes & ep->modules.owes_first;
 
-    peer->outq.owes &= (uint8_t)~first;
+    peer->owes &= (uint8_t)~first;
     for (unsigned i = 0; first != 0 && i < CONTROLS; i++)
         if (first & (1u << i))
             ep->modules.controls[i]->send(ep, peer);
-    return peer->outq.owes != 0 ? outq_pay(ep, peer) : 0;
+    return peer->owes != 0 ? outq_pay(ep, peer) : 0;
 }
 
 void outq_owe(struct mbx_ep *ep, struct peer *peer, enum peer_owes what)
 {
-    peer->outq.owes |= (uint8_t)what;
+    peer->owes |= (uint8_t)what;
     outq_is_busy(ep, peer);
 }
 
 void outq_owe_now(struct mbx_ep *ep, struct peer *peer, enum peer_owes what)
 {
-    peer->outq.owes |= (uint8_t)what;
+    peer->owes |= (uint8_t)what;
     outq_pay(ep, peer);
-    if (peer->outq.owes != 0)
+    if (peer->owes != 0)
         outq_is_busy(ep, peer);
 }
 
@@ -150,7 +150,7 @@ int outq_flush(struct mbx_ep *ep, struct peer *peer)
 {
     int moved;
 
-    moved = peer->outq.owes != 0 ? outq_pay_first(ep, peer) : 0;
+    moved = peer->owes != 0 ? outq_pay_first(ep, peer) : 0;
     while (!list_is_empty(&peer->outq.list)) {
         struct request *req = request_of_out(peer->outq.list.next);
         bool owes_fin = req->flags & REQUEST_OWES_FIN;
@@ -177,9 +177,9 @@ int outq_flush(struct mbx_ep *ep, struct peer *peer)
         request_left(ep, req);
         moved++;
     }
-    if (peer->outq.owes & ep->modules.owes_behind)
+    if (peer->owes & ep->modules.owes_behind)
         moved += outq_pay(ep, peer);
-    if (list_is_empty(&peer->outq.list) && peer->outq.owes == 0)
+    if (list_is_empty(&peer->outq.list) && peer->owes == 0)
         list_remove(&peer->outq.busy);
     return moved;
 }

@@ -41,7 +41,6 @@ enum peer_owes {
 struct peer_outq {
     struct list list; /* requests, by request.out */
     struct list busy; /* on ep_progress.busy */
-    uint8_t owes;     /* enum peer_owes */
     uint32_t leaving; /* messages on list whose first packet has not left */
     uint32_t fins;    /* FINs on list */
 };

@@ -90,24 +90,30 @@ struct mbx_ep;
 struct message;
 struct request;
 
-/* p2p/eager.c: the eager message of a peer of which more fragments are to come.  One of message
- * and request is set while size > offset. */
+/* p2p/eager.c: the eager message of a peer of which more fragments are to come, while size > offset:
+ * message or request. */
 struct assembly {
-    struct message *message;
-    struct request *request;
-    uint64_t size, offset;
-    bool is_lost; /* its beginning was lost with the device: offset is unknown */
+    union {
+        struct message *message;
+        struct request *request;
+    };
+    uint32_t offset;
+    uint32_t size : 30;       /* at most WIRE_EAGER_MAX */
+    uint32_t has_request : 1; /* request is set, not message */
+    uint32_t is_lost : 1;     /* its beginning was lost with the device: offset is unknown */
 };
 
 /* p2p/credit.c.  As its sender: what may still leave.  As its receiver: what it may have
  * here, and what it has. */
 struct credit {
-    uint64_t envelopes, payload; /* may leave; 0 envelopes while sends are deferred */
-    uint64_t freed_envelopes, freed_payload; /* matched here, and not told yet */
-    uint64_t tell_envelopes, tell_payload;   /* told when so much is freed */
-    uint64_t window, window_payload;         /* the peer may have so much here */
-    uint64_t kept_envelopes, kept_payload;   /* of this waits here as unexpected */
-    uint64_t half;                           /* of the window that the peer began with */
+    uint64_t envelopes, payload;     /* may leave; 0 envelopes while sends are deferred */
+    uint64_t freed_payload;          /* matched here, and not told yet */
+    uint32_t freed_envelopes;        /* of windows without end, since it was looked at */
+    uint32_t tell_envelopes;         /* told when so much is freed */
+    uint64_t window, window_payload; /* the peer may have so much here */
+    uint64_t kept_payload;           /* of this waits here as unexpected */
+    uint32_t kept_envelopes;
+    uint32_t tell_payload;
 };
 
 /* Of a peer: how its messages had better travel. */
@@ -121,11 +127,9 @@ struct peer_path {
 
 /* Of a peer: matching at the sender in both directions, our sends to it and its sends to us. */
 struct peer_sendside {
-    bool is_deferred;        /* a send to it waits, in whichever module: no receive that it has
-                                  announced is believed */
-    struct backlog *backlog; /* these sends, or NULL: none ever was; backlog.c */
-    bool defers;             /* it defers its sends to us, as far as is known */
-    struct deferrer *deferrer; /* what we know of these, or NULL: it never did; receiver.c */
+    bool is_deferred; /* a send to it waits, in whichever module: no receive that it has
+                         announced is believed; backlog.c */
+    bool defers;      /* it defers its sends to us, as far as is known; receiver.c */
 };
 
 /* ---- in an endpoint ---- */

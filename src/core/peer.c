@@ -231,8 +231,8 @@ const char *mbx_address_text(const struct mbx_address *address, char *buf, size_
 
 static void peer_destroy(struct peer *peer)
 {
-    mem_free(peer->sendside.backlog);
-    mem_free(peer->sendside.deferrer);
+    mem_free(peer->backlog);
+    mem_free(peer->deferrer);
     mem_free(peer->accesses);
     mem_free(peer->rput);
     mem_free(peer);

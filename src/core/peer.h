@@ -15,23 +15,32 @@
 #include "transport/transport.h"
 
 struct accesses;
+struct backlog;
+struct deferrer;
 struct link;
 struct mbx_ep;
 struct rput;
 
+/* There is one for each pair of endpoints that have met: what is seldom needed is behind a pointer,
+ * and no part has room that the next one could use. */
 struct peer {
     struct link *link; /* peer.c */
     uint32_t number;
-    struct peer_outq outq;
-    struct peer_health health;
     struct peer_path path;
-    struct credit credit;     /* p2p/credit.c */
-    struct assembly assembly; /* p2p/eager.c */
+    uint8_t owes; /* enum peer_owes: outq.c */
     struct peer_sendside sendside;
-    struct rput *rput;           /* receives told before their message, or NULL: rput.h */
     struct backoff coop_backoff; /* from asking; coop.c */
-    struct accesses *accesses;   /* one-sided, or NULL: there were none; rma.h */
+    struct credit credit;        /* p2p/credit.c */
+    struct deferrer *deferrer;   /* its sends that wait, or NULL: it never did; receiver.c */
+    struct rput *rput;           /* receives told before their message, or NULL: rput.h */
+    struct peer_outq outq;
+    struct backlog *backlog;   /* sends to it that wait, or NULL: none ever did; backlog.c */
+    struct assembly assembly;  /* p2p/eager.c */
+    struct accesses *accesses; /* one-sided, or NULL: there were none; rma.h */
+    struct peer_health health;
 };
+
+static_assert(sizeof(struct peer) <= 184, "what malloc makes 192 bytes of");
 
 /* peer.c */
 struct ep_peers {

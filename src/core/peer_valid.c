@@ -32,8 +32,8 @@ static bool out_is_valid(const struct peer *peer, uint32_t *all)
         if (!request_waits(peer, request_of_out(node), &waiting))
             return false;
     *all += waiting.out;
-    return HOLDS("core.h I2", (waiting.out == 0 && peer->outq.owes == 0) ||
-                                  list_is_linked(&peer->outq.busy)) &&
+    return HOLDS("core.h I2",
+                 (waiting.out == 0 && peer->owes == 0) || list_is_linked(&peer->outq.busy)) &&
            HOLDS("core.h I3", peer->outq.leaving == waiting.leaving) &&
            HOLDS("credit.h I3", peer->outq.fins == waiting.fins);
 }

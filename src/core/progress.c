@@ -101,6 +101,7 @@ static OUT_OF_LINE int progress_look_around(struct mbx_ep *ep)
         liveness_look(ep);
     if (likely(ep->see.page != NULL))
         progress_show(ep);
+    request_look(ep);
     ep->progress.rounds = 0;
     return moved;
 }

@@ -16,6 +16,7 @@
 #include <matchbox/match.h>
 #include <matchbox/matchbox.h>
 
+#include "base/clock.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "base/pool.h"
@@ -106,16 +107,29 @@ struct request {
     struct mbx_completion completion; /* of a receive: error once matched, if the rest goes
                                          well */
     void (*done_call)(const struct mbx_completion *completion); /* DONE */
-    union {
+    union {                                                     /* last: request_size() */
         struct shadow_recv shadow;  /* receive, with a device: where else it is */
         struct announced announced; /* receive, ANNOUNCED: no device then */
     };
 };
 
+/* What the pool has of it at the least: a shadow is there only in an endpoint with a device. */
+#define REQUEST_BYTES_MIN (offsetof(struct request, announced) + sizeof(struct announced))
+
+static inline size_t request_size(bool has_device)
+{
+    return has_device ? sizeof(struct request) : REQUEST_BYTES_MIN;
+}
+
+/* Pools of which most is free for so long give memory back. */
+#define REQUEST_REST_NS CLOCK_S
+
 /* request.c, completion.c */
 struct ep_requests {
     struct pool pool;
     uint32_t injected; /* messages that have not left, or not been taken where they wait */
+    uint64_t slack_ns; /* since when most of the pools is free; 0: it is not */
+    unsigned trims;    /* how often memory was given back */
     struct list done[MBX_EVENTS + 1]; /* by enum mbx_queue; the others are nobody's */
 };
 
@@ -125,6 +139,9 @@ static inline mbx_request request_handle(const struct request *req)
     return req->flags & REQUEST_NO_SUCCESS_ENTRY ? 0 : req->completion.request;
 }
 
+/* Most of the pool of requests, or of kept messages, is free: the pools give memory back if this
+ * has been so for REQUEST_REST_NS. */
+void request_rest(struct mbx_ep *ep);
 void request_complete(struct mbx_ep *ep, struct request *req, int error);
 /* The packet that req stood on an out for has left. */
 void request_left(struct mbx_ep *ep, struct request *req);

@@ -110,6 +110,14 @@ static const struct param own[] = {
      "record what is sent, received and matched, and each wait, to new files in this folder; "
      "mbx trace reads them",
      AT(trace_folder)},
+    {"FLIGHT", PARAM_COUNT, PARAM_USUAL, "events", "0", 0, UINT64_C(1) << 20, NULL,
+     "keep so many last events of each endpoint in memory, for mbx trace --flight and core "
+     "files; 0: none",
+     AT(flight)},
+    {"FLIGHT_FOLDER", PARAM_STRING, PARAM_USUAL, NULL, "", 0, 0, NULL,
+     "keep the events of MBX_FLIGHT in files in this folder instead: a file stays there if its "
+     "endpoint is not closed, because the process was killed for example",
+     AT(flight_folder)},
     {"SEE", PARAM_BOOL, PARAM_USUAL, NULL, "on", 0, 0, NULL,
      "show the queues of the endpoint to processes of this user that ask (mbx queues)",
      AT(see)},
@@ -130,7 +138,9 @@ static const struct param own[] = {
      "what follows on such a report of a deadlock; abort: the job ends with status 86",
      AT(hang_then)},
     {"BOOT", PARAM_FOREIGN, PARAM_USUAL, NULL, NULL, 0, 0, NULL,
-     "which launcher started the ranks: set by mbx run; pmix or single to insist on it", 0},
+     "which launcher started the ranks: set by mbx run, and by mbx perf for itself; pmix or "
+     "single to insist on it",
+     0},
     {"LAUNCHER_HOST", PARAM_FOREIGN, PARAM_ADVANCED, NULL, NULL, 0, 0, NULL,
      "boot and namespaces of the launcher: set by mbx run and mbx exec, so that ranks in "
      "containers are recognised",
@@ -171,6 +181,11 @@ static const struct param own[] = {
      "receives with smaller buffers stay in software if the matching is split; auto: 32K, of "
      "verbs 1K",
      AT(device_threshold)},
+    {"DEVICE_TAG_FORMAT", PARAM_STRING, PARAM_ADVANCED, NULL, "", 0, 0, NULL,
+     "what MBX_DEVICE=verbs compares; empty: 16 bits of the context id and 32 of the tag; a "
+     "mem_tag_format of libfabric, in hexadecimal: 47 bits of such tags (docs/verbs.md); the "
+     "libfabric provider sets it",
+     AT(device_tag_format)},
     {"VERBS_LIBRARY", PARAM_STRING, PARAM_ADVANCED, NULL, "libibverbs.so.1", 0, 0, NULL,
      "the library that hardware is reached through; libmbx-adapter.so is an adapter in "
      "software",
@@ -351,7 +366,7 @@ const char *settings_rank(void)
 {
     static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
     const char *boot = getenv("MBX_BOOT");
-    const char *colon = boot != NULL ? strchr(boot, ':') : NULL;
+    const char *colon = boot != NULL ? strrchr(boot, ':') : NULL;
 
     if (colon != NULL)
         return colon + 1;

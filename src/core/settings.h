@@ -54,6 +54,7 @@ struct settings {
     uint64_t device; /* enum device_choice */
     uint64_t match;  /* enum match_choice */
     uint64_t device_list, device_buffers, device_threshold;
+    char device_tag_format[PARAM_STRING_MAX];
     char verbs_library[PARAM_STRING_MAX];
     uint64_t see, leaks;   /* 1 or 0 */
     uint64_t strict_sends; /* 1 or 0; of the component */
@@ -62,6 +63,8 @@ struct settings {
     char stats_file[PARAM_STRING_MAX];
     char key[PARAM_STRING_MAX];
     char trace_folder[PARAM_STRING_MAX];
+    uint64_t flight; /* events; 0: none */
+    char flight_folder[PARAM_STRING_MAX];
     struct tuning tuning; /* follows from the others */
     struct transport_settings transports;
 };

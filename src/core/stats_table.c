@@ -74,7 +74,8 @@ static const struct stat_row rows[] = {
     STATS_OF(received_bytes, "bytes", "bytes received by this protocol"),
 
     STAT(full, "", "times that a transport had no room and was tried again later"),
-    STAT(lent, "", "packets whose bytes lay in lent memory: data that was packed there"),
+    STAT(lent, "",
+         "packets whose bytes lay in lent memory: data that was packed or copied there"),
     STAT(read_fallbacks, "", "reads of a peer's memory that failed and became rndv-data"),
     STAT(dropped_packets, "", "packets that were malformed, repeated or foreign"),
     STAT(send_errors, "", "sends that ended in an error"),
@@ -96,6 +97,7 @@ static const struct stat_row rows[] = {
     STAT(device_passed, "", "unexpected messages that it passed to software"),
     STAT(device_incomplete, "", "rendezvous that software had to finish for it"),
     STAT(device_overlapped, "", "receives kept: an earlier one that stays overlaps"),
+    STAT(device_clashed, "", "receives kept: the device holds one with memory of theirs"),
     STAT(device_waited, "", "receives that found the device full at first"),
 
     STAT(puts, "", "writes of ours that ended without an error"),

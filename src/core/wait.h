@@ -39,6 +39,9 @@ void wait_leave(struct mbx_ep *ep);
 /* Does a thread wait for this request, for as long as it takes?  The number of mbx_explain_waits(). */
 uint32_t wait_is_for(const struct mbx_ep *ep, mbx_request request);
 
+/* The call by which a thread waits for requests as long as it takes; NULL: none does. */
+const char *wait_call(const struct mbx_ep *ep);
+
 /* Sleeps once, as the poller, in mbx_close(): nobody else makes a call.  Under the lock. */
 void wait_closing(struct mbx_ep *ep, int64_t timeout_ns);
 

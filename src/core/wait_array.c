@@ -124,6 +124,8 @@ static int array_rest(struct mbx_ep *ep, struct array *a, int first, int err)
 
 static int array_wait_all(struct mbx_ep *ep, struct array *a, struct waiter *w)
 {
+    w->array = a->requests;
+    w->array_count = a->count;
     for (int i = 0; i < a->count; i++) {
         int err = a->requests[i] != 0 ? array_wait_one(ep, a, i, w) : 0;
 
@@ -180,6 +182,7 @@ static int array_wait_some(struct mbx_ep *ep, struct array *a, int most, int64_t
 {
     struct waiter w = {.array = a->requests,
                        .array_count = a->count,
+                       .most = most,
                        .timeout_ns = timeout_ns,
                        .start_ns = start_of(timeout_ns)};
     int err = -ETIMEDOUT;

@@ -38,22 +38,46 @@ bool wait_is_over(struct mbx_ep *ep, struct waiter *w)
     return w->array != NULL ? wait_array_is_over(ep, w) : wait_any_done(ep, w->queues);
 }
 
+/* Of how many requests the wait of w needs the completion, if this is one of them; else 0. */
+static uint32_t count_needed(const struct waiter *w, mbx_request request)
+{
+    bool is_one = w->request == request;
+    uint32_t count = 0;
+
+    for (int i = 0; w->array != NULL && i < w->array_count; i++) {
+        is_one |= w->array[i] == request;
+        count += w->array[i] != 0;
+    }
+    return !is_one ? 0 : w->request != 0 && count != 0 ? count : 1;
+}
+
 uint32_t wait_is_for(const struct mbx_ep *ep, mbx_request request)
+{
+    const struct list *node;
+    uint32_t needed = 0;
+
+    list_for_each (node, &ep->wait.waiters) {
+        const struct waiter *w = container_of(node, const struct waiter, node);
+
+        if (w->timeout_ns < 0 && needed == 0)
+            needed = count_needed(w, request);
+    }
+    return needed;
+}
+
+const char *wait_call(const struct mbx_ep *ep)
 {
     const struct list *node;
 
     list_for_each (node, &ep->wait.waiters) {
         const struct waiter *w = container_of(node, const struct waiter, node);
 
-        if (w->timeout_ns >= 0)
-            continue;
-        if (w->request == request)
-            return 1;
-        for (int i = 0; w->array != NULL && i < w->array_count; i++)
-            if (w->array[i] == request)
-                return 1;
+        if (w->timeout_ns < 0 && w->request != 0)
+            return w->array != NULL ? "mbx_wait_all" : "mbx_wait";
+        if (w->timeout_ns < 0 && w->array != NULL)
+            return w->most == 1 ? "mbx_wait_any" : "mbx_wait_some";
     }
-    return 0;
+    return NULL;
 }
 
 void wait_tell_one(struct waiter *w)

@@ -14,9 +14,11 @@
 
 struct waiter {
     struct list node; /* on ep->wait.waiters */
-    /* One of these three; with none, nothing is ever there. */
+    /* One of these three; with none, nothing is ever there.  With a request, the array is what is waited for besides, and all of
+     * it is (mbx_wait_all). */
     mbx_request request;
     unsigned queues; /* any completion of these */
+    int most;        /* of the array that are taken; without a request */
     const mbx_request *array;
     int array_count;
     bool has_news; /* one of the array may be complete */

@@ -191,6 +191,7 @@ static int endpoint_transport(struct mbx_ep *ep, const uint8_t *key)
     if (err < 0)
         return err;
     config.settings.shm.job = see_job(config.key);
+    config.settings.shm.shares_cores = s->oversubscribed == OVERSUBSCRIBED_YES;
     verbs_use(s->verbs_library);
     err = endpoint_open(ep, &config);
     if (err < 0)
@@ -240,7 +241,7 @@ int mbx_open(const struct mbx_config *config, struct mbx_ep **out)
     ep->progress.due = DUE_MOVE; /* the first round finds out */
     ep->limits.cores = sys_cores();
     most = (uint32_t)ep->settings.requests;
-    pool_init(&ep->requests.pool, sizeof(struct request), 128, most);
+    pool_init(&ep->requests.pool, request_size(ep->settings.device != DEVICE_NONE), 128, most);
     pool_init(&ep->messages, sizeof(struct message), 128, most);
     list_init(&ep->progress.busy);
     list_init(&ep->progress.active);
@@ -298,7 +299,7 @@ static int endpoint_drain(struct mbx_ep *ep)
     progress_arrived(ep);
     for (uint32_t i = 0; i < ep->peers.count; i++) /* the others only serve messages to come */
         if (peer_is_used(ep, i))
-            peer_get(ep, i)->outq.owes &= ep->modules.owes_closing;
+            peer_get(ep, i)->owes &= ep->modules.owes_closing;
     module_stop(ep);
     while (!list_is_empty(&ep->progress.busy) ||
            !ep->net.transport->ops->is_flushed(ep->net.transport) ||

@@ -8,8 +8,6 @@
  */
 #include "lib/see.h"
 
-#include <dlfcn.h>
-#include <execinfo.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/caller.h"
 #include "base/lock.h"
 #include "base/sys.h"
 #include "core/core.h"
@@ -112,16 +111,6 @@ static int read_own(const struct see_source *source, uint64_t at, void *to, size
 
 static const struct see_source own_memory = {.read = read_own};
 
-/* "MPI_Recv" of PMPI_Recv; NULL: it is no call of MPI. */
-static const char *mpi_call(const char *symbol)
-{
-    if (strcmp(symbol, "ompi_mpi_finalize") == 0) /* which Open MPI's function jumps to */
-        return "MPI_Finalize";
-    if (strncmp(symbol, "PMPI_", 5) == 0)
-        symbol++;
-    return strncmp(symbol, "MPI_", 4) == 0 ? symbol : NULL;
-}
-
 /* Which of the operations the call that the program is in waits for. */
 static void mark_awaited(const struct mbx_ep *ep, struct see_entry *entries, uint32_t count)
 {
@@ -135,38 +124,29 @@ static void mark_awaited(const struct mbx_ep *ep, struct see_entry *entries, uin
         req = request_find(ep, entries[i].id);
         if (req == NULL)
             continue;
-        if (wait_is_for(ep, entries[i].id))
-            needs = 1;
-        else if (ep->see.waits != NULL && !ep->wait.has_threads)
+        needs = wait_is_for(ep, entries[i].id);
+        if (needs == 0 && ep->see.waits != NULL && !ep->wait.has_threads)
             needs = ep->see.waits(req->completion.user, req->completion.kind);
         entries[i].needs = (uint16_t)min_size(needs, UINT16_MAX);
     }
 }
 
-/* Which call the program is in: the outermost one of MPI, or else of the library. */
-static void look_at_stack(struct see_state *state)
+static_assert(CALLER_FRAMES == SEE_FRAMES && CALLER_CALL == SEE_CALL_TEXT, "of one length");
+
+/* Which call the program is in: the outermost one of MPI, or else of the library.  A program
+ * that is linked statically has no names of them, and the library knows its own waits. */
+static void look_at_stack(const struct mbx_ep *ep, struct see_state *state)
 {
-    void *frames[SEE_FRAMES];
-    int count = backtrace(frames, SEE_FRAMES);
-    bool has_mpi = false;
+    const char *own = wait_call(ep);
+    struct caller caller;
 
-    state->frames = (uint32_t)count;
-    state->call[0] = '\0';
-    state->caller = 0;
-    for (int i = 0; i < count; i++) {
-        Dl_info info;
-        const char *call;
-
-        state->stack[i] = (uint64_t)(uintptr_t)frames[i];
-        if (dladdr((char *)frames[i] - 1, &info) == 0 || info.dli_sname == NULL)
-            continue;
-        call = mpi_call(info.dli_sname);
-        if (call == NULL && (has_mpi || strncmp(info.dli_sname, "mbx_", 4) != 0))
-            continue;
-        has_mpi |= call != NULL;
-        snprintf(state->call, sizeof state->call, "%s", call != NULL ? call : info.dli_sname);
-        state->caller = i + 1 < count ? (uint64_t)(uintptr_t)frames[i + 1] : 0;
-    }
+    caller_find(&caller);
+    state->frames = (uint32_t)caller.count;
+    state->caller = caller.address;
+    memcpy(state->call, caller.call, sizeof state->call);
+    memcpy(state->stack, caller.frames, (size_t)caller.count * sizeof *state->stack);
+    if (state->call[0] == '\0' && own != NULL)
+        snprintf(state->call, sizeof state->call, "%s", own);
 }
 
 /* A line for each peer of an entry whose rank the program has named: a rank that is not seen has no page that would say
@@ -231,7 +211,7 @@ static void fill_state(struct mbx_ep *ep, struct see_page *page)
     state->text_size = fill_text(ep, page);
     snprintf(page->head.mpi, sizeof page->head.mpi, "%.*s", SEE_MPI_TEXT - 1,
              ep->names.program);
-    look_at_stack(state);
+    look_at_stack(ep, state);
 }
 
 /* Called by progress, under the lock of the endpoint. */
@@ -269,6 +249,12 @@ static struct see_page *make_page(int *fd)
     return page;
 }
 
+void see_ranks(struct mbx_ep *ep, uint32_t ranks)
+{
+    if (ep->see.page != NULL && launched_ranks() == SEE_NOBODY)
+        ep->see.page->head.ranks = ranks;
+}
+
 static struct lock endpoints_lock;
 
 static void list_endpoint(struct mbx_ep *ep)
@@ -279,6 +265,7 @@ static void list_endpoint(struct mbx_ep *ep)
     if (see_endpoints != NULL)
         see_endpoints->see.at = &ep->see.next;
     see_endpoints = ep;
+    debugger_tell();
     lock_give(&endpoints_lock);
 }
 
@@ -291,6 +278,8 @@ static void unlist_endpoint(struct mbx_ep *ep)
     if (ep->see.next != NULL)
         ep->see.next->see.at = ep->see.at;
     ep->see.at = NULL;
+    if (see_endpoints == NULL)
+        debugger_forget();
     lock_give(&endpoints_lock);
 }
 

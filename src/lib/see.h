@@ -27,6 +27,16 @@ uint64_t see_job(const uint8_t key[TRANSPORT_KEY_SIZE]);
 void see_open(struct mbx_ep *ep);
 void see_close(struct mbx_ep *ep);
 
+/* debugger_tell() names the library for debuggers where Open MPI's debuggers look for it, and
+ * debugger_forget() takes that back.  Both under the lock of the list of endpoints.
+ * debugger.c */
+void debugger_tell(void);
+void debugger_forget(void);
+
+/* Tells observers how many ranks the job of an endpoint has, unless its launcher has said it
+ * in the environment. */
+void see_ranks(struct mbx_ep *ep, uint32_t ranks);
+
 /* Looks whether something has happened since the last look, and with MBX_HANG has it reported if that is long
  * ago.  hang.c */
 void hang_open(struct mbx_ep *ep);

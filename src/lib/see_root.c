@@ -79,7 +79,7 @@ enum {
     AT_REQUEST_SEQ = REQUEST(match.seq),
     AT_REQUEST_QUEUED = REQUEST(match.state),
     AT_REQUEST_STATUS = REQUEST(completion.status),
-    AT_REQUEST_BYTES = sizeof(struct request),
+    AT_REQUEST_BYTES = REQUEST_BYTES_MIN, /* without a shadow: what is read lies before it */
     AT_STATUS_CONTEXT = STATUS(context_id),
     AT_STATUS_SOURCE = STATUS(source),
     AT_STATUS_TAG = STATUS(tag),
@@ -97,6 +97,7 @@ enum {
     AT_VALUE_QUEUED = MBX_MATCH_QUEUED,
     AT_VALUE_LONG = MESSAGE_LONG,
     AT_VALUE_RTS = MESSAGE_RTS,
+    AT_VALUE_DEFERRED = PROTO_STATE(PROTO_BACKLOG, 0), /* as sendside/backlog.h has it */
     AT_VALUE_SYNC = REQUEST_SYNC,
     AT_VALUE_INTERNAL = REQUEST_INTERNAL,
 };

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * history.c - see history.h.
+ */
 #include "match/history.h"
 
 #include <string.h>

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * oracle.c - see oracle.h.
+ */
 #include "match/oracle.h"
 
 #include <assert.h>

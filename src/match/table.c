@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * table.c - see table.h.
+ */
 #include "match/table.h"
 
 #include <string.h>

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * snapshot.c - see snapshot.h.
+ */
 #include "msgq/snapshot.h"
 
 #include <errno.h>
@@ -10,9 +13,8 @@
 #include "see/blocks.h"
 #include "see/job.h"
 
-#define ENTRIES_MAX   65536u /* of an endpoint */
-#define ENDPOINTS_MAX 1024u  /* of a process: a ring in damaged memory ends */
-#define NAMES_SIZE    65536u
+#define ENTRIES_MAX 65536u /* of an endpoint */
+#define NAMES_SIZE  65536u
 
 /* ---- communicators ---- */
 
@@ -178,20 +180,18 @@ static int take_endpoint(struct msgq_snapshot *snapshot, const struct see_source
 int snapshot_take(struct msgq_snapshot *snapshot, const struct see_source *source,
                   uint64_t root)
 {
+    uint64_t endpoints[SEE_ENDPOINTS_MAX];
     struct see_blocks blocks;
-    uint64_t ep = 0;
+    uint32_t count = 0;
     int err;
 
     *snapshot = (struct msgq_snapshot){.endpoints = NULL};
     see_blocks_init(&blocks, source);
     err = see_map_read(&blocks.source, root, &snapshot->map);
-    for (uint32_t i = 0; err == 0 && i < ENDPOINTS_MAX; i++) {
-        err = see_walk_next(&snapshot->map, &blocks.source, ep, &ep);
-        if (err == 0 && ep == 0)
-            break;
-        if (err == 0)
-            err = take_endpoint(snapshot, &blocks.source, ep);
-    }
+    if (err == 0)
+        err = see_walk_endpoints(&snapshot->map, &blocks.source, endpoints, &count);
+    for (uint32_t i = 0; err == 0 && i < count; i++)
+        err = take_endpoint(snapshot, &blocks.source, endpoints[i]);
     if (err != 0)
         snapshot_free(snapshot);
     return err;

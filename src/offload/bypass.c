@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * bypass.c - see bypass.h.
+ */
 #include "offload/bypass.h"
 
 static struct shadow_message *message_of(struct list *node)

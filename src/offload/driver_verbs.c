@@ -11,6 +11,9 @@
  */
 #include "offload/inside.h"
 
+#include <ctype.h>
+#include <stdlib.h>
+
 #include "base/log.h"
 #include "transport/mux.h"
 #include "transport/verbs/verbs_inlet.h"
@@ -68,10 +71,36 @@ static void on_link_failed(void *arg, uint32_t peer, const char *why)
 
 /* ---- open and close ---- */
 
+/* What the adapter compares.  0; -EINVAL the setting says nothing of the kind, which is
+ * logged. */
+static int find_layout(const struct mbx_ep *ep, struct verbs_layout *layout)
+{
+    const char *text = ep->settings.device_tag_format;
+    uint64_t format;
+    char *end;
+
+    *layout = (struct verbs_layout){.kind = VERBS_NATIVE};
+    if (text[0] == '\0')
+        return 0;
+    format = strtoull(text, &end, 16);
+    if (!isxdigit((unsigned char)text[0]) || *end != '\0' || format == 0 || format >> 63 != 0) {
+        LOG_ERROR("MBX_DEVICE_TAG_FORMAT=%s is no format of tags: hexadecimal digits of a "
+                  "number that is not 0 and has at most 63 bits",
+                  text);
+        return -EINVAL;
+    }
+    *layout = verbs_layout_of(format);
+    return 0;
+}
+
 static int check_verbs(const struct mbx_ep *ep)
 {
     struct transport_verbs_parts parts;
+    struct verbs_layout layout;
+    int err = find_layout(ep, &layout);
 
+    if (err != 0)
+        return err;
     if (transport_verbs_parts(network_of(ep), &parts))
         return 0;
     if (ep->settings.match != MATCH_DEVICE) {
@@ -90,14 +119,17 @@ static int open_verbs(struct mbx_ep *ep, struct mbx_device **device)
 {
     const size_t packet_max = network_of(ep)->limits.packet_max;
     struct transport_verbs_parts parts;
-    int err;
+    struct verbs_layout layout;
+    int err = find_layout(ep, &layout);
 
+    if (err != 0)
+        return err;
     transport_verbs_parts(network_of(ep), &parts);
     err = verbs_open(
         &(struct verbs_config){
             .peers = 1u << VERBS_SOURCE_BITS,
             .eager_max = (uint32_t)(packet_max - sizeof(struct wire_header)),
-            .layout = VERBS_NATIVE,
+            .layout = layout,
             .context = parts.context,
             .pd = parts.pd,
             .regions = parts.regions,
@@ -121,9 +153,13 @@ static int open_verbs(struct mbx_ep *ep, struct mbx_device **device)
 static int started(struct mbx_ep *ep)
 {
     struct mbx_device *device = ep->offload->device;
+    struct verbs_layout layout;
+    int err = find_layout(ep, &layout);
 
+    if (err != 0)
+        return err;
     return transport_verbs_set_inlet(network_of(ep), &(struct transport_verbs_inlet){
-                                                         .layout = VERBS_NATIVE,
+                                                         .layout = layout,
                                                          .buffers = verbs_untagged(device),
                                                          .cq = verbs_queue(device),
                                                          .attach = on_attach,

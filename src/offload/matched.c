@@ -85,7 +85,7 @@ static void on_matched(void *arg, struct shadow_recv *recv,
 
     if (!recv_unpost(ep, req, RECV_DEVICE, NULL) && req->state == OFFLOAD_RECLAIMED)
         offload_answer(ep, req, false);
-    if (peer->sendside.deferrer != NULL)
+    if (peer->deferrer != NULL)
         module_message_came(ep, peer);
     if (credit_admits(peer)) /* else it had none to get back */
         credit_freed(ep, peer, offload_credit(ep, event));

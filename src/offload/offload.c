@@ -399,6 +399,7 @@ static void on_stats(const struct mbx_ep *ep, struct stats *stats)
     stats->device_passed = s->passed;
     stats->device_incomplete = s->incomplete;
     stats->device_overlapped = s->overlapped;
+    stats->device_clashed = s->clashed;
     stats->device_waited = s->waited;
 }
 

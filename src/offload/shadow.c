@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * shadow.c - see shadow.h.
+ */
 #include "offload/shadow.h"
 
 #include <errno.h>
@@ -79,9 +82,6 @@ static bool fits_bits(uint64_t value, uint32_t bits)
 static bool can_hold(const struct mbx_device_limits *limits, const struct mbx_match_recv *match,
                      size_t size)
 {
-    uint64_t tag_mask =
-        limits->tag_bits >= 64 ? UINT64_MAX : (UINT64_C(1) << limits->tag_bits) - 1;
-
     if (!fits_bits(match->envelope.context_id ^ limits->context_id, limits->context_bits))
         return false;
     if (match->envelope.source == MBX_MATCH_ANY_SOURCE) {
@@ -92,9 +92,9 @@ static bool can_hold(const struct mbx_device_limits *limits, const struct mbx_ma
     }
     if (!(limits->caps & MBX_DEVICE_MASKS) && match->ignore != 0 && match->ignore != UINT64_MAX)
         return false;
-    if ((match->envelope.tag & ~match->ignore & ~tag_mask) != 0)
+    if ((match->envelope.tag & ~match->ignore & ~limits->tag_mask) != 0)
         return false;
-    if ((limits->caps & MBX_DEVICE_NARROW) && (match->ignore & ~tag_mask) != 0)
+    if ((limits->caps & MBX_DEVICE_NARROW) && (match->ignore & ~limits->tag_mask) != 0)
         return false;
     return (limits->caps & MBX_DEVICE_TRUNCATES) || size >= limits->eager_max;
 }
@@ -232,7 +232,7 @@ static bool was_taken(struct shadow *shadow, int err)
     return err == 0;
 }
 
-/* 0; -EAGAIN no room. */
+/* 0; -EAGAIN no room; -EBUSY the device has one with the same memory. */
 static int hand_over(struct shadow *shadow, struct shadow_recv *recv)
 {
     const struct mbx_match_recv *match = recv->match;
@@ -242,13 +242,14 @@ static int hand_over(struct shadow *shadow, struct shadow_recv *recv)
         .buf = recv->buf,
         .size = recv->size,
     };
+    int err;
 
     if (shadow->free_count == 0)
         return -EAGAIN;
     entry.handle = shadow->free[shadow->free_count - 1];
-    if (!was_taken(shadow,
-                   shadow->device->ops->append(shadow->device, &entry, shadow->handled)))
-        return -EAGAIN;
+    err = shadow->device->ops->append(shadow->device, &entry, shadow->handled);
+    if (!was_taken(shadow, err))
+        return err == -EBUSY ? -EBUSY : -EAGAIN;
     list_remove(&recv->node);
     list_add_tail(&shadow->handed, &recv->node);
     recv->handle = slot_take(shadow, recv);
@@ -271,15 +272,42 @@ static void revoke(struct shadow *shadow, const struct shadow_recv *recv)
         LOG_ERROR("the device has no room for a revoke: error %d", err);
 }
 
+/* It stays here. */
+static void keep_here(struct shadow *shadow, struct shadow_recv *recv)
+{
+    recv->state = SHADOW_SOFTWARE;
+    filter_count(&shadow->filter, recv->match, +1);
+}
+
+/* Behind one that waited and stays, those that wait must not pass it either. */
+static int hand_over_waiting(struct shadow *shadow, struct shadow_recv *recv)
+{
+    int err = 0;
+
+    if (shadow->has_clashed && filter_overlaps(&shadow->filter, recv->match)) {
+        shadow->stats.overlapped++;
+    } else {
+        err = hand_over(shadow, recv);
+        if (err != -EBUSY)
+            return err;
+        shadow->has_clashed = true;
+        shadow->stats.clashed++;
+    }
+    list_remove(&recv->node);
+    keep_here(shadow, recv);
+    return 0;
+}
+
 static void pump_waiting(struct shadow *shadow)
 {
     while (!list_is_empty(&shadow->waiting) && list_is_empty(&shadow->parked)) {
         struct shadow_recv *recv = container_of(shadow->waiting.next, struct shadow_recv, node);
 
-        if (hand_over(shadow, recv) < 0)
+        if (hand_over_waiting(shadow, recv) < 0)
             return;
         shadow->stats.waiting--;
     }
+    shadow->has_clashed = shadow->has_clashed && !list_is_empty(&shadow->waiting);
 }
 
 static void pump_buffers(struct shadow *shadow)
@@ -309,13 +337,6 @@ static void pump_sync(struct shadow *shadow)
 
 /* ---- receives ---- */
 
-/* It stays here. */
-static void keep_here(struct shadow *shadow, struct shadow_recv *recv)
-{
-    recv->state = SHADOW_SOFTWARE;
-    filter_count(&shadow->filter, recv->match, +1);
-}
-
 void shadow_post_here(struct shadow *shadow, struct shadow_recv *recv,
                       const struct mbx_match_recv *match)
 {
@@ -330,6 +351,8 @@ void shadow_post_here(struct shadow *shadow, struct shadow_recv *recv,
 void shadow_post(struct shadow *shadow, struct shadow_recv *recv,
                  const struct mbx_match_recv *match, void *buf, size_t size)
 {
+    int err = -EAGAIN;
+
     if (shadow->is_stopped)
         return;
     recv->match = match;
@@ -347,9 +370,15 @@ void shadow_post(struct shadow *shadow, struct shadow_recv *recv,
         shadow->stats.overlapped++;
         return;
     }
-    if (list_is_empty(&shadow->waiting) && list_is_empty(&shadow->parked) &&
-        hand_over(shadow, recv) == 0)
+    if (list_is_empty(&shadow->waiting) && list_is_empty(&shadow->parked))
+        err = hand_over(shadow, recv);
+    if (err == 0)
         return;
+    if (err == -EBUSY) {
+        keep_here(shadow, recv);
+        shadow->stats.clashed++;
+        return;
+    }
     recv->state = SHADOW_WAITING;
     list_add_tail(&shadow->waiting, &recv->node);
     shadow->stats.waited++;
@@ -417,13 +446,6 @@ bool shadow_reclaim(struct shadow *shadow, struct shadow_recv *recv)
     return ask_back(shadow, recv, SHADOW_RECLAIMED);
 }
 
-/* recv stays in software. */
-static void keep(struct shadow *shadow, struct shadow_recv *recv)
-{
-    recv->state = SHADOW_SOFTWARE;
-    filter_count(&shadow->filter, recv->match, +1);
-}
-
 void shadow_recall(struct shadow *shadow)
 {
     struct list *node;
@@ -435,7 +457,7 @@ void shadow_recall(struct shadow *shadow)
         return;
     while ((node = list_pop_head(&shadow->waiting)) != NULL) {
         shadow->stats.waiting--;
-        keep(shadow, container_of(node, struct shadow_recv, node));
+        keep_here(shadow, container_of(node, struct shadow_recv, node));
     }
     while ((node = list_pop_tail(&shadow->handed)) != NULL) { /* the youngest first: I5 */
         struct shadow_recv *recv = container_of(node, struct shadow_recv, node);
@@ -541,7 +563,7 @@ static void on_revoked(struct shadow *shadow, const struct mbx_device_event *eve
         slot->is_held = false;
         slot->recv = NULL;
         if (recv != NULL && was_recalled(shadow, recv))
-            keep(shadow, recv);
+            keep_here(shadow, recv);
         else if (recv != NULL)
             give_back(shadow, recv);
     }

@@ -7,8 +7,8 @@
  * is:
  *
  *   shadow_post      queued in the engine
- *      │ stays: too small, or the device cannot hold such a receive, or an earlier one that
- *      ├──────────> SOFTWARE      stays fits the same messages
+ *      │ stays: too small, or the device cannot hold such a receive, or has one with the same
+ *      ├──────────> SOFTWARE      memory, or an earlier one that stays fits the same messages
  *      v
  *   WAITING ──room──> HANDED ──── MATCHED ────> owner's matched()
  *      │                │   └──── shadow_taken(): a message that the device could not match
@@ -108,6 +108,7 @@ struct shadow_stats {
     uint64_t cancels_won, cancels_lost; /* cancels of receives that the device held */
     uint64_t claims_won, claims_lost;   /* claims of such */
     uint64_t overlapped;                /* kept, because an earlier one that stays overlaps */
+    uint64_t clashed;                   /* kept, because the device has one with its memory */
     uint64_t waited;                    /* found no room at first, or a parked message */
     uint64_t parked;                    /* messages of another path that had to wait */
     uint64_t passed;                    /* unexpected messages passed to software */
@@ -145,6 +146,7 @@ struct shadow {
     bool is_stopped;            /* lost() has been called: nothing more is handed over */
     bool is_lost;               /* and there are no more events: LOST was the last one */
     bool is_recalled;           /* nothing is handed over */
+    bool has_clashed;           /* one of those that wait has become SOFTWARE */
     uint32_t recalled;          /* receives that the device has not answered for */
     uint16_t handled, reported; /* mod 2^16 */
     struct list waiting;

@@ -86,13 +86,22 @@ uint32_t credit_welcome(const struct mbx_ep *ep)
 
 static void credit_thresholds(struct credit *credit)
 {
-    credit->tell_envelopes = credit->window >= CREDIT_UNLIMITED
-                                 ? UINT64_MAX
-                                 : credit->window / 2 + (credit->window < 2);
-    credit->tell_payload =
-        credit->window_payload >= CREDIT_UNLIMITED || credit->window_payload == 0
-            ? UINT64_MAX
-            : credit->window_payload / 2;
+    credit->tell_envelopes =
+        (uint32_t)min_size(UINT32_MAX, credit->window / 2 + (credit->window < 2));
+    credit->tell_payload = credit->window_payload == 0
+                               ? UINT32_MAX
+                               : (uint32_t)min_size(UINT32_MAX, credit->window_payload / 2);
+}
+
+/* What an address says of the window that we begin with there. */
+static uint64_t credit_first(const struct transport_address *address)
+{
+    return address->credit & WELCOME_UNLIMITED;
+}
+
+uint64_t credit_first_half(const struct mbx_ep *ep, const struct peer *peer)
+{
+    return credit_half(credit_first(&ep->peers.addresses[peer->number]));
 }
 
 /* A new peer, whose address tells what we begin with there. */
@@ -102,8 +111,7 @@ static void credit_start(struct mbx_ep *ep, struct peer *peer,
     struct credit *credit = &peer->credit;
     uint32_t welcome = address->credit;
 
-    credit->envelopes = welcome & WELCOME_UNLIMITED;
-    credit->half = credit_half(credit->envelopes);
+    credit->envelopes = credit_first(address);
     if (credit->envelopes == WELCOME_UNLIMITED)
         credit->envelopes = CREDIT_UNLIMITED;
     credit->payload = (uint64_t)(welcome >> 16) * WELCOME_UNIT;
@@ -136,7 +144,7 @@ static void credit_take_back(struct credit_pool *pool, struct credit *credit)
     /* a peer may free more than its window: by what is matched, which nobody counts */
     payload = credit_idle(credit->window_payload, pool->window_payload, credit->kept_payload);
     payload = min_size(credit->freed_payload, payload) / 2;
-    credit->freed_envelopes -= envelopes;
+    credit->freed_envelopes -= (uint32_t)envelopes;
     credit->freed_payload -= payload;
     credit->window -= envelopes;
     credit->window_payload -= payload;
@@ -153,7 +161,7 @@ static void credit_widen(struct credit_pool *pool, struct credit *credit)
         pool->lendable < pool->lendable_all / 2 + more * CREDIT_ENVELOPE)
         return;
     credit->window += more;
-    credit->freed_envelopes += more;
+    credit->freed_envelopes += (uint32_t)more;
     pool->lendable -= more * CREDIT_ENVELOPE;
     credit_thresholds(credit);
 }
@@ -191,7 +199,7 @@ static int credit_tell(struct mbx_ep *ep, struct peer *peer)
         credit->freed_envelopes = 0;
     if (credit->window_payload >= CREDIT_UNLIMITED)
         credit->freed_payload = 0;
-    if (unlikely(peer->outq.owes & OWES_ANSWER))
+    if (unlikely(peer->owes & OWES_ANSWER))
         return -EAGAIN; /* a GRANT first: the sender must not send what we have taken */
     if (unlikely(peer->outq.fins > FINS_MOST))
         return -EAGAIN; /* they leave first */
@@ -204,7 +212,7 @@ static int credit_tell(struct mbx_ep *ep, struct peer *peer)
     if (err == -EAGAIN)
         return err;
     credit->freed_envelopes = credit->freed_payload = 0;
-    if (peer->sendside.deferrer != NULL)
+    if (peer->deferrer != NULL)
         module_credit_told(ep, peer, told.envelopes);
     ep->stats.credits++;
     return err;
@@ -229,7 +237,7 @@ void credit_extra(struct mbx_ep *ep, struct peer *peer, bool envelopes)
         more = min_size(more, LOAN_ENVELOPES - min_size(LOAN_ENVELOPES, credit->window));
         assert(more * CREDIT_ENVELOPE <= pool->lendable);
         credit->window += more;
-        credit->freed_envelopes += more;
+        credit->freed_envelopes += (uint32_t)more;
         pool->lendable -= more * CREDIT_ENVELOPE;
     } else {
         more = credit->window_payload > LOAN_LEAST ? credit->window_payload : LOAN_LEAST;

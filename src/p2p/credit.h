@@ -107,6 +107,9 @@ static inline void credit_bring_back(struct peer *peer, uint64_t envelopes)
     peer->credit.envelopes += envelopes;
 }
 
+/* credit_half() of the window that we began with there. */
+uint64_t credit_first_half(const struct mbx_ep *ep, const struct peer *peer);
+
 /* The peer is gone: sends to it are not to wait. */
 static inline void credit_without_end(struct peer *peer)
 {

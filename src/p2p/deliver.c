@@ -88,7 +88,7 @@ static int deliver_message(struct mbx_ep *ep, struct peer *peer, const struct ar
         progress_dropped(ep, beyond_window);
         return 0;
     }
-    if (unlikely(peer->sendside.deferrer != NULL))
+    if (unlikely(peer->deferrer != NULL))
         module_message_came(ep, peer);
     req = deliver_match(ep, &arrival->envelope, &context);
     if (req == NULL)
@@ -222,7 +222,7 @@ FLATTEN int deliver_packet(void *arg, uint32_t number, const void *bytes, size_t
         progress_dropped(ep, beyond_window);
         return 0;
     }
-    if (unlikely(peer->sendside.deferrer != NULL))
+    if (unlikely(peer->deferrer != NULL))
         module_message_came(ep, peer);
     req = deliver_match(
         ep, &(const struct mbx_match_envelope){header.context_id, number, header.tag},

@@ -9,6 +9,7 @@
  *   synchronous:                 <─────────   FIN, when matched and whole
  *   a stream:     FIRST, MORE .. ─────────>   match, copy; and if it has not taken those:
  *                 REST           ─────────>   fetches what is missing, as after an RTS (rndv.c)
+ *   lent:         FIRST, LENT_MORE ... ───>   match, copy; copy out of the sender's chunks
  *
  * The fragments of a message follow each other on the FIFO path of the pair, and the
  * next message's first packet comes behind the last of them.  So the receiver keeps
@@ -21,10 +22,16 @@
  * and the next 1, 2, 4, ... up to STREAM_PAUSE such messages go by rendezvous from their beginning.
  * So does one that finds the ring full.
  *
+ * To a peer that borrows (transport/lend.h) what follows the first packet of more than LENT_FROM bytes is
+ * lent: the sender copies it into chunks in its call, and waits for nobody.  The chunks are lent in
+ * turn, 16 of them, so their lines have left the receiver's first caches since it has read them, which those of a
+ * short ring have not (docs/decisions/0037-streams-are-lent.md).  Where no chunk is free, or no room
+ * for the packet that names it, the rest goes through the ring.
+ *
  * Invariants
  *   I1  assembly.offset < assembly.size, or nothing is being assembled
- *   I2  of assembly.message and assembly.request one is set while I1's first half
- *       holds, and none otherwise
+ *   I2  assembly.message or assembly.request, as has_request says, is set while I1's first
+ *       half holds, and none otherwise
  */
 #include "base/check.h"
 #include "base/clock.h"
@@ -32,6 +39,7 @@
 #include "p2p/p2p.h"
 #include "p2p/locality.h"
 #include "core/core.h"
+#include "transport/lend.h"
 
 /* Looks for room that the receiver of a stream has not made: some us, where it takes 0.6 us to copy
  * a packet out.  And if not even the first packet has found any. */
@@ -39,6 +47,12 @@
 #define STREAM_LOOKS_FULL 4
 
 #define STREAM_PAUSE      32 /* messages */
+
+/* A message of 8 KiB takes as long in packets. */
+#define LENT_FROM ((size_t)8 << 10)
+
+/* As fast as all chunks, within 3 %, and a receiver that many peers send to has no more of each resident. */
+#define LENT_CHUNKS 16
 
 static inline enum mbx_protocol eager_protocol(const struct mbx_ep *ep, uint64_t size,
                                                bool is_fragmented)
@@ -201,6 +215,53 @@ static int eager_fragments(struct mbx_ep *ep, struct request *req)
     return err;
 }
 
+/* Lends the next fragment of req.  -ENOBUFS there is no chunk; or as transport_ops.send. */
+static int eager_lend_fragment(struct mbx_ep *ep, struct request *req)
+{
+    struct link *link = peer_get(ep, req->peer)->link;
+    struct wire_lent_more lent = {.offset = req->done};
+    const struct outgoing packet = {.type = WIRE_LENT_MORE, .body = &lent};
+    uint32_t chunk;
+    size_t room;
+    void *place = transport_lend_among(link, LENT_CHUNKS, &chunk, &room);
+    int err;
+
+    if (place == NULL)
+        return -ENOBUFS;
+    lent.chunk = chunk;
+    lent.size = min_size(room, req->size - req->done);
+    memcpy(place, req->buf + req->done, lent.size);
+    err = outq_send(link, &packet);
+    if (err != 0) {
+        transport_keep(link, chunk);
+        return err;
+    }
+    ep->stats.lent++;
+    req->done += lent.size;
+    return 0;
+}
+
+/* Are messages of several packets, and of this size, lent?  Not where ranks share cores: there the sender has filled
+ * the ring, or all chunks, before the receiver has its core. */
+static bool eager_lends(const struct mbx_ep *ep, uint64_t size)
+{
+    return size > LENT_FROM && !ep_is_oversubscribed(ep);
+}
+
+/* eager_fragments() in the call that sends req.  Without room nothing is copied into a chunk a second
+ * time: from then on the message goes through the ring. */
+static int eager_begin(struct mbx_ep *ep, struct request *req)
+{
+    int err;
+
+    if (!eager_lends(ep, req->size))
+        return eager_fragments(ep, req);
+    err = eager_fragment(ep, req);
+    while (err == 0 && req->done < req->size)
+        err = eager_lend_fragment(ep, req);
+    return err == -ENOBUFS ? eager_fragments(ep, req) : err;
+}
+
 /* Is it a stream, in the call that sends it? */
 static bool eager_is_stream(const struct mbx_ep *ep, const struct request *req)
 {
@@ -270,7 +331,7 @@ static int eager_step(struct mbx_ep *ep, struct request *req)
             eager_packet(ep, peer_get(ep, req->peer), status->context_id, status->tag,
                          status->data, sync ? req->completion.request : 0, req->buf, req->size);
     } else {
-        err = eager_fragments(ep, req);
+        err = list_is_linked(&req->out) ? eager_fragments(ep, req) : eager_begin(ep, req);
         if (unlikely(err == -EAGAIN) && eager_is_stream(ep, req)) {
             err = eager_stream(ep, req);
             if (err == -EAGAIN)
@@ -309,15 +370,27 @@ static inline void eager_done_at_once(struct mbx_ep *ep, struct request *req, ui
     request_complete(ep, req, error);
 }
 
-/* The rest of the message that req has met will come in fragments. */
+static_assert(WIRE_EAGER_MAX < 1 << 30, "the bits of assembly.size");
+
+bool eager_comes_lent(const struct mbx_ep *ep, const struct peer *peer, size_t size)
+{
+    return eager_lends(ep, size) && transport_borrows(peer->link) &&
+           size <= locality_eager_max(ep, peer);
+}
+
+/* The rest of the message that req has met will come in fragments.  The next message like it may be lent: not
+ * after one that no receive was posted for, since of a flood of these each sender's chunks would become resident here. */
 static OUT_OF_LINE void eager_await(struct mbx_ep *ep, struct request *req,
                                     const struct arrival *arrival)
 {
+    if (eager_lends(ep, arrival->size))
+        pieces_borrow(ep, peer_get(ep, req->peer));
     proto_move(ep, req, EAGER_ASSEMBLE);
     peer_get(ep, req->peer)->assembly = (struct assembly){
         .request = req,
-        .size = arrival->size,
-        .offset = arrival->have,
+        .size = (uint32_t)arrival->size,
+        .offset = (uint32_t)arrival->have,
+        .has_request = true,
     };
 }
 
@@ -359,8 +432,8 @@ void eager_assemble(struct mbx_ep *ep, const struct arrival *arrival, struct mes
 {
     peer_get(ep, arrival->envelope.source)->assembly = (struct assembly){
         .message = message,
-        .size = arrival->size,
-        .offset = arrival->have,
+        .size = (uint32_t)arrival->size,
+        .offset = (uint32_t)arrival->have,
     };
 }
 
@@ -377,16 +450,17 @@ void eager_await_end(struct mbx_ep *ep, struct request *req)
     proto_move(ep, req, EAGER_ASSEMBLE);
     peer_get(ep, req->peer)->assembly = (struct assembly){
         .request = req,
-        .size = req->completion.status.size,
+        .size = (uint32_t)min_size(req->completion.status.size, WIRE_EAGER_MAX),
+        .has_request = true,
         .is_lost = true,
     };
 }
 
 /* A fragment of a message of which a device that is gone had the beginning. */
 static OUT_OF_LINE int eager_more_lost(struct mbx_ep *ep, struct assembly *assembly,
-                                       const struct wire_packet *packet)
+                                       uint64_t offset, uint64_t size)
 {
-    uint64_t end = packet->body.more.offset + packet->payload_size;
+    uint64_t end = offset + size;
     struct request *req = assembly->request;
 
     if (end > assembly->size)
@@ -398,29 +472,52 @@ static OUT_OF_LINE int eager_more_lost(struct mbx_ep *ep, struct assembly *assem
     return 0;
 }
 
+static struct request *assembly_request(const struct assembly *assembly)
+{
+    return assembly->has_request ? assembly->request : NULL;
+}
+
 /* A further fragment. */
-static int on_more(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
+static int eager_more(struct mbx_ep *ep, struct peer *peer, uint64_t offset, const void *bytes,
+                      uint64_t size)
 {
     struct assembly *assembly = &peer->assembly;
-    size_t size = packet->payload_size;
-    struct request *req = assembly->request;
+    struct request *req = assembly_request(assembly);
 
     if (unlikely(assembly->is_lost))
-        return eager_more_lost(ep, assembly, packet);
-    if (packet->body.more.offset != assembly->offset ||
-        size > assembly->size - assembly->offset)
+        return eager_more_lost(ep, assembly, offset, size);
+    if (offset != assembly->offset || size > assembly->size - assembly->offset)
         return -EPROTO;
     if (req != NULL)
-        eager_more_request(req, assembly->offset, packet->payload, size);
+        eager_more_request(req, offset, bytes, size);
     else
-        message_append(assembly->message, packet->payload, size);
-    assembly->offset += size;
+        message_append(assembly->message, bytes, size);
+    assembly->offset += (uint32_t)size;
     if (assembly->offset < assembly->size)
         return 0;
     *assembly = (struct assembly){.size = 0};
     if (req != NULL)
         eager_done(ep, req);
     return 0;
+}
+
+static int on_more(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
+{
+    return eager_more(ep, peer, packet->body.more.offset, packet->payload,
+                      packet->payload_size);
+}
+
+static int on_lent_more(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
+{
+    const struct wire_lent_more *lent = &packet->body.lent_more;
+    const void *bytes = transport_borrowed(peer->link, lent->chunk, lent->size);
+    int err;
+
+    if (bytes == NULL)
+        return -EPROTO;
+    err = eager_more(ep, peer, lent->offset, bytes, lent->size);
+    transport_give_back(peer->link, lent->chunk);
+    return err;
 }
 
 /* What the receive was counted as when its first fragment had come is not how it ended. */
@@ -435,7 +532,7 @@ static int on_rest(struct mbx_ep *ep, struct peer *peer, const struct wire_packe
 {
     const struct wire_rest *rest = &packet->body.rest;
     struct assembly *assembly = &peer->assembly;
-    struct request *req = assembly->request;
+    struct request *req = assembly_request(assembly);
 
     if (assembly->is_lost) {
         req->remote.request = rest->sender;
@@ -514,13 +611,15 @@ static const struct proto eager_proto = {
 static bool on_refers(struct mbx_ep *ep, const struct peer *peer)
 {
     (void)ep;
-    return peer->assembly.message != NULL || peer->assembly.request != NULL;
+    return peer->assembly.size != 0;
 }
 
 const struct module eager_module = {
     .name = "eager",
     .proto = &eager_proto,
-    .packets = (const struct packet_handler[]){{WIRE_MORE, on_more}, {WIRE_REST, on_rest}, {0}},
+    .packets =
+        (const struct packet_handler[]){
+            {WIRE_MORE, on_more}, {WIRE_LENT_MORE, on_lent_more}, {WIRE_REST, on_rest}, {0}},
     .peer_refers = on_refers,
     .is_valid = MBX_CHECKS ? eager_is_valid : NULL,
 };

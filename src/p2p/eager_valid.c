@@ -26,12 +26,12 @@ static bool assembly_is_valid(const struct peer *peer)
     const struct assembly *assembly = &peer->assembly;
 
     if (assembly->size == 0)
-        return HOLDS("eager.c I2", assembly->message == NULL && assembly->request == NULL);
+        return HOLDS("eager.c I2", assembly->message == NULL && !assembly->has_request);
     return HOLDS("eager.c I1", assembly->offset < assembly->size) &&
-           HOLDS("eager.c I2", (assembly->message == NULL) != (assembly->request == NULL)) &&
-           HOLDS("eager.c I2", !assembly->is_lost || assembly->request != NULL) &&
-           (assembly->request != NULL ? request_is_assembled(peer, assembly->request)
-                                      : message_is_assembled(peer, assembly->message));
+           HOLDS("eager.c I2", assembly->message != NULL) &&
+           HOLDS("eager.c I2", !assembly->is_lost || assembly->has_request) &&
+           (assembly->has_request ? request_is_assembled(peer, assembly->request)
+                                  : message_is_assembled(peer, assembly->message));
 }
 
 static void count_assembled(void *arg, void *object)
@@ -51,7 +51,7 @@ bool eager_is_valid(const struct mbx_ep *ep)
             continue;
         if (!assembly_is_valid(ep->peers.all[i]))
             return false;
-        assembled += ep->peers.all[i]->assembly.request != NULL;
+        assembled += ep->peers.all[i]->assembly.has_request;
     }
     valid_each(ep, count_assembled, &requests);
     return HOLDS("eager.c I2", assembled == requests);

@@ -148,6 +148,8 @@ void eager_receive_pieces(struct mbx_ep *ep, struct request *req,
                           const struct arrival *arrival);
 /* The fragments to come of this arrival go to the message that keeps it. */
 void eager_assemble(struct mbx_ep *ep, const struct arrival *arrival, struct message *message);
+/* Would a message of size bytes that peer sends now be lent, as far as we know of peer? */
+bool eager_comes_lent(const struct mbx_ep *ep, const struct peer *peer, size_t size);
 /* The beginning of the message of req is lost: what follows is let pass, up to its end. */
 void eager_await_end(struct mbx_ep *ep, struct request *req);
 

@@ -63,6 +63,13 @@ static void probe_claim(struct mbx_ep *ep, struct message *message)
     credit_met(ep, message);
 }
 
+/* Names the message for whoever claims it.  Its number in its age, which means nothing outside of a queue, tells it from a
+ * message that is just being kept or dropped, for who looks from outside (see/walk.c). */
+static mbx_message probe_name(const struct mbx_ep *ep, struct message *message)
+{
+    return message->match.seq = pool_id(&ep->messages, message);
+}
+
 /* As probe_any(), of the messages that wait at their senders. */
 static OUT_OF_LINE int probe_deferred(struct mbx_ep *ep,
                                       const struct mbx_match_envelope *envelope,
@@ -76,7 +83,7 @@ static OUT_OF_LINE int probe_deferred(struct mbx_ep *ep,
         return liveness_probed(ep, envelope->source);
     if (found == 1 && handle != NULL) {
         tracepoint_claim(ep, message);
-        *handle = pool_id(&ep->messages, message);
+        *handle = probe_name(ep, message);
     }
     return found;
 }
@@ -96,7 +103,7 @@ static int probe_any(struct mbx_ep *ep, const struct mbx_match_envelope *envelop
     probe_tell(message, status);
     if (handle != NULL) {
         probe_claim(ep, message);
-        *handle = pool_id(&ep->messages, message);
+        *handle = probe_name(ep, message);
     }
     return 1;
 }

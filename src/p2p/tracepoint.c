@@ -39,24 +39,46 @@ static uint32_t tracepoint_size(void)
     return 0;
 }
 
+/* Is anything recorded?  What was asked for and has no effect is said. */
+static bool tracepoint_is_wanted(const struct settings *set)
+{
+    if (set->flight_folder[0] != '\0' && set->flight == 0)
+        LOG_WARN("MBX_FLIGHT_FOLDER has no effect without MBX_FLIGHT");
+    if (set->flight != 0 && set->trace_folder[0] != '\0')
+        LOG_WARN("MBX_FLIGHT has no effect with MBX_TRACE: the trace has all events");
+    return set->flight != 0 || set->trace_folder[0] != '\0';
+}
+
+static void tracepoint_failed(const struct settings *set, int err)
+{
+    if (set->trace_folder[0] != '\0')
+        LOG_WARN("cannot record to MBX_TRACE=%s (%s); the program goes on without a trace",
+                 set->trace_folder, mbx_strerror(err));
+    else
+        LOG_WARN("cannot keep events (MBX_FLIGHT%s %s): %s; the program goes on without them",
+                 set->flight_folder[0] != '\0' ? "_FOLDER=" : "", set->flight_folder,
+                 mbx_strerror(err));
+}
+
 void tracepoint_open(struct mbx_ep *ep)
 {
-    const char *folder = ep->settings.trace_folder;
+    const struct settings *set = &ep->settings;
     struct trace_info info = {.rank = tracepoint_number_of(settings_rank()),
                               .size = tracepoint_size()};
     struct transport_address own;
     int err;
 
-    ep->tracing.is_on = folder[0] != '\0' || failpoint_is_wanted(&ep->settings.transports);
-    if (folder[0] == '\0')
+    ep->tracing.is_on = tracepoint_is_wanted(set);
+    if (!ep->tracing.is_on) {
+        ep->tracing.is_on = failpoint_is_wanted(&set->transports);
         return;
+    }
     ep->net.transport->ops->address(ep->net.transport, &own);
     info.host = own.host;
     info.address = address_hash(&own);
-    err = tracer_open(ep, folder, &info);
+    err = tracer_open(ep, &info);
     if (err < 0)
-        LOG_WARN("cannot record to MBX_TRACE= %s : %s; the program goes on without a trace",
-                 folder, mbx_strerror(err));
+        tracepoint_failed(set, err);
 }
 
 /* ---- what the program has named ---- */
@@ -151,9 +173,12 @@ void tracepoint_recv(struct mbx_ep *ep, enum trace_type type, struct request *re
                      const struct message *message)
 {
     const struct mbx_match_envelope *envelope = &req->match.envelope;
+    uint64_t before = 0;
 
     if (type == TRACE_POST)
         tracer_receive(ep, req);
+    if (ep->tracing.recorder != NULL)
+        before = trace_last_ns(ep->tracing.recorder);
 
     tracepoint_event(ep, &(struct trace_event){
                              .type = type,
@@ -164,6 +189,8 @@ void tracepoint_recv(struct mbx_ep *ep, enum trace_type type, struct request *re
                              .entry = tracepoint_request(ep, req),
                              .partner = tracepoint_number(ep, message),
                          });
+    if (type == TRACE_POST && ep->tracing.recorder != NULL)
+        tracer_posted(ep, before);
 }
 
 void tracepoint_message(struct mbx_ep *ep, enum trace_type type,

@@ -14,21 +14,39 @@
  * two rounds there may be a gap: if the thread has run in it, it has computed, and the wait has ended
  * before the gap; if it has not, it has given its core away or was kept off it, and still waits.
  * A wait of less than WAIT_TOLD is none.
+ *
+ * The trace says in which call the program is, and where, when a wait has lasted PLACE_AFTER,
+ * and when the program sends or receives for the first time after TRACE_AWAY_NS without an
+ * event.  A look at the stack is short beside both.
  */
 #include "p2p/tracer.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/caller.h"
 #include "p2p/p2p.h"
 
 #define WAIT_TOLD (10 * CLOCK_US) /* a wait of this length is recorded */
 #define WAIT_GAP                                                                               \
-    (100 * CLOCK_US)           /* between two looks; the thread may have computed meanwhile */
-#define RAN    (50 * CLOCK_US) /* it has, if it has run for so long */
-#define SAMPLE (50 * CLOCK_US) /* between two looks at the clock of the thread */
+    (100 * CLOCK_US) /* between two looks; the thread may have computed meanwhile */
+#define RAN         (50 * CLOCK_US) /* it has, if it has run for so long */
+#define SAMPLE      (50 * CLOCK_US) /* between two looks at the clock of the thread */
+
+#define PLACE_AFTER (100 * CLOCK_US)
+#define PLACES      (2 * TRACE_PLACES_MAX) /* half of them stay free */
+
+/* Where the program calls from, and its number in the trace. */
+struct place {
+    uint64_t address;
+    uint32_t number;
+};
 
 struct tracer {
     /* the send whose call has not returned */
     struct trace_event send;
     bool is_sending, has_left;
+    bool comes;       /* the program was away before it */
     uint64_t records; /* behind its event */
 
     uint64_t *sends; /* messages sent to each peer */
@@ -36,11 +54,61 @@ struct tracer {
 
     /* the wait, since from; 0: there is none */
     uint64_t from, last; /* its first look, its last one */
-    bool is_told;
+    bool is_told, is_placed;
     uint64_t waits;              /* that were told */
     uint64_t ran_ns, sampled_ns; /* clock_thread(), and when */
     uint64_t sleeps;             /* of the endpoint, at the last look */
+
+    struct place places[PLACES]; /* by address */
+    uint32_t place_count;
 };
+
+/* ---- where the program is ---- */
+
+static struct place *place_of(struct tracer *t, uint64_t address)
+{
+    size_t i = (size_t)(address * UINT64_C(0x9e3779b97f4a7c15) >> 32) % PLACES;
+
+    while (t->places[i].number != 0 && t->places[i].address != address)
+        i = (i + 1) % PLACES;
+    return &t->places[i];
+}
+
+/* Records where the program is.  comes: it was away, and comes back; else it waits. */
+static void place_tell(struct mbx_ep *ep, bool comes)
+{
+    struct tracer *t = ep->tracing.tracer;
+    char path[CALLER_PATH], text[CALLER_CALL + CALLER_PATH + 24];
+    struct caller caller;
+    struct place *place;
+    uint64_t at;
+
+    caller_find(&caller);
+    if (caller.address == 0)
+        return;
+    place = place_of(t, caller.address);
+    if (place->number == 0) {
+        if (t->place_count == TRACE_PLACES_MAX || caller_place(caller.address, path, &at) < 0)
+            return;
+        *place = (struct place){.address = caller.address, .number = ++t->place_count};
+        snprintf(text, sizeof text, "%s %" PRIx64 " %s", caller.call, at, path);
+        trace_record_text(ep->tracing.recorder, TRACE_PLACE, place->number, 0, text);
+    }
+    tracepoint_note(
+        ep, &(struct trace_event){.type = TRACE_AT, .entry = place->number, .partner = comes});
+}
+
+/* Was the program away before the last event?  before: when the event before it was. */
+static bool was_away(const struct mbx_ep *ep, uint64_t before)
+{
+    return trace_last_ns(ep->tracing.recorder) - before >= TRACE_AWAY_NS;
+}
+
+void tracer_posted(struct mbx_ep *ep, uint64_t before)
+{
+    if (unlikely(was_away(ep, before)))
+        place_tell(ep, true);
+}
 
 /* ---- waits ---- */
 
@@ -55,7 +123,7 @@ static void wait_begin(struct mbx_ep *ep, uint64_t now)
     struct tracer *t = ep->tracing.tracer;
 
     t->from = t->last = now;
-    t->is_told = false;
+    t->is_told = t->is_placed = false;
     t->sampled_ns = 0;
     t->sleeps = ep->stats.sleeps;
 }
@@ -119,6 +187,13 @@ static void tracer_looked(struct mbx_ep *ep)
                                                   .amount = now - t->from,
                                                   .entry = ++t->waits});
     }
+    if (unlikely(!t->is_placed && now - t->from >= PLACE_AFTER)) {
+        t->is_placed = true;
+        place_tell(ep, false);
+        t->last = clock_now(); /* the look at the stack is no gap */
+        wait_sample(t);
+        return;
+    }
     if (now - t->sampled_ns >= SAMPLE && now - t->from >= WAIT_TOLD / 4)
         wait_sample(t);
 }
@@ -147,13 +222,14 @@ void tracer_send_begins(struct mbx_ep *ep, uint32_t number, uint32_t context_id,
                         uint64_t size)
 {
     struct tracer *t = ep->tracing.tracer;
-    uint64_t n = number < ep->peers.count ? next_to(ep, number) : 0;
+    uint64_t n = number < ep->peers.count ? next_to(ep, number) : 0, before;
 
     tracer_acts(ep);
     t->is_sending = n != 0;
     if (n == 0)
         return; /* it will be refused */
     t->has_left = false;
+    before = trace_last_ns(ep->tracing.recorder);
     t->send = (struct trace_event){.type = TRACE_SEND,
                                    .context_id = context_id,
                                    .source = number,
@@ -161,6 +237,7 @@ void tracer_send_begins(struct mbx_ep *ep, uint32_t number, uint32_t context_id,
                                    .amount = size,
                                    .entry = n};
     tracepoint_note(ep, &t->send);
+    t->comes = was_away(ep, before);
 }
 
 static uint64_t amount_of(unsigned protocol, int error)
@@ -194,8 +271,12 @@ void tracer_send_ends(struct mbx_ep *ep, bool is_done)
     struct tracer *t = ep->tracing.tracer;
     struct trace_event event = t->send;
 
+    bool comes = t->is_sending && t->comes && (is_done || t->has_left);
+
     if (!t->is_sending || (is_done && t->has_left)) {
         t->is_sending = false;
+        if (comes)
+            place_tell(ep, true);
         return;
     }
     t->is_sending = false;
@@ -209,6 +290,8 @@ void tracer_send_ends(struct mbx_ep *ep, bool is_done)
     event.partner = t->send.entry;
     event.entry = 0;
     tracepoint_note(ep, &event);
+    if (comes)
+        place_tell(ep, true);
 }
 
 /* ---- steps, and completions ---- */
@@ -265,14 +348,24 @@ static void tracer_completed(struct mbx_ep *ep, const struct request *req, int e
 
 /* ---- the trace ---- */
 
-int tracer_open(struct mbx_ep *ep, const char *folder, const struct trace_info *info)
+static int start(struct mbx_ep *ep, const struct trace_info *info)
+{
+    const struct settings *set = &ep->settings;
+
+    if (set->trace_folder[0] != '\0')
+        return trace_start(set->trace_folder, info, &ep->tracing.recorder);
+    return trace_start_flight(set->flight_folder[0] != '\0' ? set->flight_folder : NULL,
+                              set->flight, info, &ep->tracing.recorder);
+}
+
+int tracer_open(struct mbx_ep *ep, const struct trace_info *info)
 {
     struct tracer *t = mem_calloc(1, sizeof *t);
     int err;
 
     if (t == NULL)
         return -ENOMEM;
-    err = trace_start(folder, info, &ep->tracing.recorder);
+    err = start(ep, info);
     if (err < 0) {
         mem_free(t);
         return err;

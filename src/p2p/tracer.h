@@ -12,8 +12,9 @@
 #include "core/core.h"
 #include "trace/trace.h"
 
-/* Begins the trace, as trace_start(). */
-int tracer_open(struct mbx_ep *ep, const char *folder, const struct trace_info *info);
+/* Begins the trace of MBX_TRACE, as trace_start(), or else the flight recording of
+ * MBX_FLIGHT. */
+int tracer_open(struct mbx_ep *ep, const struct trace_info *info);
 /* Ends it, if there is one. */
 void tracer_close(struct mbx_ep *ep);
 
@@ -25,6 +26,8 @@ void tracer_send_goes_on(struct mbx_ep *ep, struct request *req);
 void tracer_send_ends(struct mbx_ep *ep, bool is_done);
 /* The program acts: it does not wait any more. */
 void tracer_acts(struct mbx_ep *ep);
+/* A receive was recorded; the last event before it was at `before`. */
+void tracer_posted(struct mbx_ep *ep, uint64_t before);
 /* A step of the protocol of req, with this many bytes. */
 void tracer_step_of(struct mbx_ep *ep, enum trace_type type, const struct request *req,
                     uint64_t amount);

@@ -40,7 +40,7 @@ int pml_add_comm(ompi_communicator_t *comm)
     own->rank = (uint32_t)comm->c_my_rank;
     own->size = (uint32_t)size;
     own->revoked = PML_NOT_REVOKED;
-    memset(own->peers, 0xff, size * sizeof own->peers[0]);
+    memset((void *)own->peers, 0xff, size * sizeof own->peers[0]);
     comm->c_pml_comm = (struct mca_pml_comm_t *)own;
     comm_name(comm);
     pml_procs_remove();
@@ -72,8 +72,8 @@ int pml_del_comm(ompi_communicator_t *comm)
     }
     pml_failures_forget(own);
     for (uint32_t rank = 0; rank < own->size; rank++)
-        if (own->peers[rank] != PML_NO_PEER)
-            pml_proc_leave(own->peers[rank]);
+        if (pml_comm_known(own, rank) != PML_NO_PEER)
+            pml_proc_leave(pml_comm_known(own, rank));
     comm->c_pml_comm = NULL;
     free(own);
     return OMPI_SUCCESS;
@@ -88,8 +88,8 @@ OUT_OF_LINE int pml_comm_find_peer(ompi_communicator_t *comm, int rank, uint32_t
     if (err != OMPI_SUCCESS)
         return err;
     /* another thread may have looked for it, too */
-    if (__atomic_exchange_n(&pml_comm_of(comm)->peers[rank], *peer, __ATOMIC_RELAXED) !=
-        PML_NO_PEER)
+    if (atomic_exchange_explicit(&pml_comm_of(comm)->peers[rank], *peer,
+                                 memory_order_relaxed) != PML_NO_PEER)
         pml_proc_leave(*peer);
     return OMPI_SUCCESS;
 }

@@ -15,7 +15,9 @@
  * (PMIX_OPTIONAL): each question is answered soon, whoever has published what.
  *
  * Threads: pml_lookup() is called by one at a time; the answers come in PMIx's thread, which takes
- * `lock` and nothing else.
+ * `lock` and nothing else.  That thread is on its way back through the component when it has answered,
+ * so at the end, before Open MPI unloads the component, a question is waited for that it takes behind
+ * all others.
  */
 #include "pml/pml.h"
 
@@ -179,7 +181,10 @@ void pml_lookup_close(void)
     while (ahead.under_way != 0)
         pthread_cond_wait(&ahead.answered, &ahead.lock);
     pthread_mutex_unlock(&ahead.lock);
-    for (uint32_t rank = 0; ahead.asked != NULL && rank < ahead.ranks; rank++)
+    if (ahead.asked == NULL)
+        return;
+    pml_series_settle(&mca_pml_matchbox_component.pmlm_version);
+    for (uint32_t rank = 0; rank < ahead.ranks; rank++)
         free(ahead.asked[rank]);
     free(ahead.asked);
     ahead.asked = NULL;

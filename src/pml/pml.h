@@ -149,12 +149,21 @@ static inline bool pml_request_is_plain(const mca_pml_base_request_t *base,
     return likely(completion->error == 0) && likely(base->req_ompi.req_complete_cb == NULL);
 }
 
-/* pml_request_complete() of a plain one. */
-static inline void pml_request_done(mca_pml_base_request_t *base, struct pml_own *own)
+/* A completion calls Open MPI or the library: it is told when the library's call has returned.
+ * progress.c */
+void pml_tell_later(struct pml_later *later, const struct mbx_completion *completion);
+
+/* pml_request_complete() of a plain one.  Behind the library's call if MPI has freed it: then it goes
+ * back, and with it perhaps its communicator, whose end calls the library. */
+static inline void pml_request_done(mca_pml_base_request_t *base, struct pml_own *own,
+                                    const struct mbx_completion *completion)
 {
+    if (unlikely(base->req_free_called)) {
+        pml_tell_later(&own->later, completion);
+        return;
+    }
     base->req_pml_complete = true;
-    if (unlikely(base->req_free_called) ||
-        unlikely(base->req_ompi.req_complete != REQUEST_PENDING))
+    if (unlikely(base->req_ompi.req_complete != REQUEST_PENDING))
         pml_request_complete(base, own);
     else
         base->req_ompi.req_complete = REQUEST_COMPLETED;
@@ -202,8 +211,15 @@ struct pml_comm {
     uint32_t size; /* ranks that we can talk to */
     struct pml_comm *next_revoked;
     enum { PML_NOT_REVOKED, PML_COLLECTIVES_REVOKED, PML_REVOKED } revoked; /* failures.c */
-    uint32_t peers[]; /* of each, or PML_NO_PEER: it was not used yet */
+    _Atomic uint32_t peers[]; /* of each, or PML_NO_PEER: it was not used yet */
 };
+
+/* The peer number of a rank, or PML_NO_PEER.  Another thread may write it now; what it stands for
+ * is read under the library's lock. */
+static inline uint32_t pml_comm_known(const struct pml_comm *own, size_t rank)
+{
+    return atomic_load_explicit(&own->peers[rank], memory_order_relaxed);
+}
 
 static inline struct pml_comm *pml_comm_of(const ompi_communicator_t *comm)
 {
@@ -220,7 +236,7 @@ static inline int pml_comm_peer(ompi_communicator_t *comm, int rank, uint32_t *p
     uint32_t found;
     int err;
 
-    *peer = pml_comm_of(comm)->peers[rank];
+    *peer = pml_comm_known(pml_comm_of(comm), (size_t)rank);
     if (likely(*peer != PML_NO_PEER))
         return OMPI_SUCCESS;
     err = pml_comm_find_peer(comm, rank, &found); /* only here does it lie in memory */
@@ -335,8 +351,6 @@ void pml_later_done(const struct mbx_completion *completion);
 int pml_progress(void);
 /* Open MPI's progress, once, from a call that does not wait. */
 void pml_progress_test(void);
-/* A completion calls Open MPI or the library: it is told when the library's call has returned. */
-void pml_tell_later(struct pml_later *later, const struct mbx_completion *completion);
 /* Until the request is complete. */
 void pml_wait(ompi_request_t *request);
 /* Does the launcher, or the user, say that there are more ranks here than cores? */

@@ -31,6 +31,13 @@ static int probe_in_vain(ompi_communicator_t *comm, int src, int tag, int rc)
     return pml_failures_of(comm, src, tag);
 }
 
+/* Open MPI's progress, once, from a call that waits.  What opal_progress() returns differs between
+ * the series. */
+static void progress_waiting(void)
+{
+    (void)opal_progress();
+}
+
 /* Looks once, and calls progress if it finds nothing. */
 static int probe_once(int src, int tag, ompi_communicator_t *comm, int *matched,
                       ompi_status_public_t *status, void (*progress)(void))
@@ -62,7 +69,7 @@ int pml_probe(int src, int tag, ompi_communicator_t *comm, ompi_status_public_t 
     int known = pml_deaths_known(), matched = 0, err;
 
     do {
-        err = probe_once(src, tag, comm, &matched, status, opal_progress);
+        err = probe_once(src, tag, comm, &matched, status, progress_waiting);
         if (err == OMPI_SUCCESS && !matched && src == OMPI_ANY_SOURCE)
             err = pml_deaths_since(comm, known);
     } while (err == OMPI_SUCCESS && !matched);
@@ -122,7 +129,7 @@ int pml_mprobe(int src, int tag, ompi_communicator_t *comm, ompi_message_t **mes
     int known = pml_deaths_known(), matched = 0, err;
 
     do {
-        err = mprobe_once(src, tag, comm, &matched, message, status, opal_progress);
+        err = mprobe_once(src, tag, comm, &matched, message, status, progress_waiting);
         if (err == OMPI_SUCCESS && !matched && src == OMPI_ANY_SOURCE)
             err = pml_deaths_since(comm, known);
     } while (err == OMPI_SUCCESS && !matched);

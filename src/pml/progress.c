@@ -21,6 +21,9 @@
  * a look does.  So such calls look twice as often before each further time that they give the core
  * away, up to LOOKS_TESTED, until something has come.
  *
+ * A look of Open MPI's own waits, for several requests at a time, goes through all of its progress,
+ * and takes as long as LOOKS_MPI of ours.
+ *
  * Open MPI gives the core away itself, behind each look of its own loops that has moved nothing,
  * where it knows that ranks share cores.  So these are told that something has moved.
  */
@@ -38,6 +41,7 @@
 #define LOOKS_SHARED  32u
 #define LOOKS_CROWDED 2u
 #define LOOKS_TESTED  64u
+#define LOOKS_MPI     4u
 
 /* Such times behind which the thread sleeps. */
 #define YIELDS_AWAKE 64u
@@ -46,11 +50,13 @@
 #define COPIES       8
 
 static struct {
-    ompi_request_fns_t usual;      /* Open MPI's */
-    unsigned keep;                 /* LOOKS_KEEP, LOOKS_SHARED or LOOKS_CROWDED */
-    bool is_tested;                /* by a call that does not wait */
-    unsigned looks;                /* in vain, in a row */
-    unsigned yields;               /* since something has come */
+    ompi_request_fns_t usual; /* Open MPI's */
+    unsigned keep;            /* LOOKS_KEEP, LOOKS_SHARED or LOOKS_CROWDED */
+    unsigned looks_mpi[2];    /* what a look of Open MPI's counts as: of a wait, of a test */
+    bool is_tested;           /* by a call that does not wait */
+    _Atomic unsigned
+        looks; /* in vain, in a row; of all threads together, not to the last one */
+    _Atomic unsigned yields;       /* since something has come; so, too */
     const ompi_request_t *awaited; /* that wait_long() waits for, or NULL */
     struct pml_later *later, **last;
 } progress = {.last = &progress.later};
@@ -155,8 +161,13 @@ static inline int progress_look(void)
 
 static inline void progress_moved(void)
 {
-    progress.looks = 0;
-    progress.yields = 0;
+    atomic_store_explicit(&progress.looks, 0, memory_order_relaxed);
+    atomic_store_explicit(&progress.yields, 0, memory_order_relaxed);
+}
+
+static inline unsigned progress_yields(void)
+{
+    return atomic_load_explicit(&progress.yields, memory_order_relaxed);
 }
 
 /* So many looks in vain before the core is given away. */
@@ -166,18 +177,20 @@ static inline unsigned looks_left(void)
 
     if (!progress.is_tested || looks >= LOOKS_TESTED)
         return looks;
-    for (unsigned i = 0; i < progress.yields && looks < LOOKS_TESTED; i++)
+    for (unsigned i = 0, yields = progress_yields(); i < yields && looks < LOOKS_TESTED; i++)
         looks *= 2;
     return looks;
 }
 
-/* One more look was in vain.  True: the core was given away. */
-static inline bool progress_in_vain(void)
+/* One more look was in vain, which took as long as so many of ours.  True: the core was given away. */
+static inline bool progress_in_vain(unsigned looks)
 {
-    if (likely(++progress.looks < looks_left()))
+    looks += atomic_load_explicit(&progress.looks, memory_order_relaxed);
+    atomic_store_explicit(&progress.looks, looks, memory_order_relaxed);
+    if (likely(looks < looks_left()))
         return false;
-    progress.looks = 0;
-    progress.yields++;
+    atomic_store_explicit(&progress.looks, 0, memory_order_relaxed);
+    atomic_store_explicit(&progress.yields, progress_yields() + 1, memory_order_relaxed);
     sched_yield();
     pml_deaths_look();
     return true;
@@ -188,7 +201,7 @@ int pml_progress(void)
     int moved = progress_look();
 
     if (moved == 0)
-        (void)progress_in_vain();
+        (void)progress_in_vain(progress.looks_mpi[progress.is_tested]);
     else
         progress_moved();
     if (unlikely(pml.is_mpi_waiting))
@@ -214,7 +227,7 @@ static OUT_OF_LINE void wait_long(ompi_request_t *request)
     for (unsigned looks = 1; !REQUEST_COMPLETE(request); looks++) {
         if (progress_look() != 0)
             progress_moved();
-        else if (progress_in_vain() && progress.yields > YIELDS_AWAKE)
+        else if (progress_in_vain(1) && progress_yields() > YIELDS_AWAKE)
             mbx_sleep(pml.ep, SLEEP_NS, NULL);
         if (looks % LOOKS_ALONE == 0)
             opal_progress();
@@ -360,6 +373,8 @@ static unsigned looks_keep(void)
 int pml_progress_open(void)
 {
     progress.keep = looks_keep();
+    progress.looks_mpi[false] = progress.keep != LOOKS_KEEP ? LOOKS_MPI : 1;
+    progress.looks_mpi[true] = 1;
     progress.usual = ompi_request_functions;
     if (!pml.is_mpi_waiting)
         ompi_request_functions.req_wait = progress_wait;
@@ -374,8 +389,10 @@ int pml_progress_open(void)
     return OMPI_SUCCESS;
 }
 
+/* Open MPI unregisters its callback late: behind the end of the endpoint. */
 void pml_progress_close(void)
 {
+    (void)opal_progress_unregister(pml_progress);
     if (progress.usual.req_wait != NULL)
         ompi_request_functions = progress.usual;
     progress.usual = (ompi_request_fns_t){0};

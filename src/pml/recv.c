@@ -133,7 +133,7 @@ static inline int recv_source(const ompi_communicator_t *comm, int wanted,
 
     if (likely(wanted != OMPI_ANY_SOURCE))
         return wanted;
-    return status->data < own->size && own->peers[status->data] == status->source
+    return status->data < own->size && pml_comm_known(own, status->data) == status->source
                ? (int)status->data
                : MPI_UNDEFINED;
 }
@@ -287,5 +287,5 @@ void pml_recv_done(const struct mbx_completion *completion)
         return;
     }
     recv_tell(status, source, completion->status.tag, completion->received);
-    pml_request_done(base, &recv->own);
+    pml_request_done(base, &recv->own, completion);
 }

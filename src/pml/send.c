@@ -93,7 +93,9 @@ static OUT_OF_LINE int send_buffered(pml_send_t *send, const void *buf, size_t c
 }
 
 /* MPI's request stays valid until this call returns, whoever completes it meanwhile: so what
- * only MPI and debuggers ask for is written when it is known that it is needed.  1: it was not. */
+ * only MPI and debuggers ask for is written when it is known that it is needed.  Whom it is for is
+ * written before: another thread may complete it with an error, which names that rank.  1: it was
+ * not needed. */
 static inline int send_begin(pml_send_t *send, const void *buf, size_t count,
                              ompi_datatype_t *type, int dst, int tag,
                              mca_pml_base_send_mode_t mode, ompi_communicator_t *comm)
@@ -103,6 +105,8 @@ static inline int send_begin(pml_send_t *send, const void *buf, size_t count,
     pml_request_begin(&send->super.req_base, &send->own);
     if (unlikely(mode == MCA_PML_BASE_SEND_BUFFERED))
         return send_buffered(send, buf, count, type, dst, tag, comm);
+    send->super.req_base.req_comm = comm;
+    send->super.req_base.req_peer = dst;
     rc = send_go(send, buf, count, type, dst, tag, mode, comm);
     if (unlikely(rc == 0)) {
         pml_send_describe(send, buf, count, type, dst, tag, mode, comm, false);
@@ -120,7 +124,7 @@ static inline int send_at_once(const void *buf, size_t count, const ompi_datatyp
                                ompi_communicator_t *comm)
 {
     const struct pml_comm *own = pml_comm_of(comm);
-    uint32_t peer = own->peers[dst];
+    uint32_t peer = pml_comm_known(own, (size_t)dst);
 
     return likely(mode >= MCA_PML_BASE_SEND_READY) && likely(pml_data_is_flat(type, count)) &&
            likely(peer != PML_NO_PEER) &&
@@ -228,5 +232,5 @@ void pml_send_done(const struct mbx_completion *completion)
         return;
     }
     base->req_ompi.req_status._ucount = completion->received;
-    pml_request_done(base, &send->own);
+    pml_request_done(base, &send->own, completion);
 }

@@ -87,6 +87,7 @@ typedef void pml_series_answer(void *arg, const void *bytes, size_t size);
 struct pml_series_question {
     pml_series_answer *answer;
     void *arg;
+    char *key; /* which PMIx reads in its thread, until it has answered */
 };
 
 static inline void pml_series_answered(int status, opal_value_t *value, void *arg)
@@ -94,6 +95,7 @@ static inline void pml_series_answered(int status, opal_value_t *value, void *ar
     struct pml_series_question question = *(struct pml_series_question *)arg;
     bool is_there = status == OPAL_SUCCESS && value != NULL && value->type == OPAL_BYTE_OBJECT;
 
+    free(question.key);
     free(arg);
     question.answer(question.arg, is_there ? value->data.bo.bytes : NULL,
                     is_there ? value->data.bo.size : 0);
@@ -118,17 +120,29 @@ static inline bool pml_series_ask(const mca_base_component_t *component, uint32_
     known.data.flag = true;
     opal_list_append(&how, &known.super);
     if (question != NULL && key != NULL) {
-        *question = (struct pml_series_question){answer, arg};
+        *question = (struct pml_series_question){answer, arg, key};
         err = opal_pmix.get_nb(&name, key, &how, pml_series_answered, question);
     }
     opal_list_remove_item(&how, &known.super);
     known.key = NULL;
     OBJ_DESTRUCT(&known);
     OBJ_DESTRUCT(&how);
+    if (err == OPAL_SUCCESS)
+        return true;
     free(key);
-    if (err != OPAL_SUCCESS)
-        free(question);
-    return err == OPAL_SUCCESS;
+    free(question);
+    return false;
+}
+
+/* PMIx's thread has come back from all that was answered: it takes its questions one behind the
+ * other, and this one is waited for. */
+static inline void pml_series_settle(const mca_base_component_t *component)
+{
+    void *bytes = NULL;
+    size_t size;
+
+    (void)pml_series_lookup(component, ompi_proc_local(), &bytes, &size);
+    free(bytes);
 }
 
 /* 0: it was started with this one; else a number of its job. */

@@ -109,6 +109,11 @@ static inline bool pml_series_ask(const mca_base_component_t *component, uint32_
     return false;
 }
 
+static inline void pml_series_settle(const mca_base_component_t *component)
+{
+    (void)component;
+}
+
 /* 0: it was started with this one; else a number of its job. */
 static inline uint32_t pml_series_job(const ompi_proc_t *proc)
 {

@@ -8,6 +8,7 @@
 #include "provider/cancel.h"
 #include "provider/data.h"
 #include "provider/ep.h"
+#include "provider/envelope.h"
 #include "provider/eq.h"
 #include "provider/fabric.h"
 #include "provider/idle.h"
@@ -21,8 +22,10 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -403,9 +406,23 @@ static int ep_publish(struct prov_ep *ep, const struct fi_info *info)
     return prov_is_name(&name) ? prov_name_publish(ep, &name) : 0;
 }
 
-static int ep_open_mbx(struct prov_ep *ep)
+/* Adds the format of tags, from which the bits that an adapter compares follow.  text is used
+ * as long as params. */
+static void ep_tell_tags(struct prov_params *params, const struct fi_info *info, char *text,
+                         size_t size)
+{
+    const uint64_t format =
+        info->ep_attr != NULL ? info->ep_attr->mem_tag_format & ~PROV_HAS_DATA : 0;
+
+    snprintf(text, size, "DEVICE_TAG_FORMAT=%" PRIx64,
+             format != 0 ? format : PROV_TAG_FORMAT_DEVICE);
+    prov_params_add(params, text);
+}
+
+static int ep_open_mbx(struct prov_ep *ep, const struct fi_info *info)
 {
     struct prov_params params;
+    char tags[48];
     int err;
 
     prov_params_init(&params);
@@ -413,6 +430,8 @@ static int ep_open_mbx(struct prov_ep *ep)
     prov_params_add(&params, "THREADS=one");
     if (prov_is_oversubscribed())
         prov_params_add(&params, "OVERSUBSCRIBED=yes");
+    if (prov_param_adapter_matches())
+        ep_tell_tags(&params, info, tags, sizeof tags);
     err = prov_params_add_all(&params);
     if (err == 0)
         err = mbx_open(&(struct mbx_config){.params = params.list}, &ep->mbx);
@@ -436,7 +455,7 @@ int prov_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep 
     if (ep == NULL)
         return -FI_ENOMEM;
     ep->domain = container_of(domain, struct prov_domain, fid);
-    err = ep_open_mbx(ep);
+    err = ep_open_mbx(ep, info);
     if (err < 0)
         goto free_ep;
     err = prov_op_slab_add(&ep->ops);

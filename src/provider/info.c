@@ -10,6 +10,8 @@
  *   threading, progress,    the hint is returned as it came: clients that check
  *   av_type, addr_format    take even a stronger answer for a refusal
  *   mr_mode                 how regions are named: as the hint likes
+ *   mem_tag_format          63 bits; with an adapter that matches as many as it compares, unless more
+ *                           are asked for
  *   mode                    we need nothing, so nothing is returned
  *
  * Refused without looking further: internal requests of other providers.  Otherwise ofi_rxm and
@@ -23,6 +25,7 @@
 #include "provider/param.h"
 #include "provider/text.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,7 +61,26 @@ static void rx_fill(struct fi_rx_attr *attr, const struct fi_rx_attr *hint, uint
         attr->size = hint->size;
 }
 
-static void ep_fill(struct fi_ep_attr *attr)
+/* The format of tags that is announced.  A client that asks for more bits than an adapter
+ * compares gets its own format, whose fields say which bits are compared (verbs_layout_of()). */
+static uint64_t tag_format_for(const struct fi_ep_attr *hint)
+{
+    const uint64_t wanted = hint != NULL ? hint->mem_tag_format : 0;
+
+    if (!prov_param_adapter_matches())
+        return PROV_TAG_FORMAT;
+    if (wanted <= PROV_TAG_MAX_DEVICE)
+        return PROV_TAG_FORMAT_DEVICE;
+    prov_log(FI_LOG_INFO,
+             "ep_attr->mem_tag_format 0x%" PRIx64
+             " has more bits than an adapter compares, 47: "
+             "its highest field and the lowest bits are; software matches receives that ask "
+             "for others",
+             wanted);
+    return wanted;
+}
+
+static void ep_fill(struct fi_ep_attr *attr, const struct fi_ep_attr *hint)
 {
     attr->type = FI_EP_RDM;
     attr->protocol = PROV_PROTOCOL;
@@ -67,7 +89,7 @@ static void ep_fill(struct fi_ep_attr *attr)
     attr->max_order_raw_size = PROV_MESSAGE_MAX;
     attr->max_order_war_size = PROV_MESSAGE_MAX;
     attr->max_order_waw_size = PROV_MESSAGE_MAX;
-    attr->mem_tag_format = PROV_TAG_FORMAT;
+    attr->mem_tag_format = tag_format_for(hint);
     attr->tx_ctx_cnt = 1;
     attr->rx_ctx_cnt = 1;
 }
@@ -216,7 +238,7 @@ static int info_fill(struct fi_info *info, const struct fi_info *hints, uint32_t
         hints != NULL && hints->addr_format == FI_ADDR_STR ? FI_ADDR_STR : PROV_ADDR_FORMAT;
     tx_fill(info->tx_attr, hints == NULL ? NULL : hints->tx_attr, caps);
     rx_fill(info->rx_attr, hints == NULL ? NULL : hints->rx_attr, caps);
-    ep_fill(info->ep_attr);
+    ep_fill(info->ep_attr, hints == NULL ? NULL : hints->ep_attr);
     err = domain_fill(info->domain_attr, hints == NULL ? NULL : hints->domain_attr, version);
     if (err == 0)
         err = fabric_fill(info->fabric_attr, hints == NULL ? NULL : hints->fabric_attr);

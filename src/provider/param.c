@@ -13,7 +13,7 @@
  * units, and refuses what is wrong.
  *
  * Left out are the parameters that something else decides here: who calls an endpoint
- * (fi_domain_attr.threading), and who has started the ranks.
+ * (fi_domain_attr.threading), who has started the ranks, and the format of the tags.
  */
 #include "provider/library.h"
 #include "provider/param.h"
@@ -23,11 +23,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define PREFIX     "MBX_"
 #define NAME_LIMIT 48
 
-static const char *const left_out[] = {"THREADS", "BOOT", "BOOT_TIMEOUT", "LAUNCHER_HOST"};
+static const char *const left_out[] = {"THREADS", "BOOT", "BOOT_TIMEOUT", "LAUNCHER_HOST",
+                                       "DEVICE_TAG_FORMAT"};
 
 /* What is defined: names as libfabric wants them, in small letters.  Written while libfabric
  * loads us, one thread at a time. */
@@ -58,7 +60,7 @@ static void define(const struct mbx_param *param)
 
     if (strcmp(name, "UNEXPECTED_MEMORY") == 0)
         memcpy(unexpected_initial, param->initial, sizeof unexpected_initial);
-    if (param->level > 1 || is_left_out(name) || name_count == PROV_PARAMS_MAX - 2)
+    if (param->level > 1 || is_left_out(name) || name_count == PROV_PARAMS_MAX - 3)
         return;
     cased(tolower, name, names[name_count]);
     if (prov_library.param_define != NULL &&
@@ -110,6 +112,13 @@ const char *prov_param(const char *name)
     cased(tolower, name, small);
     value = from_libfabric(small);
     return value != NULL ? value : from_environment(name);
+}
+
+bool prov_param_adapter_matches(void)
+{
+    const char *device = prov_param("DEVICE");
+
+    return device != NULL && strcasecmp(device, "verbs") == 0;
 }
 
 /* Bytes, or a number with K, M, G or T; 0 if it is neither. */

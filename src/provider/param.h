@@ -5,10 +5,11 @@
 #ifndef PROVIDER_PARAM_H
 #define PROVIDER_PARAM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define PROV_PARAMS_MAX 128 /* of an endpoint; two of them may be the provider's own */
+#define PROV_PARAMS_MAX 128 /* of an endpoint; three of them may be the provider's own */
 
 /* For mbx_config.params: what FI_MATCHBOX_... variables say. */
 struct prov_params {
@@ -21,6 +22,8 @@ struct prov_params {
 void prov_params_define(void);
 /* The value of FI_MATCHBOX_name, else of MBX_name, else NULL; an empty one is none. */
 const char *prov_param(const char *name);
+/* Does an adapter match (MBX_DEVICE=verbs)? */
+bool prov_param_adapter_matches(void);
 /* As many bytes as messages of peers may take before their receive is there; 0 if that is not known. */
 size_t prov_param_unexpected_memory(void);
 /* Begins a list without any. */

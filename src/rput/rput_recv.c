@@ -224,6 +224,13 @@ static struct rput *rput_of(struct peer *peer)
     return peer->rput;
 }
 
+/* Bytes that the sender writes lie in its caches, where the receiver has to fetch them before it can use
+ * them.  Those that it lends are fetched while it still copies the next chunk. */
+static bool rput_is_slower(const struct mbx_ep *ep, const struct peer *peer, size_t size)
+{
+    return ep->settings.tuning.rput != TUNING_ALWAYS && eager_comes_lent(ep, peer, size);
+}
+
 /* req waits in its engine. */
 static void on_posted(struct mbx_ep *ep, struct request *req)
 {
@@ -239,7 +246,7 @@ static void on_posted(struct mbx_ep *ep, struct request *req)
     peer = peer_get(ep, req->match.envelope.source);
     rput = rput_of(peer);
     if (rput == NULL || rput->announced == RPUT_MOST || peer->sendside.defers ||
-        peer->health.is_gone)
+        peer->health.is_gone || rput_is_slower(ep, peer, req->size))
         return;
     if (backoff_skips(&rput->backoff))
         return;

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * blocks.c - see blocks.h.
+ */
 #include "see/blocks.h"
 
 #include <string.h>

@@ -34,6 +34,9 @@
  *                                        probe has taken the message
  *   data under way, one-sided access     always
  *
+ * A rank may have more entries than an observer gets to see.  What it waits for comes first
+ * (walk.c); if that is not all there, the rank is alive.
+ *
  * Alive are also ranks one of whose operations can end, and so on, until nothing changes.  Who is left
  * is deadlocked.
  *

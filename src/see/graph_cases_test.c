@@ -103,6 +103,9 @@ static void test_all_or_any(void **state)
     assert_string_equal(verdict(&s, &s), "aaa");
     wait_for_both(&s, "MPI_Waitall", 1); /* one is enough, whatever the call is */
     assert_string_equal(verdict(&s, &s), "aaa");
+    wait_for_both(&s, "MPI_Waitall", 2);
+    s.entries[0][0].needs = 1; /* two operations differ: the least that one of them says */
+    assert_string_equal(verdict(&s, &s), "aaa");
     wait_for_both(&s, "MPI_Waitall",
                   3); /* another operation, which is not ours, is needed, too */
     assert_string_equal(verdict(&s, &s), "dda");
@@ -304,6 +307,14 @@ static void test_several_of_a_rank(void **state)
     assert_string_equal(verdict(&s, &s), "aaa");
     cycle(&s);
     s.ranks[0].state.counts[SEE_POSTED] = 2; /* one of them was not shown */
+    assert_string_equal(verdict(&s, &s), "aa");
+    cycle(&s);
+    s.ranks[0].state.counts[SEE_UNEXPECTED] =
+        16384; /* nobody asks for them, and few are shown */
+    assert_string_equal(verdict(&s, &s), "dd");
+    s.ranks[0].state.counts[SEE_PROBED] = 2;
+    assert_string_equal(verdict(&s, &s), "dd");
+    s.ranks[0].state.counts[SEE_SEND] = 1;
     assert_string_equal(verdict(&s, &s), "aa");
 }
 

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * job.c - see job.h.
+ */
 #include "see/job.h"
 
 #include <stdlib.h>

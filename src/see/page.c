@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * page.c - see page.h.
+ */
 #include "see/page.h"
 
 #include <string.h>
@@ -35,6 +38,12 @@ static bool is_text(const char *text, size_t size)
             return false;
     }
     return false;
+}
+
+bool see_head_is_other(const struct see_head *head)
+{
+    return memcmp(head->magic, SEE_MAGIC, sizeof head->magic) == 0 &&
+           head->version != SEE_VERSION && is_text(head->library, sizeof head->library);
 }
 
 const char *see_head_check(const struct see_head *head, uint32_t pid)

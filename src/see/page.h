@@ -7,7 +7,7 @@
  * endpoint writes it; the observer writes one word, `ask`.
  *
  *   offset
- *        0   head     who this is; constant while the endpoint is open
+ *        0   head     who this is; constant while the endpoint is open, but for `ranks` and `mpi`
  *      256   looks    how often the endpoint has looked around: it makes progress while that grows
  *      320   ask      the number of the observer's question
  *      384   state    the last answer
@@ -51,7 +51,7 @@ struct see_head {
     char magic[8];
     uint32_t version, size;
     uint32_t pid;
-    uint32_t rank, ranks; /* as the launcher says */
+    uint32_t rank, ranks; /* as the launcher says, or mbx_job_connect() */
     uint32_t zero;
     uint64_t
         job; /* the same in all ranks of a job; made from its key, from which it cannot be told */
@@ -84,6 +84,8 @@ enum see_kind {
 enum see_entry_flags {
     SEE_ENTRY_SYNC = 1 << 0,     /* a synchronous send */
     SEE_ENTRY_INTERNAL = 1 << 1, /* nobody waits for its completion: injected, discarded */
+    SEE_ENTRY_DEFERRED =
+        1 << 2, /* a send that has not left: its receiver's window is used up */
 };
 
 struct see_entry {
@@ -152,6 +154,9 @@ static_assert(sizeof(struct see_page) <= SEE_TEXT_AT, "page format");
 
 /* A name for a transport's address, of which the bytes [skip, skip + 4) are not a part; never 0. */
 uint64_t see_address_name(const void *address, size_t size, size_t skip);
+
+/* Is it a page, but one of another version?  Then its magic, version and library are what they say, and nothing else is known. */
+bool see_head_is_other(const struct see_head *head);
 
 /* What is wrong with this head of a page that process pid has, or NULL. */
 const char *see_head_check(const struct see_head *head, uint32_t pid);

@@ -25,6 +25,9 @@ struct walk {
     const struct see_source *source;
     uint64_t addresses; /* of the peers */
     uint32_t peers;
+    uint32_t
+        named; /* the peer whose name was read last: entries of one peer often lie together */
+    uint64_t name; /* 0: none was read */
     struct see_entry *entries;
     uint32_t room, *stored, *counts;
 };
@@ -121,14 +124,18 @@ static bool take(const struct walk *walk, const unsigned char *object, size_t si
 #define TAKE(field, more, to) take(walk, object, size, field, more, to, sizeof *(to))
 
 /* The name of a peer, or 0. */
-static uint64_t name_of(const struct walk *walk, uint32_t peer)
+static uint64_t name_of(struct walk *walk, uint32_t peer)
 {
     unsigned char address[OBJECT_MAX];
     size_t size = walk->map->offsets[SEE_ADDRESS_BYTES];
 
+    if (walk->name != 0 && peer == walk->named)
+        return walk->name;
     if (peer >= walk->peers || get(walk, walk->addresses + peer * size, address, size) != 0)
         return 0;
-    return see_address_name(address, size, walk->map->offsets[SEE_ADDRESS_SKIP]);
+    walk->named = peer;
+    walk->name = see_address_name(address, size, walk->map->offsets[SEE_ADDRESS_SKIP]);
+    return walk->name;
 }
 
 static void add(struct walk *walk, const struct see_entry *entry)
@@ -156,14 +163,13 @@ static int add_request(struct walk *walk, const unsigned char *object, size_t si
     if (entry.kind == SEE_NONE || entry.kind >= SEE_KINDS)
         return 0;
     entry.flags = (uint8_t)((flags & value[SEE_VALUE_SYNC] ? SEE_ENTRY_SYNC : 0) |
-                            (flags & value[SEE_VALUE_INTERNAL] ? SEE_ENTRY_INTERNAL : 0));
+                            (flags & value[SEE_VALUE_INTERNAL] ? SEE_ENTRY_INTERNAL : 0) |
+                            (state == value[SEE_VALUE_DEFERRED] ? SEE_ENTRY_DEFERRED : 0));
     if (entry.kind == SEE_POSTED) {
         if (!TAKE(SEE_REQUEST_QUEUED, 0, &queued))
             return -EBADMSG;
         if (queued != value[SEE_VALUE_QUEUED])
-            entry.kind = SEE_RECEIVING;
-    }
-    if (entry.kind == SEE_POSTED) {
+            return 0; /* on its way into its queue, or out of it */
         if (!TAKE(SEE_REQUEST_ENVELOPE, 0, &envelope) ||
             !TAKE(SEE_REQUEST_IGNORE, 0, &entry.ignore) ||
             !TAKE(SEE_REQUEST_SEQ, 0, &entry.age) || !TAKE(SEE_REQUEST_SIZE, 0, &entry.size))
@@ -192,8 +198,11 @@ static int add_message(struct walk *walk, const unsigned char *object, size_t si
     if (!TAKE(SEE_MESSAGE_QUEUED, 0, &queued) || !TAKE(SEE_MESSAGE_ENVELOPE, 0, &envelope) ||
         !TAKE(SEE_MESSAGE_SEQ, 0, &entry.age) || !TAKE(SEE_MESSAGE_SIZE, 0, &held))
         return -EBADMSG;
-    if (queued != value[SEE_VALUE_QUEUED])
+    if (queued != value[SEE_VALUE_QUEUED]) {
+        if (entry.age != id)
+            return 0; /* not yet in its queue, or on its way to a receive */
         entry.kind = SEE_PROBED;
+    }
     entry.context_id = envelope.context_id;
     entry.peer = envelope.source;
     entry.tag = envelope.tag;
@@ -274,6 +283,8 @@ static int walk_peek(struct walk *walk, uint64_t ep)
     return 0;
 }
 
+/* Entries of which a rank may wait for the end come first: unexpected messages are what is left
+ * out if there is not room for all. */
 int see_walk(const struct see_map *map, const struct see_source *source, uint64_t ep,
              struct see_entry *entries, uint32_t room, uint32_t *stored,
              uint32_t counts[SEE_KINDS])
@@ -526,10 +537,27 @@ int see_walk_program(const struct see_map *map, const struct see_source *source,
     return err;
 }
 
-int see_walk_next(const struct see_map *map, const struct see_source *source, uint64_t ep,
-                  uint64_t *next)
+static bool is_among(const uint64_t *endpoints, uint32_t count, uint64_t ep)
 {
-    uint64_t at = ep == 0 ? map->endpoints : ep + map->offsets[SEE_EP_NEXT];
+    for (uint32_t i = 0; i < count; i++)
+        if (endpoints[i] == ep)
+            return true;
+    return false;
+}
 
-    return source->read(source, at, next, sizeof *next);
+int see_walk_endpoints(const struct see_map *map, const struct see_source *source,
+                       uint64_t endpoints[SEE_ENDPOINTS_MAX], uint32_t *count)
+{
+    uint64_t at = map->endpoints, ep;
+
+    for (*count = 0; *count < SEE_ENDPOINTS_MAX; at = ep + map->offsets[SEE_EP_NEXT]) {
+        int err = source->read(source, at, &ep, sizeof ep);
+
+        if (err != 0)
+            return err;
+        if (ep == 0 || is_among(endpoints, *count, ep))
+            return 0;
+        endpoints[(*count)++] = ep;
+    }
+    return 0;
 }

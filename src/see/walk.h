@@ -98,6 +98,7 @@
     X(VALUE_QUEUED)     /* of REQUEST_QUEUED */                                                    \
     X(VALUE_LONG)       /* of MESSAGE_SIZE */                                                      \
     X(VALUE_RTS)        /* of MESSAGE_SIZE */                                                      \
+    X(VALUE_DEFERRED)   /* of REQUEST_STATE */                                                     \
     X(VALUE_SYNC)       /* of REQUEST_FLAGS */                                                     \
     X(VALUE_INTERNAL)   /* of REQUEST_FLAGS */
 /* clang-format on */
@@ -173,8 +174,12 @@ int see_walk_rank(const struct see_map *map, const struct see_source *source, ui
 int see_walk_program(const struct see_map *map, const struct see_source *source, uint64_t ep,
                      char text[SEE_MPI_TEXT]);
 
-/* The address of the endpoint behind ep; of the first one for 0.  *next is 0 behind the last one.  0; as see_walk(). */
-int see_walk_next(const struct see_map *map, const struct see_source *source, uint64_t ep,
-                  uint64_t *next);
+#define SEE_ENDPOINTS_MAX 1024u /* of a process */
+
+/* The addresses of all endpoints of the process.  In memory that is damaged their list may have no
+ * end: each is named once, and no more than SEE_ENDPOINTS_MAX.
+ * 0; as see_walk(), and *count endpoints were found before. */
+int see_walk_endpoints(const struct see_map *map, const struct see_source *source,
+                       uint64_t endpoints[SEE_ENDPOINTS_MAX], uint32_t *count);
 
 #endif

@@ -69,7 +69,8 @@ static struct backlog *backlog_make(struct mbx_ep *ep, struct peer *peer)
     list_init(&backlog->rtrs);
     backlog->fresh = &backlog->sends;
     backlog->unread = &backlog->rtrs;
-    return peer->sendside.backlog = backlog;
+    backlog->half = credit_first_half(ep, peer);
+    return peer->backlog = backlog;
 }
 
 static void on_close(struct mbx_ep *ep)
@@ -92,7 +93,7 @@ static void on_fini(struct mbx_ep *ep)
 /* Begins an epoch: the peer is to send RTRs (DEFER), those behind number `from` alone. */
 static void backlog_new_epoch(struct mbx_ep *ep, struct peer *peer, uint64_t from)
 {
-    struct backlog *backlog = peer->sendside.backlog;
+    struct backlog *backlog = peer->backlog;
 
     backlog_shut(ep, peer);
     rtr_drop_all(ep, backlog);
@@ -111,7 +112,7 @@ static void backlog_new_epoch(struct mbx_ep *ep, struct peer *peer, uint64_t fro
 
 static void backlog_begin(struct mbx_ep *ep, struct peer *peer)
 {
-    struct backlog *backlog = peer->sendside.backlog;
+    struct backlog *backlog = peer->backlog;
 
     module_deferring(ep, peer);
     peer->sendside.is_deferred = true;
@@ -126,7 +127,7 @@ static void backlog_begin(struct mbx_ep *ep, struct peer *peer)
  * has more RTRs. */
 static void backlog_turn_page(struct mbx_ep *ep, struct peer *peer)
 {
-    struct backlog *backlog = peer->sendside.backlog;
+    struct backlog *backlog = peer->backlog;
 
     if (backlog->claims != 0 || backlog->lost_count != 0 || backlog->unread != &backlog->rtrs)
         return;
@@ -137,16 +138,16 @@ static void backlog_turn_page(struct mbx_ep *ep, struct peer *peer)
         backlog_new_epoch(ep, peer, backlog->last);
 }
 
-static bool backlog_may_leave(const struct backlog *backlog, const struct credit *credit)
+static bool backlog_may_leave(const struct backlog *backlog)
 {
     return backlog->claims == 0 && !backlog->is_peeked && backlog->envelopes != 0 &&
-           backlog->envelopes >= min_size(backlog->count, credit->half);
+           backlog->envelopes >= min_size(backlog->count, backlog->half);
 }
 
 /* The messages leave in their order, as far as the credit goes. */
 static void backlog_leave(struct mbx_ep *ep, struct peer *peer)
 {
-    struct backlog *backlog = peer->sendside.backlog;
+    struct backlog *backlog = peer->backlog;
 
     rtr_drop_all(ep, backlog);
     backlog->lost_count = 0;
@@ -175,12 +176,12 @@ static void backlog_leave(struct mbx_ep *ep, struct peer *peer)
 /* Compares and sends as far as it can be done now. */
 static void pump(struct mbx_ep *ep, struct peer *peer)
 {
-    struct backlog *backlog = peer->sendside.backlog;
+    struct backlog *backlog = peer->backlog;
 
-    if (backlog_may_leave(backlog, &peer->credit) || !list_is_empty(&backlog->rtrs))
+    if (backlog_may_leave(backlog) || !list_is_empty(&backlog->rtrs))
         backlog_shut(ep, peer);
     do
-        if (backlog->count != 0 && backlog_may_leave(backlog, &peer->credit)) {
+        if (backlog->count != 0 && backlog_may_leave(backlog)) {
             backlog_leave(ep, peer);
             backlog_show(ep, peer);
             return;
@@ -196,7 +197,7 @@ static void pump(struct mbx_ep *ep, struct peer *peer)
  * backlog_leave() those that there is credit for. */
 static void backlog_pump(struct mbx_ep *ep, struct peer *peer)
 {
-    struct backlog *backlog = peer->sendside.backlog;
+    struct backlog *backlog = peer->backlog;
 
     if (!peer->sendside.is_deferred)
         return;
@@ -215,11 +216,11 @@ void backlog_locked(void *arg, uint64_t cookie, int error, bool is_exchanged)
     if (req == NULL || req->state != BACKLOG_LOCK)
         return; /* its peer is gone */
     peer = peer_get(ep, req->peer);
-    peer->sendside.backlog->is_locking = false;
+    peer->backlog->is_locking = false;
     if (error != 0) {
         /* the peer decides; not now, for this may be in the midst of a call of ours */
         proto_move(ep, req, BACKLOG_CLAIM);
-        peer->sendside.backlog->unsure++;
+        peer->backlog->unsure++;
         outq_push(ep, peer, req);
         return; /* the answer to the claim will go on */
     }
@@ -227,7 +228,7 @@ void backlog_locked(void *arg, uint64_t cookie, int error, bool is_exchanged)
         backlog_won(ep, peer, req);
         backlog_claim_leaves(ep, peer, req);
     } else {
-        peer->sendside.backlog->claims--;
+        peer->backlog->claims--;
         backlog_lost(ep, peer, req);
     }
     backlog_pump(ep, peer);
@@ -244,8 +245,7 @@ static int backlog_again(struct mbx_ep *ep, struct peer *peer)
 static int backlog_add(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
     const struct mbx_status *status = &req->completion.status;
-    struct backlog *backlog =
-        peer->sendside.backlog != NULL ? peer->sendside.backlog : backlog_make(ep, peer);
+    struct backlog *backlog = peer->backlog != NULL ? peer->backlog : backlog_make(ep, peer);
 
     if (backlog == NULL)
         return -ENOMEM;
@@ -270,7 +270,7 @@ static int backlog_add(struct mbx_ep *ep, struct peer *peer, struct request *req
 
 static int on_credit_came(struct mbx_ep *ep, struct peer *peer, uint64_t envelopes)
 {
-    struct backlog *backlog = peer->sendside.backlog;
+    struct backlog *backlog = peer->backlog;
 
     if (!peer->sendside.is_deferred)
         return 1;
@@ -279,7 +279,7 @@ static int on_credit_came(struct mbx_ep *ep, struct peer *peer, uint64_t envelop
     backlog_shut(ep, peer);
     backlog->envelopes += envelopes;
     backlog->is_peeked = false;
-    if (backlog->count == 0 && backlog_may_leave(backlog, &peer->credit)) {
+    if (backlog->count == 0 && backlog_may_leave(backlog)) {
         backlog_leave(ep, peer);
         outq_owe_now(ep, peer, OWES_DEFER); /* that it is over */
     }
@@ -290,7 +290,7 @@ static int on_credit_came(struct mbx_ep *ep, struct peer *peer, uint64_t envelop
 static int on_rtr(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
 {
     const struct wire_rtr *body = &packet->body.rtr;
-    struct backlog *backlog = peer->sendside.backlog;
+    struct backlog *backlog = peer->backlog;
     struct rtr *rtr;
 
     if (backlog == NULL) /* another module defers sends to it, if anybody does */
@@ -342,7 +342,7 @@ static void retire_rtr(struct mbx_ep *ep, struct backlog *backlog, uint64_t rece
 static int on_retire(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
 {
     const struct wire_retire *retire = &packet->body.retire;
-    struct backlog *backlog = peer->sendside.backlog;
+    struct backlog *backlog = peer->backlog;
     struct request *req;
 
     if (backlog == NULL)
@@ -363,7 +363,7 @@ static int on_retire(struct mbx_ep *ep, struct peer *peer, const struct wire_pac
 /* req has met a receive of the peer, and leaves the backlog. */
 static void backlog_matched(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
-    struct backlog *backlog = peer->sendside.backlog;
+    struct backlog *backlog = peer->backlog;
 
     backlog_shut(
         ep, peer); /* req is not among those that it finds taken: it is marked, or not shown */
@@ -393,7 +393,7 @@ static int on_grant(struct mbx_ep *ep, struct peer *peer, const struct wire_pack
 
     if (req == NULL || !request_is_send(req) || req->peer != peer->number)
         return req == NULL ? 0 : -EPROTO;
-    if (req->state == BACKLOG_DEFERRED && !peer->sendside.backlog->is_peeked)
+    if (req->state == BACKLOG_DEFERRED && !peer->backlog->is_peeked)
         return -EPROTO;
     if (req->state != BACKLOG_WAIT_GRANT && req->state != BACKLOG_DEFERRED)
         return 0; /* its FIN or CTS has come first */
@@ -418,7 +418,7 @@ static void backlog_data_wanted(struct mbx_ep *ep, struct request *req)
 static void backlog_taken_unclaimed(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
     backlog_shut(ep, peer);
-    if (req->state == BACKLOG_DEFERRED && peer->sendside.backlog->is_peeked)
+    if (req->state == BACKLOG_DEFERRED && peer->backlog->is_peeked)
         backlog_data_wanted(ep, req);
     else
         backlog_pump(ep, peer);
@@ -459,7 +459,7 @@ static int backlog_reply(struct mbx_ep *ep, struct peer *peer, struct request *r
 
 static int on_peek(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
 {
-    struct backlog *backlog = peer->sendside.backlog;
+    struct backlog *backlog = peer->backlog;
 
     if (backlog == NULL)
         return -EPROTO;
@@ -477,7 +477,7 @@ static int on_peek(struct mbx_ep *ep, struct peer *peer, const struct wire_packe
  * another may stand before it. */
 static struct request *backlog_peek(struct mbx_ep *ep, const struct peer *peer)
 {
-    struct backlog *backlog = peer->sendside.backlog;
+    struct backlog *backlog = peer->backlog;
     struct mbx_match_msg *msg;
 
     if (!peer->sendside.is_deferred || backlog->claims != 0 || backlog->lost_count != 0 ||
@@ -492,7 +492,7 @@ static struct request *backlog_peek(struct mbx_ep *ep, const struct peer *peer)
 static int backlog_send_peeked(struct mbx_ep *ep, struct peer *peer)
 {
     static const struct mbx_status nothing;
-    struct backlog *backlog = peer->sendside.backlog;
+    struct backlog *backlog = peer->backlog;
     struct wire_peeked peeked = {.question = backlog->peek_question};
     struct request *req;
     int err;
@@ -519,7 +519,7 @@ static int backlog_send_peeked(struct mbx_ep *ep, struct peer *peer)
 /* Tells the peer of the epoch, or that it is over. */
 static int backlog_send_defer(struct mbx_ep *ep, struct peer *peer)
 {
-    const struct backlog *backlog = peer->sendside.backlog;
+    const struct backlog *backlog = peer->backlog;
     struct wire_defer body = {0};
 
     if (peer->outq.leaving != 0)
@@ -533,7 +533,7 @@ static int backlog_send_defer(struct mbx_ep *ep, struct peer *peer)
 /* All its sends end, whatever they wait for. */
 static void on_gone(struct mbx_ep *ep, struct peer *peer, int error, bool is_new)
 {
-    struct backlog *backlog = peer->sendside.backlog;
+    struct backlog *backlog = peer->backlog;
 
     (void)is_new;
     module_deferring(ep, peer);
@@ -557,7 +557,7 @@ static void on_gone(struct mbx_ep *ep, struct peer *peer, int error, bool is_new
 
 static bool on_refers(struct mbx_ep *ep, const struct peer *peer)
 {
-    const struct backlog *backlog = peer->sendside.backlog;
+    const struct backlog *backlog = peer->backlog;
 
     (void)ep;
     return backlog != NULL && (backlog->count != 0 || backlog->rtr_count != 0 ||

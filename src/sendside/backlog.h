@@ -38,6 +38,7 @@ struct backlog {
     bool is_full;    /* the peer has, or may have, RTRs that there is no room for */
 
     uint64_t envelopes; /* credit that is put aside while sends are deferred */
+    uint64_t half;      /* with so much of it they leave: credit_first_half() */
 
     uint64_t peek_question;                  /* number of the last PEEK */
     struct mbx_match_envelope peek_envelope; /* that the PEEK asks for */

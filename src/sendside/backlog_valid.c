@@ -43,7 +43,7 @@ static bool send_keeps_its_place(const struct request *req, struct tally *tally)
 static bool send_is_valid(const struct mbx_ep *ep, const struct peer *peer,
                           const struct request *req, bool is_old, struct tally *tally)
 {
-    const struct backlog *backlog = peer->sendside.backlog;
+    const struct backlog *backlog = peer->backlog;
     bool is_deferred = req->state == BACKLOG_DEFERRED, is_locking = req->state == BACKLOG_LOCK;
     uint32_t lost = times_lost(backlog, req);
 
@@ -65,7 +65,7 @@ static bool send_is_valid(const struct mbx_ep *ep, const struct peer *peer,
 static bool sends_are_valid(const struct mbx_ep *ep, const struct peer *peer,
                             struct tally *tally)
 {
-    const struct backlog *backlog = peer->sendside.backlog;
+    const struct backlog *backlog = peer->backlog;
     bool is_old = true;
     struct list *node;
 
@@ -118,7 +118,7 @@ static bool off_is_valid(const struct backlog *backlog)
 
 static bool on_is_valid(const struct mbx_ep *ep, const struct peer *peer)
 {
-    const struct backlog *backlog = peer->sendside.backlog;
+    const struct backlog *backlog = peer->backlog;
 
     return HOLDS("backlog.c I1", peer->credit.envelopes == 0) &&
            HOLDS("backlog.c I4", backlog->epoch != 0) &&
@@ -179,7 +179,7 @@ struct all {
 static bool peer_backlog_is_valid(const struct mbx_ep *ep, const struct peer *peer,
                                   struct all *all)
 {
-    const struct backlog *backlog = peer->sendside.backlog;
+    const struct backlog *backlog = peer->backlog;
     struct tally tally = {0};
 
     if (!sends_are_valid(ep, peer, &tally) || !rtrs_are_valid(backlog, &tally))
@@ -220,7 +220,7 @@ bool backlog_is_valid(const struct mbx_ep *ep)
     uint64_t deferred = 0;
 
     for (uint32_t i = 0; i < ep->peers.count; i++)
-        if (ep->peers.all[i] != NULL && ep->peers.all[i]->sendside.backlog != NULL &&
+        if (ep->peers.all[i] != NULL && ep->peers.all[i]->backlog != NULL &&
             !peer_backlog_is_valid(ep, ep->peers.all[i], &all))
             return false;
     valid_each(ep, count_deferred, &deferred);

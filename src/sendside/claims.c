@@ -99,8 +99,8 @@ static void backlog_pulled(struct mbx_ep *ep, struct peer *peer, struct request 
     tracepoint_step(ep, TRACE_PULLED, peer, &req->deferred.envelope, 0, req->completion.request,
                     0);
     ep->stats.pulled_by_peers++;
-    lost_forget(peer->sendside.backlog, req);
-    backlog_remove(ep, peer->sendside.backlog, req);
+    lost_forget(peer->backlog, req);
+    backlog_remove(ep, peer->backlog, req);
     if (is_short)
         send_count(ep, req);
     else if (req->protocol <= MBX_BOUNCE)
@@ -111,7 +111,7 @@ static void backlog_pulled(struct mbx_ep *ep, struct peer *peer, struct request 
 /* From here to backlog_show() the peer takes nothing; what it has taken is known. */
 void backlog_shut(struct mbx_ep *ep, struct peer *peer)
 {
-    struct backlog *backlog = peer->sendside.backlog;
+    struct backlog *backlog = peer->backlog;
     uint32_t taken;
 
     if (backlog->sendtable == NULL)
@@ -130,7 +130,7 @@ void backlog_shut(struct mbx_ep *ep, struct peer *peer)
 /* The peer may take what is deferred. */
 void backlog_show(struct mbx_ep *ep, struct peer *peer)
 {
-    struct backlog *backlog = peer->sendside.backlog;
+    struct backlog *backlog = peer->backlog;
 
     if (backlog->sendtable == NULL || !peer->sendside.is_deferred || backlog->is_peeked)
         return;
@@ -185,7 +185,7 @@ int backlog_claim_step(struct mbx_ep *ep, struct request *req)
 /* The claim of req is lost: req waits again, and has stayed in its place in the engine. */
 void backlog_lost(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
-    struct backlog *backlog = peer->sendside.backlog;
+    struct backlog *backlog = peer->backlog;
 
     assert(request_has(req, PART_DEFERRED));
     backlog_shut(ep, peer);
@@ -226,7 +226,7 @@ void backlog_claim_leaves(struct mbx_ep *ep, struct peer *peer, struct request *
 static void backlog_claim(struct mbx_ep *ep, struct peer *peer, struct request *req,
                           struct rtr *rtr)
 {
-    struct backlog *backlog = peer->sendside.backlog;
+    struct backlog *backlog = peer->backlog;
     uint64_t word = rtr->word, owner_id = rtr->owner_id;
     int err = -ENOTSUP;
 
@@ -289,7 +289,7 @@ static struct request *lost_pop(struct backlog *backlog)
 static void compare_send(struct mbx_ep *ep, struct peer *peer)
 {
     struct mbx_match *match = &ep->sendside.backlogs->match;
-    struct backlog *backlog = peer->sendside.backlog;
+    struct backlog *backlog = peer->backlog;
     bool is_lost = backlog->lost_count != 0;
     struct request *req = is_lost ? lost_pop(backlog) : request_of_queue(backlog->fresh);
     struct mbx_match_recv *recv = mbx_match_find(match, &req->deferred.envelope);
@@ -306,7 +306,7 @@ static void compare_send(struct mbx_ep *ep, struct peer *peer)
 static bool compare_rtr(struct mbx_ep *ep, struct peer *peer)
 {
     struct mbx_match *match = &ep->sendside.backlogs->match;
-    struct backlog *backlog = peer->sendside.backlog;
+    struct backlog *backlog = peer->backlog;
     struct rtr *rtr = rtr_of(backlog->unread);
     struct mbx_match_msg *msg = mbx_match_peek(match, &rtr->match.envelope, rtr->match.ignore);
     struct request *req;
@@ -329,7 +329,7 @@ static bool compare_rtr(struct mbx_ep *ep, struct peer *peer)
 /* Compares what is to be compared next.  False: nothing can be, for now. */
 bool backlog_compare(struct mbx_ep *ep, struct peer *peer)
 {
-    struct backlog *backlog = peer->sendside.backlog;
+    struct backlog *backlog = peer->backlog;
     bool has_sends =
         backlog->lost_count != 0 || (backlog_has_fresh(backlog) && !backlog->is_partial);
 

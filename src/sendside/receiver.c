@@ -75,6 +75,7 @@ static struct receiver *receiver_make(struct mbx_ep *ep)
         return NULL;
     list_init(&receiver->open);
     list_init(&receiver->deferrers);
+    random_seed(&receiver->chance, 0);
     ep->sendside.receiver = receiver;
     return receiver;
 }
@@ -95,7 +96,7 @@ static void receiver_open(struct mbx_ep *ep, struct receiver *receiver)
 static bool deferrer_is_over(const struct deferrer *deferrer)
 {
     return !deferrer->peer->sendside.defers && deferrer->answer_count == 0 &&
-           (deferrer->peer->outq.owes & (OWES_RTR | OWES_PEEK | OWES_ANSWER)) == 0;
+           (deferrer->peer->owes & (OWES_RTR | OWES_PEEK | OWES_ANSWER)) == 0;
 }
 
 /* No peer defers anything, nor has for a while: the list ends, and what is kept of peers that have
@@ -109,11 +110,10 @@ static void receiver_close(struct mbx_ep *ep, struct receiver *receiver)
     for (uint32_t i = 0; i < ep->peers.count; i++) {
         struct peer *peer = ep->peers.all[i];
 
-        if (peer == NULL || peer->sendside.deferrer == NULL ||
-            !deferrer_is_over(peer->sendside.deferrer))
+        if (peer == NULL || peer->deferrer == NULL || !deferrer_is_over(peer->deferrer))
             continue;
-        mem_free(peer->sendside.deferrer);
-        peer->sendside.deferrer = NULL;
+        mem_free(peer->deferrer);
+        peer->deferrer = NULL;
     }
 }
 
@@ -138,7 +138,7 @@ static struct deferrer *deferrer_make(struct mbx_ep *ep, struct peer *peer)
     if (deferrer == NULL)
         return NULL;
     deferrer->peer = peer;
-    return peer->sendside.deferrer = deferrer;
+    return peer->deferrer = deferrer;
 }
 
 static void on_fini(struct mbx_ep *ep)
@@ -163,14 +163,14 @@ static void deferrer_end(struct mbx_ep *ep, struct deferrer *deferrer)
 /* A message of this peer has come by itself: it defers no longer. */
 static void receiver_leave(struct mbx_ep *ep, struct peer *peer)
 {
-    peer->sendside.deferrer->told = 0;
-    deferrer_end(ep, peer->sendside.deferrer);
+    peer->deferrer->told = 0;
+    deferrer_end(ep, peer->deferrer);
 }
 
 static void on_gone(struct mbx_ep *ep, struct peer *peer, int error, bool is_new)
 {
     (void)error, (void)is_new;
-    if (peer->sendside.deferrer != NULL)
+    if (peer->deferrer != NULL)
         receiver_leave(ep, peer);
 }
 
@@ -184,7 +184,7 @@ static bool on_refers(struct mbx_ep *ep, const struct peer *peer)
 static int on_defer(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
 {
     const struct wire_defer *defer = &packet->body.defer;
-    struct deferrer *deferrer = peer->sendside.deferrer;
+    struct deferrer *deferrer = peer->deferrer;
     bool is_first = !peer->sendside.defers;
 
     if (deferrer == NULL && defer->epoch == 0)
@@ -258,12 +258,12 @@ static bool pull_for(struct mbx_ep *ep, struct deferrer *deferrer, struct reques
 
 void receiver_forget(struct peer *peer)
 {
-    struct deferrer *deferrer = peer->sendside.deferrer;
+    struct deferrer *deferrer = peer->deferrer;
 
     if (deferrer == NULL)
         return;
     deferrer->is_answered = false;
-    if (!(peer->outq.owes & OWES_PEEK))
+    if (!(peer->owes & OWES_PEEK))
         deferrer->is_asked = false; /* the answer may be older than what we say now */
 }
 
@@ -329,12 +329,12 @@ static bool receiver_pull_one(struct mbx_ep *ep, struct deferrer *deferrer, stru
 
 static int receiver_advertise(struct mbx_ep *ep, struct peer *peer)
 {
-    struct deferrer *deferrer = peer->sendside.deferrer;
+    struct deferrer *deferrer = peer->deferrer;
     int looks = 0;
 
     if (will_leave(ep, deferrer))
         return 0;
-    if (!module_is_home(ep) || (peer->outq.owes & OWES_ANSWER))
+    if (!module_is_home(ep) || (peer->owes & OWES_ANSWER))
         return -EAGAIN; /* a GRANT first: the sender must not claim with what we have taken */
     while (deferrer->next != &ep->sendside.receiver->open && !deferrer->is_told_full) {
         struct request *req = request_of_queue(deferrer->next);
@@ -421,7 +421,7 @@ static int send_answer(struct mbx_ep *ep, struct peer *peer, const struct answer
 
 static int answers_leave(struct mbx_ep *ep, struct peer *peer)
 {
-    struct deferrer *deferrer = peer->sendside.deferrer;
+    struct deferrer *deferrer = peer->deferrer;
 
     while (deferrer->answer_count != 0) {
         int err = send_answer(ep, peer, &deferrer->answers[0]);
@@ -516,7 +516,7 @@ static struct request *claimed(struct mbx_ep *ep, const struct peer *peer,
 
     if (req == NULL || request_is_send(req) || !recv_is_open(req) ||
         peer->outq.fins > FINS_MOST + BACKLOG_CLAIMS + peer->credit.window ||
-        !was_told(ep, peer->sendside.deferrer, req) || !module_is_home(ep))
+        !was_told(ep, peer->deferrer, req) || !module_is_home(ep))
         return NULL;
     return mbx_match_accepts(&req->match.envelope, req->match.ignore, &envelope) ? req : NULL;
 }
@@ -551,16 +551,16 @@ static int on_claim(struct mbx_ep *ep, struct peer *peer, const struct wire_pack
         return -EPROTO;
     req = claimed(ep, peer, packet);
     if (req == NULL || !lockword_give(ep, &req->open.word, peer, has_won))
-        return receiver_answer(ep, peer->sendside.deferrer,
+        return receiver_answer(ep, peer->deferrer,
                                (struct answer){claim->sender, claim->receiver})
                    ? 0
                    : -EPROTO;
     arrival = claim_arrival(peer, packet, &rts);
     if (arrival.rts != NULL &&
-        !receiver_answer(ep, peer->sendside.deferrer, (struct answer){claim->sender, 0}))
+        !receiver_answer(ep, peer->deferrer, (struct answer){claim->sender, 0}))
         return -EPROTO;
     ep->stats.claims_met++;
-    pull_granted(&peer->sendside.deferrer->table, claim->sender);
+    pull_granted(&peer->deferrer->table, claim->sender);
     recv_taken(ep, req, &arrival.envelope, RECV_MET, peer);
     recv_matched(ep, req, &arrival);
     return 0;

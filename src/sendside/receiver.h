@@ -6,6 +6,7 @@
 #ifndef SENDSIDE_RECEIVER_H
 #define SENDSIDE_RECEIVER_H
 
+#include "base/random.h"
 #include "sendside/sendside.h"
 #include "sendside/pull.h"
 
@@ -37,8 +38,10 @@ struct deferrer {
     bool is_answered; /* PEEKED has named a message, and nothing has made that untrue */
     struct wire_peeked peeked; /* the answer */
     struct mbx_status status;  /* of the message that the answer names */
-    unsigned spared; /* other questions that were put off since the answer was last of use */
-    bool is_put_off; /* a question waits until the answer is not spared any more */
+    unsigned spared;           /* probes for something else since the answer was last of use */
+    unsigned doubled;          /* how often the probes were doubled that an answer survives */
+    uint64_t others;           /* probes for something else since the last PEEK */
+    bool is_put_off;           /* a question waits until the last one is over */
     struct mbx_match_envelope next_asked; /* that the waiting question asks for */
     uint64_t next_ignore;                 /* ignore bits of the waiting question */
 
@@ -54,6 +57,8 @@ struct receiver {
     uint64_t calm;         /* receives that have left the list since a peer deferred */
     uint64_t numbered;     /* receives, so far */
     uint64_t questions;
+    struct random
+        chance; /* the same in each endpoint: which question is next (remote_probe.c) */
 };
 
 static inline struct deferrer *deferrer_of(struct list *node)

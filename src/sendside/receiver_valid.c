@@ -52,7 +52,7 @@ static bool answer_is_wanted(const struct receiver *receiver, const struct defer
 
 static bool deferrer_is_valid(const struct receiver *receiver, const struct peer *peer)
 {
-    const struct deferrer *deferrer = peer->sendside.deferrer;
+    const struct deferrer *deferrer = peer->deferrer;
 
     return HOLDS("receiver.c I4", deferrer->peer == peer) &&
            HOLDS("receiver.c I4", peer->sendside.defers == list_is_linked(&deferrer->node)) &&
@@ -72,7 +72,7 @@ bool receiver_is_valid(const struct mbx_ep *ep)
     uint32_t deferrers = 0;
 
     for (uint32_t i = 0; i < ep->peers.count; i++) {
-        if (ep->peers.all[i] == NULL || ep->peers.all[i]->sendside.deferrer == NULL)
+        if (ep->peers.all[i] == NULL || ep->peers.all[i]->deferrer == NULL)
             continue;
         if (!HOLDS("receiver.c I4", receiver != NULL) ||
             !deferrer_is_valid(receiver, ep->peers.all[i]))

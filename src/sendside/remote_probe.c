@@ -12,19 +12,21 @@
 #include "sendside/receiver.h"
 #include "sendside/pull.h"
 
-/* Other questions that an answer survives. */
-#define ANSWER_SPARED 2
+/* Probes for something else that an answer survives: twice as many after each answer that was of
+ * no use, as whoever takes turns with many questions comes back to each of them. */
+#define ANSWER_SPARED 2u
+#define DOUBLED_MOST  5u
 
 static void on_credit_told(struct mbx_ep *ep, struct peer *peer, uint64_t envelopes)
 {
     (void)ep;
-    peer->sendside.deferrer->told += envelopes;
+    peer->deferrer->told += envelopes;
     receiver_forget(peer);
 }
 
 static int peek_leaves(struct mbx_ep *ep, struct peer *peer)
 {
-    struct deferrer *deferrer = peer->sendside.deferrer;
+    struct deferrer *deferrer = peer->deferrer;
     const struct wire_peek body = {deferrer->question};
     const struct mbx_status status = {
         .context_id = deferrer->asked.context_id,
@@ -33,7 +35,7 @@ static int peek_leaves(struct mbx_ep *ep, struct peer *peer)
     };
 
     if (deferrer->next != &ep->sendside.receiver->open || deferrer->answer_count != 0) {
-        if (peer->outq.owes & (OWES_RTR | OWES_ANSWER))
+        if (peer->owes & (OWES_RTR | OWES_ANSWER))
             return -EAGAIN;
         deferrer->is_asked = false; /* the next probe asks again */
         return 0;
@@ -47,6 +49,7 @@ static void deferrer_ask(struct mbx_ep *ep, struct deferrer *deferrer,
     deferrer->is_asked = true;
     deferrer->is_answered = false;
     deferrer->spared = 0;
+    deferrer->others = 0;
     deferrer->asked = *envelope;
     deferrer->ignore = ignore;
     deferrer->question = ++ep->sendside.receiver->questions;
@@ -82,7 +85,7 @@ static void deferrer_ask_next(struct mbx_ep *ep, struct deferrer *deferrer)
 static int on_peeked(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
 {
     const struct wire_peeked *body = &packet->body.peeked;
-    struct deferrer *deferrer = peer->sendside.deferrer;
+    struct deferrer *deferrer = peer->deferrer;
 
     if (deferrer ==
         NULL) /* it may be the answer to a peer's last question before receiver_close() */
@@ -172,22 +175,43 @@ static int deferrer_pull(struct mbx_ep *ep, struct deferrer *deferrer, const str
     return 0;
 }
 
-/* A probe wants to know this.  One question at a time: the others wait, so that two that take
- * turns are both asked, and an answer is there when its question comes again. */
+/* Does the answer wait for its question to come again?  A probe for something else has come. */
+static bool answer_is_spared(struct deferrer *deferrer)
+{
+    if (!deferrer->is_answered)
+        return false;
+    if (deferrer->spared++ < ANSWER_SPARED << deferrer->doubled)
+        return true;
+    if (deferrer->doubled < DOUBLED_MOST)
+        deferrer->doubled++;
+    return false;
+}
+
+/* Of the other questions that come meanwhile one is asked next, and each may be that: where a
+ * program takes turns with them, and answers come always at the same place between its probes, the
+ * first or the last of them would be the same few each time. */
+static void deferrer_put_off(struct mbx_ep *ep, struct deferrer *deferrer,
+                             const struct mbx_match_envelope *envelope, uint64_t ignore)
+{
+    if (is_question(deferrer, envelope, ignore) ||
+        random_below(&ep->sendside.receiver->chance, ++deferrer->others) != 0)
+        return;
+    deferrer->is_put_off = true;
+    deferrer->next_asked = *envelope;
+    deferrer->next_ignore = ignore;
+}
+
+/* A probe wants to know this.  One question at a time; an answer is there when its question comes
+ * again. */
 static void deferrer_probe(struct mbx_ep *ep, struct deferrer *deferrer,
                            const struct mbx_match_envelope *envelope, uint64_t ignore)
 {
-    if (deferrer->is_asked || (deferrer->is_answered && deferrer->spared++ < ANSWER_SPARED)) {
-        if (!deferrer->is_put_off && !is_question(deferrer, envelope, ignore)) {
-            deferrer->is_put_off = true;
-            deferrer->next_asked = *envelope;
-            deferrer->next_ignore = ignore;
-        }
-    } else if (deferrer->is_put_off) {
+    if (deferrer->is_asked || answer_is_spared(deferrer))
+        deferrer_put_off(ep, deferrer, envelope, ignore);
+    else if (deferrer->is_put_off)
         deferrer_ask_next(ep, deferrer);
-    } else {
+    else
         deferrer_ask(ep, deferrer, envelope, ignore);
-    }
 }
 
 /* Probes the messages that the deferring peer shows in its table.  1 and *status; 0 it defers

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * agent.c - see agent.h.
+ */
 #include "softdev/agent.h"
 
 #include <errno.h>
@@ -392,6 +395,7 @@ static bool is_tagged(const struct wire_packet *packet)
     case WIRE_REST:
     case WIRE_LENT: /* nobody lends to an endpoint with a device */
     case WIRE_LENT_DATA:
+    case WIRE_LENT_MORE:
     case WIRE_TYPES:
         break;
     }

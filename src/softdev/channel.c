@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * channel.c - see channel.h.
+ */
 #include "softdev/channel.h"
 
 #include <errno.h>

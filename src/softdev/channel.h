@@ -105,11 +105,12 @@ struct channel {
     uint64_t look_ns; /* between two looks whether those who owe fragments are there */
     uint64_t seed;
     /* for a device in a process of its own */
-    uint32_t layout; /* CHANNEL_LAYOUT: both sides are of one build */
-    uint32_t pid;    /* of the application */
-    uint64_t self;   /* this channel, as the application sees it */
-    uint64_t probe;  /* the device writes it there, to see whether it may */
-    bool attach;
+    uint32_t layout;    /* CHANNEL_LAYOUT: both sides are of one build */
+    uint32_t pid;       /* of the application */
+    uint64_t self;      /* this channel, as the application sees it */
+    uint64_t probe;     /* the device writes it there, to see whether it may */
+    uint64_t ring_size; /* settings.shm.ring_size of the application */
+    bool attach;        /* and its settings.shm.attach */
     struct transport_handle handle;
     uint8_t key[TRANSPORT_KEY_SIZE];
     alignas(CACHE_LINE) unsigned char rings[];
@@ -120,7 +121,7 @@ struct channel {
     ((uint32_t)(sizeof(struct channel) << 20 | sizeof(struct channel_command) << 10 |          \
                 sizeof(struct channel_event)) +                                                \
      CHANNEL_VERSION)
-#define CHANNEL_VERSION 4u
+#define CHANNEL_VERSION 5u
 
 /* Cells of the two rings for so many receives and buffers; 0 if they are too many. */
 uint32_t channel_command_cells(uint32_t list, uint32_t untagged);

@@ -56,7 +56,8 @@ static int try_memory(struct channel *channel)
 
 static int run(struct channel *channel)
 {
-    struct transport_config transport = {.settings.shm.attach = channel->attach};
+    struct transport_config transport = {
+        .settings.shm = {.attach = channel->attach, .ring_size = channel->ring_size}};
 
     memcpy(transport.key, channel->key, sizeof transport.key);
     return agent_main(&(struct agent_main_config){

@@ -53,6 +53,7 @@ static void describe(struct softdev *device)
 
     channel->pid = (uint32_t)getpid();
     channel->attach = config->settings.shm.attach;
+    channel->ring_size = config->settings.shm.ring_size;
     memcpy(channel->key, config->key, sizeof channel->key);
 }
 

@@ -423,7 +423,7 @@ static void soft_limits(const struct mbx_device *d, struct mbx_device_limits *li
         .untagged_min = 1,
         .context_bits = 32,
         .source_bits = 32,
-        .tag_bits = 64,
+        .tag_mask = UINT64_MAX,
         .untagged_size = device_of(d)->config.transport->limits.packet_max,
         .eager_max = WIRE_EAGER_MAX,
         .caps = MBX_DEVICE_MASKS | MBX_DEVICE_ANY_SOURCE | MBX_DEVICE_RENDEZVOUS |

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tm_unit.c - see tm_unit.h.
+ */
 #include "softdev/tm_unit.h"
 
 #include <errno.h>

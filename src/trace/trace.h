@@ -50,6 +50,8 @@
  *
  *   program  0              text: what the envelopes mean
  *   context  its id, 0      text: its name; tag has how many ranks it has (0: not known)
+ *   place    its number, 0  text: `CALL ADDRESS FILE`, a call of MPI and where the program goes on behind
+ *                           it, in hexadecimal as FILE's symbols count
  *   peer     its address,   entry: its process; partner: 1 + its rank, or 0: not known; tag: its
  *                           host; ignore: its job
  *
@@ -94,9 +96,24 @@
  *   wait     0              ns since it began        its number        0
  *   waited   0              ns that it took          its number        ns since it ended
  *   clock    0              clock_wall()             clock_now()       0
+ *   at       0              0                        a place           0: the wait goes on there; 1: there the
+ *                                                                      program came to us again, to
+ *                                                                      send or receive, after it
+ *                                                                      had not for TRACE_AWAY_NS
  *
  * The k-th message of one envelope that is sent to a peer is the k-th of that envelope that arrives
  * there from us: so the files of both sides pair up, and nothing is added to what travels.
+ *
+ * A flight recording (matchbox-HOST-PID-N.flight, or a memory file of the name FLIGHT_NAME) has
+ * the last events:
+ *
+ *   offset size field    meaning
+ *        0    64         as the header of a trace, but for its magic, "MBXFLGHT"
+ *       64     8 slots   records in the ring
+ *       72     8 count   events recorded so far: the last `slots` of them are there
+ *       80    48         0
+ *      128 56*s ring     event number k is record k mod slots; in place of delta_ns is the time since start_ns
+ *      ...    56 each    names, numbered from 0, FLIGHT_NAMES_MAX at most; behind them zeros
  *
  * A file whose recorder was ended before trace_stop() has zeros behind its last record, which
  * may be written in part.
@@ -121,6 +138,16 @@
 #define TRACE_RANK_UNKNOWN UINT32_MAX
 #define TRACE_ANY_SOURCE   UINT32_MAX
 #define TRACE_PEERS_MAX    (1u << 22) /* numbers of peers that are named are below */
+
+#define TRACE_PLACES_MAX   128 /* places that a file names */
+
+#define TRACE_AWAY_NS      1000000
+
+#define FLIGHT_MAGIC       "MBXFLGHT"
+#define FLIGHT_NAME        "matchbox-flight"
+#define FLIGHT_SLOTS_MAX   (UINT64_C(1) << 20)
+#define FLIGHT_NAMES_MAX   65536u
+#define FLIGHT_SIZE_MAX    (128 + (FLIGHT_SLOTS_MAX + FLIGHT_NAMES_MAX) * TRACE_RECORD_SIZE)
 
 enum trace_type {
     TRACE_POST = 1,
@@ -161,6 +188,8 @@ enum trace_type {
     TRACE_WAIT,
     TRACE_WAITED,
     TRACE_CLOCK,
+    TRACE_PLACE,
+    TRACE_AT,
     TRACE_TYPES
 };
 
@@ -195,15 +224,26 @@ struct trace_info {
  * 0; -ENOMEM; or why the file cannot be made or written.  Undone by trace_stop(). */
 int trace_start(const char *folder, const struct trace_info *info, struct trace_recorder **out);
 
+/* As trace_start(), for the last `events` events (1 to FLIGHT_SLOTS_MAX).  folder NULL: in
+ * memory, where others find them by the name FLIGHT_NAME among the descriptors of this
+ * process.  trace_stop() removes the file: what is left over is of a process that has not
+ * closed its endpoint. */
+int trace_start_flight(const char *folder, uint64_t events, const struct trace_info *info,
+                       struct trace_recorder **out);
+
 /* Appends an event; its delta_ns is not looked at.  Reads the clock and writes to the mapped
  * file: what was recorded is there, whatever becomes of the process.  If the file cannot grow,
  * a warning says so once, and nothing more is recorded: the file then ends without a close. */
 void trace_record(struct trace_recorder *recorder, const struct trace_event *event);
 
+/* When the last event was recorded. */
+uint64_t trace_last_ns(const struct trace_recorder *recorder);
+
 /* Takes back the event that was recorded last. */
 void trace_take_back(struct trace_recorder *recorder);
 
-/* Appends a text: TRACE_PROGRAM, or TRACE_CONTEXT with context_id and size. */
+/* Appends a text: TRACE_PROGRAM; TRACE_CONTEXT with context_id and size; or TRACE_PLACE with
+ * its number as context_id. */
 void trace_record_text(struct trace_recorder *recorder, enum trace_type type,
                        uint32_t context_id, uint32_t size, const char *text);
 
@@ -215,7 +255,7 @@ void trace_stop(struct trace_recorder *recorder);
 #define TRACE_ERROR_MAX  512
 #define TRACE_READ_COUNT 64
 
-/* In the caller's memory; info and error are to be read, the rest is trace.c's. */
+/* In the caller's memory; info and error are to be read, the rest is read.c's. */
 struct trace_reader {
     struct trace_info info;
     char error[TRACE_ERROR_MAX]; /* one line: the file, the offset, what is wrong */
@@ -224,24 +264,37 @@ struct trace_reader {
     int failed;       /* what trace_next() said last, if it was an error; else 0 */
     bool closed;      /* a close was read */
     uint64_t records; /* given out */
-    size_t at, held;  /* what is in buffer: [at, held) */
+    /* of a flight recording; else 0 and NULL */
+    uint64_t slots,
+        count; /* count: events that were recorded, of which the last ones are here */
+    uint64_t number, last_ns; /* of the next event; and when the one before was */
+    unsigned char *ring;
+    size_t at, held; /* what is in buffer: [at, held) */
     unsigned char buffer[TRACE_READ_COUNT * TRACE_RECORD_SIZE];
 };
 
-/* Opens a file and checks its header.  0; -EBADMSG it is no trace, or damaged; or the
- * error of the system.  Then error says it and nothing is open. */
+/* Opens a trace or a flight recording and checks its header.  0; -EBADMSG it is no trace, or
+ * damaged; or the error of the system.  Then error says it and nothing is open. */
 int trace_open(struct trace_reader *reader, const char *path);
+
+/* Are these the last events alone?  Then nothing is said of what was before: the queues, and
+ * how many messages. */
+static inline bool trace_is_flight(const struct trace_reader *reader)
+{
+    return reader->slots != 0;
+}
 
 /* Is this about names, and nothing that a matching engine was asked? */
 static inline bool trace_is_name(enum trace_type type)
 {
-    return type == TRACE_PROGRAM || type == TRACE_CONTEXT || type == TRACE_PEER;
+    return type == TRACE_PROGRAM || type == TRACE_CONTEXT || type == TRACE_PEER ||
+           type == TRACE_PLACE;
 }
 
 /* Is this about how messages travel, waits or clocks, and not about matching? */
 static inline bool trace_is_travel(enum trace_type type)
 {
-    return type >= TRACE_SEND;
+    return type >= TRACE_SEND && type != TRACE_PLACE;
 }
 
 /* Is the envelope that of a message of ours, to a peer? */
@@ -251,8 +304,9 @@ static inline bool trace_is_sent(enum trace_type type)
            (type <= TRACE_SENT || type == TRACE_RTS || type == TRACE_DATA);
 }
 
-/* Adds what an event of TRACE_PROGRAM or TRACE_CONTEXT has of a text, in its place; text is always
- * terminated, and what does not print is a '?'.  True: the text is whole. */
+/* Adds what an event of TRACE_PROGRAM, TRACE_CONTEXT or TRACE_PLACE has of a text, in its
+ * place; text is always terminated, and what does not print is a '?'.  True: the text is
+ * whole. */
 bool trace_text_add(char *text, size_t size, const struct trace_event *event);
 
 /* The next event.  1; 0 at the end of a whole file; -EBADMSG what follows is damaged or

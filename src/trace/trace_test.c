@@ -110,6 +110,8 @@ static struct trace_event event_at(unsigned i)
         {TRACE_WAIT, 0, 0, 0, {10000}, i + 1, 0, 0},
         {TRACE_WAITED, 0, 0, 0, {big}, i + 1, 700, 0},
         {TRACE_CLOCK, 0, 0, 0, {big}, i + 1, 0, 0},
+        {TRACE_AT, 0, 0, 0, {0}, i + 1, 0, 0},
+        {TRACE_AT, 0, 0, 0, {0}, i + 1, 1, 0},
     };
 
     return kinds[i % ARRAY_COUNT(kinds)];

@@ -25,9 +25,9 @@
 struct transport_lend {
     /* ---- the sender ---- */
 
-    /* Memory of *size bytes, and the number of its chunk for a packet to the other side.  NULL: there
-     * is none now, or the other side borrows nothing. */
-    void *(*lend)(struct link *link, uint32_t *chunk, size_t *size);
+    /* Memory of *size bytes, and the number of its chunk, which is below among, for a packet to the
+     * other side.  NULL: there is none now, or the other side borrows nothing. */
+    void *(*lend)(struct link *link, uint32_t among, uint32_t *chunk, size_t *size);
     /* May lend() find a chunk, now or later? */
     bool (*lends)(struct link *link);
     /* No packet has named it, or will. */
@@ -38,6 +38,8 @@ struct transport_lend {
     /* The other side may lend.  Costs something the first time alone.
      * 0; -ENOTSUP; -EAGAIN no memory now; or as transport_ops.send */
     int (*borrow_from)(struct link *link);
+    /* Has that been said, so that the other side may lend? */
+    bool (*borrows)(struct link *link);
     /* The first size bytes of a chunk of the other side's, valid until give_back(); who lends may
      * write there all the time.  NULL: there are none. */
     const void *(*borrowed)(struct link *link, uint64_t chunk, uint64_t size);
@@ -45,11 +47,18 @@ struct transport_lend {
     void (*give_back)(struct link *link, uint64_t chunk);
 };
 
-static inline void *transport_lend(struct link *link, uint32_t *chunk, size_t *size)
+static inline void *transport_lend_among(struct link *link, uint32_t among, uint32_t *chunk,
+                                         size_t *size)
 {
     const struct transport_lend *lend = link->transport->ops->lend;
 
-    return lend != NULL ? lend->lend(link, chunk, size) : NULL;
+    return lend != NULL ? lend->lend(link, among, chunk, size) : NULL;
+}
+
+/* Any chunk. */
+static inline void *transport_lend(struct link *link, uint32_t *chunk, size_t *size)
+{
+    return transport_lend_among(link, UINT32_MAX, chunk, size);
 }
 
 static inline bool transport_lends(struct link *link)
@@ -69,6 +78,13 @@ static inline int transport_borrow_from(struct link *link)
     const struct transport_lend *lend = link->transport->ops->lend;
 
     return lend != NULL ? lend->borrow_from(link) : -ENOTSUP;
+}
+
+static inline bool transport_borrows(struct link *link)
+{
+    const struct transport_lend *lend = link->transport->ops->lend;
+
+    return lend != NULL && lend->borrows(link);
 }
 
 static inline const void *transport_borrowed(struct link *link, uint64_t chunk, uint64_t size)

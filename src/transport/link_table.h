@@ -4,10 +4,13 @@
  *
  * A hash table of pointers.  A link that is taken out leaves no hole: those behind it move up.
  *
+ * A link is found by its name: its address, unless the transport says what else (struct link_naming),
+ * because there are many and each is to be short.
+ *
  * Invariants
  *   I1  at most three quarters of the slots are taken: a search ends
  *   I2  a link stands behind the slot of its hash with no empty slot between
- *   I3  no two links have the same address
+ *   I3  no two links have the same name
  */
 #ifndef TRANSPORT_LINK_TABLE_H
 #define TRANSPORT_LINK_TABLE_H
@@ -15,37 +18,55 @@
 #include "base/base.h"
 #include "transport/transport.h"
 
-/* What the link of a transport starts with. */
+/* What the link of a transport starts with that is found by its address. */
 struct link_member {
     struct link link;
     struct transport_address address; /* of the other side */
     bool named; /* the core knows it: through connect(), or an accept() that said yes */
 };
 
-struct link_table {
-    struct link_member **slots;
-    size_t slot_count; /* 0 or a power of two */
-    size_t count;
+/* How else links are named. */
+struct link_naming {
+    uint32_t (*hash)(const struct link *link); /* of its name */
+    bool (*is)(const struct link *link, const void *name);
 };
 
-/* Zero-filled memory is an empty table. */
-void link_table_init(struct link_table *links);
+struct link_table {
+    struct link **slots;
+    size_t slot_count; /* 0 or a power of two */
+    size_t count;
+    const struct link_naming *naming; /* NULL: they are struct link_members */
+};
+
+/* Zero-filled memory is an empty table of struct link_members. */
+void link_table_init(struct link_table *links, const struct link_naming *naming);
 
 /* Frees the table, not the links. */
 void link_table_fini(struct link_table *links);
+
+/* The link of this name, which has this hash, or NULL. */
+struct link *link_table_find_by(const struct link_table *links, uint32_t hash,
+                                const void *name);
+
+/* Adds a link whose name is not yet there.  0; -ENOMEM. */
+int link_table_add_link(struct link_table *links, struct link *link);
+
+/* Takes out a link that is there. */
+void link_table_remove_link(struct link_table *links, const struct link *link);
+
+/* The first link at slot *position or behind, and *position behind it; NULL at the
+ * end.  Start with 0.  What is taken out meanwhile may hide another one from this round. */
+struct link *link_table_next_link(const struct link_table *links, size_t *position);
+
+/* ---- of a table of struct link_members ---- */
 
 /* The link to this address, or NULL. */
 struct link_member *link_table_find(const struct link_table *links,
                                     const struct transport_address *address);
 
-/* Adds a link whose address is not yet there.  0; -ENOMEM. */
+/* As those above. */
 int link_table_add(struct link_table *links, struct link_member *member);
-
-/* Takes out a link that is there. */
 void link_table_remove(struct link_table *links, const struct link_member *member);
-
-/* The first link at slot *position or behind, and *position behind it; NULL at the
- * end.  Start with 0.  What is taken out meanwhile may hide another one from this round. */
 struct link_member *link_table_next(const struct link_table *links, size_t *position);
 
 #endif

@@ -119,10 +119,11 @@ enum shm_pass { SHM_PASS_AUTO, SHM_PASS_ALWAYS, SHM_PASS_NEVER };
 /* What users can set of each transport: its rows (transport_ops.params) lead here. */
 struct transport_settings {
     struct {
-        uint64_t ring_size; /* bytes of one ordered pair, at most; 0: default */
-        uint64_t attach;    /* bool: cross-memory attach allowed */
-        uint64_t pass;      /* enum shm_pass; the core decides for AUTO, which is NEVER here */
-        uint64_t host;      /* who has another number is on another machine; usually 0 */
+        uint64_t ring_size;    /* bytes of one ordered pair, at most; 0, UINT64_MAX: default */
+        uint64_t shares_cores; /* bool: a receiver may be without a core for some time */
+        uint64_t attach;       /* bool: cross-memory attach allowed */
+        uint64_t pass;   /* enum shm_pass; the core decides for AUTO, which is NEVER here */
+        uint64_t host;   /* who has another number is on another machine; usually 0 */
         uint64_t job;    /* endpoints of one number may share a file (shm/fronts.h); 0: none */
         uint64_t fronts; /* bool: and do */
     } shm;

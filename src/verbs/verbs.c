@@ -22,7 +22,8 @@
  * which is registered once: a longer message would be an error of the connection.  Other memory
  * is the caller's region, or is registered when it is handed over, until its data is there or for
  * longer (verbs_regions.h).  A request that software has to do lies in the same memory, and
- * may be longer than its message: what was there before is put back.
+ * may be longer than its message: what was there before is put back.  So no two receives that the
+ * hardware has may have memory in common (verbs_ranges.h): the second one is refused.
  */
 #include "verbs/verbs_state.h"
 
@@ -72,6 +73,9 @@ static int lend(struct verbs *v, struct verbs_entry *entry, const struct mbx_dev
     entry->envelope = recv->envelope;
     entry->buf = entry->memory = recv->buf;
     entry->size = recv->size;
+    if (recv->size > 0 && !verbs_ranges_add(&v->ranges, recv->buf, recv->size))
+        return -EBUSY;
+    entry->has_range = recv->size > 0;
     if (recv->size < v->limits.eager_max) {
         entry->memory = verbs_bounce(v, entry);
         *lkey = v->bounce_mr->lkey;
@@ -86,6 +90,7 @@ static int lend(struct verbs *v, struct verbs_entry *entry, const struct mbx_dev
     if (entry->region == NULL) {
         LOG_DEBUG("verbs: memory of %zu bytes cannot be registered: %s", recv->size,
                   strerror(errno));
+        verbs_unlend(v, entry);
         return -EAGAIN;
     }
     *lkey = entry->region->mr->lkey;
@@ -126,7 +131,7 @@ static bool fits_tag(const struct verbs *v, const struct mbx_device_recv *recv)
     return (envelope->context_id ^ limits->context_id) >> limits->context_bits == 0 &&
            (envelope->source == MBX_DEVICE_ANY_SOURCE_ID ||
             envelope->source >> limits->source_bits == 0) &&
-           (envelope->tag & ~recv->ignore) >> limits->tag_bits == 0;
+           (envelope->tag & ~recv->ignore & ~limits->tag_mask) == 0;
 }
 
 static int verbs_append(struct mbx_device *device, const struct mbx_device_recv *recv,
@@ -148,7 +153,7 @@ static int verbs_append(struct mbx_device *device, const struct mbx_device_recv 
         return err;
     err = post_append(v, entry, recv, lkey, handled);
     if (err != 0) {
-        verbs_unlend(entry);
+        verbs_unlend(v, entry);
         return err;
     }
     list_add_tail(&v->held, &entry->node);

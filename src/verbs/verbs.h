@@ -35,7 +35,7 @@ struct verbs_config {
     const char *name;            /* of libibverbs' device; NULL: the first that matches tags */
     uint32_t peers;              /* that may send: 0 .. peers - 1 */
     uint32_t eager_max;          /* bytes of the longest eager message; 0: VERBS_EAGER_MAX */
-    enum verbs_layout layout;    /* of all links */
+    struct verbs_layout layout;  /* of all links */
     struct ibv_context *context; /* the caller's, and so is pd, until close; NULL: opened */
     struct ibv_pd *pd;           /* here; name is not looked at */
     struct verbs_regions *regions; /* the caller's, of pd; NULL: memory is registered for each

@@ -9,13 +9,17 @@
  *     63      48 47      32 31               0
  *    +----------+----------+------------------+
  *    | context  |  source  |       tag        |   VERBS_NATIVE
- *    +----------+----------+------------------+
- *    |  source  |            tag              |   VERBS_FABRIC: one context id, the others are
- *    +----------+-----------------------------+   not tagged
+ *    +----------+----------+-+----------------+
+ *    |  source  |63| 47 bits of the tag       |   VERBS_FABRIC: one context id, the others are
+ *    +----------+--+-------------------------+    not tagged
+ *
+ * VERBS_FABRIC is for the provider, whose tags hold all that MPI compares.  Bit 63 says there
+ * that a message has data.  The 47 bits are in two runs, [0, low) and [high, high + 47 - low).
  *
  *   message      opcode  tag       app_ctx                 behind the header
  *   eager        EAGER   envelope  data                    all of it
- *   rendezvous   RNDV    envelope  VERBS_RNDV + data       struct ibv_rvh, struct verbs_rndv
+ *   rendezvous   RNDV    envelope  VERBS_RNDV, number,     struct ibv_rvh, struct verbs_rndv
+ *                                  data
  *   announced    EAGER   envelope  VERBS_ANNOUNCED         struct verbs_rts
  *   other        NO_TAG: the header is the first 16 bytes of a packet of wire.h, whose `frame`
  *                begins with the opcode, 0; the rest of the frame is the transport's
@@ -23,8 +27,9 @@
  * What met no entry is told as a packet of wire.h whose frame begins with that opcode, too.
  *
  * The hardware reads the data of a rendezvous itself and answers with FIN, which is the request's
- * two headers.  Announced is a message that it cannot fetch: longer than 4 GiB, or with data above
- * VERBS_DATA_MAX.  It is matched like any other and software fetches it, so its order is kept.
+ * two headers.  So that it tells which request it answers, no two that wait for a FIN of one peer have
+ * the same number: they may be alike in all else.  Announced is a message that the hardware cannot
+ * fetch: longer than 1 GiB, with data above VERBS_RNDV_DATA_MAX, or without a number.  It is matched like any other and software fetches it, so its order is kept.
  *
  * A message of an envelope that the layout cannot tell from others is NO_TAG.  So the hardware must
  * not hold a receive that accepts such a one (MBX_DEVICE_NARROW).
@@ -34,17 +39,33 @@
 
 #include <matchbox/device.h>
 
-enum verbs_layout { VERBS_NATIVE, VERBS_FABRIC };
+enum verbs_layout_kind { VERBS_NATIVE, VERBS_FABRIC };
 
 #define VERBS_SOURCE_BITS     16
 #define VERBS_NATIVE_TAG_BITS 32
-#define VERBS_FABRIC_TAG_BITS 48
-#define VERBS_FABRIC_CONTEXT  1 /* the context id of the provider's tagged messages */
+#define VERBS_FABRIC_TAG_BITS 48 /* with bit 63 */
+#define VERBS_FABRIC_CONTEXT  1  /* the context id of the provider's tagged messages */
+#define VERBS_RUNS            (VERBS_FABRIC_TAG_BITS - 1)
+#define VERBS_HIGH_MAX        16 /* most bits of the upper run */
+
+/* All 0: VERBS_NATIVE. */
+struct verbs_layout {
+    uint8_t kind;      /* enum verbs_layout_kind */
+    uint8_t low, high; /* VERBS_FABRIC: the runs */
+};
+
+/* A number above 0 for each layout, as links tell it to each other. */
+#define VERBS_LAYOUT_WORD_MAX ((VERBS_FABRIC << 12 | 0xfff) + 1)
 
 /* In app_ctx. */
 #define VERBS_ANNOUNCED (UINT32_C(1) << 31)
 #define VERBS_RNDV      (UINT32_C(1) << 30)
 #define VERBS_DATA_MAX  (VERBS_RNDV - 1)
+
+/* Of a rendezvous, in app_ctx. */
+#define VERBS_NUMBER_SHIFT  22
+#define VERBS_NUMBERS       256
+#define VERBS_RNDV_DATA_MAX ((UINT32_C(1) << VERBS_NUMBER_SHIFT) - 1)
 
 /* These two in the byte order of the machine, as all of wire.h. */
 struct verbs_rts {
@@ -64,53 +85,113 @@ struct verbs_fin {
     uint32_t key, size, app_ctx;
 };
 
-static inline uint32_t verbs_tag_bits(enum verbs_layout layout)
+/* verbs_data - the data in this app_ctx, of an eager message or a rendezvous. */
+static inline uint32_t verbs_data(uint32_t app_ctx)
 {
-    return layout == VERBS_FABRIC ? VERBS_FABRIC_TAG_BITS : VERBS_NATIVE_TAG_BITS;
+    return app_ctx & (app_ctx & VERBS_RNDV ? VERBS_RNDV_DATA_MAX : VERBS_DATA_MAX);
 }
 
-static inline uint32_t verbs_context_bits(enum verbs_layout layout)
+static inline uint32_t verbs_layout_word(struct verbs_layout layout)
+{
+    return ((uint32_t)layout.kind << 12 | (uint32_t)layout.low << 6 | layout.high) + 1;
+}
+
+static inline uint64_t verbs_low_bits(uint32_t count)
+{
+    return (UINT64_C(1) << count) - 1; /* count < 64 */
+}
+
+/* verbs_layout_of - VERBS_FABRIC for tags of this format (fi_endpoint(3), mem_tag_format),
+ * which is not 0 and has bit 63 clear.  If it has more than 47 bits, its highest field is
+ * compared, of at most 16 bits, and what is lowest; the upper bits of the field between are
+ * not. */
+static inline struct verbs_layout verbs_layout_of(uint64_t format)
+{
+    const uint32_t width = 64 - (uint32_t)__builtin_clzll(format);
+    uint32_t top = 0;
+
+    if (width <= VERBS_RUNS)
+        return (struct verbs_layout){.kind = VERBS_FABRIC, .low = VERBS_RUNS};
+    while (top < VERBS_HIGH_MAX && (format >> (width - top - 1) & 1) != 0)
+        top++;
+    return (struct verbs_layout){.kind = VERBS_FABRIC,
+                                 .low = (uint8_t)(VERBS_RUNS - top),
+                                 .high = (uint8_t)(width - top)};
+}
+
+static inline uint32_t verbs_tag_bits(struct verbs_layout layout)
+{
+    return layout.kind == VERBS_FABRIC ? VERBS_FABRIC_TAG_BITS : VERBS_NATIVE_TAG_BITS;
+}
+
+static inline uint32_t verbs_context_bits(struct verbs_layout layout)
 {
     return 64 - VERBS_SOURCE_BITS - verbs_tag_bits(layout);
 }
 
-/* verbs_tag - the 64 bits of an envelope that fits them. */
-static inline uint64_t verbs_tag(enum verbs_layout layout,
-                                 const struct mbx_device_envelope *envelope)
+/* verbs_pack - the bits of a tag that are compared, side by side; and back. */
+static inline uint64_t verbs_pack(struct verbs_layout layout, uint64_t tag)
 {
-    const uint32_t bits = verbs_tag_bits(layout);
-    const uint64_t rest = (uint64_t)(envelope->source & 0xffff) << bits |
-                          (envelope->tag & ((UINT64_C(1) << bits) - 1));
-
-    return layout == VERBS_FABRIC ? rest
-                                  : (uint64_t)(envelope->context_id & 0xffff) << 48 | rest;
+    if (layout.kind != VERBS_FABRIC)
+        return tag & UINT32_MAX;
+    return tag >> 63 << VERBS_RUNS |
+           (tag >> layout.high & verbs_low_bits(VERBS_RUNS - layout.low)) << layout.low |
+           (tag & verbs_low_bits(layout.low));
 }
 
-static inline struct mbx_device_envelope verbs_envelope(enum verbs_layout layout, uint64_t tag)
+static inline uint64_t verbs_unpack(struct verbs_layout layout, uint64_t bits)
+{
+    if (layout.kind != VERBS_FABRIC)
+        return bits & UINT32_MAX;
+    return bits >> VERBS_RUNS << 63 |
+           (bits >> layout.low & verbs_low_bits(VERBS_RUNS - layout.low)) << layout.high |
+           (bits & verbs_low_bits(layout.low));
+}
+
+/* verbs_tag_mask - the bits of a tag that are compared. */
+static inline uint64_t verbs_tag_mask(struct verbs_layout layout)
+{
+    return verbs_unpack(layout, verbs_low_bits(verbs_tag_bits(layout)));
+}
+
+/* verbs_tag - the 64 bits of an envelope that fits them. */
+static inline uint64_t verbs_tag(struct verbs_layout layout,
+                                 const struct mbx_device_envelope *envelope)
+{
+    const uint64_t rest = (uint64_t)(envelope->source & 0xffff) << verbs_tag_bits(layout) |
+                          verbs_pack(layout, envelope->tag);
+
+    return layout.kind == VERBS_FABRIC ? rest
+                                       : (uint64_t)(envelope->context_id & 0xffff) << 48 | rest;
+}
+
+static inline struct mbx_device_envelope verbs_envelope(struct verbs_layout layout,
+                                                        uint64_t tag)
 {
     const uint32_t bits = verbs_tag_bits(layout);
 
     return (struct mbx_device_envelope){
-        .context_id = layout == VERBS_FABRIC ? VERBS_FABRIC_CONTEXT : (uint32_t)(tag >> 48),
+        .context_id =
+            layout.kind == VERBS_FABRIC ? VERBS_FABRIC_CONTEXT : (uint32_t)(tag >> 48),
         .source = (uint32_t)(tag >> bits & 0xffff),
-        .tag = tag & ((UINT64_C(1) << bits) - 1),
+        .tag = verbs_unpack(layout, tag & verbs_low_bits(bits)),
     };
 }
 
 /* verbs_mask - the bits that a receive compares. */
-static inline uint64_t verbs_mask(enum verbs_layout layout,
+static inline uint64_t verbs_mask(struct verbs_layout layout,
                                   const struct mbx_device_envelope *envelope, uint64_t ignore)
 {
-    const uint32_t bits = verbs_tag_bits(layout);
-    const uint64_t source =
-        envelope->source == MBX_DEVICE_ANY_SOURCE_ID ? 0 : UINT64_C(0xffff) << bits;
+    const uint64_t source = envelope->source == MBX_DEVICE_ANY_SOURCE_ID
+                                ? 0
+                                : UINT64_C(0xffff) << verbs_tag_bits(layout);
 
-    return (layout == VERBS_FABRIC ? 0 : UINT64_C(0xffff) << 48) | source |
-           (~ignore & ((UINT64_C(1) << bits) - 1));
+    return (layout.kind == VERBS_FABRIC ? 0 : UINT64_C(0xffff) << 48) | source |
+           verbs_pack(layout, ~ignore);
 }
 
 /* verbs_fits - do the bits of verbs_tag() tell this envelope, of a message, from all others? */
-static inline bool verbs_fits(enum verbs_layout layout,
+static inline bool verbs_fits(struct verbs_layout layout,
                               const struct mbx_device_envelope *envelope)
 {
     const struct mbx_device_envelope told = verbs_envelope(layout, verbs_tag(layout, envelope));

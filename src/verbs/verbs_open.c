@@ -145,9 +145,9 @@ static struct mbx_device_limits limits_of(struct ibv_context *context,
         .untagged = least(least((uint32_t)attr.orig_attr.max_srq_wr, room), VERBS_UNTAGGED_MAX),
         .untagged_min = VERBS_UNTAGGED_MIN,
         .context_bits = verbs_context_bits(config->layout),
-        .context_id = config->layout == VERBS_FABRIC ? VERBS_FABRIC_CONTEXT : 0,
+        .context_id = config->layout.kind == VERBS_FABRIC ? VERBS_FABRIC_CONTEXT : 0,
         .source_bits = VERBS_SOURCE_BITS,
-        .tag_bits = verbs_tag_bits(config->layout),
+        .tag_mask = verbs_tag_mask(config->layout),
         .untagged_size = VERBS_HEADROOM + sizeof(struct wire_header) + config->eager_max,
         .eager_max = config->eager_max,
         .caps = MBX_DEVICE_MASKS | MBX_DEVICE_ANY_SOURCE | MBX_DEVICE_TRUNCATES |
@@ -199,9 +199,12 @@ int verbs_configure(struct mbx_device *device, uint32_t list, uint32_t commands,
     v->commands = commands;
     v->untagged = untagged;
     v->entries = mem_calloc(list, sizeof *v->entries);
+    v->ranges.ranges = mem_calloc(list, sizeof *v->ranges.ranges);
+    v->ranges.room = list;
     v->buffers = mem_calloc(untagged, sizeof *v->buffers);
     v->bounce = mem_alloc_aligned(CACHE_LINE, (size_t)list * v->limits.eager_max);
-    if (v->entries == NULL || v->buffers == NULL || v->bounce == NULL) {
+    if (v->entries == NULL || v->ranges.ranges == NULL || v->buffers == NULL ||
+        v->bounce == NULL) {
         err = -ENOMEM;
         goto free_tables;
     }
@@ -232,9 +235,11 @@ deregister_bounce:
     verbs_deregister(&v->bounce_mr);
 free_tables:
     mem_free(v->entries);
+    mem_free(v->ranges.ranges);
     mem_free(v->buffers);
     mem_free(v->bounce);
     v->entries = NULL;
+    v->ranges.ranges = NULL;
     v->buffers = NULL;
     v->bounce = NULL;
     return err;
@@ -247,8 +252,11 @@ void verbs_deregister(struct ibv_mr **mr)
     *mr = NULL;
 }
 
-void verbs_unlend(struct verbs_entry *entry)
+void verbs_unlend(struct verbs *v, struct verbs_entry *entry)
 {
+    if (entry->has_range)
+        verbs_ranges_remove(&v->ranges, entry->buf);
+    entry->has_range = false;
     if (entry->region != NULL)
         verbs_region_put(entry->region);
     entry->region = NULL;
@@ -404,11 +412,12 @@ void verbs_close(struct mbx_device *device)
     if (v->cq != NULL)
         ibv_destroy_cq(ibv_cq_ex_to_cq(v->cq));
     for (uint32_t i = 0; v->entries != NULL && i < v->list; i++)
-        verbs_unlend(&v->entries[i]);
+        verbs_unlend(v, &v->entries[i]);
     for (uint32_t i = 0; v->buffers != NULL && i < v->untagged; i++)
         verbs_deregister(&v->buffers[i].mr);
     verbs_deregister(&v->bounce_mr);
     mem_free(v->entries);
+    mem_free(v->ranges.ranges);
     mem_free(v->buffers);
     mem_free(v->bounce);
     if (v->regions != v->config.regions)

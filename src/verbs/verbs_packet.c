@@ -98,7 +98,7 @@ static size_t tagged(const struct verbs *v, const struct verbs_pair *pair,
         return nonsense(memory);
     header.frame = tmh->opcode;
     header.what = wire_what(WIRE_RTS);
-    header.data = app_ctx & VERBS_DATA_MAX;
+    header.data = verbs_data(app_ctx);
     if (tmh->opcode == IBV_TMH_RNDV)
         return (app_ctx & ~VERBS_DATA_MAX) == VERBS_RNDV && read_rndv(body, behind, &found)
                    ? write_packet(memory, &header, &found, sizeof found)

@@ -12,7 +12,9 @@
  *   I2  an entry is on held from append until its MATCH or a successful DEL has been polled
  *   I3  an entry has its memory registered while it is on held or its data moves, unless it is
  *       the caller's region, or the entry's bounce buffer
- *   I4  is_moving from MATCHED until DATA_VALID or INCOMPLETE; then peer is the sender
+ *   I4  ranges has the memory of a receive from append until its data is there, or its DEL, so of
+ *       those in I3, with the caller's regions and those that have a bounce buffer
+ *   I5  is_moving from MATCHED until DATA_VALID or INCOMPLETE; then peer is the sender
  */
 #ifndef VERBS_VERBS_STATE_H
 #define VERBS_VERBS_STATE_H
@@ -22,6 +24,7 @@
 
 #include "base/list.h"
 #include "verbs/verbs.h"
+#include "verbs/verbs_ranges.h"
 #include "verbs/verbs_regions.h"
 #include "wire/wire.h"
 
@@ -57,6 +60,7 @@ struct verbs_entry {
     uint32_t app_ctx;                       /* of its message */
     uint32_t peer;
     uint32_t list_handle; /* what the hardware calls it */
+    bool has_range;       /* buf is in ranges */
     bool is_moving;       /* matched; its data is on its way */
     bool is_revoked;      /* a DEL waits for its completion */
     bool is_taken;        /* ... of take_back, which tells nobody */
@@ -101,6 +105,7 @@ struct verbs {
     struct list held, pairs;
     struct list numbers[VERBS_PAIR_LISTS]; /* pairs by the number of their queue pair */
     struct verbs_entry *entries;           /* [list] */
+    struct verbs_ranges ranges;            /* of the entries; room for list */
     struct verbs_buffer *buffers;          /* [untagged] */
     unsigned char *bounce;                 /* [list] of eager_max bytes */
     struct ibv_mr *bounce_mr;
@@ -124,7 +129,7 @@ static inline uint64_t verbs_work_id(enum verbs_kind kind, uint32_t number)
 
 /* Ends the hardware's use of memory. */
 void verbs_deregister(struct ibv_mr **mr);
-void verbs_unlend(struct verbs_entry *entry);
+void verbs_unlend(struct verbs *v, struct verbs_entry *entry);
 
 /* verbs_open.c: the pair whose queue pair has this number, or that this peer has; NULL. */
 struct verbs_pair *verbs_pair_by_number(struct verbs *v, uint32_t qp_num);

@@ -55,19 +55,39 @@ static const struct {
     [WIRE_REST] = {false, false, 0},
     [WIRE_LENT] = {true, false, 0},
     [WIRE_LENT_DATA] = {false, false, 0},
+    [WIRE_LENT_MORE] = {false, false, 0},
 };
 
 static const char *const names[WIRE_TYPES] = {
-    [WIRE_EAGER] = "eager",         [WIRE_SYNC] = "sync",     [WIRE_FIRST] = "first",
-    [WIRE_MORE] = "more",           [WIRE_RTS] = "rts",       [WIRE_CTS] = "cts",
-    [WIRE_DATA] = "data",           [WIRE_FIN] = "fin",       [WIRE_CREDIT] = "credit",
-    [WIRE_DEFER] = "defer",         [WIRE_RTR] = "rtr",       [WIRE_CLAIM] = "claim",
-    [WIRE_GRANT] = "grant",         [WIRE_RETIRE] = "retire", [WIRE_PEEK] = "peek",
-    [WIRE_PEEKED] = "peeked",       [WIRE_PUT] = "put",       [WIRE_GET] = "get",
-    [WIRE_ATOMIC] = "atomic",       [WIRE_ANSWER] = "answer", [WIRE_PUSH] = "push",
-    [WIRE_ANNOUNCE] = "announce",   [WIRE_WRITE] = "write",   [WIRE_WRITTEN] = "written",
-    [WIRE_COOP] = "coop",           [WIRE_REST] = "rest",     [WIRE_LENT] = "lent",
+    [WIRE_EAGER] = "eager",
+    [WIRE_SYNC] = "sync",
+    [WIRE_FIRST] = "first",
+    [WIRE_MORE] = "more",
+    [WIRE_RTS] = "rts",
+    [WIRE_CTS] = "cts",
+    [WIRE_DATA] = "data",
+    [WIRE_FIN] = "fin",
+    [WIRE_CREDIT] = "credit",
+    [WIRE_DEFER] = "defer",
+    [WIRE_RTR] = "rtr",
+    [WIRE_CLAIM] = "claim",
+    [WIRE_GRANT] = "grant",
+    [WIRE_RETIRE] = "retire",
+    [WIRE_PEEK] = "peek",
+    [WIRE_PEEKED] = "peeked",
+    [WIRE_PUT] = "put",
+    [WIRE_GET] = "get",
+    [WIRE_ATOMIC] = "atomic",
+    [WIRE_ANSWER] = "answer",
+    [WIRE_PUSH] = "push",
+    [WIRE_ANNOUNCE] = "announce",
+    [WIRE_WRITE] = "write",
+    [WIRE_WRITTEN] = "written",
+    [WIRE_COOP] = "coop",
+    [WIRE_REST] = "rest",
+    [WIRE_LENT] = "lent",
     [WIRE_LENT_DATA] = "lent-data",
+    [WIRE_LENT_MORE] = "lent-more",
 };
 
 const char *wire_type_name(unsigned type)
@@ -203,11 +223,11 @@ static const char *check_lent(uint64_t size)
     return size > WIRE_EAGER_MAX ? "more is lent than may be eager" : NULL;
 }
 
-static const char *check_lent_data(const struct wire_lent_data *data)
+static const char *check_lent_part(uint64_t offset, uint64_t size)
 {
-    if (data->size == 0)
+    if (size == 0)
         return "nothing is lent";
-    return range_wraps(data->offset, data->size) ? "range of a fragment wraps" : NULL;
+    return range_wraps(offset, size) ? "range of a fragment wraps" : NULL;
 }
 
 /* What is wrong with body and payload, or NULL. */
@@ -272,7 +292,9 @@ static const char *check_body(const struct wire_packet *p)
     case WIRE_LENT:
         return check_lent(p->body.lent.size);
     case WIRE_LENT_DATA:
-        return check_lent_data(&p->body.lent_data);
+        return check_lent_part(p->body.lent_data.offset, p->body.lent_data.size);
+    case WIRE_LENT_MORE:
+        return check_lent_part(p->body.lent_more.offset, p->body.lent_more.size);
     }
     return NULL;
 }

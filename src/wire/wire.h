@@ -31,6 +31,7 @@
  *   FIN    sender                     the message has been taken
  *  *LENT   chunk size     as EAGER, and so many bytes lie in that chunk of mine: give it back
  *   LENT_DATA receiver offset chunk size   as DATA, and they lie there
+ *   LENT_MORE offset chunk size   as MORE, and they lie there
  *
  * and, for messages that wait at their sender (docs/send-side-matching.md):
  *
@@ -97,7 +98,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define WIRE_VERSION 8
+#define WIRE_VERSION 9
 
 /* The longest message that anybody may send eagerly; what claims to be longer is
  * malformed. */
@@ -132,6 +133,7 @@ enum wire_type {
     WIRE_REST,
     WIRE_LENT,
     WIRE_LENT_DATA,
+    WIRE_LENT_MORE,
     WIRE_TYPES
 };
 
@@ -351,6 +353,12 @@ struct wire_lent_data {
     uint64_t size;
 };
 
+struct wire_lent_more {
+    uint64_t offset;
+    uint64_t chunk;
+    uint64_t size;
+};
+
 /* A packet taken apart by wire_check(). */
 struct wire_packet {
     struct wire_header header;
@@ -381,6 +389,7 @@ struct wire_packet {
         struct wire_rest rest;
         struct wire_lent lent;
         struct wire_lent_data lent_data;
+        struct wire_lent_more lent_more;
     } body;
     const void *payload; /* within the caller's packet */
     size_t payload_size;
@@ -446,6 +455,8 @@ static inline size_t wire_body_size(enum wire_type type)
         return sizeof(struct wire_lent);
     case WIRE_LENT_DATA:
         return sizeof(struct wire_lent_data);
+    case WIRE_LENT_MORE:
+        return sizeof(struct wire_lent_more);
     case WIRE_TYPES:
         break;
     }

@@ -59,6 +59,7 @@ static bool has_envelope(enum wire_type type)
     case WIRE_COOP:
     case WIRE_REST:
     case WIRE_LENT_DATA:
+    case WIRE_LENT_MORE:
     case WIRE_TYPES:
         break;
     }
@@ -164,6 +165,7 @@ static const struct wire_rest a_rest = {.sender = 6, .offset = 500, .address = 7
 static const struct wire_lent a_lent = {.chunk = 3, .size = 500};
 static const struct wire_lent_data a_lent_data = {
     .receiver = 9, .offset = 10, .chunk = 3, .size = 500};
+static const struct wire_lent_more a_lent_more = {.offset = 10, .chunk = 3, .size = 500};
 
 static const struct {
     enum wire_type type;
@@ -204,6 +206,7 @@ static const struct {
     {WIRE_REST, &a_rest, 0, 0},
     {WIRE_LENT, &a_lent, 0, 0},
     {WIRE_LENT_DATA, &a_lent_data, 0, 0},
+    {WIRE_LENT_MORE, &a_lent_more, 0, 0},
 };
 
 /* Every type has a sample, so what goes through all samples goes through all types. */

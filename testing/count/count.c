@@ -336,7 +336,7 @@ static int count_open(const struct transport_config *config, struct transport **
     count->arg = config->arg;
     count->credit = config->credit;
     list_init(&count->inbox);
-    link_table_init(&count->links);
+    link_table_init(&count->links, NULL);
     *out = &count->base;
     return 0;
 }

@@ -35,7 +35,7 @@ static void *open_poor(struct mbx_device **device)
                                              .untagged = 2,
                                              .context_bits = 8,
                                              .source_bits = 8,
-                                             .tag_bits = 32,
+                                             .tag_mask = UINT32_MAX,
                                              .untagged_size = sizeof(struct stepped_packet),
                                              .eager_max = STEPPED_EAGER_MAX,
                                          }});

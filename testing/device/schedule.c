@@ -596,6 +596,11 @@ static void check_end(struct schedule_run *run)
 
 /* ---- a whole schedule ---- */
 
+static uint64_t tag_mask(uint32_t bits)
+{
+    return bits >= 64 ? UINT64_MAX : (UINT64_C(1) << bits) - 1;
+}
+
 static void begin(struct schedule_run *run, const struct schedule *s)
 {
     run->ids = 0;
@@ -612,8 +617,9 @@ static void begin(struct schedule_run *run, const struct schedule *s)
     run->why[0] = '\0';
     mbx_match_init(&run->match, NULL);
     stepped_init(&run->stepped, &(struct stepped_config){.caps = s->caps,
-                                                         .tag_bits = s->tag_bits,
-                                                         .counter_bits = s->counter_bits});
+                                                         .tag_mask = tag_mask(s->tag_bits),
+                                                         .counter_bits = s->counter_bits,
+                                                         .clashes = s->clashes});
     run->stepped.on_fin = on_fin;
     run->stepped.on_arrival = on_arrival;
     run->stepped.arg = run;
@@ -655,6 +661,7 @@ static void add_sums(struct schedule_run *run, int steps)
     run->sums.claims_won = run->shadow.stats.claims_won;
     run->sums.claims_lost = run->shadow.stats.claims_lost;
     run->sums.overlapped = run->shadow.stats.overlapped;
+    run->sums.clashed = run->shadow.stats.clashed;
     run->sums.waited = run->shadow.stats.waited;
     run->sums.syncs = run->shadow.stats.syncs;
 }

@@ -87,7 +87,8 @@ struct schedule {
     uint32_t tag_bits;
     unsigned caps;
     uint64_t threshold;
-    uint32_t bypass; /* senders with another path, one bit for each */
+    uint32_t bypass;  /* senders with another path, one bit for each */
+    uint32_t clashes; /* struct stepped_config */
     int count;
     struct schedule_step steps[SCHEDULE_MAX];
 };
@@ -122,8 +123,8 @@ struct host_msg {
 /* How often what can happen did. */
 struct schedule_sums {
     uint64_t schedules, steps, received, by_device, by_software, bypass, parked, taken,
-        cancelled, cancels_won, cancels_lost, claims_won, claims_lost, overlapped, waited,
-        recalled, refused, incomplete, syncs, lost, ended_by_loss, owed;
+        cancelled, cancels_won, cancels_lost, claims_won, claims_lost, overlapped, clashed,
+        waited, recalled, refused, incomplete, syncs, lost, ended_by_loss, owed;
 };
 
 struct schedule_run {

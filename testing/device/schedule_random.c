@@ -193,6 +193,15 @@ static uint32_t make_start(uint32_t *weights)
     return 9;
 }
 
+/* By chance of its own, so that what else the seeds make is what it was. */
+static void make_clashes(struct schedule *s, uint64_t seed)
+{
+    struct random random;
+
+    random_seed(&random, seed ^ UINT64_C(0x636c617368));
+    s->clashes = one_in(&random, 4) ? 1 + draw(&random, 5) : 0;
+}
+
 static void make_steps(struct schedule *s, struct maker *maker)
 {
     struct random *r = &maker->random;
@@ -221,6 +230,7 @@ void schedule_make(struct schedule *s, uint64_t seed)
     maker.recalls = one_in(r, 4);
     *s = (struct schedule){.count = 16 + (int)draw(r, SCHEDULE_MAX - 15)};
     make_device(s, r);
+    make_clashes(s, seed);
     make_steps(s, &maker);
     if (one_in(r, 6)) {
         int at = (int)draw(r, (uint32_t)s->count);

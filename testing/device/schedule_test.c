@@ -68,7 +68,8 @@ static void print_sums(const struct schedule_sums *sums, uint64_t first)
     printf("schedules=%llu first_seed=%llu steps=%llu received=%llu by_device=%llu "
            "by_software=%llu bypass=%llu parked=%llu taken=%llu cancelled=%llu "
            "cancels_won=%llu cancels_lost=%llu "
-           "claims_won=%llu claims_lost=%llu overlapped=%llu waited=%llu recalled=%llu "
+           "claims_won=%llu claims_lost=%llu overlapped=%llu clashed=%llu waited=%llu "
+           "recalled=%llu "
            "refused=%llu "
            "incomplete=%llu syncs=%llu lost=%llu "
            "ended_by_loss=%llu owed=%llu\n",
@@ -79,11 +80,11 @@ static void print_sums(const struct schedule_sums *sums, uint64_t first)
            (unsigned long long)sums->taken, (unsigned long long)sums->cancelled,
            (unsigned long long)sums->cancels_won, (unsigned long long)sums->cancels_lost,
            (unsigned long long)sums->claims_won, (unsigned long long)sums->claims_lost,
-           (unsigned long long)sums->overlapped, (unsigned long long)sums->waited,
-           (unsigned long long)sums->recalled, (unsigned long long)sums->refused,
-           (unsigned long long)sums->incomplete, (unsigned long long)sums->syncs,
-           (unsigned long long)sums->lost, (unsigned long long)sums->ended_by_loss,
-           (unsigned long long)sums->owed);
+           (unsigned long long)sums->overlapped, (unsigned long long)sums->clashed,
+           (unsigned long long)sums->waited, (unsigned long long)sums->recalled,
+           (unsigned long long)sums->refused, (unsigned long long)sums->incomplete,
+           (unsigned long long)sums->syncs, (unsigned long long)sums->lost,
+           (unsigned long long)sums->ended_by_loss, (unsigned long long)sums->owed);
 }
 
 /* Schedules that reach nothing test nothing: with enough of them everything has happened. */

@@ -157,6 +157,8 @@ static void print_schedule(FILE *out, const struct schedule *s)
     for (unsigned i = 0; i < SCHEDULE_PEERS; i++)
         if (s->bypass & 1u << i)
             fprintf(out, ", %u bypasses it", i);
+    if (s->clashes != 0)
+        fprintf(out, ", refuses what has a size that it has mod %u", s->clashes);
     fprintf(out, "\n");
     for (int i = 0; i < s->count; i++) {
         fprintf(out, "  %2d ", i);

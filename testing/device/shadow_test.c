@@ -71,7 +71,7 @@ static void a_short_buffer_needs_a_device_that_truncates(void **state)
 
 static void a_tag_must_fit_the_device(void **state)
 {
-    const struct stepped_config four_bits = {.tag_bits = 4};
+    const struct stepped_config four_bits = {.tag_mask = 0xf};
 
     holds(*state, &four_bits, 2, 15, 0, 8, SHADOW_HANDED);
     holds(*state, &four_bits, 2, 16, 0, 8, SHADOW_SOFTWARE);
@@ -179,6 +179,48 @@ static void one_that_waits_can_be_taken_or_cancelled(void **state)
     assert_int_equal(o->recvs[3].shadow.state, SHADOW_HANDED);
 }
 
+/* ---- memory that the device has ---- */
+
+static void one_whose_memory_the_device_has_stays(void **state)
+{
+    struct owner *o = *state;
+
+    owner_reopen(o, &(struct stepped_config){.clashes = 1}, 8, 0);
+    owner_place(o, 0, 2, 5);
+    assert_int_equal(owner_post(o, 1, 2, 6)->state, SHADOW_SOFTWARE);
+    assert_int_equal(o->shadow.stats.clashed, 1);
+    owner_arrive(o, 6);
+    owner_arrive(o, 5);
+    owner_settle(o);
+    assert_int_equal(o->recvs[1].outcome, TAKEN);
+    assert_int_equal(o->recvs[0].outcome, MATCHED);
+    assert_int_equal(owner_post(o, 2, 2, 6)->state, SHADOW_HANDED);
+}
+
+static void none_that_waits_passes_one_that_stays_for_its_memory(void **state)
+{
+    struct owner *o = *state;
+
+    owner_reopen(o, &(struct stepped_config){.clashes = 4}, 2, 0);
+    owner_post_sized(o, 0, 2, 1, 0, 16);
+    owner_post_sized(o, 1, 2, 2, 0, 17);
+    owner_post_sized(o, 2, 2, 5, 0, 16);
+    owner_post_sized(o, 3, 2, 5, 0, 18);
+    owner_post_sized(o, 4, 2, 6, 0, 18);
+    for (int i = 2; i < 5; i++)
+        assert_int_equal(o->recvs[i].shadow.state, SHADOW_WAITING);
+    stepped_run(&o->stepped);
+    owner_arrive(o, 2);
+    owner_settle(o);
+    assert_int_equal(o->recvs[2].shadow.state, SHADOW_SOFTWARE);
+    assert_int_equal(o->recvs[3].shadow.state, SHADOW_SOFTWARE);
+    assert_int_equal(o->recvs[4].shadow.state, SHADOW_HANDED);
+    owner_arrive(o, 5);
+    owner_settle(o);
+    assert_int_equal(o->recvs[2].outcome, TAKEN);
+    assert_int_equal(o->recvs[3].outcome, NONE);
+}
+
 /* ---- cancel ---- */
 
 static void a_cancel_in_software_is_done_at_once(void **state)
@@ -276,6 +318,8 @@ int main(void)
         OWNER_TEST(the_oldest_that_waits_goes_first),
         OWNER_TEST(one_that_is_posted_from_a_callback_does_not_pass_those_that_wait),
         OWNER_TEST(one_that_waits_can_be_taken_or_cancelled),
+        OWNER_TEST(one_whose_memory_the_device_has_stays),
+        OWNER_TEST(none_that_waits_passes_one_that_stays_for_its_memory),
         OWNER_TEST(a_cancel_in_software_is_done_at_once),
         OWNER_TEST(a_cancel_in_the_device_waits_for_its_answer),
         OWNER_TEST(a_claim_in_the_device_waits_for_its_answer),

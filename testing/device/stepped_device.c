@@ -98,7 +98,29 @@ static bool is_within(const struct mbx_device_limits *limits,
     if (!(limits->caps & MBX_DEVICE_TRUNCATES) && recv->size < limits->eager_max)
         return false;
     return fits(envelope->context_id, limits->context_bits) &&
-           fits(envelope->tag & ~recv->ignore, limits->tag_bits);
+           (envelope->tag & ~recv->ignore & ~limits->tag_mask) == 0;
+}
+
+/* Does it hold, or is it to be given, a receive that has memory in common with one of this size? */
+static bool clashes(const struct stepped *stepped, uint64_t size)
+{
+    const uint32_t classes = stepped->config.clashes;
+
+    if (classes == 0)
+        return false;
+    for (uint32_t i = 0; i < stepped->list; i++)
+        if (stepped->unit.entries[i].state != TM_FREE &&
+            stepped->unit.entries[i].size % classes == size % classes)
+            return true;
+    for (uint32_t i = 0; i < stepped->queue_count; i++) {
+        const struct stepped_queued *queued =
+            &stepped->queue[(stepped->queue_first + i) % QUEUE_ROOM];
+
+        if (!queued->is_buffer && queued->command.type == TM_APPEND &&
+            queued->command.size % classes == size % classes)
+            return true;
+    }
+    return false;
 }
 
 static int append(struct mbx_device *device, const struct mbx_device_recv *recv,
@@ -107,6 +129,8 @@ static int append(struct mbx_device *device, const struct mbx_device_recv *recv,
     stepped_of(device)->was_misused |= !is_within(&stepped_of(device)->config.limits, recv);
     if (recv->handle >= stepped_of(device)->list)
         return -ENOSPC;
+    if (clashes(stepped_of(device), recv->size) && !stepped_of(device)->is_lost)
+        return -EBUSY;
     return command(device, &(struct tm_command){.type = TM_APPEND,
                                                 .handled = handled,
                                                 .handle = recv->handle,
@@ -564,7 +588,7 @@ static const struct mbx_device_limits all = {
     .untagged = STEPPED_BUFFERS,
     .context_bits = 32,
     .source_bits = 32,
-    .tag_bits = 64,
+    .tag_mask = UINT64_MAX,
     .untagged_size = sizeof(struct stepped_packet),
     .eager_max = STEPPED_EAGER_MAX,
     .caps = MBX_DEVICE_MASKS | MBX_DEVICE_ANY_SOURCE | MBX_DEVICE_RENDEZVOUS |
@@ -581,8 +605,8 @@ void stepped_init(struct stepped *stepped, const struct stepped_config *config)
         stepped->config.limits = all;
         if (config->caps != 0)
             stepped->config.limits.caps = config->caps;
-        if (config->tag_bits != 0)
-            stepped->config.limits.tag_bits = config->tag_bits;
+        if (config->tag_mask != 0)
+            stepped->config.limits.tag_mask = config->tag_mask;
     }
 }
 

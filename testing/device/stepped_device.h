@@ -73,8 +73,10 @@ struct stepped_transfer {
 struct stepped_config {
     struct mbx_device_limits limits; /* all 0: as many as there can be, all that it can do */
     unsigned caps;                   /* with limits of 0: only these; 0: all */
-    uint32_t tag_bits;               /* likewise */
+    uint64_t tag_mask;               /* likewise */
     uint32_t counter_bits;           /* of the device's counts; 0: 16 */
+    uint32_t clashes; /* receives whose sizes are congruent mod this number have memory in
+                         common, it says; 0: none */
 };
 
 struct stepped {

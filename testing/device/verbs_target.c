@@ -523,7 +523,8 @@ static void send_other(struct verbs_target *t, uint32_t peer, uint64_t sender)
 void verbs_target_send(void *instance, uint32_t peer, const struct conformance_message *message)
 {
     struct verbs_target *t = instance;
-    const uint64_t tag = verbs_tag(VERBS_NATIVE, &message->envelope);
+    const uint64_t tag =
+        verbs_tag((struct verbs_layout){.kind = VERBS_NATIVE}, &message->envelope);
     const struct verbs_rts rts = {.size = message->size, .data = message->data};
     struct mbx_device_limits limits;
     enum conformance_kind kind = message->kind;

@@ -544,10 +544,11 @@ static const struct transport_handoff handoff = {
     .wake_other = fault_wake_other,
 };
 
-static void *fault_lend(struct link *l, uint32_t *chunk, size_t *size)
+static void *fault_lend(struct link *l, uint32_t among, uint32_t *chunk, size_t *size)
 {
-    return strikes(fault_of(l->transport)) ? NULL
-                                           : transport_lend(link_of(l)->inner, chunk, size);
+    return strikes(fault_of(l->transport))
+               ? NULL
+               : transport_lend_among(link_of(l)->inner, among, chunk, size);
 }
 
 static bool fault_lends(struct link *l)
@@ -563,6 +564,11 @@ static void fault_keep(struct link *l, uint32_t chunk)
 static int fault_borrow_from(struct link *l)
 {
     return strikes(fault_of(l->transport)) ? -EAGAIN : transport_borrow_from(link_of(l)->inner);
+}
+
+static bool fault_borrows(struct link *l)
+{
+    return transport_borrows(link_of(l)->inner);
 }
 
 static const void *fault_borrowed(struct link *l, uint64_t chunk, uint64_t size)
@@ -591,6 +597,7 @@ static const struct transport_lend lend = {
     .lends = fault_lends,
     .keep = fault_keep,
     .borrow_from = fault_borrow_from,
+    .borrows = fault_borrows,
     .borrowed = fault_borrowed,
     .give_back = fault_give_back,
 };

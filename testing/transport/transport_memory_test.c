@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/mem.h"
 #include "transport/memory.h"
 
 /* Memory of node 1 that node 0 may read. */
@@ -108,6 +109,35 @@ static void exposed_memory_can_be_read(void **state)
         assert_int_equal(read_whole(&x, target, x.address + offset, size), 0);
         assert_memory_equal(target, source + offset, size);
         assert_true(size == sizeof target || target[size] == 0);
+    }
+    transport_unexpose(x.owner, x.address, x.key);
+    fixture_fini();
+}
+
+/* Whatever allocation fails: it is exposed as asked for, or not at all. */
+static void memory_that_is_short_exposes_nothing_halfway(void **state)
+{
+    static unsigned char source[8192], target[8192];
+    struct exposed x;
+
+    expose(state, &x, target, sizeof target);
+    if (!fixture.nodes[0].t->limits.can_read)
+        skip();
+    for (uint64_t n = 1; n < 6; n++) {
+        int err;
+
+        transport_unexpose(x.owner, x.address, x.key);
+        mem_fail_at(n);
+        err = transport_expose(x.owner, target, sizeof target, &x.address, &x.key);
+        mem_fail_at(0);
+        if (err != 0) {
+            assert_int_equal(err, -ENOMEM);
+            assert_int_equal(
+                transport_expose(x.owner, target, sizeof target, &x.address, &x.key), 0);
+        }
+        fill(source, (unsigned)n, sizeof source);
+        assert_int_equal(write_whole(&x, source, x.address, sizeof source), 0);
+        assert_memory_equal(target, source, sizeof source);
     }
     transport_unexpose(x.owner, x.address, x.key);
     fixture_fini();
@@ -228,6 +258,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exposed_memory_can_be_read),
         cmocka_unit_test(exposed_memory_can_be_written),
+        cmocka_unit_test(memory_that_is_short_exposes_nothing_halfway),
         cmocka_unit_test(reading_where_no_memory_is_fails),
         cmocka_unit_test(a_closed_endpoint_cannot_be_read),
         cmocka_unit_test(closing_with_reads_under_way_leaks_nothing),

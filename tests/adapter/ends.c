@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ends.c - see ends.h.
+ */
 #include "ends.h"
 
 #include <errno.h>

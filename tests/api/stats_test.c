@@ -258,6 +258,52 @@ static void test_full_and_requests(void **state)
     cluster_close(&cl);
 }
 
+static uint64_t time_ns;
+
+static uint64_t clock_of_test(void)
+{
+    return time_ns;
+}
+
+static void look_around(struct cluster *cl)
+{
+    for (int i = 0; i < 4 * PROGRESS_LOOK_AROUND; i++)
+        assert_true(mbx_progress(cl->eps[1]) >= 0);
+}
+
+/* The memory of requests that have been over for a second is given back; requests_max stays, and
+ * the numbers of these requests stay stale. */
+static void test_memory_of_requests_that_are_over(void **state)
+{
+    enum { COUNT = 400 };
+    static mbx_request requests[COUNT];
+    struct cluster cl;
+    char byte;
+
+    cluster_open(&cl, *state, 2, NULL);
+    for (int i = 0; i < COUNT; i++)
+        assert_int_equal(mbx_recv(cl.eps[1], 0, CONTEXT, 1, 0, &byte, 1, NULL, &requests[i]),
+                         0);
+    for (int i = 0; i < COUNT; i++) {
+        assert_int_equal(mbx_cancel(cl.eps[1], requests[i]), 0);
+        assert_int_equal(mbx_wait(cl.eps[1], requests[i], -1, NULL), 0);
+    }
+    time_ns = clock_now();
+    clock_set(clock_of_test);
+    look_around(&cl);
+    assert_true(cl.eps[1]->requests.pool.slot_count >= COUNT);
+    time_ns += REQUEST_REST_NS;
+    look_around(&cl);
+    clock_set(NULL);
+    assert_true(cl.eps[1]->requests.pool.slot_count < COUNT / 4);
+    assert_true(cluster_stats(&cl, 1).requests_max >= COUNT);
+    for (int i = 0; i < COUNT; i++)
+        assert_int_equal(mbx_cancel(cl.eps[1], requests[i]), -ESTALE);
+    send_one(&cl, 1);
+    recv_one(&cl, &byte, 1);
+    cluster_close(&cl);
+}
+
 static void every_field_has_a_row(void)
 {
     bool has_row[STATS_COUNT] = {false};
@@ -359,6 +405,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_searches),
         cmocka_unit_test(test_protocols),
         cmocka_unit_test(test_full_and_requests),
+        cmocka_unit_test(test_memory_of_requests_that_are_over),
         cmocka_unit_test(test_by_name),
         cmocka_unit_test(test_wrong_arguments),
         cmocka_unit_test(test_file),

@@ -270,5 +270,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_question_of_the_dead_hides_nothing),
     };
 
-    return test_main_for(argc, argv, config_has_device, tests, ARRAY_COUNT(tests));
+    return test_main_for(argc, argv, config_has_soft_device, tests, ARRAY_COUNT(tests));
 }

@@ -359,5 +359,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_an_announcement_that_makes_no_sense),
     };
 
-    return test_main_for(argc, argv, config_has_device, tests, ARRAY_COUNT(tests));
+    return test_main_for(argc, argv, config_has_soft_device, tests, ARRAY_COUNT(tests));
 }

@@ -723,5 +723,5 @@ int main(int argc, char **argv)
     wanted_rounds = is_long ? 1000 : 0;
     argc = test_take_number(argc, argv, "--rounds", &wanted_rounds);
     argc = test_take_number(argc, argv, "--seed", &first_seed);
-    return test_main_for(argc, argv, config_has_device, tests, ARRAY_COUNT(tests));
+    return test_main_for(argc, argv, config_has_soft_device, tests, ARRAY_COUNT(tests));
 }

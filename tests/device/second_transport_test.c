@@ -102,6 +102,13 @@ static void open_claims(struct cluster *cl, const struct configuration *config)
     offload_on_answer(cl->eps[0], on_answer);
 }
 
+/* Does the device hold what this test posts?  With a layout of tags for the provider an adapter knows one
+ * context id, which is not that of the test. */
+static bool holds(const struct configuration *config)
+{
+    return config_has_device(config) && !config_has_param(config, "DEVICE_TAG_FORMAT");
+}
+
 static void test_a_claimed_receive_is_ours(void **state)
 {
     unsigned char got[SIZE], next[SIZE];
@@ -112,7 +119,7 @@ static void test_a_claimed_receive_is_ours(void **state)
     open_claims(&cl, *state);
     recv = post(&cl, MBX_ANY_SOURCE, 1, got);
     err = claim(&cl, recv);
-    assert_int_equal(err, config_has_device(*state) ? -EINPROGRESS : 0);
+    assert_int_equal(err, holds(*state) ? -EINPROGRESS : 0);
     if (err != 0) {
         assert_int_equal(mbx_cancel(cl.eps[0], recv), -EALREADY);
         assert_int_equal(claim(&cl, recv), -EALREADY);

@@ -112,7 +112,7 @@ static void corrupt_sender(struct segment_slot *slot)
     struct {
         uint64_t cookie;
         struct transport_address sender;
-    } text = {.cookie = cl.segment->cookie};
+    } text = {.cookie = cl.segment->file->cookie};
 
     switch (below(4)) {
     case 0:

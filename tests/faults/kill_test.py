@@ -3,7 +3,7 @@
 """kill_test.py BUILD_DIR [NAME...] - what remains of a job when something of it is killed.
 
 A job runs until SIGKILL hits its launcher, one rank, all ranks or a matching device of its own; who
-is not hit hears of it and ends.  Then nothing may be left: no process, nothing of ours in
+is not hit hears of it and ends.  The ranks have pages for observers, and keep their last events in memory (MBX_FLIGHT).  Then nothing may be left: no process, nothing of ours in
 /dev/shm and in the folder for temporary files, no socket with a name of ours.  (What a process
 publishes for clients of libfabric does remain; provider_address_test has that.)
 
@@ -50,9 +50,17 @@ def processes():
                 name, rest = file.read().split("(", 1)[1].rsplit(")", 1)
         except OSError:
             continue
-        if rest.split()[0] not in "ZX" and pid not in before:
+        if (rest.split()[0] not in "ZX" or has_threads(pid)) and pid not in before:
             found[pid] = name
     return found
+
+
+def has_threads(pid):
+    """A process whose first thread is dead has its files until the last one is."""
+    try:
+        return len(os.listdir(f"/proc/{pid}/task")) > 1
+    except OSError:
+        return False
 
 
 def named(name):
@@ -60,10 +68,19 @@ def named(name):
 
 
 def is_at_work(pid):
-    """It has shared memory of ours."""
+    """It has a page for observers, and keeps its last events."""
     try:
         with open(f"/proc/{pid}/maps", encoding="utf-8") as file:
-            return "memfd:matchbox" in file.read()
+            maps = file.read()
+        return "memfd:matchbox-see" in maps and "memfd:matchbox-flight" in maps
+    except OSError:
+        return False
+
+
+def is_looking(pid):
+    """It has the page of a rank open."""
+    try:
+        return any("memfd:matchbox-see" in os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd"))
     except OSError:
         return False
 
@@ -88,6 +105,7 @@ def until(condition, what):
 # ---- jobs --------------------------------------------------------------------------------------
 
 RANKS = 3
+FLIGHT = {"MBX_FLIGHT": "4096"}
 DEVICE = {"MBX_DEVICE": "soft-process", "MBX_MATCH": "device"}
 
 
@@ -98,7 +116,7 @@ class Job:
         self.name = name
         self.output = tempfile.TemporaryFile()
         self.launcher = subprocess.Popen(
-            words, env={**os.environ, **(env or {})}, stdin=subprocess.DEVNULL, stdout=self.output,
+            words, env={**os.environ, **FLIGHT, **(env or {})}, stdin=subprocess.DEVNULL, stdout=self.output,
             stderr=subprocess.STDOUT)
         until(lambda: self.is_complete(devices) or self.launcher.poll() is not None,
               "the job starts")
@@ -166,6 +184,23 @@ def test_native_ranks():
     job = native(**DEVICE)
     kill(job.ranks())
     job.expect_end("all ranks are killed")
+
+
+def test_native_observer():
+    """One that is killed in the middle of its looks, and one whose ranks are."""
+    job = native()
+    observers = [subprocess.Popen([path("tools/mbx"), "doctor", "--between", "1", "--rounds", "1000000"], stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.DEVNULL) for _ in range(2)]
+    until(lambda: all(is_looking(observer.pid) or observer.poll() is not None for observer in observers), "the observers look")
+    if any(observer.poll() is not None for observer in observers):
+        raise Failed("an observer ends while the job runs")
+    observers[0].kill()
+    observers[0].wait()
+    if len([pid for pid in job.ranks() if is_at_work(pid)]) != RANKS:
+        raise Failed(f"an observer is killed, and a rank ends: {job.said()}")
+    kill(job.ranks())
+    observers[1].wait()
+    job.expect_end("all ranks are killed while an observer looks")
 
 
 def test_native_device():

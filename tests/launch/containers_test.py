@@ -208,6 +208,22 @@ def test_perf_between_two():
         expect("line_" not in result.out and "on two hosts: there is no cache line" in result.err, name, result)
 
 
+def test_overlap_needs_one_clock():
+    """Two boots, as on two machines: refused, and not waited for a moment of another clock."""
+    needs_network()
+    boot = "/proc/sys/kernel/random/boot_id"
+    with tempfile.TemporaryDirectory() as folder:
+        for rank in "01":
+            with open(os.path.join(folder, rank), "w", encoding="utf-8") as file:
+                file.write(f"{8 * rank}-0000-0000-0000-000000000000\n")
+        words = ["unshare", "-m", "sh", "-c",
+                 f"mount --bind {folder}/${{MBX_BOOT#*:}} {boot} || exit 77; exec {MBX} perf overlap -s 1K -r 3"]
+        result = Result([MBX, "run", "-n", "2", *words])
+    if result.code == 77 or result.has("unshare failed"):
+        raise NotHere("another boot cannot be shown to a process here")
+    expect(result.code == 1 and result.has("two machines, which have no clock in common"), "overlap", result)
+
+
 def test_mpi_in_containers():
     if not os.path.exists(P2P) or shutil.which("mpiexec") is None:
         raise NotHere("built without MPI, or there is no mpiexec")

@@ -14,6 +14,7 @@ import re
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -217,7 +218,9 @@ def values_can_be_pasted():
     expect(again.code == 0, str(again))
     job = mbx("info", "--params", env={"MBX_SPIN": "1"})
     expect(job.code == 1 and "with its unit: ns, us, ms or s" in job.err, str(job))
-    expect("MBX_SPIN=1ms\n" in job.out and "these are the parameters without any" in job.err, str(job))
+    job = mbx("info", env={"MBX_SPIN": "1"})
+    expect(job.code == 1 and job.err.count("MBX_SPIN") == 1, str(job))
+    expect("MBX_SPIN=1ms\n" in job.out and "what follows holds without any of them" in job.err, str(job))
 
 
 def completion_follows_the_commands():
@@ -596,6 +599,65 @@ def perf_prints_what_was_asked_for():
     expect(job.code == 1 and "two ranks" in job.err, str(job))
 
 
+def free_port():
+    """Of which nobody here makes use; "" on a machine without a network."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as taken:
+        taken.bind(("127.0.0.1", 0))
+        return str(taken.getsockname()[1])
+
+
+def listening(port, *words, **more):
+    """One of two hosts, when it listens."""
+    job = Job("perf", *words, "--listen", "--port", port, **more)
+    line = job.process.stderr.readline()
+    expect(f"listening on port {port}; on the other host: mbx perf {' '.join(words)}" in line and
+           "--connect" in line, line)
+    return job
+
+
+def perf_measures_between_two_that_no_launcher_started():
+    port = free_port()
+    for words in (["lat", "-i", "200"], ["depth", "--depths", "1,20"], ["rate", "--threads", "2", "-i", "500"]):
+        first = listening(port, *words)
+        with socket.create_connection(("127.0.0.1", int(port))) as stranger:  # no mbx perf: it is refused
+            stranger.sendall(b"GET / HTTP/1.1\r\n\r\n" + bytes(8192))
+        second = mbx("perf", *words, "--connect", "127.0.0.1", "--port", port)
+        first.wait()
+        expect(second.code == 0 and all(row["perf"] == words[0] for row in pairs(second.out)) and second.out, str(second))
+        expect(first.code == 0 and first.out == "" and "from ::ffff:127.0.0.1 is refused" in first.err or
+               "from 127.0.0.1 is refused" in first.err, str(first))
+    first = listening(port, "lat")
+    second = mbx("perf", "bw", "--connect", "localhost", "--port", port)
+    first.wait()
+    for job in first, second:
+        expect(job.code == 2 and "different things" in job.err, str(job))
+    # with one key, and a side that does not know it
+    key = {"MBX_KEY": 32 * "7"}
+    first = listening(port, "lat", "-i", "200", env=key)
+    second = mbx("perf", "lat", "-i", "200", "--connect", "localhost", "--port", port, env=key)
+    first.wait()
+    expect(first.code == second.code == 0, f"{first}\n{second}")
+    first = listening(port, "lat", env=key)
+    second = mbx("perf", "lat", "--connect", "localhost", "--port", port)
+    first.wait()
+    expect(first.code == second.code == 2 and "without MBX_KEY" in second.err, f"{first}\n{second}")
+    # nobody there, and a side that is killed
+    job = mbx("perf", "lat", "--connect", "127.0.0.1", "--port", port)
+    expect(job.code == 1 and f"nothing listens on port {port}" in job.err, str(job))
+    first = listening(port, "lat", "-i", "100000000")
+    second = Job("perf", "lat", "-i", "100000000", "--connect", "127.0.0.1", "--port", port, env={"MBX_LOG_LEVEL": "info"})
+    line = second.process.stderr.readline()
+    expect("transport shm" in line, line)
+    first.process.kill()
+    first.wait()
+    second.wait()
+    expect(second.code == 1 and "cannot measure" in second.err, str(second))
+    for words, wrong in ((["--listen", "--connect", "a"], "for one host"), (["--port", "1"], "--port is for"),
+                         (["--listen", "--port", "0"], "'0'"), (["--connect", "no.such.host.invalid"], "no.such.host")):
+        job = mbx("perf", "lat", *words)
+        expect(job.code in (1, 2) and wrong in job.err, str(job))
+
+
 def expect_overlap(row, job):
     """The numbers of a line fit each other."""
     comm, work, both = (float(row[f"{what}_median_ns"]) for what in ("comm", "compute", "both"))
@@ -603,6 +665,7 @@ def expect_overlap(row, job):
     slack = 0.1 + 300 / min(comm, work)  # the times are printed as whole ns
     expect(abs(percent - float(row["overlap_raw_percent"])) <= slack * max(1, both / work),
            f"{percent}: {job}")
+    expect(row["disturbed"] == ("no" if -25 <= float(row["overlap_raw_percent"]) <= 115 else "yes"), str(job))
     expect(abs(min(100, max(0, percent)) - float(row["overlap_percent"])) <=
            slack * max(1, both / work), f"{percent}: {job}")
     for what in ("comm", "compute", "both"):
@@ -762,6 +825,37 @@ def exec_names_what_would_defeat_it():
         expect(job.code == 1 and job.out == "" and "MBX_WINDOW" in job.err, str(job))
 
 
+def run_says_that_an_mpi_program_was_many_jobs():
+    """Its ranks know nothing of mbx run.  A program that has MPI in it, too, or speaks of it, is not meant."""
+    program = os.path.join(os.path.dirname(MBX), "../tests/mpi/p2p")
+    if not os.path.exists(program):
+        return  # built without MPI
+    root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    job = mbx("run", "-n", "2", program, env=root)
+    expect(job.err.count("ran as 2 MPI jobs of one rank each; mbx exec mpiexec -n 2") == 1, str(job))
+    for words in (["-n", "1", program], ["-n", "2", "/bin/true"], ["-n", "2", MBX, "version"],
+                  ["-n", "2", MBX, "perf", "lat", "-i", "100"]):
+        job = mbx("run", *words, env=root)
+        expect("MPI jobs" not in job.err, str(job))
+
+
+def exec_warns_of_a_container_of_another_user():
+    """podman run of a user: the ranks are root in it, unless it is told to keep the number of the user."""
+    if mbx("exec", "--print").code != 0:
+        return  # nothing is here
+    user = {"user": 65534, "group": 65534} if os.geteuid() == 0 else {}
+    for words, warns in ((["echo", "podman", "run", "image", "./program"], True),
+                         (["echo", "/usr/bin/podman", "--log-level=info", "run", "--userns=keep-id", "image"], False),
+                         (["echo", "podman", "run", "--userns", "keep-id:uid=7", "image"], False),
+                         (["echo", "podman", "ps"], False)):
+        try:
+            done = subprocess.run([MBX, "exec", *words], cwd="/", text=True, capture_output=True, timeout=PATIENCE_S, **user)
+        except PermissionError:
+            return  # the build is not for that user
+        expect(done.returncode == 0 and done.stdout == " ".join(words[1:]) + "\n" and
+               ("--userns=keep-id to podman run" in done.stderr) == warns, f"{words}: {done}")
+
+
 def exec_names_an_mpich_that_cannot_reach_it():
     """By what the mpichversion beside its launcher says; links lead to the launcher."""
     if mbx("exec", "--print").code != 0:
@@ -796,12 +890,13 @@ TESTS = [
     a_signal_kills_who_does_not_catch_it, a_repeated_signal_kills_who_ignores_it,
     whoever_is_killed_nothing_is_left, after_kill_9_shared_memory_is_clean,
     devices_end_with_their_ranks,
-    perf_prints_what_was_asked_for, perf_overlap_measures_every_size,
+    perf_prints_what_was_asked_for, perf_measures_between_two_that_no_launcher_started, perf_overlap_measures_every_size,
     what_is_computed_takes_its_time, perf_overlap_runs_every_mode_that_is_here,
     what_software_matches_is_fetched, what_is_told_early_is_written,
     perf_overlap_leaves_nothing_behind, exec_sets_what_is_not_set,
     exec_takes_the_component_where_it_can_be_loaded, exec_names_what_would_defeat_it,
-    exec_names_an_mpich_that_cannot_reach_it,
+    exec_names_an_mpich_that_cannot_reach_it, exec_warns_of_a_container_of_another_user,
+    run_says_that_an_mpi_program_was_many_jobs,
 ]
 
 

@@ -157,6 +157,19 @@ def expect_spread(result, ranks):
     expect("dropped" not in result[2], "packets were dropped", result)
 
 
+def test_perf_between_hosts():
+    """The two commands of mbx perf --help, one on each host, and no launcher."""
+    needs_network()
+    script = ("mbx=$0 hosts=$1; "
+              "$hosts enter h1 $mbx perf depth --depths 1,20 --listen 2>$2/said & "
+              "until grep -q 'listening on port' $2/said; do kill -0 $! || exit 9; done; "
+              "$hosts enter h2 $mbx perf depth --depths 1,20 --connect h1 && wait $!")
+    with tempfile.TemporaryDirectory() as folder:
+        open(os.path.join(folder, "said"), "w", encoding="utf-8").close()
+        result = on_hosts(2, "sh", "-c", script, path("tools/mbx"), HOSTS, folder)
+    expect(result[0] == 0 and result[1].count("perf=depth ") == 8, "mbx perf depth", result)
+
+
 def test_two_kinds_of_peers():
     """Shared memory and the network in one endpoint, with ranks that take each other for those of
     two hosts; and a job on one that opens no network."""

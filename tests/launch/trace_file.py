@@ -2,7 +2,7 @@
 """Trace files, written from the description in docs/tracing.md, not by the library."""
 import struct
 
-POST, ARRIVE, CANCEL, PEEK, CLAIM, TAKE, DISCARD, CLOSE = range(1, 9)
+POST, ARRIVE, CANCEL, PEEK, CLAIM, TAKE, DISCARD, CLOSE, _, RTR = range(1, 11)
 PROGRAM, NAME, PEER, SEND, LEAVE, SENT, RECEIVED, RTS, DATA, CTS, READ, SHARE, FIN, HAND, WAIT, WAITED = range(22, 38)
 ANY = 0xffffffff
 ALL = (1 << 64) - 1
@@ -28,11 +28,11 @@ def header(rank, pid=4711):
 
 
 def trace(*events, rank=5, pid=4711):
-    """events: (type, context, source, tag, ignore, entry, partner)"""
+    """events: (type, context, source, tag, ignore, entry, partner), and the ns since the one before, if not 1,500"""
     data = header(rank, pid)
-    for number, (kind, context, source, tag, ignore, entry, partner) in enumerate(events):
+    for number, (kind, context, source, tag, ignore, entry, partner, *ns) in enumerate(events):
         data += checked(struct.pack("<4I5Q", kind, context, source, 0, tag, ignore, entry,
-                                    partner, 1500), 12, number)
+                                    partner, *(ns or [1500])), 12, number)
     return data
 
 

@@ -12,8 +12,8 @@ import subprocess
 import sys
 import tempfile
 
-from trace_file import (ALL, ANY, ARRIVE, CANCEL, CLAIM, CLOSE, DISCARD, NAME, PEEK, PEER, POST, PROGRAM, TAKE, WAIT, WAITED,
-                        text, trace)
+from trace_file import (ALL, ANY, ARRIVE, CANCEL, CLAIM, CLOSE, DISCARD, LEAVE, NAME, PEEK, PEER, POST, PROGRAM, RECEIVED, RTR, SEND, SENT,
+                        TAKE, WAIT, WAITED, text, trace)
 
 MBX = os.path.abspath(sys.argv[1])
 
@@ -61,6 +61,8 @@ rank source     ignored bits  receives       %
    5 one                   0         2    50.0
    5 any    ffffffffffffffff         1    25.0
    5 one                   f         1    25.0
+
+no rank waited
 """
 
 NAMED = """\
@@ -141,6 +143,8 @@ rank number  ranks  receives    waited  messages    waited  communicator
    5      0      4         1         1         1         0  MPI_COMM_WORLD
    5      3      2         1         1         2         1  a name of more than one record
    5      4      ?         0         0         1         1  -
+
+no rank waited
 """)
     with open(path, "wb") as out:
         out.write(trace(*unknown))
@@ -152,6 +156,30 @@ rank number  ranks  receives    waited  messages    waited  communicator
             ("text of a source", (NAME, 0, 1, 0, 1, 1, 1), "it has an envelope"),
             ("any peer", (PEER, 0, ANY, 77, 0, 1, 1), "it names no peer")):
         expect_error(name, trace(event, END), said, path)
+
+
+def test_cut_wait(path):
+    """A wait that a copy has ended before its message was complete was for that message; but not if the rank has begun something else
+    before, or the message later."""
+    other, ms = path + "2", 1000000
+    names = [(PEER, 0, 0, 77, 0, 4711, 1), (PEER, 0, 1, 77, 0, 4712, 2)]
+    send, sent = (SEND, 0, 1, 8, 1 << 20, 1, 0), (SENT, 0, 1, 8, 3, 1, 0)
+    leave, small = (LEAVE, 0, 1, 8, 3, 1, 1), (SEND, 0, 1, 9, 8, 1, 0)
+    # 10 ms from its first look to its last one, and then 1 ms of copying
+    wait = [(WAIT, 0, 0, 0, 10000, 1, 0, 10000), (WAITED, 0, 0, 0, 10 * ms, 1, ms, 11 * ms - 10000)]
+    receives = [(POST, 0, 0, 8, 0, 1, 0, 9 * ms), (ARRIVE, 0, 0, 8, 0, 0, 1), (RECEIVED, 0, 0, 8, 1 << 20, 1, 0, 2 * ms), END]
+    late = "rank 0 waited 0.009 of 0.011 s for rank 1 (1 time): late receiver, context 0 tag 8\n"
+    for name, events, said in (("next", [send, leave, *wait, sent], late),
+                               ("in it", [send, leave, wait[0], (*sent, 10 * ms), (*wait[1][:7], ms)], late),
+                               ("after another", [send, leave, *wait, small, sent], ""),
+                               ("begun later", [*wait, send, leave, sent], "")):
+        for file, rank, pid, trace_of in (path, 0, 4711, [*names, *events, END]), (other, 1, 4712, [*names, *receives]):
+            with open(file, "wb") as out:
+                out.write(trace(*trace_of, rank=rank, pid=pid))
+        done = run("--summary", path, other)
+        expect(f"cut wait, {name}", (done.returncode, done.stderr, "".join(re.findall("^rank 0 waited .* for .*\n", done.stdout, re.M))),
+               (0, "", said))
+    os.unlink(other)
 
 
 def test_several(path):
@@ -205,6 +233,12 @@ def test_contradictions(path):
         expect_error(name, trace(*events, END), text, path, "--summary")
 
 
+def asked(second):
+    """Senders 2 and 4 are told of a receive; a message of 2 meets the next one, then one of `second` meets the first."""
+    return [(POST, 1, ANY, 3, 0, 1, 0), (RTR, 1, 2, 3, 0, 1, 1), (RTR, 1, 4, 3, 0, 1, 1), (POST, 1, ANY, 3, 0, 2, 0),
+            (ARRIVE, 1, 2, 3, 0, 0, 2), (ARRIVE, 1, second, 3, 0, 0, 1)]
+
+
 def test_wrong_order(path):
     """An engine that forgets MPI's order is found out."""
     any_first = [(POST, 1, ANY, 3, 0, 1, 0), (POST, 1, 2, 3, 0, 2, 0), (ARRIVE, 1, 2, 3, 0, 0, 2)]
@@ -213,8 +247,14 @@ def test_wrong_order(path):
             (any_first, "1 answers break MPI's order; the first: record 2: arrive met 2, "
              "the oldest that fits is 1"),
             (missed, "1 answers break MPI's order; the first: record 1: arrive met 0, "
-             "the oldest that fits is 1")):
+             "the oldest that fits is 1"),
+            (asked(2), "1 answers break MPI's order; the first: record 5: arrive met 1, which an older "
+             "message of its source has passed")):
         expect_error("wrong order", trace(*events, END), text, path, "--summary")
+    with open(path, "wb") as out:
+        out.write(trace(*asked(4), END))
+    done = run("--summary", path)
+    expect("a receive that another sender has locked", (done.returncode, done.stderr), (0, ""))
 
 
 def test_random_stories(path):
@@ -238,12 +278,12 @@ def test_random_stories(path):
                 events.append(tuple(event))
             with open(name, "wb") as out:
                 out.write(trace(*events, *([END] if chance.randrange(2) else []), rank=chance.choice((rank, ANY)), pid=4711 + rank))
-        for options in ["--summary"], ["--html", path], ["--perfetto", path], ["--chart", "svg"], []:
+        for options in ["--summary"], ["--html", path + ".html"], ["--perfetto", path + ".perfetto"], ["--chart", "svg"], []:
             done = run(*options, *paths)
             if done.returncode not in (0, 1) or "Sanitizer" in done.stderr:
                 failures.append(f"random stories: seed {seed}, number {n}, {options}: {done.returncode} {done.stderr[-2000:]}")
                 return
-    for name in paths:
+    for name in [*paths, path + ".html", path + ".perfetto"]:
         os.unlink(name)
 
 
@@ -253,6 +293,15 @@ def test_arguments(path):
                                     (["/"], 1, "Is a directory")):
         done = run(*arguments)
         expect(f"arguments {arguments}", (done.returncode, text in done.stderr), (status, True))
+    whole = trace(END)
+    with open(path, "wb") as out:
+        out.write(whole)
+    for option in "--html", "--perfetto":  # mbx trace --html *.trace
+        done = run(option, path, path)
+        with open(path, "rb") as file:
+            expect(f"{option} over a trace", (done.returncode, "would be overwritten" in done.stderr, file.read() == whole), (2, True, True))
+    done = run("--chart", "svg", path)
+    expect("a chart of nothing", (done.returncode, "give those of all ranks" in done.stderr, done.stdout), (1, True, ""))
     expect("--help", (run("--help").returncode, "usage: mbx trace" in run("--help").stdout),
            (0, True))
 
@@ -260,7 +309,7 @@ def test_arguments(path):
 def main():
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "a.trace")
-        for test in (test_good, test_names, test_several, test_damaged, test_contradictions,
+        for test in (test_good, test_names, test_cut_wait, test_several, test_damaged, test_contradictions,
                      test_wrong_order, test_arguments, test_random_stories):
             test(path)
     for failure in failures:

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """waits_test.py MBX WAITS_PROGRAM [--browser] - `mbx trace` says who waited for whom, to 5 %, where it is known by construction,
 its page of a job is one file that shows that, and what it
-writes for Perfetto has a flow for each message; and all that, too, if each rank has a host with a clock of its own.
+writes for Perfetto has a flow for each message, and OTF2's own reader finds each message in what it writes for OTF2; and all that, too, if each rank has a host with a clock of its own.
 
 Time is virtual (waits_program.c), so no load of the machine has a part in it.
 """
@@ -198,6 +198,48 @@ def check_perfetto(story, path, ranks, messages):
         failures.append(f"{story}: perfetto: {ends} ends of waits, {late} ns late, want {want}")
 
 
+def check_otf2(story, folder, traces, messages):
+    """OTF2's own reader finds each message sent and received, and the waits in time."""
+    out = os.path.join(folder, "otf2")
+    done = mbx("--otf2", out, *traces)
+    if "otf2 no" in subprocess.run([MBX, "version"], capture_output=True, text=True, check=True).stdout:
+        if done.returncode != 1 or "libotf2-trace-dev" not in done.stderr:
+            failures.append(f"{story}: --otf2 without OTF2: {done.stderr!r}")
+        return None
+    if done.returncode != 0 or done.stderr:
+        failures.append(f"{story}: --otf2: {done.stderr}")
+        return None
+    again = mbx("--otf2", out, *traces)
+    if again.returncode != 1 or "File exists" not in again.stderr:
+        failures.append(f"{story}: --otf2 into a folder that is there: {again.stderr!r}")
+    if shutil.which("otf2-print") is None:
+        print("waits_test: there is no otf2-print (Debian: otf2-tools), so what --otf2 writes was not read")
+        return None
+    done = subprocess.run(["otf2-print", os.path.join(out, "traces.otf2")], capture_output=True, text=True, timeout=120)
+    found, inside, late = {}, {}, {}
+    for line in done.stdout.splitlines():
+        event = re.match(r"(ENTER|LEAVE|MPI_SEND|MPI_RECV) +(\d+) +(\d+)  (.*)$", line)
+        if not event:
+            continue
+        kind, place, time, what = event.group(1), int(event.group(2)), int(event.group(3)), event.group(4)
+        found[kind] = found.get(kind, 0) + 1
+        if kind == "ENTER":
+            inside.setdefault(place, []).append((time, what))
+        elif kind == "LEAVE":
+            begun, region = inside.setdefault(place, []).pop()
+            if region != what:
+                failures.append(f"{story}: otf2: {line!r} leaves {region!r}")
+            late[place, region] = late.get((place, region), 0) + time - begun
+    if done.returncode != 0 or done.stderr or found.get("MPI_SEND", 0) != messages or \
+            found.get("MPI_RECV", 0) != messages or any(inside.values()) or found["ENTER"] != found["LEAVE"]:
+        failures.append(f"{story}: otf2: {found} of {messages} messages, {done.stderr!r}")
+    for who, seconds, _, what, _ in STORIES.get(story, ()):
+        took = sum(ns for (place, region), ns in late.items() if place == who and f"wait: {what}" in region) / 1e9
+        if abs(took - seconds) > 0.05 * seconds:
+            failures.append(f"{story}: otf2: rank {who} is {took} s in `{what}`, want {seconds}")
+    return found
+
+
 def put_on_hosts(paths, walls, rates, apart=3600 * 10**9):
     """Makes of these files copies, those of ranks on a host each: with another clock, and that runs faster by rates[n] than the first one;
     the time of day is wrong by walls[n] ns.  The n-th was started n times `apart` ns sooner."""
@@ -234,6 +276,12 @@ def check_hosts(story, paths, walls, rates):
     paths = put_on_hosts(paths, walls, rates)
     done = mbx("--summary", *paths)
     check_waits(f"{story}", done.stdout)
+    told = re.findall(r"^endpoint \d+-(\d+) is on another host: (?:its times may be wrong by ([0-9.]+) us|how wrong .* is not known)",
+                      done.stdout, re.M)
+    # in the stories of two ranks messages go one way alone
+    if sorted(int(rank) for rank, _ in told) != list(range(1, len(paths))) or \
+            any((wrong == "") != (len(paths) == 2) or float(wrong or 1) > 1e6 for _, wrong in told):
+        failures.append(f"{story}: the clocks are told as {told}")
     out = paths[0] + ".pftrace"
     mbx("--perfetto", out, *paths)
     with open(out, "rb") as opened:
@@ -249,7 +297,10 @@ def check_hosts(story, paths, walls, rates):
 def check_containers(story, paths):
     """Pid namespaces of one machine are hosts of their own with one clock, which needs no messages to be known."""
     paths = put_on_hosts(paths, [1000] * len(paths), [0] * len(paths), apart=0)
-    check_waits(f"{story}", mbx("--summary", *paths).stdout)
+    summary = mbx("--summary", *paths).stdout
+    check_waits(f"{story}", summary)
+    if "another host" in summary:
+        failures.append(f"{story}: containers of one machine have several clocks: {summary}")
     page = paths[0] + ".html"
     mbx("--html", page, *paths)
     with open(page, encoding="utf-8") as opened:
@@ -274,9 +325,21 @@ def check_hostile_names(folder):
             failures.append(f"an incomplete job: the page does not say {said!r}")
 
 
+def check_waits_alone(folder):
+    """More waits than messages, which have numbers of their own: none is looked up among the messages."""
+    path, count = os.path.join(folder, "b.trace"), 5000
+    with open(path, "wb") as out:
+        out.write(file.trace(*[event for n in range(1, count + 1) for event in
+                               ((file.WAIT, 0, 0, 0, 10, n, 0, 20), (file.WAITED, 0, 0, 0, 10, n, 0, 20))], (file.CLOSE, 0, 0, 0, 0, 0, 0)))
+    found = check_otf2("waits alone", folder, [path], 0)
+    if found and found["ENTER"] != count + 1:
+        failures.append(f"waits alone: otf2: {found}")
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         check_hostile_names(folder)
+        check_waits_alone(folder)
     for story in STORIES:
         with tempfile.TemporaryDirectory() as folder:
             subprocess.run([PROGRAM, folder, story], check=True, timeout=120)
@@ -296,6 +359,7 @@ def main():
             if done.returncode != 0 or done.stderr:
                 failures.append(f"{story}: --perfetto: {done.stderr}")
             check_perfetto(story, out, len(traces), messages)
+            check_otf2(story, folder, traces, messages)
             traces.sort()
             check_containers(story, traces)
             if len(traces) == 4:  # messages in all directions: a wrong time of day is noticed, and clocks that drift

@@ -79,13 +79,14 @@ static void gather_and_scatter(int count)
 static void barriers(void)
 {
     for (int i = 0; i < 200; i++) {
-        int late = i % ranks, flag = 0, token = i;
+        int late = i % ranks, flag = 0, token = i, sent = i;
+        MPI_Request send = MPI_REQUEST_NULL;
 
         if (rank == late && i % 16 == 0)
             for (volatile int spin = 0; spin < 100000; spin++)
                 continue;
         if (rank == late)
-            MPI_Send(&token, 1, MPI_INT, (rank + 1) % ranks, i, MPI_COMM_WORLD);
+            MPI_Isend(&sent, 1, MPI_INT, (rank + 1) % ranks, i, MPI_COMM_WORLD, &send);
         MPI_Barrier(MPI_COMM_WORLD);
         if (rank == (late + 1) % ranks) {
             while (!flag)
@@ -93,6 +94,7 @@ static void barriers(void)
             MPI_Recv(&token, 1, MPI_INT, late, i, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
             CHECK_EQUAL(token, i);
         }
+        MPI_Wait(&send, MPI_STATUS_IGNORE);
     }
 }
 

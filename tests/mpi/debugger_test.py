@@ -3,7 +3,7 @@
 """debugger_test.py BUILD [--through pml|provider] - debuggers see what MPI programs wait for, in the words of the MPI.
 
 A program is stuck over the component, or over the provider (pml/cm); libmatchbox-msgq.so and the script for gdb say which receive waits, and
-which message is unexpected, on which communicator.
+which message is unexpected, on which communicator.  A debugger that looks where Open MPI names such libraries finds ours.
 """
 import argparse
 import os
@@ -51,6 +51,9 @@ def look(args, job, pattern, ranks, library, gdb):
     if shutil.which("gdb"):
         text = lines_of(["gdb", "-nx", "-batch", "-p", str(shown[0]), "-x", args.gdb_script, "-ex", "mbx queues"])
         expect(text, f"{pattern} through {args.through}, gdb", *gdb)
+        named = lines_of(["gdb", "-nx", "-batch", "-p", str(shown[0]), "-ex", "print **(char***)&mpimsgq_dll_locations",
+                          "-ex", "print (*(char***)&mpimsgq_dll_locations)[1]"])
+        expect(named, f"{pattern} through {args.through}, mpimsgq_dll_locations", f'"{os.path.realpath(args.msgq)}"', "= 0x0\n")
 
 
 def main():

@@ -16,7 +16,8 @@ import subprocess
 import sys
 
 TRIES = 60   # looks until a deadlock must be seen: starting the job takes some
-SILENT = 4   # looks at a job that is none
+SILENT = 4   # looks at a job that is none,
+SILENT_MS = "500"  # in each of which a rank that computes has so long to answer: it will not
 
 # name: ranks, deadlocked ranks, texts that the doctor prints
 STUCK = {
@@ -53,12 +54,14 @@ STUCK = {
     "probed_and_not_received": (2, [0, 1], ["is in MPI_Ssend", "tag 5 on MPI_COMM_WORLD"]),
     "wait_all_beside": (3, [0, 1], ["is in MPI_Waitall", "of the 2 operations that it waits for, 1 cannot end, and it needs all",
                                     "waits for tag 7 on MPI_COMM_WORLD from 1, which waits, too"]),
+    "beyond_the_window": (2, [0, 1], ["waits for tag 7 on MPI_COMM_WORLD from 1, which waits, too", "its send to 0 (tag 8 on MPI_COMM_WORLD",
+                                      "the tag differs (", "the window is used up: rank 0 holds ", "cycle: 0 -> 1 -> 0"]),
     "two_cycles": (4, [0, 1, 2, 3], ["cycle: 0 -> 1 -> 0", "cycle: 2 -> 3 -> 2"]),
 }
 CROWD = min(os.cpu_count() + 1, 9)  # more ranks than cores, on a small machine
 # name: ranks.  Nobody is deadlocked
 CONTROLS = {"late_sender": 2, "computing_master": 3, "polling": 2, "testing": 2, "running_ring": 3, "running_collectives": 2,
-            "late_at_barrier": 3, "wait_any_beside": 3, "receive_beside": 3, "late_receiver": 2, "flood": 2, "stopped": 2, "reads_a_file": 2,
+            "late_at_barrier": 3, "wait_any_beside": 3, "receive_beside": 3, "late_receiver": 2, "flood": 2, "attach_forbidden": 2, "stopped": 2, "reads_a_file": 2,
             "lock_and_receive": 2, "killed": 3, "crowd": CROWD}
 # what the doctor says of some of them, once they have waited for a second
 SAYS = {
@@ -67,6 +70,7 @@ SAYS = {
     "computing_master": ["waits in MPI_Recv", "rank 0 (pid", ") computes"],
     "late_at_barrier": ["waits in MPI_Barrier", "barrier on MPI_COMM_WORLD from"],
     "flood": ["messages that it has not received; the oldest is tag 8 on MPI_COMM_WORLD from 1, 4 bytes"],
+    "attach_forbidden": ["cannot read the memory of its peers (cross-memory attach), so long messages to it are copied twice: it runs with a seccomp filter"],
     "stopped": ["is stopped (SIGSTOP)", "waits in MPI_Recv"],
     # Open MPI's lock of a window is no message, and a rank that is not seen may still send
     "lock_and_receive": ["waits in MPI_Recv", "tag 1 on MPI_COMM_WORLD from 1, which is in MPI_Win_"],
@@ -77,6 +81,7 @@ SAYS = {
 MORE = {"small_head_to_head": {"MBX_STRICT_SENDS": "yes"},
         "killed": {"MBX_PEER_TIMEOUT": "600s"}}  # or its death ends the receives
 LAUNCH = {"killed": ["--enable-recovery"]}
+WRAPPED = {"attach_forbidden": "tests/launch/no_attach"}  # a program of the build that executes it
 UNSEEN = {"killed": 1}  # ranks that have no endpoint any more
 
 
@@ -94,7 +99,8 @@ class Job:
         env = dict(os.environ, DOCTOR_TEST=self.mark, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                    **MORE.get(pattern, {}))
         self.process = subprocess.Popen(
-            [args.mbx, "exec", "--through", args.through, "mpiexec", *LAUNCH.get(pattern, []), "--oversubscribe", "-n", str(ranks), args.program,
+            [args.mbx, "exec", "--through", args.through, "mpiexec", *LAUNCH.get(pattern, []), "--oversubscribe", "-n", str(ranks),
+             *([os.path.join(os.path.abspath(args.build), WRAPPED[pattern])] if pattern in WRAPPED else []), args.program,
              *((pattern,) if isinstance(pattern, str) else pattern)],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, start_new_session=True)
         self.args = args
@@ -177,7 +183,7 @@ def control(args, pattern):
     with Job(args, pattern, CONTROLS[pattern]) as job:
         number = job.wait_for(CONTROLS[pattern] - UNSEEN.get(pattern, 0))
         for _ in range(SILENT):
-            status, text = job.doctor(number)
+            status, text = job.doctor(number, "--wait", SILENT_MS)
             if status != 0:
                 raise Failed("nobody is deadlocked, and the doctor says\n" + text)
         for _ in range(TRIES):
@@ -208,10 +214,10 @@ def late_to_init(args):
     """A rank that does not come to MPI_Init keeps the others in it: it is said what it does, and nobody is deadlocked."""
     wanted = ["1 rank of stuck: Open MPI, ", "  rank 1 (pid ", ") waits for a signal (pause)"]
     with Job(args, "late_to_init", 2) as job:
-        job.wait_for(1)
+        number = job.wait_for(1)
         for _ in range(TRIES):
             run = subprocess.run([args.mbx, "doctor"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-            if run.returncode == 3:
+            if f"job {number}: deadlock" in run.stdout:  # another user's job may be in one
                 break
             if all(words in run.stdout for words in wanted):
                 return

@@ -7,7 +7,8 @@
  *   a cancelled receive says so, and the message that it might have met goes to the next one;
  *   requests that are freed while they are active still do their work;
  *   buffered sends leave their buffer; a persistent request may be freed, and started, in any order;
- *   what nobody has received is gone with its communicator.
+ *   what nobody has received is gone with its communicator, which ends its send; a communicator ends
+ *   with its last request.
  *
  * Over libfabric Open MPI 4.1.4 hangs in the first two.  Ranks talk in pairs; an odd one is idle.
  */
@@ -137,15 +138,16 @@ static void buffered_sends_leave_their_buffer(MPI_Comm pair, int self)
 
 static void persistent_requests_start_again(MPI_Comm pair, int self)
 {
+    static char rest[LONG]; /* the last message may be on its way when this returns */
     MPI_Request requests[2];
     int flag;
 
     if (self == 0) {
         MPI_Send_init(out, 8, MPI_BYTE, 1, 8, pair, &requests[0]);
-        MPI_Ssend_init(out, LONG, MPI_BYTE, 1, 9, pair, &requests[1]);
+        MPI_Ssend_init(rest, LONG, MPI_BYTE, 1, 9, pair, &requests[1]);
     } else {
         MPI_Recv_init(in, 8, MPI_BYTE, MPI_ANY_SOURCE, 8, pair, &requests[0]);
-        MPI_Recv_init(in, LONG, MPI_BYTE, 0, 9, pair, &requests[1]);
+        MPI_Recv_init(rest, LONG, MPI_BYTE, 0, 9, pair, &requests[1]);
     }
     for (int i = 0; i < 5; i++) {
         MPI_Startall(2, requests);
@@ -263,14 +265,17 @@ static void all_kinds_of_elements_arrive(MPI_Comm pair, int self)
 
 static void what_is_left_is_gone(MPI_Comm pair, int self)
 {
+    static const int sizes[] = {8, 4000, LONG};
+
     for (int i = 0; i < 20; i++) {
+        MPI_Request request = MPI_REQUEST_NULL;
         MPI_Comm copy;
         MPI_Status status;
         int flag;
 
         MPI_Comm_dup(pair, &copy);
         if (self == 0)
-            MPI_Send(out, i % 2 == 0 ? 8 : 4000, MPI_BYTE, 1, 11, copy);
+            MPI_Isend(out, sizes[i % 3], MPI_BYTE, 1, 11, copy, &request);
         MPI_Barrier(copy);
         if (self == 1) {
             MPI_Probe(0, 11, copy, &status);
@@ -281,7 +286,36 @@ static void what_is_left_is_gone(MPI_Comm pair, int self)
         MPI_Comm_dup(pair, &copy);
         MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, copy, &flag, MPI_STATUS_IGNORE);
         CHECK(!flag);
+        MPI_Wait(&request, MPI_STATUS_IGNORE); /* whose message the other rank has dropped */
         MPI_Comm_free(&copy);
+    }
+}
+
+/* The last request of a communicator completes behind MPI_Comm_free(), and ends it. */
+static void communicators_end_with_their_last_request(MPI_Comm pair, int self)
+{
+    static const int sizes[] = {8, 4000, LONG};
+    static char last[LONG];
+
+    pattern_fill(last, LONG, 19);
+    for (int i = 0; i < 12; i++) {
+        int is_recv = i / 3 % 2, other = 1 - self;
+        MPI_Request request;
+        MPI_Comm copy;
+
+        MPI_Comm_dup(pair, &copy);
+        if (self == is_recv)
+            MPI_Irecv(last, sizes[i % 3], MPI_BYTE, i < 6 ? other : MPI_ANY_SOURCE, 20, copy,
+                      &request);
+        else
+            MPI_Barrier(pair);
+        if (self != is_recv)
+            MPI_Isend(last, sizes[i % 3], MPI_BYTE, other, 20, copy, &request);
+        MPI_Request_free(&request);
+        MPI_Comm_free(&copy);
+        if (self == is_recv)
+            MPI_Barrier(pair);
+        MPI_Barrier(pair);
     }
 }
 
@@ -305,6 +339,7 @@ int main(int argc, char **argv)
         pieces_are_packed(pair, self);
         all_kinds_of_elements_arrive(pair, self);
         what_is_left_is_gone(pair, self);
+        communicators_end_with_their_last_request(pair, self);
     }
     MPI_Comm_free(&pair);
     return finish("errors");

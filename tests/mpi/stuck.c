@@ -282,6 +282,16 @@ static void wait_for_both(int all)
         MPI_Waitany(2, requests, &which, MPI_STATUS_IGNORE);
 }
 
+/* More messages than 0 keeps of one peer, and then the one that 0 waits for. */
+static void beyond_the_window(void)
+{
+    for (int i = 0; i < 200000 && rank == 1; i++)
+        transfer(0, 8, 4);
+    if (rank == 1)
+        transfer(0, 7, 4);
+    receive(1 - rank, 7);
+}
+
 static void wait_all_beside(void)
 {
     wait_for_both(1);
@@ -325,6 +335,19 @@ static void flood(void)
         MPI_Iprobe(1, 7, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
     }
     pause();
+}
+
+/* Long messages have come to 0. */
+static void attach_forbidden(void)
+{
+    for (int i = 0; i < 3; i++)
+        if (rank == 1)
+            transfer(0, 5, LONG);
+        else
+            MPI_Recv(in, LONG, MPI_CHAR, 1, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (rank == 1)
+        pause();
+    receive(1, 7);
 }
 
 static void stopped(void)
@@ -510,11 +533,13 @@ static const struct {
     {"nonblocking_left_out", nonblocking_left_out},
     {"wildcard_took_it", wildcard_took_it},
     {"probed_and_not_received", probed_and_not_received},
+    {"beyond_the_window", beyond_the_window},
     {"wait_all_beside", wait_all_beside},
     {"wait_any_beside", wait_any_beside},
     {"receive_beside", receive_beside},
     {"late_receiver", late_receiver},
     {"flood", flood},
+    {"attach_forbidden", attach_forbidden},
     {"stopped", stopped},
     {"reads_a_file", reads_a_file},
     {"leaves", leaves},

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * threads.c - MPI_THREAD_MULTIPLE: several threads of every rank send, receive and
- * probe at the same time, each on its own tags, and one in a wildcard.
+ * threads.c - MPI_THREAD_MULTIPLE: several threads of every rank speak with all ranks for the
+ * first time, at the same time; then they send, receive and probe at the same time, each on its own
+ * tags, and one in a wildcard.
  */
 #include "check.h"
 
@@ -9,8 +10,10 @@
 
 #define THREADS  4
 #define MESSAGES 60
+#define MEETING  100 /* and more: tags of the first contact */
 
 static int left, right;
+static pthread_barrier_t begin;
 
 static void exchange(int tag, int i)
 {
@@ -37,8 +40,31 @@ static void exchange(int tag, int i)
     free(out);
 }
 
+/* Before any other message.  Each thread begins with another rank, and half of them backwards. */
+static void meet(int tag)
+{
+    int *in = malloc((size_t)ranks * sizeof *in), *out = malloc((size_t)ranks * sizeof *out);
+    MPI_Request *requests = malloc(2 * (size_t)ranks * sizeof(MPI_Request));
+    int step = tag % 2 == 0 ? 1 : ranks - 1, other = tag % ranks;
+
+    pthread_barrier_wait(&begin);
+    for (int i = 0; i < ranks; i++, other = (other + step) % ranks) {
+        out[other] = rank * 10000 + other * 10 + tag;
+        MPI_Isend(&out[other], 1, MPI_INT, other, MEETING + tag, MPI_COMM_WORLD, &requests[i]);
+        MPI_Irecv(&in[other], 1, MPI_INT, other, MEETING + tag, MPI_COMM_WORLD,
+                  &requests[ranks + i]);
+    }
+    MPI_Waitall(2 * ranks, requests, MPI_STATUSES_IGNORE);
+    for (int from = 0; from < ranks; from++)
+        CHECK_EQUAL(in[from], from * 10000 + rank * 10 + tag);
+    free(requests);
+    free(out);
+    free(in);
+}
+
 static void *work(void *arg)
 {
+    meet(*(int *)arg);
     for (int i = 0; i < MESSAGES; i++)
         exchange(*(int *)arg, i);
     return NULL;
@@ -55,6 +81,7 @@ int main(int argc, char **argv)
     CHECK_EQUAL(provided, MPI_THREAD_MULTIPLE);
     left = (rank + ranks - 1) % ranks;
     right = (rank + 1) % ranks;
+    pthread_barrier_init(&begin, NULL, THREADS);
     for (int i = 0; i < THREADS; i++) {
         tags[i] = 10 + i;
         pthread_create(&threads[i], NULL, work, &tags[i]);

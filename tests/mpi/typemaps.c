@@ -7,8 +7,9 @@
  * may be negative, descend, and be the same twice (such a datatype is only sent); members may be empty;
  * extents may be shorter than the bytes; the buffer may be MPI_BOTTOM.
  *
- * Not made are negative extents, and vectors whose blocks go back by their length or less: Open MPI 4.1
- * and 5.0 describe some of these wrong, and ob1 sends other bytes than MPI's rules say, too.
+ * Not made are negative extents, vectors whose blocks go back by their length or less, and vectors with a
+ * stride of -1 byte, which Open MPI takes for 0 where the elements have no extent: Open MPI 4.1 and 5.0
+ * describe some of these wrong, and ob1 sends other bytes than MPI's rules say, too.
  *
  *   rank 0            rank 1
  *   datatype   ──>    bytes        compared with what the typemap says
@@ -78,7 +79,7 @@ static bool make_vector(struct shape *s, const struct shape *inner)
     MPI_Aint stride = (MPI_Aint)between(-60, 60);
     bool is_right = true;
 
-    if (-stride <= length * inner->extent)
+    if (-stride <= length * inner->extent || stride == -1)
         stride = stride < 0 ? -stride : stride; /* see above */
 
     for (int i = 0; is_right && i < count; i++)

@@ -132,7 +132,7 @@ static void receive_some(struct extra *extra, int last)
 /* Of the sender's credit, with what it put aside while it defers sends. */
 static uint64_t envelopes_of(const struct peer *receiver)
 {
-    const struct backlog *backlog = receiver->sendside.backlog;
+    const struct backlog *backlog = receiver->backlog;
 
     return receiver->credit.envelopes + (backlog != NULL ? backlog->envelopes : 0) +
            (receiver->rput != NULL ? receiver->rput->envelopes : 0);

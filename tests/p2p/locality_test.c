@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * locality_test.c - how a message of several packets goes to a peer depends on how long copies
- * to it take, on whether it may be without a core, and on whether it looks while the message is sent.  The clock is the test's: it goes on with each look at it, or stands still.
+ * to it take, on whether it may be without a core, on whether it looks while the message is sent, and
+ * on whether there are chunks to lend.  The clock is the test's: it goes on with each look at it, or stands still.
  */
 #include "cluster.h"
 
@@ -9,6 +10,7 @@
 
 #include "base/clock.h"
 #include "p2p/p2p.h"
+#include "transport/lend.h"
 
 #define SIZE 16000 /* several packets */
 
@@ -237,18 +239,25 @@ static void send_one(struct cluster *cl, size_t size, enum meeting how)
     cluster_wait_error(cl, 0, send, 0);
 }
 
-/* One message, and both sides go on. */
-static void send_together(struct cluster *cl, size_t size)
+/* One message, and both sides go on; before it is sent the sender looks so many times. */
+static void send_after(struct cluster *cl, size_t size, int looks)
 {
     static unsigned char to[EAGER_LIMIT_NEAR + 1];
     mbx_request send = 0, recv = 0;
 
     assert_int_equal(mbx_recv(cl->eps[1], 0, 7, 1, 0, to, size, NULL, &recv), 0);
+    while (looks-- > 0)
+        mbx_progress(cl->eps[0]);
     assert_int_equal(mbx_send(cl->eps[0], 1, 7, 1, seeded_bytes(1, size), size, NULL, &send),
                      0);
     cluster_wait_error(cl, 1, recv, 0);
     cluster_wait_error(cl, 0, send, 0);
     assert_memory_equal(to, seeded_bytes(1, size), size);
+}
+
+static void send_together(struct cluster *cl, size_t size)
+{
+    send_after(cl, size, 0);
 }
 
 /* What fits where it goes is sent eagerly up to 64 KiB, and not beyond. */
@@ -267,6 +276,18 @@ static void test_a_near_peer_gets_streams(void **state)
     cluster_close(&cl);
 }
 
+/* Lends all chunks that are free, to a receiver that gives none back, and has borrowed. */
+static void lend_all(struct cluster *cl)
+{
+    struct link *link = peer_get(cl->eps[0], 1)->link;
+    uint32_t chunk;
+    size_t size;
+
+    assert_true(transport_lends(link));
+    while (transport_lend(link, &chunk, &size) != NULL)
+        ;
+}
+
 /* Nothing waits for a sender that does not come back, however they meet; and the next such
  * messages go by rendezvous: 1, 2, 4, ... */
 static void test_a_receiver_that_does_not_look_fetches(void **state)
@@ -280,6 +301,8 @@ static void test_a_receiver_that_does_not_look_fetches(void **state)
         send_one(&cl, STREAM, (enum meeting)(i % 4));
         assert_int_equal(sent(&cl, MBX_RNDV_READ), i + 1);
         assert_int_equal(cluster_stats(&cl, 1).received[MBX_RNDV_READ], i + 1);
+        if (i == 0)
+            lend_all(&cl);
     }
     assert_int_equal(sent(&cl, MBX_BOUNCE), 0);
     assert_int_equal(cluster_stats(&cl, 1).received[MBX_BOUNCE], 0);
@@ -288,6 +311,135 @@ static void test_a_receiver_that_does_not_look_fetches(void **state)
     assert_int_equal(cl.eps[0]->peers.all[1]->path.streams.pause, 32);
     assert_int_equal(cl.eps[0]->peers.all[1]->path.streams.skip, 32 - 3);
     cluster_close(&cl);
+}
+
+/* The first message of several packets tells the receiver to borrow.  From then on such messages are
+ * in chunks when the call that sends them has ended, whether the receiver looks or not. */
+static void test_what_is_lent_needs_no_look(void **state)
+{
+    enum { MESSAGES = 100 }; /* of several chunks each, and more than there are */
+    struct cluster cl;
+
+    if (!is_shm(*state))
+        return;
+    open_for_streams(&cl, *state, "SHM_RING_SIZE=16K");
+    send_one(&cl, 8193, EXPECTED);
+    assert_int_equal(cluster_stats(&cl, 0).lent, 0);
+    for (unsigned i = 0; i < MESSAGES; i++) {
+        send_one(&cl, 8192, (enum meeting)(i % 4));
+        assert_int_equal(cluster_stats(&cl, 0).lent, 4 * i);
+        send_one(&cl, 8193, (enum meeting)(i % 4));
+        assert_int_equal(cluster_stats(&cl, 0).lent, 4 * i + 1);
+        send_one(&cl, STREAM, (enum meeting)(i % 4));
+        assert_int_equal(cluster_stats(&cl, 0).lent, 4 * i + 4);
+        assert_int_equal(sent(&cl, MBX_BOUNCE), 3 * i + 4);
+        cluster_check_chunks(&cl, 0, 1);
+    }
+    assert_int_equal(sent(&cl, MBX_RNDV_READ), 0);
+    cluster_close(&cl);
+}
+
+/* No message is lent after messages that no receive was posted for, nor where ranks share cores. */
+static void test_not_everything_is_lent(void **state)
+{
+    static const struct {
+        const char *oversubscribed;
+        enum meeting how;
+    } cases[] = {{"OVERSUBSCRIBED=no", UNEXPECTED}, {"OVERSUBSCRIBED=yes", EXPECTED}};
+
+    if (!is_shm(*state))
+        return;
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        struct cluster cl;
+
+        cluster_open(&cl, *state, 2,
+                     (const char *[]){"EAGER_LIMIT=16K", "SHM_RING_SIZE=32K", "RPUT=off",
+                                      "WINDOW=unlimited", "WINDOW_PAYLOAD=unlimited",
+                                      cases[i].oversubscribed, NULL});
+        for (int n = 0; n < 3; n++)
+            send_one(&cl, 16000, cases[i].how);
+        assert_int_equal(sent(&cl, MBX_BOUNCE), 3);
+        assert_int_equal(cluster_stats(&cl, 0).lent, 0);
+        cluster_close(&cl);
+    }
+}
+
+/* Wherever the ring is full while a message is lent, the rest of the message arrives, and no chunk is
+ * lost. */
+static void test_lent_into_a_full_ring(void **state)
+{
+    enum {
+        FEWEST = 150,
+        MOST = 260
+    }; /* short messages, of a cache line each: the ring has 256 */
+    static unsigned char to[STREAM];
+    const unsigned char *data = seeded_bytes(5, STREAM);
+    struct mbx_status status;
+    struct cluster cl;
+    unsigned lent = 0, whole = 0;
+
+    if (!is_shm(*state))
+        return;
+    open_for_streams(&cl, *state, "SHM_RING_SIZE=16K");
+    send_one(&cl, 8193, EXPECTED);
+    for (unsigned count = FEWEST; count < MOST; count++) {
+        uint64_t before = cluster_stats(&cl, 0).lent;
+        mbx_request shorts[MOST], send, recv;
+
+        cl.eps[0]->peers.all[1]->path.streams = (struct backoff){0};
+        for (unsigned i = 0; i < count; i++)
+            assert_int_equal(mbx_send(cl.eps[0], 1, 7, 2, NULL, 0, NULL, &shorts[i]), 0);
+        assert_int_equal(mbx_send(cl.eps[0], 1, 7, 1, data, STREAM, NULL, &send), 0);
+        before = cluster_stats(&cl, 0).lent - before;
+        lent += before > 0;
+        whole += before == 3;
+        memset(to, 0, sizeof to);
+        assert_int_equal(mbx_recv(cl.eps[1], 0, 7, 1, 0, to, STREAM, NULL, &recv), 0);
+        cluster_wait_error(&cl, 1, recv, 0);
+        cluster_wait_error(&cl, 0, send, 0);
+        assert_memory_equal(to, data, STREAM);
+        for (unsigned i = 0; i < count; i++) {
+            cluster_wait_error(&cl, 0, shorts[i], 0);
+            assert_int_equal(mbx_try_recv(cl.eps[1], 0, 7, 2, 0, NULL, 0, &status), 1);
+        }
+        cluster_check_chunks(&cl, 0, 1);
+    }
+    assert_in_range(whole, 1, MOST - FEWEST - 1);
+    assert_true(lent > whole); /* some chunks, and then no room */
+    cluster_close(&cl);
+}
+
+/* An announcement is there before the message is sent. */
+static void send_told(struct cluster *cl, size_t size)
+{
+    send_after(cl, size, 10);
+}
+
+/* What a near peer would lend is not announced to it, but if it is to be. */
+static void test_what_is_lent_is_not_announced(void **state)
+{
+    static const struct {
+        const char *param;
+        int announced;
+    } cases[] = {{"RPUT=auto", 1}, {"RPUT=always", 2}};
+
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        struct cluster cl;
+
+        if (!is_shm(*state))
+            return;
+        cluster_open(&cl, *state, 2,
+                     (const char *[]){"EAGER_LIMIT=auto", "OVERSUBSCRIBED=no", cases[i].param,
+                                      "WINDOW_PAYLOAD=1M", NULL});
+        send_told(&cl, STREAM);
+        assert_int_equal(cluster_stats(&cl, 1).rput_announced, 1);
+        send_one(&cl, 12000, EXPECTED); /* now it borrows */
+        send_told(&cl, STREAM);
+        assert_int_equal(cluster_stats(&cl, 1).rput_announced, cases[i].announced);
+        send_told(&cl, EAGER_LIMIT_NEAR + 1);
+        assert_int_equal(cluster_stats(&cl, 1).rput_announced, cases[i].announced + 1);
+        cluster_close(&cl);
+    }
 }
 
 /* Who is far, or cannot be read, gets none. */
@@ -316,11 +468,19 @@ int main(int argc, char **argv)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_clock, restore_clock)
     const struct CMUnitTest tests[] = {
-        TEST(test_near_stays_near),          TEST(test_far_goes_by_rendezvous),
-        TEST(test_far_becomes_near),         TEST(test_a_peer_without_a_core_is_far),
-        TEST(test_only_if_it_is_said),       TEST(test_what_is_set_holds),
-        TEST(test_a_near_peer_gets_streams), TEST(test_a_receiver_that_does_not_look_fetches),
+        TEST(test_near_stays_near),
+        TEST(test_far_goes_by_rendezvous),
+        TEST(test_far_becomes_near),
+        TEST(test_a_peer_without_a_core_is_far),
+        TEST(test_only_if_it_is_said),
+        TEST(test_what_is_set_holds),
+        TEST(test_a_near_peer_gets_streams),
+        TEST(test_a_receiver_that_does_not_look_fetches),
         TEST(test_streams_are_for_the_near),
+        TEST(test_what_is_lent_needs_no_look),
+        TEST(test_not_everything_is_lent),
+        TEST(test_lent_into_a_full_ring),
+        TEST(test_what_is_lent_is_not_announced),
     };
 
     return test_main_for(argc, argv, is_meant, tests, ARRAY_COUNT(tests));

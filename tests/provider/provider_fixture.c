@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * provider_fixture.c - see provider_fixture.h.
+ */
 #include "provider_fixture.h"
 
 #include <stdio.h>
@@ -17,6 +20,7 @@ struct fi_info *fixture_hints(const struct setup *setup)
     hints->caps =
         setup->caps != 0 ? setup->caps : FI_TAGGED | FI_MSG | FI_DIRECTED_RECV | FI_SOURCE;
     hints->ep_attr->type = FI_EP_RDM;
+    hints->ep_attr->mem_tag_format = setup->tag_format;
     hints->domain_attr->threading =
         setup->threading != FI_THREAD_UNSPEC ? setup->threading : FI_THREAD_DOMAIN;
     hints->domain_attr->av_type = setup->av_type;

@@ -72,6 +72,7 @@ struct setup {
     int mr_mode;                     /* in the info that the domain is opened with */
     int mr_offer;                    /* more modes in the hints alone */
     uint64_t counts;                 /* FI_SEND, ...: each node has a counter for each */
+    uint64_t tag_format;             /* mem_tag_format */
     bool unknown_peers;              /* insert no addresses */
     bool queueless;                  /* no queues: counters are all there is */
     bool sends_only;                 /* the queue is bound for what this side starts */

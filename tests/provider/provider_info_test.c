@@ -263,6 +263,36 @@ static void refuses_what_it_does_not_do(void **state)
     }
 }
 
+static uint64_t tag_format_for(uint64_t hint)
+{
+    struct fi_info *hints = fixture_hints(&plain), *info;
+    uint64_t format;
+
+    hints->ep_attr->mem_tag_format = hint;
+    assert_int_equal(ask(hints, &info), 0);
+    format = info->ep_attr->mem_tag_format;
+    fi_freeinfo(info);
+    return format;
+}
+
+/* An adapter compares 47 bits of a tag; who needs more says which they are. */
+static void as_many_tag_bits_are_offered_as_an_adapter_compares(void **state)
+{
+    const uint64_t wide = 0x007000007fffffff;
+
+    (void)state;
+    assert_int_equal(tag_format_for(0) >> 62, 1);
+    assert_int_equal(tag_format_for(wide) >> 62, 1);
+    setenv("MBX_DEVICE", "Verbs", 1);
+    assert_int_equal(tag_format_for(0) >> 46, 1);
+    assert_int_equal(tag_format_for(0x7fffffffffff) >> 46, 1);
+    assert_int_equal(tag_format_for(wide), wide);
+    unsetenv("MBX_DEVICE");
+    setenv("FI_MATCHBOX_DEVICE", "verbs", 1);
+    assert_int_equal(tag_format_for(0) >> 46, 1);
+    unsetenv("FI_MATCHBOX_DEVICE");
+}
+
 static void nobody_is_layered_on_top(void **state)
 {
     struct fi_info *info, *i;
@@ -461,6 +491,7 @@ int main(void)
         cmocka_unit_test(parameters_are_listed),
         cmocka_unit_test(a_parameter_of_libfabric_is_heeded),
         cmocka_unit_test(refuses_what_it_does_not_do),
+        cmocka_unit_test(as_many_tag_bits_are_offered_as_an_adapter_compares),
         cmocka_unit_test(nobody_is_layered_on_top),
         cmocka_unit_test(takes_node_and_service),
         cmocka_unit_test(old_clients_get_old_registration_modes),

@@ -131,10 +131,11 @@ static void a_message_to_oneself_arrives(void **state)
 
 /* ---- matching --------------------------------------------------------------------------- */
 
+/* A message with data of more bits than its packet has room for may be the last to complete. */
 static void remote_data_is_reported_when_sent(void **state)
 {
+    struct fi_cq_tagged_entry e, of[3];
     struct fixture fix;
-    struct fi_cq_tagged_entry e;
     uint64_t word = 0;
 
     (void)state;
@@ -144,12 +145,17 @@ static void remote_data_is_reported_when_sent(void **state)
     fi_tinjectdata(EP(fix, 0), &word, 8, UINT64_MAX, fix.addr[1], 1);
     fi_tinject(EP(fix, 0), &word, 8, fix.addr[1], 1);
     fi_tsenddata(EP(fix, 0), &word, 8, NULL, 0, fix.addr[1], 1, NULL);
-    assert_int_equal(fixture_read(&fix, 1, &e, NULL), 1);
-    assert_true(e.flags & FI_REMOTE_CQ_DATA && e.data == UINT64_MAX && e.tag == 1);
-    assert_int_equal(fixture_read(&fix, 1, &e, NULL), 1);
-    assert_false(e.flags & FI_REMOTE_CQ_DATA);
-    assert_int_equal(fixture_read(&fix, 1, &e, NULL), 1);
-    assert_true(e.flags & FI_REMOTE_CQ_DATA && e.data == 0);
+    memset(of, 0, sizeof of);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(fixture_read(&fix, 1, &e, NULL), 1);
+        assert_in_range((int *)e.op_context - contexts, 0, 2);
+        of[(int *)e.op_context - contexts] = e;
+    }
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(of[i].tag, 1);
+    assert_true(of[0].flags & FI_REMOTE_CQ_DATA && of[0].data == UINT64_MAX);
+    assert_false(of[1].flags & FI_REMOTE_CQ_DATA);
+    assert_true(of[2].flags & FI_REMOTE_CQ_DATA && of[2].data == 0);
     fixture_close(&fix);
 }
 

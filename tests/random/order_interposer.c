@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * order_interposer.c - see order_interposer.h.
+ */
 #include "order_interposer.h"
 
 #include <errno.h>

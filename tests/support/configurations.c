@@ -12,6 +12,7 @@
 
 /* Short names for the table below. */
 #define USUAL   CONFIGURATION_USUAL
+#define THREADS CONFIGURATION_THREADS
 #define RARE    CONFIGURATION_RARE
 #define NETWORK CONFIGURATION_NETWORK
 #define ADAPTER CONFIGURATION_ADAPTER
@@ -32,7 +33,7 @@
 #define TCP(transport) "TRANSPORT=" transport, "OFI_PROVIDER=tcp;ofi_rxm"
 
 const struct configuration configurations[] = {
-    {"loop", USUAL, {"TRANSPORT=loop"}},
+    {"loop", THREADS, {"TRANSPORT=loop"}},
     {"loop-fault", USUAL, {"TRANSPORT=loop", SHARED, "FAULT_PERCENT=30", "FAULT_SEED=3"}},
     {"loop-depth-1", USUAL, {"TRANSPORT=loop", "LOOP_DEPTH=1", "READ_CHUNK=4K"}},
     {"loop-data", USUAL, {"TRANSPORT=loop", "RNDV=data", "RTS_PAYLOAD=0"}},
@@ -41,7 +42,7 @@ const struct configuration configurations[] = {
      USUAL,
      {"TRANSPORT=loop", "EAGER_LIMIT=1M", "INJECT_LIMIT=1M", "FAULT_PERCENT=10",
       "WINDOW_PAYLOAD=unlimited", "WINDOW=unlimited"}},
-    {"shm", USUAL, {"TRANSPORT=shm"}},
+    {"shm", THREADS, {"TRANSPORT=shm"}},
     {"shm-fault", USUAL, {"TRANSPORT=shm", SHARED, "FAULT_PERCENT=30", "FAULT_SEED=5"}},
     {"shm-no-attach", USUAL, {"TRANSPORT=shm", "SHM_ATTACH=no"}},
     {"shm-data-fault", USUAL, {"TRANSPORT=shm", "RNDV=data", "FAULT_PERCENT=10"}},
@@ -58,15 +59,15 @@ const struct configuration configurations[] = {
      {"TRANSPORT=loop", "WINDOW=0", "FAULT_PERCENT=30", "FAULT_SEED=9"}},
     {"loop-window-1", USUAL, {"TRANSPORT=loop", NARROW, "LOOP_DEPTH=1"}},
     {"loop-soft-window-1", USUAL, {"TRANSPORT=loop", NARROW, DEVICE("soft", "2")}},
-    {"shm-window-0", USUAL, {"TRANSPORT=shm", "WINDOW=0", "SHM_RING_SIZE=4K"}},
+    {"shm-window-0", THREADS, {"TRANSPORT=shm", "WINDOW=0", "SHM_RING_SIZE=4K"}},
     {"shm-window-1-fault", USUAL, {"TRANSPORT=shm", NARROW, "FAULT_PERCENT=30"}},
-    {"shm-sender", USUAL, {"TRANSPORT=shm", "MATCH_AT=sender"}},
+    {"shm-sender", THREADS, {"TRANSPORT=shm", "MATCH_AT=sender"}},
     /* receives that their sender is told of before it sends: nearly all from one source */
     {"loop-early-fault",
      USUAL,
      {"TRANSPORT=loop", "RPUT=always", "RPUT_SIZE=1", "READ_CHUNK=4K", "FAULT_PERCENT=20",
       "FAULT_SEED=11"}},
-    {"shm-early", USUAL, {"TRANSPORT=shm", "RPUT=always", "RPUT_SIZE=1"}},
+    {"shm-early", THREADS, {"TRANSPORT=shm", "RPUT=always", "RPUT_SIZE=1"}},
     /* with a device: every driver, every length of its list */
     {"loop-soft", USUAL, {"TRANSPORT=loop", DEVICE("soft", "1024")}},
     {"loop-soft-1", USUAL, {"TRANSPORT=loop", DEVICE("soft", "1"), "LOOP_DEPTH=1"}},
@@ -75,8 +76,8 @@ const struct configuration configurations[] = {
      {"TRANSPORT=loop", DEVICE("soft", "2"), "FAULT_PERCENT=30", "FAULT_SEED=7"}},
     {"loop-soft-data", USUAL, {"TRANSPORT=loop", DEVICE("soft", "16"), "RNDV=data"}},
     {"shm-soft-16", USUAL, {"TRANSPORT=shm", DEVICE("soft", "16")}},
-    {"shm-thread", USUAL, {"TRANSPORT=shm", DEVICE("soft-thread", "1024")}},
-    {"shm-thread-2", USUAL, {"TRANSPORT=shm", DEVICE("soft-thread", "2"), "READ_CHUNK=4K"}},
+    {"shm-thread", THREADS, {"TRANSPORT=shm", DEVICE("soft-thread", "1024")}},
+    {"shm-thread-2", THREADS, {"TRANSPORT=shm", DEVICE("soft-thread", "2"), "READ_CHUNK=4K"}},
     {"shm-process", USUAL, {"TRANSPORT=shm", DEVICE("soft-process", "1024")}},
     {"shm-process-1",
      USUAL,
@@ -102,6 +103,7 @@ const struct configuration configurations[] = {
     /* ... that match */
     {"verbs-tm", VERBS, {"TRANSPORT=verbs", DEVICE("verbs", "1024")}},
     {"verbs-tm-1", VERBS, {"TRANSPORT=verbs", DEVICE("verbs", "1"), "VERBS_WINDOW=1"}},
+    {"verbs-tm-tags", VERBS, {"TRANSPORT=verbs", DEVICE("verbs", "16"), "DEVICE_TAG_FORMAT=1"}},
     {"verbs-tm-window-1", VERBS, {"TRANSPORT=verbs", NARROW, DEVICE("verbs", "2")}},
     {"both-verbs", VERBS, {"TRANSPORT=shm+verbs"}},
     {"both-verbs-tm", VERBS, {"TRANSPORT=shm+verbs", DEVICE("verbs", "1024")}},
@@ -149,6 +151,11 @@ bool config_has_device(const struct configuration *config)
     return config_has_param(config, "DEVICE=");
 }
 
+bool config_has_soft_device(const struct configuration *config)
+{
+    return config_has_param(config, "DEVICE=soft");
+}
+
 bool config_is_elsewhere(const struct configuration *config)
 {
     return config_has_param(config, "DEVICE=soft-") || config_has_param(config, "DEVICE=verbs");
@@ -170,6 +177,8 @@ bool config_is_usual(const struct configuration *config)
         return config->when == CONFIGURATION_VERBS;
     if (getenv("MATCHBOX_TEST_NETWORK") != NULL)
         return config->when == CONFIGURATION_NETWORK;
-    return config->when ==
-           (getenv("MATCHBOX_TEST_RARE") != NULL ? CONFIGURATION_RARE : CONFIGURATION_USUAL);
+    if (getenv("MATCHBOX_TEST_RARE") != NULL)
+        return config->when == CONFIGURATION_RARE;
+    return config->when == CONFIGURATION_THREADS ||
+           (config->when == CONFIGURATION_USUAL && getenv("MATCHBOX_TEST_THREADS") == NULL);
 }

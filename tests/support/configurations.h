@@ -12,7 +12,8 @@
 
 /* When does a configuration run that nobody names? */
 enum configuration_when {
-    CONFIGURATION_USUAL, /* without MATCHBOX_TEST_RARE and MATCHBOX_TEST_NETWORK in the environment */
+    CONFIGURATION_USUAL,   /* without such a variable in the environment */
+    CONFIGURATION_THREADS, /* as USUAL; and with MATCHBOX_TEST_THREADS, then no others */
     CONFIGURATION_RARE,    /* with MATCHBOX_TEST_RARE, then no others */
     CONFIGURATION_NETWORK, /* with MATCHBOX_TEST_NETWORK, then no others */
     CONFIGURATION_VERBS,   /* with MATCHBOX_TEST_VERBS, then no others */
@@ -45,6 +46,9 @@ bool config_is_loop(const struct configuration *config);
 bool config_has_faults(const struct configuration *config);
 
 bool config_has_device(const struct configuration *config);
+
+/* Is it one in software (device.h)? */
+bool config_has_soft_device(const struct configuration *config);
 
 /* Does a device run beside this process's threads?  Then what it does takes time. */
 bool config_is_elsewhere(const struct configuration *config);

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * device.c - see device.h.
+ */
 #include "device.h"
 
 #include "base/base.h"

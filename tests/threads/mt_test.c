@@ -485,6 +485,114 @@ static void test_allocations_that_fail(void **state)
     }
 }
 
+/* ---- first contact ---- */
+
+#define MEETING_THREADS 3
+
+/* A thread of an endpoint that nobody has spoken with yet; all begin at once. */
+struct guest {
+    const struct cluster *cl;
+    pthread_barrier_t *begin;
+    _Atomic uint32_t *done; /* guests */
+    uint32_t self, thread;
+    struct random random;
+};
+
+static uint64_t greeting(uint32_t from, uint32_t to, uint32_t thread)
+{
+    return (uint64_t)from << 16 | to << 8 | thread;
+}
+
+/* The peers in an order of its own. */
+static void shuffle(struct guest *g, uint32_t *peers, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        peers[i] = i;
+    for (uint32_t i = count; i > 1; i--) {
+        uint32_t other = (uint32_t)random_below(&g->random, i), peer = peers[other];
+
+        peers[other] = peers[i - 1];
+        peers[i - 1] = peer;
+    }
+}
+
+static void *meet_all(void *arg)
+{
+    struct guest *g = arg;
+    uint32_t count = (uint32_t)g->cl->count, peers[CLUSTER_MAX];
+    struct mbx_ep *ep = g->cl->eps[g->self];
+    uint64_t in[CLUSTER_MAX], out[CLUSTER_MAX];
+    mbx_request requests[2 * CLUSTER_MAX];
+    struct mbx_completion done;
+
+    pthread_barrier_wait(g->begin);
+    shuffle(g, peers, count);
+    for (uint32_t i = 0; i < count; i++)
+        check(mbx_recv(ep, peers[i], CONTEXT, g->thread, 0, &in[peers[i]], sizeof in[0], NULL,
+                       &requests[peers[i]]) == 0,
+              "mbx_recv", peers[i]);
+    shuffle(g, peers, count);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t to = peers[i];
+
+        out[to] = greeting(g->self, to, g->thread);
+        check(mbx_send(ep, to, CONTEXT, g->thread, &out[to], sizeof out[0], NULL,
+                       &requests[count + to]) == 0,
+              "mbx_send", to);
+    }
+    for (uint32_t i = 0; i < 2 * count; i++)
+        check(mbx_wait(ep, requests[i], LONG_TIME, &done) == 0 && done.error == 0, "mbx_wait",
+              i);
+    for (uint32_t i = 0; i < count; i++)
+        check(in[i] == greeting(i, g->self, g->thread), "what a peer has said", (long)in[i]);
+    /* who has all of its own may owe a packet that another one waits for */
+    for (atomic_fetch_add(g->done, 1); atomic_load(g->done) < count * MEETING_THREADS;
+         sched_yield())
+        mbx_progress(ep);
+    return NULL;
+}
+
+static void meet(const struct configuration *config, uint64_t seed)
+{
+    static struct guest guests[CLUSTER_MAX * MEETING_THREADS];
+    pthread_t threads[CLUSTER_MAX * MEETING_THREADS];
+    _Atomic uint32_t done = 0;
+    pthread_barrier_t begin;
+    struct cluster cl;
+    uint32_t count;
+
+    cluster_open(&cl, config, config_is_loop(config) ? 1 : CLUSTER_MAX, many);
+    count = (uint32_t)cl.count * MEETING_THREADS;
+    assert_int_equal(pthread_barrier_init(&begin, NULL, count), 0);
+    for (uint32_t i = 0; i < count; i++) {
+        guests[i] = (struct guest){.cl = &cl,
+                                   .begin = &begin,
+                                   .done = &done,
+                                   .self = i / MEETING_THREADS,
+                                   .thread = i % MEETING_THREADS};
+        random_seed(&guests[i].random, seed * 1000 + i);
+        check(pthread_create(&threads[i], NULL, meet_all, &guests[i]) == 0, "a thread", i);
+    }
+    for (uint32_t i = 0; i < count; i++)
+        pthread_join(threads[i], NULL);
+    pthread_barrier_destroy(&begin);
+    for (int i = 0; i < cl.count; i++) {
+        struct stats stats = cluster_stats(&cl, i);
+
+        assert_int_equal(stats.dropped_packets, 0);
+        assert_int_equal(stats.requests_now, 0);
+        assert_int_equal(cl.eps[i]->peers.count, cl.count);
+    }
+    cluster_close(&cl);
+}
+
+/* Several threads of each endpoint speak with the same peers for the first time, at the same time. */
+static void test_several_threads_meet_the_same_peers(void **state)
+{
+    for (uint64_t seed = 1; seed <= rounds(6); seed++)
+        meet(*state, seed);
+}
+
 /* ---- the parameter ---- */
 
 static void test_the_parameter(void **state)
@@ -559,6 +667,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_parameter),
+        cmocka_unit_test(test_several_threads_meet_the_same_peers),
         cmocka_unit_test(test_two_processes),
         cmocka_unit_test(test_a_context_for_each),
         cmocka_unit_test(test_one_context_for_all),

@@ -68,7 +68,8 @@ void vbench_append(struct vbench *b, uint32_t handle, uint64_t tag, void *buf, s
 
 uint64_t vbench_tag(uint32_t source, uint64_t tag)
 {
-    return verbs_tag(VERBS_NATIVE, &(struct mbx_device_envelope){1, source, tag});
+    return verbs_tag((struct verbs_layout){.kind = VERBS_NATIVE},
+                     &(struct mbx_device_envelope){1, source, tag});
 }
 
 void vbench_send_as(struct vbench *b, uint32_t peer, uint32_t source, uint64_t tag,

@@ -3,7 +3,7 @@
  * verbs_broken.c - what no correct peer sends to a verbs device: it is refused, or ends its link, and
  * other links go on.
  */
-#include "verbs_broken.h"
+#include "verbs_groups.h"
 
 #include <errno.h>
 #include <string.h>
@@ -179,7 +179,7 @@ static void a_write_with_immediate_data_breaks_its_link(void **state)
     vbench_close(&b);
 }
 
-const struct CMUnitTest verbs_broken_tests[] = {
+static const struct CMUnitTest broken[] = {
     cmocka_unit_test(packets_that_make_no_sense_are_recognised),
     cmocka_unit_test(a_wrong_announcement_is_an_error_of_its_receive),
     cmocka_unit_test(a_message_that_names_another_source_breaks_its_link),
@@ -188,4 +188,4 @@ const struct CMUnitTest verbs_broken_tests[] = {
     cmocka_unit_test(an_unexpected_message_that_is_too_long_breaks_its_link),
     cmocka_unit_test(a_write_with_immediate_data_breaks_its_link),
 };
-const size_t verbs_broken_count = ARRAY_COUNT(verbs_broken_tests);
+const struct verbs_group verbs_broken = {"verbs broken", broken, ARRAY_COUNT(broken)};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * verbs_mixed_test.c - an endpoint whose adapter matches, and peers whose messages do not come by that
- * matching: over shared memory, from endpoints without a matching adapter, and when the device is
- * lost.
+ * matching: over shared memory, from endpoints without a matching adapter, or with one that compares
+ * other bits, and when the device is lost.
  *
  *   verbs_mixed_test     with MBX_VERBS_LIBRARY=libmbx-adapter.so
  *
@@ -263,6 +263,33 @@ static void a_peer_without_a_matching_adapter(void **state)
     play();
 }
 
+static void a_peer_whose_adapter_compares_other_bits(void **state)
+{
+    (void)state;
+    open_one(RECEIVER, "TRANSPORT=verbs", "DEVICE=verbs", "FAULT_HOST=1");
+    open_one(OUTSIDE, "TRANSPORT=verbs", "DEVICE=verbs", "DEVICE_TAG_FORMAT=7fffffffffff");
+    open_one(TAGGED, "TRANSPORT=verbs", "DEVICE=verbs", "FAULT_HOST=1");
+    play();
+}
+
+static void a_format_of_tags_is_a_number(void **state)
+{
+    const char *const wrong[] = {
+        "DEVICE_TAG_FORMAT=0",    "DEVICE_TAG_FORMAT=tags",
+        "DEVICE_TAG_FORMAT=-1",   "DEVICE_TAG_FORMAT=8000000000000000",
+        "DEVICE_TAG_FORMAT=1 47", "DEVICE_TAG_FORMAT=10000000000000000",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        const char *const params[] = {"TRANSPORT=verbs", "DEVICE=verbs", wrong[i], NULL};
+        struct mbx_ep *ep = NULL;
+
+        assert_int_equal(mbx_open(&(struct mbx_config){.params = params}, &ep), -EINVAL);
+        assert_null(ep);
+    }
+}
+
 static void a_peer_over_shared_memory(void **state)
 {
     (void)state;
@@ -311,6 +338,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_peer_without_a_matching_adapter),
+        cmocka_unit_test(a_peer_whose_adapter_compares_other_bits),
+        cmocka_unit_test(a_format_of_tags_is_a_number),
         cmocka_unit_test(a_peer_over_shared_memory),
         cmocka_unit_test(who_is_met_behind_the_loss_of_the_device_is_received_from),
     };

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """verbs_mpi_test.py BUILD_DIR [ROUNDS] - an MPI program on two hosts, whose messages adapters match.
 
-tests/mpi/posted_first runs unmodified over Open MPI and the component, a rank on each of two network namespaces, each
-of which has a software adapter of its own.  Of the messages whose receives were posted first the adapters have to match
+tests/mpi/posted_first runs unmodified over Open MPI, through the component and through libfabric and the provider, a
+rank on each of two network namespaces, each of which has a software adapter of its own.  Of the messages whose receives were posted first the adapters have to match
 95 of 100; what they have counted has to be what the ranks were told, to the message; and no receive may have been missing
 (RNR).  Without MBX_DEVICE=verbs they have to match none.  Exit code 77 if hosts cannot be made here.
 """
@@ -24,8 +24,8 @@ def numbers(path, pattern):
         return {name: int(value) for name, value in re.findall(pattern, file.read())}
 
 
-def run(build, rounds, **env):
-    """[(what rank r was told, what its adapter has counted)], and how many messages each rank received."""
+def run(build, rounds, way, **env):
+    """Through the component (pml) or the provider.  [(what rank r was told, what its adapter has counted)], and how many messages each rank received."""
     build = os.path.abspath(build)
     with tempfile.TemporaryDirectory(prefix="matchbox-verbs.") as folder:
         program = f"{build}/tests/mpi/posted_first"
@@ -33,7 +33,7 @@ def run(build, rounds, **env):
         env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", MBX_TRANSPORT="verbs",
                    MBX_VERBS_LIBRARY=f"{build}/src/adapter/libmbx-adapter.so", MBX_ADAPTER_INTERFACE="eth0",
                    MBX_STATS_FILE=f"{folder}/rank.%r", **env)
-        done = subprocess.run([f"{build}/tools/mbx", "exec", HOSTS, "-n", "2", "mpiexec", "--host", "h1:1,h2:1", "-n", "2",
+        done = subprocess.run([f"{build}/tools/mbx", "exec", "--through", way, HOSTS, "-n", "2", "mpiexec", "--host", "h1:1,h2:1", "-n", "2",
                                "sh", "-c", start], env=env, text=True, capture_output=True, timeout=240, check=False)
         if done.returncode == NOT_HERE:
             print(done.stderr)
@@ -51,11 +51,11 @@ def main():
         return 0
     build, rounds = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "10"
     failed = 0
-    for device in ("verbs", "none"):
-        ranks, posted = run(build, rounds, MBX_DEVICE=device)
+    for way, device in (("pml", "verbs"), ("pml", "none"), ("provider", "verbs")):
+        ranks, posted = run(build, rounds, way, MBX_DEVICE=device)
         for rank, (told, adapter) in enumerate(ranks):
             matched = adapter["tm_matched_eager"] + adapter["tm_matched_rndv"]
-            print(f"MBX_DEVICE={device}, rank {rank}: {matched} of {posted} messages matched by the adapter "
+            print(f"{way}, MBX_DEVICE={device}, rank {rank}: {matched} of {posted} messages matched by the adapter "
                   f"({adapter['tm_matched_eager']} short, {adapter['tm_matched_rndv']} read by it), {told['device_matched']} "
                   f"as the rank was told; incomplete {adapter['tm_incomplete']}, RNR {adapter['rnr_naks']}")
             is_right = matched >= LEAST * posted if device == "verbs" else matched == 0

@@ -3,12 +3,17 @@
  * verbs_order_test.c - random histories of an endpoint whose adapter matches: does each receive meet the
  * message that MPI says?
  *
- *   verbs_order_test [--quick] [--seed N] [--count N]     with MBX_VERBS_LIBRARY=libmbx-adapter.so
+ *   verbs_order_test [--quick] [--progress] [--held] [--seed N] [--count N]
+ *
+ * with MBX_VERBS_LIBRARY=libmbx-adapter.so.  --count: seeds, each with ROUNDS histories; ./dev schedules --verbs
+ * counts histories.
  *
  * A receiver posts receives from one source or any, of one tag or any, and cancels some, while two peers
  * send; one of them may send beside the adapter (over shared memory, or without such an adapter of its
- * own).  The adapter works by itself, so a seed says what is done and not when it happens.  What became of
- * each receive is looked at when all messages have been received:
+ * own).  The adapter works by itself, so a seed says what is done and not when it happens; with --held it
+ * works piece by piece, when the seed says so, while the application waits (held_adapter.h).  Then a seed
+ * says all: each history is done twice, and has to end in the same way.  What became of each receive is looked
+ * at when all messages have been received:
  *
  *   O1  a receive has a message that it accepts, with its bytes, and no two have the same
  *   O2  a receive accepts an earlier message of the sender of its own: that met an earlier receive
@@ -16,6 +21,7 @@
  *       a message of another sender, or one that was sent before
  */
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,14 +33,15 @@
 #include <cmocka.h>
 
 #include "base/base.h"
+#include "base/clock.h"
 #include "base/random.h"
 #include "base/sys.h"
 #include "core/core.h"
+#include "held_adapter.h"
 
 #define OPS      120
 #define MOST     (2 * OPS)
 #define ROUNDS   10 /* histories of the same endpoints, each in its context */
-#define MOOD     12 /* operations */
 #define TAGS     3
 #define ANY_TAG  0xffu /* ignore bits */
 #define LONGEST  ((size_t)20000)
@@ -62,6 +69,9 @@ struct receive {
 
 static struct run {
     uint64_t seed;
+    uint64_t sum; /* of what has met what, in all histories of the seed */
+    bool is_held; /* the adapter, now */
+    int mood;     /* so many operations long there are more receives, or more messages */
     struct random random;
     const char *kind;
     char list[32], window[32];
@@ -92,11 +102,20 @@ static void wrong(const char *what, int receive, int message)
 
 static void open_one(int who, const char *transport, const char *device, const char *host)
 {
-    const char *const params[] = {transport,         device,   host,       "DEVICE_THRESHOLD=0",
-                                  "MATCH=device",    run.list, run.window, "VERBS_WINDOW=64",
-                                  "LOG_LEVEL=error", NULL};
+    const char *const params[] = {transport,
+                                  device,
+                                  host,
+                                  "DEVICE_THRESHOLD=0",
+                                  "MATCH=device",
+                                  run.list,
+                                  run.window,
+                                  "VERBS_WINDOW=64",
+                                  "PEER_TIMEOUT=3600s",
+                                  "LOG_LEVEL=error",
+                                  NULL};
     const bool has_device = strcmp(device, "DEVICE=none") != 0;
-    const char *const bare[] = {transport, host, run.window, "LOG_LEVEL=error", NULL};
+    const char *const bare[] = {transport,         host, run.window, "PEER_TIMEOUT=3600s",
+                                "LOG_LEVEL=error", NULL};
 
     assert_int_equal(
         mbx_open(&(struct mbx_config){.params = has_device ? params : bare}, &run.eps[who]), 0);
@@ -116,12 +135,13 @@ static void open_all(void)
 {
     static const char *const kinds[] = {"both tagged", "one without a device",
                                         "one over shared memory"};
-    static const int lists[] = {1, 2, 5, 64}, windows[] = {1, 3, 1000};
+    static const int lists[] = {1, 2, 5, 64, 64, 64}, windows[] = {1, 3, 1000};
     const int kind = (int)random_below(&run.random, 3);
     const char *transport = kind == 2 ? "TRANSPORT=shm+verbs" : "TRANSPORT=verbs";
 
     run.kind = kinds[kind];
-    snprintf(run.list, sizeof run.list, "DEVICE_LIST=%d", lists[random_below(&run.random, 4)]);
+    snprintf(run.list, sizeof run.list, "DEVICE_LIST=%d",
+             lists[random_below(&run.random, ARRAY_COUNT(lists))]);
     snprintf(run.window, sizeof run.window, "WINDOW=%d", windows[random_below(&run.random, 3)]);
     open_one(RECEIVER, transport, "DEVICE=verbs", "FAULT_HOST=1");
     open_one(1, transport, "DEVICE=verbs", "FAULT_HOST=2");
@@ -129,6 +149,63 @@ static void open_all(void)
              kind == 2 ? "FAULT_HOST=1" : "FAULT_HOST=2");
     know(1);
     know(2);
+}
+
+/* ---- an adapter that works when the seed says so ---- */
+
+/* Of the application's turn: somewhere between nothing and all that there is. */
+static void let_pieces_happen(uint32_t most)
+{
+    if (run.is_held)
+        held_adapter_step((uint32_t)random_below(&run.random, most),
+                          random_below(&run.random, UINT32_MAX));
+}
+
+static void let_everything_happen(void)
+{
+    while (held_adapter_step(1000, 1) > 0)
+        ;
+}
+
+/* The peers know each other before: a handshake says again what had no answer for a while. */
+static void meet(int who)
+{
+    struct mbx_completion done;
+    mbx_request requests[2];
+    unsigned char byte = 0;
+
+    assert_int_equal(mbx_recv(run.eps[RECEIVER], run.numbers[who], ROUNDS + 1, 0, 0, &byte, 1,
+                              NULL, &requests[0]),
+                     0);
+    assert_int_equal(
+        mbx_ssend(run.eps[who], run.back[who], ROUNDS + 1, 0, "", 0, NULL, &requests[1]), 0);
+    while (mbx_test(run.eps[RECEIVER], requests[0], &done) != 1) {
+        mbx_progress(run.eps[who]);
+        let_everything_happen();
+    }
+    while (mbx_test(run.eps[who], requests[1], &done) != 1) {
+        mbx_progress(run.eps[RECEIVER]);
+        let_everything_happen();
+    }
+}
+
+static void hold(void)
+{
+    assert_int_equal(held_adapter_begin(), 0);
+    run.is_held = true;
+    for (int who = 1; who < EPS; who++)
+        meet(who);
+}
+
+static void let_go(void)
+{
+    held_adapter_end();
+    run.is_held = false;
+}
+
+static void add_to_sum(uint64_t value)
+{
+    run.sum = (run.sum ^ value) * UINT64_C(0x100000001b3);
 }
 
 static void add_stats(void)
@@ -141,6 +218,8 @@ static void add_stats(void)
     sums.parked += stats.device_parked;
     sums.claims_lost += stats.device_claims_lost;
     sums.cancels_lost += stats.device_cancels_lost;
+    add_to_sum(stats.device_matched);
+    add_to_sum(stats.device_passed);
 }
 
 /* ---- operations ---- */
@@ -231,7 +310,8 @@ static void progress_senders(void)
 
 static void let_the_adapter_work(void)
 {
-    for (int i = 0; i < 6; i++) {
+    let_pieces_happen(200);
+    for (int i = 0; i < 6 && !run.is_held; i++) {
         mbx_progress(run.eps[RECEIVER]);
         sys_yield();
     }
@@ -242,8 +322,10 @@ static void one_operation(int number)
 {
     const int what = (int)random_below(&run.random, 20);
     const int sender = 1 + (int)random_below(&run.random, 2);
-    const int sends = number / MOOD % 2 == (int)(run.seed % 2) ? 1 : 12;
+    const int sends = number / run.mood % 2 == (int)(run.seed % 2) ? 1 : 12;
 
+    if (random_below(&run.random, 3) == 0)
+        let_pieces_happen(12);
     if (what < sends)
         send_one(sender);
     else if (what < 14)
@@ -304,6 +386,7 @@ static void drain(void)
     while (run.received < run.message_count) {
         if (run.receive_count < MOST && random_below(&run.random, 3) == 0)
             post(NOBODY, 0, ANY_TAG);
+        let_pieces_happen(12);
         progress_senders();
         look_at_all();
     }
@@ -319,14 +402,19 @@ static void finish(void)
     struct mbx_completion done;
 
     for (int id = 0; id < run.message_count; id++)
-        while (mbx_test(run.eps[run.messages[id].sender], run.messages[id].request, &done) != 1)
+        while (mbx_test(run.eps[run.messages[id].sender], run.messages[id].request, &done) !=
+               1) {
+            let_pieces_happen(12);
             mbx_progress(run.eps[RECEIVER]);
+        }
     for (int i = 0; i < run.receive_count; i++)
         if (!run.receives[i].is_done)
             mbx_cancel(run.eps[RECEIVER], run.receives[i].request);
     for (int i = 0; i < run.receive_count; i++)
-        while (!run.receives[i].is_done)
+        while (!run.receives[i].is_done) {
+            let_pieces_happen(12);
             look_at_all();
+        }
 }
 
 static void close_all(void)
@@ -342,31 +430,76 @@ static void one_history(uint32_t context_id)
     run.message_count = run.receive_count = run.received = 0;
     memset(run.sent, 0, sizeof run.sent);
     for (int i = 0; i < OPS; i++) {
-        if (i % MOOD == 0)
+        if (i % run.mood == 0)
             let_the_adapter_work();
         one_operation(i);
     }
     drain();
     finish();
+    for (int i = 0; i < run.receive_count; i++)
+        add_to_sum((uint64_t)run.receives[i].met);
 }
 
 static uint64_t first = 1, count = 30;
+static bool is_held, shows_progress;
+
+#define PROGRESS_NS (10 * CLOCK_S)
+
+static uint64_t histories(uint64_t seeds)
+{
+    return seeds * ROUNDS * (is_held ? 2 : 1);
+}
+
+static void say_progress(uint64_t done, uint64_t *next_ns)
+{
+    const uint64_t now = clock_now();
+
+    if (!shows_progress || now < *next_ns)
+        return;
+    if (*next_ns != 0)
+        fprintf(stderr, "verbs_order_test: %llu of %llu\n", (unsigned long long)histories(done),
+                (unsigned long long)histories(count));
+    *next_ns = now + PROGRESS_NS;
+}
+
+static void histories_of(uint64_t seed)
+{
+    run.seed = seed;
+    run.sum = 0;
+    random_seed(&run.random, seed);
+    run.mood = random_below(&run.random, 2) == 0 ? 12 : 60;
+    open_all();
+    if (is_held)
+        hold();
+    for (uint32_t round = 0; round < ROUNDS; round++)
+        one_history(round + 1);
+    if (is_held)
+        let_go();
+    close_all();
+}
 
 static void random_histories(void **state)
 {
+    uint64_t next_ns = 0;
+
     (void)state;
     for (uint64_t seed = first; seed < first + count; seed++) {
-        run.seed = seed;
-        random_seed(&run.random, seed);
-        open_all();
-        for (uint32_t round = 0; round < ROUNDS; round++)
-            one_history(round + 1);
-        close_all();
+        uint64_t sum;
+
+        say_progress(seed - first, &next_ns);
+        histories_of(seed);
+        if (!is_held)
+            continue;
+        sum = run.sum;
+        histories_of(seed);
+        if (sum != run.sum)
+            fail_msg("seed %llu (%s, %s, %s): done again, it ends otherwise",
+                     (unsigned long long)seed, run.kind, run.list, run.window);
     }
     printf("%llu histories: the adapter matched %llu, passed %llu; %llu messages beside it "
            "waited for its "
            "answer; too late were %llu receives asked back and %llu cancelled\n",
-           (unsigned long long)count * ROUNDS, (unsigned long long)sums.matched,
+           (unsigned long long)histories(count), (unsigned long long)sums.matched,
            (unsigned long long)sums.passed, (unsigned long long)sums.parked,
            (unsigned long long)sums.claims_lost, (unsigned long long)sums.cancels_lost);
     assert_true(count < 6 || (sums.matched > 0 && sums.passed > 0 && sums.parked > 0));
@@ -379,14 +512,25 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--quick") == 0) {
             count = 6;
+        } else if (strcmp(argv[i], "--progress") == 0) {
+            shows_progress = true;
+        } else if (strcmp(argv[i], "--held") == 0) {
+            is_held = true;
         } else if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc) {
             first = strtoull(argv[++i], NULL, 10);
         } else if (strcmp(argv[i], "--count") == 0 && i + 1 < argc) {
             count = strtoull(argv[++i], NULL, 10);
         } else {
-            fprintf(stderr, "usage: verbs_order_test [--quick] [--seed N] [--count N]\n");
+            fprintf(stderr,
+                    "usage: verbs_order_test [--quick] [--progress] [--held] [--seed N] "
+                    "[--count N]\n");
             return 2;
         }
+    }
+    /* nobody else may use an adapter that is held */
+    if (is_held && unshare(CLONE_NEWNET) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) {
+        printf("skipped: this machine lets nobody make network namespaces\n");
+        return 77;
     }
     return cmocka_run_group_tests_name("verbs_order", tests, NULL, NULL);
 }

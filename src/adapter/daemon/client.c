@@ -120,6 +120,7 @@ void client_end(struct client *client)
     for (enum kind kind = KIND_QP; kind >= KIND_PD; kind--)
         end_kind(client, kind);
     list_remove(&client->node);
+    step_client_ends(client);
     if (client->page != NULL)
         sys_munmap(client->page, sizeof *client->page);
     if (client->async_fd >= 0)
@@ -253,7 +254,8 @@ static int perform(struct client *client, const struct adapter_request *request,
 {
     int err;
 
-    if (!client->is_greeted && request->op != ADAPTER_HELLO && request->op != ADAPTER_COUNTERS)
+    if (!client->is_greeted && request->op != ADAPTER_HELLO &&
+        request->op != ADAPTER_COUNTERS && request->op != ADAPTER_STEP)
         return -EPROTO;
     switch (request->op) {
     case ADAPTER_HELLO:
@@ -287,6 +289,8 @@ static int perform(struct client *client, const struct adapter_request *request,
     case ADAPTER_COUNTERS:
         reply->counters = counters;
         return 0;
+    case ADAPTER_STEP:
+        return step_perform(client, request, reply);
     default:
         return -EPROTO;
     }

@@ -12,6 +12,7 @@
  *   requester.c  what a queue pair sends
  *   responder.c  what it answers
  *   tm.c         shared receive queues that match tags
+ *   step.c       works piece by piece, for tests
  *   ud.c         datagrams
  *   wire.c       frames between hosts, over TCP; within a host a frame is a call
  *
@@ -30,7 +31,8 @@
 #include <infiniband/tm_types.h>
 
 #define FRAME_DATA  (128u << 10)
-#define SPIN_NS     (50 * CLOCK_US) /* without work, until the daemon sleeps */
+#define SPIN_NS     (50 * CLOCK_US)  /* without work, until the daemon sleeps */
+#define CROWDED_NS  (100 * CLOCK_MS) /* in which it sleeps at once, having waited for a core */
 #define NEVER       UINT64_MAX
 #define HOST_ITSELF 0 /* as an address: this host */
 
@@ -253,7 +255,6 @@ void object_remove(struct object *object);
 void *object_find(const struct client *client, enum kind kind, uint32_t handle);
 /* Of anybody. */
 void *object_any(enum kind kind, uint32_t handle);
-uint32_t object_count(void);
 /* Every object of a kind: the next behind *cursor, which begins with 0; NULL. */
 void *object_next(enum kind kind, uint32_t *cursor);
 
@@ -358,6 +359,9 @@ void tm_destroy(struct srq *srq);
 void tm_commands(struct srq *srq);
 /* QUIRK_DAWDLE: performs more of it.  Is there more? */
 bool tm_dawdle(void);
+/* One of them, of a list that has some. */
+bool tm_has_commands(struct srq *srq);
+void tm_command_once(struct srq *srq);
 /* The ring of what the adapter itself sends on a queue pair; ends when the queue pair does. */
 int tm_attach(struct qp *qp);
 void tm_detach(struct qp *qp);
@@ -371,6 +375,18 @@ void tm_end(struct qp *qp, const struct frame *frame, const unsigned char *data)
 void tm_abandon(struct qp *qp, enum ibv_wc_status status);
 /* A request of the adapter has ended. */
 void tm_sent(struct qp *qp, const struct send_work *work, enum ibv_wc_status status);
+
+/* step.c */
+/* The adapter does nothing but what it is told to, and no time passes for it. */
+bool step_is_held(void);
+/* How many frames a queue pair may send in its turn: so many, or fewer. */
+uint32_t step_frames(uint32_t usual);
+void step_client_ends(const struct client *client);
+int step_perform(const struct client *client, const struct adapter_request *request,
+                 struct adapter_reply *reply);
+
+/* main.c: has anybody posted something?  Its queue pairs have something to do then. */
+bool look_at_doorbells(void);
 
 /* ud.c */
 void ud_run(struct qp *qp);

@@ -57,7 +57,7 @@ static int open_socket(void)
 
 /* ---- the loop ---- */
 
-static bool look_at_doorbells(void)
+bool look_at_doorbells(void)
 {
     bool rang = false;
     struct list *node;
@@ -182,15 +182,21 @@ static void sleep_a_while(void)
 static void work(void)
 {
     const uint64_t began = clock_now();
-    uint64_t idle_since = 0;
+    uint64_t idle_since = 0, crowded_until = 0;
     bool had_client = false;
 
     for (uint32_t round = 0;; round++) {
-        const bool rang = look_at_doorbells();
-        const bool dawdles = tm_dawdle();
-        const bool is_busy = run_queue_pairs() || dawdles || rang;
-        const uint64_t now = clock_now();
+        bool rang, dawdles, is_busy;
+        uint64_t now;
 
+        while (step_is_held()) {
+            serve_descriptors(-1);
+            end_clients();
+        }
+        rang = look_at_doorbells();
+        dawdles = tm_dawdle();
+        is_busy = run_queue_pairs() || dawdles || rang;
+        now = clock_now();
         qps_look_at_clock(now);
         end_clients();
         if (!clients_are_gone())
@@ -211,12 +217,14 @@ static void work(void)
             idle_since = now;
         if (!had_client)
             serve_descriptors((int)(FIRST_CLIENT / CLOCK_MS));
-        else if (now - idle_since > SPIN_NS)
+        else if (now - idle_since > SPIN_NS || now < crowded_until)
             sleep_a_while();
         else {
             if (round % ROUNDS_BLIND == 0 || wire_count() > 0)
                 serve_descriptors(0);
             sys_yield();
+            if (clock_now() - now > SPIN_NS)
+                crowded_until = now + CROWDED_NS;
         }
     }
 }

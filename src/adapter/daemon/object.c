@@ -57,11 +57,6 @@ void *object_find(const struct client *client, enum kind kind, uint32_t handle)
     return object != NULL && object->client == client ? object : NULL;
 }
 
-uint32_t object_count(void)
-{
-    return count;
-}
-
 void *object_next(enum kind kind, uint32_t *cursor)
 {
     while (*cursor < top) {

@@ -368,8 +368,9 @@ void client_doorbell(struct client *client)
 {
     struct list *node;
 
-    list_for_each (node, &client->matching)
-        tm_commands(container_of(node, struct srq, matching));
+    if (!step_is_held())
+        list_for_each (node, &client->matching)
+            tm_commands(container_of(node, struct srq, matching));
     list_for_each (node, &client->objects) {
         struct object *object = container_of(node, struct object, node);
         struct qp *qp = container_of(object, struct qp, object);

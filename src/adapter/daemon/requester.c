@@ -437,7 +437,7 @@ void requester_run(struct qp *qp)
     for (uint32_t turn = 0; requester_has_work(qp); turn++) {
         enum ibv_wc_status status;
 
-        if (turn == FRAMES_PER_TURN) {
+        if (turn == step_frames(FRAMES_PER_TURN)) {
             qp_wake(qp);
             return;
         }

@@ -356,11 +356,12 @@ static bool answer_job(struct qp *qp)
 
 void responder_run(struct qp *qp)
 {
+    const uint32_t most = step_frames(FRAMES_PER_TURN);
     uint32_t turn = 0;
 
-    while (turn < FRAMES_PER_TURN && answer_job(qp))
+    while (turn < most && answer_job(qp))
         turn++;
-    if (turn == FRAMES_PER_TURN)
+    if (turn == most)
         qp_wake(qp);
     if (qp->jobs_count == 0 && qp->owed != 0) {
         const uint32_t type = qp->owed;

@@ -273,25 +273,33 @@ static bool perform(struct srq *srq, const struct adapter_command *command)
     return true;
 }
 
-void tm_commands(struct srq *srq)
+bool tm_has_commands(struct srq *srq)
 {
-    struct tm_list *tm = srq->tm;
-    struct client *client = srq->object.client;
+    const struct tm_list *tm = srq->tm;
     const uint64_t tail = atomic_load_explicit(&tm->ring->tail, memory_order_acquire);
 
-    if (tail - tm->head > tm->size) {
-        client_broke(client, "the index of a queue of commands");
-        return;
-    }
-    while (tm->head != tail && !client->is_gone) {
-        const struct adapter_command command = tm->commands[tm->head % tm->size];
+    if (tail - tm->head > tm->size)
+        client_broke(srq->object.client, "the index of a queue of commands");
+    return tail != tm->head && !srq->object.client->is_gone;
+}
 
+void tm_command_once(struct srq *srq)
+{
+    struct tm_list *tm = srq->tm;
+    const struct adapter_command command = tm->commands[tm->head % tm->size];
+
+    tm->head++;
+    atomic_store_explicit(&tm->ring->head, tm->head, memory_order_release);
+    if (!perform(srq, &command))
+        client_broke(srq->object.client, "a command for a matching list, or its handle,");
+}
+
+void tm_commands(struct srq *srq)
+{
+    while (tm_has_commands(srq)) {
         if ((host.quirks & QUIRK_DAWDLE) && random_below(&chance, 3) > 0)
             return; /* tm_dawdle() goes on */
-        tm->head++;
-        atomic_store_explicit(&tm->ring->head, tm->head, memory_order_release);
-        if (!perform(srq, &command))
-            client_broke(client, "a command for a matching list, or its handle,");
+        tm_command_once(srq);
     }
 }
 
@@ -309,8 +317,7 @@ bool tm_dawdle(void)
             struct srq *srq = container_of(list, struct srq, matching);
 
             tm_commands(srq);
-            has_more |= srq->tm->head !=
-                        atomic_load_explicit(&srq->tm->ring->tail, memory_order_acquire);
+            has_more |= tm_has_commands(srq);
         }
     }
     return has_more;

@@ -9,11 +9,13 @@
 #include <sys/mman.h>
 
 #include "adapter/library/library.h"
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/sys.h"
 
 #define EMPTIES_POLITE 16  /* then who polls lets others have the core: the adapter, for one */
 #define EMPTIES_ASK    256 /* then it asks whether the adapter is still there; a power of two */
+#define TURN_SHORT     (100 * CLOCK_US) /* the turn of an adapter that has little to do */
 
 static struct lib_cq *lib_cq(struct ibv_cq *cq)
 {
@@ -27,6 +29,21 @@ static struct lib_cq *lib_cq_ex(struct ibv_cq_ex *cq)
 
 /* ---- polling; the caller has the lock ---- */
 
+/* On a core that many want, each yield costs a turn of all of them, and with schedulers that take a
+ * whole slice for it, nearly all of the core: so whoever has waited long polls for as long. */
+static void let_others_run(void)
+{
+    static _Thread_local uint64_t next;
+    const uint64_t now = clock_now();
+
+    if (now < next)
+        return;
+    sys_yield();
+    next = clock_now();
+    if (next - now > TURN_SHORT)
+        next += next - now;
+}
+
 /* The oldest completion; 0, ENOENT, or EIO: the adapter is gone. */
 static int take(struct lib_cq *cq, struct adapter_cqe *cqe)
 {
@@ -37,7 +54,7 @@ static int take(struct lib_cq *cq, struct adapter_cqe *cqe)
         if (cq->empties % EMPTIES_ASK == 0 && control_is_lost(context))
             return EIO;
         if (cq->empties > EMPTIES_POLITE)
-            sys_yield();
+            let_others_run();
         return context->is_lost ? EIO : ENOENT;
     }
     cq->empties = 0;

@@ -186,7 +186,7 @@ const struct net_ops ofi_net_ops = {
 
 void ofi_conns_init(struct ofi *ofi)
 {
-    link_table_init(&ofi->conns.links);
+    link_table_init(&ofi->conns.links, NULL);
 }
 
 void ofi_conns_close(struct ofi *ofi)

@@ -17,6 +17,14 @@
 
 #define READ_CHECK_NS CLOCK_S /* how long a pid is believed to be the same process */
 
+static bool is_there(const struct shm_link *link)
+{
+    const struct transport_address address = link_address(link);
+
+    return passing_is_number(address.process) ? process_is_alive(address.process)
+                                              : segment_probe(&address) != -ENOENT;
+}
+
 /* 0 if the pid is still the process that we know. */
 static int check_identity(struct shm_link *link)
 {
@@ -24,8 +32,7 @@ static int check_identity(struct shm_link *link)
 
     if (link->checked_ns != 0 && now - link->checked_ns < READ_CHECK_NS)
         return 0;
-    if (passing_is_number(link_process(link)) ? !process_is_alive(link_process(link))
-                                              : segment_probe(&link->member.address) == -ENOENT)
+    if (!is_there(link))
         return link_kill(link, -ENOTCONN);
     link->checked_ns = now;
     return 0;
@@ -89,7 +96,7 @@ static int write_memory(struct shm_link *link, const unsigned char *src, uint64_
 /* Where pids mean nothing, or the kernel forbids it, nothing is tried. */
 static int check_host(struct shm *shm, const struct shm_link *link)
 {
-    if (link->remote->host == shm->host)
+    if (segment_is_of_host(link->remote, shm->host))
         return 0;
     if (!shm->told_of_hosts)
         LOG_INFO(
@@ -108,7 +115,7 @@ static int check_access(struct shm *shm, struct shm_link *link, uint64_t key)
 
     if (!shm->attach)
         return -ENOTSUP;
-    if (key != link->member.address.cookie)
+    if (key != link->cookie)
         return -EINVAL;
     err = link_attach(link);
     if (err == 0)

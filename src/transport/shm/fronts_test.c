@@ -45,7 +45,7 @@ static int node_open_in_job(struct node *node, unsigned i)
 
 static bool is_in_fronts(const struct node *node)
 {
-    return inside(node)->own->fronts != NULL;
+    return inside(node)->own->file->fronts != NULL;
 }
 
 static int set_up_job(void **state)
@@ -72,10 +72,10 @@ static void send_unopened(void)
     CHECK(sys_fail_name("open", SYS_FAIL_ALWAYS, EACCES) == 0);
     CHECK(sys_fail_name("mmap", SYS_FAIL_ALWAYS, EACCES) == 0);
     CHECK(link_attach(link_of(link)) == 0);
-    CHECK(link_of(link)->remote->fronts != NULL && link_of(link)->remote->base == NULL);
+    CHECK(link_of(link)->remote->is_apart && link_of(link)->remote->file == NULL);
     sys_fail_none();
     stream(&node, link, 0, NUMBERS);
-    CHECK(link_of(link)->remote->rings != NULL);
+    CHECK(link_of(link)->remote->file->rings != NULL);
     stage_await(3);
     node_close(&node);
 }
@@ -129,7 +129,7 @@ static void send_from_outside(void)
     CHECK(node_open_in_job(&node, 1) == 0 && !is_in_fronts(&node));
     stage_await(1);
     link = connect_to(&node, 0);
-    CHECK(link_attach(link_of(link)) == 0 && link_of(link)->remote->apart != NULL);
+    CHECK(link_attach(link_of(link)) == 0 && link_of(link)->remote->file->front != NULL);
     stream(&node, link, 0, NUMBERS);
     stage_await(2);
     node_close(&node);

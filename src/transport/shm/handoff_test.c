@@ -289,6 +289,45 @@ static void senders_come_and_go_meanwhile(void **state)
     half_close(&owner);
 }
 
+/* ---- rings of several lengths ---- */
+
+static struct transport_config config_sharing(struct node *node, bool shares_cores)
+{
+    struct transport_config config = config_for(node);
+
+    config.settings.shm.ring_size = 0;
+    config.settings.shm.shares_cores = shares_cores;
+    return config;
+}
+
+/* Where ranks share cores the rings are longer, and a peer that has its core for itself is sent no
+ * longer packets by whoever receives in an endpoint's place, either. */
+static void longer_rings_change_no_packet(void **state)
+{
+    struct node owner, joined, peer;
+    struct transport_config owners = config_sharing(&owner, true),
+                            joineds = config_sharing(&joined, true),
+                            peers = config_sharing(&peer, false);
+    struct transport_handle handle;
+
+    (void)state;
+    assert_int_equal(node_open_with(&owner, &owners), 0);
+    assert_int_equal(node_open_with(&peer, &peers), 0);
+    assert_true(inside(&owner)->own->ring_cells > inside(&peer)->own->ring_cells);
+    transport_shm.address(peer.t, &board->address[1]);
+    assert_int_equal(transport_hand_over(owner.t, &handle), 0);
+    joined = (struct node){0};
+    assert_int_equal(transport_take_over(&transport_shm, &joineds, &handle, &joined.t), 0);
+    assert_int_equal(joined.t->limits.packet_max, owner.t->limits.packet_max);
+    stream(&joined, connect_to(&joined, 1), 0, 1);
+    await(&peer, 1);
+    assert_false(peer.wrong);
+    node_close(&joined);
+    assert_int_equal(transport_take_back(owner.t), 0);
+    node_close(&owner);
+    node_close(&peer);
+}
+
 /* ---- nudges ---- */
 
 #define NUDGES 5000
@@ -607,13 +646,13 @@ static void fail_everything(void)
     }
     CHECK(failed >= 16); /* the host's two files, and finding the segment */
     failed = 0;
-    for (uint64_t n = 1; n <= 12; n++) {
+    for (uint64_t n = 1; n <= 13; n++) {
         int err = failed_life(0, n, 0);
 
         CHECK(err == 0 || err == -ENOMEM);
         failed += err != 0;
     }
-    CHECK(failed == 4); /* the endpoint, its segment, its two tables */
+    CHECK(failed == 5); /* the endpoint, its segment and the file of that, its two tables */
     CHECK(failed_life(0, 0, 0) == 0);
 }
 
@@ -651,6 +690,7 @@ int main(void)
         NOTES_TEST(a_thread_can_receive_in_its_place),
         NOTES_TEST(each_continues_where_the_other_stopped),
         NOTES_TEST(senders_come_and_go_meanwhile),
+        NOTES_TEST(longer_rings_change_no_packet),
         NOTES_TEST(no_nudge_between_processes_is_lost),
         NOTES_TEST(no_nudge_between_threads_is_lost),
         NOTES_TEST(a_nudge_is_kept_for_the_next_wait),

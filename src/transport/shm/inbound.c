@@ -73,14 +73,14 @@ static void resume(struct shm *shm, struct inbound *in)
     uint64_t taken =
         atomic_load_explicit(&shm->own->slots[in->slot].taken, memory_order_acquire);
 
-    in->repeat_head = taken_head(taken);
+    in->repeat_head = (uint32_t)taken_head(taken);
     in->has_moved = taken_has_moved(taken);
     ring_consumer_resume(
         &in->ring,
         in->has_moved ? segment_ring(shm->own, in->slot) : segment_starter(shm->own, in->slot),
-        in->has_moved ? shm->own->ring_cells : SEGMENT_STARTER_CELLS, in->repeat_head);
+        in->has_moved ? shm->own->ring_cells : SEGMENT_STARTER_CELLS, taken_head(taken));
     /* if it was released in between, the mark came too late */
-    in->may_repeat = taken_in_delivery(taken) && in->ring.head == in->repeat_head;
+    in->may_repeat = taken_in_delivery(taken) && in->ring.head == taken_head(taken);
 }
 
 /* Goes on in the ring, behind the starter. */
@@ -125,6 +125,8 @@ static struct inbound *create(struct shm *shm, uint32_t slot)
     in->slot = slot;
     resume(shm, in);
     shm->inbound[slot] = in;
+    if (slot >= shm->inbound_end)
+        shm->inbound_end = slot + 1;
     return in;
 }
 
@@ -137,15 +139,17 @@ static enum slot_state state_of_slot(const struct shm *shm, uint32_t slot)
 
 static void settle_refused(struct shm *shm, struct inbound *in);
 static void free_slot(struct shm *shm, uint32_t slot);
-static int identify(struct shm *shm, struct inbound *in);
+static int identify(struct shm *shm, struct inbound *in, struct transport_address *address);
 
 /* Whoever received before us may have left a sender asleep, which he was about to wake. */
 static void wake_left_producer(struct shm *shm, struct inbound *in)
 {
+    struct transport_address address;
+
     ring_consumer_flush(&in->ring);
     __sync_synchronize(); /* as behind each release: take() */
     if (atomic_load_explicit(&ring_of(in)->producer_waiting, memory_order_relaxed) != 0 &&
-        identify(shm, in) == 0)
+        identify(shm, in, &address) == 0)
         inbound_wake_producer(in);
 }
 
@@ -208,36 +212,36 @@ static void refuse(struct shm *shm, struct inbound *in, const char *reason)
     settle_refused(shm, in);
 }
 
-/* Who is it, and does he know the key?  0; -EPERM; -ENOMEM. */
-static int identify(struct shm *shm, struct inbound *in)
+/* Who is it, and does he know the key?  0 and his address; -EPERM; -ENOMEM. */
+static int identify(struct shm *shm, struct inbound *in, struct transport_address *address)
 {
     struct segment_slot *slot = &shm->own->slots[in->slot];
-    struct transport_address address;
     uint64_t proof;
     int err;
 
-    memcpy(&address, &slot->address, sizeof address);
+    memcpy(address, &slot->address, sizeof *address);
     memcpy(&proof, &slot->proof, sizeof proof);
-    if ((proof ^ shm_proof(shm, shm->own->cookie, &address)) != 0)
+    if ((proof ^ shm_proof(shm, shm->own->file->cookie, address)) != 0)
         return -EPERM;
-    err = link_get(shm, &address, &in->answer);
+    err = link_get(shm, address, &in->answer);
     return err == 0 || err == -ENOMEM ? err : -EPERM;
 }
 
 /* Asks the core.  0; -EAGAIN later; -EPERM. */
-static int present(struct shm *shm, struct shm_link *link)
+static int present(struct shm *shm, struct shm_link *link,
+                   const struct transport_address *address)
 {
-    struct link *l = &link->member.link;
+    struct link *l = &link->link;
     uint32_t peer;
     int err;
 
-    if (link->member.named)
+    if (link->named)
         return 0;
-    err = shm->events->accept(shm->arg, l, &link->member.address, &peer);
+    err = shm->events->accept(shm->arg, l, address, &peer);
     if (err != 0)
         return err == -EAGAIN ? err : -EPERM;
     l->peer = peer;
-    link->member.named = true;
+    link->named = true;
     return 0;
 }
 
@@ -247,7 +251,7 @@ static void open_or_repeat(struct shm *shm, struct inbound *in)
 {
     if (inbound_repeats(in)) {
         if (shm->events->repeats != NULL)
-            shm->events->repeats(shm->arg, in->answer->member.link.peer);
+            shm->events->repeats(shm->arg, in->answer->link.peer);
         return;
     }
     in->may_repeat = false;
@@ -256,11 +260,12 @@ static void open_or_repeat(struct shm *shm, struct inbound *in)
 
 OUT_OF_LINE bool inbound_introduce(struct shm *shm, struct inbound *in)
 {
-    int err = identify(shm, in);
+    struct transport_address address;
+    int err = identify(shm, in, &address);
 
     if (err == 0) {
         in->answer->met = true;
-        err = present(shm, in->answer);
+        err = present(shm, in->answer, &address);
         if (err == -EPERM)
             refuse(shm, in, "packet of an endpoint that was refused");
     } else if (err == -EPERM) {
@@ -338,7 +343,7 @@ void inbound_close_all(struct shm *shm)
 {
     /* before the look at the slots: see the end of link_claim() */
     atomic_store(&shm->control->closed, 1);
-    for (uint32_t i = 0; i < shm->own->peers; i++) {
+    for (uint32_t i = 0, end = shm_slots(shm); i < end; i++) {
         /* the word is the sender's to write: what is ours is let go of, whatever it says */
         if (state_of_slot(shm, i) == SLOT_FREE && shm->inbound[i] == NULL)
             continue;
@@ -356,7 +361,7 @@ void inbound_close_all(struct shm *shm)
 
 void inbound_leave_all(struct shm *shm)
 {
-    for (uint32_t slot = 0; slot < shm->own->peers; slot++) {
+    for (uint32_t slot = 0; slot < shm->inbound_end; slot++) {
         struct inbound *in = shm->inbound[slot];
 
         if (in == NULL)
@@ -372,7 +377,7 @@ void inbound_leave_all(struct shm *shm)
 
 void inbound_adopt_all(struct shm *shm)
 {
-    for (uint32_t slot = 0; slot < shm->own->peers; slot++)
+    for (uint32_t slot = 0, end = shm_slots(shm); slot < end; slot++)
         if (state_of_slot(shm, slot) != SLOT_FREE)
             atomic_fetch_or_explicit(&shm->control->ready[slot / 64], UINT64_C(1) << slot % 64,
                                      memory_order_relaxed);
@@ -444,7 +449,7 @@ bool inbound_look_again(struct shm *shm, uint64_t now)
         return false;
     shm->doubt = now - shm->doubt_last_ns < SHM_DOUBT_NS;
     shm->doubt_since_ns = now;
-    for (uint32_t slot = 0; slot < shm->own->peers; slot++) {
+    for (uint32_t slot = 0; slot < shm->inbound_end; slot++) {
         struct inbound *in = shm->inbound[slot];
 
         if (in == NULL || in->hot || in->state == INBOUND_REFUSED || !has_work(in))
@@ -527,14 +532,15 @@ static void bury(struct shm *shm, uint32_t slot)
 
 bool inbound_sweep(struct shm *shm, uint32_t limit)
 {
+    uint32_t end = shm_slots(shm);
     bool found = false;
 
-    for (uint32_t n = 0; n < shm->own->peers && limit > 0; n++) {
-        uint32_t slot = shm->sweep_slot;
+    for (uint32_t n = 0; n < end && limit > 0; n++) {
+        uint32_t slot = shm->sweep_slot < end ? shm->sweep_slot : 0;
         uint64_t claim =
             atomic_load_explicit(&shm->own->slots[slot].claim, memory_order_relaxed);
 
-        shm->sweep_slot = slot + 1 == shm->own->peers ? 0 : slot + 1;
+        shm->sweep_slot = slot + 1;
         if (slot_state_of(claim) == SLOT_FREE && shm->inbound[slot] == NULL)
             continue;
         limit--;

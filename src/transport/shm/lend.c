@@ -39,22 +39,23 @@ static void *lend_chunk(struct shm *shm, struct shm_link *link, uint32_t i)
 {
     shm->lent_to[i] = link;
     /* the packet that names it is published behind this */
-    atomic_store_explicit(&shm->own->lent[i], 1, memory_order_relaxed);
+    atomic_store_explicit(&shm->own->file->lent[i], 1, memory_order_relaxed);
     return segment_chunk(shm->own, i);
 }
 
-static void *shm_lend(struct link *l, uint32_t *chunk, size_t *size)
+static void *shm_lend(struct link *l, uint32_t among, uint32_t *chunk, size_t *size)
 {
+    const uint32_t chunks = (uint32_t)min_size(among, SEGMENT_CHUNKS);
     struct shm *shm = shm_of(l->transport);
 
     if (!shm_lends(l))
         return NULL;
-    for (uint32_t n = 0; n < SEGMENT_CHUNKS; n++) {
-        uint32_t i = shm->lend_next++ % SEGMENT_CHUNKS;
+    for (uint32_t n = 0; n < chunks; n++) {
+        uint32_t i = shm->lend_next++ % chunks;
 
         /* pairs with the release in shm_give_back(): all of it was read */
         if (shm->lent_to[i] == NULL ||
-            atomic_load_explicit(&shm->own->lent[i], memory_order_acquire) == 0) {
+            atomic_load_explicit(&shm->own->file->lent[i], memory_order_acquire) == 0) {
             *chunk = i;
             *size = SEGMENT_CHUNK_SIZE;
             return lend_chunk(shm, link_of(l), i);
@@ -83,7 +84,7 @@ void lend_forget(struct shm *shm, const struct shm_link *link)
 
 static struct segment_slot *slot_of_sender(const struct shm *shm, const struct shm_link *link)
 {
-    for (uint32_t i = 0; i < shm->own->peers; i++)
+    for (uint32_t i = 0; i < shm->inbound_end; i++)
         if (shm->inbound[i] != NULL && shm->inbound[i]->answer == link)
             return &shm->own->slots[i];
     return NULL;
@@ -110,6 +111,11 @@ static int shm_borrow_from(struct link *l)
     return 0;
 }
 
+static bool shm_borrows(struct link *l)
+{
+    return link_of(l)->lender != NULL;
+}
+
 void lend_let_go(struct shm_link *link)
 {
     if (link->lender != NULL)
@@ -129,7 +135,7 @@ static const void *shm_borrowed(struct link *l, uint64_t chunk, uint64_t size)
 static void shm_give_back(struct link *l, uint64_t chunk)
 {
     /* pairs with the acquire in shm_lend() */
-    atomic_store_explicit(&link_of(l)->lender->lent[chunk], 0, memory_order_release);
+    atomic_store_explicit(&link_of(l)->lender->file->lent[chunk], 0, memory_order_release);
 }
 
 const struct transport_lend shm_chunks = {
@@ -137,6 +143,7 @@ const struct transport_lend shm_chunks = {
     .lends = shm_lends,
     .keep = shm_keep,
     .borrow_from = shm_borrow_from,
+    .borrows = shm_borrows,
     .borrowed = shm_borrowed,
     .give_back = shm_give_back,
 };

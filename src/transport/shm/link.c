@@ -33,7 +33,7 @@
 
 static struct shm *owner_of(const struct shm_link *link)
 {
-    return shm_of(link->member.link.transport);
+    return shm_of(link->link.transport);
 }
 
 uint64_t shm_proof(const struct shm *shm, uint64_t cookie,
@@ -70,29 +70,95 @@ int link_check_address(const struct shm *shm, const struct transport_address *ad
     return is_passed == passing_is_number(shm->address.process) ? 0 : -EINVAL;
 }
 
+/* What of an address tells a link from all others of this endpoint. */
+struct link_name {
+    uint64_t cookie, proof;
+    uint32_t process, place, credit;
+};
+
+static struct link_name name_of(const struct shm *shm, const struct transport_address *address)
+{
+    return (struct link_name){
+        .cookie = address->cookie,
+        .proof = shm_owner_proof(shm, address),
+        .process = address->process,
+        .place = address->place,
+        .credit = address->credit,
+    };
+}
+
+/* A cookie is 64 random bits, and whoever makes his otherwise makes the search for it slower. */
+static uint32_t cookie_hash(uint64_t cookie)
+{
+    return (uint32_t)((cookie * UINT64_C(0x9e3779b97f4a7c15)) >> 32);
+}
+
+static uint32_t link_hash(const struct link *link)
+{
+    return cookie_hash(container_of(link, struct shm_link, link)->cookie);
+}
+
+/* Whatever its credit is? */
+static bool link_leads_to(const struct shm_link *link, const struct link_name *name)
+{
+    return link->cookie == name->cookie && link->proof == name->proof &&
+           link->process == name->process && link->place == name->place;
+}
+
+static bool link_is_named(const struct link *l, const void *name)
+{
+    const struct shm_link *link = container_of(l, struct shm_link, link);
+
+    return link_leads_to(link, name) &&
+           link->credit == ((const struct link_name *)name)->credit;
+}
+
+const struct link_naming link_naming = {.hash = link_hash, .is = link_is_named};
+
+struct transport_address link_address(const struct shm_link *link)
+{
+    return (struct transport_address){
+        .kind = ADDRESS_SHM,
+        .process = link->process,
+        .place = link->place,
+        .credit = link->credit,
+        .cookie = link->cookie,
+        .host = owner_of(link)->address.host,
+    };
+}
+
+static struct shm_link *link_make(struct shm *shm, const struct link_name *name)
+{
+    struct shm_link *link = mem_calloc(1, sizeof *link);
+
+    if (link == NULL)
+        return NULL;
+    link->link.transport = &shm->base;
+    link->cookie = name->cookie;
+    link->proof = name->proof;
+    link->process = name->process;
+    link->place = name->place;
+    link->credit = name->credit;
+    if (link_table_add_link(&shm->links, &link->link) == 0)
+        return link;
+    mem_free(link);
+    return NULL;
+}
+
 int link_get(struct shm *shm, const struct transport_address *address, struct shm_link **out)
 {
-    struct link_member *known = link_table_find(&shm->links, address);
+    int err = link_check_address(shm, address);
     struct shm_link *link;
-    int err = 0;
+    struct link_name name;
+    struct link *known;
 
-    if (known != NULL) {
-        *out = container_of(known, struct shm_link, member);
-        return 0;
-    }
-    err = link_check_address(shm, address);
     if (err != 0)
         return err;
-    link = mem_calloc(1, sizeof *link);
+    name = name_of(shm, address);
+    known = link_table_find_by(&shm->links, cookie_hash(name.cookie), &name);
+    link = known != NULL ? link_of(known) : link_make(shm, &name);
     if (link == NULL)
         return -ENOMEM;
-    link->member.link.transport = &shm->base;
-    link->member.address = *address;
-    err = link_table_add(&shm->links, &link->member);
-    if (err != 0) {
-        mem_free(link);
-        return err;
-    }
     *out = link;
     return 0;
 }
@@ -105,7 +171,7 @@ static void set_state(struct shm_link *link, enum link_state state)
         list_add_tail(&owner_of(link)->blocked, &link->in_blocked);
     else if (!blocked)
         list_remove(&link->in_blocked);
-    link->state = state;
+    link->state = (uint8_t)state;
 }
 
 static struct ring *starter_of(const struct shm_link *link)
@@ -121,10 +187,13 @@ static void release(struct shm_link *link)
         atomic_store_explicit(&starter_of(link)->closed, 1, memory_order_release);
         bell_ring(link->remote, link->slot);
     }
-    if (link->remote != NULL)
-        segment_detach(link->remote);
+    if (link->remote == NULL) {
+        passing_forget(&link->asked);
+        return;
+    }
+    segment_detach(link->remote);
     link->remote = NULL;
-    passing_forget(&link->asked);
+    link->asked = (struct passing_request){.waits = false};
 }
 
 static bool is_ours(const struct shm_link *link)
@@ -201,16 +270,29 @@ static int attach_failed(struct shm_link *link, int err)
     }
 }
 
+static int find_segment(struct shm_link *link)
+{
+    const struct transport_address address = link_address(link);
+
+    return segment_attach(&address, link->proof, owner_of(link)->own->file->fronts,
+                          &link->asked, &link->remote);
+}
+
+static int map_rest(struct shm_link *link)
+{
+    const struct transport_address address = link_address(link);
+
+    return segment_map_all(link->remote, &address, link->proof);
+}
+
 int link_attach(struct shm_link *link)
 {
-    struct shm *shm = owner_of(link);
     int err;
 
     if (link->state == LINK_DEAD)
         return link->error;
     if (link->remote == NULL) {
-        err = segment_attach(&link->member.address, shm_owner_proof(shm, &link->member.address),
-                             shm->own->fronts, &link->asked, &link->remote);
+        err = find_segment(link);
         if (err != 0)
             return attach_failed(link, err);
     }
@@ -226,12 +308,22 @@ int link_attach_all(struct shm_link *link)
 
     if (err != 0)
         return err;
-    err = segment_map_all(link->remote, &link->member.address);
+    err = segment_has_all(link->remote) ? 0 : map_rest(link);
     if (err != 0)
         return attach_failed(link, err);
     if (link->state == LINK_STARTING || link->state == LINK_CRAMPED)
         link->out.shared = starter_of(link); /* it may lie elsewhere now */
     return 0;
+}
+
+/* Slot i is about to be claimed.  The receiver looks for senders in the slots that are used only: it closes and
+ * looks behind that, we claim and look whether it has closed (link_claim()). */
+static void use_slot(struct segment *s, uint32_t i)
+{
+    uint32_t used = atomic_load(&s->control->used);
+
+    while (used <= i && !atomic_compare_exchange_weak(&s->control->used, &used, i + 1))
+        ;
 }
 
 /* Takes a free slot for us: its index, or -1. */
@@ -242,6 +334,7 @@ static int64_t take_slot(struct segment *s, uint32_t pid)
 
         if (atomic_load_explicit(&s->slots[i].claim, memory_order_relaxed) != claim)
             continue;
+        use_slot(s, i);
         /* the acquire pairs with the release in free_slot(): the ring is clear */
         if (atomic_compare_exchange_strong_explicit(&s->slots[i].claim, &claim,
                                                     slot_claim(SLOT_CLAIMED, pid),
@@ -279,7 +372,7 @@ static int link_claim(struct shm_link *link)
         return no_slot(link);
     slot = &s->slots[i];
     slot->address = shm->address;
-    slot->proof = shm_proof(shm, s->cookie, &slot->address);
+    slot->proof = shm_proof(shm, link->cookie, &slot->address);
     link->slot = (uint32_t)i;
     link->fence = shm->fence || s->needs_fence;
     ring_producer_init(&link->out, starter_of(link), SEGMENT_STARTER_CELLS);
@@ -327,11 +420,16 @@ static int link_move(struct shm_link *link)
     return check_receiver(link);
 }
 
-/* In the starter, is there room for a packet of size bytes? */
+/* Is there room for a packet of size bytes in the starter, and may it stay there? */
 static int link_start(struct shm_link *link, uint32_t size)
 {
-    if (size > RING_CELL_SIZE || link->out.tail == SEGMENT_STARTER_MOST)
+    if (size > RING_CELL_SIZE || link->out.tail >= SEGMENT_STARTER_LIFE)
         return link_move(link);
+    if (ring_reserve_cell(&link->out) == NULL) {
+        int err = check_receiver(link); /* it may have broken the ring */
+
+        return err == 0 ? link_move(link) : err;
+    }
     set_state(link, LINK_STARTING);
     return 0;
 }
@@ -340,7 +438,7 @@ OUT_OF_LINE int link_prepare(struct shm_link *link, uint32_t size)
 {
     int err;
 
-    switch (link->state) {
+    switch ((enum link_state)link->state) {
     case LINK_OPEN:
         return 0;
     case LINK_IDLE:
@@ -413,7 +511,7 @@ static bool has_died(const struct shm_link *link)
 
     if (is_ours(link) || process_is_alive(link_process(link)))
         return false;
-    for (uint32_t i = 0; i < shm->own->peers; i++) {
+    for (uint32_t i = 0; i < shm->inbound_end; i++) {
         const struct inbound *in = shm->inbound[i];
 
         if (in != NULL && in->answer == link)
@@ -436,20 +534,35 @@ int link_check(struct shm_link *link)
     return has_died(link) ? -EHOSTDOWN : link->error;
 }
 
+/* Is this the address of the endpoint that link leads to, whatever its credit? */
+static bool is_address_of(const struct shm *shm, const struct shm_link *link,
+                          const struct transport_address *address)
+{
+    struct link_name name;
+
+    if (link_check_address(shm, address) != 0)
+        return false;
+    name = name_of(shm, address);
+    return link_leads_to(link, &name);
+}
+
 /* Does a slot of ours belong to this sender?  One that is being claimed does not say yet of which
  * endpoint of its process. */
 static bool has_our_slot(const struct shm *shm, const struct shm_link *link)
 {
-    for (uint32_t i = 0; i < shm->own->peers; i++) {
+    for (uint32_t i = 0, end = shm_slots(shm); i < end; i++) {
         const struct segment_slot *slot = &shm->own->slots[i];
         uint64_t claim = atomic_load_explicit(&slot->claim, memory_order_acquire);
+        struct transport_address address;
 
         if (shm->inbound[i] != NULL && shm->inbound[i]->answer == link)
             return true;
         if (slot_state_of(claim) == SLOT_FREE || slot_pid_of(claim) != link_pid(link))
             continue;
-        if (slot_state_of(claim) != SLOT_READY ||
-            address_is_same(&slot->address, &link->member.address))
+        if (slot_state_of(claim) != SLOT_READY)
+            return true;
+        memcpy(&address, &slot->address, sizeof address);
+        if (is_address_of(shm, link, &address))
             return true;
     }
     return false;
@@ -506,14 +619,14 @@ bool link_sweep(struct shm *shm, uint32_t limit)
     bool found = false;
 
     while (limit-- > 0) {
-        struct link_member *member = link_table_next(&shm->links, &shm->sweep_link);
+        struct link *next = link_table_next_link(&shm->links, &shm->sweep_link);
         struct shm_link *link;
 
-        if (member == NULL) {
+        if (next == NULL) {
             shm->sweep_link = 0;
             break;
         }
-        link = container_of(member, struct shm_link, member);
+        link = link_of(next);
         link_let_go(link);
         if (link->remote == NULL || is_ours(link) || process_is_alive(link_process(link)))
             continue;

@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -157,7 +158,7 @@ static void the_segment_of_another_process_is_mapped(void **state)
     for (int i = 0; i < 2; i++) {
         assert_int_equal(attach(&owner, KEY_CHECK, &s), 0);
         assert_int_equal(s->slots[1].proof, 4711);
-        assert_int_equal(s->host, 7);
+        assert_int_equal(s->file->host, 7);
         segment_detach(s);
     }
     kill_owner(&owner);
@@ -380,6 +381,25 @@ static void noise_is_not_answered(void **state)
     passing_stop();
 }
 
+/* One datagram that cannot be taken is as good as a flood: there is always one more. */
+static void datagrams_without_end_do_not_keep_a_process_from_ending(void **state)
+{
+    struct passing_request request = {0};
+    uint32_t number;
+    uint64_t calls;
+
+    (void)state;
+    assert_int_equal(passing_start(&number), 0);
+    assert_int_equal(sys_fail_name("recvmsg", SYS_FAIL_ALWAYS, ENOMEM), 0);
+    assert_int_equal(passing_ask(number, COOKIE, KEY_CHECK, &request), -ENOMEM);
+    /* the thread is at it */
+    calls = sys_calls();
+    while (sys_calls() < calls + 100)
+        sched_yield();
+    passing_stop();
+    passing_forget(&request);
+}
+
 /* Answers the one request that waits at fd, in its own way. */
 struct lie {
     int64_t magic, nonce, error; /* what is added */
@@ -542,6 +562,7 @@ int main(void)
         TEST(an_owner_that_stands_still_is_waited_for),
         TEST(every_failing_call_is_clean),
         TEST(noise_is_not_answered),
+        TEST(datagrams_without_end_do_not_keep_a_process_from_ending),
         TEST(replies_of_impostors_are_refused),
         TEST(files_of_impostors_are_not_mapped),
         TEST(a_lost_reply_is_asked_for_again),

@@ -74,16 +74,9 @@ static bool geometry_is_valid(uint32_t peers, uint32_t ring_cells)
     return peers >= 1 && peers <= SEGMENT_PEERS_MAX && ring_count_is_valid(ring_cells);
 }
 
-static void *front_of(const struct segment *s)
-{
-    if (s->fronts != NULL || s->apart != NULL)
-        return s->control;
-    return s->base;
-}
-
 static size_t mapped_front(const struct segment *s)
 {
-    return min_size(s->size, front_size(s->peers));
+    return min_size(segment_size(s->peers, s->ring_cells), front_size(s->peers));
 }
 
 /* Its front lies at front. */
@@ -97,24 +90,18 @@ static void place_front(struct segment *s, void *front)
 static void place(struct segment *s, void *base, size_t mapped)
 {
     size_t words = control_size(s->peers) + s->peers * sizeof(struct segment_slot);
+    struct segment_file *file = s->file;
 
-    s->base = base;
-    s->mapped = mapped;
-    place_front(s, front_of(s));
-    if (mapped < s->size)
+    file->base = base;
+    file->mapped = mapped;
+    if (!s->is_apart)
+        place_front(s, base);
+    if (mapped < file->size)
         return;
-    s->words = (_Atomic uint64_t *)(void *)((unsigned char *)base + words);
-    s->rings = (unsigned char *)(s->words + SEGMENT_WORDS + SEGMENT_TABLE);
-    s->lent = (_Atomic uint32_t *)(void *)((unsigned char *)base +
-                                           lent_offset(s->peers, s->ring_cells));
-}
-
-static void set_geometry(struct segment *s, uint32_t peers, uint32_t ring_cells)
-{
-    s->size = segment_size(peers, ring_cells);
-    s->ring_stride = ring_bytes(ring_cells);
-    s->peers = peers;
-    s->ring_cells = ring_cells;
+    file->words = (_Atomic uint64_t *)(void *)((unsigned char *)base + words);
+    file->rings = (unsigned char *)(file->words + SEGMENT_WORDS + SEGMENT_TABLE);
+    file->lent = (_Atomic uint32_t *)(void *)((unsigned char *)base +
+                                              lent_offset(s->peers, s->ring_cells));
 }
 
 /* Maps so much of its file. */
@@ -128,22 +115,58 @@ static int map(struct segment *s, int fd, size_t mapped)
     return 0;
 }
 
-static void unmap(struct segment *s)
+static void unmap(const struct segment *s)
 {
-    if (s->base != NULL)
-        sys_munmap(s->base, s->mapped);
-    if (s->apart != NULL)
-        sys_munmap(s->apart, mapped_front(s));
-    if (s->fronts != NULL)
-        fronts_leave(s->fronts);
+    const struct segment_file *file = s->file;
+
+    if (file->base != NULL)
+        sys_munmap(file->base, file->mapped);
+    if (file->front != NULL)
+        sys_munmap(file->front, mapped_front(s));
+    if (file->fronts != NULL)
+        fronts_leave(file->fronts);
+}
+
+static void set_geometry(struct segment *s, uint32_t peers, uint32_t ring_cells)
+{
+    s->peers = peers;
+    s->ring_cells = ring_cells;
+}
+
+/* Room for what is known of its file, which has this geometry; nothing of it is mapped.  0; -ENOMEM. */
+static int add_file(struct segment *s, uint64_t cookie, uint64_t key_check)
+{
+    s->file = mem_calloc(1, sizeof *s->file);
+    if (s->file == NULL)
+        return -ENOMEM;
+    s->file->cookie = cookie;
+    s->file->key_check = key_check;
+    s->file->fd = -1;
+    return 0;
+}
+
+static void set_file_geometry(struct segment *s)
+{
+    s->file->size = segment_size(s->peers, s->ring_cells);
+    s->file->ring_stride = ring_bytes(s->ring_cells);
+}
+
+/* Undoes all that was done for it. */
+static void destroy(struct segment *s)
+{
+    if (s->file != NULL)
+        unmap(s);
+    mem_free(s->file);
+    mem_free(s);
 }
 
 /* ---- making ---- */
 
 static void publish(struct segment *s)
 {
+    s->file->owned = s;
     pthread_mutex_lock(&local.lock);
-    list_add_tail(&local.segments, &s->in_local);
+    list_add_tail(&local.segments, &s->file->in_local);
     pthread_mutex_unlock(&local.lock);
 }
 
@@ -151,10 +174,12 @@ static void publish(struct segment *s)
 static void place_among_fronts(struct segment *s, uint64_t job)
 {
     struct fronts *fronts = job != 0 ? fronts_join(job, front_size(s->peers)) : NULL;
-    void *front = fronts != NULL ? fronts_take(fronts, s->cookie, &s->front_at) : NULL;
+    void *front =
+        fronts != NULL ? fronts_take(fronts, s->file->cookie, &s->file->front_at) : NULL;
 
     if (front != NULL) {
-        s->fronts = fronts;
+        s->file->fronts = fronts;
+        s->is_apart = true;
         place_front(s, front);
     } else if (fronts != NULL) {
         fronts_leave(fronts);
@@ -164,22 +189,40 @@ static void place_among_fronts(struct segment *s, uint64_t job)
 /* In its file, and where its front is if that is elsewhere. */
 static void write_head(struct segment *s)
 {
+    const struct segment_file *file = s->file;
     struct segment_head head = {
         .magic = SEGMENT_MAGIC,
-        .cookie = s->cookie,
-        .key_check = s->key_check,
-        .size = s->size,
+        .cookie = file->cookie,
+        .key_check = file->key_check,
+        .size = file->size,
         .peers = s->peers,
         .ring_cells = s->ring_cells,
         .needs_fence = s->needs_fence,
-        .host = s->host,
-        .place = (uint32_t)s->fd,
-        .front_place = s->fronts != NULL ? (uint32_t)fronts_fd(s->fronts) : 0,
-        .front_at = s->front_at,
+        .host = file->host,
+        .place = (uint32_t)file->fd,
+        .front_place = file->fronts != NULL ? (uint32_t)fronts_fd(file->fronts) : 0,
+        .front_at = file->front_at,
     };
 
-    *(struct segment_head *)s->base = head;
+    *(struct segment_head *)file->base = head;
     s->control->head = head;
+}
+
+static int create_file(struct segment *s, const struct segment_config *config)
+{
+    int err = add_file(s, config->cookie, config->key_check);
+
+    if (err != 0)
+        return err;
+    set_file_geometry(s);
+    s->file->host = config->host;
+    s->file->fd = shared_file_create(s->file->size);
+    if (s->file->fd < 0)
+        return s->file->fd;
+    err = map(s, s->file->fd, s->file->size);
+    if (err != 0)
+        sys_close(s->file->fd);
+    return err;
 }
 
 int segment_create(const struct segment_config *config, struct segment **out)
@@ -191,30 +234,18 @@ int segment_create(const struct segment_config *config, struct segment **out)
     if (s == NULL)
         return -ENOMEM;
     set_geometry(s, config->peers, config->ring_cells);
-    s->cookie = config->cookie;
-    s->key_check = config->key_check;
-    s->host = config->host;
     s->needs_fence = config->needs_fence;
     s->users = 1;
-    s->fd = shared_file_create(s->size);
-    if (s->fd < 0) {
-        err = s->fd;
-        goto free_segment;
+    err = create_file(s, config);
+    if (err != 0) {
+        destroy(s);
+        return err;
     }
-    err = map(s, s->fd, s->size);
-    if (err != 0)
-        goto close_file;
     place_among_fronts(s, config->job);
     write_head(s);
     publish(s);
     *out = s;
     return 0;
-
-close_file:
-    sys_close(s->fd);
-free_segment:
-    mem_free(s);
-    return err;
 }
 
 /* ---- finding ---- */
@@ -233,11 +264,11 @@ static struct segment *find_local(const struct transport_address *address)
 
     pthread_mutex_lock(&local.lock);
     list_for_each (node, &local.segments) {
-        struct segment *s = container_of(node, struct segment, in_local);
+        struct segment_file *file = container_of(node, struct segment_file, in_local);
 
-        if (s->cookie == address->cookie &&
-            (passing_is_number(address->process) || s->fd == (int)address->place)) {
-            found = s;
+        if (file->cookie == address->cookie &&
+            (passing_is_number(address->process) || file->fd == (int)address->place)) {
+            found = file->owned;
             found->users++;
             break;
         }
@@ -253,11 +284,11 @@ int segment_lend(uint64_t cookie, uint64_t key_check, int (*lend)(void *arg, int
 
     pthread_mutex_lock(&local.lock);
     list_for_each (node, &local.segments) {
-        const struct segment *s = container_of(node, struct segment, in_local);
+        const struct segment_file *file = container_of(node, struct segment_file, in_local);
 
-        if (s->cookie != cookie)
+        if (file->cookie != cookie)
             continue;
-        err = s->key_check == key_check ? lend(arg, s->fd) : -EACCES;
+        err = file->key_check == key_check ? lend(arg, file->fd) : -EACCES;
         break;
     }
     pthread_mutex_unlock(&local.lock);
@@ -290,11 +321,7 @@ static int read_head(int fd, struct segment_head *head)
 static void take_head(struct segment *s, const struct segment_head *head)
 {
     set_geometry(s, head->peers, head->ring_cells);
-    s->cookie = head->cookie;
-    s->key_check = head->key_check;
-    s->host = head->host;
     s->needs_fence = head->needs_fence != 0;
-    s->fd = -1;
     s->users = 1;
 }
 
@@ -318,6 +345,7 @@ static int examine_file(int fd, uint64_t cookie, uint64_t key_check, struct segm
 static int map_apart(struct segment *s, int fd, const struct segment_head *head)
 {
     size_t size = 0, at = head->front_at * FRONT_UNIT;
+    struct segment_file *file = s->file;
     struct segment_head found;
     void *front;
     int err = shared_file_check(fd, &size);
@@ -330,14 +358,15 @@ static int map_apart(struct segment *s, int fd, const struct segment_head *head)
     if (front == NULL)
         return -errno;
     found = *(volatile struct segment_head *)front;
-    err = check_head(&found, s->size, s->cookie, s->key_check);
+    err = check_head(&found, file->size, file->cookie, file->key_check);
     if (err == 0 && !heads_agree(&found, head))
         err = -EPROTO;
     if (err != 0) {
         sys_munmap(front, mapped_front(s));
         return err;
     }
-    s->apart = front;
+    file->front = front;
+    s->is_apart = true;
     place_front(s, front);
     return 0;
 }
@@ -355,16 +384,26 @@ static int attach_apart(struct segment *s, uint32_t process, const struct segmen
 static int attach_file(struct segment *s, int fd, uint32_t process, bool all)
 {
     struct segment_head head;
-    int err = examine_file(fd, s->cookie, s->key_check, &head);
+    int err = examine_file(fd, s->file->cookie, s->file->key_check, &head);
 
     if (err != 0)
         return err;
     take_head(s, &head);
+    set_file_geometry(s);
+    s->file->host = head.host;
     if (head.front_place != 0)
         err = attach_apart(s, process, &head);
     if (err == 0 && (all || head.front_place == 0))
-        err = map(s, fd, all ? s->size : mapped_front(s));
+        err = map(s, fd, all ? s->file->size : mapped_front(s));
     return err;
+}
+
+static int open_file(const struct transport_address *address, uint64_t key_check,
+                     struct passing_request *request)
+{
+    return passing_is_number(address->process)
+               ? passing_ask(address->process, address->cookie, key_check, request)
+               : shared_file_open(address->process, address->place);
 }
 
 /* The mapping keeps the memory: the descriptor is kept only if all of it is mapped, to receive. */
@@ -376,36 +415,33 @@ static int attach_foreign(const struct transport_address *address, uint64_t key_
 
     if (s == NULL)
         return -ENOMEM;
-    s->cookie = address->cookie;
-    s->key_check = key_check;
-    fd = passing_is_number(address->process)
-             ? passing_ask(address->process, address->cookie, key_check, request)
-             : shared_file_open(address->process, address->place);
+    err = add_file(s, address->cookie, key_check);
+    if (err != 0)
+        goto destroy_segment;
+    fd = open_file(address, key_check, request);
     if (fd < 0) {
         err = fd;
-        goto free_segment;
+        goto destroy_segment;
     }
     err = attach_file(s, fd, address->process, all);
     if (err == 0 && all)
-        s->fd = fd;
+        s->file->fd = fd;
     else
         sys_close(fd);
     if (err != 0)
-        goto unmap_segment;
+        goto destroy_segment;
     *out = s;
     return 0;
 
-unmap_segment:
-    unmap(s);
-free_segment:
-    mem_free(s);
+destroy_segment:
+    destroy(s);
     return err;
 }
 
 /* The one at address, whose front is among those of the job: nothing is asked of the system.  -ENOENT: it is not there,
  * or not as it should be, and its file will tell why. */
 static int attach_front(const struct transport_address *address, uint64_t key_check,
-                        struct fronts *fronts, struct segment **out)
+                        const struct fronts *fronts, struct segment **out)
 {
     void *front = fronts_find(fronts, address->cookie);
     struct segment_head head;
@@ -417,14 +453,14 @@ static int attach_front(const struct transport_address *address, uint64_t key_ch
     if (!geometry_is_valid(head.peers, head.ring_cells) ||
         check_head(&head, segment_size(head.peers, head.ring_cells), address->cookie,
                    key_check) != 0 ||
-        head.place != address->place || front_size(head.peers) != fronts_size(fronts))
+        head.place != address->place || head.host != address->host ||
+        front_size(head.peers) != fronts_size(fronts))
         return -ENOENT;
     s = mem_calloc(1, sizeof *s);
     if (s == NULL)
         return -ENOMEM;
     take_head(s, &head);
-    fronts_hold(fronts);
-    s->fronts = fronts;
+    s->is_apart = true;
     place_front(s, front);
     *out = s;
     return 0;
@@ -437,7 +473,7 @@ static int attach_local(const struct transport_address *address, uint64_t key_ch
 
     if (s == NULL)
         return -ENOENT;
-    if (s->key_check != key_check) {
+    if (s->file->key_check != key_check) {
         segment_detach(s);
         return -EACCES;
     }
@@ -457,36 +493,63 @@ int segment_attach(const struct transport_address *address, uint64_t key_check,
     return err != -ENOENT ? err : attach_foreign(address, key_check, request, false, out);
 }
 
+/* Maps all of the file behind fd, of which nothing is mapped yet. */
+static int map_new(struct segment *s, int fd)
+{
+    struct segment_head head;
+    int err = examine_file(fd, s->file->cookie, s->file->key_check, &head);
+
+    if (err == 0 && (head.peers != s->peers || head.ring_cells != s->ring_cells))
+        err = -EPROTO;
+    return err == 0 ? map(s, fd, s->file->size) : err;
+}
+
 /* Its front is elsewhere: the first that is mapped of its file. */
 static int map_file(struct segment *s, const struct transport_address *address)
 {
-    struct segment_head head;
     int fd = shared_file_open(address->process, address->place);
     int err;
 
     if (fd < 0)
         return fd;
-    err = examine_file(fd, s->cookie, s->key_check, &head);
-    if (err == 0 && (head.peers != s->peers || head.ring_cells != s->ring_cells))
-        err = -EPROTO;
-    if (err == 0)
-        err = map(s, fd, s->size);
+    err = map_new(s, fd);
     sys_close(fd);
     return err;
 }
 
-int segment_map_all(struct segment *s, const struct transport_address *address)
+/* Its front is among those of the job, and nothing was known of its file. */
+static int meet_file(struct segment *s, const struct transport_address *address,
+                     uint64_t key_check)
 {
+    int err = add_file(s, address->cookie, key_check);
+
+    if (err != 0)
+        return err;
+    set_file_geometry(s);
+    s->file->host = address->host; /* as the head of its front has it: attach_front() */
+    err = map_file(s, address);
+    if (err != 0) {
+        mem_free(s->file);
+        s->file = NULL;
+    }
+    return err;
+}
+
+int segment_map_all(struct segment *s, const struct transport_address *address,
+                    uint64_t key_check)
+{
+    struct segment_file *file = s->file;
     void *base;
 
-    if (s->mapped == s->size)
-        return 0;
-    if (s->base == NULL)
+    if (file == NULL)
+        return meet_file(s, address, key_check);
+    assert(!segment_has_all(s));
+    if (file->base == NULL)
         return map_file(s, address);
-    base = sys_mremap(s->base, s->mapped, s->size);
+    base = sys_mremap(file->base, file->mapped, file->size);
     if (base == NULL)
         return errno == EAGAIN ? -ENOMEM : -errno;
-    place(s, base, s->size);
+    place(s, base, file->size);
     return 0;
 }
 
@@ -533,22 +596,21 @@ void segment_detach(struct segment *s)
     pthread_mutex_unlock(&local.lock);
     if (users != 0)
         return;
-    if (s->fd >= 0)
-        sys_close(s->fd);
-    unmap(s);
-    mem_free(s);
+    if (s->file != NULL && s->file->fd >= 0)
+        sys_close(s->file->fd);
+    destroy(s);
 }
 
 void segment_close(struct segment *s)
 {
     pthread_mutex_lock(&local.lock);
-    list_remove(&s->in_local);
+    list_remove(&s->file->in_local);
     pthread_mutex_unlock(&local.lock);
-    sys_close(s->fd); /* now, and not with the last user: nobody shall find it any more */
-    s->fd = -1;
-    if (s->fronts != NULL) {
+    sys_close(s->file->fd); /* now, and not with the last user: nobody shall find it any more */
+    s->file->fd = -1;
+    if (s->file->fronts != NULL) {
         s->control->head.magic = 0;
-        fronts_drop(s->fronts, s->front_at);
+        fronts_drop(s->file->fronts, s->file->front_at);
     }
     segment_detach(s);
 }
@@ -556,11 +618,12 @@ void segment_close(struct segment *s)
 void segment_clear_ring(struct segment *s, uint32_t i)
 {
     struct ring *starter = segment_starter(s, i), *ring = segment_ring(s, i);
-    off_t offset = (off_t)((unsigned char *)ring - (unsigned char *)s->base);
+    off_t offset = (off_t)((unsigned char *)ring - (unsigned char *)s->file->base);
 
     /* the ring first: whoever is killed in between is followed by one who sees that there is one */
     if (atomic_load_explicit(&starter->moved, memory_order_relaxed) != 0 &&
-        sys_fallocate_punch(s->fd, offset, (off_t)s->ring_stride) < 0)
-        memset((void *)ring, 0, s->ring_stride);
-    memset((void *)starter, 0, SEGMENT_STARTER_BYTES);
+        sys_fallocate_punch(s->file->fd, offset, (off_t)s->file->ring_stride) < 0)
+        memset((void *)ring, 0, s->file->ring_stride);
+    memset((void *)starter, 0, offsetof(struct ring, keeper));
+    memset(starter->cells, 0, SEGMENT_STARTER_CELLS * RING_CELL_SIZE);
 }

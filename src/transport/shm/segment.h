@@ -11,12 +11,16 @@
  * A slot and its ring belong to one sender at a time.  The file is sparse: a ring costs
  * memory from the moment when somebody writes to it.
  *
- * The first few packets of a sender go into its starter, a short ring in the slot itself: eight
- * slots share a page, so a pair that has hardly spoken costs 512 bytes, and no page and no page
- * table of its own.  Behind them the sender says `moved` in the starter, rings, and goes on in
+ * The first packets of a sender go into its starter, a short ring in the slot itself: ten
+ * slots share a page, so a pair that has hardly spoken costs 384 bytes, and no page and no page
+ * table of its own.  With a packet that finds no room there, or that is too long, or when it has
+ * sent SEGMENT_STARTER_LIFE, the sender says `moved` in the starter, rings, and goes on in
  * its ring; the receiver follows when the starter is empty.  So the order of a pair is that of
  * one ring behind another.  `closed` and `moved` are said in the starter alone, `head`, `armed`
  * and `producer_waiting` in the ring that each side is at.
+ *
+ * Nobody reads the memory of slots that no sender has used: a first read, too, would cost a page.
+ * Senders take the first free slot, and say before it how many slots are used (control->used).
  *
  *   slot   FREE ----> CLAIMED ----> READY ----> CLEARING ----> FREE    the sender has ended,
  *               sender        sender  |   receiver                     and all is delivered
@@ -53,7 +57,7 @@
 #include "transport/shm/passing.h"
 #include "transport/transport.h"
 
-#define SEGMENT_MAGIC         UINT64_C(0x37786f626863746d) /* "mtchbox7" */
+#define SEGMENT_MAGIC         UINT64_C(0x38786f626863746d) /* "mtchbox8" */
 #define SEGMENT_PEERS_MAX     65536u
 #define SEGMENT_WORDS         1024u  /* for cswap() */
 #define SEGMENT_TABLE         34816u /* words behind these, for load() */
@@ -62,24 +66,35 @@
 #define SEGMENT_CHUNK_SIZE    ((size_t)16 << 10)
 
 #define SEGMENT_STARTER_CELLS 4u
-#define SEGMENT_STARTER_BYTES (sizeof(struct ring) + SEGMENT_STARTER_CELLS * RING_CELL_SIZE)
 
-/* So many packets, of one cell each, go into a starter: one cell stays empty (ring.h). */
+/* So many packets, of one cell each, may be unread in a starter: one cell stays empty (ring.h). */
 #define SEGMENT_STARTER_MOST (SEGMENT_STARTER_CELLS - 1)
+
+/* A sender that has sent so many goes on in its ring, where a packet takes fewer instructions. */
+#define SEGMENT_STARTER_LIFE 32u
 
 enum slot_state { SLOT_FREE, SLOT_CLAIMED, SLOT_READY, SLOT_REFUSED, SLOT_CLEARING };
 
 struct segment_slot {
-    _Atomic uint64_t claim;           /* slot_claim(); zero is FREE */
-    _Atomic uint64_t taken;           /* slot_taken(), kept up to date while handed over */
-    uint64_t proof;                   /* that the sender knows the key */
-    struct transport_address address; /* of the sender */
-    _Atomic uint64_t borrows;         /* the receiver's word to the sender, who may lend */
-    uint64_t zero[4];
-    alignas(CACHE_LINE) unsigned char starter[SEGMENT_STARTER_BYTES]; /* segment_starter() */
+    alignas(CACHE_LINE) struct transport_address address; /* of the sender */
+    /* The starter, segment_starter(): the state of the ring, and its cells. */
+    unsigned char starter_state[offsetof(struct ring, keeper)];
+    /* In the room that the ring has for its keeper: */
+    _Atomic uint64_t claim;   /* slot_claim(); zero is FREE */
+    _Atomic uint64_t taken;   /* slot_taken(), kept up to date while handed over */
+    uint64_t proof;           /* that the sender knows the key */
+    _Atomic uint64_t borrows; /* the receiver's word to the sender, who may lend */
+    uint64_t zero;
+    unsigned char starter_cells[SEGMENT_STARTER_CELLS * RING_CELL_SIZE];
 };
 
-static_assert(sizeof(struct segment_slot) == 8 * CACHE_LINE, "eight slots are a page");
+#define SEGMENT_STARTER_OFFSET offsetof(struct segment_slot, starter_state)
+
+static_assert(SEGMENT_STARTER_OFFSET == CACHE_LINE, "the starter begins on a line");
+static_assert(offsetof(struct segment_slot, starter_cells) ==
+                  SEGMENT_STARTER_OFFSET + offsetof(struct ring, cells),
+              "and its cells on the next one");
+static_assert(sizeof(struct segment_slot) == 6 * CACHE_LINE, "ten slots are a page");
 
 /* Constant once the segment can be found. */
 struct segment_head {
@@ -115,6 +130,7 @@ struct segment_control {
 
     alignas(CACHE_LINE) _Atomic uint32_t closed; /* the owner has gone */
     _Atomic uint32_t starved;                    /* a sender found no slot */
+    _Atomic uint32_t used;                       /* no slot from this one on was ever claimed */
 
     alignas(CACHE_LINE) struct segment_bell doorbell; /* the receiver's: look at ready */
 
@@ -124,29 +140,39 @@ struct segment_control {
     alignas(CACHE_LINE) _Atomic uint64_t ready[]; /* bit i: look at slot i */
 };
 
-/* A mapped segment, with what was found good in its head.  The head is not read again. */
+/* A segment that was found, with what was found good in its head.  The head is not read again.
+ * An endpoint has one for each other that it sends to, and most of these need no more than the front. */
 struct segment {
     struct segment_control *control;
     struct segment_slot *slots;
-    _Atomic uint64_t *words; /* [SEGMENT_WORDS + SEGMENT_TABLE]; NULL: not mapped */
-    unsigned char *rings;    /* NULL: not mapped */
-    _Atomic uint32_t *lent;  /* [SEGMENT_CHUNKS]; NULL: not mapped */
-    void *base;              /* the mapping of its file, or NULL */
-    size_t size;             /* of the file */
-    size_t mapped;           /* of size: nothing, up to the end of the slots, or all */
-    struct fronts *fronts;   /* control and slots are there; or NULL */
-    uint32_t front_at;       /* fronts, of the owner: where there */
-    void *apart;             /* they are in this mapping of a front alone; or NULL */
+    struct segment_file *file; /* NULL: nothing of its file is mapped */
+    uint32_t peers;
+    uint32_t ring_cells;
+    unsigned users; /* in this process, the owner included */
+    bool needs_fence;
+    bool is_apart; /* control and slots are not in file */
+};
+
+static_assert(sizeof(struct segment) <= 40, "what malloc makes 48 bytes of");
+
+/* The file of a segment.  What lies behind the slots is NULL if only the front is mapped. */
+struct segment_file {
+    _Atomic uint64_t *words; /* [SEGMENT_WORDS + SEGMENT_TABLE] */
+    unsigned char *rings;
     size_t ring_stride;
+    _Atomic uint32_t *lent; /* [SEGMENT_CHUNKS] */
+    void *base;             /* the mapping, or NULL */
+    size_t size;            /* of the file */
+    size_t mapped;          /* of size: nothing, up to the end of the slots, or all */
+    void *front;           /* the mapping of a front alone, which is in another file; or NULL */
+    struct fronts *fronts; /* of the owner: its front is there; or NULL */
+    uint32_t front_at;     /* where there */
+    int fd;                /* of the owner, or who has taken over; else -1 */
     uint64_t cookie;
     uint64_t key_check;
     uint64_t host;
-    uint32_t peers;
-    uint32_t ring_cells;
-    bool needs_fence;
-    int fd;               /* of the owner, or who has taken over; else -1 */
-    unsigned users;       /* in this process, the owner included */
-    struct list in_local; /* while its owner is in this process and open */
+    struct segment *owned; /* while its owner is in this process and open: it; and */
+    struct list in_local;
 };
 
 #define SEGMENT_PAGE ((size_t)4096)
@@ -164,9 +190,9 @@ struct segment_config {
 /* Makes a segment of ours.  System errors, -ENOMEM. */
 int segment_create(const struct segment_config *config, struct segment **out);
 
-/* Finds the segment at address among the fronts of its job (fronts, if it is not NULL), or maps it, of that
- * of another process as far as the slots.  request is the caller's, zero at first, for a segment that is
- * passed (passing.h): passing_forget() it in the end.
+/* Finds the segment at address among the fronts of its job (fronts, if it is not NULL; the caller holds
+ * these until segment_detach()), or maps it, of that of another process as far as the slots.  request is
+ * the caller's, zero at first, for a segment that is passed (passing.h): passing_forget() it in the end.
  * 0; -ENOENT there is none (any more); -EACCES it has another key; -EPERM the kernel
  * denies it, or another user's (denied.h says why); -EPROTO it is none of ours, or damaged; -EAGAIN
  * its owner has not passed it yet; other system errors, -ENOMEM. */
@@ -179,14 +205,28 @@ int segment_attach(const struct transport_address *address, uint64_t key_check,
 int segment_lend(uint64_t cookie, uint64_t key_check, int (*lend)(void *arg, int fd),
                  void *arg);
 
-/* Maps the rest of what segment_attach() has found at address, if it is not: all may lie elsewhere then.
- * 0; as segment_attach(), and it is as it was. */
-int segment_map_all(struct segment *s, const struct transport_address *address);
+/* Maps the rest of what segment_attach() has found at address, with the same key check, unless it
+ * segment_has_all(): all may lie elsewhere then.  0; as segment_attach(), and it is as it was. */
+int segment_map_all(struct segment *s, const struct transport_address *address,
+                    uint64_t key_check);
+
+/* Is all of its file mapped? */
+static inline bool segment_has_all(const struct segment *s)
+{
+    return s->file != NULL && s->file->mapped == s->file->size;
+}
+
+/* Is its owner's memory that of this host (base/host.h)?  That among the fronts of a job is of the host
+ * in its address, which is ours, or segment_attach() would not have taken it. */
+static inline bool segment_is_of_host(const struct segment *s, uint64_t host)
+{
+    return s->file == NULL || s->file->host == host;
+}
 
 /* Is it still there?  0; -ENOENT; other errors say nothing. */
 int segment_probe(const struct transport_address *address);
 
-/* As segment_attach(), and all is mapped, and s->fd is valid: to receive in the owner's place. */
+/* As segment_attach(), and all is mapped, and file->fd is valid: to receive in the owner's place. */
 int segment_take_over(const struct transport_address *address, uint64_t key_check,
                       struct segment **out);
 
@@ -204,20 +244,28 @@ void segment_clear_ring(struct segment *s, uint32_t i);
 
 static inline struct ring *segment_ring(const struct segment *s, uint32_t i)
 {
-    assert(s->rings != NULL);
-    return (struct ring *)(void *)(s->rings + i * s->ring_stride);
+    assert(s->file->rings != NULL);
+    return (struct ring *)(void *)(s->file->rings + i * s->file->ring_stride);
 }
 
 /* Chunk i, behind the words that say which are lent; all begin on a page. */
 static inline unsigned char *segment_chunk(const struct segment *s, uint32_t i)
 {
-    assert(s->lent != NULL && i < SEGMENT_CHUNKS);
-    return (unsigned char *)s->lent + SEGMENT_PAGE + i * SEGMENT_CHUNK_SIZE;
+    assert(s->file->lent != NULL && i < SEGMENT_CHUNKS);
+    return (unsigned char *)s->file->lent + SEGMENT_PAGE + i * SEGMENT_CHUNK_SIZE;
 }
 
 static inline struct ring *segment_starter(const struct segment *s, uint32_t i)
 {
-    return (struct ring *)(void *)s->slots[i].starter;
+    return (struct ring *)(void *)((unsigned char *)&s->slots[i] + SEGMENT_STARTER_OFFSET);
+}
+
+/* Slots from this one on are free, and their memory need not be there. */
+static inline uint32_t segment_slots_used(const struct segment *s)
+{
+    uint32_t used = atomic_load(&s->control->used);
+
+    return used < s->peers ? used : s->peers;
 }
 
 static inline uint64_t slot_claim(enum slot_state state, uint32_t pid)

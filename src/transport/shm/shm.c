@@ -46,6 +46,7 @@
 #define RING_BYTES_MIN     (UINT64_C(4) << 10)
 #define RING_BYTES_MAX     (UINT64_C(64) << 20)
 #define RING_BYTES_DEFAULT (UINT64_C(16) << 10)
+#define RING_BYTES_SHARED  (UINT64_C(32) << 10) /* where ranks share cores */
 #define PEERS_DEFAULT      1024
 
 #define TEND_POLLS         1024 /* polls between looks at what is idle or dead */
@@ -235,8 +236,8 @@ static ALWAYS_INLINE int take_records(struct shm *shm, struct inbound *in, void 
             return n; /* and in may be gone */
         if (marking)
             begin(shm, in);
-        if (unlikely(shm->events->deliver(shm->arg, in->answer->member.link.peer, record,
-                                          size) != 0)) {
+        if (unlikely(shm->events->deliver(shm->arg, in->answer->link.peer, record, size) !=
+                     0)) {
             if (marking)
                 inbound_mark(shm, in, inbound_repeats(in));
             break;
@@ -326,7 +327,7 @@ static bool sweep_slots(struct shm *shm)
         return false; /* the one who receives looks */
     if (atomic_load_explicit(&shm->control->starved, memory_order_relaxed) != 0) {
         atomic_store_explicit(&shm->control->starved, 0, memory_order_relaxed);
-        slots = shm->own->peers;
+        slots = shm_slots(shm);
     }
     return inbound_sweep(shm, slots);
 }
@@ -571,8 +572,8 @@ static int shm_connect(struct transport *t, const struct transport_address *addr
 
     if (err != 0)
         return err;
-    link->member.named = true;
-    *out = &link->member.link;
+    link->named = true;
+    *out = &link->link;
     return 0;
 }
 
@@ -585,7 +586,7 @@ static void shm_forget(struct link *link)
 {
     struct shm_link *own = link_of(link);
 
-    link_table_remove(&shm_of(link->transport)->links, &own->member);
+    link_table_remove_link(&shm_of(link->transport)->links, &own->link);
     link_destroy(own);
 }
 
@@ -597,6 +598,21 @@ static bool shm_is_flushed(struct transport *t)
 
 /* ---- open and close ---- */
 
+static bool is_ring_chosen(const struct transport_config *config)
+{
+    return config->settings.shm.ring_size != 0 && config->settings.shm.ring_size != UINT64_MAX;
+}
+
+/* Whoever has its core may go on until it needs what its peer has not sent: in a halo exchange, two
+ * exchanges ahead.  With two messages of 4 KiB in each they all have to go into the ring, or the core
+ * changes hands twice as often (docs/decisions/0036). */
+static uint64_t ring_size_of(const struct transport_config *config)
+{
+    if (is_ring_chosen(config))
+        return config->settings.shm.ring_size;
+    return config->settings.shm.shares_cores ? RING_BYTES_SHARED : RING_BYTES_DEFAULT;
+}
+
 /* The most cells that fit into bytes; the head of the ring comes on top. */
 static uint32_t cells_for(uint64_t bytes)
 {
@@ -607,11 +623,18 @@ static uint32_t cells_for(uint64_t bytes)
     return cells;
 }
 
+/* Whether ranks share cores is not known alike to all of them; so it changes no packet. */
+size_t shm_packet_max(const struct transport_config *config)
+{
+    return ring_max_record(
+        cells_for(is_ring_chosen(config) ? ring_size_of(config) : RING_BYTES_DEFAULT));
+}
+
 static int check_config(const struct transport_config *config)
 {
-    uint64_t bytes = config->settings.shm.ring_size;
+    uint64_t bytes = ring_size_of(config);
 
-    if (bytes != 0 && (bytes < RING_BYTES_MIN || bytes > RING_BYTES_MAX)) {
+    if (bytes < RING_BYTES_MIN || bytes > RING_BYTES_MAX) {
         LOG_ERROR("shm: a ring of %" PRIu64 " bytes is out of range %" PRIu64 "..%" PRIu64,
                   bytes, RING_BYTES_MIN, RING_BYTES_MAX);
         return -EINVAL;
@@ -662,10 +685,9 @@ static int make_address(struct shm *shm, const struct transport_config *config)
 
 static int create_segment(struct shm *shm, const struct transport_config *config)
 {
-    uint64_t bytes = config->settings.shm.ring_size;
     struct segment_config segment = {
         .peers = config->peers != 0 ? (uint32_t)config->peers : PEERS_DEFAULT,
-        .ring_cells = cells_for(bytes != 0 ? bytes : RING_BYTES_DEFAULT),
+        .ring_cells = cells_for(ring_size_of(config)),
         .cookie = shm->address.cookie,
         .key_check = shm_owner_proof(shm, &shm->address),
         .host = shm->host,
@@ -679,7 +701,7 @@ static int create_segment(struct shm *shm, const struct transport_config *config
         LOG_ERROR("shm: cannot make a segment, error %d %s", -err, strerror(-err));
         return err;
     }
-    shm->address.place = shm->passes ? (uint32_t)getpid() : (uint32_t)shm->own->fd;
+    shm->address.place = shm->passes ? (uint32_t)getpid() : (uint32_t)shm->own->file->fd;
     return 0;
 }
 
@@ -709,20 +731,20 @@ struct shm *shm_create(const struct transport_config *config)
     shm->base.hint = (struct transport_hint){.word = transport_word_set(), .left = TEND_POLLS};
     memcpy(shm->key, config->key, sizeof shm->key);
     list_init(&shm->blocked);
-    link_table_init(&shm->links);
+    link_table_init(&shm->links, &link_naming);
     shm->pid = (uint32_t)getpid();
     shm->fence = !bell_register();
     return shm;
 }
 
-int shm_enter(struct shm *shm)
+int shm_enter(struct shm *shm, size_t packet_max)
 {
     shm->control = shm->own->control;
     shm_hear(shm, &shm->control->doorbell);
     shm->fence = shm->fence || shm->own->needs_fence;
     shm->base.ops = &transport_shm;
     shm->base.limits = (struct transport_limits){
-        .packet_max = ring_max_record(shm->own->ring_cells),
+        .packet_max = packet_max,
         .inline_max = INLINE_MAX,
         .stays_armed = true,
         .can_read = shm->attach,
@@ -736,11 +758,11 @@ int shm_enter(struct shm *shm)
 
 void shm_destroy(struct shm *shm)
 {
-    struct link_member *member;
+    struct link *link;
     size_t position = 0;
 
-    while ((member = link_table_next(&shm->links, &position)) != NULL)
-        link_destroy(container_of(member, struct shm_link, member));
+    while ((link = link_table_next_link(&shm->links, &position)) != NULL)
+        link_destroy(link_of(link));
     link_table_fini(&shm->links);
     if (shm->passes)
         passing_stop();
@@ -768,7 +790,7 @@ static int shm_open_endpoint(const struct transport_config *config, struct trans
     err = create_segment(shm, config);
     if (err != 0)
         goto destroy_shm;
-    err = shm_enter(shm);
+    err = shm_enter(shm, shm_packet_max(config));
     if (err != 0)
         goto close_segment;
     allow_reads(shm);
@@ -797,9 +819,13 @@ static void shm_close(struct transport *t)
 static const char *const pass_names[] = {
     [SHM_PASS_AUTO] = "auto", [SHM_PASS_ALWAYS] = "always", [SHM_PASS_NEVER] = "never", NULL};
 
+static const char *const auto_word[] = {"auto", NULL};
+
 static const struct param params[] = {
-    {"SHM_RING_SIZE", PARAM_SIZE, PARAM_ADVANCED, NULL, "16K", RING_BYTES_MIN, RING_BYTES_MAX,
-     NULL, "shared memory of one sender and one receiver, rounded down to a power of two",
+    {"SHM_RING_SIZE", PARAM_SIZE, PARAM_ADVANCED, NULL, "auto", RING_BYTES_MIN, RING_BYTES_MAX,
+     auto_word,
+     "shared memory of one sender and one receiver, rounded down to a power of two; auto: 16K, "
+     "and 32K with MBX_OVERSUBSCRIBED=yes",
      AT(ring_size)},
     {"SHM_ATTACH", PARAM_BOOL, PARAM_ADVANCED, NULL, "yes", 0, 0, NULL,
      "read other processes' memory (cross-memory attach)", AT(attach)},

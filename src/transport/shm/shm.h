@@ -21,11 +21,13 @@
  *   I2  hot[0 .. hot_count) are the inbounds with hot set; exactly they have
  *       ring->armed == 0, outside of shm_wait()
  *   I3  link.out is valid if and only if link_has_slot(): link.remote then is not NULL, and
- *       the slot in it is ours; out is its starter if link.state is STARTING or CRAMPED
+ *       the slot in it is ours; out is its starter if link.state is STARTING or CRAMPED.
+ *       link.asked is valid if and only if link.remote is NULL
  *   I4  a link is on blocked if and only if its state is CRAMPED, FULL or STARVED
  *   I5  if role is HANDED_OVER every inbound[i] is NULL
  *   I6  inbound[i].ring is the starter of slot i until has_moved, then its ring; it does not
  *       move before the starter is empty
+ *   I7  inbound[i] is NULL from inbound_end on
  */
 #ifndef SHM_SHM_H
 #define SHM_SHM_H
@@ -48,25 +50,39 @@ enum link_state {
     LINK_DEAD      /* permanent: link.error */
 };
 
+/* There is one for each pair of endpoints of a machine, so its size is what a job of many pays. */
 struct shm_link {
-    struct link_member member; /* first: the core's link */
-    struct ring_producer out;
-    struct segment *remote;       /* NULL: not attached */
-    struct segment *lender;       /* remote, held while chunks of it may be named; or NULL */
-    struct passing_request asked; /* for its descriptor */
+    struct link link; /* the core's */
+    /* Of the address of the other side, which link_check_address() has accepted.  The core has all of
+     * it: what is not here follows from our own address, or is in the proof. */
+    uint64_t cookie;
+    uint64_t proof; /* its owner's: of the cookie, and of what only the network uses */
+    uint32_t process, place;
+    uint32_t credit;
     uint32_t slot;
-    enum link_state state;
-    bool fence;      /* see bell_publish_barrier() */
-    bool met;        /* it was there once */
-    bool has_closed; /* its segment, or what it sent us, says so */
-    bool left_open;  /* what it sent us ended, and not because it closed */
-    bool warned;     /* about having no slot, or no means to map their segment */
-    int error;       /* of a DEAD link */
-    uint32_t wanted; /* FULL: size of the packet that found no room */
-    uint32_t refused;
-    uint64_t checked_ns; /* when the owner was last seen alive, for reads */
+    uint8_t state;  /* enum link_state */
+    bool fence : 1; /* see bell_publish_barrier() */
+    bool named : 1; /* the core knows it: through connect(), or an accept() that said yes */
+    bool met : 1;   /* it was there once */
+    bool has_closed : 1; /* its segment, or what it sent us, says so */
+    bool left_open : 1;  /* what it sent us ended, and not because it closed */
+    bool warned : 1;     /* about having no slot, or no means to map their segment */
+    uint16_t refused;    /* FULL: so often, since there was room */
+    union {
+        int error;       /* of a DEAD link */
+        uint32_t wanted; /* FULL: size of the packet that found no room */
+    };
+    union {
+        struct ring_producer out;     /* if link_has_slot() */
+        struct passing_request asked; /* while remote is NULL: for its descriptor */
+    };
+    struct segment *remote; /* NULL: not attached */
+    struct segment *lender; /* remote, held while chunks of it may be named; or NULL */
     struct list in_blocked;
+    uint64_t checked_ns; /* when the owner was last seen alive, for reads */
 };
+
+static_assert(sizeof(struct shm_link) <= 136, "what malloc makes 144 bytes of");
 
 enum inbound_state {
     INBOUND_NEW,    /* not yet introduced to the core, or its next packet may be a repeat */
@@ -74,12 +90,14 @@ enum inbound_state {
     INBOUND_REFUSED /* read nothing; wait until the sender ends */
 };
 
+/* As of links, there is one for each pair. */
 struct inbound {
     struct ring_consumer ring;
     struct shm_link *answer; /* OPEN: the link to the sender */
     uint32_t slot;
-    enum inbound_state state;
-    uint64_t repeat_head; /* may_repeat: the record that may have been delivered already */
+    uint32_t repeat_head; /* may_repeat: the record that may have been delivered already, by
+                             the low bits of its head */
+    uint8_t state;        /* enum inbound_state */
     bool may_repeat;
     bool hot;
     bool has_moved; /* ring is the ring, and not the starter */
@@ -88,6 +106,8 @@ struct inbound {
     bool flowing; /* the last poll delivered something */
     bool busy;    /* something came since cool_idle() last looked */
 };
+
+static_assert(sizeof(struct inbound) <= 72, "what malloc makes 80 bytes of");
 
 /* What of its segment an endpoint uses: handoff.c. */
 enum shm_role {
@@ -108,6 +128,7 @@ struct shm {
     struct segment *own;             /* RECEIVER: of the endpoint in whose place we receive */
     struct segment_control *control; /* own->control */
     struct inbound **inbound;        /* [peers], by slot */
+    uint32_t inbound_end;            /* all inbounds are of slots before this one */
     struct link_table links;
     struct list blocked;
     struct shm_link *lent_to[SEGMENT_CHUNKS]; /* chunks of own; NULL: nobody has it */
@@ -138,7 +159,7 @@ static inline struct shm *shm_of(const struct transport *t)
 
 static inline struct shm_link *link_of(struct link *link)
 {
-    return container_of(link, struct shm_link, member.link);
+    return container_of(link, struct shm_link, link);
 }
 
 /* Is a slot over there ours? */
@@ -151,15 +172,21 @@ static inline bool link_has_slot(const struct shm_link *link)
 /* The process on the other side, by which it is known: a pid, or a number (passing.h). */
 static inline uint32_t link_process(const struct shm_link *link)
 {
-    return link->member.address.process;
+    return link->process;
 }
 
 /* Its pid: over there, if descriptors are passed. */
 static inline uint32_t link_pid(const struct shm_link *link)
 {
-    const struct transport_address *address = &link->member.address;
+    return passing_is_number(link->process) ? link->place : link->process;
+}
 
-    return passing_is_number(address->process) ? address->place : address->process;
+/* Slots from this one on are free, as far as senders say, and we have no inbound there. */
+static inline uint32_t shm_slots(const struct shm *shm)
+{
+    uint32_t used = segment_slots_used(shm->own);
+
+    return used > shm->inbound_end ? used : shm->inbound_end;
 }
 
 /* This is the bell that rings for us. */
@@ -171,11 +198,15 @@ static inline void shm_hear(struct shm *shm, struct segment_bell *bell)
 
 /* ---- shm.c ---- */
 
+/* Bytes of the largest packet of an endpoint that was opened with config. */
+size_t shm_packet_max(const struct transport_config *config);
+
 /* An endpoint without a segment.  NULL: no memory. */
 struct shm *shm_create(const struct transport_config *config);
 
-/* Makes it usable, behind setting address and own.  0; -ENOMEM. */
-int shm_enter(struct shm *shm);
+/* Makes it usable, behind setting address and own, for packets of at most packet_max bytes.
+ * 0; -ENOMEM. */
+int shm_enter(struct shm *shm, size_t packet_max);
 
 /* Undoes shm_create() and shm_enter(), but for own: links, tables, memory. */
 void shm_destroy(struct shm *shm);
@@ -210,6 +241,9 @@ uint64_t shm_owner_proof(const struct shm *shm, const struct transport_address *
 /* May packets to this address go through shared memory?  0; -EINVAL no address of this
  * transport; -EHOSTUNREACH of another machine. */
 int link_check_address(const struct shm *shm, const struct transport_address *address);
+
+/* The address of the other side, but for what only the network uses. */
+struct transport_address link_address(const struct shm_link *link);
 
 /* The link to address, made if there is none.  0; -EINVAL, -EHOSTUNREACH, -ENOMEM. */
 int link_get(struct shm *shm, const struct transport_address *address, struct shm_link **out);
@@ -251,6 +285,9 @@ void link_let_go(struct shm_link *link);
 /* As transport_ops.is_over: the other side has closed, and has no slot of ours. */
 bool link_is_over(struct shm_link *link);
 
+/* How links are found in shm.links. */
+extern const struct link_naming link_naming;
+
 /* The end of the link itself. */
 void link_destroy(struct shm_link *link);
 
@@ -275,7 +312,7 @@ static inline void inbound_mark(struct shm *shm, const struct inbound *in, bool 
 /* May the next record have been delivered already, by whoever received before us? */
 static inline bool inbound_repeats(const struct inbound *in)
 {
-    return in->may_repeat && in->ring.head == in->repeat_head;
+    return in->may_repeat && (uint32_t)in->ring.head == in->repeat_head;
 }
 
 /* Lets go of all rings, so that another one can continue with each where we are. */

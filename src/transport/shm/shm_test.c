@@ -17,6 +17,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -56,33 +57,105 @@ static void streams_between_processes_arrive_whole(void **state)
     node_close(&node);
 }
 
+/* ---- links ---- */
+
+#define STRANGERS 40 /* more than fit into the first table */
+
+/* The i-th address of this machine, at which nobody is. */
+static struct transport_address stranger(const struct node *node, uint32_t i)
+{
+    struct transport_address address;
+
+    node->t->ops->address(node->t, &address);
+    address.cookie += i / 2;
+    address.place += i;
+    return address;
+}
+
+static struct link *link_to(const struct node *node, const struct transport_address *address)
+{
+    struct link *link = NULL;
+
+    assert_int_equal(transport_shm.connect(node->t, address, &link), 0);
+    assert_ptr_equal(link_of(link)->link.transport, node->t);
+    return link;
+}
+
+/* A byte of it is another one. */
+static struct transport_address with_byte(struct transport_address address, size_t at)
+{
+    ((unsigned char *)&address)[at] ^= 1;
+    return address;
+}
+
+/* A link keeps less than an address, and tells apart what differs in any byte of it. */
+static void each_address_has_one_link(void **state)
+{
+    struct transport_address address, other;
+    struct link *links[STRANGERS];
+    struct node node;
+
+    (void)state;
+    assert_int_equal(node_open(&node), 0);
+    for (uint32_t i = 0; i < STRANGERS; i++) {
+        address = stranger(&node, i);
+        links[i] = link_to(&node, &address);
+        for (uint32_t other_i = 0; other_i < i; other_i++)
+            assert_ptr_not_equal(links[i], links[other_i]);
+    }
+    for (uint32_t i = 0; i < STRANGERS; i++) {
+        address = stranger(&node, i);
+        assert_ptr_equal(link_to(&node, &address), links[i]);
+    }
+    for (size_t at = 0; at < sizeof address; at++) {
+        struct link *link = NULL;
+
+        other = with_byte(address, at);
+        if (transport_shm.connect(node.t, &other, &link) == 0)
+            assert_ptr_not_equal(link, links[STRANGERS - 1]);
+        else
+            assert_true(at == offsetof(struct transport_address, kind) ||
+                        at / 8 == offsetof(struct transport_address, host) / 8);
+    }
+    for (uint32_t i = 0; i < STRANGERS; i += 3)
+        node.t->ops->forget(links[i]);
+    for (uint32_t i = 0; i < STRANGERS; i++) {
+        address = stranger(&node, i);
+        if (i % 3 != 0)
+            assert_ptr_equal(link_to(&node, &address), links[i]);
+    }
+    node_close(&node);
+}
+
 /* ---- the first packets ---- */
 
 #define SHORT 8 /* payloads below this go into one cell */
 
-/* Packets of one cell do not touch the ring, nor map it, until the starter is used up. */
+/* Packets of one cell do not touch the ring, nor map it, until the starter is full. */
 static void begin_in_a_starter(void)
 {
     struct node node;
+    const struct segment_file *file = NULL;
     struct shm_link *link;
 
     stage_await(1);
     CHECK(node_open_as(&node, 1) == 0);
     link = link_of(connect_to(&node, 0));
     for (uint64_t i = 0; i < SEGMENT_STARTER_MOST; i++) {
-        CHECK(send_number(&link->member.link, i) == 0);
-        CHECK(link->state == LINK_STARTING && link->remote->rings == NULL);
-        CHECK(link->remote->mapped < link->remote->size);
+        CHECK(send_number(&link->link, i) == 0);
+        file = link->remote->file;
+        CHECK(link->state == LINK_STARTING);
+        CHECK(file == NULL || (file->rings == NULL && file->mapped < file->size));
     }
-    stage_set(2);
-    stage_await(3);
     /* it is tried again */
-    sys_fail_name(link->remote->base != NULL ? "mremap" : "mmap", 1, ENOMEM);
-    CHECK(send_number(&link->member.link, SEGMENT_STARTER_MOST) == -EAGAIN);
+    sys_fail_name(file != NULL && file->base != NULL ? "mremap" : "mmap", 1, ENOMEM);
+    CHECK(send_number(&link->link, SEGMENT_STARTER_MOST) == -EAGAIN);
     CHECK(link->state == LINK_CRAMPED);
+    stage_set(2); /* nothing is read before */
+    stage_await(3);
     CHECK(transport_shm.wait(node.t, 100 * CLOCK_MS) == 0);
-    stream(&node, &link->member.link, SEGMENT_STARTER_MOST, STREAM);
-    CHECK(link->state == LINK_OPEN && link->remote->rings != NULL);
+    stream(&node, &link->link, SEGMENT_STARTER_MOST, STREAM);
+    CHECK(link->state == LINK_OPEN && link->remote->file->rings != NULL);
     node_close(&node);
 }
 
@@ -104,6 +177,74 @@ static void the_first_packets_cost_no_ring(void **state)
     ended_well(child);
     await_free_slots(&node);
     assert_int_equal(atomic_load(&segment_starter(inside(&node)->own, 0)->moved), 0);
+    node_close(&node);
+}
+
+/* Packets that are read one by one stay in the starter, for its life. */
+static void a_starter_is_used_again(void **state)
+{
+    struct node node, sender;
+    struct shm_link *link;
+
+    (void)state;
+    payload_limit = SHORT;
+    assert_int_equal(node_open_as(&node, 0), 0);
+    assert_int_equal(node_open(&sender), 0);
+    link = link_of(connect_to(&sender, 0));
+    for (uint64_t i = 0; i < SEGMENT_STARTER_LIFE; i++) {
+        assert_int_equal(send_number(&link->link, i), 0);
+        assert_int_equal(link->state, LINK_STARTING);
+        await(&node, i + 1);
+    }
+    assert_int_equal(send_number(&link->link, SEGMENT_STARTER_LIFE), 0);
+    assert_int_equal(link->state, LINK_OPEN);
+    await(&node, SEGMENT_STARTER_LIFE + 1);
+    assert_false(node.wrong);
+    node_close(&sender);
+    node_close(&node);
+}
+
+/* How many pages of the slots are there; without the last, which may have something else behind them. */
+static unsigned pages_of_slots(const struct segment *s)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), pages;
+    unsigned char *begin = (unsigned char *)s->control, there[1024];
+    unsigned count = 0;
+
+    pages = (size_t)((unsigned char *)(s->slots + s->peers) - begin) / page;
+    assert_in_range(pages, 2, sizeof there);
+    assert_int_equal(mincore(begin, pages * page, there), 0);
+    for (size_t i = 0; i < pages; i++)
+        count += there[i] & 1;
+    return count;
+}
+
+/* The memory of slots that no sender has claimed is not there, whoever has looked for the dead, or for those
+ * who have sent. */
+static void slots_that_nobody_uses_cost_nothing(void **state)
+{
+    struct node node, sender;
+    struct transport_config config = config_for(&node);
+    struct transport_address address;
+    struct link *link;
+    struct shm *shm;
+
+    (void)state;
+    config.peers = 1024; /* many pages */
+    assert_int_equal(node_open_with(&node, &config), 0);
+    assert_int_equal(node_open(&sender), 0);
+    shm = inside(&node);
+    transport_shm.address(node.t, &address);
+    assert_int_equal(transport_shm.connect(sender.t, &address, &link), 0);
+    assert_int_equal(send_number(link, 0), 0);
+    await(&node, 1);
+    inbound_sweep(shm, shm->own->peers);
+    inbound_leave_all(shm);
+    inbound_adopt_all(shm);
+    for (unsigned i = 0; i < 3; i++)
+        transport_shm.poll(node.t, 16);
+    assert_in_range(pages_of_slots(shm->own), 1, 2);
+    node_close(&sender);
     node_close(&node);
 }
 
@@ -155,7 +296,7 @@ static void move_and_die(void)
     stage_await(1);
     CHECK(node_open_as(&node, 1) == 0);
     link = link_of(connect_to(&node, 0));
-    CHECK(send_number(&link->member.link, 0) == 0);
+    CHECK(send_number(&link->link, 0) == 0);
     stage_set(2);
     stage_await(3);
     CHECK(link_attach_all(link) == 0);
@@ -252,6 +393,7 @@ static void claim_and_die(void)
     CHECK(node_open_as(&node, 1) == 0);
     link = link_of(connect_to(&node, 0));
     CHECK(link_attach(link) == 0);
+    atomic_store(&link->remote->control->used, 4); /* as who claims says before */
     atomic_store(&link->remote->slots[3].claim,
                  slot_claim(SLOT_CLAIMED, inside(&node)->address.process));
     raise(SIGKILL);
@@ -439,6 +581,55 @@ static bool hot_is_valid(const struct node *node)
         hot += in->hot;
     }
     return hot == shm->hot_count;
+}
+
+/* ---- where ranks share cores ---- */
+
+#define MESSAGE 4096
+
+static void open_auto(struct node *node, bool shares_cores)
+{
+    struct transport_config config = config_for(node);
+
+    config.settings.shm.ring_size = UINT64_MAX;
+    config.settings.shm.shares_cores = shares_cores;
+    assert_int_equal(node_open_with(node, &config), 0);
+}
+
+/* How many messages of 4 KiB go to a receiver that does not look. */
+static unsigned messages_ahead(bool receiver_shares, bool sender_shares)
+{
+    static const unsigned char payload[MESSAGE];
+    const struct wire_header header = {.type = WIRE_EAGER, .version = WIRE_VERSION};
+    const struct transport_packet packet = {
+        .header = &header, .payload = payload, .payload_size = MESSAGE};
+    struct node receiver, sender;
+    unsigned count = 0;
+    struct link *link;
+    int err;
+
+    open_auto(&receiver, receiver_shares);
+    open_auto(&sender, sender_shares);
+    /* what one of them sends goes into a packet of the other one, too */
+    assert_int_equal(sender.t->limits.packet_max, receiver.t->limits.packet_max);
+    transport_shm.address(receiver.t, &board->address[0]);
+    link = connect_to(&sender, 0);
+    while ((err = transport_shm.send(link, &packet)) == 0)
+        count++;
+    assert_int_equal(err, -EAGAIN);
+    node_close(&sender);
+    node_close(&receiver);
+    return count;
+}
+
+/* Two in each exchange, and two exchanges ahead. */
+static void two_exchanges_go_to_a_receiver_without_a_core(void **state)
+{
+    (void)state;
+    assert_in_range(messages_ahead(true, true), 4, 8);
+    assert_in_range(messages_ahead(true, false), 4, 8);
+    assert_int_equal(messages_ahead(false, true), 3);
+    assert_int_equal(messages_ahead(false, false), 3);
 }
 
 static void quiet_rings_are_not_polled(void **state)
@@ -714,7 +905,19 @@ static void lend_and_leave(void)
     stage_await(3);
     CHECK(transport_lends(link));
     CHECK(transport_lend(link, &chunk, &size) != NULL && chunk == 0);
-    transport_keep(link, chunk);
+    for (uint32_t i = 1; i < 6; i++) { /* one of the first three, in turn */
+        transport_keep(link, chunk);
+        CHECK(transport_lend_among(link, 3, &chunk, &size) != NULL && chunk == i % 3);
+    }
+    CHECK(transport_lend_among(link, 2, &chunk, &size) != NULL);
+    CHECK(transport_lend_among(link, 2, &chunk, &size) != NULL);
+    CHECK(transport_lend_among(link, 3, &chunk, &size) == NULL);
+    for (uint32_t i = 0; i < 3; i++)
+        transport_keep(link, i);
+    do { /* until it is the turn of the first one again */
+        CHECK(transport_lend(link, &chunk, &size) != NULL);
+        transport_keep(link, chunk);
+    } while (chunk != 0);
     for (uint32_t i = 0; i < SEGMENT_CHUNKS; i++) { /* in turn, also if one is free again */
         unsigned char *bytes = transport_lend(link, &chunk, &size);
 
@@ -834,8 +1037,11 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         TEST(streams_between_processes_arrive_whole),
+        TEST(each_address_has_one_link),
         TEST(the_first_packets_cost_no_ring),
         TEST(the_ring_follows_the_starter_in_order),
+        TEST(a_starter_is_used_again),
+        TEST(slots_that_nobody_uses_cost_nothing),
         TEST(a_sender_killed_while_it_moves_is_let_go_of),
         TEST(what_a_killed_sender_sent_arrives),
         TEST(a_slot_of_a_sender_killed_while_claiming_is_freed),
@@ -844,6 +1050,7 @@ int main(int argc, char **argv)
         TEST(memory_of_another_process_can_be_read),
         TEST(reads_can_be_switched_off),
         TEST(senders_beyond_the_slots_wait_for_one),
+        TEST(two_exchanges_go_to_a_receiver_without_a_core),
         TEST(quiet_rings_are_not_polled),
         TEST(nobody_waits_for_a_sender_that_left),
         TEST(every_failure_between_processes_is_clean),

@@ -27,13 +27,13 @@ static int shm_cswap(struct link *l, uint64_t index, uint64_t expected, uint64_t
     int err = link_attach_all(link);
 
     (void)cookie;
-    return err != 0 ? err : cswap(link->remote->words, index, expected, desired, found);
+    return err != 0 ? err : cswap(link->remote->file->words, index, expected, desired, found);
 }
 
 static int shm_cswap_local(struct transport *t, uint64_t index, uint64_t expected,
                            uint64_t desired, uint64_t *found)
 {
-    return cswap(shm_of(t)->own->words, index, expected, desired, found);
+    return cswap(shm_of(t)->own->file->words, index, expected, desired, found);
 }
 
 static bool has_words(uint64_t index, size_t count)
@@ -53,18 +53,19 @@ static int shm_load(struct link *l, uint64_t index, uint64_t *words, size_t coun
     if (!has_words(index, count))
         return -EINVAL;
     for (size_t i = 0; i < count; i++) /* pairs with the release in shm_store() */
-        words[i] = atomic_load_explicit(&link->remote->words[index + i], memory_order_acquire);
+        words[i] =
+            atomic_load_explicit(&link->remote->file->words[index + i], memory_order_acquire);
     return 0;
 }
 
 static int shm_store(struct transport *t, uint64_t index, const uint64_t *words, size_t count)
 {
-    struct segment *own = shm_of(t)->own;
+    _Atomic uint64_t *own = shm_of(t)->own->file->words;
 
     if (!has_words(index, count))
         return -EINVAL;
     for (size_t i = 0; i < count; i++) /* pairs with the acquire in shm_load() */
-        atomic_store_explicit(&own->words[index + i], words[i], memory_order_release);
+        atomic_store_explicit(&own[index + i], words[i], memory_order_release);
     return 0;
 }
 

@@ -423,7 +423,7 @@ int ib_conns_check_address(const struct transport *t, const struct transport_add
 
 void ib_conns_init(struct ib *ib)
 {
-    link_table_init(&ib->conns.links);
+    link_table_init(&ib->conns.links, NULL);
     list_init(&ib->failing);
 }
 

@@ -47,6 +47,7 @@ struct ib_conns {
     struct ib_link **by_number; /* of `in`: a hash table without removal */
     uint32_t number_count, number_room;
     struct transport_verbs_inlet inlet;
+    bool has_told_layout; /* warned that a peer's adapter compares other bits */
 };
 
 extern const struct net_ops ib_net_ops;

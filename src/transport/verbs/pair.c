@@ -12,8 +12,8 @@
  *   1  number of in, and above that reads at a time       4  how many packets of ours may be unread
  *   2  first number of out's packets                      5  tag, or 0: messages are not tagged
  *
- * Tag: above 16 bits, 1 + the layout of the tags that our adapter matches; below, the source that it
- * knows the peer by.  If both have such an adapter, with one layout, messages are tagged.
+ * Tag: above 16 bits, the layout of the tags that our adapter matches; below, the source that
+ * it knows the peer by.  If both have such an adapter, with one layout, messages are tagged.
  *
  * A peer that does not answer for RETRIES times the timeout is dead.  That a peer has no receive
  * posted (RNR) is waited for without end: credit (tx.h) keeps it from happening.
@@ -126,7 +126,7 @@ static uint32_t tag_of(const struct ib_link *link)
 {
     const struct ib *ib = ib_of_link(link);
 
-    return link->pair.is_inlet ? (uint32_t)(ib->conns.inlet.layout + 1) << TAG_LAYOUT |
+    return link->pair.is_inlet ? verbs_layout_word(ib->conns.inlet.layout) << TAG_LAYOUT |
                                      (link->member.link.peer & TAG_SOURCE)
                                : 0;
 }
@@ -156,7 +156,7 @@ static bool is_offer(const struct offer *offer)
     return (offer->out & PSN_MASK) != 0 && (offer->in & PSN_MASK) != 0 &&
            offer->out_psn <= PSN_MASK && offer->in_psn <= PSN_MASK && mtu >= IBV_MTU_256 &&
            mtu <= IBV_MTU_4096 && reads >= 1 && reads <= 16 && offer->window >= 1 &&
-           offer->window <= IB_WINDOW_MAX && offer->tag >> TAG_LAYOUT <= VERBS_FABRIC + 1;
+           offer->window <= IB_WINDOW_MAX && offer->tag >> TAG_LAYOUT <= VERBS_LAYOUT_WORD_MAX;
 }
 
 /* ---- connecting ---- */
@@ -200,6 +200,22 @@ static int connect(struct ib_link *link, const struct ends *ends, const struct o
     return err == 0 ? 0 : ib_hca_failed(ib, "ibv_modify_qp(RTS)", err);
 }
 
+/* Are messages tagged?  The peer's adapter has to compare what ours does. */
+static bool is_tagged(struct ib_link *link, uint32_t tag)
+{
+    struct ib_conns *conns = &ib_of_link(link)->conns;
+    const uint32_t layout = tag >> TAG_LAYOUT;
+
+    if (!link->pair.is_inlet || layout == tag_of(link) >> TAG_LAYOUT)
+        return link->pair.is_inlet;
+    if (layout != 0 && !conns->has_told_layout)
+        LOG_WARN("verbs: link %u: software matches, because the peer's adapter compares other "
+                 "bits of a message (MBX_DEVICE_TAG_FORMAT, which the libfabric provider sets)",
+                 link->net.id);
+    conns->has_told_layout |= layout != 0;
+    return false;
+}
+
 int ib_pair_connect(struct ib_link *link, const struct net_offer *from, uint32_t *window)
 {
     struct ib_link_pair *pair = &link->pair;
@@ -226,7 +242,7 @@ int ib_pair_connect(struct ib_link *link, const struct net_offer *from, uint32_t
     if (err != 0)
         return err;
     pair->state = IB_PAIR_CONNECTED;
-    pair->is_tagged = pair->is_inlet && offer.tag >> TAG_LAYOUT == tag_of(link) >> TAG_LAYOUT;
+    pair->is_tagged = is_tagged(link, offer.tag);
     pair->number = offer.tag & TAG_SOURCE;
     *window = offer.window;
     return 0;

@@ -5,7 +5,8 @@
  * Registrations are those of verbs_regions.h, which last longer than what they were made for if that can
  * be right.  So a key of the adapter is that of several exposures: the key that the core knows has a
  * number above the adapter's 32 bits, which no other one has.  The peer's adapter tells the low half of
- * it in a FIN, with all else that the request said; of requests that said the same the oldest is meant.
+ * it in a FIN, with all else that the request said, and with the number that no other request has that
+ * waits for a FIN of that peer.
  *
  * An operation longer than what the adapter moves at once is asked for piece by piece.  A write is
  * done when the peer's adapter has it all; a packet behind it finds it there.
@@ -32,14 +33,15 @@ static struct list *exposures_of(struct ib *ib, uint64_t key)
     return &ib->rma.exposures[(key >> NUMBER_SHIFT) % IB_EXPOSURE_LISTS];
 }
 
-/* Memory that cannot be written, such as constants, is to be read alone. */
+/* Memory that cannot be written, such as constants, is to be read alone: the kernel says EFAULT.  Any other
+ * failure says nothing of the memory, and a peer that writes to what is to be read loses its link. */
 static struct verbs_region *register_exposed(struct ib *ib, const void *buf, size_t size)
 {
     struct verbs_region *region = verbs_region_get(
         ib->rma.regions, buf, size,
         IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE);
 
-    return region != NULL
+    return region != NULL || errno != EFAULT
                ? region
                : verbs_region_get(ib->rma.regions, buf, size, IBV_ACCESS_REMOTE_READ);
 }
@@ -86,17 +88,49 @@ static struct ib_exposure *exposure_find(struct ib *ib, uint64_t key)
     return NULL;
 }
 
+/* ---- which request a FIN answers ---- */
+
+static uint64_t *word_of(struct ib_link_rma *rma, uint32_t number, uint64_t *bit)
+{
+    *bit = UINT64_C(1) << number % 64;
+    return &rma->numbered[number / 64];
+}
+
+/* The first free number from next_number on, and so one that was free for long.  False: none is. */
+static bool take_number(struct ib_link_rma *rma, uint32_t *number)
+{
+    for (uint32_t i = 0; i < VERBS_NUMBERS; i++) {
+        const uint32_t tried = (rma->next_number + i) % VERBS_NUMBERS;
+        uint64_t bit, *word = word_of(rma, tried, &bit);
+
+        if ((*word & bit) == 0) {
+            *word |= bit;
+            rma->next_number = tried + 1;
+            *number = tried;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void give_number(struct ib_link_rma *rma, uint32_t number)
+{
+    uint64_t bit, *word = word_of(rma, number, &bit);
+
+    *word &= ~bit;
+}
+
 static void expect_no_more(struct ib_exposure *exposure)
 {
     if (exposure->expects == NULL)
         return;
     exposure->expects->rma.expected_count--;
+    give_number(&exposure->expects->rma, exposure->number);
     exposure->expects = NULL;
     list_remove(&exposure->in_expected);
 }
 
-bool ib_rma_expect(struct ib_link *link, const struct verbs_fin *fin, uint64_t key,
-                   uint64_t sender)
+bool ib_rma_expect(struct ib_link *link, struct verbs_fin *fin, uint64_t key, uint64_t sender)
 {
     struct ib_exposure *exposure =
         fin->address != 0 ? exposure_find(ib_of_link(link), key) : NULL;
@@ -105,6 +139,9 @@ bool ib_rma_expect(struct ib_link *link, const struct verbs_fin *fin, uint64_t k
         (exposure->expects == NULL && link->rma.expected_count >= link->rx.window))
         return false;
     expect_no_more(exposure); /* it may have been told that the adapter is full */
+    if (!take_number(&link->rma, &exposure->number))
+        return false;
+    fin->app_ctx |= exposure->number << VERBS_NUMBER_SHIFT;
     link->rma.expected_count++;
     exposure->expects = link;
     exposure->fin = *fin;

@@ -4,7 +4,7 @@
  *
  * Invariants
  *   I0  expected_count is the length of expected, the exposures that expect something of the link, no
- *       more than its window
+ *       more than its window; numbered has the numbers of these
  *   I1  an operation is free, or on the list of its link, which has no more than IB_LINK_RMA, or the
  *       adapter's alone, when that link has ended
  */
@@ -45,6 +45,7 @@ struct ib_exposure {
     uint64_t key;            /* that the core knows */
     struct ib_link *expects; /* the peer's adapter will say FIN: this one, of this request */
     struct verbs_fin fin;
+    uint32_t number; /* of fin */
     uint64_t sender;
     unsigned char nothing; /* what is exposed of an empty message */
 };
@@ -64,6 +65,8 @@ struct ib_link_rma {
     uint32_t moving_count;
     uint32_t in_flight; /* requests that the adapter has */
     uint32_t expected_count;
+    uint64_t numbered[VERBS_NUMBERS / 64]; /* bits: numbers that requests have */
+    uint32_t next_number;                  /* where a free one is looked for */
     struct list
         expected; /* exposures, which wait for a FIN of the peer's adapter; the oldest first */
     bool is_full; /* a read or write found no room since its peer was last looked after */
@@ -79,10 +82,10 @@ void ib_rma_init_link(struct ib_link_rma *rma);
 /* Asks the adapter of a peer whether it is there.  If it is not, the queue pair fails. */
 void ib_rma_ask(struct ib_link *link);
 
-/* The peer's adapter is going to say this FIN, of the core's request; key: that of ib_expose().  False:
- * it cannot be, for no such memory is exposed, or there are receives for no more. */
-bool ib_rma_expect(struct ib_link *link, const struct verbs_fin *fin, uint64_t key,
-                   uint64_t sender);
+/* The peer's adapter is going to say this FIN, of the core's request; key: that of ib_expose().  Adds a
+ * number to app_ctx.  False: it cannot be, for no such memory is exposed, or there are receives, or
+ * numbers, for no more. */
+bool ib_rma_expect(struct ib_link *link, struct verbs_fin *fin, uint64_t key, uint64_t sender);
 
 /* It has said it.  False: it was not expected. */
 bool ib_rma_answered(struct ib_link *link, const struct verbs_fin *fin, uint64_t *sender);

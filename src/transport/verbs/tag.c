@@ -11,7 +11,7 @@
  *
  * A FIN of the adapter takes a receive here, without credit.  So no more rendezvous are open than
  * there are receives for the peer; further messages are announced.  A FIN says again what its request
- * said (rma.c).
+ * said, with its number (rma.c).
  */
 #include "transport/verbs/tag.h"
 
@@ -83,7 +83,7 @@ static uint32_t frame_rts(struct ib_link *link, unsigned char *packet, struct ib
     struct wire_rts rts;
 
     memcpy(&rts, packet + sizeof(struct wire_header), sizeof rts);
-    if (data > VERBS_DATA_MAX || rts.size > READ_MAX)
+    if (data > VERBS_RNDV_DATA_MAX || rts.size > READ_MAX)
         return frame_announced(packet, tmh, &rts, data);
     fin = (struct verbs_fin){.tag = be64toh(tmh.tag),
                              .address = rts.address,
@@ -102,7 +102,7 @@ static uint32_t frame_rts(struct ib_link *link, unsigned char *packet, struct ib
 
 uint32_t ib_tag_frame(struct ib_link *link, unsigned char *packet, size_t size)
 {
-    const enum verbs_layout layout = ib_of_link(link)->conns.inlet.layout;
+    const struct verbs_layout layout = ib_of_link(link)->conns.inlet.layout;
     struct mbx_device_envelope envelope;
     struct wire_header header;
     struct ibv_tmh tmh = {.opcode = IBV_TMH_EAGER};

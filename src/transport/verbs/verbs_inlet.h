@@ -41,9 +41,9 @@ struct transport_verbs_parts {
 };
 
 struct transport_verbs_inlet {
-    enum verbs_layout layout; /* of tagged links */
-    uint32_t buffers;         /* packets that may lie unread in it */
-    struct ibv_cq *cq;        /* of what completes there; the channel tells of it */
+    struct verbs_layout layout; /* of tagged links */
+    uint32_t buffers;           /* packets that may lie unread in it */
+    struct ibv_cq *cq;          /* of what completes there; the channel tells of it */
     /* The queue pair, in RESET, by which this peer's packets come; the device owns it, and its
      * send queue.  0; -ERANGE it has none for such a number: the endpoint receives; -errno. */
     int (*attach)(void *arg, uint32_t peer, struct ibv_qp **qp);

@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * flight_test.c - of what was recorded the last events are read back, and all names, also while
+ * it is written and when its process was killed; what is damaged is noticed.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/random.h"
+#include "base/sys.h"
+#include "trace/trace.h"
+
+#define SLOTS 100u
+#define TICK  7u
+
+static char folder[64];
+static unsigned warnings;
+static uint64_t now_ns;
+
+static void count_line(void *arg, enum log_level level, const char *text)
+{
+    (void)arg;
+    (void)text;
+    warnings += level == LOG_LEVEL_WARN;
+}
+
+static uint64_t tick(void)
+{
+    return now_ns += TICK;
+}
+
+static const char *path_of(pid_t pid)
+{
+    static char path[128];
+
+    snprintf(path, sizeof path, "%s/matchbox-0000000b-%ld-0.flight", folder, (long)pid);
+    return path;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof folder, "/tmp/matchbox-flight-test.XXXXXX");
+    assert_non_null(mkdtemp(folder));
+    log_set_sink(count_line, NULL);
+    clock_set(tick);
+    warnings = 0;
+    now_ns = 1000;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    sys_fail_none();
+    mem_fail_at(0);
+    clock_set(NULL);
+    log_set_sink(NULL, NULL);
+    assert_int_equal(rmdir(folder), 0); /* nothing is left there */
+    assert_int_equal(sys_fds_live(), 0);
+    assert_int_equal(sys_maps_live(), 0);
+    assert_int_equal(mem_live(), 0);
+    return 0;
+}
+
+static const struct trace_info job = {.rank = 3, .size = 4, .address = 12, .host = 11};
+
+static int start(uint64_t slots, struct trace_recorder **recorder)
+{
+    return trace_start_flight(folder, slots, &job, recorder);
+}
+
+/* Event number i of all that are recorded. */
+static void record(struct trace_recorder *recorder, uint64_t i)
+{
+    trace_record(
+        recorder,
+        &(struct trace_event){
+            .type = TRACE_ARRIVE, .context_id = 1, .source = 2, .tag = i, .partner = i + 1});
+}
+
+struct seen {
+    uint64_t events, names, first; /* first: the number of the oldest event */
+    uint64_t count;                /* that were recorded, as the file says */
+    char name[64];
+    int result;
+    char error[TRACE_ERROR_MAX];
+};
+
+/* Events are those of record(), one behind the other, and in virtual time TICK apart. */
+static struct seen read_back(const char *path, bool is_virtual)
+{
+    static struct trace_reader reader;
+    struct seen seen = {.result = trace_open(&reader, path)};
+    struct trace_event event;
+    uint64_t time = 0;
+
+    snprintf(seen.error, sizeof seen.error, "%s", reader.error);
+    if (seen.result < 0)
+        return seen;
+    assert_true(trace_is_flight(&reader));
+    assert_int_equal(reader.info.rank, 3);
+    assert_int_equal(reader.info.host, 11);
+    seen.count = reader.count;
+    while ((seen.result = trace_next(&reader, &event)) == 1) {
+        time += event.delta_ns;
+        if (trace_is_name(event.type)) {
+            assert_int_equal(seen.events, 0); /* names come first */
+            seen.names += trace_text_add(seen.name, sizeof seen.name, &event);
+            continue;
+        }
+        if (seen.events++ == 0)
+            seen.first = event.tag;
+        assert_int_equal(event.tag, seen.first + seen.events - 1);
+        assert_int_equal(event.partner, event.tag + 1);
+        if (is_virtual)
+            assert_int_equal(time, (event.tag + 1) * TICK);
+    }
+    snprintf(seen.error, sizeof seen.error, "%s", reader.error);
+    assert_int_equal(trace_next(&reader, &event), seen.result); /* it stays so */
+    trace_close(&reader);
+    return seen;
+}
+
+/* ---- tests ---- */
+
+static void test_last_events(void **state)
+{
+    static const uint64_t counts[] = {0, 1, 99, 100, 101, 199, 200, 12345};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(counts); i++) {
+        struct trace_recorder *recorder;
+        uint64_t kept = min_size(counts[i], SLOTS);
+        struct seen seen;
+
+        assert_int_equal(start(SLOTS, &recorder), 0);
+        for (uint64_t n = 0; n < counts[i]; n++)
+            record(recorder, n);
+        seen = read_back(path_of(getpid()), true);
+        assert_int_equal(seen.result, 0);
+        assert_int_equal(seen.events, kept);
+        assert_int_equal(seen.count, counts[i]);
+        if (kept != 0)
+            assert_int_equal(seen.first, counts[i] - kept);
+        trace_stop(recorder);
+        assert_int_equal(access(path_of(getpid()), F_OK), -1); /* it was closed */
+    }
+    assert_int_equal(warnings, 0);
+}
+
+/* A name is told once, and events that need it come for ever. */
+static void test_names_stay(void **state)
+{
+    struct trace_recorder *recorder;
+    struct seen seen;
+
+    (void)state;
+    assert_int_equal(start(SLOTS, &recorder), 0);
+    record(recorder, 0);
+    trace_record_text(recorder, TRACE_CONTEXT, 4, 2, "a name that takes two records at least");
+    for (uint64_t n = 1; n < 1000; n++)
+        record(recorder, n);
+    seen = read_back(path_of(getpid()), true);
+    assert_int_equal(seen.events, SLOTS);
+    assert_int_equal(seen.names, 1);
+    assert_string_equal(seen.name, "a name that takes two records at least");
+    trace_stop(recorder);
+}
+
+/* More than there is room for: said once, and the events go on. */
+static void test_too_many_names(void **state)
+{
+    struct trace_recorder *recorder;
+    struct seen seen;
+
+    (void)state;
+    assert_int_equal(start(SLOTS, &recorder), 0);
+    for (uint32_t n = 0; n < FLIGHT_NAMES_MAX + 2; n++)
+        trace_record_text(recorder, TRACE_CONTEXT, n, 2, "c");
+    assert_int_equal(warnings, 1);
+    record(recorder, 0);
+    seen = read_back(path_of(getpid()), true);
+    assert_int_equal(seen.result, 0);
+    assert_int_equal(seen.names, FLIGHT_NAMES_MAX);
+    assert_int_equal(seen.events, 1);
+    trace_stop(recorder);
+}
+
+static void test_taken_back(void **state)
+{
+    struct trace_recorder *recorder;
+    struct seen seen;
+
+    (void)state;
+    assert_int_equal(start(SLOTS, &recorder), 0);
+    for (uint64_t n = 0; n < SLOTS; n++)
+        record(recorder, n);
+    record(recorder, 4711);
+    trace_take_back(recorder);
+    seen = read_back(path_of(getpid()), true);
+    assert_int_equal(seen.events, SLOTS - 1); /* the oldest was overwritten */
+    assert_int_equal(seen.first, 1);
+    now_ns -= TICK;
+    record(recorder, SLOTS);
+    seen = read_back(path_of(getpid()), true);
+    assert_int_equal(seen.result, 0);
+    assert_int_equal(seen.events, SLOTS);
+    trace_stop(recorder);
+}
+
+/* Without a folder others find it by its name, and cannot make it shorter. */
+static void test_in_memory(void **state)
+{
+    struct trace_recorder *recorder;
+    bool is_found = false;
+
+    (void)state;
+    assert_int_equal(trace_start_flight(NULL, SLOTS, &job, &recorder), 0);
+    for (uint64_t n = 0; n < 250; n++)
+        record(recorder, n);
+    trace_record_text(recorder, TRACE_CONTEXT, 4, 2, "c");
+    for (int fd = 3; fd < 64; fd++) {
+        char path[32], name[64] = "";
+        struct seen seen;
+
+        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        if (readlink(path, name, sizeof name - 1) <= 0 || strstr(name, FLIGHT_NAME) == NULL)
+            continue;
+        is_found = true;
+        assert_int_equal(truncate(path, 0), -1);
+        assert_int_equal(errno, EPERM);
+        seen = read_back(path, true);
+        assert_int_equal(seen.events, SLOTS);
+        assert_int_equal(seen.names, 1);
+    }
+    assert_true(is_found);
+    trace_stop(recorder);
+}
+
+/* A copy that was made while the ring was written over once, the first half of it before
+ * that: what is given out are events without a gap. */
+static void test_lapped(void **state)
+{
+    static unsigned char before[128 + SLOTS / 2 * TRACE_RECORD_SIZE];
+    struct trace_recorder *recorder;
+    struct seen seen;
+    uint64_t n = 0;
+    int fd;
+
+    (void)state;
+    assert_int_equal(start(SLOTS, &recorder), 0);
+    while (n < 130)
+        record(recorder, n++);
+    fd = open(path_of(getpid()), O_RDWR | O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(pread(fd, before, sizeof before, 0), sizeof before);
+    while (n < 215)
+        record(recorder, n++);
+    assert_int_equal(pwrite(fd, before, sizeof before, 0), sizeof before);
+    seen = read_back(path_of(getpid()), true);
+    assert_int_equal(seen.result, 0);
+    assert_int_equal(seen.first, 100);
+    assert_int_equal(seen.events, 30);
+    close(fd);
+    trace_stop(recorder);
+}
+
+/* The file goes, wherever the process is by then. */
+static void test_other_folder(void **state)
+{
+    int here = open(".", O_PATH | O_CLOEXEC);
+    struct trace_recorder *recorder;
+
+    (void)state;
+    assert_true(here >= 0);
+    assert_int_equal(chdir("/tmp"), 0);
+    assert_int_equal(trace_start_flight(folder + strlen("/tmp/"), SLOTS, &job, &recorder), 0);
+    assert_int_equal(access(path_of(getpid()), F_OK), 0);
+    assert_int_equal(chdir("/"), 0);
+    trace_stop(recorder);
+    assert_int_equal(access(path_of(getpid()), F_OK), -1);
+    assert_int_equal(fchdir(here), 0);
+    close(here);
+}
+
+static void record_forever(_Atomic uint64_t *recorded)
+{
+    struct trace_recorder *recorder;
+
+    clock_set(NULL);
+    if (start(SLOTS, &recorder) < 0)
+        _exit(1);
+    trace_record_text(recorder, TRACE_CONTEXT, 4, 2, "c");
+    for (uint64_t n = 0;; n++) {
+        record(recorder, n);
+        atomic_store(recorded, n + 1);
+    }
+}
+
+/* A process is read while it writes, and killed at random moments: its last events are
+ * there. */
+static void test_killed(void **state)
+{
+    _Atomic uint64_t *recorded = sys_mmap(4096, -1, 0);
+    struct random random;
+
+    (void)state;
+    assert_non_null(recorded);
+    random_seed(&random, 1);
+    for (int round = 0; round < 200; round++) {
+        uint64_t least = random_below(&random, 400), before, whole;
+        pid_t pid;
+        struct seen seen;
+
+        atomic_store(recorded, 0);
+        pid = fork();
+        assert_true(pid >= 0);
+        if (pid == 0)
+            record_forever(recorded);
+        while ((before = atomic_load(recorded)) <= least)
+            sys_yield();
+        seen = read_back(path_of(pid), false);
+        /* it may be overwritten faster than it is read: then nothing is said */
+        assert_true(seen.result == 0 || (seen.result == -EBADMSG && seen.events == 0));
+        if (seen.result == 0 && seen.events != 0)
+            assert_true(seen.first + seen.events >= before);
+        assert_int_equal(kill(pid, SIGKILL), 0);
+        assert_int_equal(waitpid(pid, NULL, 0), pid);
+        whole = atomic_load(recorded);
+        seen = read_back(path_of(pid), false);
+        unlink(path_of(pid));
+        assert_int_equal(seen.result, 0);
+        assert_int_equal(seen.names, 1);
+        assert_true(seen.count == whole || seen.count == whole + 1);
+        assert_int_equal(seen.first + seen.events, seen.count);
+        /* one place may be that of the record that was being written */
+        assert_true(seen.events == min_size(seen.count, SLOTS) || seen.events == SLOTS - 1);
+    }
+    sys_munmap(recorded, 4096);
+}
+
+static unsigned each_call_fails(const char *place)
+{
+    unsigned refused = 0;
+
+    for (uint64_t n = 1;; n++) {
+        struct trace_recorder *recorder;
+        int err;
+
+        sys_fail_at(n, ENOSPC);
+        err = trace_start_flight(place, SLOTS, &job, &recorder);
+        sys_fail_at(0, 0);
+        if (err == 0) {
+            trace_stop(recorder);
+            return refused;
+        }
+        assert_int_equal(err, -ENOSPC);
+        assert_int_equal(access(path_of(getpid()), F_OK), -1);
+        assert_int_equal(sys_fds_live(), 0);
+        assert_int_equal(sys_maps_live(), 0);
+        refused++;
+    }
+}
+
+static void test_each_call_fails(void **state)
+{
+    (void)state;
+    /* open, the ring, the room for names, the mapping */
+    assert_int_equal(each_call_fails(folder), 4);
+    assert_int_equal(each_call_fails(NULL), 5); /* and the seals */
+}
+
+static void test_no_memory(void **state)
+{
+    struct trace_recorder *recorder;
+
+    (void)state;
+    for (uint64_t n = 1; n <= 2; n++) {
+        mem_fail_at(n);
+        assert_int_equal(start(SLOTS, &recorder), -ENOMEM);
+        mem_fail_at(0);
+        assert_int_equal(mem_live(), 0);
+    }
+}
+
+/* Each bit of a file is turned: what is given out is what was recorded, or it is refused.
+ * The words that grow (count) are not covered by a check: then events are missing, or none
+ * is right. */
+static void test_each_bit_flipped(void **state)
+{
+    static unsigned char bytes[128 + 8 * TRACE_RECORD_SIZE];
+    struct trace_recorder *recorder;
+    int fd;
+
+    (void)state;
+    assert_int_equal(start(8, &recorder), 0);
+    for (uint64_t n = 0; n < 13; n++)
+        record(recorder, n);
+    fd = open(path_of(getpid()), O_RDWR | O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(pread(fd, bytes, sizeof bytes, 0), sizeof bytes);
+    for (size_t bit = 0; bit < sizeof bytes * 8; bit++) {
+        size_t at = bit / 8;
+        struct seen seen;
+
+        bytes[at] ^= (unsigned char)(1 << bit % 8);
+        assert_int_equal(pwrite(fd, &bytes[at], 1, (off_t)at), 1);
+        seen = read_back(path_of(getpid()), true);
+        if (at < 64)
+            assert_int_equal(seen.result, -EBADMSG);
+        else if (at >= 128)
+            assert_true(seen.result == -EBADMSG || seen.events == 7);
+        bytes[at] ^= (unsigned char)(1 << bit % 8);
+        assert_int_equal(pwrite(fd, &bytes[at], 1, (off_t)at), 1);
+    }
+    assert_int_equal(read_back(path_of(getpid()), true).events, 8);
+    for (off_t size = 0; size < (off_t)sizeof bytes; size += 5) {
+        assert_int_equal(ftruncate(fd, size), 0);
+        assert_int_equal(read_back(path_of(getpid()), true).result, -EBADMSG);
+        assert_int_equal(pwrite(fd, bytes, sizeof bytes, 0), sizeof bytes);
+    }
+    close(fd);
+    trace_stop(recorder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_last_events, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_names_stay, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_too_many_names, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_taken_back, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_in_memory, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_lapped, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_other_folder, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_killed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_each_call_fails, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_no_memory, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_each_bit_flipped, set_up, tear_down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

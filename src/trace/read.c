@@ -1,0 +1,473 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * read.c - a trace file, or a flight recording, is read back.
+ *
+ *   file ─> buffer ─> trace_next              a trace: record by record
+ *   file ─> ring, copied at once              a flight recording: first its names, then the ring
+ *
+ * A reader believes nothing: a record is right if its check is, and if its fields are
+ * what its type allows (`shapes`).  Whether the receives and messages that the numbers
+ * name are there is for those to see who replay a trace.
+ *
+ * A flight recording may be written while it is read.  The count is read first: whatever is
+ * written after that takes the places of the oldest records, which are left out because their
+ * checks are wrong.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "base/mem.h"
+#include "base/sys.h"
+#include "trace/format.h"
+#include "trace/trace.h"
+
+#define NO_CLOSE "the file ends without a close: the program was ended, or its disk was full"
+
+bool trace_text_add(char *text, size_t size, const struct trace_event *event)
+{
+    unsigned char bytes[TRACE_RECORD_SIZE];
+    size_t at = (size_t)(event->tag >> 32) * TEXT_SIZE;
+
+    record_put(bytes, event, 0, 0);
+    for (size_t i = 0; i < TEXT_SIZE; i++, at++) {
+        unsigned char c = bytes[TEXT_AT + i];
+
+        if (at < size)
+            text[at] = (char)(c == 0 || (c >= ' ' && c != 0x7f) ? c : '?');
+        if (c == 0)
+            break;
+    }
+    text[min_size(at, size - 1)] = '\0';
+    return at < (size_t)((event->tag >> 32) + 1) * TEXT_SIZE;
+}
+
+/* ---- what a record may be ---- */
+
+/* The fields that a type has; all others are 0. */
+enum shape {
+    HAS_ENVELOPE = 1 << 0,
+    HAS_IGNORE = 1 << 1, /* may have ignore bits and ANY_SOURCE */
+    HAS_ENTRY = 1 << 2,
+    MAY_PARTNER = 1 << 3,
+    HAS_PARTNER = 1 << 4,
+    ONE_OF_BOTH = 1 << 5, /* entry or partner, not both */
+    HAS_AMOUNT = 1 << 6,
+};
+
+static const unsigned shapes[TRACE_TYPES] = {
+    [TRACE_POST] = HAS_ENVELOPE | HAS_IGNORE | HAS_ENTRY | MAY_PARTNER,
+    [TRACE_ARRIVE] = HAS_ENVELOPE | ONE_OF_BOTH,
+    [TRACE_CANCEL] = HAS_ENVELOPE | HAS_IGNORE | HAS_ENTRY,
+    [TRACE_PEEK] = HAS_ENVELOPE | HAS_IGNORE | MAY_PARTNER,
+    [TRACE_CLAIM] = HAS_ENVELOPE | HAS_ENTRY,
+    [TRACE_TAKE] = HAS_ENVELOPE | HAS_ENTRY | HAS_PARTNER,
+    [TRACE_DISCARD] = HAS_ENVELOPE | HAS_ENTRY,
+    [TRACE_CLOSE] = 0,
+    [TRACE_DEFER] = HAS_ENVELOPE | HAS_ENTRY,
+    [TRACE_RTR] = HAS_ENVELOPE | HAS_IGNORE | HAS_ENTRY | HAS_PARTNER,
+    [TRACE_MATCH] = HAS_ENVELOPE | HAS_ENTRY | HAS_PARTNER,
+    [TRACE_LOCK] = HAS_ENVELOPE | HAS_ENTRY | HAS_PARTNER,
+    [TRACE_GRANT] = HAS_ENVELOPE | HAS_ENTRY | MAY_PARTNER,
+    [TRACE_LOST] = HAS_ENVELOPE | HAS_ENTRY | HAS_PARTNER,
+    [TRACE_RETIRE] = HAS_ENVELOPE | HAS_IGNORE | HAS_ENTRY,
+    [TRACE_PUBLISH] = HAS_ENVELOPE | HAS_ENTRY | HAS_PARTNER,
+    [TRACE_PULL] = HAS_ENVELOPE | HAS_ENTRY | HAS_PARTNER,
+    [TRACE_PULLED] = HAS_ENVELOPE | HAS_ENTRY,
+    [TRACE_ANNOUNCE] = HAS_ENVELOPE | HAS_IGNORE | HAS_ENTRY,
+    [TRACE_VOID] = HAS_ENVELOPE | HAS_IGNORE | HAS_PARTNER,
+    [TRACE_WRITE] = HAS_ENVELOPE | HAS_ENTRY | HAS_PARTNER,
+    [TRACE_SEND] = HAS_ENVELOPE | HAS_AMOUNT | HAS_ENTRY,
+    [TRACE_LEAVE] = HAS_ENVELOPE | HAS_AMOUNT | HAS_ENTRY | HAS_PARTNER,
+    [TRACE_SENT] = HAS_ENVELOPE | HAS_AMOUNT | ONE_OF_BOTH,
+    [TRACE_RECEIVED] = HAS_ENVELOPE | HAS_AMOUNT | HAS_ENTRY | MAY_PARTNER,
+    [TRACE_RTS] = HAS_ENVELOPE | HAS_AMOUNT | HAS_ENTRY,
+    [TRACE_DATA] = HAS_ENVELOPE | HAS_AMOUNT | HAS_ENTRY,
+    [TRACE_CTS] = HAS_ENVELOPE | HAS_AMOUNT | HAS_ENTRY,
+    [TRACE_READ] = HAS_ENVELOPE | HAS_AMOUNT | HAS_ENTRY,
+    [TRACE_SHARE] = HAS_ENVELOPE | HAS_AMOUNT | HAS_ENTRY,
+    [TRACE_FIN] = HAS_ENVELOPE | HAS_ENTRY,
+    [TRACE_HAND] = HAS_ENVELOPE | HAS_IGNORE | HAS_ENTRY,
+    [TRACE_WAIT] = HAS_AMOUNT | HAS_ENTRY,
+    [TRACE_WAITED] = HAS_AMOUNT | HAS_ENTRY | MAY_PARTNER,
+    [TRACE_CLOCK] = HAS_AMOUNT | HAS_ENTRY,
+    [TRACE_AT] = HAS_ENTRY | MAY_PARTNER,
+};
+
+static const char *check_numbers(unsigned shape, bool entry, bool partner)
+{
+    if (shape & ONE_OF_BOTH)
+        return entry == partner ? "it needs an entry or a partner, and not both" : NULL;
+    if (entry != ((shape & HAS_ENTRY) != 0))
+        return entry ? "it has an entry, which its type has not" : "its entry is 0";
+    if (partner && !(shape & (MAY_PARTNER | HAS_PARTNER)))
+        return "it has a partner, which its type has not";
+    if (!partner && (shape & HAS_PARTNER))
+        return "its partner is 0";
+    return NULL;
+}
+
+/* A record that names something. */
+static const char *check_name(const struct trace_event *e)
+{
+    if (e->type == TRACE_PEER)
+        return e->source >= TRACE_PEERS_MAX ? "it names no peer" : NULL;
+    if (e->source != 0 || (e->type == TRACE_PROGRAM && e->context_id != 0))
+        return "it has an envelope, which its type has not";
+    return e->tag >> 32 >= TEXT_MAX / TEXT_SIZE ? "its text is too long" : NULL;
+}
+
+/* What is wrong with the record of this number, or NULL. */
+static const char *check_record(const unsigned char *bytes, uint64_t number)
+{
+    struct trace_event e;
+    unsigned shape;
+
+    if (get32(bytes + CHECK_AT) != check_of(bytes, TRACE_RECORD_SIZE, CHECK_AT, number))
+        return "the check is wrong: the record is damaged or not in its place";
+    record_get(bytes, &e);
+    if (e.type == 0 || e.type >= TRACE_TYPES)
+        return "it is of an unknown type";
+    if (get32(bytes) != (uint32_t)e.type)
+        return "field zero is not 0";
+    if (trace_is_name(e.type))
+        return check_name(&e);
+    shape = shapes[e.type];
+    if (!(shape & HAS_ENVELOPE) && (e.context_id | e.source | e.tag) != 0)
+        return "it has an envelope, which its type has not";
+    if (!(shape & HAS_IGNORE) && e.source == TRACE_ANY_SOURCE)
+        return "a message has no wildcards";
+    if (!(shape & (HAS_IGNORE | HAS_AMOUNT)) && e.ignore != 0)
+        return "a message has no wildcards";
+    return check_numbers(shape, e.entry != 0, e.partner != 0);
+}
+
+static const char *check_header(const unsigned char *bytes)
+{
+    if (memcmp(bytes, TRACE_MAGIC, 8) != 0 && memcmp(bytes, FLIGHT_MAGIC, 8) != 0)
+        return "this is no trace: it does not begin with " TRACE_MAGIC " or " FLIGHT_MAGIC;
+    if (get32(bytes + 8) != TRACE_VERSION)
+        return "the trace is of another version";
+    if (get32(bytes + HEADER_CHECK_AT) !=
+        check_of(bytes, TRACE_HEADER_SIZE, HEADER_CHECK_AT, 0))
+        return "the check of the header is wrong: it is damaged";
+    if (get32(bytes + 12) != TRACE_RECORD_SIZE)
+        return "the records are of another size";
+    return NULL;
+}
+
+/* Writes the line of error; returns err. */
+static int reader_fail(struct trace_reader *r, int err, uint64_t offset, const char *format,
+                       ...) __attribute__((format(printf, 4, 5)));
+
+static int reader_fail(struct trace_reader *r, int err, uint64_t offset, const char *format,
+                       ...)
+{
+    int used =
+        snprintf(r->error, sizeof r->error, "%s: at offset %" PRIu64 ": ", r->path, offset);
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(r->error + used, sizeof r->error - (size_t)used, format, args);
+    va_end(args);
+    r->failed = err;
+    return err;
+}
+
+static uint64_t reader_offset(const struct trace_reader *r)
+{
+    return TRACE_HEADER_SIZE + r->records * TRACE_RECORD_SIZE;
+}
+
+/* Reads until buffer holds size bytes from its start, or the file ends.  0 or a negative
+ * errno. */
+static int reader_fill(struct trace_reader *r, size_t size)
+{
+    while (r->held < size) {
+        ssize_t more = sys_read(r->fd, r->buffer + r->held, size - r->held);
+
+        if (more < 0)
+            return -errno;
+        if (more == 0)
+            return 0;
+        r->held += (size_t)more;
+    }
+    return 0;
+}
+
+static int reader_header(struct trace_reader *r)
+{
+    const unsigned char *bytes = r->buffer;
+    const char *reason;
+    int err = reader_fill(r, TRACE_HEADER_SIZE);
+
+    if (err < 0)
+        return reader_fail(r, err, 0, "cannot be read: %s", strerrordesc_np(-err));
+    if (r->held < TRACE_HEADER_SIZE)
+        return reader_fail(r, -EBADMSG, r->held, "the file ends within the header");
+    reason = check_header(bytes);
+    if (reason != NULL)
+        return reader_fail(r, -EBADMSG, 0, "%s", reason);
+    r->info = (struct trace_info){
+        .rank = get32(bytes + 16),
+        .pid = get32(bytes + 20),
+        .endpoint = get32(bytes + 24),
+        .start_ns = get64(bytes + 32),
+        .host = get64(bytes + 40),
+        .size = get32(bytes + 48),
+        .address = get32(bytes + 52),
+        .wall_ns = get64(bytes + 56),
+    };
+    r->held = 0;
+    r->slots = memcmp(bytes, FLIGHT_MAGIC, 8) == 0; /* how many says reader_flight() */
+    return 0;
+}
+
+/* ---- flight recordings ---- */
+
+static const unsigned char *ring_record(const struct trace_reader *r, uint64_t number)
+{
+    return r->ring + number % r->slots * TRACE_RECORD_SIZE;
+}
+
+/* The oldest events may have been overwritten, or were about to be.  If the ring was written
+ * a whole time over while it was read, or copied, an event that was overwritten lies behind
+ * older ones, which are left out with it: what is given out has no gap. */
+static void skip_overwritten(struct trace_reader *r)
+{
+    for (uint64_t i = r->number; i < r->count; i++)
+        if (check_record(ring_record(r, i), i) != NULL &&
+            (i == r->number || check_record(ring_record(r, i), i + r->slots) == NULL))
+            r->number = i + 1;
+}
+
+/* The ring, at once.  0 or a negative errno. */
+static int read_ring(struct trace_reader *r)
+{
+    size_t size = r->slots * TRACE_RECORD_SIZE, done = 0;
+
+    while (done < size) {
+        ssize_t more = sys_read(r->fd, r->ring + done, size - done);
+
+        if (more < 0)
+            return -errno;
+        if (more == 0)
+            return -EBADMSG;
+        done += (size_t)more;
+    }
+    return 0;
+}
+
+static int reader_flight(struct trace_reader *r)
+{
+    struct trace_event first;
+    int err = reader_fill(r, FLIGHT_HEADER_SIZE - TRACE_HEADER_SIZE);
+    uint64_t slots = get64(r->buffer + FLIGHT_SLOTS_AT - TRACE_HEADER_SIZE);
+
+    if (err < 0)
+        return reader_fail(r, err, r->held, "cannot be read: %s", strerrordesc_np(-err));
+    if (r->held < FLIGHT_HEADER_SIZE - TRACE_HEADER_SIZE || slots == 0 ||
+        slots > FLIGHT_SLOTS_MAX)
+        return reader_fail(r, -EBADMSG, TRACE_HEADER_SIZE,
+                           "the header of the ring is missing or damaged");
+    r->count = get64(r->buffer + FLIGHT_COUNT_AT - TRACE_HEADER_SIZE);
+    r->ring = mem_alloc(slots * TRACE_RECORD_SIZE);
+    if (r->ring == NULL)
+        return reader_fail(r, -ENOMEM, 0, "no memory");
+    r->slots = slots;
+    r->held = 0;
+    err = read_ring(r);
+    if (err < 0)
+        return reader_fail(r, err, FLIGHT_HEADER_SIZE, "%s",
+                           err == -EBADMSG ? "the file ends within the ring"
+                                           : strerrordesc_np(-err));
+    r->number = r->count > slots ? r->count - slots : 0;
+    skip_overwritten(r);
+    if (r->number == r->count)
+        return r->count == 0 ? 0
+                             : reader_fail(r, -EBADMSG, FLIGHT_HEADER_SIZE,
+                                           "no event of the ring is right: it is damaged, or "
+                                           "written faster than it is read");
+    record_get(ring_record(r, r->number), &first);
+    r->last_ns = first.delta_ns;
+    return 0;
+}
+
+/* A name.  1; 0 there are no more. */
+static int next_name(struct trace_reader *r, struct trace_event *event)
+{
+    if (r->held - r->at < TRACE_RECORD_SIZE) {
+        memmove(r->buffer, r->buffer + r->at, r->held - r->at);
+        r->held -= r->at;
+        r->at = 0;
+        if (reader_fill(r, sizeof r->buffer) < 0 || r->held < TRACE_RECORD_SIZE)
+            return 0;
+    }
+    if (check_record(r->buffer + r->at, r->records) != NULL)
+        return 0; /* zeros, or one that was being written */
+    record_get(r->buffer + r->at, event);
+    if (!trace_is_name(event->type))
+        return 0;
+    r->at += TRACE_RECORD_SIZE;
+    event->delta_ns = r->records++ == 0 ? r->last_ns : 0;
+    return 1;
+}
+
+/* Names first, in the time of the oldest event. */
+static int next_of_flight(struct trace_reader *r, struct trace_event *event)
+{
+    const char *reason;
+    uint64_t time;
+
+    if (r->failed != 0)
+        return r->failed;
+    if (!r->closed && next_name(r, event) == 1)
+        return 1;
+    if (!r->closed && r->records == 0)
+        r->last_ns = 0;
+    r->closed = true; /* of names */
+    if (r->number == r->count)
+        return 0;
+    reason = check_record(ring_record(r, r->number), r->number);
+    if (reason != NULL)
+        return reader_fail(r, -EBADMSG,
+                           FLIGHT_HEADER_SIZE + r->number % r->slots * TRACE_RECORD_SIZE,
+                           "event %" PRIu64 ": %s", r->number, reason);
+    record_get(ring_record(r, r->number), event);
+    time = event->delta_ns;
+    if (time < r->last_ns)
+        return reader_fail(r, -EBADMSG,
+                           FLIGHT_HEADER_SIZE + r->number % r->slots * TRACE_RECORD_SIZE,
+                           "event %" PRIu64 ": it is before the one before it", r->number);
+    event->delta_ns = time - r->last_ns;
+    r->last_ns = time;
+    r->number++;
+    r->records++;
+    return 1;
+}
+
+int trace_open(struct trace_reader *r, const char *path)
+{
+    int err;
+
+    *r = (struct trace_reader){.fd = sys_open(path, O_RDONLY, 0)};
+    err = r->fd < 0 ? -errno : 0;
+    snprintf(r->path, sizeof r->path, "%s", path);
+    if (err < 0) {
+        snprintf(r->error, sizeof r->error, "%s: cannot be opened: %s", r->path,
+                 strerrordesc_np(-err));
+        return err;
+    }
+    err = reader_header(r);
+    if (err == 0 && trace_is_flight(r))
+        err = reader_flight(r);
+    if (err < 0)
+        trace_close(r);
+    return err;
+}
+
+static bool is_zero(const unsigned char *bytes, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        if (bytes[i] != 0)
+            return false;
+    return true;
+}
+
+/* No whole record is left in the buffer: reads on.  1 there is one now; 0 this was the
+ * end; or an error. */
+static int reader_more(struct trace_reader *r)
+{
+    uint64_t offset = reader_offset(r);
+    size_t left = r->held - r->at;
+    int err;
+
+    memmove(r->buffer, r->buffer + r->at, left);
+    r->at = 0;
+    r->held = left;
+    err = reader_fill(r, sizeof r->buffer);
+    if (r->held >= TRACE_RECORD_SIZE)
+        return 1; /* an error will be met again, when these have been given out */
+    if (err < 0)
+        return reader_fail(r, err, offset, "cannot be read: %s", strerrordesc_np(-err));
+    if (r->held != 0 && (r->closed || !is_zero(r->buffer, r->held)))
+        return reader_fail(r, -EBADMSG, offset,
+                           r->closed ? "something follows the close"
+                                     : "the file ends within a record, after %zu of %d bytes",
+                           r->held, TRACE_RECORD_SIZE);
+    if (!r->closed)
+        return reader_fail(r, -EBADMSG, offset, NO_CLOSE);
+    return 0;
+}
+
+/* Is there something behind the record at r->at, and is all of it zero: what a recorder had
+ * reserved that did not come to its end?  Nothing can be read after this. */
+static bool reader_is_unused(struct trace_reader *r)
+{
+    size_t at = r->at + TRACE_RECORD_SIZE, seen = 0;
+
+    for (;;) {
+        if (!is_zero(r->buffer + at, r->held - at))
+            return false;
+        seen += r->held - at;
+        r->at = r->held = at = 0;
+        if (reader_fill(r, sizeof r->buffer) < 0)
+            return false;
+        if (r->held == 0)
+            return seen != 0;
+    }
+}
+
+/* The record at r->at is not right, for this reason. */
+static int reader_wrong(struct trace_reader *r, const char *reason)
+{
+    bool is_empty = is_zero(r->buffer + r->at, TRACE_RECORD_SIZE);
+
+    if (!reader_is_unused(r))
+        return reader_fail(r, -EBADMSG, reader_offset(r), "record %" PRIu64 ": %s", r->records,
+                           reason);
+    return reader_fail(r, -EBADMSG, reader_offset(r),
+                       is_empty ? NO_CLOSE
+                                : "the file ends within a record: the program was ended");
+}
+
+int trace_next(struct trace_reader *r, struct trace_event *event)
+{
+    const unsigned char *bytes;
+    const char *reason;
+
+    if (trace_is_flight(r))
+        return next_of_flight(r, event);
+    if (r->failed != 0)
+        return r->failed;
+    if (r->held - r->at < TRACE_RECORD_SIZE) {
+        int more = reader_more(r);
+
+        if (more <= 0)
+            return more;
+    }
+    if (r->closed)
+        return reader_fail(r, -EBADMSG, reader_offset(r), "something follows the close");
+    bytes = r->buffer + r->at;
+    reason = check_record(bytes, r->records);
+    if (reason != NULL)
+        return reader_wrong(r, reason);
+    record_get(bytes, event);
+    r->closed = event->type == TRACE_CLOSE;
+    r->at += TRACE_RECORD_SIZE;
+    r->records++;
+    return 1;
+}
+
+void trace_close(struct trace_reader *r)
+{
+    if (r->fd >= 0)
+        sys_close(r->fd);
+    r->fd = -1;
+    mem_free(r->ring);
+    r->ring = NULL;
+}

@@ -1,0 +1,44 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""verbs_pair_test.py PROGRAM - two processes that know nothing of each other but a TCP port exchange messages.
+
+PROGRAM is verbs_pair, and MBX_VERBS_LIBRARY the software adapter; with its matching, and without.
+"""
+import os
+import re
+import socket
+import subprocess
+import sys
+
+
+def free_port():
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        return str(held.getsockname()[1])
+
+
+def pair(program, **settings):
+    """How many messages the device of each of the two has matched."""
+    port = free_port()
+    env = dict(os.environ, MBX_TRANSPORT="verbs", MBX_KEY="00112233445566778899aabbccddeeff", **settings)
+    both = [subprocess.Popen([program, *words], env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            for words in (["listen", port], ["connect", "127.0.0.1", port])]
+    said = [process.communicate(timeout=200)[0] for process in both]
+    found = [re.search(r"all right; matched by a device: (\d+)", text) for text in said]
+    if any(process.returncode for process in both) or None in found:
+        sys.exit("\n".join(said))
+    return [int(match.group(1)) for match in found]
+
+
+def main():
+    if len(sys.argv) != 2 or sys.argv[1] in ("-h", "--help"):
+        print(__doc__)
+        return 0
+    plain = pair(sys.argv[1])
+    matched = pair(sys.argv[1], MBX_DEVICE="verbs", MBX_MATCH="device")
+    print(f"matched by the adapter: {plain} without MBX_DEVICE=verbs, {matched} with it")
+    return 0 if plain == [0, 0] and min(matched) > 0 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

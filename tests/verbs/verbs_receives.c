@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * verbs_receives.c - the receives that an adapter holds: how they are handed over and taken back, with which memory,
+ * and what becomes of them at the end.
+ */
+#include "verbs_groups.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "verbs_bench.h"
+
+/* ---- the end ---- */
+
+/* A receive that was matched must not be matched again when software goes on alone. */
+static void what_was_done_before_the_end_is_told(void **state)
+{
+    unsigned char got[VERBS_EAGER_MAX];
+    struct vbench b;
+
+    (void)state;
+    vbench_open_with(&b, got, sizeof got);
+    vbench_send(&b, 7, 5, "good", 4);
+    vbench_run(&b);
+    verbs_lose(b.t->device, "said by a test");
+    vbench_poll(&b);
+    assert_int_equal(b.count, 2);
+    assert_int_equal(b.events[0].type, MBX_DEVICE_MATCHED);
+    assert_memory_equal(got, "good", 4);
+    assert_int_equal(b.events[1].type, MBX_DEVICE_LOST);
+    assert_int_equal(b.device->ops->sync(b.device, 0), -ENODEV);
+    vbench_poll(&b);
+    assert_int_equal(b.count, 0);
+    vbench_close(&b);
+}
+
+static void nothing_is_matched_after_the_end(void **state)
+{
+    unsigned char got[VERBS_EAGER_MAX] = "untouched";
+    struct vbench b;
+
+    (void)state;
+    vbench_open_with(&b, got, sizeof got);
+    vbench_send(&b, 8, 5, "bad", 3); /* connects them */
+    vbench_run(&b);
+    verbs_lose(b.t->device, "said by a test");
+    vbench_send(&b, 7, 0, "good", 4);
+    vbench_poll(&b);
+    assert_int_equal(b.count, 2);
+    assert_int_equal(b.events[1].type, MBX_DEVICE_LOST);
+    assert_string_equal(got, "untouched");
+    vbench_close(&b);
+}
+
+/* ---- handles ---- */
+
+#define ALIKE 6
+
+/* ALIKE receives and messages that all fit each other: those matched before the receives are
+ * back must be the oldest of both, in order, and the other messages unexpected.  How many
+ * matched. */
+static uint32_t take_back_once(void)
+{
+    unsigned char got[ALIKE][16];
+    struct vbench b;
+    uint32_t matched = 0, passed = 0, ends = 0;
+
+    vbench_open(&b);
+    for (uint32_t i = 0; i < ALIKE; i++)
+        vbench_append(&b, i, 7, got[i], sizeof got[i]);
+    vbench_run(&b);
+    for (uint32_t i = 0; i < ALIKE / 2; i++)
+        vbench_send(&b, 7, i, "abc", 3);
+    assert_int_equal(b.device->ops->take_back(b.device, 0), 0);
+    assert_int_equal(b.device->ops->take_back(b.device, 0), -EAGAIN);
+    for (uint32_t i = ALIKE / 2; i < ALIKE; i++)
+        vbench_send(&b, 7, i, "abc", 3);
+    vbench_poll(&b);
+    for (int i = 0; i < b.count; i++) {
+        const struct mbx_device_event *event = &b.events[i];
+
+        if (event->type == MBX_DEVICE_MATCHED) {
+            assert_int_equal(event->handle, matched);
+            assert_int_equal(event->data, matched++);
+            assert_int_equal(ends, 0);
+        } else if (event->type == MBX_DEVICE_UNEXPECTED) {
+            passed++;
+        } else {
+            assert_int_equal(event->type, MBX_DEVICE_REVOKED_ALL);
+            ends++;
+        }
+    }
+    assert_int_equal(matched + passed, ALIKE);
+    assert_int_equal(ends, 1);
+    vbench_close(&b);
+    return matched;
+}
+
+/* With an adapter that dawdles, by chance. */
+static void what_is_left_is_the_head_while_all_is_taken_back(void **state)
+{
+    uint32_t seen = 0; /* bit n: n were matched */
+
+    (void)state;
+    for (int i = 0; i < 40; i++)
+        seen |= 1u << take_back_once();
+    if ((seen & (seen - 1)) == 0)
+        fail_msg("the adapter does not dawdle: always the same were matched, %#x", seen);
+}
+
+static void a_consumed_receive_can_be_revoked(void **state)
+{
+    unsigned char got[2][VERBS_EAGER_MAX];
+    struct vbench b;
+
+    (void)state;
+    vbench_open_with(&b, got[0], sizeof got[0]);
+    vbench_send(&b, 7, 1, "abc", 3);
+    vbench_poll(&b);
+    assert_int_equal(b.count, 1);
+    vbench_append(&b, 1, 7, got[1], sizeof got[1]); /* the hardware may use the number again */
+    assert_int_equal(b.device->ops->revoke(b.device, 0, 0), 0);
+    vbench_poll(&b);
+    assert_int_equal(b.count, 1);
+    assert_int_equal(b.events[0].type, MBX_DEVICE_REVOKED);
+    assert_int_equal(b.events[0].handle, 0);
+    assert_int_equal(b.events[0].error, -ENOENT);
+    vbench_close(&b);
+}
+
+/* ---- memory that two receives have in common ---- */
+
+static int append_at(struct vbench *b, uint32_t handle, uint64_t tag, unsigned char *buf,
+                     size_t size)
+{
+    const struct mbx_device_recv recv = {
+        .handle = handle, .envelope = {1, 2, tag}, .buf = buf, .size = size};
+
+    return b->device->ops->append(b->device, &recv, 0);
+}
+
+/* Wherever they overlap; and empty ones have none. */
+static void of_two_receives_with_memory_in_common_the_hardware_has_one(void **state)
+{
+    static unsigned char got[3 * VERBS_EAGER_MAX];
+    unsigned char *const middle = got + VERBS_EAGER_MAX;
+    struct vbench b;
+
+    (void)state;
+    vbench_open_with(&b, middle, VERBS_EAGER_MAX);
+    assert_int_equal(append_at(&b, 1, 8, middle, VERBS_EAGER_MAX), -EBUSY);
+    assert_int_equal(append_at(&b, 1, 8, middle - 1, VERBS_EAGER_MAX), -EBUSY);
+    assert_int_equal(append_at(&b, 1, 8, middle + VERBS_EAGER_MAX - 1, 1), -EBUSY);
+    assert_int_equal(append_at(&b, 1, 8, got, sizeof got), -EBUSY);
+    assert_int_equal(append_at(&b, 1, 8, middle, 0), 0);
+    assert_int_equal(append_at(&b, 2, 8, got, VERBS_EAGER_MAX), 0);
+    assert_int_equal(append_at(&b, 3, 8, middle + VERBS_EAGER_MAX, VERBS_EAGER_MAX), 0);
+    assert_true(verbs_ranges_is_valid(&verbs_of(b.t->device)->ranges));
+    vbench_run(&b);
+    vbench_send(&b, 7, 1, "abc", 3); /* its memory is free again */
+    vbench_poll(&b);
+    assert_int_equal(append_at(&b, 0, 9, middle, VERBS_EAGER_MAX), 0);
+    assert_int_equal(verbs_of(b.t->device)->ranges.count, 3);
+    vbench_close(&b);
+}
+
+/* ---- what the caller brings ---- */
+
+static void a_region_of_the_caller_is_not_registered_again(void **state)
+{
+    static unsigned char got[VERBS_EAGER_MAX];
+    struct vbench b;
+    struct verbs *v;
+    struct ibv_mr *mr;
+    struct mbx_device_recv recv = {.envelope = {1, 2, 7}, .buf = got, .size = sizeof got};
+
+    (void)state;
+    vbench_open(&b);
+    v = verbs_of(b.t->device);
+    mr = ibv_reg_mr(v->pd, got, sizeof got, IBV_ACCESS_LOCAL_WRITE);
+    assert_non_null(mr);
+    recv.region = verbs_region(mr->lkey);
+    assert_int_equal(b.device->ops->append(b.device, &recv, 0), 0);
+    assert_null(v->entries[0].region);
+    vbench_run(&b);
+    vbench_send(&b, 7, 1, "abc", 3);
+    vbench_poll(&b);
+    assert_int_equal(b.count, 1);
+    assert_memory_equal(got, "abc", 3);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    vbench_close(&b);
+}
+
+/* ... and stays open behind the device. */
+static void a_device_works_on_what_the_caller_has_opened(void **state)
+{
+    struct ibv_device **list = ibv_get_device_list(NULL);
+    struct ibv_context *context = ibv_open_device(list[0]);
+    struct ibv_pd *pd = ibv_alloc_pd(context);
+    struct mbx_device *device = NULL;
+    const struct verbs_config config = {.peers = 4, .context = context, .pd = pd};
+
+    (void)state;
+    ibv_free_device_list(list);
+    assert_int_equal(verbs_open(&(struct verbs_config){.context = context}, &device), -EINVAL);
+    assert_int_equal(verbs_open(&config, &device), 0);
+    assert_int_equal(device->ops->configure(device, 4, 10, VERBS_UNTAGGED_MIN), 0);
+    assert_int_equal(verbs_arm(device), 0);
+    device->ops->close(device);
+    assert_int_equal(ibv_dealloc_pd(pd), 0);
+    assert_int_equal(ibv_close_device(context), 0);
+}
+
+static void a_peer_that_has_been_detached_can_come_back(void **state)
+{
+    struct ibv_qp *qp;
+    struct vbench b;
+
+    (void)state;
+    vbench_open(&b);
+    vbench_send(&b, 7, 1, "abc", 3);
+    vbench_poll(&b);
+    assert_int_equal(verbs_attach(b.t->device, 2, &qp), -EALREADY);
+    verbs_detach(b.t->device, 2);
+    assert_int_equal(verbs_attach(b.t->device, 2, &qp), 0);
+    vbench_close(&b);
+}
+
+static const struct CMUnitTest receives[] = {
+    cmocka_unit_test(what_was_done_before_the_end_is_told),
+    cmocka_unit_test(nothing_is_matched_after_the_end),
+    cmocka_unit_test(a_consumed_receive_can_be_revoked),
+    cmocka_unit_test(of_two_receives_with_memory_in_common_the_hardware_has_one),
+    cmocka_unit_test(a_region_of_the_caller_is_not_registered_again),
+    cmocka_unit_test(a_device_works_on_what_the_caller_has_opened),
+    cmocka_unit_test(a_peer_that_has_been_detached_can_come_back),
+};
+const struct verbs_group verbs_receives = {"verbs receives", receives, ARRAY_COUNT(receives)};
+
+static const struct CMUnitTest taken_back[] = {
+    cmocka_unit_test(what_is_left_is_the_head_while_all_is_taken_back),
+};
+const struct verbs_group verbs_taken_back = {"verbs taken back", taken_back,
+                                             ARRAY_COUNT(taken_back)};
