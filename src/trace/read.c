@@ -10,8 +10,8 @@
  * name are there is for those to see who replay a trace.
  *
  * A flight recording may be written while it is read.  The count is read first: whatever is
- * written after that takes the places of the oldest records, which are left out because their
- * checks are wrong.
+ * written after that takes the places of the oldest records.  The count is read again behind the
+ * ring: the records whose places may have been written to between the two are left out.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -234,11 +234,29 @@ static const unsigned char *ring_record(const struct trace_reader *r, uint64_t n
     return r->ring + number % r->slots * TRACE_RECORD_SIZE;
 }
 
-/* The oldest events may have been overwritten, or were about to be.  If the ring was written
- * a whole time over while it was read, or copied, an event that was overwritten lies behind
- * older ones, which are left out with it: what is given out has no gap. */
-static void skip_overwritten(struct trace_reader *r)
+/* The count, as the file has it now.  0 or a negative errno. */
+static int read_count(const struct trace_reader *r, uint64_t *count)
 {
+    unsigned char bytes[8];
+    ssize_t got = sys_pread(r->fd, bytes, sizeof bytes, FLIGHT_COUNT_AT);
+
+    if (got < 0)
+        return -errno;
+    if (got != sizeof bytes)
+        return -EBADMSG;
+    *count = get64(bytes);
+    return 0;
+}
+
+/* The oldest events may have been overwritten, or were about to be: those whose places are used
+ * again up to the count after the copy, whatever half of them was copied, and behind them the
+ * places of what is stored and not yet counted.  In a copy of the file, whose count is as old
+ * as its ring, an event that was overwritten lies behind older ones, which are left out with
+ * it.  What is given out has no gap. */
+static void skip_overwritten(struct trace_reader *r, uint64_t count_after)
+{
+    if (count_after > r->number + r->slots)
+        r->number = min_size(count_after - r->slots, r->count);
     for (uint64_t i = r->number; i < r->count; i++)
         if (check_record(ring_record(r, i), i) != NULL &&
             (i == r->number || check_record(ring_record(r, i), i + r->slots) == NULL))
@@ -265,6 +283,7 @@ static int read_ring(struct trace_reader *r)
 static int reader_flight(struct trace_reader *r)
 {
     struct trace_event first;
+    uint64_t count_after = 0;
     int err = reader_fill(r, FLIGHT_HEADER_SIZE - TRACE_HEADER_SIZE);
     uint64_t slots = get64(r->buffer + FLIGHT_SLOTS_AT - TRACE_HEADER_SIZE);
 
@@ -281,12 +300,14 @@ static int reader_flight(struct trace_reader *r)
     r->slots = slots;
     r->held = 0;
     err = read_ring(r);
+    if (err == 0)
+        err = read_count(r, &count_after);
     if (err < 0)
         return reader_fail(r, err, FLIGHT_HEADER_SIZE, "%s",
                            err == -EBADMSG ? "the file ends within the ring"
                                            : strerrordesc_np(-err));
     r->number = r->count > slots ? r->count - slots : 0;
-    skip_overwritten(r);
+    skip_overwritten(r, count_after);
     if (r->number == r->count)
         return r->count == 0 ? 0
                              : reader_fail(r, -EBADMSG, FLIGHT_HEADER_SIZE,
