@@ -28,6 +28,19 @@ build_of() {
     esac
 }
 
+# All jobs of a user under Open MPI 4.1 have their folders in one, which mpiexec makes if it is not there and removes
+# with the last job.  Two that start at once may both try to make it, and one of them fails.  Something that
+# stays in it keeps it there.
+sessions="${TMPDIR:-/tmp}/ompi.$(uname -n).$(id -u)"
+
+keep_sessions() {
+    (umask 077 && mkdir -p "$sessions/matchbox-dev.$$")
+}
+
+leave_sessions() {
+    rmdir "$sessions/matchbox-dev.$$" "$sessions" 2>/dev/null || true
+}
+
 make_configuration() {
     configure_once "$1" && ninja -C "build-test/$1"
 }
@@ -158,6 +171,8 @@ case " $* " in
 esac
 prepare
 mkdir -p build-test
+trap 'leave_sessions; rm -f "$log"' EXIT
+keep_sessions
 for name; do
     case $name in
     static) test_static ;;
