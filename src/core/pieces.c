@@ -92,6 +92,11 @@ static void bounce_give(struct mbx_ep *ep, char **bounce)
     *bounce = NULL;
 }
 
+void pieces_forget_chunk(struct pieces *pieces)
+{
+    pieces->lends_to = NULL;
+}
+
 void pieces_drop(struct mbx_ep *ep, struct pieces *pieces)
 {
     if (pieces->lends_to != NULL)

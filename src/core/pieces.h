@@ -70,6 +70,8 @@ int pieces_check(const char *call, const struct mbx_layout *layout, size_t size,
 
 /* NULL: no memory. */
 struct pieces *pieces_make(struct mbx_ep *ep, const struct mbx_layout *layout, size_t size);
+/* The transport ends, and with it the chunk that holds what is to be sent next, if one does. */
+void pieces_forget_chunk(struct pieces *pieces);
 /* Its request was never started: no callback is called. */
 void pieces_drop(struct mbx_ep *ep, struct pieces *pieces);
 /* Its request needs it no longer. */

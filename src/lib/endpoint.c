@@ -327,6 +327,15 @@ static void endpoint_free_message(void *arg, void *object)
     message_drop(arg, object);
 }
 
+static void endpoint_forget_chunk(void *arg, void *object)
+{
+    struct request *req = object;
+
+    (void)arg;
+    if (request_is_in_pieces(req))
+        pieces_forget_chunk(req->pieces);
+}
+
 static void endpoint_free_request(void *arg, void *object)
 {
     struct request *req = object;
@@ -351,6 +360,7 @@ int mbx_close(struct mbx_ep *ep)
     see_close(ep);
     tracepoint_close(ep);
     module_close(ep);
+    pool_for_each(&ep->requests.pool, endpoint_forget_chunk, ep);
     ep->net.transport->ops->close(ep->net.transport);
     pool_for_each(&ep->messages, endpoint_free_message, ep);
     pool_for_each(&ep->requests.pool, endpoint_free_request, ep);

@@ -832,6 +832,45 @@ static void test_close(void **state)
     }
 }
 
+/* An endpoint closes whose last message lies packed in a chunk, and has found no room for the packet
+ * that names it. */
+static void test_close_lent(void **state)
+{
+    enum { FLATS = 10, MOST = 120 }; /* fewer than there are chunks */
+    const struct sample first = {
+        .from = CALLBACKS, .to = CALLBACKS, .peer = 1, .size = 100000, .room = 100000};
+    static const struct mbx_options silent = {.flags = MBX_SILENT};
+    static const char bytes[1000];
+    static struct side from[MOST];
+    struct cluster cl;
+    mbx_request send = 0;
+    int count = 0, err = 1;
+
+    cluster_open(&cl, *state, 2,
+                 (const char *[]){"CLOSE_TIMEOUT=0", "WINDOW=unlimited",
+                                  "WINDOW_PAYLOAD=unlimited", NULL});
+    transfer(&cl, &first);
+    for (int i = 0; i < FLATS; i++) /* the most of the ring */
+        assert_int_equal(mbx_send(cl.eps[0], 1, CONTEXT, 8, bytes, sizeof bytes, &silent, NULL),
+                         0);
+    while (err == 1 && count < MOST) {
+        make(&from[count], CALLBACKS, SHORT, MBX_AT_ONCE);
+        fill(&from[count], seeded_bytes(1, SHORT));
+        err = mbx_send(cl.eps[0], 1, CONTEXT, 6, NULL, SHORT, &from[count++].options, &send);
+        assert_true(err == 0 || err == 1);
+    }
+    if (lends_short_for_certain(&cl)) {
+        assert_int_equal(err, 0);
+        assert_non_null(request_find(cl.eps[0], send)->pieces->lends_to);
+    }
+    cluster_close_one(&cl, 0);
+    for (int i = 0; i < count; i++) {
+        assert_int_equal(from[i].ends, 1);
+        discard(&from[i]);
+    }
+    cluster_close(&cl);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -840,6 +879,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_lent),
         cmocka_unit_test(test_lent_second),
         cmocka_unit_test(test_lent_for_nothing),
+        cmocka_unit_test(test_close_lent),
         cmocka_unit_test(test_modes),
         cmocka_unit_test(test_synchronous),
         cmocka_unit_test(test_callbacks_that_fail),
