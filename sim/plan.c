@@ -123,6 +123,51 @@ static void draw_calm(struct profile *m, char params[PLAN_PARAMS][40])
     snprintf(params[PLAN_PARAMS - 9], 40, "CALM_LEAST=%s", ONE_OF(m, "0", "0", "5", "auto"));
 }
 
+/* Gives a setting that was drawn another value, or a new one its place. */
+static void set_param(char params[PLAN_PARAMS][40], const char *name, const char *value)
+{
+    size_t length = strlen(name);
+    int i = 0;
+
+    while (i < PLAN_LENDING &&
+           (strncmp(params[i], name, length) != 0 || params[i][length] != '='))
+        i++;
+    snprintf(params[i], 40, "%s=%s", name, value);
+}
+
+/* Messages of several packets are eager, and have room, so that what follows the first one is
+ * lent as soon as their receiver has met one of them. */
+static void draw_streams(struct plan *p, struct profile *m)
+{
+    for (uint32_t i = 0; i < p->variants; i++) {
+        set_param(p->params[i], "EAGER_LIMIT", "16K");
+        set_param(p->params[i], "WINDOW", "auto");
+        set_param(p->params[i], "WINDOW_PAYLOAD", "auto");
+        set_param(p->params[i], "UNEXPECTED_MEMORY", "64M");
+    }
+    p->network.depth = chance(m, 30) ? 4 : 64;
+    for (uint32_t i = 0; i < p->count; i++) {
+        struct op *op = &p->ops[i];
+
+        if (op_is_message(op) && op->size > 400 && chance(m, 80))
+            op->size = 9000;
+        if (op->kind == OP_SSEND && chance(m, 80))
+            op->kind = OP_SEND;
+    }
+}
+
+/* Endpoints lend chunks. */
+static void draw_lending(struct plan *p, struct profile *m)
+{
+    p->network.chunks = chance(m, 40) ? 1 + below(m, SIM_CHUNKS_MAX) : 0;
+    if (p->network.chunks == 0)
+        return;
+    for (uint32_t i = 0; i < p->variants; i++)
+        set_param(p->params[i], "OVERSUBSCRIBED", "no");
+    if (chance(m, 60))
+        draw_streams(p, m);
+}
+
 static void draw_more(struct plan *p, struct profile *m)
 {
     p->percent_memory = chance(m, 15) ? 1 + below(m, 20) : 0;
@@ -139,6 +184,7 @@ static void draw_more(struct plan *p, struct profile *m)
         draw_stream(m, p->params[i]);
     for (uint32_t i = 0; i < p->variants; i++)
         draw_calm(m, p->params[i]);
+    draw_lending(p, m);
 }
 
 static void draw_network(struct plan *p, struct profile *m)
@@ -410,11 +456,11 @@ void plan_print(const struct plan *p)
         printf("  the data of %" PRIu32 " %% of the messages is in pieces\n",
                p->percent_pieces);
     printf("  %" PRIu32 " ranks; a packet takes %" PRIu64 " to %" PRIu64
-           " us, a pair holds %" PRIu32 "; %" PRIu32 " words%s%s; full %" PRIu32
-           " %%, late %" PRIu32 " %%, lost %" PRIu32 " %%\n",
+           " us, a pair holds %" PRIu32 "; %" PRIu32 " words%s%s; %" PRIu32
+           " chunks; full %" PRIu32 " %%, late %" PRIu32 " %%, lost %" PRIu32 " %%\n",
            p->ranks, w->delay_min_ns / CLOCK_US, w->delay_max_ns / CLOCK_US, w->depth, w->words,
-           w->has_table ? ", a table" : "", w->can_read ? ", reads" : "", w->percent_full,
-           w->percent_late, w->percent_lost);
+           w->has_table ? ", a table" : "", w->can_read ? ", reads" : "", w->chunks,
+           w->percent_full, w->percent_late, w->percent_lost);
     for (uint32_t v = 0; v < p->variants; v++) {
         printf("  settings %" PRIu32 ":", v);
         for (int i = 0; i < PLAN_PARAMS; i++)

@@ -5,6 +5,7 @@
  *   sim_network.c   time, chance, events, who is there
  *   queue.c   packets
  *   remote.c  reads, writes, words
+ *   lend.c    chunks that are lent
  *
  * Per link it is a reliable FIFO, and between links nothing is ordered: each packet takes a
  * time of its own.  As much as the contract allows to go wrong goes wrong by chance: sends find
@@ -148,10 +149,13 @@ static void sim_close(struct transport *t)
 
     sim_network_remove(sim);
     queue_leave(sim, false);
-    while ((member = link_table_next(&sim->links, &position)) != NULL)
+    while ((member = link_table_next(&sim->links, &position)) != NULL) {
+        lend_end_link(sim, container_of(member, struct sim_link, member));
         mem_free(container_of(member, struct sim_link, member));
+    }
     link_table_fini(&sim->links);
     remote_leave(sim);
+    lend_leave(sim);
     mem_free(sim);
 }
 
@@ -160,6 +164,7 @@ const struct transport_ops transport_sim = {
     .about = "endpoints of one process in virtual time, for simulation",
     .memory = &sim_memory,
     .atomics = &sim_atomics,
+    .lend = &sim_chunks,
     .open = sim_open,
     .close = sim_close,
     .address = sim_address,

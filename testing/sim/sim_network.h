@@ -7,6 +7,7 @@
  *                                  ├── inbox: all queues to it; ready: those whose first
  *                                  │          packet is due
  *                                  ├── moves: reads and writes under way; moved: due
+ *                                  ├── chunks, which peers hold that borrow
  *                                  └── exposures
  *
  * Invariants
@@ -32,6 +33,7 @@
 #define SIM_INLINE_MAX 64
 #define SIM_WORDS_MAX  16
 #define SIM_TABLE      8704
+#define SIM_CHUNK_SIZE ((size_t)1 << 10)
 
 struct sim {
     struct transport base;
@@ -47,14 +49,16 @@ struct sim {
     struct list exposures;
     uint64_t next_key;
     uint64_t words[SIM_WORDS_MAX];
-    uint64_t *table; /* NULL: nothing was ever stored or loaded */
+    uint64_t *table;           /* NULL: nothing was ever stored or loaded */
+    struct sim_chunks *chunks; /* NULL: nobody has borrowed from us */
 };
 
 struct sim_link {
     struct link_member member;
-    uint32_t remote;       /* index */
-    bool is_told;          /* a room event is under way */
-    struct sim_queue *out; /* NULL until the first send */
+    uint32_t remote;           /* index */
+    bool is_told;              /* a room event is under way */
+    struct sim_queue *out;     /* NULL until the first send */
+    struct sim_chunks *lender; /* the other side's, held; NULL: we do not borrow */
 };
 
 struct sim_packet {
@@ -146,5 +150,13 @@ void remote_due(struct sim *sim, void *move);
 /* Says of those that are due that they have ended.  How many. */
 int remote_end_moves(struct sim *sim);
 void remote_leave(struct sim *sim);
+
+/* ---- lend.c ---- */
+
+extern const struct transport_lend sim_chunks;
+
+/* A link of an endpoint that ends. */
+void lend_end_link(struct sim *sim, struct sim_link *link);
+void lend_leave(struct sim *sim);
 
 #endif

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * lend.c - chunks of an endpoint, out of which its peers unpack what it has packed there.
+ *
+ *   sim ── chunks <── link.lender of each endpoint that borrows
+ *            chunk i: lent_to, the endpoint that a packet names it to; NOBODY: free
+ *
+ * The chunks of an endpoint outlive it, as its packets do: whoever borrows holds them.  They are
+ * few and small, so that chunks run out, and are refused by chance like room for packets.
+ *
+ * It is stricter than a shared segment can be: a packet that names a chunk which is not lent to
+ * its receiver is an error of the library, and ends the simulation.
+ */
+#include "testing/sim/sim_network.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "transport/lend.h"
+
+#define NOBODY UINT32_MAX
+
+struct sim_chunks {
+    uint32_t holders, count, next;
+    uint32_t lent_to[SIM_CHUNKS_MAX];
+    unsigned char bytes[SIM_CHUNKS_MAX][SIM_CHUNK_SIZE];
+};
+
+static struct sim_chunks *chunks_create(void)
+{
+    struct sim_chunks *chunks = mem_calloc(1, sizeof *chunks);
+
+    if (chunks == NULL)
+        return NULL;
+    chunks->holders = 1;
+    chunks->count = sim_network.config.chunks;
+    for (uint32_t i = 0; i < chunks->count; i++)
+        chunks->lent_to[i] = NOBODY;
+    return chunks;
+}
+
+static void chunks_let_go(struct sim_chunks *chunks)
+{
+    if (chunks != NULL && --chunks->holders == 0)
+        mem_free(chunks);
+}
+
+/* ---- the sender ---- */
+
+static bool sim_lends(struct link *l)
+{
+    const struct sim_link *link = sim_link_of(l);
+    const struct sim_queue *q = link->out;
+
+    return !sim_of(l->transport)->is_dead && q != NULL && q->receiver != NULL &&
+           q->answer != NULL && q->answer->lender != NULL;
+}
+
+static void *sim_lend(struct link *l, uint32_t among, uint32_t *chunk, size_t *size)
+{
+    struct sim_chunks *chunks = sim_of(l->transport)->chunks;
+    uint32_t count;
+
+    if (!sim_lends(l) || sim_network_chance(sim_network.config.percent_full))
+        return NULL;
+    count = chunks->count < among ? chunks->count : among;
+    for (uint32_t n = 0; n < count; n++) {
+        uint32_t i = chunks->next++ % count;
+
+        if (chunks->lent_to[i] != NOBODY)
+            continue;
+        chunks->lent_to[i] = sim_link_of(l)->remote;
+        *chunk = i;
+        *size = SIM_CHUNK_SIZE;
+        return chunks->bytes[i];
+    }
+    return NULL;
+}
+
+/* Its receiver may have ended since: then it is free already, and may be lent to another one. */
+static void sim_keep(struct link *l, uint32_t chunk)
+{
+    struct sim_chunks *chunks = sim_of(l->transport)->chunks;
+
+    if (chunks->lent_to[chunk] == sim_link_of(l)->remote)
+        chunks->lent_to[chunk] = NOBODY;
+}
+
+/* ---- the receiver ---- */
+
+static int sim_borrow_from(struct link *l)
+{
+    struct sim_link *link = sim_link_of(l);
+    struct sim *lender;
+    int err = sim_network_find(link->remote, &lender);
+
+    if (link->lender != NULL)
+        return 0;
+    if (sim_network.config.chunks == 0)
+        return -ENOTSUP;
+    if (err != 0 || sim_of(l->transport)->is_dead)
+        return -ENOTCONN;
+    if (lender->chunks == NULL)
+        lender->chunks = chunks_create();
+    if (lender->chunks == NULL)
+        return -EAGAIN;
+    lender->chunks->holders++;
+    link->lender = lender->chunks;
+    return 0;
+}
+
+static bool sim_borrows(struct link *l)
+{
+    return sim_link_of(l)->lender != NULL;
+}
+
+static const void *sim_borrowed(struct link *l, uint64_t chunk, uint64_t size)
+{
+    const struct sim_chunks *lender = sim_link_of(l)->lender;
+
+    assert(lender != NULL && chunk < lender->count && size <= SIM_CHUNK_SIZE);
+    assert(lender->lent_to[chunk] == sim_of(l->transport)->index);
+    return lender->bytes[chunk];
+}
+
+/* Whoever packs into it from now on is not in the way of who reads it still. */
+static void sim_give_back(struct link *l, uint64_t chunk)
+{
+    struct sim_chunks *lender = sim_link_of(l)->lender;
+
+    assert(lender->lent_to[chunk] == sim_of(l->transport)->index);
+    lender->lent_to[chunk] = NOBODY;
+    memset(lender->bytes[chunk], 0xdb, SIM_CHUNK_SIZE);
+}
+
+/* ---- the end ---- */
+
+void lend_end_link(struct sim *sim, struct sim_link *link)
+{
+    struct sim_chunks *lender = link->lender;
+
+    link->lender = NULL;
+    if (lender == NULL)
+        return;
+    for (uint32_t i = 0; i < lender->count; i++)
+        if (lender->lent_to[i] == sim->index)
+            lender->lent_to[i] = NOBODY;
+    chunks_let_go(lender);
+}
+
+void lend_leave(struct sim *sim)
+{
+    chunks_let_go(sim->chunks);
+}
+
+const struct transport_lend sim_chunks = {
+    .lend = sim_lend,
+    .lends = sim_lends,
+    .keep = sim_keep,
+    .borrow_from = sim_borrow_from,
+    .borrows = sim_borrows,
+    .borrowed = sim_borrowed,
+    .give_back = sim_give_back,
+};
