@@ -130,10 +130,16 @@ bool see_needs_all(const struct see_rank *rank)
 
 /* ---- the state of each rank by itself ---- */
 
+/* Do both belong to one process?  Its number means something on its host alone. */
+static bool is_of_process(const struct see_rank *a, const struct see_rank *b)
+{
+    return a->host == b->host && a->head.pid == b->head.pid;
+}
+
 const struct see_rank *see_same(const struct see_job *job, const struct see_rank *rank)
 {
     for (uint32_t i = 0; i < job->count; i++)
-        if (job->ranks[i].head.pid == rank->head.pid && job->ranks[i].head.ep == rank->head.ep)
+        if (is_of_process(&job->ranks[i], rank) && job->ranks[i].head.ep == rank->head.ep)
             return &job->ranks[i];
     return NULL;
 }
@@ -144,7 +150,7 @@ static bool is_twice(const struct see_job *job, const struct see_rank *rank)
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < job->count; i++)
-        count += job->ranks[i].head.pid == rank->head.pid;
+        count += is_of_process(&job->ranks[i], rank);
     return count != 1;
 }
 

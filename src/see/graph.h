@@ -69,7 +69,8 @@ enum see_call {
 enum see_call see_call_of(const char *name);
 
 /* nodes[i] of now->ranks[i].  before->ranks[j] is the same rank as now->ranks[i] if both have the same endpoint of the same
- * process. */
+ * process of the same host.  No look at `now` may begin before all of `before` have ended, on whatever host: so there is a
+ * moment between them of which what is the same in both looks is true for all ranks at once. */
 void see_judge(const struct see_job *before, const struct see_job *now, enum see_node *nodes);
 
 /* This endpoint of this process in another look, or NULL. */

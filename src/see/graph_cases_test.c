@@ -319,6 +319,24 @@ static void test_several_of_a_rank(void **state)
 }
 
 /* What fits is about to meet. */
+/* On two hosts processes may have one number, and endpoints one address. */
+static void test_ranks_of_two_hosts(void **state)
+{
+    struct scene before, now;
+
+    (void)state;
+    cycle(&now);
+    now.ranks[0].host = 1;
+    now.ranks[1].host = 2;
+    now.ranks[1].head.pid = now.ranks[0].head.pid;
+    assert_string_equal(verdict(&now, &now), "dd");
+    cycle(&before);
+    before.ranks[0].host = 1;
+    before.ranks[1].host = 3; /* in its first look that process was on another one */
+    before.ranks[1].head.pid = now.ranks[1].head.pid;
+    assert_string_equal(verdict(&before, &now), "aa");
+}
+
 static void test_what_fits(void **state)
 {
     struct scene s;
@@ -395,6 +413,7 @@ int main(void)
         cmocka_unit_test(test_two_looks),
         cmocka_unit_test(test_ranks_that_are_not_known),
         cmocka_unit_test(test_several_of_a_rank),
+        cmocka_unit_test(test_ranks_of_two_hosts),
         cmocka_unit_test(test_what_fits),
         cmocka_unit_test(test_probed),
         cmocka_unit_test(test_probes),

@@ -17,8 +17,23 @@ enum see_how {
     SEE_FAILED  /* it can be seen that it is there, and no more */
 };
 
+#define SEE_HOST_TEXT 64
+#define SEE_TOLD_TEXT 160
+
+/* What only the host of a rank can tell of it, as the observer there has told it.  Empty: nothing. */
+struct see_told {
+    char host[SEE_HOST_TEXT];  /* its name */
+    char line[SEE_TOLD_TEXT];  /* of the program, where the rank is in its call */
+    char does[SEE_TOLD_TEXT];  /* while it makes no progress: "computes" */
+    char apart[SEE_TOLD_TEXT]; /* why it cannot read the memory of its peers */
+    uint32_t cores;            /* of that host; 0: not known */
+};
+
 struct see_rank {
     struct see_head head;
+    uint64_t
+        host; /* host_id() of its host; 0: that of the observer, if no other is looked at */
+    struct see_told *told; /* NULL: the observer is on its host */
     struct see_state state;
     uint64_t looks;
     enum see_how how;
