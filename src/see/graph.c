@@ -172,13 +172,39 @@ static bool has_all(const struct see_rank *rank)
     return true;
 }
 
+/* Has it answered in both looks, and done nothing between them? */
+static bool has_stayed(const struct see_rank *was, const struct see_rank *rank)
+{
+    return was != NULL && was->how == SEE_ASKED && rank->how == SEE_ASKED &&
+           see_is_still(was, rank);
+}
+
+uint64_t see_under_way(const struct see_job *before, const struct see_job *now)
+{
+    uint64_t sent = 0, arrived = 0;
+    bool is_spread = false;
+
+    if (now->count != now->size)
+        return 0;
+    for (uint32_t i = 0; i < now->count; i++) {
+        const struct see_rank *rank = &now->ranks[i], *was = see_same(before, rank);
+
+        if (!has_stayed(was, rank))
+            return 0;
+        sent += rank->state.pulse.sent;
+        arrived += rank->state.pulse.arrived;
+        is_spread |= rank->host != now->ranks[0].host;
+    }
+    /* those that have arrived, and whose sends are not complete, are counted as arrived alone */
+    return is_spread && sent > arrived ? sent - arrived : 0;
+}
+
 static enum see_node state_of(const struct see_job *before, const struct see_job *now,
                               const struct see_rank *rank)
 {
     const struct see_rank *was = see_same(before, rank);
 
-    if (was == NULL || was->how != SEE_ASKED || rank->how != SEE_ASKED ||
-        !see_is_still(was, rank) || is_twice(now, rank) ||
+    if (!has_stayed(was, rank) || is_twice(now, rank) ||
         (rank->state.flags & SEE_STATE_THREADS))
         return SEE_ALIVE;
     if (!has_all(rank))
@@ -312,10 +338,13 @@ static bool can_go_on(const struct see_job *job, const enum see_node *nodes, uin
 
 void see_judge(const struct see_job *before, const struct see_job *now, enum see_node *nodes)
 {
-    bool is_changed;
+    bool is_changed, is_under_way = see_under_way(before, now) != 0;
 
-    for (uint32_t i = 0; i < now->count; i++)
+    for (uint32_t i = 0; i < now->count; i++) {
         nodes[i] = state_of(before, now, &now->ranks[i]);
+        if (is_under_way && nodes[i] == SEE_DEADLOCKED)
+            nodes[i] = SEE_ALIVE;
+    }
     do {
         is_changed = false;
         for (uint32_t i = 0; i < now->count; i++)

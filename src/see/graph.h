@@ -24,7 +24,9 @@
  * may be missed, in this last case, while an operation is pending that can end.
  *
  * Messages under way at the first look have come by the second, which is 0.3 s later: a rank that answers has read what is
- * in its rings.  Over a network that is slower than that the looks have to be further apart.
+ * in its rings.  Over a network that is slower than that the looks have to be further apart.  Where all ranks of a job were seen,
+ * on several hosts, and nothing has happened in any of them, it is known how many messages have been sent and have not arrived:
+ * while there are some, nobody is deadlocked.
  *
  *   operation                            can end while
  *   receive that names a source          that rank is alive, or has a send that fits
@@ -72,6 +74,10 @@ enum see_call see_call_of(const char *name);
  * process of the same host.  No look at `now` may begin before all of `before` have ended, on whatever host: so there is a
  * moment between them of which what is the same in both looks is true for all ranks at once. */
 void see_judge(const struct see_job *before, const struct see_job *now, enum see_node *nodes);
+
+/* How many messages, at least, are on their way between the hosts of a job in which nothing has happened between two looks; 0 also if that is
+ * not known, or if there is one host. */
+uint64_t see_under_way(const struct see_job *before, const struct see_job *now);
 
 /* This endpoint of this process in another look, or NULL. */
 const struct see_rank *see_same(const struct see_job *job, const struct see_rank *rank);

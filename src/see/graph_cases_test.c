@@ -337,6 +337,26 @@ static void test_ranks_of_two_hosts(void **state)
     assert_string_equal(verdict(&before, &now), "aa");
 }
 
+/* Messages between hosts may be on their way for long; those of one host are there at the next look. */
+static void test_under_way(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    cycle(&s);
+    s.ranks[0].state.pulse.sent = 5;
+    s.ranks[1].state.pulse.arrived = 4;
+    assert_string_equal(verdict(&s, &s), "dd");
+    s.ranks[1].host = 2;
+    assert_string_equal(verdict(&s, &s), "aa");
+    assert_int_equal(see_under_way(&s.job, &s.job), 1);
+    s.job.size = 3; /* the other may have it */
+    assert_string_equal(verdict(&s, &s), "dd");
+    s.job.size = 2;
+    s.ranks[1].state.pulse.arrived = 6; /* of one the send is not complete */
+    assert_string_equal(verdict(&s, &s), "dd");
+}
+
 static void test_what_fits(void **state)
 {
     struct scene s;
@@ -414,6 +434,7 @@ int main(void)
         cmocka_unit_test(test_ranks_that_are_not_known),
         cmocka_unit_test(test_several_of_a_rank),
         cmocka_unit_test(test_ranks_of_two_hosts),
+        cmocka_unit_test(test_under_way),
         cmocka_unit_test(test_what_fits),
         cmocka_unit_test(test_probed),
         cmocka_unit_test(test_probes),
