@@ -162,7 +162,7 @@ static const char *call_words(const struct see_rank *rank, char words[WORDS_MAX]
 {
     char line[OUTSIDE_MAX];
 
-    if (source_line(rank->head.pid, rank->state.caller, line) != NULL)
+    if (outside_line(rank, line) != NULL)
         snprintf(words, WORDS_MAX, "%.40s at %.120s", rank->state.call, line);
     else
         snprintf(words, WORDS_MAX, "%s", rank->state.call);
@@ -200,7 +200,7 @@ static void say_rank(FILE *out, const struct see_job *job, const enum see_node *
                      uint32_t at)
 {
     const struct see_rank *rank = &job->ranks[at];
-    char words[WORDS_MAX], call[WORDS_MAX], still[32];
+    char words[WORDS_MAX], process[WORDS_MAX], call[WORDS_MAX], still[32];
     uint32_t awaited = 0, stuck = 0;
 
     for (uint32_t i = 0; i < rank->count; i++) {
@@ -209,8 +209,8 @@ static void say_rank(FILE *out, const struct see_job *job, const enum see_node *
         awaited += is_awaited;
         stuck += is_awaited && !see_can_end(job, nodes, at, &rank->entries[i]);
     }
-    fprintf(out, "rank %s (pid %" PRIu32 ") is in %s%s\n", words_of_rank(rank, words),
-            rank->head.pid, call_words(rank, call), still_words(rank, still));
+    fprintf(out, "rank %s (%s) is in %s%s\n", words_of_rank(rank, words),
+            words_of_process(rank, process), call_words(rank, call), still_words(rank, still));
     if (stuck < awaited)
         fprintf(out,
                 "  of the %" PRIu32 " operations that it waits for, %" PRIu32
@@ -338,9 +338,11 @@ static void say_missing(FILE *out, const struct see_job *job)
         else
             fprintf(out, "%s%" PRIu32, shown > 1 ? ", " : "", rank);
     }
-    fputs("): they are on other hosts, have ended, or do not run over Matchbox; who waits for "
-          "them is not judged\n",
-          out);
+    fprintf(out,
+            "): they are on %s, have ended, or do not run over Matchbox; who waits for them is "
+            "not judged\n",
+            job->ranks[0].told != NULL ? "hosts that were not asked or have not answered"
+                                       : "other hosts (--launch)");
 }
 
 /* A rank that holds many messages that it has not received: how many, and the oldest. */
@@ -348,7 +350,7 @@ static void say_flood(FILE *out, const struct see_job *job, uint32_t at)
 {
     const struct see_rank *rank = &job->ranks[at];
     const struct see_entry *first = NULL;
-    char words[WORDS_MAX], envelope[WORDS_MAX], peer[WORDS_MAX];
+    char words[WORDS_MAX], process[WORDS_MAX], envelope[WORDS_MAX], peer[WORDS_MAX];
 
     for (uint32_t i = 0; first == NULL && i < rank->count; i++)
         if (rank->entries[i].kind == SEE_UNEXPECTED)
@@ -356,27 +358,32 @@ static void say_flood(FILE *out, const struct see_job *job, uint32_t at)
     if (first == NULL || rank->state.counts[SEE_UNEXPECTED] < FLOOD)
         return;
     fprintf(out,
-            "rank %s (pid %" PRIu32 ") holds %" PRIu32
+            "rank %s (%s) holds %" PRIu32
             " messages that it has not received; the oldest is %s from %s, %" PRIu64 " bytes\n",
-            words_of_rank(rank, words), rank->head.pid, rank->state.counts[SEE_UNEXPECTED],
-            words_of_envelope(rank, first, envelope), words_of_peer(job, at, first, peer),
-            first->size);
+            words_of_rank(rank, words), words_of_process(rank, process),
+            rank->state.counts[SEE_UNEXPECTED], words_of_envelope(rank, first, envelope),
+            words_of_peer(job, at, first, peer), first->size);
+}
+
+uint64_t diagnose_fallbacks(const struct see_rank *rank)
+{
+    static const char name[] = " read_fallbacks=";
+    const char *text = rank->text != NULL ? strstr(rank->text, name) : NULL;
+
+    return text != NULL ? strtoull(text + sizeof name - 1, NULL, 10) : 0;
 }
 
 /* Long messages come in packets, because the memory of their senders cannot be read. */
 static void say_packets(FILE *out, const struct see_rank *rank)
 {
-    static const char name[] = " read_fallbacks=";
-    const char *text = rank->text != NULL ? strstr(rank->text, name) : NULL;
-    uint64_t count = text != NULL ? strtoull(text + sizeof name - 1, NULL, 10) : 0;
-    char words[WORDS_MAX], why[OUTSIDE_MAX];
+    char words[WORDS_MAX], process[WORDS_MAX], why[OUTSIDE_MAX];
 
-    if (count != 0)
+    if (diagnose_fallbacks(rank) != 0)
         fprintf(out,
-                "rank %s (pid %" PRIu32 ") cannot read the memory of its peers (cross-memory "
+                "rank %s (%s) cannot read the memory of its peers (cross-memory "
                 "attach), so long messages to it are copied twice: %s\n",
-                words_of_rank(rank, words), rank->head.pid,
-                outside_no_attach(rank->head.pid, why));
+                words_of_rank(rank, words), words_of_process(rank, process),
+                outside_no_attach(rank, why));
 }
 
 /* Waits for another, and has done so for a while; else false. */
@@ -412,15 +419,17 @@ static bool say_waiter(FILE *out, const struct see_job *job, const enum see_node
                        uint32_t at)
 {
     const struct see_rank *rank = &job->ranks[at];
-    char words[WORDS_MAX], call[WORDS_MAX], still[32], peer[WORDS_MAX], envelope[WORDS_MAX];
+    char words[WORDS_MAX], process[WORDS_MAX], call[WORDS_MAX], still[32];
+    char peer[WORDS_MAX], envelope[WORDS_MAX];
 
     for (uint32_t i = 0; i < rank->count; i++) {
         const struct see_entry *entry = &rank->entries[i];
 
         if (!see_is_awaited(rank, entry))
             continue;
-        fprintf(out, "rank %s (pid %" PRIu32 ") waits in %s%s: ", words_of_rank(rank, words),
-                rank->head.pid, call_words(rank, call), still_words(rank, still));
+        fprintf(out, "rank %s (%s) waits in %s%s: ", words_of_rank(rank, words),
+                words_of_process(rank, process), call_words(rank, call),
+                still_words(rank, still));
         fprintf(out, "%s %s %s", words_of_envelope(rank, entry, envelope),
                 entry->kind == SEE_SEND || entry->kind == SEE_SENDING ||
                         is_acknowledgement(rank, entry)
@@ -447,29 +456,61 @@ bool diagnose_say_waiting(FILE *out, const struct see_job *before, const struct 
     return said;
 }
 
+/* Of each host of the job, once. */
+static void say_cores(FILE *out, const struct see_job *job)
+{
+    for (uint32_t i = 0; i < job->count; i++) {
+        const struct see_told *told = job->ranks[i].told;
+        long cores = told != NULL ? (long)told->cores : sysconf(_SC_NPROCESSORS_ONLN);
+        uint32_t running = 0;
+        bool is_first = true;
+
+        for (uint32_t k = 0; k < i && is_first; k++)
+            is_first = job->ranks[k].host != job->ranks[i].host;
+        for (uint32_t k = i; k < job->count && is_first; k++)
+            running += job->ranks[k].host == job->ranks[i].host && job->ranks[k].run == 'R';
+        if (cores > 0 && running > (uint32_t)cores)
+            fprintf(out, "%" PRIu32 " ranks run on %ld cores%s%s\n", running, cores,
+                    told != NULL ? " of " : "", told != NULL ? told->host : "");
+    }
+}
+
+/* An error in the protocol between two of them would look like a deadlock of the program. */
+static void say_versions(FILE *out, const struct see_job *job)
+{
+    char words[WORDS_MAX], other[WORDS_MAX];
+
+    for (uint32_t i = 1; i < job->count; i++)
+        if (strcmp(job->ranks[i].head.library, job->ranks[0].head.library) != 0) {
+            fprintf(out,
+                    "its ranks run over different versions of Matchbox: rank %s over %s, rank "
+                    "%s over %s\n",
+                    words_of_rank(&job->ranks[0], words), job->ranks[0].head.library,
+                    words_of_rank(&job->ranks[i], other), job->ranks[i].head.library);
+            return;
+        }
+}
+
 static void say_others(FILE *out, const struct see_job *job)
 {
-    char words[WORDS_MAX], does[OUTSIDE_MAX];
-    uint32_t running = 0;
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    char words[WORDS_MAX], process[WORDS_MAX], does[OUTSIDE_MAX];
 
     for (uint32_t i = 0; i < job->count; i++) {
         const struct see_rank *rank = &job->ranks[i];
 
-        running += rank->run == 'R';
         say_flood(out, job, i);
         say_packets(out, rank);
         if (outside_words(rank, does) != NULL)
-            fprintf(out, "rank %s (pid %" PRIu32 ") %s\n", words_of_rank(rank, words),
-                    rank->head.pid, does);
+            fprintf(out, "rank %s (%s) %s\n", words_of_rank(rank, words),
+                    words_of_process(rank, process), does);
         else if (rank->state.flags & SEE_STATE_THREADS)
             fprintf(out,
-                    "rank %s (pid %" PRIu32 ") has threads that may all call MPI: it is not "
+                    "rank %s (%s) has threads that may all call MPI: it is not "
                     "judged, nor is who waits for it\n",
-                    words_of_rank(rank, words), rank->head.pid);
+                    words_of_rank(rank, words), words_of_process(rank, process));
     }
-    if (cores > 0 && running > (uint32_t)cores)
-        fprintf(out, "%" PRIu32 " ranks run on %ld cores\n", running, cores);
+    say_cores(out, job);
+    say_versions(out, job);
     say_missing(out, job);
 }
 
@@ -505,6 +546,12 @@ void diagnose_say(FILE *out, const struct see_job *before, const struct see_job 
         say_cycles(out, now, nodes);
         say_roll_call(out, now);
     }
+    if (see_under_way(before, now) != 0)
+        fprintf(out,
+                "%" PRIu64
+                " messages are on their way between its hosts, and nothing else happens: the "
+                "network is slow, or interrupted\n",
+                see_under_way(before, now));
     diagnose_say_waiting(out, before, now, nodes);
     say_others(out, now);
 }

@@ -21,16 +21,22 @@ void diagnose_say(FILE *out, const struct see_job *before, const struct see_job 
 bool diagnose_say_waiting(FILE *out, const struct see_job *before, const struct see_job *now,
                           const enum see_node *nodes);
 
+/* So many messages this rank has not read from the memory of its peers, because it cannot. */
+uint64_t diagnose_fallbacks(const struct see_rank *rank);
+
 /* ---- outside.c: what a rank does that makes no progress ---- */
 
-#define OUTSIDE_MAX 160
+#define OUTSIDE_MAX SEE_TOLD_TEXT
 
 /* "computes", "is stopped", "reads /scratch/x"; NULL: it answers.  words. */
 const char *outside_words(const struct see_rank *rank, char words[OUTSIDE_MAX]);
 
-/* Why this process cannot read the memory of others (cross-memory attach); if that is not
+/* Why this rank cannot read the memory of others (cross-memory attach); if that is not
  * known, the command that says it.  words. */
-const char *outside_no_attach(uint32_t pid, char words[OUTSIDE_MAX]);
+const char *outside_no_attach(const struct see_rank *rank, char words[OUTSIDE_MAX]);
+
+/* "solve.c:212", where in the program the rank is in its call; NULL: not known. */
+const char *outside_line(const struct see_rank *rank, char words[OUTSIDE_MAX]);
 
 /* Ranks of MPI jobs of this user on this host that do not run over Matchbox, a line for each job, with the reason.  How many lines. */
 uint32_t outside_say_others(FILE *out);

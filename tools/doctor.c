@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "diagnose.h"
+#include "hosts.h"
 #include "observe.h"
 #include "tool.h"
 #include "watchdog.h"
@@ -21,7 +22,9 @@
 static const char usage[] =
     "usage: mbx doctor [OPTIONS]\n"
     "\n"
-    "Looks twice at the jobs of this user on this host, and says which ranks are deadlocked:\n"
+    "Looks twice at the jobs of this user, on this host or on those that --launch or --hosts "
+    "name,\n"
+    "and says which ranks are deadlocked:\n"
     "each of their operations can only be ended by ranks that are deadlocked, too, or that "
     "are\n"
     "in MPI_Finalize.  No rank is stopped, and nothing has to be set before.\n"
@@ -34,7 +37,7 @@ static const char usage[] =
     "                deadlock; ranks and jobs that come later are not seen (default 1).  Says, "
     "too,\n"
     "                in how many rounds a rank answered with something that waits\n"
-    "  --wait MS     how long a rank has time to answer (default 1000)\n"
+    "  --wait MS     how long a rank has time to answer (default 1000)\n" HOSTS_USAGE
     "  --from-watchdog PID, --hang MS, --abort\n"
     "                as a rank starts it with MBX_HANG: reports a deadlock of the job once, "
     "to\n"
@@ -45,12 +48,21 @@ static const char usage[] =
     "still\n"
     "send: it is never called deadlocked, and neither is a rank that waits for it.\n"
     "\n"
-    "Exit status 0 if no rank is deadlocked, 3 if one is, 1 if there is no job.\n";
+    "Of several hosts, each is looked at twice, and no second look begins before all first "
+    "ones have\n"
+    "ended.  The ranks of a host that does not answer are not known: neither is who waits for "
+    "them\n"
+    "called deadlocked.\n"
+    "\n"
+    "Exit status 0 if no rank is deadlocked, 3 if one is, 1 if there is no job, or if none was "
+    "found\n"
+    "deadlocked and a host has not answered.\n";
 
 static const struct option options[] = {{"job", required_argument, NULL, 'j'},
                                         {"between", required_argument, NULL, 'b'},
                                         {"rounds", required_argument, NULL, 'r'},
                                         {"wait", required_argument, NULL, 'm'},
+                                        HOSTS_OPTIONS,
                                         {"from-watchdog", required_argument, NULL, 'W'},
                                         {"hang", required_argument, NULL, 'H'},
                                         {"abort", no_argument, NULL, 'A'},
@@ -89,27 +101,83 @@ static int say_all(const struct observed *before, const struct observed *now)
     return status;
 }
 
-static int diagnose(const struct tool *tool, const struct observe_options *wanted,
-                    uint64_t between_ns)
+/* Where it looks: at this host, or at several. */
+struct sight {
+    const struct observe_options *wanted;
+    struct hosts *hosts;       /* of none: this one */
+    struct observer *observer; /* of this one, for many looks; NULL: each finds its endpoints */
+};
+
+/* is_last: after it something is said. */
+static int look(const struct sight *sight, bool is_last, struct observed *out)
+{
+    if (sight->hosts->count != 0)
+        return hosts_look(sight->hosts, sight->wanted, true, is_last, out);
+    return sight->observer != NULL ? observer_ask(sight->observer, out)
+                                   : observe(sight->wanted, out);
+}
+
+static void say_no_look(const struct tool *tool, const struct sight *sight, int err)
+{
+    tool_error(tool, "cannot %s: %s",
+               sight->hosts->count != 0 ? "call the launcher"
+                                        : "look at the processes of this host",
+               strerror(-err));
+}
+
+static void say_no_job(const struct tool *tool, const struct sight *sight)
+{
+    tool_error(tool,
+               "no job of this user runs over Matchbox on %s (or it runs with MBX_SEE=off)",
+               sight->hosts->count != 0 ? "the hosts that have answered" : "this host");
+}
+
+/* MPI programs that do not run over Matchbox. */
+static uint32_t say_strangers(const struct sight *sight, const struct observed *now)
+{
+    uint32_t lines = 0;
+
+    if (sight->wanted->job != 0)
+        return 0;
+    if (sight->hosts->count == 0)
+        return outside_say_others(stdout);
+    for (uint32_t i = 0; i < now->host_count; i++) {
+        const char *line = now->hosts[i].others;
+
+        for (; line != NULL && *line != '\0'; lines++) {
+            int size = (int)strcspn(line, "\n");
+
+            printf("%s: %.*s\n", now->hosts[i].name, size, line);
+            line += size;
+            line += *line == '\n';
+        }
+    }
+    return lines;
+}
+
+static int diagnose(const struct tool *tool, const struct sight *sight, uint64_t between_ns)
 {
     struct observed before, now = {.count = 0};
     int status = TOOL_FAILED;
-    uint32_t others = 0;
-    int err = observe(wanted, &before);
+    uint32_t others = 0, silent = 0;
+    int err = look(sight, false, &before);
 
     if (err == 0) {
         usleep((useconds_t)(between_ns / CLOCK_US));
-        err = observe(wanted, &now);
+        err = look(sight, true, &now);
     }
-    if (err == 0 && wanted->job == 0)
-        others = outside_say_others(stdout);
+    if (err == 0) {
+        others = say_strangers(sight, &now);
+        silent = hosts_say(stdout, &now);
+    }
     if (err < 0)
-        tool_error(tool, "cannot look at the processes of this host: %s", strerror(-err));
+        say_no_look(tool, sight, err);
     else if (now.count == 0 && others == 0)
-        tool_error(tool, "no job of this user runs over Matchbox on this host (or it runs with "
-                         "MBX_SEE=off)");
+        say_no_job(tool, sight);
     else if (now.count != 0)
         status = say_all(&before, &now);
+    if (status == TOOL_DONE && silent != 0)
+        status = TOOL_FAILED;
     observe_free(&before);
     observe_free(&now);
     return status;
@@ -164,18 +232,17 @@ static void say_rounds(uint64_t done, uint64_t seen, bool is_dead)
                seen);
 }
 
-/* Many rounds by one process: the endpoints are found once, and asked again and again. */
-static int diagnose_again(const struct tool *tool, const struct observe_options *wanted,
-                          uint64_t between_ns, uint64_t rounds)
+/* Many rounds by one process: the endpoints of this host are found once, and asked again and again. */
+static int diagnose_again(const struct tool *tool, struct sight *sight, uint64_t between_ns,
+                          uint64_t rounds)
 {
     struct observed looks[2] = {{.count = 0}, {.count = 0}};
-    struct observer *observer = NULL;
     uint64_t done = 0, seen = 0;
     int status = TOOL_DONE;
-    int err = observer_open(wanted, &observer);
+    int err = sight->hosts->count == 0 ? observer_open(sight->wanted, &sight->observer) : 0;
 
     if (err == 0)
-        err = observer_ask(observer, &looks[0]);
+        err = look(sight, true, &looks[0]);
     while (err == 0 && status == TOOL_DONE && done < rounds && !are_over(&looks[done % 2])) {
         const struct observed *before = &looks[done % 2];
         struct observed *now = &looks[(done + 1) % 2];
@@ -183,30 +250,32 @@ static int diagnose_again(const struct tool *tool, const struct observe_options 
         usleep((useconds_t)(between_ns / CLOCK_US));
         observe_free(now);
         *now = (struct observed){.count = 0};
-        err = observer_ask(observer, now);
+        err = look(sight, true, now);
         done += err == 0;
         seen += err == 0 && is_something_seen(now);
         if (err == 0 && count_dead(before, now) != 0)
             status = say_all(before, now);
     }
+    if (err == 0 && hosts_say(stdout, &looks[done % 2]) != 0 && status == TOOL_DONE)
+        status = TOOL_FAILED;
     if (err < 0) {
-        tool_error(tool, "cannot look at the processes of this host: %s", strerror(-err));
+        say_no_look(tool, sight, err);
         status = TOOL_FAILED;
     } else if (done == 0) {
-        tool_error(tool, "no job of this user runs over Matchbox on this host (or it runs with "
-                         "MBX_SEE=off)");
+        say_no_job(tool, sight);
         status = TOOL_FAILED;
     } else {
-        say_rounds(done, seen, status != TOOL_DONE);
+        say_rounds(done, seen, status == DEADLOCKED);
     }
     observe_free(&looks[0]);
     observe_free(&looks[1]);
-    observer_close(observer);
+    observer_close(sight->observer);
     return status;
 }
 
 static int parse(const struct tool *tool, int argc, char **argv, struct observe_options *wanted,
-                 uint64_t *between_ns, uint64_t *rounds, struct watchdog *watchdog)
+                 uint64_t *between_ns, uint64_t *rounds, struct watchdog *watchdog,
+                 struct hosts *hosts)
 {
     uint64_t number;
     int c, status;
@@ -226,7 +295,7 @@ static int parse(const struct tool *tool, int argc, char **argv, struct observe_
             watchdog->hang_ns = number * CLOCK_MS;
         } else if (c == 'r') {
             err = tool_number(tool, "--rounds", optarg, 1, UINT32_MAX, rounds);
-        } else {
+        } else if ((err = hosts_option(hosts, tool, c, optarg)) < 0) {
             err = tool_number(tool, c == 'b' ? "--between" : "--wait", optarg, 1, 3600000,
                               &number);
             *(c == 'b' ? between_ns : &wanted->wait_ns) = number * CLOCK_MS;
@@ -234,7 +303,10 @@ static int parse(const struct tool *tool, int argc, char **argv, struct observe_
         if (err != 0)
             return err;
     }
-    return tool_options_end(tool, argc, argv, c, status);
+    status = tool_options_end(tool, argc, argv, c, status);
+    if (status == 0 && watchdog->pid != 0 && (hosts->launch_count != 0 || hosts->list != NULL))
+        return tool_usage_error(tool, "--launch and --hosts have no use with --from-watchdog");
+    return status != 0 ? status : hosts_prepare(hosts, tool);
 }
 
 static int run(const struct tool *tool, int argc, char **argv)
@@ -242,14 +314,24 @@ static int run(const struct tool *tool, int argc, char **argv)
     struct observe_options wanted = {.rank = SEE_NOBODY, .wait_ns = CLOCK_S};
     uint64_t between_ns = 300 * CLOCK_MS, rounds = 1;
     struct watchdog watchdog = {.pid = 0, .hang_ns = 60 * CLOCK_S};
-    int status = parse(tool, argc, argv, &wanted, &between_ns, &rounds, &watchdog);
+    struct hosts hosts;
+    struct sight sight = {.wanted = &wanted, .hosts = &hosts};
+    int status;
 
-    if (status != 0)
-        return status < 0 ? TOOL_DONE : status;
-    if (watchdog.pid != 0)
-        return watchdog_run(&watchdog, &wanted, between_ns);
-    return rounds > 1 ? diagnose_again(tool, &wanted, between_ns, rounds)
-                      : diagnose(tool, &wanted, between_ns);
+    if (hosts_init(&hosts, argc) != 0) {
+        tool_error(tool, "no memory");
+        return TOOL_FAILED;
+    }
+    status = parse(tool, argc, argv, &wanted, &between_ns, &rounds, &watchdog, &hosts);
+    if (status < 0)
+        status = TOOL_DONE;
+    else if (status == 0 && watchdog.pid != 0)
+        status = watchdog_run(&watchdog, &wanted, between_ns);
+    else if (status == 0)
+        status = rounds > 1 ? diagnose_again(tool, &sight, between_ns, rounds)
+                            : diagnose(tool, &sight, between_ns);
+    hosts_fini(&hosts);
+    return status;
 }
 
 const struct tool tool_doctor = {

@@ -536,48 +536,23 @@ static int observe_core(struct finder *finder, const char *path, char why[CORE_W
 
 /* ---- sort ---- */
 
-static int by_job(const void *a, const void *b)
-{
-    const struct see_rank *x = &((const struct found *)a)->rank;
-    const struct see_rank *y = &((const struct found *)b)->rank;
-
-    if (x->head.job != y->head.job)
-        return x->head.job < y->head.job ? -1 : 1;
-    if (x->head.rank != y->head.rank)
-        return x->head.rank < y->head.rank ? -1 : 1;
-    if (x->head.pid != y->head.pid)
-        return x->head.pid < y->head.pid ? -1 : 1;
-    return (x->head.open_ns > y->head.open_ns) - (x->head.open_ns < y->head.open_ns);
-}
-
 static int sort_into_jobs(struct finder *finder, struct observed *out)
 {
     struct see_rank *ranks = mem_calloc(finder->count + 1, sizeof *ranks);
+    int err = ranks != NULL ? 0 : -ENOMEM;
 
-    out->jobs = mem_calloc(finder->count + 1, sizeof *out->jobs);
-    if (ranks == NULL || out->jobs == NULL) {
-        mem_free(ranks);
-        return -ENOMEM;
-    }
-    if (finder->count != 0)
-        qsort(finder->all, finder->count, sizeof *finder->all, by_job);
-    for (uint32_t i = 0; i < finder->count; i++) {
-        struct see_job *job = &out->jobs[out->count];
-
+    for (uint32_t i = 0; err == 0 && i < finder->count; i++)
         ranks[i] = finder->all[i].rank;
-        if (i == 0 || ranks[i].head.job != ranks[i - 1].head.job) {
-            out->jobs[out->count++] = (struct see_job){.ranks = &ranks[i], .size = SEE_NOBODY};
-        } else {
-            job--;
-        }
-        job->count++;
-        if (ranks[i].head.ranks != SEE_NOBODY)
-            job->size = ranks[i].head.ranks;
+    if (err == 0)
+        err = observed_sort(ranks, finder->count, out);
+    if (err != 0) {
+        mem_free(ranks);
+        return err;
+    }
+    for (uint32_t i = 0; i < finder->count; i++) {
         finder->all[i].rank.entries = NULL;
         finder->all[i].rank.text = NULL;
     }
-    if (out->count == 0)
-        mem_free(ranks);
     return 0;
 }
 
@@ -682,18 +657,6 @@ int observe_cores(const struct observe_options *options, const char *const *path
             snprintf(why, OBSERVE_WHY, "%s: %s", paths[i], wrong);
     }
     return finish(&finder, err, out);
-}
-
-void observe_free(struct observed *observed)
-{
-    for (uint32_t i = 0; i < observed->count; i++)
-        for (uint32_t r = 0; r < observed->jobs[i].count; r++) {
-            mem_free(observed->jobs[i].ranks[r].entries);
-            mem_free(observed->jobs[i].ranks[r].text);
-        }
-    if (observed->count != 0)
-        mem_free(observed->jobs[0].ranks);
-    mem_free(observed->jobs);
 }
 
 int observe_parse_job(const struct tool *tool, const char *text, uint64_t *job)

@@ -17,13 +17,30 @@ struct observe_options {
 
 #define OBSERVE_REFUSED 192
 
+/* A host that was asked from this one (hosts.h). */
+struct observed_host {
+    char name[SEE_HOST_TEXT]; /* its own; of one that has not answered, how it was called */
+    uint64_t id;              /* host_id() */
+    bool has_answered;
+    char library[16]; /* the version of its mbx */
+    uint32_t cores;
+    uint32_t refused;          /* as below, there */
+    char why[OBSERVE_REFUSED]; /* it has not answered, or has refused some */
+    char *others;              /* its lines of outside_say_others(); or NULL */
+};
+
 struct observed {
     struct see_job *jobs;
     uint32_t count;
     uint32_t
         refused; /* endpoints that were not read: of another version of Matchbox, or damaged */
-    char why[OBSERVE_REFUSED]; /* of the last one */
+    char why[OBSERVE_REFUSED];   /* of the last one */
+    struct observed_host *hosts; /* none: this one was looked at */
+    uint32_t host_count;
 };
+
+/* Sorts ranks into the jobs of out, which owns them then, with what they refer to. 0; -ENOMEM, and they are the caller's. */
+int observed_sort(struct see_rank *ranks, uint32_t count, struct observed *out);
 
 /* 0; -ENOMEM, or why /proc cannot be read.  Undone by observe_free(). */
 int observe(const struct observe_options *options, struct observed *out);

@@ -112,8 +112,23 @@ static const char *call_words(uint32_t pid, char words[OUTSIDE_MAX])
     return words;
 }
 
+/* Of another host, as it was told. */
+static const char *told_words(const char *told, char words[OUTSIDE_MAX])
+{
+    snprintf(words, OUTSIDE_MAX, "%s", told);
+    return words[0] != '\0' ? words : NULL;
+}
+
+const char *outside_line(const struct see_rank *rank, char words[OUTSIDE_MAX])
+{
+    return rank->told != NULL ? told_words(rank->told->line, words)
+                              : source_line(rank->head.pid, rank->state.caller, words);
+}
+
 const char *outside_words(const struct see_rank *rank, char words[OUTSIDE_MAX])
 {
+    if (rank->told != NULL)
+        return told_words(rank->told->does, words);
     if (rank->run == 'T' || rank->run == 't')
         snprintf(words, OUTSIDE_MAX,
                  rank->run == 'T' ? "is stopped (SIGSTOP); kill -CONT %" PRIu32 " lets it go on"
@@ -210,14 +225,18 @@ static void say_why(struct other *other, const char *text, size_t size, const ch
     }
 }
 
-const char *outside_no_attach(uint32_t pid, char words[OUTSIDE_MAX])
+const char *outside_no_attach(const struct see_rank *rank, char words[OUTSIDE_MAX])
 {
+    uint32_t pid = rank->head.pid;
     static char text[ENVIRON_MAX];
     const char *attach, *filter;
     char scope[16] = "";
     size_t size;
-    FILE *file = fopen("/proc/sys/kernel/yama/ptrace_scope", "re");
+    FILE *file;
 
+    if (rank->told != NULL)
+        return told_words(rank->told->apart, words) != NULL ? words : "it has not said why";
+    file = fopen("/proc/sys/kernel/yama/ptrace_scope", "re");
     if (file != NULL) {
         size = fread(scope, 1, sizeof scope - 1, file);
         scope[size] = '\0';

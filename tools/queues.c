@@ -15,7 +15,10 @@
 #include "base/base.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "hosts.h"
 #include "observe.h"
+#include "queues.h"
+#include "snapshot.h"
 #include "tool.h"
 #include "words.h"
 
@@ -31,9 +34,15 @@ static const char usage[] =
     "  --rank RANK    only this rank\n"
     "  --core FILE    instead, the ranks of this core file; given again, of several, as those "
     "of\n"
-    "                 a job\n"
+    "                 a job\n" HOSTS_USAGE
     "  --stats        the statistics of each rank, too, as MBX_STATS_FILE has them\n"
     "  --json         one JSON object, for programs; docs/queues.schema.json describes it\n"
+    "  --details      with --json: also the line of the program that each rank is in, what it "
+    "does\n"
+    "                 while it makes no progress, and ranks that do not run over Matchbox\n"
+    "  --snapshot     that object with the statistics, in lines with checksums: so mbx starts "
+    "itself\n"
+    "                 with --launch\n"
     "  --watch SECONDS  again and again, every so many seconds (0: at once), until it is\n"
     "                 interrupted\n"
     "  --wait MS      how long a rank has time to answer (default 1000)\n"
@@ -54,21 +63,20 @@ static const char usage[] =
     "0.1 s\n"
     "more at most.\n"
     "\n"
-    "Exit status 1 if there is no such rank.\n";
+    "Exit status 1 if there is no such rank, or if a host has not answered.\n";
 
-static const struct option options[] = {{"job", required_argument, NULL, 'j'},
-                                        {"rank", required_argument, NULL, 'r'},
-                                        {"core", required_argument, NULL, 'c'},
-                                        {"stats", no_argument, NULL, 's'},
-                                        {"json", no_argument, NULL, 'J'},
-                                        {"watch", required_argument, NULL, 'w'},
-                                        {"wait", required_argument, NULL, 'm'},
-                                        {"help", no_argument, NULL, 'h'},
-                                        {NULL, 0, NULL, 0}};
+static const struct option options[] = {
+    {"job", required_argument, NULL, 'j'},   {"rank", required_argument, NULL, 'r'},
+    {"core", required_argument, NULL, 'c'},  {"stats", no_argument, NULL, 's'},
+    {"json", no_argument, NULL, 'J'},        {"details", no_argument, NULL, 'd'},
+    {"snapshot", no_argument, NULL, 'S'},    HOSTS_OPTIONS,
+    {"watch", required_argument, NULL, 'w'}, {"wait", required_argument, NULL, 'm'},
+    {"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0}};
 
 struct wanted {
     struct observe_options observe;
-    bool stats, json, watches;
+    struct hosts hosts;
+    bool stats, json, details, snapshot, watches;
     uint64_t watch_s;
     const char **cores; /* of as many as there are arguments */
     uint32_t core_count;
@@ -106,7 +114,8 @@ static void print_rank(const struct see_job *job, uint32_t at, bool stats)
     char words[WORDS_MAX];
     uint64_t all = 0;
 
-    printf("rank %s  pid %" PRIu32 "  ", words_of_rank(rank, words), rank->head.pid);
+    printf("rank %s  ", words_of_rank(rank, words));
+    printf("%s  ", words_of_process(rank, words));
     if (rank->how == SEE_ASKED && rank->state.call[0] != '\0') {
         printf("in %s", rank->state.call);
         if (rank->state.still_ns != 0 && rank->state.now_ns - rank->state.still_ns >= CLOCK_S)
@@ -141,6 +150,20 @@ static void print_rank(const struct see_job *job, uint32_t at, bool stats)
         puts("  no statistics: it has not answered");
 }
 
+static uint32_t count_hosts(const struct see_job *job)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < job->count; i++) {
+        bool is_first = true;
+
+        for (uint32_t k = 0; k < i && is_first; k++)
+            is_first = job->ranks[k].host != job->ranks[i].host;
+        count += is_first;
+    }
+    return count;
+}
+
 static void print_job(const struct see_job *job, bool stats, bool cores)
 {
     const char *mpi = job->ranks[0].head.mpi;
@@ -158,129 +181,13 @@ static void print_job(const struct see_job *job, bool stats, bool cores)
         printf(" endpoint%s ", job->count == 1 ? "" : "s");
     if (cores)
         puts("in core files");
-    else
+    else if (job->ranks[0].told == NULL)
         printf("on this host, %s\n", now);
+    else
+        printf("on %" PRIu32 " host%s, %s\n", count_hosts(job),
+               count_hosts(job) == 1 ? "" : "s", now);
     for (uint32_t i = 0; i < job->count; i++)
         print_rank(job, i, stats);
-}
-
-/* ---- as JSON ---- */
-
-static const char *how_name(enum see_how how)
-{
-    static const char *const names[] = {[SEE_ASKED] = "asked",
-                                        [SEE_READ] = "read",
-                                        [SEE_MOVING] = "moving",
-                                        [SEE_CORE] = "core",
-                                        [SEE_FAILED] = "failed"};
-
-    return names[how];
-}
-
-static void json_text(const char *name, const char *text)
-{
-    printf("\"%s\":\"", name);
-    for (; *text != '\0' && *text != '\n'; text++)
-        if (*text == '"' || *text == '\\')
-            printf("\\%c", *text);
-        else
-            putchar(*text >= ' ' && *text <= '~' ? *text : '?');
-    putchar('"');
-}
-
-/* null if it is not known. */
-static void json_number(const char *name, uint32_t number)
-{
-    if (number == SEE_NOBODY)
-        printf("\"%s\":null", name);
-    else
-        printf("\"%s\":%" PRIu32, name, number);
-}
-
-static void json_entry(const struct see_job *job, uint32_t at, const struct see_entry *entry)
-{
-    uint32_t whose = see_whose(job, at, entry);
-    char words[WORDS_MAX];
-
-    printf("{\"kind\":\"%s\",", see_kind_name(entry->kind));
-    json_number("peer", entry->peer);
-    putchar(',');
-    json_number("rank", whose != SEE_NOBODY ? job->ranks[whose].head.rank : SEE_NOBODY);
-    printf(",\"any_source\":%s,\"context\":%" PRIu32 ",\"tag\":%" PRIu64 ",\"ignore\":%" PRIu64
-           ",\"size\":%" PRIu64 ",\"synchronous\":%s,\"deferred\":%s,\"id\":%" PRIu64
-           ",\"count\":%" PRIu32 ",\"needs\":%u,",
-           entry->peer == SEE_NOBODY ? "true" : "false", entry->context_id, entry->tag,
-           entry->ignore, entry->size, entry->flags & SEE_ENTRY_SYNC ? "true" : "false",
-           entry->flags & SEE_ENTRY_DEFERRED ? "true" : "false", entry->id,
-           entry->kind == SEE_PROBE ? entry->count : 0, entry->needs);
-    json_number("waited_ms", entry->kind == SEE_PROBE ? SEE_NOBODY : entry->waited_ms);
-    putchar(',');
-    json_text("words", words_of_entry(job, at, entry, words));
-    putchar('}');
-}
-
-/* For how long nothing has happened; null if it is not known. */
-static void json_still(const struct see_rank *rank)
-{
-    const struct see_state *state = &rank->state;
-    if (state->still_ns != 0 && state->still_ns <= state->now_ns)
-        printf("\"still_ms\":%" PRIu64, (state->now_ns - state->still_ns) / CLOCK_MS);
-    else
-        printf("\"still_ms\":null");
-}
-
-static void json_rank(const struct see_job *job, uint32_t at, bool stats)
-{
-    const struct see_rank *rank = &job->ranks[at];
-    char run[2] = {rank->run, '\0'};
-
-    putchar('{');
-    json_number("rank", rank->head.rank);
-    printf(",\"pid\":%" PRIu32 ",\"seen\":\"%s\",", rank->head.pid, how_name(rank->how));
-    json_text("state", run);
-    putchar(',');
-    json_text("call", rank->state.call);
-    putchar(',');
-    json_still(rank);
-    printf(",\"arrived\":%" PRIu64 ",\"sent\":%" PRIu64 ",\"received\":%" PRIu64
-           ",\"counts\":{",
-           rank->state.pulse.arrived, rank->state.pulse.sent, rank->state.pulse.received);
-    for (unsigned kind = 1; kind < SEE_KINDS; kind++)
-        printf("%s\"%s\":%" PRIu32, kind > 1 ? "," : "", see_kind_name(kind),
-               rank->state.counts[kind]);
-    printf("},\"entries\":[");
-    for (uint32_t i = 0; i < rank->count; i++) {
-        if (i > 0)
-            putchar(',');
-        json_entry(job, at, &rank->entries[i]);
-    }
-    putchar(']');
-    if (stats && has_statistics(rank)) {
-        putchar(',');
-        json_text("statistics", rank->text);
-    }
-    putchar('}');
-}
-
-static void print_json(const struct observed *observed, bool stats)
-{
-    printf("{\"jobs\":[");
-    for (uint32_t j = 0; j < observed->count; j++) {
-        const struct see_job *job = &observed->jobs[j];
-
-        printf("%s{\"job\":\"%016" PRIx64 "\",", j > 0 ? "," : "", job->ranks[0].head.job);
-        json_text("mpi", job->ranks[0].head.mpi);
-        putchar(',');
-        json_number("size", job->size);
-        printf(",\"ranks\":[");
-        for (uint32_t i = 0; i < job->count; i++) {
-            if (i > 0)
-                putchar(',');
-            json_rank(job, i, stats);
-        }
-        printf("]}");
-    }
-    printf("]}\n");
 }
 
 /* ---- the command ---- */
@@ -290,19 +197,34 @@ static void say_empty(const struct tool *tool, const struct wanted *wanted)
     if (wanted->core_count != 0)
         tool_error(tool, "no such rank is in %s",
                    wanted->core_count == 1 ? "the core file" : "the core files");
+    else if (wanted->hosts.count != 0)
+        tool_error(
+            tool,
+            "no such rank runs over Matchbox on the hosts that have answered (or it runs with "
+            "MBX_SEE=off)");
     else
         tool_error(tool,
                    "no such rank of this user runs over Matchbox on this host (or it runs "
                    "with MBX_SEE=off)");
 }
 
-static int find(const struct wanted *wanted, struct observed *observed, char why[OBSERVE_WHY])
+static int find(struct wanted *wanted, struct observed *observed, char why[OBSERVE_WHY])
 {
     int err;
 
     if (wanted->core_count != 0)
         return observe_cores(&wanted->observe, wanted->cores, wanted->core_count, observed,
                              why);
+    if (wanted->hosts.count != 0) {
+        err = hosts_look(&wanted->hosts, &wanted->observe, wanted->stats, wanted->details,
+                         observed);
+        for (uint32_t i = 0; i < wanted->hosts.count; i++)
+            wanted->hosts.commands[i].is_gone =
+                false; /* --watch: it may answer the next time */
+        if (err < 0)
+            snprintf(why, OBSERVE_WHY, "cannot call the launcher: %s", strerror(-err));
+        return err;
+    }
     err = observe(&wanted->observe, observed);
     if (err < 0)
         snprintf(why, OBSERVE_WHY, "cannot look at the processes of this host: %s",
@@ -310,30 +232,67 @@ static int find(const struct wanted *wanted, struct observed *observed, char why
     return err;
 }
 
-static int look(const struct tool *tool, const struct wanted *wanted)
+static int print_snapshot(const struct tool *tool, const struct observed *observed,
+                          const struct queues_json *json)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    int err = out != NULL ? 0 : -ENOMEM;
+
+    if (err == 0) {
+        queues_json(out, observed, json);
+        if (fclose(out) != 0)
+            err = -ENOMEM;
+    }
+    if (err == 0)
+        err = snapshot_write(text, size - 1); /* but for its line feed */
+    free(text);
+    if (err != 0)
+        tool_error(tool, "cannot write the snapshot: %s", strerror(-err));
+    return err != 0 ? TOOL_FAILED : TOOL_DONE;
+}
+
+static int print(const struct tool *tool, const struct wanted *wanted,
+                 const struct observed *observed)
+{
+    struct queues_json json = {.stats = wanted->stats || wanted->snapshot,
+                               .details = wanted->details,
+                               .entries = wanted->snapshot ? SEE_ENTRIES : UINT32_MAX};
+    int status = TOOL_DONE;
+
+    if (wanted->snapshot)
+        return print_snapshot(tool, observed, &json);
+    if (wanted->json)
+        queues_json(stdout, observed, &json);
+    for (uint32_t i = 0; !wanted->json && i < observed->count; i++)
+        print_job(&observed->jobs[i], wanted->stats, wanted->core_count != 0);
+    fflush(stdout);
+    if (hosts_say(stderr, observed) != 0)
+        status = TOOL_FAILED;
+    if (observed->refused != 0)
+        tool_error(tool, "%" PRIu32 " endpoints cannot be read; %s", observed->refused,
+                   observed->why);
+    if (observed->count == 0) {
+        say_empty(tool, wanted);
+        status = TOOL_FAILED;
+    }
+    return status;
+}
+
+static int look(const struct tool *tool, struct wanted *wanted)
 {
     char why[OBSERVE_WHY];
     struct observed observed;
     int err = find(wanted, &observed, why);
-    bool is_empty = observed.count == 0;
+    int status = TOOL_FAILED;
 
-    if (err < 0) {
+    if (err < 0)
         tool_error(tool, "%s", why);
-        observe_free(&observed);
-        return TOOL_FAILED;
-    }
-    if (wanted->json)
-        print_json(&observed, wanted->stats);
-    for (uint32_t i = 0; !wanted->json && i < observed.count; i++)
-        print_job(&observed.jobs[i], wanted->stats, wanted->core_count != 0);
-    if (observed.refused != 0)
-        tool_error(tool, "%" PRIu32 " endpoints cannot be read; %s", observed.refused,
-                   observed.why);
-    if (is_empty)
-        say_empty(tool, wanted);
-    fflush(stdout);
+    else
+        status = print(tool, wanted, &observed);
     observe_free(&observed);
-    return is_empty ? TOOL_FAILED : TOOL_DONE;
+    return status;
 }
 
 static int parse(const struct tool *tool, int argc, char **argv, struct wanted *wanted)
@@ -360,7 +319,11 @@ static int parse(const struct tool *tool, int argc, char **argv, struct wanted *
         }
         wanted->stats |= c == 's';
         wanted->json |= c == 'J';
-        if (err != 0)
+        wanted->details |= c == 'd';
+        wanted->snapshot |= c == 'S';
+        if (err == 0)
+            err = hosts_option(&wanted->hosts, tool, c, optarg);
+        if (err > 0)
             return err;
     }
     status = tool_options_end(tool, argc, argv, c, status);
@@ -369,7 +332,11 @@ static int parse(const struct tool *tool, int argc, char **argv, struct wanted *
     if (wanted->core_count != 0 && wanted->watches)
         return tool_usage_error(tool, "--watch has no use with --core: a core file does not "
                                       "change");
-    return 0;
+    if ((wanted->hosts.launch_count != 0 || wanted->hosts.list != NULL) &&
+        (wanted->core_count != 0 || wanted->snapshot))
+        return tool_usage_error(tool,
+                                "--launch and --hosts have no use with --core or --snapshot");
+    return hosts_prepare(&wanted->hosts, tool);
 }
 
 static int run(const struct tool *tool, int argc, char **argv)
@@ -378,7 +345,8 @@ static int run(const struct tool *tool, int argc, char **argv)
                             .cores = mem_calloc((size_t)argc, sizeof *wanted.cores)};
     int status;
 
-    if (wanted.cores == NULL) {
+    if (wanted.cores == NULL || hosts_init(&wanted.hosts, argc) != 0) {
+        mem_free(wanted.cores);
         tool_error(tool, "no memory");
         return TOOL_FAILED;
     }
@@ -389,6 +357,7 @@ static int run(const struct tool *tool, int argc, char **argv)
         while ((status = look(tool, &wanted)), wanted.watches)
             sleep((unsigned)wanted.watch_s);
     }
+    hosts_fini(&wanted.hosts);
     mem_free(wanted.cores);
     return status;
 }

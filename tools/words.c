@@ -19,6 +19,13 @@ const char *words_of_rank(const struct see_rank *rank, char words[WORDS_MAX])
     return words;
 }
 
+const char *words_of_process(const struct see_rank *rank, char words[WORDS_MAX])
+{
+    snprintf(words, WORDS_MAX, "pid %" PRIu32 "%s%s", rank->head.pid,
+             rank->told != NULL ? " on " : "", rank->told != NULL ? rank->told->host : "");
+    return words;
+}
+
 /* What the program has said a peer is: of a line `peer NUMBER RANK` of its page.  It matters for those that are not seen. */
 static bool given_rank(const struct see_rank *rank, uint32_t peer, uint32_t *given)
 {

@@ -22,6 +22,9 @@ const char *words_of_envelope(const struct see_rank *rank, const struct see_entr
 const char *words_of_communicator(const struct see_rank *rank, const struct see_entry *entry,
                                   char words[WORDS_MAX]);
 
+/* "pid 4457", with its host if that is another one: "pid 4457 on node2". */
+const char *words_of_process(const struct see_rank *rank, char words[WORDS_MAX]);
+
 /* "0", or "?" if the launcher has not said it. */
 const char *words_of_rank(const struct see_rank *rank, char words[WORDS_MAX]);
 

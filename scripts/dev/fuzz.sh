@@ -6,16 +6,17 @@
 #   match    the matching engine plays histories against its oracle
 #   trace    mbx trace is fed files that no endpoint has written
 #   core     mbx queues is fed core files, and memory of ranks, in which numbers are others
+#   snapshot mbx doctor is fed what no mbx on another host answers
 #
 # For 60 SECONDS.  What is found new stays in build-test/fuzz/found/ and is where the next run goes on.
 ! wants_help "$@" || explain
 target=wire most=512
 case ${1-} in
-wire | hello | match | trace | core)
+wire | hello | match | trace | core | snapshot)
     target=$1
     shift
     ;;
-*[!0-9]*) refuse "fuzz: there are wire, hello, match, trace and core, no '$1'" ;;
+*[!0-9]*) refuse "fuzz: there are wire, hello, match, trace, core and snapshot, no '$1'" ;;
 esac
 [ "$target" != match ] || most=128 # bytes; a history is long with few
 [ $# -le 1 ] || refuse "fuzz takes a target and a number of seconds, got '$2'"

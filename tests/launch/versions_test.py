@@ -27,6 +27,8 @@ BLOCK = 4096
 PAGE = 65536
 MAGIC, ROOT_MAGIC = b"MBXSEE1\0", b"MBXROOT\0"
 VERSION_AT, PID_AT, JOB_AT, ROOT_AT = 8, 16, 32, 48  # in the head of a page
+ADDRESS_AT, LIBRARY_AT = 40, 72
+ENTRIES_AT, ENTRY, POSTED = 12288, 64, 1
 ASK_AT, ANSWERED_AT, TURN_AT = 320, 384, 388
 FIELDS_AT, FIELD, NAME = 280, 24, 20  # of the layout; its head says at 8 the version, at 12 how many fields
 
@@ -116,9 +118,32 @@ def entries(result):
 
 
 def shown(result):
-    """All that is said of the only rank, but what is of the process that has the page now."""
+    """All that is said of the only rank, but what is of the process that has the page now, and its host."""
     rank = json.loads(result.stdout)["jobs"][0]["ranks"][0]
-    return {key: value for key, value in rank.items() if key not in ("pid", "state")}
+    return {key: value for key, value in rank.items() if key not in ("pid", "state", "host")}
+
+
+def as_recorded(got, record):
+    """Of what is shown, what was shown already when this was recorded: a newer mbx says more of the same page."""
+    if isinstance(record, dict) and isinstance(got, dict):
+        return {key: as_recorded(value, record[key]) for key, value in got.items() if key in record}
+    if isinstance(record, list) and isinstance(got, list) and len(record) == len(got):
+        return [as_recorded(value, record[i]) for i, value in enumerate(got)]
+    return got
+
+
+def check_head(what, rank, got):
+    """What the head of the page says, and what entries say of their peers."""
+    address, _, endpoint, opened_ns = struct.unpack_from("<4Q", rank.page, ADDRESS_AT)
+    library = bytes(rank.page[LIBRARY_AT:LIBRARY_AT + 16]).split(b"\0")[0].decode()
+    compare(what + ", its head", (int(got["address"], 16), got["endpoint"], got["opened_ns"], got["library"]),
+            (address, endpoint, opened_ns, library))
+    entries_of_page = {struct.unpack_from("<Q", rank.page, at + 40)[0]: struct.unpack_from("<2Q", rank.page, at + 48)
+                       for at in range(ENTRIES_AT, ENTRIES_AT + ENTRY * len(got["entries"]), ENTRY)
+                       if rank.page[at] == POSTED}
+    for entry in got["entries"]:
+        if entry["kind"] == "posted":
+            compare(what + ", an entry", (entry["age"], int(entry["address"], 16)), entries_of_page[entry["id"]])
 
 
 def compare(what, got, want):
@@ -181,7 +206,8 @@ def read_record(args, path):
         rank = Rank(of)
         answer = read_page(args, rank)
         compare(f"{what}, its answer", entries(answer), rank.expected)
-        compare(f"{what}, all of its answer", shown(answer), rank.shown)
+        compare(f"{what}, all of its answer", as_recorded(shown(answer), rank.shown), rank.shown)
+        check_head(what, rank, shown(answer))
         compare(f"{what}, its memory", entries(read_core(args, rank)), rank.expected)
 
         rank.set_fields([struct.pack(f"<{NAME}sI", b"NOT_YET_INVENTED", 7), *reversed(rank.fields())])

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * hosts_merge.c - the snapshots of several hosts as one job.
+ *
+ * Ranks find each other by the names of their addresses, which are the same on all hosts.  If two endpoints of a job have one
+ * address, or one rank, on two hosts or in two processes, then
+ *
+ *   both are one endpoint         two hosts see it (containers that share processes): one of them is left out
+ *   they are not                  a snapshot is wrong: both count as not seen, and why is said
+ *
+ * If ranks do not agree how large the job is, its size is not known.
+ */
+#include "hosts.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "base/mem.h"
+
+/* ---- hosts ---- */
+
+/* For one more; NULL: no memory. */
+static struct observed_host *add_host(struct hosts_merge *merge)
+{
+    if (merge->host_count == merge->host_room) {
+        uint32_t room = merge->host_room == 0 ? 8 : merge->host_room * 2;
+        struct observed_host *hosts = mem_realloc(merge->hosts, room * sizeof *hosts);
+
+        if (hosts == NULL)
+            return NULL;
+        merge->hosts = hosts;
+        merge->host_room = room;
+    }
+    merge->hosts[merge->host_count] = (struct observed_host){.id = 0};
+    return &merge->hosts[merge->host_count++];
+}
+
+int hosts_merge_none(struct hosts_merge *merge, const char *name, const char *why)
+{
+    struct observed_host *host = add_host(merge);
+
+    if (host == NULL)
+        return -ENOMEM;
+    snprintf(host->name, sizeof host->name, "%s", name);
+    snprintf(host->why, sizeof host->why, "%s", why);
+    return 0;
+}
+
+static bool is_there(const struct hosts_merge *merge, uint64_t id)
+{
+    for (uint32_t i = 0; i < merge->host_count; i++)
+        if (merge->hosts[i].has_answered && merge->hosts[i].id == id)
+            return true;
+    return false;
+}
+
+/* ---- ranks ---- */
+
+static bool make_room(struct hosts_merge *merge, uint32_t more)
+{
+    uint32_t room = merge->room == 0 ? 16 : merge->room;
+    struct see_rank *ranks;
+
+    while (room < merge->count + more)
+        room *= 2;
+    if (room == merge->room)
+        return true;
+    ranks = mem_realloc(merge->ranks, room * sizeof *ranks);
+    if (ranks == NULL)
+        return false;
+    merge->ranks = ranks;
+    merge->room = room;
+    return true;
+}
+
+int hosts_merge_add(struct hosts_merge *merge, struct observed *from)
+{
+    uint32_t more = 0;
+    struct observed_host *host;
+
+    if (is_there(merge, from->hosts[0].id))
+        return 0;
+    for (uint32_t i = 0; i < from->count; i++)
+        more += from->jobs[i].count;
+    if (!make_room(merge, more) || (host = add_host(merge)) == NULL)
+        return -ENOMEM;
+    if (more != 0) {
+        memcpy(&merge->ranks[merge->count], from->jobs[0].ranks, more * sizeof *merge->ranks);
+        mem_free(from->jobs[0].ranks);
+    }
+    merge->count += more;
+    from->count = 0;
+    *host = from->hosts[0];
+    from->hosts[0].others = NULL;
+    return 0;
+}
+
+static void free_rank(struct see_rank *rank)
+{
+    mem_free(rank->entries);
+    mem_free(rank->text);
+    mem_free(rank->told);
+}
+
+static int compare(uint64_t a, uint64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+static int by_address(const void *a, const void *b)
+{
+    const struct see_rank *x = a, *y = b;
+    int order = compare(x->head.job, y->head.job);
+
+    order = order != 0 ? order : compare(x->head.address, y->head.address);
+    order = order != 0 ? order : compare(x->host, y->host);
+    return order != 0 ? order : compare(x->head.pid, y->head.pid);
+}
+
+static int by_rank(const void *a, const void *b)
+{
+    const struct see_rank *x = a, *y = b;
+    int order = compare(x->head.job, y->head.job);
+
+    order = order != 0 ? order : compare(x->head.rank, y->head.rank);
+    return order != 0 ? order : compare(x->host, y->host);
+}
+
+/* What it has said counts no more. */
+static void refuse(struct see_rank *rank, const struct see_rank *other, const char *what)
+{
+    if (rank->how != SEE_FAILED || rank->count != 0)
+        snprintf(rank->told->does, sizeof rank->told->does,
+                 "is not judged: another process, %" PRIu32 " on %.40s, has its %s",
+                 other->head.pid, other->told->host, what);
+    rank->how = SEE_FAILED;
+    rank->count = 0;
+}
+
+static bool is_one_endpoint(const struct see_rank *a, const struct see_rank *b)
+{
+    return a->host != b->host && a->head.ep == b->head.ep &&
+           a->head.open_ns == b->head.open_ns && a->head.rank == b->head.rank;
+}
+
+/* An endpoint that two hosts see is there once; two that have one address are not judged. */
+static void look_at_addresses(struct hosts_merge *merge)
+{
+    uint32_t kept = 0;
+
+    if (merge->count != 0)
+        qsort(merge->ranks, merge->count, sizeof *merge->ranks, by_address);
+    for (uint32_t i = 0; i < merge->count; i++) {
+        struct see_rank *rank = &merge->ranks[i], *last;
+
+        last = kept > 0 ? &merge->ranks[kept - 1] : NULL;
+        if (last != NULL && last->head.job == rank->head.job && rank->head.address != 0 &&
+            last->head.address == rank->head.address) {
+            if (is_one_endpoint(last, rank)) {
+                free_rank(rank);
+                continue;
+            }
+            refuse(last, rank, "address");
+            refuse(rank, last, "address");
+        }
+        merge->ranks[kept++] = *rank;
+    }
+    merge->count = kept;
+}
+
+/* Is this, behind `first`, the same rank? */
+static bool is_rank_of(const struct see_rank *first, const struct see_rank *rank)
+{
+    return first->head.job == rank->head.job && first->head.rank == rank->head.rank &&
+           rank->head.rank != SEE_NOBODY;
+}
+
+/* A rank is on one host. */
+static void look_at_ranks(struct hosts_merge *merge)
+{
+    uint32_t end;
+
+    if (merge->count != 0)
+        qsort(merge->ranks, merge->count, sizeof *merge->ranks, by_rank);
+    for (uint32_t start = 0; start < merge->count; start = end) {
+        struct see_rank *first = &merge->ranks[start], *last;
+
+        end = start + 1;
+        while (end < merge->count && is_rank_of(first, &merge->ranks[end]))
+            end++;
+        last = &merge->ranks[end - 1];
+        for (struct see_rank *rank = first; first->host != last->host && rank <= last; rank++)
+            refuse(rank, rank->host == first->host ? last : first, "rank");
+    }
+}
+
+/* A job of which all ranks are said to be seen is judged otherwise than one of which some are not: so each must be there, once. */
+static void look_at_size(struct see_job *job)
+{
+    for (uint32_t i = 0; i < job->count; i++)
+        if ((job->ranks[i].head.ranks != SEE_NOBODY && job->ranks[i].head.ranks != job->size) ||
+            (job->count == job->size && job->ranks[i].head.rank != i)) {
+            job->size = SEE_NOBODY;
+            return;
+        }
+}
+
+/* They have answered in any order. */
+static int by_name(const void *a, const void *b)
+{
+    const struct observed_host *x = a, *y = b;
+    int order = strcmp(x->name, y->name);
+
+    return order != 0 ? order : compare(x->id, y->id);
+}
+
+int hosts_merge_end(struct hosts_merge *merge, struct observed *out)
+{
+    int err;
+
+    *out = (struct observed){.count = 0};
+    look_at_addresses(merge);
+    look_at_ranks(merge);
+    err = make_room(merge, 1) ? observed_sort(merge->ranks, merge->count, out) : -ENOMEM;
+    if (err == 0) {
+        for (uint32_t i = 0; i < out->count; i++)
+            look_at_size(&out->jobs[i]);
+        if (merge->host_count != 0)
+            qsort(merge->hosts, merge->host_count, sizeof *merge->hosts, by_name);
+        out->hosts = merge->hosts;
+        out->host_count = merge->host_count;
+    } else {
+        for (uint32_t i = 0; i < merge->count; i++)
+            free_rank(&merge->ranks[i]);
+        mem_free(merge->ranks);
+        for (uint32_t i = 0; i < merge->host_count; i++)
+            mem_free(merge->hosts[i].others);
+        mem_free(merge->hosts);
+    }
+    *merge = (struct hosts_merge){.count = 0};
+    return err;
+}
