@@ -58,7 +58,8 @@
  *                 waiting for requests.
  *            II   Loops of one's own: completion queues, sleeping, a descriptor for epoll.
  *            III  For experts: completions where they lie, one-sided accesses, peers that die,
- *                 what an endpoint can do, parameters, names for people, statistics.
+ *                 messages that wait for a receive, what an endpoint can do, parameters, names
+ *                 for people, statistics.
  * Fields     The comment of a call has those that apply to it.  Order: what is in which order.
  *            Units: of its numbers.  Returns: the result, and every error.  Ownership: who has
  *            the memory.  Threads: what differs from the above.  Progress: whether it makes any
@@ -1241,6 +1242,41 @@ MBX_API int mbx_failed(const struct mbx_ep *ep, uint32_t *peers, int count);
  * Source     src/core/failure.c
  */
 MBX_API int mbx_failed_ack(struct mbx_ep *ep);
+
+/* ---- messages that wait for a receive -------------------------------------------------- */
+
+/*
+ * mbx_unexpected - list the unexpected messages of ep: those that have come and that no receive has taken.
+ *
+ * Those of one context id stand together, in the order in which they came.
+ *
+ * Returns    how many there are; of these the first ones, at most count, are written to messages, which may
+ *            be NULL if count is 0.  -EINVAL count is negative, or messages NULL and count not 0; -ENOMEM.
+ * Source     src/p2p/unexpected.c
+ */
+MBX_API int mbx_unexpected(const struct mbx_ep *ep, struct mbx_status *messages, int count);
+
+/*
+ * mbx_watch_unexpected - be told of each message that has no receive.
+ *
+ * watch is called with has_come 1 when a message has become unexpected, and with 0 when a receive or a
+ * matched probe has taken it: when it is in the queue already, or not any more.  So its calls come in the order in
+ * which the messages came, and in which they were taken.  NULL: nobody is told any more, as at the
+ * beginning.  What is unexpected already is not told.  While somebody is told, mbx_try_recv() leaves all
+ * messages to mbx_recv().
+ *
+ * Returns    0.
+ * Ownership  message is valid until watch returns.
+ * Threads    watch is called by the thread whose call or progress has moved the message, under the lock of
+ *            ep.  Of the library it may call mbx_unexpected(), mbx_stat_read() and mbx_stats_read() of ep, and only
+ *            with MBX_THREADS=one.
+ * Progress   none.
+ * Source     src/p2p/unexpected.c
+ */
+MBX_API int mbx_watch_unexpected(struct mbx_ep *ep,
+                                 void (*watch)(void *user, int has_come,
+                                               const struct mbx_status *message),
+                                 void *user);
 
 /* ---- what an endpoint can do ----------------------------------------------------------- */
 

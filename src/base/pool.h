@@ -142,6 +142,12 @@ static inline uint32_t pool_live(const struct pool *pool)
     return pool->live;
 }
 
+/* Memory of all slots that were ever needed, free ones included. */
+static inline uint64_t pool_bytes(const struct pool *pool)
+{
+    return pool->slot_count * (uint64_t)pool->stride;
+}
+
 /* How many were taken at the most, at any one time.  Costs the slots of a chunk. */
 uint32_t pool_most(const struct pool *pool);
 

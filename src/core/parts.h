@@ -150,7 +150,7 @@ struct region_table {
 /* p2p/tracepoint.c */
 struct ep_tracing {
     struct trace_recorder *recorder; /* or NULL */
-    bool is_on;                      /* with a trace, or failpoints */
+    bool is_on; /* with a trace, failpoints, or somebody who is told of unexpected messages */
     uint32_t names_told, peers_told; /* of core/names.h: changes; and peers */
     struct tracer *tracer;           /* or NULL; p2p/tracer.h */
     /* with a recorder: a TRACED request is complete, a round of progress is over */
@@ -191,6 +191,9 @@ struct ep_see {
     int reporter;       /* what the process that reports tells us by; or -1 */
     /* who waits for a request that its user names so: mbx_explain_waits() */
     uint32_t (*waits)(const void *user, enum mbx_queue kind);
+    /* p2p/tracepoint.c: who is told of unexpected messages, or NULL */
+    void (*unexpected)(void *user, int has_come, const struct mbx_status *message);
+    void *unexpected_user;
     /* p2p/probe.c: what the last probe had asked for that found nothing */
     uint32_t peeked; /* how many there were */
     struct mbx_match_envelope peek;

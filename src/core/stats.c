@@ -19,11 +19,19 @@
 
 #define STATS_TEXT_MAX 8192
 
+/* Kept messages that do not lie in their pool have memory besides: unexpected_bytes_now has both. */
+static uint64_t stats_pools_bytes(const struct mbx_ep *ep)
+{
+    return pool_bytes(&ep->requests.pool) + pool_bytes(&ep->messages) +
+           ep->stats.unexpected_bytes_now - pool_live(&ep->messages) * ep->messages.stride;
+}
+
 static void stats_gather(const struct mbx_ep *ep, struct stats *stats)
 {
     *stats = ep->stats;
     stats->peers = ep->peers.count - ep->peers.free_count;
     stats->contexts = ep->contexts.count;
+    stats->pools_bytes_now = stats_pools_bytes(ep);
     stats->requests_now = pool_live(&ep->requests.pool);
     stats->requests_max = pool_most(&ep->requests.pool);
     for (uint32_t i = 0; i < ep->contexts.slots; i++) {

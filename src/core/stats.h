@@ -22,6 +22,7 @@ struct stats {
     uint64_t unexpected_bytes_now, unexpected_bytes_max;
     uint64_t searches, search_steps, search_max;
     uint64_t contexts;
+    uint64_t pools_bytes_now;
     /* messages that waited at their sender */
     uint64_t control, credits;
     uint64_t deferrals, deferred_now, deferred_max;

@@ -43,6 +43,8 @@ static const struct stat_row rows[] = {
     STAT(search_steps, "", "entries looked at by all searches"),
     STAT(search_max, "", "entries looked at by the longest search"),
     STAT(contexts, "", "context ids in use"),
+    STAT(pools_bytes_now, "bytes",
+         "memory of requests and kept messages, free places included"),
 
     STAT(control, "", "packets without a message: for credit and for sends that wait here"),
     STAT(credits, "", "CREDIT packets sent"),

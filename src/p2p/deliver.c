@@ -46,9 +46,9 @@ int deliver_wait(struct mbx_ep *ep, struct context *context, struct message *mes
         return err;
     USDT(unexpected, message->match.envelope.context_id, message->match.envelope.source,
          message->match.envelope.tag, ep->stats.unexpected_now);
-    tracepoint_arrive(ep, &message->match.envelope, NULL, message);
     ep->stats.unexpected++;
     stats_kept(&ep->stats.unexpected_now, &ep->stats.unexpected_max, 1);
+    tracepoint_keep(ep, message);
     return 0;
 }
 

@@ -103,6 +103,20 @@ const struct arrival *message_arrival(const struct message *message, struct arri
     return room;
 }
 
+void message_tell(const struct message *message, struct mbx_status *status)
+{
+    struct arrival room;
+    const struct arrival *arrival = message_arrival(message, &room);
+
+    *status = (struct mbx_status){
+        .context_id = arrival->envelope.context_id,
+        .source = arrival->envelope.source,
+        .tag = arrival->envelope.tag,
+        .data = arrival->data,
+        .size = arrival->size,
+    };
+}
+
 bool message_is_ready_long(const struct message *message, size_t size)
 {
     const struct arrival *arrival;

@@ -9,6 +9,7 @@
  *   rndv.c     it is announced              message.c  a message without a receive
  *   credit.h   what may leave               probe.c    looking at those
  *   locality.h eager to whom                try_recv.c receiving one that is there
+ *                                           unexpected.c  a list of them, and who is told
  */
 #ifndef P2P_P2P_H
 #define P2P_P2P_H
@@ -74,6 +75,8 @@ static inline bool message_is_ready(const struct message *message, size_t size)
 uint64_t message_credit(const struct message *message);
 /* What was kept, as it arrived; *room may be used for it. */
 const struct arrival *message_arrival(const struct message *message, struct arrival *room);
+/* What a receive of it would say. */
+void message_tell(const struct message *message, struct mbx_status *status);
 /* A further fragment of a kept message. */
 void message_append(struct message *message, const void *payload, size_t size);
 /* No further fragment comes: the rest is to be fetched. */

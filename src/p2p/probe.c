@@ -38,28 +38,14 @@ static struct message *probe_find(struct mbx_ep *ep, const struct mbx_match_enve
     return NULL;
 }
 
-static void probe_tell(const struct message *message, struct mbx_status *status)
-{
-    struct arrival room;
-    const struct arrival *arrival = message_arrival(message, &room);
-
-    *status = (struct mbx_status){
-        .context_id = arrival->envelope.context_id,
-        .source = arrival->envelope.source,
-        .tag = arrival->envelope.tag,
-        .data = arrival->data,
-        .size = arrival->size,
-    };
-}
-
 /* The message is out of the queue, for whoever has its handle. */
 static void probe_claim(struct mbx_ep *ep, struct message *message)
 {
     const struct mbx_match_envelope *envelope = &message->match.envelope;
 
     mbx_match_extract(&context_find(ep, envelope->context_id)->match, &message->match);
-    tracepoint_claim(ep, message);
     ep->stats.unexpected_now--;
+    tracepoint_extract(ep, message);
     credit_met(ep, message);
 }
 
@@ -100,7 +86,7 @@ static int probe_any(struct mbx_ep *ep, const struct mbx_match_envelope *envelop
     message = probe_find(ep, envelope, ignore);
     if (message == NULL)
         return probe_deferred(ep, envelope, ignore, status, handle);
-    probe_tell(message, status);
+    message_tell(message, status);
     if (handle != NULL) {
         probe_claim(ep, message);
         *handle = probe_name(ep, message);

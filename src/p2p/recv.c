@@ -79,6 +79,7 @@ static OUT_OF_LINE void recv_unexpected(struct mbx_ep *ep, struct request *req,
     const struct arrival *arrival = message_arrival(message, &room);
 
     ep->stats.unexpected_now--;
+    tracepoint_found(ep, req, message);
     credit_met(ep, message);
     credit_emptied(ep, message);
     recv_matched(ep, req, arrival);
@@ -161,13 +162,12 @@ static ALWAYS_INLINE int recv_post(struct mbx_ep *ep, uint32_t source, uint32_t 
         *request = request_handle(req);
     if (likely(found == NULL)) {
         USDT(posted, context_id, source, tag, req->completion.request);
-        tracepoint_post(ep, req, NULL);
+        tracepoint_post(ep, req);
         stats_kept(&ep->stats.posted_now, &ep->stats.posted_max, 1);
         if (unlikely(size >= ep->modules.watched_from))
             recv_waits(ep, req);
     } else {
         USDT(met, context_id, source, tag, req->completion.request);
-        tracepoint_post(ep, req, container_of(found, struct message, match));
         recv_unexpected(ep, req, container_of(found, struct message, match));
     }
     return 0;

@@ -81,6 +81,26 @@ void tracepoint_open(struct mbx_ep *ep)
         tracepoint_failed(set, err);
 }
 
+void tracepoint_watch(struct mbx_ep *ep,
+                      void (*watch)(void *user, int has_come, const struct mbx_status *message),
+                      void *user)
+{
+    ep->see.unexpected = watch;
+    ep->see.unexpected_user = user;
+    ep->tracing.is_on = watch != NULL || ep->tracing.recorder != NULL ||
+                        failpoint_is_wanted(&ep->settings.transports);
+}
+
+void tracepoint_queued(struct mbx_ep *ep, const struct message *message, bool has_come)
+{
+    struct mbx_status status;
+
+    if (ep->see.unexpected == NULL)
+        return;
+    message_tell(message, &status);
+    ep->see.unexpected(ep->see.unexpected_user, has_come, &status);
+}
+
 /* ---- what the program has named ---- */
 
 static void tracepoint_peer(struct mbx_ep *ep, uint32_t number)

@@ -2,8 +2,8 @@
 /*
  * tracepoint.h - what is asked of the matching engines goes to the trace, if there is one.
  *
- * Each call of an engine is followed by one of these.  Without MBX_TRACE they
- * cost a branch that always goes the same way.  docs/tracing.md says what each event means.
+ * Each call of an engine is followed by one of these.  Without MBX_TRACE, and without
+ * mbx_watch_unexpected(), they cost a branch that always goes the same way.  docs/tracing.md says what each event means.
  */
 #ifndef P2P_TRACEPOINT_H
 #define P2P_TRACEPOINT_H
@@ -17,6 +17,11 @@
 void tracepoint_open(struct mbx_ep *ep);
 void tracepoint_close(struct mbx_ep *ep);
 
+/* Who is told of unexpected messages from now on, or NULL. */
+void tracepoint_watch(struct mbx_ep *ep,
+                      void (*watch)(void *user, int has_come, const struct mbx_status *message),
+                      void *user);
+
 /* Only with ep->tracing.is_on.  message and req may be NULL. */
 void tracepoint_recv(struct mbx_ep *ep, enum trace_type type, struct request *req,
                      const struct message *message);
@@ -26,12 +31,11 @@ void tracepoint_message(struct mbx_ep *ep, enum trace_type type,
 void tracepoint_look(struct mbx_ep *ep, const struct mbx_match_envelope *envelope,
                      uint64_t ignore, const struct message *found);
 
-/* req was posted: it took message, or waits. */
-static inline void tracepoint_post(struct mbx_ep *ep, struct request *req,
-                                   const struct message *message)
+/* req was posted, and waits. */
+static inline void tracepoint_post(struct mbx_ep *ep, struct request *req)
 {
     if (unlikely(ep->tracing.is_on))
-        tracepoint_recv(ep, TRACE_POST, req, message);
+        tracepoint_recv(ep, TRACE_POST, req, NULL);
 }
 
 static inline void tracepoint_cancel(struct mbx_ep *ep, struct request *req)
@@ -40,7 +44,10 @@ static inline void tracepoint_cancel(struct mbx_ep *ep, struct request *req)
         tracepoint_recv(ep, TRACE_CANCEL, req, NULL);
 }
 
-/* A message arrived: it met req, or waits as message. */
+/* A message has come into the queue of unexpected messages, or has left it. */
+void tracepoint_queued(struct mbx_ep *ep, const struct message *message, bool has_come);
+
+/* A message arrived: it met req, or waits as message (but not in that queue: tracepoint_keep()). */
 static inline void tracepoint_arrive(struct mbx_ep *ep,
                                      const struct mbx_match_envelope *envelope,
                                      const struct request *req, const struct message *message)
@@ -60,6 +67,34 @@ static inline void tracepoint_claim(struct mbx_ep *ep, const struct message *mes
 {
     if (unlikely(ep->tracing.is_on))
         tracepoint_message(ep, TRACE_CLAIM, &message->match.envelope, message, NULL);
+}
+
+/* These three once it is counted what is in the queue.  The message that arrived waits in the queue. */
+static inline void tracepoint_keep(struct mbx_ep *ep, const struct message *message)
+{
+    if (unlikely(ep->tracing.is_on)) {
+        tracepoint_message(ep, TRACE_ARRIVE, &message->match.envelope, message, NULL);
+        tracepoint_queued(ep, message, true);
+    }
+}
+
+/* req was posted, and took the message out of the queue. */
+static inline void tracepoint_found(struct mbx_ep *ep, struct request *req,
+                                    const struct message *message)
+{
+    if (unlikely(ep->tracing.is_on)) {
+        tracepoint_recv(ep, TRACE_POST, req, message);
+        tracepoint_queued(ep, message, false);
+    }
+}
+
+/* A probe has taken the message out of the queue. */
+static inline void tracepoint_extract(struct mbx_ep *ep, const struct message *message)
+{
+    if (unlikely(ep->tracing.is_on)) {
+        tracepoint_message(ep, TRACE_CLAIM, &message->match.envelope, message, NULL);
+        tracepoint_queued(ep, message, false);
+    }
 }
 
 /* The claimed message goes to req, which discards it if it is internal. */

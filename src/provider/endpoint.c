@@ -16,6 +16,7 @@
 #include "provider/mr.h"
 #include "provider/name.h"
 #include "provider/param.h"
+#include "provider/profile.h"
 #include "provider/rma.h"
 #include "provider/text.h"
 #include "provider/unsupported.h"
@@ -357,6 +358,7 @@ static int ep_close(struct fid *fid)
     if (ep->eq != NULL)
         atomic_fetch_sub(&ep->eq->users, 1);
     prov_name_withdraw(ep);
+    prov_profiles_leave(ep);
     /* Sends that could not be delivered in time are logged there; ours is closed. */
     mbx_close(ep->mbx);
     prov_multi_free(ep);
@@ -374,7 +376,7 @@ static struct fi_ops ep_fid_ops = {
     .close = ep_close,
     .bind = ep_bind,
     .control = ep_control,
-    .ops_open = prov_no_ops_open,
+    .ops_open = prov_profile_ops_open,
     .tostr = prov_no_tostr,
     .ops_set = prov_no_ops_set,
 };

@@ -23,6 +23,7 @@
 
 struct prov_domain;
 struct prov_eq;
+struct prov_profile;
 
 struct prov_ep {
     struct fid_ep fid;
@@ -48,7 +49,8 @@ struct prov_ep {
     struct prov_idle idle; /* calls that were refused, probes that found nothing */
     struct prov_ep_thread thread;
     struct prov_ep_name name;
-    size_t check_paid; /* valid.c */
+    struct prov_profile *profiles; /* or NULL: nobody has opened one (profile.c) */
+    size_t check_paid;             /* valid.c */
 };
 
 int prov_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,

@@ -41,6 +41,8 @@
 #include <rdma/providers/fi_prov.h>
 
 #include "../../src/provider/old_names.h"
+#include "../../src/provider/profile_names.h"
+#include "profile_checks.h"
 
 #define EXPORTED  __attribute__((visibility("default")))
 #define TAIL      64 /* bytes behind what a version knows, that must stay as they are */
@@ -612,6 +614,56 @@ static void an_error_entry_is_filled_as_far_as_it_is_known(void **state)
     }
 }
 
+/* Not before 1.20, which has the interface first. */
+static void profiles_are_there_where_libfabric_knows_them(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < VERSIONS; i++) {
+        struct fid_profile *profile;
+        struct profiled p;
+        struct objects o;
+        char name[64];
+        size_t size = sizeof name;
+        void *ops;
+
+        load(&versions[i]);
+        objects_open(&o, FI_VERSION(1, 17));
+        if (versions[i].number < FI_VERSION(1, 20)) {
+            assert_int_equal(profile_open(o.ep, &profile), -FI_ENOSYS);
+        } else {
+            p = (struct profiled){.ep = o.ep, .cq = o.cq};
+            assert_int_equal(fi_getname(&o.ep->fid, name, &size), 0);
+            assert_int_equal(fi_av_insert(o.av, name, 1, &p.self, 0, NULL), 1);
+            check_profile(&p, getenv("TESTED_MBX"));
+        }
+        assert_int_equal(fi_open_ops(&o.domain->fid, PROV_PROFILE_OPS, 0, &ops, NULL),
+                         -FI_ENOSYS);
+        objects_close(&o);
+    }
+}
+
+/* As libfabric's trace hook has it, which never closes its profile. */
+static void a_profile_outlives_its_endpoint(void **state)
+{
+    struct fid_profile *profile;
+    uint64_t value;
+    size_t size = sizeof value;
+    struct objects o;
+
+    (void)state;
+    load(&versions[VERSIONS - 1]);
+    objects_open(&o, FI_VERSION(2, 0));
+    assert_int_equal(profile_open(o.ep, &profile), 0);
+    profile->ops->start_reads(profile, 0);
+    objects_close(&o);
+    assert_int_equal(profile->ops->read_var(profile, PROV_VAR_UNEXPECTED_COUNT, &value, &size),
+                     -FI_EINVAL);
+    assert_int_equal(profile->ops->reg_callback(profile, 0, NULL, NULL), -FI_EINVAL);
+    profile->ops->start_reads(profile, 0);
+    profile->ops->end_reads(profile, 0);
+    assert_int_equal(fi_close(&profile->fid), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -625,6 +677,8 @@ int main(void)
         cmocka_unit_test(models_of_every_version_come_back),
         cmocka_unit_test(every_table_is_complete),
         cmocka_unit_test(an_error_entry_is_filled_as_far_as_it_is_known),
+        cmocka_unit_test(profiles_are_there_where_libfabric_knows_them),
+        cmocka_unit_test(a_profile_outlives_its_endpoint),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * profile.h - fi_profile(3) of an endpoint: profile.c.
+ */
+#ifndef PROVIDER_PROFILE_H
+#define PROVIDER_PROFILE_H
+
+#include "provider/compat.h"
+#include "provider/ep.h"
+
+/* The endpoint's fi_open_ops(): what it knows is fi_profile_open(). */
+int prov_profile_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops,
+                          void *context);
+/* The endpoint closes: its profiles have nothing to say any more.  It may have none. */
+void prov_profiles_leave(struct prov_ep *ep);
+
+#endif
