@@ -55,20 +55,18 @@ static_assert(offsetof(struct prov_profile_entry, err_data_size) ==
 
 #if defined(__has_include) && __has_include(<rdma/fi_profile.h>)
 #include <rdma/fi_profile.h>
+#define PROV_SAME(theirs, ours) static_assert((int)(theirs) == (int)(ours), #theirs)
 static_assert(sizeof(struct prov_profile_entry) == sizeof(struct fi_cq_err_entry),
               "struct fi_cq_err_entry");
-static_assert(FI_VAR_UNEXP_MSG_CNT == PROV_VAR_UNEXPECTED_COUNT &&
-                  FI_VAR_UNEXP_MSG_QUEUE == PROV_VAR_UNEXPECTED_QUEUE,
-              "variables");
-static_assert(FI_EVENT_UNEXP_MSG_RECVD == PROV_EVENT_UNEXPECTED_CAME &&
-                  FI_EVENT_UNEXP_MSG_MATCHED == PROV_EVENT_UNEXPECTED_TAKEN,
-              "events");
-static_assert(FI_TYPE_CQ_ERR_ENTRY == PROV_CQ_ERR_ENTRY, "enum fi_type");
+PROV_SAME(FI_VAR_UNEXP_MSG_CNT, PROV_VAR_UNEXPECTED_COUNT);
+PROV_SAME(FI_VAR_UNEXP_MSG_QUEUE, PROV_VAR_UNEXPECTED_QUEUE);
+PROV_SAME(FI_EVENT_UNEXP_MSG_RECVD, PROV_EVENT_UNEXPECTED_CAME);
+PROV_SAME(FI_EVENT_UNEXP_MSG_MATCHED, PROV_EVENT_UNEXPECTED_TAKEN);
+PROV_SAME(FI_TYPE_CQ_ERR_ENTRY, PROV_CQ_ERR_ENTRY);
 #if FI_MAJOR_VERSION >= 2
-static_assert(FI_VAR_CONNECTION_CNT == PROV_VAR_CONNECTIONS &&
-                  FI_VAR_OFI_MEM == PROV_VAR_MEMORY,
-              "variables");
-static_assert(FI_CLASS_PROFILE == PROV_CLASS_PROFILE, "classes");
+PROV_SAME(FI_VAR_CONNECTION_CNT, PROV_VAR_CONNECTIONS);
+PROV_SAME(FI_VAR_OFI_MEM, PROV_VAR_MEMORY);
+PROV_SAME(FI_CLASS_PROFILE, PROV_CLASS_PROFILE);
 #endif
 #else
 
