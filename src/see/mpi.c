@@ -32,7 +32,8 @@ struct see_layout {
     /* bits of a tag of the provider */
     unsigned tag_bits, communicator_at, communicator_bits, protocol_at, protocol_bits;
     unsigned synchronous, acknowledgement; /* of the protocol bits; 0: not known */
-    int32_t nonblocking; /* tag of the first nonblocking collective; those after it are below */
+    /* tag of the first nonblocking collective; those after it are below, of MPICH above; 0: not known */
+    int32_t nonblocking;
 };
 
 static const struct see_layout layouts[] = {
@@ -82,7 +83,8 @@ static const struct see_layout layouts[] = {
      .protocol_at = 51,
      .protocol_bits = 12,
      .synchronous = 2,
-     .acknowledgement = 1},
+     .acknowledgement = 1,
+     .nonblocking = 287},
     /* 4.1: communicators and tags as before and after, other bits of the protocol */
     {.way = "provider",
      .family = MPICH,
@@ -197,7 +199,7 @@ static void open_mpi_collective(const struct see_layout *layout, struct see_mpi 
         mpi->operation = "nonblocking collective";
 }
 
-static void mpich_communicator(struct see_mpi *mpi)
+static void mpich_communicator(const struct see_layout *layout, struct see_mpi *mpi)
 {
     static const char *const parts[4] = {[1] = "of a node", [2] = "of one rank per node"};
     uint32_t bits = mpi->communicator;
@@ -205,10 +207,12 @@ static void mpich_communicator(struct see_mpi *mpi)
     mpi->is_collective = bits & 1;
     mpi->part = bits & 8 ? "local group" : parts[bits >> 1 & 3];
     mpi->communicator = bits >> 4;
-    if (mpi->is_collective && !mpi->is_any_tag)
-        mpi->operation =
-            collective_name(mpich_collectives,
-                            sizeof mpich_collectives / sizeof mpich_collectives[0], mpi->tag);
+    if (!mpi->is_collective || mpi->is_any_tag)
+        return;
+    mpi->operation = collective_name(
+        mpich_collectives, sizeof mpich_collectives / sizeof mpich_collectives[0], mpi->tag);
+    if (layout->nonblocking != 0 && mpi->tag >= layout->nonblocking)
+        mpi->operation = "nonblocking collective";
 }
 
 /* ---- decoding ---- */
@@ -249,7 +253,7 @@ bool see_mpi_decode(const struct see_layout *layout, uint32_t context_id, uint64
     if (layout->family == OPEN_MPI)
         open_mpi_collective(layout, out);
     else
-        mpich_communicator(out);
+        mpich_communicator(layout, out);
     return true;
 }
 

@@ -89,8 +89,13 @@ static void test_provider_under_mpich(void **state)
                 "tag 7 acknowledgement");
     check_words("provider " MPICH_4_0, TAGGED, mpich_tag(8, 4, 0, 7), 0, 4, "tag 7 protocol 8");
     check_words("provider " MPICH_4_0, TAGGED, mpich_tag(0, 4, 1, 1), 0, 4, "barrier");
-    check_words("provider " MPICH_4_0, TAGGED, mpich_tag(0, 4, 1, 300), 0, 4,
+    check_words("provider " MPICH_4_0, TAGGED, mpich_tag(0, 4, 1, 286), 0, 4,
+                "collective tag 286");
+    check_words("provider " MPICH_4_0, TAGGED, mpich_tag(0, 4, 1, 287), 0, 4,
+                "nonblocking collective tag 287");
+    check_words("provider " MPICH_4_2, TAGGED, mpich_tag(0, 4, 1, 300), 0, 4,
                 "collective tag 300");
+    check_words("provider " MPICH_4_0, TAGGED, mpich_tag(0, 4, 0, 300), 0, 4, "tag 300");
     check_words("provider " MPICH_4_0, TAGGED, mpich_tag(0, 4, 0, 0), INT32_MAX, 4, "any tag");
     check_words("provider " MPICH_4_1, TAGGED, mpich_tag(4, 4, 0, 7), 0, 4, "tag 7 protocol 4");
     check_words("provider " MPICH_4_2, TAGGED, mpich_tag(8, 4, 0, 7), 0, 4,
