@@ -10,7 +10,7 @@
  * behind that a message costs nothing more.
  *
  * A callback runs under the endpoint's lock, wherever progress is made, and may read variables; so
- * whoever reads within one takes no lock (telling).
+ * whoever reads within one takes no lock (ep->telling).
  *
  * An endpoint may close before its profiles: libfabric's own trace hook never closes its one.  Then the
  * profile stays, without an endpoint.
@@ -22,6 +22,8 @@
 #include "provider/profile_names.h"
 #include "provider/unsupported.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,23 +50,27 @@ struct prov_profile {
     struct values values;
 };
 
-/* The endpoint, of which this thread runs a callback, or NULL. */
-static _Thread_local const struct prov_ep *telling;
-
 static struct prov_profile *profile_of(struct fid_profile *fid)
 {
     return container_of(fid, struct prov_profile, fid);
 }
 
+/* Is this a callback of the endpoint?  No other thread writes this one's number. */
+static bool is_telling(struct prov_ep *ep)
+{
+    return atomic_load_explicit(&ep->telling, memory_order_relaxed) ==
+           (uintptr_t)pthread_self();
+}
+
 static void profile_lock(struct prov_ep *ep)
 {
-    if (telling != ep)
+    if (!is_telling(ep))
         prov_ep_lock(ep);
 }
 
 static void profile_unlock(struct prov_ep *ep)
 {
-    if (telling != ep)
+    if (!is_telling(ep))
         prov_ep_unlock(ep);
 }
 
@@ -331,11 +337,10 @@ static void profile_reset(struct fid_profile *fid, uint64_t flags)
 static void profile_tell(void *user, int has_come, const struct mbx_status *message)
 {
     const int id = has_come ? PROV_EVENT_UNEXPECTED_CAME : PROV_EVENT_UNEXPECTED_TAKEN;
-    const struct prov_ep *before = telling;
     struct prov_ep *ep = user;
     struct prov_profile_entry entry;
 
-    telling = ep;
+    atomic_store_explicit(&ep->telling, (uintptr_t)pthread_self(), memory_order_relaxed);
     for (struct prov_profile *p = ep->profiles; p != NULL; p = p->next) {
         if (p->callbacks[id].call == NULL)
             continue;
@@ -343,7 +348,7 @@ static void profile_tell(void *user, int has_come, const struct mbx_status *mess
         p->callbacks[id].call(&p->fid, &events[id], &entry, sizeof entry,
                               p->callbacks[id].context);
     }
-    telling = before;
+    atomic_store_explicit(&ep->telling, 0, memory_order_relaxed);
 }
 
 static bool is_watched(const struct prov_ep *ep)
@@ -369,7 +374,7 @@ static int profile_reg_callback(struct fid_profile *fid, uint32_t id, callback_f
 
     if (id >= PROV_PROFILE_EVENTS || ep == NULL)
         return -FI_EINVAL;
-    if (telling == ep)
+    if (is_telling(ep))
         return -FI_EBUSY; /* a callback may only read */
     prov_ep_lock(ep);
     profile->callbacks[id].call = callback;
@@ -395,7 +400,7 @@ static int profile_close(struct fid *fid)
     struct prov_profile *profile = container_of(fid, struct prov_profile, fid.fid);
     struct prov_ep *ep = profile->ep;
 
-    if (ep != NULL && telling == ep)
+    if (ep != NULL && is_telling(ep))
         return -FI_EBUSY;
     if (ep != NULL) {
         prov_ep_lock(ep);
@@ -452,7 +457,7 @@ int prov_profile_ops_open(struct fid *fid, const char *name, uint64_t flags, voi
         return -FI_ENOSYS;
     if (flags != 0)
         return -FI_EBADFLAGS;
-    if (telling == ep)
+    if (is_telling(ep))
         return -FI_EBUSY;
     profile = calloc(1, sizeof *profile);
     if (profile == NULL)
