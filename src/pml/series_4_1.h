@@ -37,6 +37,7 @@
 /* What only this series has; another one can load the component, which then says that it does
  * not fit. */
 #pragma weak opal_pmix
+#pragma weak orte_process_info
 #pragma weak opal_value_t_class
 
 #define PML_COMPONENT_TYPE    mca_pml_base_component_2_0_0_t
