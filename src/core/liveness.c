@@ -179,8 +179,10 @@ static bool liveness_peer(struct mbx_ep *ep, struct peer *peer)
     peer->health.is_dead = was_dead || err == -EHOSTDOWN;
     peer->health.is_lost = err == -ECONNREFUSED;
     peer->health.is_gone = true;
-    if (peer->health.is_dead && !was_dead)
+    if (peer->health.is_dead && !was_dead) {
         failure_add(ep, peer);
+        tell_end_of(ep, peer, -ENOTCONN);
+    }
     module_peer_gone(ep, peer, err == -EHOSTUNREACH ? err : -ENOTCONN, !was_gone);
     return true;
 }

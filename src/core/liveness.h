@@ -14,7 +14,8 @@ struct peer;
 /* Of a peer. */
 struct peer_health {
     bool is_awaited : 1, is_doubted : 1, is_gone : 1, is_dead : 1, is_lost : 1;
-    uint32_t next_failed; /* died after it; failure.c */
+    bool is_told : 1, is_loss_told : 1; /* to the user, in the log; tell.c */
+    uint32_t next_failed;               /* died after it; failure.c */
 };
 
 /* Of the endpoint. */

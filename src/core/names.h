@@ -14,6 +14,7 @@
 #define NAMES_TEXT_MAX 128
 
 struct mbx_ep;
+struct peer;
 
 struct named_context {
     uint32_t id, size; /* size: its ranks; 0: not known */
@@ -40,6 +41,13 @@ struct ep_names {
 /* tell.c: lines at info; nothing if the program has not named itself. */
 void tell_start(const struct mbx_ep *ep);
 void tell_end(const struct mbx_ep *ep);
+
+/* A warning, the first time that something which needs peer ends with this error.  For a program that came
+ * through the provider, which no other line reaches: the component has its own. */
+void tell_end_of(const struct mbx_ep *ep, struct peer *peer, int error);
+
+/* A warning for the first injected message to peer that was lost. */
+void tell_lost(const struct mbx_ep *ep, struct peer *peer, int error);
 
 void names_fini(struct mbx_ep *ep);
 

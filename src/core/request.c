@@ -72,14 +72,6 @@ static inline void request_tell_done(struct mbx_ep *ep, struct request *req, int
     request_release(ep, req);
 }
 
-static void request_tell_lost(const struct mbx_ep *ep, const struct request *req, int error)
-{
-    char text[NAMES_PEER_TEXT];
-
-    LOG_WARN("an injected message was lost: %s, %s", mbx_strerror(error),
-             names_peer_text(ep, req->peer, text));
-}
-
 /* request_complete() for a request that failed, is silent or internal, is awaited, is traced, or has
  * something to give back. */
 static OUT_OF_LINE void request_complete_rest(struct mbx_ep *ep, struct request *req, int error)
@@ -103,8 +95,9 @@ static OUT_OF_LINE void request_complete_rest(struct mbx_ep *ep, struct request 
     ep->requests.injected -= (req->flags & REQUEST_INTERNAL) && request_is_send(req);
     if (error != 0 && request_is_send(req)) {
         ep->stats.send_errors++;
+        tell_end_of(ep, peer_get(ep, req->completion.status.source), error);
         if (req->flags & REQUEST_INTERNAL)
-            request_tell_lost(ep, req, error);
+            tell_lost(ep, peer_get(ep, req->completion.status.source), error);
     }
     if ((req->flags & REQUEST_INTERNAL) ||
         ((req->flags & REQUEST_NO_SUCCESS_ENTRY) && error == 0))

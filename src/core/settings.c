@@ -376,6 +376,18 @@ const char *settings_rank(void)
     return NULL;
 }
 
+uint32_t settings_rank_number(void)
+{
+    const char *text = settings_rank();
+    char *end;
+    unsigned long number;
+
+    if (text == NULL || *text < '0' || *text > '9')
+        return 0;
+    number = strtoul(text, &end, 10);
+    return *end == '\0' && number < UINT32_MAX ? (uint32_t)number + 1 : 0;
+}
+
 /* Does the environment say it?  An empty value says it, too. */
 static bool is_set(const struct param *p)
 {

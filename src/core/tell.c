@@ -5,6 +5,10 @@
  *
  *   rank 0 of 4: over Matchbox 0.1.0 by the component, Open MPI v4.1.4; transport auto, 4 ranks here
  *   rank 0: matched 12 messages, 3 of them unexpected (at most 2 at a time); sent 14 to 3 peers; ...
+ *
+ * And, at warning, of each peer that a request fails for, or that is found to have died
+ *
+ *   rank 1 (process 4711) has ended: the peer has closed its endpoint or has died
  */
 #include "core/core.h"
 #include "core/names.h"
@@ -70,4 +74,42 @@ void tell_end(const struct mbx_ep *ep)
         (unsigned long long)stats.unexpected, (unsigned long long)stats.unexpected_max,
         (unsigned long long)sent, (unsigned long long)stats.peers,
         (unsigned long long)stats.posted_max);
+}
+
+/* "rank 1 (process 4711)", as far as it is known. */
+static void tell_who(const struct peer *peer, char text[TEXT_MAX])
+{
+    const struct transport_ops *ops = peer->link->transport->ops;
+    struct transport_who who = {0};
+    int length;
+
+    if (ops->who != NULL)
+        who = ops->who(peer->link);
+    length = who.rank != 0 ? snprintf(text, TEXT_MAX, "rank %u", who.rank - 1)
+                           : snprintf(text, TEXT_MAX, "peer %u", peer->number);
+    if (who.pid != 0)
+        snprintf(text + length, TEXT_MAX - (size_t)length, " (process %u)", who.pid);
+}
+
+void tell_end_of(const struct mbx_ep *ep, struct peer *peer, int error)
+{
+    char text[TEXT_MAX];
+
+    if (peer->health.is_told || (error != -ENOTCONN && error != -EHOSTUNREACH) ||
+        strncmp(ep->names.program, "provider ", strlen("provider ")) != 0)
+        return;
+    peer->health.is_told = true;
+    tell_who(peer, text);
+    LOG_WARN("%s has ended: %s", text, mbx_strerror(error));
+}
+
+void tell_lost(const struct mbx_ep *ep, struct peer *peer, int error)
+{
+    char text[NAMES_PEER_TEXT];
+
+    if (peer->health.is_loss_told)
+        return;
+    peer->health.is_loss_told = true;
+    LOG_WARN("an injected message was lost: %s, %s (further ones to it are only counted)",
+             mbx_strerror(error), names_peer_text(ep, peer->number, text));
 }

@@ -180,6 +180,7 @@ static int endpoint_transport(struct mbx_ep *ep, const uint8_t *key)
         .credit = credit_welcome(ep),
         .peers = s->peers_max,
         .wants_cswap = s->match_at == MATCH_AT_SENDER,
+        .rank = settings_rank_number(),
         .settings = s->transports,
     };
     int err = 0;

@@ -556,6 +556,17 @@ free_copy:
     return err;
 }
 
+/* What did not leave at once: it leaves later, or err says why it never will. */
+static OUT_OF_LINE int inject_rest(struct mbx_ep *ep, struct peer *peer, uint32_t context_id,
+                                   uint64_t tag, const void *buf, size_t size, uint64_t data,
+                                   int err)
+{
+    if (err == -EAGAIN)
+        return inject_copy(ep, peer, context_id, tag, buf, size, data);
+    tell_end_of(ep, peer, err);
+    return err;
+}
+
 static ALWAYS_INLINE int inject_start(struct mbx_ep *ep, uint32_t number, uint32_t context_id,
                                       uint64_t tag, const void *buf, size_t size, uint64_t data)
 {
@@ -573,8 +584,7 @@ static ALWAYS_INLINE int inject_start(struct mbx_ep *ep, uint32_t number, uint32
     peer = peer_get(ep, number);
     if (likely(size <= ep->limits.short_max))
         err = send_now(ep, peer, context_id, tag, data, buf, size);
-    return unlikely(err == -EAGAIN) ? inject_copy(ep, peer, context_id, tag, buf, size, data)
-                                    : err;
+    return likely(err == 0) ? 0 : inject_rest(ep, peer, context_id, tag, buf, size, data, err);
 }
 
 FLATTEN int mbx_inject(struct mbx_ep *ep, uint32_t number, uint32_t context_id, uint64_t tag,

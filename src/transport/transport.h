@@ -150,9 +150,17 @@ struct transport_config {
     uint32_t credit;  /* of our address: address.h */
     uint64_t peers;   /* that send to us, at most; 0: default */
     bool wants_cswap; /* cswap() of peers is wanted, where it has to be asked for */
+    uint32_t
+        rank; /* of this process, as its launcher says, + 1; 0: none.  Told to peers for their log */
     /* whose network fields our address is to have, too; NULL: none */
     const struct transport_address *network;
     struct transport_settings settings;
+};
+
+/* What is said of a peer to a user; each 0 where it is not known. */
+struct transport_who {
+    uint32_t rank; /* as its launcher says, + 1 */
+    uint32_t pid;  /* over there */
 };
 
 struct transport_limits {
@@ -235,6 +243,10 @@ struct transport_ops {
      * asked for a link to it; makes none.
      * Returns what check() does; -ENOTSUP: only a link can tell, and there is none */
     int (*check_address)(const struct transport *t, const struct transport_address *address);
+
+    /* Who the other side is, also when it has gone, as it has said: for the log and nothing else.
+     * NULL: nobody says. */
+    struct transport_who (*who)(struct link *link);
 
     /* Has the other endpoint closed, and was all that it had sent delivered, so that nothing can come
      * from it any more?  Not if it has died, or may have.  With forget() also NULL: nobody can tell. */

@@ -436,6 +436,14 @@ static int fault_check(struct link *l)
     return inner->transport->ops->check(inner);
 }
 
+static struct transport_who fault_who(struct link *l)
+{
+    struct link *inner = link_of(l)->inner;
+
+    return inner->transport->ops->who != NULL ? inner->transport->ops->who(inner)
+                                              : (struct transport_who){0};
+}
+
 static int fault_cswap(struct link *l, uint64_t index, uint64_t expected, uint64_t desired,
                        uint64_t *found, uint64_t cookie)
 {
@@ -615,6 +623,7 @@ static const struct transport_ops ops = {
     .send = fault_send,
     .check = fault_check,
     .check_address = fault_check_address,
+    .who = fault_who,
     .poll = fault_poll,
     .wait = fault_wait,
     .wake = fault_wake,

@@ -156,6 +156,7 @@ int node_open(unsigned i)
         .arg = node,
         .key = "one job, one key",
         .peers = 8,
+        .rank = i + 10,
         .wants_cswap = true,
         .settings.shm = {.ring_size = 16 << 10, .attach = true},
         /* nobody else tells that an endpoint of this process has closed before it was met */

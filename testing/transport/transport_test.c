@@ -369,6 +369,33 @@ static void a_lack_of_descriptors_is_told_once_and_tried_again(void **state)
     fixture_fini();
 }
 
+static uint32_t rank_at(struct link *link)
+{
+    return link->transport->ops->who(link).rank;
+}
+
+/* For the log: also of who has ended, and of who has only been sent to or only been heard of. */
+static void a_peer_says_its_rank(void **state)
+{
+    struct link *there, *back;
+
+    fixture_init(state, 2);
+    there = link_to(0, 1);
+    if (fixture.kind->ops->who == NULL) {
+        fixture_fini();
+        skip();
+    }
+    send_all(there, 0, 3);
+    poll_until(&fixture.nodes[1].arrived[0], 3);
+    back = fixture.nodes[1].links[0];
+    assert_int_equal(rank_at(there), 11);
+    assert_int_equal(rank_at(back), 10);
+    node_close(1);
+    assert_int_not_equal(send_until_error(there), 0);
+    assert_int_equal(rank_at(there), 11);
+    fixture_fini();
+}
+
 static void a_closed_endpoint_cannot_be_reached(void **state)
 {
     struct link *link;
@@ -621,6 +648,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(connecting_twice_gives_the_same_link),
         cmocka_unit_test(malformed_addresses_are_refused),
         cmocka_unit_test(a_lack_of_descriptors_is_told_once_and_tried_again),
+        cmocka_unit_test(a_peer_says_its_rank),
         cmocka_unit_test(a_closed_endpoint_cannot_be_reached),
         cmocka_unit_test(a_new_endpoint_does_not_inherit_links),
         cmocka_unit_test(what_was_sent_outlives_its_sender),

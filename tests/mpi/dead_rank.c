@@ -11,6 +11,7 @@
  *
  *   dead_rank --any      they wait for rank 1 by receives from any source alone
  *   dead_rank --probe    by MPI_Probe and MPI_Mprobe of it, or --probe-any from any source
+ *   dead_rank --fatal    errors are fatal: a receive from rank 1, which prints its process, ends the job
  */
 #include "check.h"
 
@@ -107,18 +108,35 @@ static void survive_probing(int is_any, int is_matched)
     CHECK_EQUAL(status.MPI_SOURCE, rank);
 }
 
+/* Never returns: the job is aborted. */
+static void be_aborted(void)
+{
+    int value;
+
+    MPI_Recv(&value, 1, MPI_INT, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    CHECK_EQUAL(value, 7);
+    MPI_Recv(&value, 1, MPI_INT, 1, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    CHECK(!"a receive from a dead rank returns");
+}
+
 int main(int argc, char **argv)
 {
     const char *how = argc > 1 ? argv[1] : "";
     MPI_Comm alive;
 
     start(&argc, &argv);
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    if (strcmp(how, "--fatal") != 0)
+        MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    else if (rank == 1)
+        printf("dies: process %d\n", (int)getpid());
+    fflush(stdout);
     MPI_Comm_split(MPI_COMM_WORLD, rank == 1, rank, &alive);
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 1)
         die();
-    if (strncmp(how, "--probe", 7) == 0)
+    if (strcmp(how, "--fatal") == 0)
+        be_aborted();
+    else if (strncmp(how, "--probe", 7) == 0)
         survive_probing(strcmp(how, "--probe-any") == 0, rank % 2);
     else
         survive(alive, strcmp(how, "--any") == 0);

@@ -33,6 +33,7 @@
  * address, is no more; whether it has closed or died nobody can know (is_lost).
  */
 #include "transport/net/net.h"
+#include "transport/shm/passing.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -76,7 +77,7 @@ int net_link_init(struct net *net, struct net_link *link,
     link->state = link->is_self ? NET_OPEN : NET_NEW;
     link->id = id;
     link->ours.id = id;
-    link->ours.zero = 0;
+    link->ours.rank = net->rank;
     return 0;
 }
 
@@ -85,6 +86,15 @@ static void set(struct net_link *link, enum net_state state)
     link->net->unauthenticated += state == NET_ANSWERING;
     link->net->unauthenticated -= link->state == NET_ANSWERING;
     link->state = state;
+}
+
+struct transport_who net_who(const struct net_link *link)
+{
+    const struct transport_address *address = link->address;
+    bool is_passed = address->kind == ADDRESS_SHM && passing_is_number(address->process);
+
+    return (struct transport_who){.rank = link->theirs.rank,
+                                  .pid = is_passed ? address->place : address->process};
 }
 
 /* ---- the end ---- */

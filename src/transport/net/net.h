@@ -107,12 +107,16 @@ struct net {
     struct transport_address self;
     uint8_t key[TRANSPORT_KEY_SIZE];
     uint64_t timeout_ns;      /* of a peer that says nothing; 0: none */
+    uint32_t rank;            /* transport_config.rank */
     uint32_t unauthenticated; /* links that are ANSWERING */
 };
 
 /* Begins a link to address, which stays where it is: its names are drawn.  0; -errno. */
 int net_link_init(struct net *net, struct net_link *link,
                   const struct transport_address *address, uint32_t id);
+
+/* As transport_ops.who: what the peer has said in the handshake, or its address does. */
+struct transport_who net_who(const struct net_link *link);
 
 /* Calls the peer of a NEW link. */
 void net_call(struct net_link *link);

@@ -89,7 +89,7 @@ static inline bool net_counts(enum net_kind kind)
 /* How a side of a link is named by the other. */
 struct net_name {
     uint32_t id;
-    uint32_t zero;
+    uint32_t rank; /* transport_config.rank */
     uint64_t token;
     uint8_t nonce[NET_NONCE];
 };

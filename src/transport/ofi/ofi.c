@@ -114,6 +114,11 @@ static int ofi_reaches(const struct transport *t, const struct transport_address
     return err;
 }
 
+static struct transport_who ofi_who(struct link *link)
+{
+    return net_who(&ofi_link_of(link)->net);
+}
+
 static int ofi_connect(struct transport *t, const struct transport_address *address,
                        struct link **out)
 {
@@ -401,6 +406,7 @@ static struct ofi *create(const struct transport_config *config)
     ofi->keepalive.until_tend = TEND_POLLS;
     ofi->domain.fd = -1;
     memcpy(ofi->net.key, config->key, sizeof ofi->net.key);
+    ofi->net.rank = config->rank;
     ofi_conns_init(ofi);
     ofi->bell = sys_eventfd(0, EFD_NONBLOCK);
     if (ofi->bell < 0)
@@ -515,6 +521,7 @@ const struct transport_ops transport_ofi = {
     .send = ofi_tx_send,
     .check = ofi_keepalive_check,
     .check_address = ofi_keepalive_check_address,
+    .who = ofi_who,
     .poll = ofi_poll,
     .wait = ofi_wait,
     .wake = ofi_wake,

@@ -201,9 +201,31 @@ static bool is_ours(const struct shm_link *link)
     return link_process(link) == owner_of(link)->pid;
 }
 
+/* What the other side has said in its segment, or in the slot of ours that it sends through. */
+static uint32_t rank_of(const struct shm_link *link)
+{
+    const struct shm *shm = owner_of(link);
+
+    if (link->state == LINK_DEAD)
+        return link->rank;
+    if (link->remote != NULL)
+        return *(const volatile uint32_t *)&link->remote->control->rank;
+    for (uint32_t i = 0; i < shm->inbound_end; i++)
+        if (shm->inbound[i] != NULL && shm->inbound[i]->answer == link)
+            return *(const volatile uint32_t *)&shm->own->slots[i].rank;
+    return 0;
+}
+
+struct transport_who link_who(const struct shm_link *link)
+{
+    return (struct transport_who){.rank = rank_of(link), .pid = link_pid(link)};
+}
+
 int link_kill(struct shm_link *link, int error)
 {
     if (link->state != LINK_DEAD) {
+        uint32_t rank = rank_of(link);
+
         LOG_DEBUG("shm: link to pid %u ends, error %d %s", link_pid(link), -error,
                   strerror(-error));
         link->has_closed |=
@@ -212,6 +234,7 @@ int link_kill(struct shm_link *link, int error)
         lend_forget(owner_of(link), link);
         set_state(link, LINK_DEAD);
         link->error = error;
+        link->rank = rank;
     }
     return link->error;
 }
@@ -372,6 +395,7 @@ static int link_claim(struct shm_link *link)
         return no_slot(link);
     slot = &s->slots[i];
     slot->address = shm->address;
+    slot->rank = shm->control->rank;
     slot->proof = shm_proof(shm, link->cookie, &slot->address);
     link->slot = (uint32_t)i;
     link->fence = shm->fence || s->needs_fence;

@@ -242,6 +242,7 @@ int segment_create(const struct segment_config *config, struct segment **out)
         return err;
     }
     place_among_fronts(s, config->job);
+    s->control->rank = config->rank;
     write_head(s);
     publish(s);
     *out = s;

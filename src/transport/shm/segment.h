@@ -84,7 +84,8 @@ struct segment_slot {
     _Atomic uint64_t taken;   /* slot_taken(), kept up to date while handed over */
     uint64_t proof;           /* that the sender knows the key */
     _Atomic uint64_t borrows; /* the receiver's word to the sender, who may lend */
-    uint64_t zero;
+    uint32_t rank;            /* of the sender: transport_config.rank */
+    uint32_t zero;
     unsigned char starter_cells[SEGMENT_STARTER_CELLS * RING_CELL_SIZE];
 };
 
@@ -131,6 +132,7 @@ struct segment_control {
     alignas(CACHE_LINE) _Atomic uint32_t closed; /* the owner has gone */
     _Atomic uint32_t starved;                    /* a sender found no slot */
     _Atomic uint32_t used;                       /* no slot from this one on was ever claimed */
+    uint32_t rank;                               /* of the owner: transport_config.rank */
 
     alignas(CACHE_LINE) struct segment_bell doorbell; /* the receiver's: look at ready */
 
@@ -184,7 +186,8 @@ struct segment_config {
     uint64_t key_check;
     uint64_t host;
     bool needs_fence;
-    uint64_t job; /* whose fronts are in one file; 0: it is of none, or has its own */
+    uint32_t rank; /* transport_config.rank */
+    uint64_t job;  /* whose fronts are in one file; 0: it is of none, or has its own */
 };
 
 /* Makes a segment of ours.  System errors, -ENOMEM. */

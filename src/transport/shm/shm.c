@@ -509,6 +509,11 @@ static int shm_check(struct link *l)
     return link_check(link_of(l));
 }
 
+static struct transport_who shm_who(struct link *l)
+{
+    return link_who(link_of(l));
+}
+
 static void shm_wake(struct transport *t)
 {
     bell_wake(shm_of(t)->bell);
@@ -692,6 +697,7 @@ static int create_segment(struct shm *shm, const struct transport_config *config
         .key_check = shm_owner_proof(shm, &shm->address),
         .host = shm->host,
         .needs_fence = !bell_can_barrier(),
+        .rank = config->rank,
         /* what is passed has no fronts elsewhere */
         .job = config->settings.shm.fronts && !shm->passes ? config->settings.shm.job : 0,
     };
@@ -859,6 +865,7 @@ const struct transport_ops transport_shm = {
     .send_eager = shm_send_eager,
     .check = shm_check,
     .check_address = shm_is_there,
+    .who = shm_who,
     .is_over = shm_is_over,
     .forget = shm_forget,
     .poll = shm_poll,

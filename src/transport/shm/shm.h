@@ -59,7 +59,10 @@ struct shm_link {
     uint64_t proof; /* its owner's: of the cookie, and of what only the network uses */
     uint32_t process, place;
     uint32_t credit;
-    uint32_t slot;
+    union {
+        uint32_t slot; /* if link_has_slot() */
+        uint32_t rank; /* DEAD: transport_who.rank */
+    };
     uint8_t state;  /* enum link_state */
     bool fence : 1; /* see bell_publish_barrier() */
     bool named : 1; /* the core knows it: through connect(), or an accept() that said yes */
@@ -264,6 +267,9 @@ int link_full(struct shm_link *link, uint32_t size);
 
 /* As transport_ops.check. */
 int link_check(struct shm_link *link);
+
+/* As transport_ops.who. */
+struct transport_who link_who(const struct shm_link *link);
 
 /* The receiver has armed the ring, or has ended.  0 or the error for send(). */
 int link_armed(struct shm_link *link);

@@ -78,6 +78,11 @@ static int verbs_reaches(const struct transport *t, const struct transport_addre
     return err;
 }
 
+static struct transport_who verbs_who(struct link *link)
+{
+    return net_who(&ib_link_of(link)->net);
+}
+
 static int verbs_connect(struct transport *t, const struct transport_address *address,
                          struct link **out)
 {
@@ -364,6 +369,7 @@ static struct ib *create(const struct transport_config *config)
                            .arg = config->arg,
                            .timeout_ns = config->settings.verbs.timeout_ns};
     memcpy(ib->net.key, config->key, sizeof ib->net.key);
+    ib->net.rank = config->rank;
     ib->until_tend = TEND_POLLS;
     ib->hca.inline_max = IB_INLINE_MAX;
     ib_conns_init(ib);
@@ -524,6 +530,7 @@ const struct transport_ops transport_verbs = {
     .send_eager = ib_tx_send_eager,
     .check = ib_conns_check,
     .check_address = ib_conns_check_address,
+    .who = verbs_who,
     .poll = verbs_poll,
     .wait = verbs_wait,
     .wake = verbs_wake,
