@@ -12,13 +12,13 @@ import struct
 import subprocess
 import sys
 import tempfile
-import time
 
 import trace_file
 
 MBX, JOB, SEE = (os.path.abspath(path) for path in sys.argv[1:4])
 CORES = "--no-cores" not in sys.argv[4:]
 SLOTS = 500
+TRIES = 100
 TITLE = re.compile(r"^(.*): process (\d+), endpoint (\d+), rank (\d): the last (\d+) of (\d+) events$")
 failures = []
 
@@ -64,25 +64,41 @@ def check_listing(what, done, ranks, least=1):
 
 def written(path):
     """Events, by the count in the header."""
-    with open(path, "rb") as file:
-        data = file.read(128)
+    try:
+        with open(path, "rb") as file:
+            data = file.read(128)
+    except FileNotFoundError:
+        return 0
     return int.from_bytes(data[72:80], "little") if len(data) == 128 else 0
 
 
-def check_killed(folder):
+def kill_at_work(folder):
+    """False: the job has come to its end, and taken its files along."""
     job = subprocess.Popen([MBX, "run", "-n", "2", JOB], env=environment(MBX_FLIGHT_FOLDER=folder),
                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
-    limit = time.monotonic() + 60
-    while job.poll() is None and time.monotonic() < limit:
+    while job.poll() is None:
         if sum(written(os.path.join(folder, name)) > 2 * SLOTS for name in os.listdir(folder)) == 2:
             break
-    pids = [int(name.split("-")[2]) for name in os.listdir(folder)]
-    for pid in pids:
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+    names = os.listdir(folder)
+    for how in (signal.SIGSTOP, signal.SIGKILL):  # none sees that another one has died
+        for name in names:
+            try:
+                os.kill(int(name.split("-")[2]), how)
+            except ProcessLookupError:
+                pass
     job.wait()
+    return len(os.listdir(folder)) == 2
+
+
+def check_killed(folder):
+    for _ in range(TRIES):  # this process may get no core until the job has ended
+        if kill_at_work(folder):
+            break
+        for name in os.listdir(folder):
+            os.unlink(os.path.join(folder, name))
+    else:
+        failures.append(f"killed: {TRIES} times not both ranks left a file")
+        return
     paths = [os.path.join(folder, name) for name in os.listdir(folder)]
     check_listing("killed", trace(*paths), [0, 1], SLOTS - 1)
     summary = trace("--summary", *paths)

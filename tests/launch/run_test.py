@@ -600,10 +600,17 @@ def perf_prints_what_was_asked_for():
 
 
 def free_port():
-    """Of which nobody here makes use; "" on a machine without a network."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as taken:
-        taken.bind(("127.0.0.1", 0))
-        return str(taken.getsockname()[1])
+    """Of which nobody here makes use, nor will the system give it to somebody."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as file:
+        first = int(file.read().split()[0])
+    while True:
+        port = random.SystemRandom().randrange(1024, max(first, 2048))
+        with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as taken:
+            try:
+                taken.bind(("::", port))
+                return str(port)
+            except OSError:
+                pass
 
 
 def listening(port, *words, **more):
@@ -665,7 +672,8 @@ def expect_overlap(row, job):
     slack = 0.1 + 300 / min(comm, work)  # the times are printed as whole ns
     expect(abs(percent - float(row["overlap_raw_percent"])) <= slack * max(1, both / work),
            f"{percent}: {job}")
-    expect(row["disturbed"] == ("no" if -25 <= float(row["overlap_raw_percent"]) <= 115 else "yes"), str(job))
+    raw = float(row["overlap_raw_percent"])  # rounded
+    expect(min(abs(raw + 25), abs(raw - 115)) < 0.1 or row["disturbed"] == ("no" if -25 <= raw <= 115 else "yes"), str(job))
     expect(abs(min(100, max(0, percent)) - float(row["overlap_percent"])) <=
            slack * max(1, both / work), f"{percent}: {job}")
     for what in ("comm", "compute", "both"):

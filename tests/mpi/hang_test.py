@@ -111,7 +111,8 @@ def runs(args, folder, pattern, ranks):
         for _ in range(LOOKS):
             subprocess.run([args.mbx, "doctor"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         check(job.process.poll() is None, f"{pattern} ends")
-    check("MBX_HANG" not in job.said, f"{pattern}:\n{job.said}")
+    # that nothing has come for long may be true where ranks wait for a core
+    check(job.said.count("MBX_HANG") == job.said.count(NONE), f"{pattern}:\n{job.said}")
 
 
 def main():
