@@ -309,9 +309,13 @@ def test_demo_on_hosts():
         for program in demo_programs():
             name, count = program[0], 2 if program[0] == "NetPIPE" else 6
             where = os.path.join(folder, name.replace(" ", "-"))
-            seconds = proglib.run_checked(program, count, where, stats=os.path.join(where, "stats.%r"),
-                                           more={"MBX_LOG_LEVEL": "debug"},
-                                           limit_s=LONG_LIMIT_S if IS_LONG else LIMIT_S)
+            try:
+                seconds = proglib.run_checked(program, count, where, stats=os.path.join(where, "stats.%r"),
+                                               more={"MBX_LOG_LEVEL": "debug"},
+                                               limit_s=LONG_LIMIT_S if IS_LONG else LIMIT_S)
+            except proglib.Failed as reason:  # the folder goes
+                with open(os.path.join(where, "output"), errors="replace") as file:
+                    raise Failed(f"{reason}; the end of it:\n{file.read()[-3000:]}") from None
             expect_carried(name, where, count)
             print(f"   {name}, {count} ranks: {seconds:.0f} s", flush=True)
 
