@@ -131,30 +131,40 @@ bool pml_deaths_ended(const pml_recv_t *recv)
 
 /* ---- looking ---- */
 
-/* Ends this receive, if it concerns it: 1 or 0.  Asking for a rank's peer number may make progress,
- * in which the receive completes: then its handle is not that of the entry any more, or stale. */
+/* Ends this receive, if it concerns it.  Asking for a rank's peer number may make progress, in which
+ * the receive completes: then its handle is not that of the entry any more, or stale. */
+static bool deaths_end_on(ompi_communicator_t *comm, const struct mbx_completion *entry,
+                          const uint32_t *dead, int count, bool is_told)
+{
+    pml_recv_t *recv = entry->user;
+    int rank = deaths_rank(comm, dead, count);
+
+    if (rank == MPI_UNDEFINED || !ended_add(recv, entry->request))
+        return false;
+    if (mbx_cancel(pml.ep, entry->request) != 0) {
+        (void)ended_remove(recv, entry->request); /* a message has met it */
+        return false;
+    }
+    if (!is_told)
+        pml_error_tell_any(comm, rank);
+    return true;
+}
+
+/* 1 or 0.  A request that MPI has freed, and with it its communicator, goes with its last completion:
+ * so the communicator is held before anything that makes progress. */
 static int deaths_end(const struct mbx_completion *entry, const uint32_t *dead, int count,
                       bool is_told)
 {
     pml_recv_t *recv = entry->user;
-    mca_pml_base_request_t *base = &recv->super.req_base;
-    ompi_communicator_t *comm = base->req_comm;
-    bool is_ended = false;
-    int rank;
+    const mca_pml_base_request_t *base = &recv->super.req_base;
+    ompi_communicator_t *comm;
+    bool is_ended;
 
     if (recv->own.handle != entry->request || base->req_ompi.req_complete_cb != NULL)
         return 0;
-    rank = deaths_rank(comm, dead, count);
-    if (rank == MPI_UNDEFINED || !ended_add(recv, entry->request))
-        return 0;
-    OBJ_RETAIN(comm); /* the request, which MPI may have freed, goes with its last completion */
-    if (mbx_cancel(pml.ep, entry->request) == 0) {
-        if (!is_told)
-            pml_error_tell_any(comm, rank);
-        is_ended = true;
-    } else {
-        (void)ended_remove(recv, entry->request); /* a message has met it */
-    }
+    comm = base->req_comm;
+    OBJ_RETAIN(comm);
+    is_ended = deaths_end_on(comm, entry, dead, count, is_told);
     OBJ_RELEASE(comm);
     return is_ended;
 }
