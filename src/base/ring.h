@@ -74,6 +74,9 @@
  * in order, would wait for one after the other: one for each record of a stream. */
 #define RING_AHEAD 4u
 
+/* So many lines behind the first one of a record are asked for when its frame word is seen. */
+#define RING_REST 4u
+
 /* "The next record is at cell 0"; longer than any record. */
 #define RING_SKIP        UINT32_MAX
 
@@ -340,6 +343,14 @@ static inline void ring_break(struct ring_consumer *c)
     c->cells_held = 0;
 }
 
+/* The lines of a record behind its first one, a few of them: all are written, and what is done
+ * with the first one takes about as long as they need to come. */
+static inline void ring_ask_for_rest(struct ring_consumer *c, uint32_t cell)
+{
+    for (uint32_t i = 1; i < c->cells_held && i <= RING_REST; i++)
+        __builtin_prefetch(ring_cell(c->shared, cell + i));
+}
+
 /* A frame word that does not say "one cell, here": follows a skip, checks the rest, and
  * holds the cells.  False if nothing is there, or nothing good. */
 static inline bool ring_peek_cells(struct ring_consumer *c, uint32_t *cell, uint32_t *frame)
@@ -358,6 +369,7 @@ static inline bool ring_peek_cells(struct ring_consumer *c, uint32_t *cell, uint
         return false;
     }
     c->cells_held = ring_cells_of(*frame);
+    ring_ask_for_rest(c, *cell);
     return true;
 }
 
