@@ -506,6 +506,16 @@ uint32_t sys_cores(void)
     return cores > 0 ? (uint32_t)cores : 1;
 }
 
+size_t sys_second_cache(void)
+{
+    long bytes = -1;
+
+#ifdef _SC_LEVEL2_CACHE_SIZE /* not of every C library */
+    bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
+#endif
+    return bytes > 0 ? (size_t)bytes : 0;
+}
+
 void sys_yield(void)
 {
     sched_yield(); /* cannot fail on Linux */

@@ -93,6 +93,9 @@ int sys_ioctl(int fd, unsigned long request, void *argument);
 /* Cores that the system runs processes on, at least 1. */
 uint32_t sys_cores(void);
 
+/* Bytes of the second cache of a core; 0: nobody says. */
+size_t sys_second_cache(void);
+
 /* ---- waiting ---- */
 
 /* Lets others have the core, if there are any who want it. */

@@ -24,8 +24,9 @@
  *
  * To a peer that borrows (transport/lend.h) what follows the first packet of more than LENT_FROM bytes is
  * lent: the sender copies it into chunks in its call, and waits for nobody.  The chunks are lent in
- * turn, 16 of them, so their lines have left the receiver's first caches since it has read them, which those of a
- * short ring have not (docs/decisions/0037-streams-are-lent.md).  Where no chunk is free, or no room
+ * turn, 16 or all of them, so their lines have left the receiver's first caches since it has read them, which those of a
+ * short ring have not (docs/decisions/0037-streams-are-lent.md).  So is one that has waited for room in the ring,
+ * behind a first packet that takes little of it (docs/decisions/0038-windows-are-lent.md).  Where no chunk is free, or no room
  * for the packet that names it, the rest goes through the ring.
  *
  * Invariants
@@ -51,8 +52,9 @@
 /* A message of 8 KiB takes as long in packets. */
 #define LENT_FROM ((size_t)8 << 10)
 
-/* As fast as all chunks, within 3 %, and a receiver that many peers send to has no more of each resident. */
-#define LENT_CHUNKS 16
+/* What the first packet has of a message that has waited for room in the ring: it should leave room for others, and
+ * while their receiver has others to copy, nothing is won by a copy that overlaps with the next one. */
+#define LENT_FIRST ((size_t)CACHE_LINE)
 
 static inline enum mbx_protocol eager_protocol(const struct mbx_ep *ep, uint64_t size,
                                                bool is_fragmented)
@@ -174,6 +176,20 @@ static OUT_OF_LINE int eager_timed(struct peer *peer, const struct outgoing *pac
     return err;
 }
 
+/* Are messages of several packets, and of this size, lent?  Not where ranks share cores: there the sender has filled
+ * the ring, or all chunks, before the receiver has its core. */
+static bool eager_lends(const struct mbx_ep *ep, uint64_t size)
+{
+    return size > LENT_FROM && !ep_is_oversubscribed(ep);
+}
+
+/* Has it waited for room, and will its rest be lent? */
+static bool eager_has_waited(const struct mbx_ep *ep, struct link *link,
+                             const struct request *req)
+{
+    return list_is_linked(&req->out) && eager_lends(ep, req->size) && transport_lends(link);
+}
+
 /* Sends the next fragment of req. */
 static int eager_fragment(struct mbx_ep *ep, struct request *req)
 {
@@ -198,8 +214,13 @@ static int eager_fragment(struct mbx_ep *ep, struct request *req)
     packet.payload_size = eager_fragment_size(ep->net.transport->limits.packet_max -
                                                   sizeof(struct wire_header) - packet.body_size,
                                               req->size - req->done);
-    err = is_first && locality_is_asked(ep, peer) ? eager_timed(peer, &packet)
-                                                  : outq_send(peer->link, &packet);
+    if (is_first && locality_is_asked(ep, peer)) {
+        err = eager_timed(peer, &packet);
+    } else {
+        if (is_first && eager_has_waited(ep, peer->link, req))
+            packet.payload_size = LENT_FIRST;
+        err = outq_send(peer->link, &packet);
+    }
     if (err == 0)
         req->done += packet.payload_size;
     return err;
@@ -223,7 +244,7 @@ static int eager_lend_fragment(struct mbx_ep *ep, struct request *req)
     const struct outgoing packet = {.type = WIRE_LENT_MORE, .body = &lent};
     uint32_t chunk;
     size_t room;
-    void *place = transport_lend_among(link, LENT_CHUNKS, &chunk, &room);
+    void *place = transport_lend_among(link, transport_lend_turn(link), &chunk, &room);
     int err;
 
     if (place == NULL)
@@ -241,14 +262,7 @@ static int eager_lend_fragment(struct mbx_ep *ep, struct request *req)
     return 0;
 }
 
-/* Are messages of several packets, and of this size, lent?  Not where ranks share cores: there the sender has filled
- * the ring, or all chunks, before the receiver has its core. */
-static bool eager_lends(const struct mbx_ep *ep, uint64_t size)
-{
-    return size > LENT_FROM && !ep_is_oversubscribed(ep);
-}
-
-/* eager_fragments() in the call that sends req.  Without room nothing is copied into a chunk a second
+/* eager_fragments() of a message of which nothing has left.  Without room nothing is copied into a chunk a second
  * time: from then on the message goes through the ring. */
 static int eager_begin(struct mbx_ep *ep, struct request *req)
 {
@@ -331,7 +345,7 @@ static int eager_step(struct mbx_ep *ep, struct request *req)
             eager_packet(ep, peer_get(ep, req->peer), status->context_id, status->tag,
                          status->data, sync ? req->completion.request : 0, req->buf, req->size);
     } else {
-        err = list_is_linked(&req->out) ? eager_fragments(ep, req) : eager_begin(ep, req);
+        err = req->done == 0 ? eager_begin(ep, req) : eager_fragments(ep, req);
         if (unlikely(err == -EAGAIN) && eager_is_stream(ep, req)) {
             err = eager_stream(ep, req);
             if (err == -EAGAIN)
@@ -383,8 +397,10 @@ bool eager_comes_lent(const struct mbx_ep *ep, const struct peer *peer, size_t s
 static OUT_OF_LINE void eager_await(struct mbx_ep *ep, struct request *req,
                                     const struct arrival *arrival)
 {
-    if (eager_lends(ep, arrival->size))
+    if (eager_lends(ep, arrival->size)) {
         pieces_borrow(ep, peer_get(ep, req->peer));
+        transport_borrow_few(peer_get(ep, req->peer)->link, false);
+    }
     proto_move(ep, req, EAGER_ASSEMBLE);
     peer_get(ep, req->peer)->assembly = (struct assembly){
         .request = req,
@@ -430,7 +446,10 @@ OUT_OF_LINE void eager_receive_pieces(struct mbx_ep *ep, struct request *req,
 
 void eager_assemble(struct mbx_ep *ep, const struct arrival *arrival, struct message *message)
 {
-    peer_get(ep, arrival->envelope.source)->assembly = (struct assembly){
+    struct peer *peer = peer_get(ep, arrival->envelope.source);
+
+    transport_borrow_few(peer->link, true);
+    peer->assembly = (struct assembly){
         .message = message,
         .size = (uint32_t)arrival->size,
         .offset = (uint32_t)arrival->have,

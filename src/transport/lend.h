@@ -30,6 +30,8 @@ struct transport_lend {
     void *(*lend)(struct link *link, uint32_t among, uint32_t *chunk, size_t *size);
     /* May lend() find a chunk, now or later? */
     bool (*lends)(struct link *link);
+    /* Among so many chunks what follows each other quickly is lent fastest, unless the other side wants few. */
+    uint32_t (*turn)(struct link *link);
     /* No packet has named it, or will. */
     void (*keep)(struct link *link, uint32_t chunk);
 
@@ -38,7 +40,10 @@ struct transport_lend {
     /* The other side may lend.  Costs something the first time alone.
      * 0; -ENOTSUP; -EAGAIN no memory now; or as transport_ops.send */
     int (*borrow_from)(struct link *link);
-    /* Has that been said, so that the other side may lend? */
+    /* What comes from the other side finds no receive, or does again.  While it finds none, few chunks are
+     * named in turn: what is read of them becomes resident here, while the messages take memory, too. */
+    void (*borrow_few)(struct link *link, bool few);
+    /* Has borrow_from() been called, so that the other side may lend? */
     bool (*borrows)(struct link *link);
     /* The first size bytes of a chunk of the other side's, valid until give_back(); who lends may
      * write there all the time.  NULL: there are none. */
@@ -61,6 +66,14 @@ static inline void *transport_lend(struct link *link, uint32_t *chunk, size_t *s
     return transport_lend_among(link, UINT32_MAX, chunk, size);
 }
 
+/* 0: there is none. */
+static inline uint32_t transport_lend_turn(struct link *link)
+{
+    const struct transport_lend *lend = link->transport->ops->lend;
+
+    return lend != NULL ? lend->turn(link) : 0;
+}
+
 static inline bool transport_lends(struct link *link)
 {
     const struct transport_lend *lend = link->transport->ops->lend;
@@ -78,6 +91,14 @@ static inline int transport_borrow_from(struct link *link)
     const struct transport_lend *lend = link->transport->ops->lend;
 
     return lend != NULL ? lend->borrow_from(link) : -ENOTSUP;
+}
+
+static inline void transport_borrow_few(struct link *link, bool few)
+{
+    const struct transport_lend *lend = link->transport->ops->lend;
+
+    if (lend != NULL)
+        lend->borrow_few(link, few);
 }
 
 static inline bool transport_borrows(struct link *link)

@@ -564,6 +564,11 @@ static bool fault_lends(struct link *l)
     return transport_lends(link_of(l)->inner);
 }
 
+static uint32_t fault_lend_turn(struct link *l)
+{
+    return transport_lend_turn(link_of(l)->inner);
+}
+
 static void fault_keep(struct link *l, uint32_t chunk)
 {
     transport_keep(link_of(l)->inner, chunk);
@@ -572,6 +577,11 @@ static void fault_keep(struct link *l, uint32_t chunk)
 static int fault_borrow_from(struct link *l)
 {
     return strikes(fault_of(l->transport)) ? -EAGAIN : transport_borrow_from(link_of(l)->inner);
+}
+
+static void fault_borrow_few(struct link *l, bool few)
+{
+    transport_borrow_few(link_of(l)->inner, few);
 }
 
 static bool fault_borrows(struct link *l)
@@ -603,8 +613,10 @@ static void fault_give_back(struct link *l, uint64_t chunk)
 static const struct transport_lend lend = {
     .lend = fault_lend,
     .lends = fault_lends,
+    .turn = fault_lend_turn,
     .keep = fault_keep,
     .borrow_from = fault_borrow_from,
+    .borrow_few = fault_borrow_few,
     .borrows = fault_borrows,
     .borrowed = fault_borrowed,
     .give_back = fault_give_back,

@@ -78,6 +78,11 @@ static void *sim_lend(struct link *l, uint32_t among, uint32_t *chunk, size_t *s
     return NULL;
 }
 
+static uint32_t sim_lend_turn(struct link *l)
+{
+    return sim_lends(l) && !sim_link_of(l)->out->answer->borrows_few ? SIM_CHUNKS_MAX : 1;
+}
+
 /* Its receiver may have ended since: then it is free already, and may be lent to another one. */
 static void sim_keep(struct link *l, uint32_t chunk)
 {
@@ -108,6 +113,11 @@ static int sim_borrow_from(struct link *l)
     lender->chunks->holders++;
     link->lender = lender->chunks;
     return 0;
+}
+
+static void sim_borrow_few(struct link *l, bool few)
+{
+    sim_link_of(l)->borrows_few = few;
 }
 
 static bool sim_borrows(struct link *l)
@@ -157,8 +167,10 @@ void lend_leave(struct sim *sim)
 const struct transport_lend sim_chunks = {
     .lend = sim_lend,
     .lends = sim_lends,
+    .turn = sim_lend_turn,
     .keep = sim_keep,
     .borrow_from = sim_borrow_from,
+    .borrow_few = sim_borrow_few,
     .borrows = sim_borrows,
     .borrowed = sim_borrowed,
     .give_back = sim_give_back,

@@ -59,6 +59,7 @@ struct sim_link {
     bool is_told;              /* a room event is under way */
     struct sim_queue *out;     /* NULL until the first send */
     struct sim_chunks *lender; /* the other side's, held; NULL: we do not borrow */
+    bool borrows_few;
 };
 
 struct sim_packet {

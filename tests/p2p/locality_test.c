@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "p2p/p2p.h"
 #include "transport/lend.h"
+#include "transport/shm/shm.h"
 
 #define SIZE 16000 /* several packets */
 
@@ -364,6 +365,68 @@ static void test_not_everything_is_lent(void **state)
     }
 }
 
+/* As if a core's second cache were such that streams are lent among so many chunks. */
+static void lend_in_turn(struct link *link, uint32_t chunks)
+{
+    assert_ptr_equal(link->transport->ops, &transport_shm);
+    shm_of(link->transport)->lend_turn = chunks;
+}
+
+/* Messages that no receive was posted for are lent in few chunks, and the next that meets one tells the sender
+ * otherwise. */
+static void test_few_are_lent_to_who_has_no_receives(void **state)
+{
+    static const enum meeting how[] = {UNEXPECTED,  UNEXPECTED, EXPECTED,
+                                       SYNCHRONOUS, UNEXPECTED, EXPECTED};
+    struct cluster cl;
+    struct link *link;
+
+    if (!is_shm(*state))
+        return;
+    open_for_streams(&cl, *state, "SHM_RING_SIZE=16K");
+    send_one(&cl, 12000, EXPECTED);
+    link = cl.eps[0]->peers.all[1]->link;
+    lend_in_turn(link, 77);
+    assert_int_equal(transport_lend_turn(link), 77);
+    for (size_t i = 0; i < ARRAY_COUNT(how); i++) {
+        send_one(&cl, 12000, how[i]);
+        assert_int_equal(transport_lend_turn(link), how[i] == UNEXPECTED ? 16 : 77);
+    }
+    cluster_close(&cl);
+}
+
+/* A window of messages for which the ring has no room is lent when there is. */
+static void test_what_has_waited_is_lent(void **state)
+{
+    enum { MESSAGES = 40, LENGTH = 12000 };
+    static unsigned char to[MESSAGES][LENGTH];
+    const unsigned char *data = seeded_bytes(11, LENGTH + MESSAGES);
+    mbx_request send[MESSAGES], recv[MESSAGES];
+    struct cluster cl;
+    uint64_t before;
+
+    if (!is_shm(*state))
+        return;
+    open_for_streams(&cl, *state, "SHM_RING_SIZE=16K");
+    send_one(&cl, LENGTH, EXPECTED);
+    lend_in_turn(cl.eps[0]->peers.all[1]->link, SEGMENT_CHUNKS);
+    for (unsigned i = 0; i < MESSAGES; i++)
+        assert_int_equal(mbx_recv(cl.eps[1], 0, 7, i, 0, to[i], LENGTH, NULL, &recv[i]), 0);
+    before = cluster_stats(&cl, 0).lent;
+    for (unsigned i = 0; i < MESSAGES; i++)
+        assert_int_equal(mbx_send(cl.eps[0], 1, 7, i, data + i, LENGTH, NULL, &send[i]), 0);
+    assert_true(cluster_stats(&cl, 0).lent - before < MESSAGES / 2); /* the others wait */
+    for (unsigned i = 0; i < MESSAGES; i++) {
+        cluster_wait_error(&cl, 1, recv[i], 0);
+        cluster_wait_error(&cl, 0, send[i], 0);
+        assert_memory_equal(to[i], data + i, LENGTH);
+    }
+    /* one may have found the ring full behind its first packet */
+    assert_true(cluster_stats(&cl, 0).lent - before >= MESSAGES - 4);
+    cluster_check_chunks(&cl, 0, 1);
+    cluster_close(&cl);
+}
+
 /* Wherever the ring is full while a message is lent, the rest of the message arrives, and no chunk is
  * lost. */
 static void test_lent_into_a_full_ring(void **state)
@@ -479,6 +542,8 @@ int main(int argc, char **argv)
         TEST(test_streams_are_for_the_near),
         TEST(test_what_is_lent_needs_no_look),
         TEST(test_not_everything_is_lent),
+        TEST(test_few_are_lent_to_who_has_no_receives),
+        TEST(test_what_has_waited_is_lent),
         TEST(test_lent_into_a_full_ring),
         TEST(test_what_is_lent_is_not_announced),
     };

@@ -7,9 +7,10 @@
  *     lent                        the link                          1
  *     given back                  the link                          0, by the receiver
  *
- * They are lent in turn, and are more than the second cache of a core holds: what is packed goes into lines
+ * They are lent in turn, and may be more than the second cache of a core holds: then what is packed goes into lines
  * that have left the receiver's cache.  To fetch a line out of the cache of another core takes three
- * times as long (docs/decisions/0032-data-in-pieces-is-lent.md).
+ * times as long (docs/decisions/0032-data-in-pieces-is-lent.md).  Where that cache holds all of them, LEND_FEW are as
+ * good; and they are enough for a receiver whose messages find no receives.
  *
  * A receiver says in its slot for a sender that it borrows.  Before that it maps all of the sender's
  * segment, and holds it until it has taken all that this sender has sent: a sender may close, and be
@@ -22,17 +23,37 @@
 #include "transport/lend.h"
 #include "transport/shm/shm.h"
 
+#define LEND_FEW 16u
+
 /* ---- the sender ---- */
 
-static bool shm_lends(struct link *l)
+static uint64_t what_borrows(struct link *l)
 {
     struct shm_link *link = link_of(l);
     struct shm *shm = shm_of(l->transport);
 
     /* pairs with the release in shm_borrow_from() */
-    return shm->role == SHM_WHOLE && link_has_slot(link) &&
-           atomic_load_explicit(&link->remote->slots[link->slot].borrows,
-                                memory_order_acquire) != 0;
+    return shm->role == SHM_WHOLE && link_has_slot(link)
+               ? atomic_load_explicit(&link->remote->slots[link->slot].borrows,
+                                      memory_order_acquire)
+               : SLOT_BORROWS_NOTHING;
+}
+
+static bool shm_lends(struct link *l)
+{
+    return what_borrows(l) != SLOT_BORROWS_NOTHING;
+}
+
+uint32_t lend_turn(size_t second_cache)
+{
+    return second_cache != 0 && second_cache < SEGMENT_CHUNKS * SEGMENT_CHUNK_SIZE
+               ? SEGMENT_CHUNKS
+               : LEND_FEW;
+}
+
+static uint32_t shm_lend_turn(struct link *l)
+{
+    return what_borrows(l) == SLOT_BORROWS_ANY ? shm_of(l->transport)->lend_turn : LEND_FEW;
 }
 
 static void *lend_chunk(struct shm *shm, struct shm_link *link, uint32_t i)
@@ -106,9 +127,25 @@ static int shm_borrow_from(struct link *l)
     if (err != 0)
         return err;
     link->lender = segment_hold(link->remote);
-    /* pairs with the acquire in shm_lends() */
-    atomic_store_explicit(&slot->borrows, 1, memory_order_release);
+    link->borrows_few = false;
+    /* pairs with the acquire in what_borrows() */
+    atomic_store_explicit(&slot->borrows, SLOT_BORROWS_ANY, memory_order_release);
     return 0;
+}
+
+static void shm_borrow_few(struct link *l, bool few)
+{
+    struct shm_link *link = link_of(l);
+    struct segment_slot *slot;
+
+    if (link->lender == NULL || link->borrows_few == few)
+        return;
+    slot = slot_of_sender(shm_of(l->transport), link);
+    if (slot == NULL)
+        return;
+    link->borrows_few = few;
+    atomic_store_explicit(&slot->borrows, few ? SLOT_BORROWS_FEW : SLOT_BORROWS_ANY,
+                          memory_order_release);
 }
 
 static bool shm_borrows(struct link *l)
@@ -141,8 +178,10 @@ static void shm_give_back(struct link *l, uint64_t chunk)
 const struct transport_lend shm_chunks = {
     .lend = shm_lend,
     .lends = shm_lends,
+    .turn = shm_lend_turn,
     .keep = shm_keep,
     .borrow_from = shm_borrow_from,
+    .borrow_few = shm_borrow_few,
     .borrows = shm_borrows,
     .borrowed = shm_borrowed,
     .give_back = shm_give_back,

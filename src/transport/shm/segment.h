@@ -75,6 +75,9 @@
 
 enum slot_state { SLOT_FREE, SLOT_CLAIMED, SLOT_READY, SLOT_REFUSED, SLOT_CLEARING };
 
+/* Which chunks a sender may name. */
+enum slot_borrows { SLOT_BORROWS_NOTHING, SLOT_BORROWS_ANY, SLOT_BORROWS_FEW };
+
 struct segment_slot {
     alignas(CACHE_LINE) struct transport_address address; /* of the sender */
     /* The starter, segment_starter(): the state of the ring, and its cells. */
@@ -83,7 +86,7 @@ struct segment_slot {
     _Atomic uint64_t claim;   /* slot_claim(); zero is FREE */
     _Atomic uint64_t taken;   /* slot_taken(), kept up to date while handed over */
     uint64_t proof;           /* that the sender knows the key */
-    _Atomic uint64_t borrows; /* the receiver's word to the sender, who may lend */
+    _Atomic uint64_t borrows; /* the receiver's word to the sender: enum slot_borrows */
     uint32_t rank;            /* of the sender: transport_config.rank */
     uint32_t zero;
     unsigned char starter_cells[SEGMENT_STARTER_CELLS * RING_CELL_SIZE];

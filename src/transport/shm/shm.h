@@ -67,10 +67,11 @@ struct shm_link {
     bool fence : 1; /* see bell_publish_barrier() */
     bool named : 1; /* the core knows it: through connect(), or an accept() that said yes */
     bool met : 1;   /* it was there once */
-    bool has_closed : 1; /* its segment, or what it sent us, says so */
-    bool left_open : 1;  /* what it sent us ended, and not because it closed */
-    bool warned : 1;     /* about having no slot, or no means to map their segment */
-    uint16_t refused;    /* FULL: so often, since there was room */
+    bool has_closed : 1;  /* its segment, or what it sent us, says so */
+    bool left_open : 1;   /* what it sent us ended, and not because it closed */
+    bool borrows_few : 1; /* with lender: so our slot for it says */
+    bool warned : 1;      /* about having no slot, or no means to map their segment */
+    uint16_t refused;     /* FULL: so often, since there was room */
     union {
         int error;       /* of a DEAD link */
         uint32_t wanted; /* FULL: size of the packet that found no room */
@@ -136,6 +137,7 @@ struct shm {
     struct list blocked;
     struct shm_link *lent_to[SEGMENT_CHUNKS]; /* chunks of own; NULL: nobody has it */
     uint32_t lend_next;
+    uint32_t lend_turn;               /* among so many chunks streams are lent */
     struct transport_address address; /* RECEIVER: as own */
     uint32_t
         pid; /* our process, or its number (passing.h); RECEIVER: address.process may be another */
@@ -223,6 +225,8 @@ int shm_poll_marking(struct transport *t, int budget);
 void lend_forget(struct shm *shm, const struct shm_link *link);
 /* Nothing more comes from there that names a chunk. */
 void lend_let_go(struct shm_link *link);
+/* Among how many chunks streams are lent, where a core has such a second cache; 0: nobody says. */
+uint32_t lend_turn(size_t second_cache);
 
 /* ---- cma.c, words.c, lend.c, handoff.c ---- */
 

@@ -904,6 +904,12 @@ static void lend_and_leave(void)
     stage_set(2);
     stage_await(3);
     CHECK(transport_lends(link));
+    inside(&node)->lend_turn = 77;
+    CHECK(transport_lend_turn(link) == 16); /* the receiver wants few, */
+    stage_set(4);
+    stage_await(5);
+    CHECK(transport_lends(link));
+    CHECK(transport_lend_turn(link) == 77); /* and now any */
     CHECK(transport_lend(link, &chunk, &size) != NULL && chunk == 0);
     for (uint32_t i = 1; i < 6; i++) { /* one of the first three, in turn */
         transport_keep(link, chunk);
@@ -927,8 +933,8 @@ static void lend_and_leave(void)
             bytes[k] = byte_of(chunk, k);
     }
     CHECK(transport_lend(link, &chunk, &size) == NULL && transport_lends(link));
-    stage_set(4);
-    stage_await(5); /* the receiver has given back two */
+    stage_set(6);
+    stage_await(7); /* the receiver has given back two */
     for (unsigned i = 0; i < 2; i++) {
         CHECK(transport_lend(link, &chunk, &size) != NULL);
         CHECK(chunk == 3 || chunk == 77);
@@ -938,6 +944,17 @@ static void lend_and_leave(void)
     CHECK(transport_lend(link, &chunk, &size) != NULL && chunk == 77);
     CHECK(send_number(link, 1) == 0);
     node_close(&node);
+}
+
+/* All chunks are lent in turn where they are more than a second cache holds, and few where they are not, or nobody
+ * says. */
+static void how_many_are_lent_in_turn(void **state)
+{
+    (void)state;
+    assert_int_equal(lend_turn(0), 16);
+    assert_int_equal(lend_turn((size_t)512 << 10), SEGMENT_CHUNKS);
+    assert_int_equal(lend_turn(SEGMENT_CHUNKS * SEGMENT_CHUNK_SIZE - 1), SEGMENT_CHUNKS);
+    assert_int_equal(lend_turn(SEGMENT_CHUNKS * SEGMENT_CHUNK_SIZE), 16);
 }
 
 /* The segment of the other side may have to be asked for first. */
@@ -964,11 +981,15 @@ static void what_was_lent_can_be_read_when_its_sender_has_gone(void **state)
     assert_null(transport_borrowed(node.link, 0, 1));
     assert_int_equal(borrow_from(&node), 0);
     assert_int_equal(transport_borrow_from(node.link), 0);
+    transport_borrow_few(node.link, true);
     stage_set(3);
     stage_await(4);
+    transport_borrow_few(node.link, false);
+    stage_set(5);
+    stage_await(6);
     transport_give_back(node.link, 3);
     transport_give_back(node.link, 77);
-    stage_set(5);
+    stage_set(7);
     ended_well(child);
     for (uint32_t i = 0; i < SEGMENT_CHUNKS; i++) {
         bytes = transport_borrowed(node.link, i, SEGMENT_CHUNK_SIZE);
@@ -1056,6 +1077,7 @@ int main(int argc, char **argv)
         TEST(every_failure_between_processes_is_clean),
         TEST(two_threads_hand_over_what_they_wrote),
         TEST(two_threads_stream_both_ways),
+        TEST(how_many_are_lent_in_turn),
         TEST(what_was_lent_can_be_read_when_its_sender_has_gone),
         TEST(what_a_killed_receiver_has_not_given_back_is_free),
     };
