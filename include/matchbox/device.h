@@ -190,6 +190,11 @@ struct mbx_device_ops {
     int (*configure)(struct mbx_device *device, uint32_t list, uint32_t commands,
                      uint32_t untagged);
 
+    /* Untagged buffers will lie in these bytes: a device that must prepare memory (register it) does so once, and not
+     * for each buffer.  Optional (NULL); after configure, before replenish, at most once.  A buffer may lie elsewhere.
+     * The memory stays until close. */
+    void (*prepare)(struct mbx_device *device, void *memory, size_t size);
+
     /* Gives untagged buffer number `buffer` (below untagged), of limits.untagged_size bytes;
      * the first time and after each event that named it.  0; -EAGAIN no room now. */
     int (*replenish)(struct mbx_device *device, uint32_t buffer, void *memory);

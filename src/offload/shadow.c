@@ -743,6 +743,9 @@ int shadow_init(struct shadow *shadow, const struct shadow_config *config)
         shadow_fini(shadow);
         return err;
     }
+    if (shadow->device->ops->prepare != NULL)
+        shadow->device->ops->prepare(shadow->device, shadow->buffers,
+                                     shadow->untagged * shadow->limits.untagged_size);
     for (uint32_t i = 0; i < shadow->list; i++)
         shadow->free[shadow->free_count++] = shadow->list - 1 - i;
     for (uint32_t i = 0; i < shadow->untagged; i++)

@@ -239,14 +239,40 @@ static int verbs_take_back(struct mbx_device *device, uint16_t handled)
     return err;
 }
 
+/* If that fails (RLIMIT_MEMLOCK), buffers are registered one by one, as many as can be. */
+static void verbs_prepare(struct mbx_device *device, void *memory, size_t size)
+{
+    struct verbs *v = verbs_of(device);
+
+    assert(v->prepared == NULL);
+    v->prepared = ibv_reg_mr(v->pd, memory, size, IBV_ACCESS_LOCAL_WRITE);
+}
+
+static bool is_prepared(const struct verbs *v, const void *memory)
+{
+    size_t offset =
+        (uintptr_t)memory - (v->prepared != NULL ? (uintptr_t)v->prepared->addr : 0);
+
+    return v->prepared != NULL && offset < v->prepared->length &&
+           v->limits.untagged_size <= v->prepared->length - offset;
+}
+
 static int lend_buffer(struct verbs *v, struct verbs_buffer *buffer, void *memory)
 {
-    if (buffer->mr != NULL && buffer->memory == memory)
+    if (buffer->memory == memory)
         return 0;
     verbs_deregister(&buffer->mr);
+    buffer->memory = NULL;
+    if (is_prepared(v, memory)) {
+        buffer->lkey = v->prepared->lkey;
+    } else {
+        buffer->mr = ibv_reg_mr(v->pd, memory, v->limits.untagged_size, IBV_ACCESS_LOCAL_WRITE);
+        if (buffer->mr == NULL)
+            return -EAGAIN;
+        buffer->lkey = buffer->mr->lkey;
+    }
     buffer->memory = memory;
-    buffer->mr = ibv_reg_mr(v->pd, memory, v->limits.untagged_size, IBV_ACCESS_LOCAL_WRITE);
-    return buffer->mr != NULL ? 0 : -EAGAIN;
+    return 0;
 }
 
 int verbs_post_buffer(struct verbs *v, uint32_t number)
@@ -255,7 +281,7 @@ int verbs_post_buffer(struct verbs *v, uint32_t number)
     struct ibv_sge sge = {
         .addr = (uintptr_t)v->buffers[number].memory + VERBS_HEADROOM,
         .length = (uint32_t)(v->limits.untagged_size - VERBS_HEADROOM),
-        .lkey = v->buffers[number].mr->lkey,
+        .lkey = v->buffers[number].lkey,
     };
 
     wr.sg_list = &sge;
@@ -286,6 +312,7 @@ const struct mbx_device_ops verbs_ops = {
     .close = verbs_close,
     .limits = verbs_limits,
     .configure = verbs_configure,
+    .prepare = verbs_prepare,
     .replenish = verbs_replenish,
     .append = verbs_append,
     .revoke = verbs_revoke,

@@ -415,6 +415,7 @@ void verbs_close(struct mbx_device *device)
         verbs_unlend(v, &v->entries[i]);
     for (uint32_t i = 0; v->buffers != NULL && i < v->untagged; i++)
         verbs_deregister(&v->buffers[i].mr);
+    verbs_deregister(&v->prepared);
     verbs_deregister(&v->bounce_mr);
     mem_free(v->entries);
     mem_free(v->ranges.ranges);

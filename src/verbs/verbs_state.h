@@ -69,8 +69,9 @@ struct verbs_entry {
 };
 
 struct verbs_buffer {
-    unsigned char *memory;
-    struct ibv_mr *mr;
+    unsigned char *memory; /* NULL: none yet */
+    struct ibv_mr *mr;     /* NULL: that of what was prepared */
+    uint32_t lkey;
 };
 
 /* A queue pair of verbs_attach(). */
@@ -107,6 +108,7 @@ struct verbs {
     struct verbs_entry *entries;           /* [list] */
     struct verbs_ranges ranges;            /* of the entries; room for list */
     struct verbs_buffer *buffers;          /* [untagged] */
+    struct ibv_mr *prepared;               /* NULL: nothing has been, or it could not be */
     unsigned char *bounce;                 /* [list] of eager_max bytes */
     struct ibv_mr *bounce_mr;
 };

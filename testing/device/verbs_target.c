@@ -314,6 +314,13 @@ static int proxy_configure(struct mbx_device *device, uint32_t list, uint32_t co
     return 0;
 }
 
+static void proxy_prepare(struct mbx_device *device, void *memory, size_t size)
+{
+    struct mbx_device *inner = target_of(device)->device;
+
+    inner->ops->prepare(inner, memory, size);
+}
+
 static int proxy_replenish(struct mbx_device *device, uint32_t buffer, void *memory)
 {
     struct verbs_target *t = target_of(device);
@@ -369,6 +376,7 @@ static const struct mbx_device_ops proxy_ops = {
     .about = "the verbs device, watched",
     .limits = proxy_limits,
     .configure = proxy_configure,
+    .prepare = proxy_prepare,
     .replenish = proxy_replenish,
     .append = proxy_append,
     .revoke = proxy_revoke,

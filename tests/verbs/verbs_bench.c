@@ -23,6 +23,8 @@ void vbench_open(struct vbench *b)
         b->device->ops->configure(b->device, TAGS, 2 * TAGS + 2, VERBS_UNTAGGED_MIN), 0);
     b->buffers = mem_calloc(VERBS_UNTAGGED_MIN, b->limits.untagged_size);
     assert_non_null(b->buffers);
+    b->device->ops->prepare(b->device, b->buffers, /* the last one is registered by itself */
+                            (VERBS_UNTAGGED_MIN - 1) * b->limits.untagged_size);
     for (uint32_t i = 0; i < VERBS_UNTAGGED_MIN; i++)
         assert_int_equal(b->device->ops->replenish(b->device, i, vbench_buffer(b, i)), 0);
 }

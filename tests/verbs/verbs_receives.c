@@ -192,6 +192,30 @@ static void a_region_of_the_caller_is_not_registered_again(void **state)
     vbench_close(&b);
 }
 
+static void what_was_prepared_is_registered_once(void **state)
+{
+    bool has_come[VERBS_UNTAGGED_MIN] = {false};
+    struct vbench b;
+    struct verbs *v;
+
+    (void)state;
+    vbench_open(&b);
+    v = verbs_of(b.t->device);
+    for (uint32_t i = 0; i < VERBS_UNTAGGED_MIN; i++)
+        assert_int_equal(v->buffers[i].mr != NULL, i == VERBS_UNTAGGED_MIN - 1);
+    for (uint32_t i = 0; i < VERBS_UNTAGGED_MIN; i++)
+        vbench_send(&b, 7, i, "1234", 4);
+    vbench_poll(&b);
+    assert_int_equal(b.count, VERBS_UNTAGGED_MIN);
+    for (int i = 0; i < b.count; i++) {
+        assert_int_equal(b.events[i].type, MBX_DEVICE_UNEXPECTED);
+        has_come[b.events[i].buffer] = true;
+    }
+    for (uint32_t i = 0; i < VERBS_UNTAGGED_MIN; i++)
+        assert_true(has_come[i]);
+    vbench_close(&b);
+}
+
 /* ... and stays open behind the device. */
 static void a_device_works_on_what_the_caller_has_opened(void **state)
 {
@@ -233,6 +257,7 @@ static const struct CMUnitTest receives[] = {
     cmocka_unit_test(a_consumed_receive_can_be_revoked),
     cmocka_unit_test(of_two_receives_with_memory_in_common_the_hardware_has_one),
     cmocka_unit_test(a_region_of_the_caller_is_not_registered_again),
+    cmocka_unit_test(what_was_prepared_is_registered_once),
     cmocka_unit_test(a_device_works_on_what_the_caller_has_opened),
     cmocka_unit_test(a_peer_that_has_been_detached_can_come_back),
 };
