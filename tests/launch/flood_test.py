@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""flood_test.py MBX FLOOD [--no-resident|--network] [--few] - a flood costs its receiver no more than it may.
+"""flood_test.py MBX FLOOD [--no-resident|--network|--verbs] [--few] - a flood costs its receiver no more than it may.
 
 FLOOD (bench/flood.c) checks content and order of what arrives, and compares what the library
 kept, and by how much the resident memory of the receiver has grown, with a limit.  Here the
 limit is far below what the floods carry.  With --no-resident only the library is asked (a
 sanitizer keeps memory of its own).  With --network it is asked only whether messages behind 70 and
-1,000 that nobody wants yet arrive, over a network of this machine.  With --few the floods are a third as
+1,000 that nobody wants yet arrive, over a network of this machine, and with --verbs, over the adapter of
+MBX_VERBS_LIBRARY, which first does not match and then does.  With --few the floods are a third as
 large, and still several times the limit.
 """
 import glob
@@ -17,8 +18,9 @@ import sys
 
 MBX, FLOOD = map(os.path.abspath, sys.argv[1:3])
 NETWORK = "--network" in sys.argv[3:]
+VERBS = "--verbs" in sys.argv[3:]
 FEW = "--few" in sys.argv[3:]
-MORE = ["--no-resident"] if NETWORK else [word for word in sys.argv[3:] if word != "--few"]
+MORE = ["--no-resident"] if NETWORK or VERBS else [word for word in sys.argv[3:] if word != "--few"]
 LIMIT = 8 << 20
 PATIENCE_S = 250
 
@@ -39,6 +41,7 @@ NETWORK_FLOODS = [
     *4 * [(3, 1001, "0,100,10000", "wanted", {})],  # what tcp;ofi_rxm lost in one of four
     (2, 201, "100", "last", {"MBX_WINDOW": "1"}),
 ]
+OVER_VERBS = [{"MBX_TRANSPORT": "verbs"}, {"MBX_TRANSPORT": "verbs", "MBX_DEVICE": "verbs"}]
 OVER_TCP = {"MBX_TRANSPORT": "ofi", "MBX_OFI_PROVIDER": "tcp;ofi_rxm"}
 
 
@@ -91,6 +94,9 @@ def main():
     before = names()
     if NETWORK:
         floods_stay_below_the_limit(NETWORK_FLOODS, OVER_TCP)
+    elif VERBS:
+        for more_env in OVER_VERBS:
+            floods_stay_below_the_limit(NETWORK_FLOODS, more_env)
     else:
         floods_stay_below_the_limit(FLOODS, {})
         without_windows_the_limit_is_exceeded()
