@@ -80,6 +80,8 @@ struct adapter_address {
     uint8_t gid[16];
     uint16_t lid;
     uint8_t is_global, sl;
+    uint8_t port, sgid_index, hop_limit, traffic_class;
+    uint32_t flow_label;
 };
 
 /* A send queue's entry; behind it num_sge struct ibv_sge, or the inline data. */
@@ -169,6 +171,7 @@ enum adapter_op {
     ADAPTER_DESTROY, /* whatever handle is */
     ADAPTER_COUNTERS,
     ADAPTER_STEP, /* holds the adapter, has it work piece by piece, or lets it go on (step.c) */
+    ADAPTER_QUERY, /* what another adapter says of itself */
     ADAPTER_OPS
 };
 
@@ -199,6 +202,13 @@ struct adapter_counters {
 #define ADAPTER_COUNTER(name) uint64_t name;
     ADAPTER_COUNTERS_OF(ADAPTER_COUNTER)
 #undef ADAPTER_COUNTER
+};
+
+enum adapter_query {
+    ADAPTER_QUERY_DEVICE = 1,
+    ADAPTER_QUERY_PORT,
+    ADAPTER_QUERY_GID,
+    ADAPTER_QUERY_PKEY
 };
 
 struct adapter_request {
@@ -235,6 +245,9 @@ struct adapter_request {
             struct ibv_qp_attr attr;
         } modify;
         struct {
+            uint32_t what, port, index; /* enum adapter_query */
+        } query;
+        struct {
             uint32_t hold; /* 1: it is held from then on; 0: it works by itself */
             uint32_t
                 count; /* pieces to do before, in an order drawn from seed; 0 unless held */
@@ -254,17 +267,29 @@ struct adapter_reply {
             uint32_t pid;
             uint32_t tags; /* 0: no tag matching */
             uint32_t has_rendezvous;
-        } hello; /* with the page and the eventfd */
+            uint32_t is_over; /* another adapter, which ADAPTER_QUERY asks */
+        } hello;              /* with the page and the eventfd */
         struct {
             uint64_t send_offset, recv_offset,
                 bytes; /* with tag matching: send_offset of commands */
             uint32_t entries;
+            uint32_t number; /* of a queue pair */
             struct ibv_qp_cap cap;
         } ring; /* with the memfd */
         struct ibv_srq_attr srq;
         struct {
             struct ibv_qp_attr attr;
         } qp;
+        struct {
+            uint32_t lkey, rkey;
+        } mr;
+        struct ibv_device_attr device;
+        struct ibv_port_attr port;
+        struct {
+            uint8_t raw[16];
+            uint32_t type, interface;
+        } gid;
+        uint16_t pkey; /* as verbs.h has it */
         struct adapter_counters counters;
         uint32_t done; /* of the pieces; fewer: there were no more */
     };

@@ -78,6 +78,7 @@ static void object_end(struct object *object)
 
         srq->pd->object.users--;
         list_remove(&srq->matching);
+        beneath_srq_end(srq);
         tm_destroy(srq);
         memory_unmap(&srq->memory);
         break;
@@ -87,6 +88,7 @@ static void object_end(struct object *object)
 
         if (cq->channel != NULL)
             cq->channel->object.users--;
+        beneath_cq_end(cq);
         memory_unmap(&cq->memory);
         break;
     }
@@ -95,8 +97,10 @@ static void object_end(struct object *object)
         break;
     case KIND_MR:
         container_of(object, struct mr, object)->pd->object.users--;
+        beneath_mr_end(container_of(object, struct mr, object));
         break;
     case KIND_PD:
+        beneath_pd_end(container_of(object, struct pd, object));
         break;
     }
     object_remove(object);
@@ -146,7 +150,7 @@ void client_accept(int listener)
         return;
     client = mem_calloc(1, sizeof *client);
     if (client == NULL || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 ||
-        peer.uid != geteuid() || peer.pid <= 0) {
+        peer.uid != geteuid() || peer.pid <= 0 || (host.only != 0 && peer.pid != host.only)) {
         mem_free(client);
         close(fd);
         return;
@@ -213,6 +217,7 @@ static int greet(struct client *client, const struct adapter_request *request,
     reply->hello.guid = host.guid;
     reply->hello.lid = host.lid;
     reply->hello.tags = host.tags;
+    reply->hello.is_over = host.is_over;
     reply->hello.has_rendezvous = !(host.quirks & QUIRK_EAGER_ONLY);
     reply->hello.pid = (uint32_t)getpid();
     return 0;
@@ -223,10 +228,13 @@ static int greet(struct client *client, const struct adapter_request *request,
 static int alloc_pd(struct client *client, struct adapter_reply *reply)
 {
     struct pd *pd = mem_calloc(1, sizeof *pd);
+    int err = pd == NULL ? -ENOMEM : object_add(&pd->object, KIND_PD, client);
 
-    if (pd == NULL || object_add(&pd->object, KIND_PD, client) != 0) {
+    if (err == 0 && (err = beneath_pd(pd)) != 0)
+        object_remove(&pd->object);
+    if (err != 0) {
         mem_free(pd);
-        return -ENOMEM;
+        return err;
     }
     reply->handle = pd->object.handle;
     return 0;
@@ -291,6 +299,8 @@ static int perform(struct client *client, const struct adapter_request *request,
         return 0;
     case ADAPTER_STEP:
         return step_perform(client, request, reply);
+    case ADAPTER_QUERY:
+        return beneath_query(request, reply);
     default:
         return -EPROTO;
     }

@@ -48,6 +48,9 @@ int cq_create(struct client *client, const struct adapter_request *request,
     err = memory_map(&cq->memory, "mbx-cq", adapter_ring_bytes(size, sizeof *cq->entries));
     if (err == 0)
         err = object_add(&cq->object, KIND_CQ, client);
+    cq->size = size;
+    if (err == 0 && (err = beneath_cq(cq)) != 0)
+        object_remove(&cq->object);
     if (err != 0) {
         memory_unmap(&cq->memory);
         mem_free(cq);
@@ -57,7 +60,6 @@ int cq_create(struct client *client, const struct adapter_request *request,
     if (channel != NULL)
         channel->object.users++;
     cq->cookie = request->cq.cookie;
-    cq->size = size;
     cq->ring = cq->memory.base;
     cq->entries = (struct adapter_cqe *)(cq->ring + 1);
     reply->handle = cq->object.handle;

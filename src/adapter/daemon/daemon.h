@@ -2,19 +2,25 @@
 /*
  * daemon.h - what the files of the daemon share.
  *
- *   main.c       one thread: looks for work, sleeps when there is none
+ *   main.c       the process
+ *   loop.c       one thread: looks for work, sleeps when there is none
  *   client.c     the applications, and their requests
  *   object.c     what they made, by handle
  *   memory.c     regions, and access to the memory of an application
  *   cq.c         completions and events
  *   queue.c      receive queues: of a queue pair, or shared
  *   qp.c         queue pairs and their states
+ *   request.c    what was posted to a send queue
  *   requester.c  what a queue pair sends
  *   responder.c  what it answers
  *   tm.c         shared receive queues that match tags
  *   step.c       works piece by piece, for tests
  *   ud.c         datagrams
  *   wire.c       frames between hosts, over TCP; within a host a frame is a call
+ *   beneath.c    what is beneath the objects: here nothing
+ *
+ * Without the adapter's own emulation (qp.c, requester.c, responder.c, step.c, ud.c, wire.c, beneath.c and
+ * main.c) the same files serve over the queue pairs of another adapter: src/adapter/over.
  *
  * A message is cut into frames of at most FRAME_DATA bytes.  The requester numbers its requests,
  * the responder takes them in that order alone and answers with the number, so a frame that is
@@ -61,6 +67,7 @@ struct client {
 
 struct pd {
     struct object object;
+    void *beneath; /* here and below: what another adapter has for it */
 };
 
 struct mr {
@@ -68,6 +75,9 @@ struct mr {
     struct pd *pd;
     uint64_t addr, length, iova;
     uint32_t access;
+    uint32_t lkey, rkey;
+    void *beneath;
+    struct list keyed; /* of those whose key has the same hash */
 };
 
 struct channel {
@@ -93,6 +103,7 @@ struct cq {
     uint32_t size;
     uint64_t tail;
     bool is_overrun;
+    void *beneath;
 };
 
 /* Receives of a queue pair or of an SRQ. */
@@ -127,6 +138,7 @@ struct srq {
     uint32_t limit;       /* 0: none */
     struct tm_list *tm;   /* NULL: it matches nothing */
     struct list matching; /* of the client */
+    void *beneath;
 };
 
 /* An RDMA read or atomic that a responder answers. */
@@ -139,6 +151,8 @@ struct read_job {
 
 struct qp {
     struct object object;
+    uint32_t number; /* by which its peers know it */
+    void *beneath;
     uint64_t cookie;
     struct pd *pd;
     struct cq *send_cq, *recv_cq;
@@ -230,6 +244,8 @@ struct host {
     char interface[ADAPTER_INTERFACE];
     uint32_t tags;
     uint32_t quirks; /* enum quirk */
+    bool is_over;    /* another adapter, whose attributes it has */
+    int32_t only;    /* the one process that it serves; 0: any of this user */
 };
 
 /* What adapters may do differently: MBX_ADAPTER_QUIRKS. */
@@ -251,6 +267,7 @@ extern unsigned char bounce[FRAME_DATA];
 /* object.c */
 int object_add(struct object *object, enum kind kind, struct client *client);
 void object_remove(struct object *object);
+void objects_forget(void); /* there are none */
 /* Of this client and kind; NULL. */
 void *object_find(const struct client *client, enum kind kind, uint32_t handle);
 /* Of anybody. */
@@ -271,6 +288,28 @@ void client_event(struct client *client, enum ibv_event_type type, uint64_t cook
 bool clients_are_gone(void);
 /* Has its process ended?  It ends when this round is over. */
 bool client_is_dead(struct client *client);
+
+/* beneath.c: what an object needs of another adapter; 0, or a negative errno.  A region gets its keys there. */
+int beneath_pd(struct pd *pd);
+void beneath_pd_end(struct pd *pd);
+int beneath_mr(struct mr *mr);
+/* `changed` replaces it. */
+int beneath_mr_change(struct mr *mr, const struct mr *changed, uint32_t flags);
+void beneath_mr_end(struct mr *mr);
+struct mr *beneath_mr_of_key(uint32_t lkey);
+int beneath_cq(struct cq *cq);
+void beneath_cq_end(struct cq *cq);
+int beneath_srq(struct srq *srq, const struct ibv_srq_attr *attr);
+void beneath_srq_end(struct srq *srq);
+/* 0 and the limit is another adapter's business; -ENOSYS it is that of the queue. */
+int beneath_srq_limit(struct srq *srq, uint32_t limit);
+int beneath_query(const struct adapter_request *request, struct adapter_reply *reply);
+/* Takes what has completed there; has anything? */
+bool beneath_poll(void);
+/* Before it sleeps: has nothing completed?  From now on a descriptor says so. */
+bool beneath_is_quiet(void);
+/* There is no such adapter any more. */
+bool beneath_is_lost(void);
 
 /* memory.c */
 int memory_map(struct mapping *mapping, const char *name, size_t bytes);
@@ -331,6 +370,13 @@ void qp_wait_until(uint64_t moment);
 uint64_t qps_wait_until(void);
 void qps_look_at_clock(uint64_t now);
 
+/* request.c */
+uint64_t request_tail(struct qp *qp);
+/* The request at index, copied and validated; false: it is not there, or the client broke the ring. */
+bool request_read(struct qp *qp, uint64_t index, struct send_work *work);
+uint64_t request_length(const struct send_work *work);
+void request_complete(struct qp *qp, const struct send_work *work, enum ibv_wc_status status);
+
 /* requester.c */
 void requester_reset(struct qp *qp);
 void requester_run(struct qp *qp);
@@ -340,10 +386,6 @@ void requester_flush(struct qp *qp);
 /* Everything that was not answered is sent again. */
 void requester_again(struct qp *qp);
 bool requester_has_work(const struct qp *qp);
-/* The request at index, copied and validated; false: it is not there, or the client broke the ring. */
-bool request_read(struct qp *qp, uint64_t index, struct send_work *work);
-uint64_t request_tail(struct qp *qp);
-void request_complete(struct qp *qp, const struct send_work *work, enum ibv_wc_status status);
 
 /* responder.c */
 void responder_reset(struct qp *qp);
@@ -352,7 +394,8 @@ void responder_run(struct qp *qp);
 void responder_flush(struct qp *qp);
 
 /* tm.c */
-int tm_read_environment(void); /* an error was said */
+/* Of these variables; an error was said. */
+int tm_read_environment(const char *tags_name, const char *quirks_name, const char *seed_name);
 int tm_create(struct srq *srq, struct cq *cq, void *ring, uint32_t tags, uint32_t ops);
 void tm_destroy(struct srq *srq);
 /* Performs what has been posted. */
@@ -385,8 +428,10 @@ void step_client_ends(const struct client *client);
 int step_perform(const struct client *client, const struct adapter_request *request,
                  struct adapter_reply *reply);
 
-/* main.c: has anybody posted something?  Its queue pairs have something to do then. */
+/* loop.c: has anybody posted something?  Its queue pairs have something to do then. */
 bool look_at_doorbells(void);
+/* Works until the last client has gone. */
+void work(int listener);
 
 /* ud.c */
 void ud_run(struct qp *qp);
@@ -404,6 +449,7 @@ bool wire_send(uint32_t to, const struct frame *frame, const void *data);
 /* Is there room for data to this host? */
 bool wire_has_room(uint32_t to);
 uint32_t wire_count(void); /* descriptors that it wants to be looked at */
+bool wire_is_open(void);   /* often, because nothing else tells what has come */
 void wire_fds(struct pollfd *fds);
 void wire_serve(const struct pollfd *fds, uint32_t count);
 /* A frame has arrived here. */

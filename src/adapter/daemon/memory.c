@@ -129,12 +129,16 @@ int region_create(struct client *client, const struct adapter_request *request,
     mr->iova = request->mr.iova;
     mr->access = request->mr.access;
     err = object_add(&mr->object, KIND_MR, client);
+    if (err == 0 && (err = beneath_mr(mr)) != 0)
+        object_remove(&mr->object);
     if (err != 0) {
         mem_free(mr);
         return err;
     }
     pd->object.users++;
     reply->handle = mr->object.handle;
+    reply->mr.lkey = mr->lkey;
+    reply->mr.rkey = mr->rkey;
     return 0;
 }
 
@@ -162,6 +166,9 @@ int region_change(struct client *client, const struct adapter_request *request,
     err = check(client, changed.addr, changed.length, changed.access, reply);
     if (err != 0)
         return err;
+    err = beneath_mr_change(mr, &changed, flags);
+    if (err != 0)
+        return err;
     mr->pd->object.users--;
     changed.pd->object.users++;
     mr->pd = changed.pd;
@@ -170,13 +177,15 @@ int region_change(struct client *client, const struct adapter_request *request,
     mr->length = changed.length;
     mr->access = changed.access;
     reply->handle = mr->object.handle;
+    reply->mr.lkey = mr->lkey;
+    reply->mr.rkey = mr->rkey;
     return 0;
 }
 
 const struct mr *region_find(const struct pd *pd, uint32_t key, uint64_t addr, uint64_t length,
                              uint32_t access, const char **why)
 {
-    const struct mr *mr = object_any(KIND_MR, key);
+    const struct mr *mr = beneath_mr_of_key(key);
 
     if (mr == NULL)
         *why = "there is no region with this key (any more)";

@@ -7,6 +7,7 @@
  * queue pairs stand in front.
  */
 #include <errno.h>
+#include <string.h>
 
 #include "adapter/daemon/daemon.h"
 
@@ -34,6 +35,13 @@ int object_add(struct object *object, enum kind kind, struct client *client)
     else
         list_add_tail(&client->objects, &object->node);
     return 0;
+}
+
+void objects_forget(void)
+{
+    memset(table, 0, sizeof table);
+    count = top = 0;
+    next_index = 1;
 }
 
 void object_remove(struct object *object)

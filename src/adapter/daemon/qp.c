@@ -105,7 +105,9 @@ int qp_create(struct client *client, const struct adapter_request *request,
     list_init_node(&qp->run);
     requester_reset(qp);
     responder_reset(qp);
+    qp->number = qp->object.handle;
     reply->handle = qp->object.handle;
+    reply->ring.number = qp->number;
     *fd = qp->memory.fd;
     qp->memory.fd = -1;
     return 0;
@@ -334,7 +336,7 @@ void qp_flush(struct qp *qp)
 {
     struct recv_work work;
     struct adapter_cqe cqe = {
-        .status = IBV_WC_WR_FLUSH_ERR, .opcode = IBV_WC_RECV, .qp_num = qp->object.handle};
+        .status = IBV_WC_WR_FLUSH_ERR, .opcode = IBV_WC_RECV, .qp_num = qp->number};
 
     requester_flush(qp);
     responder_flush(qp);

@@ -96,16 +96,18 @@ int srq_create(struct client *client, const struct adapter_request *request,
                         request->srq.tags, request->srq.ops);
     if (err == 0)
         err = object_add(&srq->object, KIND_SRQ, client);
+    srq->pd = pd;
+    queue_init(&srq->queue, srq->memory.base, attr->max_wr, attr->max_sge);
+    if (err == 0 && (err = beneath_srq(srq, attr)) != 0)
+        object_remove(&srq->object);
     if (err != 0) {
         tm_destroy(srq);
         memory_unmap(&srq->memory);
         mem_free(srq);
         return err;
     }
-    srq->pd = pd;
     pd->object.users++;
     srq->cookie = request->srq.cookie;
-    queue_init(&srq->queue, srq->memory.base, attr->max_wr, attr->max_sge);
     reply->handle = srq->object.handle;
     reply->ring.bytes = srq->memory.bytes;
     reply->ring.entries = attr->max_wr;
@@ -130,6 +132,12 @@ int srq_modify(struct client *client, const struct adapter_request *request,
         return -EOPNOTSUPP; /* queues keep their size */
     if (request->srq.attr.srq_limit > srq->queue.size)
         return -EINVAL;
+    if (srq->tm == NULL) {
+        const int err = beneath_srq_limit(srq, request->srq.attr.srq_limit);
+
+        if (err != -ENOSYS)
+            return err;
+    }
     srq->limit = request->srq.attr.srq_limit;
     look_at_limit(srq);
     return 0;

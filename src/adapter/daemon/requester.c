@@ -41,51 +41,9 @@ void requester_reset(struct qp *qp)
     qp->deadline = NEVER;
 }
 
-uint64_t request_tail(struct qp *qp)
-{
-    const uint64_t tail = atomic_load_explicit(&qp->send_ring->tail, memory_order_acquire);
-
-    if (tail - qp->acked <= qp->send_size)
-        return tail;
-    client_broke(qp->object.client, "the index of a send queue");
-    return qp->next;
-}
-
-bool request_read(struct qp *qp, uint64_t index, struct send_work *work)
-{
-    const unsigned char *entry;
-
-    if (qp->send_size == 0)
-        return false;
-    entry = qp->send_entries + index % qp->send_size * qp->send_stride;
-    memcpy(&work->wr, entry, sizeof work->wr);
-    if (work->wr.flags & IBV_SEND_INLINE) {
-        if (work->wr.inline_size > qp->cap.max_inline_data) {
-            client_broke(qp->object.client, "more inline data than the queue pair allows");
-            return false;
-        }
-        work->wr.num_sge = 0;
-        memcpy(work->data, entry + sizeof work->wr, work->wr.inline_size);
-        return true;
-    }
-    if (work->wr.num_sge > qp->cap.max_send_sge) {
-        client_broke(qp->object.client,
-                     "a request with more buffers than its queue pair allows");
-        return false;
-    }
-    memcpy(work->sge, entry + sizeof work->wr, work->wr.num_sge * sizeof work->sge[0]);
-    return true;
-}
-
 static uint32_t number_of(const struct qp *qp, uint64_t index)
 {
     return (uint32_t)(qp->attr.sq_psn + (index - qp->base));
-}
-
-static uint64_t length_of(const struct send_work *work)
-{
-    return work->wr.flags & IBV_SEND_INLINE ? work->wr.inline_size
-                                            : sge_length(work->sge, work->wr.num_sge);
 }
 
 static bool is_atomic(const struct send_work *work)
@@ -98,40 +56,6 @@ static bool is_atomic(const struct send_work *work)
 static bool is_read(const struct send_work *work)
 {
     return work->wr.opcode == IBV_WR_RDMA_READ || is_atomic(work);
-}
-
-static enum ibv_wc_opcode opcode_of(const struct send_work *work)
-{
-    switch (work->wr.opcode) {
-    case IBV_WR_RDMA_WRITE:
-    case IBV_WR_RDMA_WRITE_WITH_IMM:
-        return IBV_WC_RDMA_WRITE;
-    case IBV_WR_RDMA_READ:
-        return IBV_WC_RDMA_READ;
-    case IBV_WR_ATOMIC_CMP_AND_SWP:
-        return IBV_WC_COMP_SWAP;
-    case IBV_WR_ATOMIC_FETCH_AND_ADD:
-        return IBV_WC_FETCH_ADD;
-    default:
-        return IBV_WC_SEND;
-    }
-}
-
-void request_complete(struct qp *qp, const struct send_work *work, enum ibv_wc_status status)
-{
-    const struct adapter_cqe cqe = {.wr_id = work->wr.wr_id,
-                                    .status = status,
-                                    .opcode = opcode_of(work),
-                                    .byte_len = (uint32_t)length_of(work),
-                                    .qp_num = qp->object.handle};
-
-    atomic_store_explicit(&qp->send_ring->head, qp->acked, memory_order_release);
-    if (qp->srq != NULL && qp->srq->tm != NULL) {
-        tm_sent(qp, work, status);
-        return;
-    }
-    if (qp->all_signaled || (work->wr.flags & IBV_SEND_SIGNALED) || status != IBV_WC_SUCCESS)
-        cq_push(qp->send_cq, &cqe, false);
 }
 
 /* ---- what comes back ---- */
@@ -230,7 +154,7 @@ static void take_data(struct qp *qp, const struct frame *frame, const unsigned c
     const char *why = "";
 
     if (!request_read(qp, qp->acked, &work) || !is_read(&work) ||
-        frame->offset != qp->read_done || frame->offset + frame->size > length_of(&work))
+        frame->offset != qp->read_done || frame->offset + frame->size > request_length(&work))
         return; /* of an attempt before */
     if (frame->size > 0 && scatter(qp->pd, work.sge, work.wr.num_sge, frame->offset, data,
                                    frame->size, &why) != 0) {
@@ -239,7 +163,7 @@ static void take_data(struct qp *qp, const struct frame *frame, const unsigned c
         return;
     }
     qp->read_done += frame->size;
-    if (qp->read_done == length_of(&work) && (frame->flags & FRAME_LAST))
+    if (qp->read_done == request_length(&work) && (frame->flags & FRAME_LAST))
         end_oldest(qp, &work, IBV_WC_SUCCESS);
     set_deadline(qp);
 }
@@ -311,7 +235,7 @@ bool requester_has_work(const struct qp *qp)
 /* What is wrong with a request before anything of it leaves; IBV_WC_SUCCESS: nothing. */
 static enum ibv_wc_status check(struct qp *qp, const struct send_work *work)
 {
-    const uint64_t length = length_of(work);
+    const uint64_t length = request_length(work);
     const char *why = "";
 
     switch (work->wr.opcode) {
@@ -377,7 +301,7 @@ static void count(const struct send_work *work)
 /* One frame of the request at next; false: nothing can leave now. */
 static bool send_frame(struct qp *qp, const struct send_work *work)
 {
-    const uint64_t length = length_of(work);
+    const uint64_t length = request_length(work);
     const bool has_data = !is_read(work);
     struct frame frame = {.type = FRAME_REQUEST,
                           .to = qp->attr.dest_qp_num,

@@ -103,7 +103,7 @@ static void complete_recv(struct qp *qp, const struct frame *frame, enum ibv_wc_
         .opcode = is_send(frame) ? IBV_WC_RECV : IBV_WC_RECV_RDMA_WITH_IMM,
         .byte_len = (uint32_t)frame->total,
         .imm = frame->imm,
-        .qp_num = qp->object.handle,
+        .qp_num = qp->number,
         .src_qp = frame->from,
         .flags = frame->opcode != IBV_WR_SEND ? IBV_WC_WITH_IMM : 0,
         .slid = (uint16_t)frame->slid,
@@ -434,7 +434,7 @@ void responder_flush(struct qp *qp)
     const struct adapter_cqe cqe = {.wr_id = qp->recv_work.wr.wr_id,
                                     .status = IBV_WC_WR_FLUSH_ERR,
                                     .opcode = IBV_WC_RECV,
-                                    .qp_num = qp->object.handle};
+                                    .qp_num = qp->number};
 
     qp->is_receiving = false;
     qp->jobs_count = 0;

@@ -67,7 +67,7 @@ static const struct {
 /* Of QUIRK_DAWDLE. */
 static struct random chance;
 
-static int read_quirk(const char *word, size_t length)
+static int read_quirk(const char *name, const char *word, size_t length)
 {
     for (size_t i = 0; i < ARRAY_COUNT(quirks); i++) {
         if (strlen(quirks[i].name) == length && memcmp(quirks[i].name, word, length) == 0) {
@@ -75,19 +75,18 @@ static int read_quirk(const char *word, size_t length)
             return 0;
         }
     }
-    fprintf(
-        stderr,
-        "mbx-adapter: MBX_ADAPTER_QUIRKS: there is no '%.*s'; there are recv, fin-recv, sync, "
-        "apart, eager-only, dawdle and hasty, with commas between them\n",
-        (int)length, word);
+    fprintf(stderr,
+            "mbx-adapter: %s: there is no '%.*s'; there are recv, fin-recv, sync, "
+            "apart, eager-only, dawdle and hasty, with commas between them\n",
+            name, (int)length, word);
     return -EINVAL;
 }
 
-int tm_read_environment(void)
+int tm_read_environment(const char *tags_name, const char *quirks_name, const char *seed_name)
 {
-    const char *tags = getenv(ADAPTER_ENV_TAGS);
-    const char *words = getenv(ADAPTER_ENV_QUIRKS);
-    const char *seed = getenv(ADAPTER_ENV_SEED);
+    const char *tags = getenv(tags_name);
+    const char *words = getenv(quirks_name);
+    const char *seed = getenv(seed_name);
     char *end = NULL;
 
     random_seed(&chance, seed != NULL ? strtoul(seed, NULL, 10) : 1);
@@ -97,7 +96,7 @@ int tm_read_environment(void)
         const unsigned long value = strtoul(tags, &end, 10);
 
         if (*tags < '0' || *tags > '9' || *end != '\0' || value > ADAPTER_TAGS_MAX) {
-            fprintf(stderr, "mbx-adapter: MBX_ADAPTER_TAGS=%s: 0 to %u entries\n", tags,
+            fprintf(stderr, "mbx-adapter: %s=%s: 0 to %u entries\n", tags_name, tags,
                     ADAPTER_TAGS_MAX);
             return -EINVAL;
         }
@@ -106,7 +105,7 @@ int tm_read_environment(void)
     for (; words != NULL && *words != '\0'; words += *words == ',') {
         const size_t length = strcspn(words, ",");
 
-        if (read_quirk(words, length) != 0)
+        if (read_quirk(quirks_name, words, length) != 0)
             return -EINVAL;
         words += length;
     }
@@ -198,7 +197,7 @@ static void tell_match(struct qp *qp, uint32_t handle)
 {
     struct adapter_cqe cqe = of_slot(qp->srq->tm, handle);
 
-    cqe.qp_num = qp->object.handle;
+    cqe.qp_num = qp->number;
     cqe.flags = IBV_WC_TM_MATCH;
     cqe.tag = be64toh(qp->tmh.tag);
     cqe.app_ctx = be32toh(qp->tmh.app_ctx);
@@ -212,7 +211,7 @@ static void tell_data(struct qp *qp, uint32_t handle, enum ibv_wc_status status,
     struct tm_list *tm = qp->srq->tm;
     struct adapter_cqe cqe = of_slot(tm, handle);
 
-    cqe.qp_num = qp->object.handle;
+    cqe.qp_num = qp->number;
     cqe.status = status;
     cqe.byte_len = bytes;
     cqe.releases = 1;
@@ -404,7 +403,7 @@ enum tm_begun tm_begin(struct qp *qp, const struct frame *frame, const unsigned 
     complete(qp->srq, (struct adapter_cqe){.wr_id = qp->recv_work.wr.wr_id,
                                            .status = IBV_WC_LOC_LEN_ERR,
                                            .opcode = IBV_WC_TM_RECV,
-                                           .qp_num = qp->object.handle,
+                                           .qp_num = qp->number,
                                            .byte_len = (uint32_t)frame->total});
     return TM_TOO_SHORT;
 }
@@ -521,7 +520,7 @@ static void end_unmatched(struct qp *qp, const struct frame *frame)
                                            .opcode = is_plain        ? IBV_WC_RECV
                                                      : is_unexpected ? IBV_WC_TM_RECV
                                                                      : IBV_WC_TM_NO_TAG,
-                                           .qp_num = qp->object.handle,
+                                           .qp_num = qp->number,
                                            .src_qp = frame->from,
                                            .byte_len = (uint32_t)frame->total});
 }

@@ -119,7 +119,7 @@ void ud_take(struct qp *qp, const struct frame *frame, const unsigned char *data
                               .opcode = IBV_WC_RECV,
                               .byte_len = frame->size + ADAPTER_GRH,
                               .imm = frame->imm,
-                              .qp_num = qp->object.handle,
+                              .qp_num = qp->number,
                               .src_qp = frame->from,
                               .slid = (uint16_t)frame->slid};
     struct recv_work recv;

@@ -446,6 +446,11 @@ void frame_arrived(uint32_t from, const struct frame *frame, const unsigned char
 
 /* ---- descriptors ---- */
 
+bool wire_is_open(void)
+{
+    return wire_count() > 0;
+}
+
 uint32_t wire_count(void)
 {
     return count + (listener >= 0);

@@ -2,101 +2,25 @@
 /*
  * control.c - the connection with the daemon.
  */
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "adapter/library/library.h"
 #include "base/sys.h"
 
-#define PROGRAM    "mbx-adapter" /* beside the library */
-#define TRIES      200           /* to reach an adapter that begins or ends */
-#define TRY_MS     10
-#define ENV_LENGTH 4096
+#define TRIES  200 /* to reach an adapter that begins or ends */
+#define TRY_MS 10
 
-extern char **environ;
-
-/* ---- starting it ---- */
-
-static int program_path(char *path, size_t size)
-{
-    const char *named = getenv(ADAPTER_ENV_PROGRAM);
-    const char *slash;
-    Dl_info info;
-
-    if (named != NULL) {
-        snprintf(path, size, "%s", named);
-        return 0;
-    }
-    if (dladdr((void *)(uintptr_t)program_path, &info) == 0 || info.dli_fname == NULL)
-        return ENOENT;
-    slash = strrchr(info.dli_fname, '/');
-    snprintf(path, size, "%.*s" PROGRAM, slash != NULL ? (int)(slash + 1 - info.dli_fname) : 0,
-             info.dli_fname);
-    return 0;
-}
-
-/* The environment without LD_PRELOAD, which would give the daemon ourselves. */
-static void copy_environment(char *copy[ENV_LENGTH])
-{
-    size_t n = 0;
-
-    for (char **each = environ; *each != NULL && n < ENV_LENGTH - 1; each++)
-        if (strncmp(*each, "LD_PRELOAD=", 11) != 0)
-            copy[n++] = *each;
-    copy[n] = NULL;
-}
-
-static int start(void)
-{
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attr;
-    sigset_t none, defaults;
-    static char *environment[ENV_LENGTH]; /* under the lock of the caller */
-    char path[PATH_MAX];
-    char *argv[] = {path, NULL};
-    int err = program_path(path, sizeof path), status;
-    pid_t pid;
-
-    if (err != 0)
-        return err;
-    copy_environment(environment);
-    sigemptyset(&none);
-    sigfillset(&defaults);
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addclosefrom_np(&actions, 3);
-    posix_spawnattr_init(&attr);
-    posix_spawnattr_setsigmask(&attr, &none);
-    posix_spawnattr_setsigdefault(&attr, &defaults);
-    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    err = posix_spawn(&pid, path, &actions, &attr, argv, environment);
-    posix_spawnattr_destroy(&attr);
-    posix_spawn_file_actions_destroy(&actions);
-    if (err != 0) {
-        fprintf(stderr,
-                "mbx-adapter: cannot start %s: %s; MBX_ADAPTER_PROGRAM names the program\n",
-                path, strerror(err));
-        return err;
-    }
-    /* it leaves a child behind that listens; ECHILD: the program waits for children itself */
-    while (waitpid(pid, &status, 0) < 0)
-        if (errno != EINTR)
-            return 0;
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : EIO;
-}
+/* Of connections that are made or end. */
+static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- requests ---- */
 
@@ -183,6 +107,15 @@ int control_destroy(struct ibv_context *context, uint32_t handle)
     return err == EIO ? 0 : err; /* what an adapter had that is gone is gone */
 }
 
+int control_query(struct ibv_context *context, enum adapter_query what, uint32_t port,
+                  uint32_t index, struct adapter_reply *reply)
+{
+    const struct adapter_request request = {
+        .op = ADAPTER_QUERY, .query = {.what = what, .port = port, .index = index}};
+
+    return control(lib_context(context), &request, reply, -1, NULL);
+}
+
 void *control_map(int fd, size_t bytes)
 {
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -192,36 +125,6 @@ void *control_map(int fd, size_t bytes)
 }
 
 /* ---- the connection ---- */
-
-static int connect_socket(void)
-{
-    struct sockaddr_un name = {.sun_family = AF_UNIX};
-    char text[64];
-    const int size = snprintf(text, sizeof text, ADAPTER_SOCKET, (unsigned)geteuid());
-    const int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-
-    if (sock < 0)
-        return -1;
-    memcpy(name.sun_path + 1, text, (size_t)size);
-    if (connect(sock, (const struct sockaddr *)&name,
-                (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)size)) == 0)
-        return sock;
-    close(sock);
-    return -1;
-}
-
-/* The adapter reads and writes our memory: a kernel with Yama wants to be told that it may. */
-static int allow_access(int sock)
-{
-    struct ucred peer;
-    socklen_t size = sizeof peer;
-
-    if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.uid != geteuid() ||
-        peer.pid <= 0)
-        return EACCES;
-    prctl(PR_SET_PTRACER, (unsigned long)peer.pid);
-    return 0;
-}
 
 static int greet(struct lib_context *context, int sock, int async_end)
 {
@@ -250,13 +153,13 @@ static int greet(struct lib_context *context, int sock, int async_end)
     context->lid = reply.hello.lid;
     context->tags = reply.hello.tags;
     context->has_rendezvous = reply.hello.has_rendezvous != 0;
+    context->is_over = reply.hello.is_over != 0;
     context->pid = (pid_t)reply.hello.pid;
     return context->page != NULL && fds[1] >= 0 ? 0 : ENOMEM;
 }
 
 int control_open(struct lib_context *context)
 {
-    static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
     int async[2];
     int err = EAGAIN;
 
@@ -265,23 +168,25 @@ int control_open(struct lib_context *context)
     pthread_mutex_init(&context->lock, NULL);
     pthread_mutex_lock(&one_at_a_time);
     for (int i = 0; i < TRIES && err == EAGAIN; i++) {
-        context->sock = connect_socket();
+        context->sock = reach_connect();
         if (context->sock < 0) {
-            err = start();
-            if (err == 0 && (context->sock = connect_socket()) < 0) {
+            err = reach_start();
+            if (err == 0 && (context->sock = reach_connect()) < 0) {
                 err = EAGAIN;
                 poll(NULL, 0, TRY_MS);
                 continue;
             }
         }
         if (context->sock >= 0) {
-            err = allow_access(context->sock);
+            err = reach_allow(context->sock);
             if (err == 0)
                 err = greet(context, context->sock, async[1]);
             if (err != 0)
                 close(context->sock);
         }
     }
+    if (err == 0)
+        reach_opened();
     pthread_mutex_unlock(&one_at_a_time);
     close(async[1]); /* the daemon's: when that goes we see the end */
     if (err != 0) {
@@ -299,6 +204,9 @@ void control_close(struct lib_context *context)
     close(context->verbs.context.async_fd);
     close(context->sock);
     pthread_mutex_destroy(&context->lock);
+    pthread_mutex_lock(&one_at_a_time);
+    reach_closed(context->pid);
+    pthread_mutex_unlock(&one_at_a_time);
 }
 
 void control_ring(struct lib_context *context)

@@ -62,7 +62,7 @@ static int take(struct lib_cq *cq, struct adapter_cqe *cqe)
     cq->head++;
     atomic_store_explicit(&cq->ring->head, cq->head, memory_order_release);
     if (cqe->srq != 0)
-        tm_polled(cq, cqe);
+        lib_tm_polled(cq, cqe);
     if (cqe->status != IBV_WC_SUCCESS && cqe->status != IBV_WC_WR_FLUSH_ERR)
         control_complain(context);
     return 0;

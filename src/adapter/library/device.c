@@ -21,6 +21,20 @@
 /* Other names of the same adapter: ADAPTER_ENV_DEVICES says how many. */
 static struct ibv_device devices[] = {DEVICE(0), DEVICE(1), DEVICE(2), DEVICE(3)};
 
+bool lib_device_is_own(const struct ibv_device *which)
+{
+    return which >= devices && which < devices + ARRAY_COUNT(devices);
+}
+
+/* Of libibverbs' function NAME, with the arguments of ours, if this is not about our device. */
+#define PASS_ON(is_own, name, ...)                                                             \
+    do {                                                                                       \
+        __typeof__(&name) next_;                                                               \
+                                                                                               \
+        if (!(is_own) && (next_ = (__typeof__(&name))reach_foreign(#name)) != NULL)            \
+            return next_(__VA_ARGS__);                                                         \
+    } while (0)
+
 /* ---- the list ---- */
 
 static size_t devices_shown(void)
@@ -53,20 +67,23 @@ API void ibv_free_device_list(struct ibv_device **list)
 
 API const char *ibv_get_device_name(struct ibv_device *which)
 {
+    PASS_ON(lib_device_is_own(which), ibv_get_device_name, which);
     return which->name;
 }
 
 API int ibv_get_device_index(struct ibv_device *which)
 {
-    (void)which;
+    PASS_ON(lib_device_is_own(which), ibv_get_device_index, which);
     return -1;
 }
 
 API __be64 ibv_get_device_guid(struct ibv_device *which)
 {
-    struct ibv_context *context = ibv_open_device(which);
+    struct ibv_context *context;
     __be64 guid = 0;
 
+    PASS_ON(lib_device_is_own(which), ibv_get_device_guid, which);
+    context = ibv_open_device(which);
     if (context != NULL) {
         guid = htobe64(lib_context(context)->guid);
         ibv_close_device(context);
@@ -76,8 +93,20 @@ API __be64 ibv_get_device_guid(struct ibv_device *which)
 
 /* ---- what it can do ---- */
 
-static void fill_attr(struct ibv_context *context, struct ibv_device_attr *attr)
+static int fill_attr_over(struct ibv_context *context, struct ibv_device_attr *attr)
 {
+    struct adapter_reply reply;
+    const int err = control_query(context, ADAPTER_QUERY_DEVICE, 0, 0, &reply);
+
+    if (err == 0)
+        *attr = reply.device;
+    return err;
+}
+
+static int fill_attr(struct ibv_context *context, struct ibv_device_attr *attr)
+{
+    if (lib_context(context)->is_over)
+        return fill_attr_over(context, attr);
     *attr = (struct ibv_device_attr){
         .fw_ver = "1.0",
         .node_guid = htobe64(lib_context(context)->guid),
@@ -107,12 +136,13 @@ static void fill_attr(struct ibv_context *context, struct ibv_device_attr *attr)
         .max_pkeys = 1,
         .phys_port_cnt = 1,
     };
+    return 0;
 }
 
 API int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 {
-    fill_attr(context, attr);
-    return 0;
+    PASS_ON(lib_is_own(context), ibv_query_device, context, attr);
+    return fill_attr(context, attr);
 }
 
 static int query_device_ex(struct ibv_context *context,
@@ -122,8 +152,8 @@ static int query_device_ex(struct ibv_context *context,
     struct ibv_device_attr_ex all = {.completion_timestamp_mask = UINT64_MAX,
                                      .hca_core_clock = 1000000, /* kHz: nanoseconds */
                                      .device_cap_flags_ex =
-                                         IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID,
-                                     .phys_port_cnt_ex = 1};
+                                         IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID};
+    int err;
 
     if (input != NULL && input->comp_mask != 0)
         return EINVAL;
@@ -134,7 +164,10 @@ static int query_device_ex(struct ibv_context *context,
             .flags = lib_context(context)->has_rendezvous ? IBV_TM_CAP_RC : 0,
             .max_ops = ADAPTER_WR_MAX,
             .max_sge = 1};
-    fill_attr(context, &all.orig_attr);
+    err = fill_attr(context, &all.orig_attr);
+    if (err != 0)
+        return err;
+    all.phys_port_cnt_ex = all.orig_attr.phys_port_cnt;
     memset(attr, 0, size);
     memcpy(attr, &all, min_size(size, sizeof all));
     return 0;
@@ -157,6 +190,14 @@ static int query_port(struct ibv_context *context, uint8_t port, struct ibv_port
                                       .phys_state = 5,    /* link up */
                                       .link_layer = IBV_LINK_LAYER_INFINIBAND};
 
+    if (lib_context(context)->is_over) {
+        struct adapter_reply reply;
+        const int err = control_query(context, ADAPTER_QUERY_PORT, port, 0, &reply);
+
+        if (err == 0)
+            memcpy(attr, &reply.port, min_size(size, sizeof reply.port));
+        return err;
+    }
     if (port != 1)
         return EINVAL;
     memcpy(attr, &all, min_size(size, sizeof all));
@@ -167,12 +208,37 @@ static int query_port(struct ibv_context *context, uint8_t port, struct ibv_port
 API int ibv_query_port(struct ibv_context *context, uint8_t port,
                        struct _compat_ibv_port_attr *attr)
 {
+    PASS_ON(lib_is_own(context), ibv_query_port, context, port, attr);
     return query_port(context, port, (struct ibv_port_attr *)attr,
                       offsetof(struct ibv_port_attr, port_cap_flags2));
 }
 
+static int gid_over(struct ibv_context *context, uint32_t port, uint32_t index,
+                    struct ibv_gid_entry *entry)
+{
+    struct adapter_reply reply;
+    const int err = control_query(context, ADAPTER_QUERY_GID, port, index, &reply);
+
+    *entry = (struct ibv_gid_entry){.gid_index = index, .port_num = port};
+    if (err != 0)
+        return err;
+    entry->gid_type = reply.gid.type;
+    entry->ndev_ifindex = reply.gid.interface;
+    memcpy(entry->gid.raw, reply.gid.raw, sizeof entry->gid.raw);
+    return 0;
+}
+
 API int ibv_query_gid(struct ibv_context *context, uint8_t port, int index, union ibv_gid *gid)
 {
+    PASS_ON(lib_is_own(context), ibv_query_gid, context, port, index, gid);
+    if (lib_context(context)->is_over) {
+        struct ibv_gid_entry entry;
+        const int err = gid_over(context, port, (uint32_t)index, &entry);
+
+        *gid = entry.gid;
+        errno = err;
+        return err == 0 ? 0 : -1;
+    }
     if (port != 1 || index != 0) {
         errno = EINVAL;
         return -1;
@@ -189,8 +255,16 @@ int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigned index
 API int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigned index,
                            unsigned *type)
 {
-    (void)context;
+    PASS_ON(lib_is_own(context), ibv_query_gid_type, context, port, index, type);
     *type = 0;
+    if (lib_context(context)->is_over) {
+        struct ibv_gid_entry entry;
+        const int err = gid_over(context, port, index, &entry);
+
+        *type = entry.gid_type == IBV_GID_TYPE_ROCE_V2; /* the others are one there */
+        errno = err;
+        return err == 0 ? 0 : -1;
+    }
     if (port == 1 && index == 0)
         return 0;
     errno = EINVAL;
@@ -203,6 +277,14 @@ API int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t i
     struct ibv_gid_entry all = {
         .gid_index = index, .port_num = port, .gid_type = IBV_GID_TYPE_IB};
 
+    PASS_ON(lib_is_own(context), _ibv_query_gid_ex, context, port, index, entry, flags, size);
+    if (flags == 0 && lib_context(context)->is_over) {
+        const int err = gid_over(context, port, index, &all);
+
+        if (err == 0)
+            memcpy(entry, &all, min_size(size, sizeof all));
+        return err;
+    }
     if (flags != 0 || port != 1 || index != 0)
         return flags != 0 ? EOPNOTSUPP : EINVAL;
     ibv_query_gid(context, 1, 0, &all.gid);
@@ -210,17 +292,55 @@ API int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t i
     return 0;
 }
 
+static ssize_t gid_table_over(struct ibv_context *context, struct ibv_gid_entry *entries,
+                              size_t max, size_t size)
+{
+    static const union ibv_gid none;
+    struct ibv_device_attr device;
+    struct ibv_port_attr attr;
+    size_t count = 0;
+
+    if (fill_attr(context, &device) != 0)
+        return -EIO;
+    for (uint8_t port = 1; port <= device.phys_port_cnt; port++) {
+        if (query_port(context, port, &attr, sizeof attr) != 0)
+            continue;
+        for (int index = 0; index < attr.gid_tbl_len && count < max; index++) {
+            struct ibv_gid_entry entry;
+
+            if (gid_over(context, port, (uint32_t)index, &entry) == 0 &&
+                memcmp(&entry.gid, &none, sizeof none) != 0)
+                memcpy((unsigned char *)entries + size * count++, &entry,
+                       min_size(size, sizeof entry));
+        }
+    }
+    return (ssize_t)count;
+}
+
 API ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries,
                                  size_t max, uint32_t flags, size_t size)
 {
+    PASS_ON(lib_is_own(context), _ibv_query_gid_table, context, entries, max, flags, size);
     if (max == 0)
         return -EINVAL;
+    if (flags == 0 && lib_context(context)->is_over)
+        return gid_table_over(context, entries, max, size);
     return _ibv_query_gid_ex(context, 1, 0, entries, flags, size) == 0 ? 1 : -EOPNOTSUPP;
 }
 
 API int ibv_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 *pkey)
 {
-    (void)context;
+    PASS_ON(lib_is_own(context), ibv_query_pkey, context, port, index, pkey);
+    if (lib_context(context)->is_over) {
+        struct adapter_reply reply;
+        const int err =
+            control_query(context, ADAPTER_QUERY_PKEY, port, (uint32_t)index, &reply);
+
+        if (err == 0)
+            *pkey = reply.pkey;
+        errno = err;
+        return err == 0 ? 0 : -1;
+    }
     if (port != 1 || index != 0) {
         errno = EINVAL;
         return -1;
@@ -231,7 +351,7 @@ API int ibv_query_pkey(struct ibv_context *context, uint8_t port, int index, __b
 
 API int ibv_get_pkey_index(struct ibv_context *context, uint8_t port, __be16 pkey)
 {
-    (void)context;
+    PASS_ON(lib_is_own(context), ibv_get_pkey_index, context, port, pkey);
     if (port == 1 && pkey == htobe16(ADAPTER_PKEY))
         return 0;
     errno = EINVAL;

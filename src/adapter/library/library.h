@@ -38,6 +38,7 @@ struct lib_context {
     pid_t pid; /* of the daemon */
     uint32_t tags;
     bool has_rendezvous;
+    bool is_over; /* another adapter, whose attributes it has */
 };
 
 struct lib_cq {
@@ -132,8 +133,32 @@ void control_ring(struct lib_context *context);
 bool control_is_lost(struct lib_context *context);
 /* Prints what the adapter said of errors since. */
 void control_complain(struct lib_context *context);
+/* ADAPTER_QUERY: 0, or errno. */
+int control_query(struct ibv_context *context, enum adapter_query what, uint32_t port,
+                  uint32_t index, struct adapter_reply *reply);
 /* Maps the memory of a reply. */
 void *control_map(int fd, size_t bytes);
+
+/* reach.c, or over/helper.c: the process that works; the caller has the lock of connections. */
+int reach_connect(void); /* a socket, or -1: there is none */
+int reach_start(void);   /* 0, or errno */
+/* It may access our memory: 0, or errno. */
+int reach_allow(int sock);
+/* A connection with that process has been made, or ends. */
+void reach_opened(void);
+void reach_closed(pid_t pid);
+
+/* Where the library is loaded in front of libibverbs, and libibverbs is used beneath (src/adapter/over), calls
+ * that libibverbs and its drivers make among themselves come here, too, with what they have opened.  They
+ * are passed on to their own function of that name (NULL: there is none). */
+void *reach_foreign(const char *name);
+
+/* device.c */
+bool lib_device_is_own(const struct ibv_device *which);
+static inline bool lib_is_own(const struct ibv_context *context)
+{
+    return lib_device_is_own(context->device);
+}
 
 /* events.c: an event may name what has been destroyed since. */
 void live_add(struct list *live);
@@ -155,10 +180,10 @@ static inline bool lib_is_matching(struct ibv_srq *srq)
 }
 int lib_post_srq_ops(struct ibv_srq *srq, struct ibv_ops_wr *wr, struct ibv_ops_wr **bad);
 /* A completion of a queue that matches was polled; the lock of its completion queue is held. */
-void tm_polled(struct lib_cq *cq, const struct adapter_cqe *cqe);
-void tm_begin(struct lib_srq *srq, struct ibv_cq *cq, const struct adapter_request *request,
-              void *commands);
-void tm_end(struct lib_srq *srq);
+void lib_tm_polled(struct lib_cq *cq, const struct adapter_cqe *cqe);
+void lib_tm_begin(struct lib_srq *srq, struct ibv_cq *cq, const struct adapter_request *request,
+                  void *commands);
+void lib_tm_end(struct lib_srq *srq);
 int lib_get_srq_num(struct ibv_srq *srq, uint32_t *number);
 int lib_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 struct ibv_qp *lib_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr);

@@ -65,9 +65,17 @@ API struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length
                                                    .pd = pd->handle,
                                                    .access = access}};
     struct adapter_reply reply;
-    struct ibv_mr *mr = mem_calloc(1, sizeof *mr);
-    int err =
-        mr == NULL ? ENOMEM : control(lib_context(pd->context), &request, &reply, -1, NULL);
+    struct ibv_mr *mr;
+    int err;
+
+    if (!lib_is_own(pd->context)) {
+        __typeof__(&ibv_reg_mr_iova2) next =
+            (__typeof__(&ibv_reg_mr_iova2))reach_foreign("ibv_reg_mr_iova2");
+
+        return next != NULL ? next(pd, addr, length, iova, access) : fail(EOPNOTSUPP);
+    }
+    mr = mem_calloc(1, sizeof *mr);
+    err = mr == NULL ? ENOMEM : control(lib_context(pd->context), &request, &reply, -1, NULL);
 
     if (err != 0) {
         mem_free(mr);
@@ -78,8 +86,8 @@ API struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length
                           .addr = addr,
                           .length = length,
                           .handle = reply.handle,
-                          .lkey = reply.handle,
-                          .rkey = reply.handle};
+                          .lkey = reply.mr.lkey,
+                          .rkey = reply.mr.rkey};
     return mr;
 }
 
@@ -125,6 +133,8 @@ API int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr
         errno = err;
         return IBV_REREG_MR_ERR_INPUT;
     }
+    mr->lkey = reply.mr.lkey;
+    mr->rkey = reply.mr.rkey;
     if (flags & IBV_REREG_MR_CHANGE_PD)
         mr->pd = pd;
     if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
@@ -160,7 +170,8 @@ API struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
     struct lib_ah *ah;
 
-    if (attr->port_num != 1 || (attr->is_global && attr->grh.sgid_index != 0))
+    if (!lib_context(pd->context)->is_over &&
+        (attr->port_num != 1 || (attr->is_global && attr->grh.sgid_index != 0)))
         return fail(EINVAL);
     ah = mem_calloc(1, sizeof *ah);
     if (ah == NULL)
@@ -170,6 +181,11 @@ API struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
     ah->to.lid = attr->dlid;
     ah->to.is_global = attr->is_global != 0;
     ah->to.sl = attr->sl;
+    ah->to.port = attr->port_num;
+    ah->to.sgid_index = attr->grh.sgid_index;
+    ah->to.hop_limit = attr->grh.hop_limit;
+    ah->to.traffic_class = attr->grh.traffic_class;
+    ah->to.flow_label = attr->grh.flow_label;
     memcpy(ah->to.gid, attr->grh.dgid.raw, sizeof ah->to.gid);
     return &ah->ah;
 }
@@ -177,7 +193,8 @@ API struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 API int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port, struct ibv_wc *wc,
                             struct ibv_grh *grh, struct ibv_ah_attr *attr)
 {
-    (void)context;
+    if (lib_context(context)->is_over)
+        return EOPNOTSUPP; /* which of its addresses was meant depends on that adapter's link layer */
     *attr = (struct ibv_ah_attr){.dlid = wc->slid, .sl = wc->sl, .port_num = port};
     if (wc->wc_flags & IBV_WC_GRH) {
         attr->is_global = 1;
@@ -192,7 +209,10 @@ API struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc,
 {
     struct ibv_ah_attr attr;
 
-    ibv_init_ah_from_wc(pd->context, port, wc, grh, &attr);
+    const int err = ibv_init_ah_from_wc(pd->context, port, wc, grh, &attr);
+
+    if (err != 0)
+        return fail(err);
     return ibv_create_ah(pd, &attr);
 }
 

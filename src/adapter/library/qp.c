@@ -69,7 +69,8 @@ API struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *att
     qp->qp.send_cq = attr->send_cq;
     qp->qp.recv_cq = attr->recv_cq;
     qp->qp.srq = attr->srq;
-    qp->qp.handle = qp->qp.qp_num = reply.handle;
+    qp->qp.handle = reply.handle;
+    qp->qp.qp_num = reply.ring.number;
     qp->qp.state = IBV_QPS_RESET;
     qp->qp.qp_type = attr->qp_type;
     pthread_mutex_init(&qp->send_lock, NULL);

@@ -99,7 +99,7 @@ static struct ibv_srq *create(struct ibv_context *context, struct adapter_reques
     pthread_cond_init(&srq->srq.cond, NULL);
     live_add(&srq->live);
     if (cq != NULL)
-        tm_begin(srq, cq, request, (unsigned char *)srq->memory + reply.ring.send_offset);
+        lib_tm_begin(srq, cq, request, (unsigned char *)srq->memory + reply.ring.send_offset);
     return &srq->srq;
 }
 
@@ -171,6 +171,8 @@ int lib_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_re
     pthread_mutex_lock(&own->lock);
     err = ring_post_recv(&own->recv, own->max_sge, wr, bad);
     pthread_mutex_unlock(&own->lock);
+    if (lib_context(srq->context)->is_over)
+        control_ring(lib_context(srq->context)); /* that adapter has to be given it */
     return err;
 }
 
@@ -182,7 +184,7 @@ API int ibv_destroy_srq(struct ibv_srq *srq)
     if (err != 0)
         return err;
     live_remove(&own->live);
-    tm_end(own);
+    lib_tm_end(own);
     munmap(own->memory, own->bytes);
     pthread_mutex_destroy(&own->lock);
     mem_free(own->expected);

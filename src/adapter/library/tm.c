@@ -13,8 +13,8 @@
 
 #include "adapter/library/library.h"
 
-void tm_begin(struct lib_srq *srq, struct ibv_cq *cq, const struct adapter_request *request,
-              void *commands)
+void lib_tm_begin(struct lib_srq *srq, struct ibv_cq *cq, const struct adapter_request *request,
+                  void *commands)
 {
     struct lib_cq *own = container_of(cq, struct lib_cq, cq);
 
@@ -27,7 +27,7 @@ void tm_begin(struct lib_srq *srq, struct ibv_cq *cq, const struct adapter_reque
     pthread_mutex_unlock(&own->lock);
 }
 
-void tm_end(struct lib_srq *srq)
+void lib_tm_end(struct lib_srq *srq)
 {
     struct lib_srq **link;
 
@@ -43,7 +43,7 @@ void tm_end(struct lib_srq *srq)
     pthread_mutex_unlock(&srq->cq->lock);
 }
 
-void tm_polled(struct lib_cq *cq, const struct adapter_cqe *cqe)
+void lib_tm_polled(struct lib_cq *cq, const struct adapter_cqe *cqe)
 {
     for (struct lib_srq *srq = cq->matching; srq != NULL; srq = srq->next) {
         if (srq->srq.handle != cqe->srq)
