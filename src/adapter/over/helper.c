@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * helper.c - the process that matches tags over another adapter, for one program.
+ *
+ *   program  ──────────────────────── one address space ──────────────────────  helper
+ *   threads of the program                                                      loop.c
+ *   keeper: a thread that waits for the helper's end  ──── clone(CLONE_VM) ───>
+ *
+ * The helper is a process of its own, so it works while the program is stopped, as an adapter does; but
+ * it has the program's memory, so it registers that memory with the adapter beneath, which reads and
+ * writes it.  It has the adapter's files open itself, because the kernel lets nobody else use them.
+ *
+ * It runs with the thread-local memory and the stack of the keeper, which meanwhile is in one system call that
+ * neither uses.  What it does while messages move allocates nothing and takes no lock of the C
+ * library that a thread of the program could have been stopped with.  The kernel ends it with the keeper, and so
+ * with the program (PR_SET_PDEATHSIG).  The first open context starts it; it ends with the last.
+ */
+#include <dlfcn.h>
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "adapter/library/library.h"
+#include "adapter/over/over.h"
+
+#define STACK      ((size_t)1 << 20)
+#define STACK_KEPT ((size_t)64 << 10) /* the keeper's own part of it */
+
+struct host host;
+
+static struct {
+    pid_t owner; /* the process that started it; 0: nobody */
+    pid_t pid;
+    pthread_t keeper;
+    sem_t begun;
+    int error;
+    int listener;
+    struct sockaddr_un name;
+    socklen_t name_size;
+    uint32_t users;
+    _Atomic bool has_ended;
+} helper;
+
+/* ---- what it does ---- */
+
+static int prepare(void)
+{
+    int err;
+
+    objects_forget();
+    list_init(&clients);
+    counters = (struct adapter_counters){0};
+    host = (struct host){.is_over = true, .only = helper.owner};
+    err = tm_read_environment(OVER_ENV_LIST, OVER_ENV_QUIRKS, OVER_ENV_SEED);
+    if (err == 0)
+        err = over_open();
+    if (err == 0)
+        host.guid = be64toh(over.device.node_guid);
+    return err;
+}
+
+static void write_counters(void)
+{
+    const char *path = getenv(OVER_ENV_STATS);
+    FILE *file = path != NULL && *path != '\0' ? fopen(path, "ae") : NULL;
+
+    if (file == NULL)
+        return;
+#define PRINT(name) fprintf(file, #name " %lu\n", (unsigned long)counters.name);
+    ADAPTER_COUNTERS_OF(PRINT)
+#undef PRINT
+    fclose(file);
+}
+
+static void serve(void)
+{
+    struct list *node, *next;
+
+    helper.error = -prepare();
+    if (helper.error != 0)
+        return;
+    helper.pid = getpid();
+    sem_post(&helper.begun);
+    work(helper.listener);
+    list_for_each_safe (node, next, &clients) /* the adapter beneath is lost */
+        client_end(container_of(node, struct client, node));
+    over_close();
+    write_counters();
+}
+
+/* ---- the process ---- */
+
+/* The descriptors are copies: those of the program stay open as long as it wants, and no longer. */
+static void leave_descriptors(void)
+{
+    const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    dup2(null, 0);
+    dup2(null, 1);
+    if (helper.listener != 3)
+        dup2(helper.listener, 3);
+    helper.listener = 3;
+    fcntl(3, F_SETFD, FD_CLOEXEC);
+    syscall(SYS_close_range, 4u, ~0u, 0u);
+}
+
+static int run(void *arg)
+{
+    (void)arg;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != helper.owner)
+        return 1; /* it has ended meanwhile */
+    prctl(PR_SET_NAME, "mbx-tags");
+    setsid();
+    leave_descriptors();
+    serve();
+    return 0;
+}
+
+static void *keep(void *arg)
+{
+    char *const stack = (char *)__builtin_frame_address(0) - STACK_KEPT;
+    pid_t pid;
+
+    (void)arg;
+    if (getenv(OVER_ENV_THREAD) != NULL) {
+        serve();
+    } else {
+        pid = clone(run, (void *)((uintptr_t)stack & ~(uintptr_t)63), CLONE_VM, NULL);
+        if (pid < 0)
+            helper.error = errno;
+        else
+            syscall(SYS_wait4, pid, NULL, __WALL, NULL);
+    }
+    atomic_store(&helper.has_ended, true);
+    sem_post(&helper.begun); /* if it has not begun at all */
+    return NULL;
+}
+
+static int start_keeper(void)
+{
+    pthread_attr_t attr;
+    sigset_t all, before;
+    int err;
+
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, STACK);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    err = pthread_create(&helper.keeper, &attr, keep, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attr);
+    return err;
+}
+
+/* ---- for the library ---- */
+
+static int listen_to_ourselves(void)
+{
+    const struct sockaddr_un any = {.sun_family = AF_UNIX};
+
+    helper.listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    helper.name_size = sizeof helper.name;
+    /* without a name: the kernel chooses one */
+    if (helper.listener < 0 ||
+        bind(helper.listener, (const struct sockaddr *)&any, sizeof any.sun_family) != 0 ||
+        listen(helper.listener, 64) != 0 ||
+        getsockname(helper.listener, (struct sockaddr *)&helper.name, &helper.name_size) != 0)
+        return errno;
+    return 0;
+}
+
+static void join(void)
+{
+    pthread_join(helper.keeper, NULL);
+    helper.owner = 0;
+}
+
+int reach_start(void)
+{
+    const int listener_before = -1;
+    int err, listener;
+
+    if (helper.owner == getpid())
+        join(); /* it has ended too early */
+    memset(&helper, 0, sizeof helper);
+    helper.listener = listener_before;
+    err = listen_to_ourselves();
+    listener = helper.listener;
+    if (err == 0) {
+        helper.owner = getpid();
+        sem_init(&helper.begun, 0, 0);
+        err = start_keeper();
+        if (err != 0)
+            helper.owner = 0;
+    }
+    if (err == 0) {
+        while (sem_wait(&helper.begun) != 0)
+            ;
+        if (atomic_load(&helper.has_ended)) {
+            err = helper.error != 0 ? helper.error : EIO;
+            join();
+        }
+    }
+    if (listener >= 0 && (err != 0 || helper.pid != getpid()))
+        close(listener);
+    return err;
+}
+
+int reach_connect(void)
+{
+    int sock;
+
+    if (helper.owner != getpid() || atomic_load(&helper.has_ended))
+        return -1;
+    sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (sock >= 0 &&
+        connect(sock, (const struct sockaddr *)&helper.name, helper.name_size) != 0) {
+        close(sock);
+        return -1;
+    }
+    return sock;
+}
+
+int reach_allow(int sock)
+{
+    (void)sock;
+    return 0; /* it has our memory */
+}
+
+void reach_opened(void)
+{
+    helper.users++;
+}
+
+void reach_closed(pid_t pid)
+{
+    if (helper.owner != getpid() || helper.pid != pid || --helper.users > 0)
+        return;
+    join();
+}
+
+void *reach_foreign(const char *name)
+{
+    return over.library != NULL ? dlsym(over.library, name) : dlsym(RTLD_NEXT, name);
+}

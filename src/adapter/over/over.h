@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * over.h - tag matching over the queue pairs of an adapter that has none: what its files share.
+ *
+ *   helper.c    the process that does it
+ *   beneath.c   that adapter, and what it has for each object of a program
+ *   pairs.c     queue pairs: what is posted and what completes passes through
+ *   inlet.c     a list that matches: it receives into buffers of its own, and tm.c looks at what has come
+ *
+ * The files of src/adapter/library and src/adapter/daemon are the same as for the adapter that emulates one
+ * whole.  Here each protection domain, region, completion queue, receive queue and queue pair has one
+ * of the other adapter beneath, of the same size.  Keys and numbers are those of that adapter, so a peer
+ * needs nothing of this.
+ *
+ *   program ── rings ──> helper ── ibv_post_*, ibv_poll_cq ──> the other adapter
+ *                          └── tm.c: the tag list, messages that have come, READ and FIN
+ */
+#ifndef ADAPTER_OVER_OVER_H
+#define ADAPTER_OVER_OVER_H
+
+#include "adapter/daemon/daemon.h"
+
+#define OVER_ENV_LIBRARY "MBX_ADAPTER_OVER_LIBRARY"
+#define OVER_ENV_DEVICE  "MBX_ADAPTER_OVER_DEVICE"
+#define OVER_ENV_LIST    "MBX_ADAPTER_OVER_TAGS"
+#define OVER_ENV_QUIRKS  "MBX_ADAPTER_OVER_QUIRKS"
+#define OVER_ENV_SEED    "MBX_ADAPTER_OVER_SEED"
+#define OVER_ENV_EAGER   "MBX_ADAPTER_OVER_EAGER"
+#define OVER_ENV_STATS   "MBX_ADAPTER_OVER_STATS_FILE"
+#define OVER_ENV_THREAD  "MBX_ADAPTER_OVER_THREAD"
+
+#define LIBRARY_USUAL    "libibverbs.so.1"
+#define EAGER_USUAL      (64u << 10)
+#define EAGER_LEAST      1024u
+#define EAGER_MOST       (1u << 20)
+#define BUFFERS          256 /* of a list: messages that have come, and that nobody has looked at */
+
+/* verbs.h wraps these in macros of the same name */
+#undef ibv_get_device_list
+#undef ibv_query_port
+#undef ibv_reg_mr
+#undef ibv_reg_mr_iova
+
+/* libibverbs beneath: what is exported of it. */
+#define OVER_CALLS(X)                                                                          \
+    X(get_device_list)                                                                         \
+    X(free_device_list)                                                                        \
+    X(get_device_name)                                                                         \
+    X(open_device)                                                                             \
+    X(close_device)                                                                            \
+    X(query_device)                                                                            \
+    X(query_gid)                                                                               \
+    X(query_pkey)                                                                              \
+    X(alloc_pd)                                                                                \
+    X(dealloc_pd)                                                                              \
+    X(reg_mr)                                                                                  \
+    X(reg_mr_iova2)                                                                            \
+    X(rereg_mr)                                                                                \
+    X(dereg_mr)                                                                                \
+    X(create_comp_channel)                                                                     \
+    X(destroy_comp_channel)                                                                    \
+    X(get_cq_event)                                                                            \
+    X(ack_cq_events)                                                                           \
+    X(create_cq)                                                                               \
+    X(destroy_cq)                                                                              \
+    X(create_srq)                                                                              \
+    X(modify_srq)                                                                              \
+    X(destroy_srq)                                                                             \
+    X(create_qp)                                                                               \
+    X(modify_qp)                                                                               \
+    X(query_qp)                                                                                \
+    X(destroy_qp)                                                                              \
+    X(create_ah)                                                                               \
+    X(destroy_ah)                                                                              \
+    X(get_async_event)                                                                         \
+    X(ack_async_event)
+
+struct over_calls {
+#define OVER_CALL(name) __typeof__(&ibv_##name) name;
+    OVER_CALLS(OVER_CALL)
+#undef OVER_CALL
+};
+
+/* A completion queue of the adapter beneath. */
+struct outlet {
+    struct ibv_cq *cq;
+    struct cq *of;       /* whose completions pass through; NULL: a list's */
+    struct inlet *inlet; /* whose messages have come */
+    struct list node;    /* of all */
+};
+
+struct over {
+    void *library;
+    struct over_calls calls;
+    struct ibv_context *context;
+    struct ibv_comp_channel *channel;
+    struct ibv_device_attr device;
+    uint32_t eager; /* the longest message that a list receives */
+    bool is_lost;
+};
+
+extern struct over over;
+
+/* beneath.c */
+void *over_library(void); /* as dlopen() has it; NULL */
+/* Loads libibverbs and opens the adapter; 0, or a negative errno, and why was said. */
+int over_open(void);
+void over_close(void);
+int outlet_open(struct outlet *outlet, uint32_t size);
+void outlet_close(struct outlet *outlet);
+/* Takes what there is, once; has anything completed? */
+bool outlet_poll(struct outlet *outlet);
+
+/* A shared receive queue beneath, and what waits for room there. */
+struct shared {
+    struct ibv_srq *srq;
+    struct srq *of;
+    struct list node; /* of all */
+    bool has_recv;
+    struct recv_work recv;
+};
+
+/* pairs.c */
+void pairs_reset(void); /* nothing is known of any */
+struct qp *pair_of_number(uint32_t number);
+struct ibv_qp *pair_beneath(const struct qp *qp);
+void pair_completed(struct cq *cq, struct qp *qp, const struct ibv_wc *wc);
+/* Something has completed: whoever waits for room tries again. */
+void pairs_have_room(void);
+
+/* inlet.c */
+struct inlet;
+/* The queue that its queue pairs receive from, and their completion queue. */
+int inlet_open(struct srq *srq);
+void inlet_close(struct srq *srq);
+struct ibv_srq *inlet_srq(const struct srq *srq);
+struct ibv_cq *inlet_cq(const struct srq *srq);
+/* A completion of one of its queue pairs; qp NULL: it is gone. */
+void inlet_completed(struct inlet *inlet, struct qp *qp, const struct ibv_wc *wc);
+/* A queue pair ends: everything that is there for it is taken. */
+void inlet_drain(struct inlet *inlet);
+struct inlet *inlet_of(const struct srq *srq);
+/* Messages that could not be taken before. */
+void inlet_try_again(struct srq *srq);
+/* A queue pair ends: what it has received, and nobody has looked at, is dropped. */
+void inlet_forget(struct qp *qp);
+
+#define WR_IS_BUFFER (UINT64_C(1) << 63) /* in the wr_id of a list's receive, with its index */
+
+#endif

@@ -1,0 +1,667 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * pairs.c - queue pairs and shared receive queues beneath: what a program posts passes down, and what
+ * completes passes up.
+ *
+ *   ring of the program ── next ──> ibv_post_send(), ibv_post_recv(), as far as there is room
+ *   completion queue of the program <── ibv_poll_cq(), with the program's own wr_id
+ *
+ * A queue pair whose shared queue matches tags receives from its list (inlet.c), and what it sends is what
+ * tm.c has put into its ring.  These requests are counted: [acked, next) are beneath, and completed in
+ * that order.
+ *
+ * Invariants
+ *   P1  a request is posted beneath once, and in the order of the ring
+ *   P2  of a queue pair that matches, every request that tm.c has put into the ring ends: it completes beneath,
+ *       or with IBV_WC_WR_FLUSH_ERR when the queue pair is reset or destroyed
+ */
+#include <endian.h>
+#include <errno.h>
+#include <string.h>
+
+#include "adapter/over/over.h"
+#include "base/mem.h"
+
+#define NUMBERED 1024 /* buckets */
+
+struct list runnable = {&runnable, &runnable};
+
+static struct list numbered[NUMBERED];
+static struct list stuck;
+static struct list shared_queues;
+
+/* Where datagrams of a queue pair go. */
+struct target {
+    struct list node;
+    struct adapter_address to;
+    struct ibv_ah *ah;
+};
+
+struct pair {
+    struct ibv_qp *qp;
+    struct qp *of;
+    struct list numbered, stuck;
+    struct list targets;
+};
+
+void pairs_reset(void)
+{
+    for (size_t i = 0; i < NUMBERED; i++)
+        list_init(&numbered[i]);
+    list_init(&stuck);
+    list_init(&shared_queues);
+    list_init(&runnable);
+}
+
+struct qp *pair_of_number(uint32_t number)
+{
+    struct list *node;
+
+    list_for_each (node, &numbered[number % NUMBERED]) {
+        struct pair *pair = container_of(node, struct pair, numbered);
+
+        if (pair->qp->qp_num == number)
+            return pair->of;
+    }
+    return NULL;
+}
+
+struct ibv_qp *pair_beneath(const struct qp *qp)
+{
+    return ((struct pair *)qp->beneath)->qp;
+}
+
+static bool is_matching(const struct qp *qp)
+{
+    return qp->srq != NULL && qp->srq->tm != NULL;
+}
+
+static void mark_stuck(struct pair *pair)
+{
+    if (!list_is_linked(&pair->stuck))
+        list_add_tail(&stuck, &pair->stuck);
+}
+
+/* ---- shared receive queues ---- */
+
+static int post_recv(struct ibv_qp *qp, struct ibv_srq *srq, struct recv_work *work)
+{
+    struct ibv_recv_wr wr = {
+        .wr_id = work->wr.wr_id, .sg_list = work->sge, .num_sge = (int)work->wr.num_sge};
+    struct ibv_recv_wr *bad;
+
+    return srq != NULL ? ibv_post_srq_recv(srq, &wr, &bad) : ibv_post_recv(qp, &wr, &bad);
+}
+
+static void shared_pass_on(struct shared *shared)
+{
+    struct srq *srq = shared->of;
+
+    while (shared->has_recv || queue_take(&srq->queue, srq->object.client, &shared->recv) > 0) {
+        shared->has_recv = post_recv(NULL, shared->srq, &shared->recv) != 0;
+        if (shared->has_recv)
+            return; /* there is no room now */
+    }
+}
+
+int beneath_srq(struct srq *srq, const struct ibv_srq_attr *attr)
+{
+    struct ibv_srq_init_attr init = {
+        .attr = {.max_wr = attr->max_wr, .max_sge = attr->max_sge}};
+    struct shared *shared;
+
+    if (srq->tm != NULL)
+        return inlet_open(srq);
+    shared = mem_calloc(1, sizeof *shared);
+    if (shared == NULL)
+        return -ENOMEM;
+    shared->of = srq;
+    shared->srq = over.calls.create_srq(srq->pd->beneath, &init);
+    if (shared->srq == NULL) {
+        mem_free(shared);
+        return errno > 0 ? -errno : -EIO;
+    }
+    list_init_node(&shared->node);
+    list_add_tail(&shared_queues, &shared->node);
+    srq->beneath = shared;
+    return 0;
+}
+
+void beneath_srq_end(struct srq *srq)
+{
+    struct shared *shared = srq->beneath;
+
+    if (srq->tm != NULL) {
+        inlet_close(srq);
+        return;
+    }
+    list_remove(&shared->node);
+    over.calls.destroy_srq(shared->srq);
+    mem_free(shared);
+}
+
+int beneath_srq_limit(struct srq *srq, uint32_t limit)
+{
+    struct shared *shared = srq->beneath;
+
+    shared_pass_on(shared);
+    return -over.calls.modify_srq(shared->srq, &(struct ibv_srq_attr){.srq_limit = limit},
+                                  IBV_SRQ_LIMIT);
+}
+
+/* ---- making and ending ---- */
+
+static int refuse(struct adapter_reply *reply, const char *why)
+{
+    strncpy(reply->text, why, sizeof reply->text - 1);
+    return -EINVAL;
+}
+
+static int check_caps(const struct adapter_request *request)
+{
+    const struct ibv_qp_cap *cap = &request->qp.cap;
+
+    if (cap->max_send_wr > ADAPTER_WR_MAX || cap->max_recv_wr > ADAPTER_WR_MAX ||
+        cap->max_send_sge > ADAPTER_SGE_MAX || cap->max_recv_sge > ADAPTER_SGE_MAX ||
+        cap->max_inline_data > ADAPTER_INLINE_MAX)
+        return -EINVAL;
+    return request->qp.type == IBV_QPT_RC || request->qp.type == IBV_QPT_UD ? 0 : -EOPNOTSUPP;
+}
+
+static int map_rings(struct qp *qp, struct adapter_reply *reply)
+{
+    size_t send, recv = 0;
+    int err;
+
+    qp->send_size = qp->cap.max_send_wr;
+    qp->send_stride = adapter_send_stride(qp->cap.max_send_sge, qp->cap.max_inline_data);
+    send = adapter_ring_bytes(qp->send_size, qp->send_stride);
+    if (qp->srq == NULL)
+        recv =
+            adapter_ring_bytes(qp->cap.max_recv_wr, adapter_recv_stride(qp->cap.max_recv_sge));
+    err = memory_map(&qp->memory, "mbx-qp", send + recv);
+    if (err != 0)
+        return err;
+    qp->send_ring = qp->memory.base;
+    qp->send_entries = (unsigned char *)(qp->send_ring + 1);
+    if (recv > 0)
+        queue_init(&qp->recv, (unsigned char *)qp->memory.base + send, qp->cap.max_recv_wr,
+                   qp->cap.max_recv_sge);
+    reply->ring.bytes = qp->memory.bytes;
+    reply->ring.send_offset = 0;
+    reply->ring.recv_offset = send;
+    reply->ring.cap = qp->cap;
+    return 0;
+}
+
+static int create_beneath(struct qp *qp, const struct adapter_request *request)
+{
+    struct pair *pair = mem_calloc(1, sizeof *pair);
+    struct ibv_qp_init_attr init = {.cap = qp->cap,
+                                    .qp_type = request->qp.type,
+                                    .sq_sig_all = request->qp.all_signaled != 0};
+
+    if (pair == NULL)
+        return -ENOMEM;
+    if (is_matching(qp)) {
+        init.send_cq = init.recv_cq = inlet_cq(qp->srq);
+        init.srq = inlet_srq(qp->srq);
+        init.sq_sig_all = 1;
+        init.cap.max_send_wr = (uint32_t)min_size(qp->send_size, (size_t)over.device.max_qp_wr);
+    } else {
+        init.send_cq = ((struct outlet *)qp->send_cq->beneath)->cq;
+        init.recv_cq = ((struct outlet *)qp->recv_cq->beneath)->cq;
+        init.srq = qp->srq != NULL ? ((struct shared *)qp->srq->beneath)->srq : NULL;
+    }
+    pair->qp = over.calls.create_qp(qp->pd->beneath, &init);
+    if (pair->qp == NULL) {
+        mem_free(pair);
+        return errno > 0 ? -errno : -EIO;
+    }
+    pair->of = qp;
+    list_init(&pair->targets);
+    list_init_node(&pair->stuck);
+    list_init_node(&pair->numbered);
+    list_add_tail(&numbered[pair->qp->qp_num % NUMBERED], &pair->numbered);
+    qp->beneath = pair;
+    qp->number = pair->qp->qp_num;
+    return 0;
+}
+
+int qp_create(struct client *client, const struct adapter_request *request,
+              struct adapter_reply *reply, int *fd)
+{
+    struct pd *pd = object_find(client, KIND_PD, request->qp.pd);
+    struct cq *send_cq = object_find(client, KIND_CQ, request->qp.send_cq);
+    struct cq *recv_cq = object_find(client, KIND_CQ, request->qp.recv_cq);
+    struct srq *srq = NULL;
+    struct qp *qp;
+    int err = check_caps(request);
+
+    if (err != 0)
+        return err;
+    if (pd == NULL || send_cq == NULL || recv_cq == NULL ||
+        (request->qp.srq != 0 &&
+         (srq = object_find(client, KIND_SRQ, request->qp.srq)) == NULL))
+        return -EINVAL;
+    if (srq != NULL && srq->tm != NULL && (request->qp.type != IBV_QPT_RC || srq->pd != pd))
+        return refuse(
+            reply,
+            "create_qp: a queue pair with a queue that matches tags is of type RC, and in its "
+            "protection domain");
+    qp = mem_calloc(1, sizeof *qp);
+    if (qp == NULL)
+        return -ENOMEM;
+    qp->srq = srq;
+    qp->pd = pd;
+    qp->send_cq = send_cq;
+    qp->recv_cq = recv_cq;
+    qp->cap = request->qp.cap;
+    if (srq != NULL)
+        qp->cap.max_recv_wr = qp->cap.max_recv_sge = 0;
+    qp->tm_handle = TM_NONE;
+    err = map_rings(qp, reply);
+    if (err == 0 && is_matching(qp))
+        err = tm_attach(qp);
+    if (err == 0)
+        err = object_add(&qp->object, KIND_QP, client);
+    if (err == 0 && (err = create_beneath(qp, request)) != 0)
+        object_remove(&qp->object);
+    if (err != 0) {
+        if (is_matching(qp) && qp->send_ring != qp->memory.base)
+            tm_detach(qp);
+        memory_unmap(&qp->memory);
+        mem_free(qp);
+        return err;
+    }
+    pd->object.users++;
+    send_cq->object.users++;
+    recv_cq->object.users++;
+    if (srq != NULL)
+        srq->object.users++;
+    qp->cookie = request->qp.cookie;
+    qp->type = request->qp.type;
+    qp->all_signaled = request->qp.all_signaled != 0;
+    qp->state = IBV_QPS_RESET;
+    list_init_node(&qp->run);
+    reply->handle = qp->object.handle;
+    reply->ring.number = qp->number;
+    *fd = qp->memory.fd;
+    qp->memory.fd = -1;
+    return 0;
+}
+
+/* What tm.c wanted to send, and nothing beneath knows any more. */
+static void flush_requests(struct qp *qp)
+{
+    struct send_work work;
+
+    while (request_tail(qp) != qp->acked && request_read(qp, qp->acked, &work)) {
+        qp->acked++;
+        if (qp->next < qp->acked)
+            qp->next = qp->acked;
+        request_complete(qp, &work, IBV_WC_WR_FLUSH_ERR);
+    }
+}
+
+void qp_destroy(struct qp *qp)
+{
+    struct pair *pair = qp->beneath;
+    struct list *node, *next;
+
+    if (is_matching(qp)) {
+        qp_fail(qp);
+        inlet_drain(inlet_of(qp->srq));
+    }
+    list_remove(&pair->numbered);
+    list_remove(&pair->stuck);
+    over.calls.destroy_qp(pair->qp);
+    list_for_each_safe (node, next, &pair->targets) {
+        struct target *target = container_of(node, struct target, node);
+
+        over.calls.destroy_ah(target->ah);
+        mem_free(target);
+    }
+    mem_free(pair);
+    if (is_matching(qp)) {
+        inlet_forget(qp);
+        flush_requests(qp);
+        tm_detach(qp);
+    }
+    list_remove(&qp->run);
+    qp->pd->object.users--;
+    qp->send_cq->object.users--;
+    qp->recv_cq->object.users--;
+    if (qp->srq != NULL)
+        qp->srq->object.users--;
+    memory_unmap(&qp->memory);
+    object_remove(&qp->object);
+    mem_free(qp);
+}
+
+/* ---- states ---- */
+
+static void empty(struct recv_queue *queue)
+{
+    if (queue->ring == NULL)
+        return;
+    queue->head = atomic_load_explicit(&queue->ring->tail, memory_order_acquire);
+    atomic_store_explicit(&queue->ring->head, queue->head, memory_order_release);
+}
+
+static void reset(struct qp *qp)
+{
+    if (is_matching(qp)) {
+        inlet_forget(qp);
+        flush_requests(qp);
+    }
+    qp->acked = qp->next = request_tail(qp);
+    atomic_store_explicit(&qp->send_ring->head, qp->acked, memory_order_release);
+    qp->has_recv = false;
+    empty(&qp->recv);
+    memset(&qp->attr, 0, sizeof qp->attr);
+}
+
+int qp_modify(struct client *client, const struct adapter_request *request,
+              struct adapter_reply *reply)
+{
+    struct qp *qp = object_find(client, KIND_QP, request->handle);
+    const uint32_t mask = request->modify.mask;
+    struct ibv_qp_attr attr = request->modify.attr;
+    struct pair *pair;
+    int err;
+
+    (void)reply;
+    if (qp == NULL)
+        return -EINVAL;
+    pair = qp->beneath;
+    if (is_matching(qp) && (mask & IBV_QP_STATE) && attr.qp_state == IBV_QPS_RESET)
+        qp_fail(qp), inlet_drain(inlet_of(qp->srq));
+    err = over.calls.modify_qp(pair->qp, &attr, (int)mask);
+    if (err != 0)
+        return err > 0 ? -err : -EINVAL;
+    if (mask & IBV_QP_PATH_MTU)
+        qp->attr.path_mtu = attr.path_mtu;
+    if (mask & IBV_QP_DEST_QPN)
+        qp->attr.dest_qp_num = attr.dest_qp_num;
+    if (mask & IBV_QP_STATE)
+        qp->state = attr.qp_state;
+    if ((mask & IBV_QP_STATE) && qp->state == IBV_QPS_RESET)
+        reset(qp);
+    qp_wake(qp);
+    return 0;
+}
+
+int qp_query(struct client *client, const struct adapter_request *request,
+             struct adapter_reply *reply)
+{
+    const struct qp *qp = object_find(client, KIND_QP, request->handle);
+    const int all = IBV_QP_STATE | IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX |
+                    IBV_QP_PORT | IBV_QP_QKEY | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_TIMEOUT |
+                    IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_RQ_PSN |
+                    IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER | IBV_QP_SQ_PSN |
+                    IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_CAP | IBV_QP_DEST_QPN;
+    struct ibv_qp_init_attr init;
+    int err;
+
+    if (qp == NULL)
+        return -EINVAL;
+    err = over.calls.query_qp(pair_beneath(qp), &reply->qp.attr, all, &init);
+    reply->qp.attr.cap = qp->cap;
+    return err > 0 ? -err : err;
+}
+
+bool qp_can_receive(const struct qp *qp)
+{
+    return qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS;
+}
+
+/* What it has beneath is flushed there. */
+void qp_fail(struct qp *qp)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+    if (qp->state == IBV_QPS_ERR || qp->state == IBV_QPS_RESET)
+        return;
+    qp->state = IBV_QPS_ERR;
+    if (!over.is_lost)
+        over.calls.modify_qp(pair_beneath(qp), &attr, IBV_QP_STATE);
+    qp_wake(qp);
+}
+
+/* ---- requests ---- */
+
+static struct ibv_ah *target_of(struct qp *qp, const struct adapter_address *to)
+{
+    struct pair *pair = qp->beneath;
+    struct ibv_ah_attr attr = {.dlid = to->lid,
+                               .sl = to->sl,
+                               .is_global = to->is_global,
+                               .port_num = to->port,
+                               .grh = {.flow_label = to->flow_label,
+                                       .sgid_index = to->sgid_index,
+                                       .hop_limit = to->hop_limit,
+                                       .traffic_class = to->traffic_class}};
+    struct target *target;
+    struct list *node;
+
+    list_for_each (node, &pair->targets) {
+        target = container_of(node, struct target, node);
+        if (memcmp(&target->to, to, sizeof *to) == 0)
+            return target->ah;
+    }
+    target = mem_calloc(1, sizeof *target);
+    if (target == NULL)
+        return NULL;
+    memcpy(attr.grh.dgid.raw, to->gid, sizeof attr.grh.dgid.raw);
+    target->to = *to;
+    target->ah = over.calls.create_ah(qp->pd->beneath, &attr);
+    if (target->ah == NULL) {
+        mem_free(target);
+        return NULL;
+    }
+    list_init_node(&target->node);
+    list_add_tail(&pair->targets, &target->node);
+    return target->ah;
+}
+
+static void set_remote(struct qp *qp, const struct adapter_send *send, struct ibv_send_wr *wr)
+{
+    if (qp->type == IBV_QPT_UD) {
+        wr->wr.ud.ah = target_of(qp, &send->to);
+        wr->wr.ud.remote_qpn = send->remote_qpn;
+        wr->wr.ud.remote_qkey = send->remote_qkey;
+    } else if (send->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+               send->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+        wr->wr.atomic.remote_addr = send->remote_addr;
+        wr->wr.atomic.compare_add = send->compare_add;
+        wr->wr.atomic.swap = send->swap;
+        wr->wr.atomic.rkey = send->rkey;
+    } else {
+        wr->wr.rdma.remote_addr = send->remote_addr;
+        wr->wr.rdma.rkey = send->rkey;
+    }
+}
+
+static int post_send(struct qp *qp, struct send_work *work)
+{
+    struct ibv_send_wr wr = {.wr_id = work->wr.wr_id,
+                             .opcode = work->wr.opcode,
+                             .send_flags = work->wr.flags,
+                             .imm_data = work->wr.imm};
+    struct ibv_send_wr *bad;
+    struct ibv_sge inlined = {.addr = (uintptr_t)work->data, .length = work->wr.inline_size};
+
+    if (work->wr.opcode > IBV_WR_ATOMIC_FETCH_AND_ADD)
+        return EINVAL;
+    set_remote(qp, &work->wr, &wr);
+    if (qp->type == IBV_QPT_UD && wr.wr.ud.ah == NULL)
+        return EINVAL;
+    wr.sg_list = work->wr.flags & IBV_SEND_INLINE ? &inlined : work->sge;
+    wr.num_sge =
+        work->wr.flags & IBV_SEND_INLINE ? work->wr.inline_size > 0 : (int)work->wr.num_sge;
+    if (is_matching(qp))
+        wr.wr_id &= ~WR_IS_BUFFER;
+    return ibv_post_send(pair_beneath(qp), &wr, &bad);
+}
+
+static void count(const struct send_work *work)
+{
+    counters.rdma_reads += work->wr.opcode == IBV_WR_RDMA_READ;
+    counters.sends += work->wr.opcode == IBV_WR_SEND || work->wr.opcode == IBV_WR_SEND_WITH_IMM;
+}
+
+static void pass_receives_on(struct qp *qp)
+{
+    struct pair *pair = qp->beneath;
+
+    if (qp->recv.ring == NULL || qp->state == IBV_QPS_RESET)
+        return;
+    while (qp->has_recv || queue_take(&qp->recv, qp->object.client, &qp->recv_work) > 0) {
+        qp->has_recv = post_recv(pair->qp, NULL, &qp->recv_work) != 0;
+        if (qp->has_recv) {
+            mark_stuck(pair);
+            return;
+        }
+    }
+}
+
+/* Receives that a program has posted before a request pass down before it: looking at doorbells does
+ * that.  A request that the adapter beneath refuses ends as one that was wrong. */
+static void pass_requests_on(struct qp *qp)
+{
+    const uint64_t tail = request_tail(qp);
+    struct send_work work;
+
+    if (tail != qp->next)
+        look_at_doorbells();
+    while (tail != qp->next && request_read(qp, qp->next, &work)) {
+        const int err = post_send(qp, &work);
+
+        if (err == ENOMEM) {
+            mark_stuck(qp->beneath);
+            return;
+        }
+        qp->next++;
+        if (!is_matching(qp)) {
+            qp->acked = qp->next;
+            atomic_store_explicit(&qp->send_ring->head, qp->acked, memory_order_release);
+        }
+        count(&work);
+        if (err == 0)
+            continue;
+        client_say(qp->object.client,
+                   "queue pair %#x: the adapter beneath refuses a request: %s", qp->number,
+                   strerror(err));
+        qp_fail(qp);
+        if (is_matching(qp))
+            qp->next--; /* it is flushed when the queue pair ends */
+        else
+            request_complete(qp, &work, IBV_WC_LOC_QP_OP_ERR);
+        return;
+    }
+}
+
+void qp_wake(struct qp *qp)
+{
+    if (!list_is_linked(&qp->run))
+        list_add_tail(&runnable, &qp->run);
+}
+
+void qp_run(struct qp *qp)
+{
+    if (qp->state == IBV_QPS_RESET || qp->object.client->is_gone)
+        return;
+    pass_receives_on(qp);
+    if (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_ERR)
+        pass_requests_on(qp);
+}
+
+void client_doorbell(struct client *client)
+{
+    struct list *node;
+
+    list_for_each (node, &client->matching) {
+        struct srq *srq = container_of(node, struct srq, matching);
+
+        tm_commands(srq);
+        inlet_try_again(srq);
+    }
+    list_for_each (node, &shared_queues) {
+        struct shared *shared = container_of(node, struct shared, node);
+
+        if (shared->of->object.client == client)
+            shared_pass_on(shared);
+    }
+    list_for_each (node, &client->objects) {
+        struct object *object = container_of(node, struct object, node);
+
+        if (object->kind != KIND_QP)
+            break; /* they are in front */
+        pass_receives_on(container_of(object, struct qp, object));
+        qp_wake(container_of(object, struct qp, object));
+    }
+}
+
+void pairs_have_room(void)
+{
+    struct list *node;
+
+    while ((node = list_pop_head(&stuck)) != NULL)
+        qp_wake(container_of(node, struct pair, stuck)->of);
+    list_for_each (node, &shared_queues)
+        shared_pass_on(container_of(node, struct shared, node));
+}
+
+/* ---- completions ---- */
+
+void pair_completed(struct cq *cq, struct qp *qp, const struct ibv_wc *wc)
+{
+    const struct adapter_cqe cqe = {.wr_id = wc->wr_id,
+                                    .status = wc->status,
+                                    .opcode = wc->opcode,
+                                    .vendor_err = wc->vendor_err,
+                                    .byte_len = wc->byte_len,
+                                    .imm = wc->imm_data,
+                                    .qp_num = wc->qp_num,
+                                    .src_qp = wc->src_qp,
+                                    .flags = wc->wc_flags,
+                                    .slid = wc->slid,
+                                    .sl = wc->sl};
+
+    if (wc->status != IBV_WC_SUCCESS) {
+        qp->state = IBV_QPS_ERR; /* the adapter beneath knows */
+        qp_wake(qp);
+    }
+    /* whether the other side asked for an event is not known here */
+    cq_push(cq, &cqe, true);
+}
+
+/* ---- what an adapter that is emulated has, and this one does not ---- */
+
+uint64_t qps_wait_until(void)
+{
+    return NEVER;
+}
+
+void qps_look_at_clock(uint64_t now)
+{
+    (void)now;
+}
+
+bool step_is_held(void)
+{
+    return false;
+}
+
+void step_client_ends(const struct client *client)
+{
+    (void)client;
+}
+
+int step_perform(const struct client *client, const struct adapter_request *request,
+                 struct adapter_reply *reply)
+{
+    (void)client, (void)request, (void)reply;
+    return -EOPNOTSUPP;
+}

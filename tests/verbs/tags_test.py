@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""tags_test.py BUILD WHAT - tag matching over the queue pairs of an adapter that has none: libmbx-tags.so over the
+software adapter, whose own tag matching is switched off.
+
+  conformance   `mbx adapter-test`, with each way in which adapters may differ, and one that is wrong on purpose
+  stopped       a receiver that is stopped, served by a process of its own
+  behaviour     behaviour tests with MBX_DEVICE=verbs
+  ends          the helper ends with its program, however that ends; where it dies, the device is lost
+  refused       what cannot be had is said
+
+Each command has a network namespace of its own, and with it an adapter.  77: this machine allows none.
+"""
+import ctypes
+import errno
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+BUILD = os.path.abspath(sys.argv[1])
+TAGS, ADAPTER = (os.path.join(BUILD, "src", "adapter", name) for name in ("libmbx-tags.so", "libmbx-adapter.so"))
+APART = ["unshare", "--map-root-user", "--net"]
+NOT_HERE, FAILED = 77, 1
+LISTS = [1, 2, 16, 127]
+DEVICE_FATAL = 8  # enum ibv_event_type
+PATIENCE = 300  # seconds; nothing waits that long but what fails
+KEY = "00112233445566778899aabbccddeeff"
+
+
+def settings(**more):
+    values = {"MBX_VERBS_LIBRARY": TAGS, "MBX_ADAPTER_OVER_LIBRARY": ADAPTER, "MBX_ADAPTER_TAGS": "0", "MBX_KEY": KEY,
+              **more}
+    return ["env", *(f"{name}={value}" for name, value in values.items())]
+
+
+def run(*words, **more):
+    return subprocess.run([*APART, *settings(**more), *words], text=True, capture_output=True, timeout=PATIENCE)
+
+
+def expect(condition, what, result):
+    if not condition:
+        sys.exit(f"{what}: status {result.returncode}\n{result.stdout[-3000:]}\n{result.stderr[-3000:]}")
+
+
+def program(*names):
+    return os.path.join(BUILD, *names)
+
+
+def suite(quirks):
+    result = run(program("tools", "mbx"), "adapter-test", "--library", TAGS, "--json", "--brief",
+                 MBX_ADAPTER_OVER_QUIRKS=quirks)
+    try:
+        return result, json.loads(result.stdout)
+    except ValueError:
+        expect(False, f"quirks '{quirks}': no JSON", result)
+
+
+def conformance():
+    for quirks in "", "recv,sync,apart", "eager-only":
+        result, said = suite(quirks)
+        expect(result.returncode == 0 and said["failed"] == 0, f"quirks '{quirks}'", result)
+        expect([one["list"] for one in said["lists"]] == LISTS, "the lists", result)
+        expect(said["rendezvous"] == (quirks != "eager-only"), "rendezvous", result)
+    result, said = suite("hasty")
+    expect(result.returncode == FAILED and said["failed"] > 0, "one that is wrong on purpose", result)
+
+
+def stopped():
+    result = run(program("tests", "verbs", "verbs_stopped_test"))
+    expect(result.returncode == 0, "a receiver that is stopped", result)
+    print(re.search("stopped: .*", result.stdout)[0])
+
+
+def behaviour():
+    for name in "sync", "process", "sizes":
+        for configuration in "verbs", "verbs-tm", "verbs-tm-1", "both-verbs-tm":
+            result = run(program("tests", name + "_test"), "--quick", configuration)
+            expect(result.returncode == 0, f"{name} {configuration}", result)
+
+
+def helpers_of(pid):
+    """Its children of that name: the helper has the program's memory, and a process of its own."""
+    found = []
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{entry}/stat") as file:
+                name, rest = file.read().split("(", 1)[1].rsplit(")", 1)
+        except (OSError, IndexError):
+            continue
+        if name == "mbx-tags" and rest.split()[0] != "Z" and rest.split()[1] == str(pid):
+            found.append(int(entry))
+    return found
+
+
+def wait_until(what, is_so):
+    until = time.monotonic() + PATIENCE
+    while not is_so():
+        if time.monotonic() > until:
+            sys.exit(f"{what}: not after {PATIENCE} s")
+        time.sleep(0.01)
+
+
+def waiting_program():
+    """One that waits for a peer that never comes; and its helper."""
+    process = subprocess.Popen([*APART, *settings(MBX_TRANSPORT="verbs", MBX_DEVICE="verbs", MBX_LOG_LEVEL="warn"),
+                                program("tests", "verbs", "verbs_pair"), "listen", "7000"], text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    wait_until("a helper", lambda: process.poll() is not None or helpers_of(process.pid))
+    if process.poll() is not None:
+        sys.exit(f"the program has ended:\n{process.stdout.read()}")
+    return process, helpers_of(process.pid)[0]
+
+
+def ends():
+    process, helper = waiting_program()
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    wait_until("the end of the helper", lambda: not os.path.exists(f"/proc/{helper}"))
+    process, helper = waiting_program()
+    process.terminate()
+    process.wait()
+    wait_until("the end of the helper", lambda: not os.path.exists(f"/proc/{helper}"))
+    result = run(sys.executable, os.path.abspath(__file__), BUILD, "orphan")
+    expect(result.returncode == 0, "a program whose helper is killed", result)
+
+
+def orphan():
+    """In a namespace of its own: a program whose helper dies loses the device, and may open it again."""
+    library = ctypes.CDLL(TAGS, use_errno=True)
+    for name in "ibv_get_device_list", "ibv_open_device", "ibv_alloc_pd":
+        getattr(library, name).restype = ctypes.c_void_p
+    devices = ctypes.cast(library.ibv_get_device_list(None), ctypes.POINTER(ctypes.c_void_p))
+    contexts = [ctypes.c_void_p(library.ibv_open_device(ctypes.c_void_p(devices[0]))) for _ in range(2)]
+    helpers = helpers_of(os.getpid())
+    if None in [context.value for context in contexts] or len(helpers) != 1:
+        sys.exit(f"two contexts, one helper: {contexts}, {helpers}")
+    os.kill(helpers[0], signal.SIGKILL)
+    for context in contexts:
+        event = (ctypes.c_uint64 * 2)()
+        if library.ibv_get_async_event(context, event) != 0 or event[1] & 0xffffffff != DEVICE_FATAL:
+            sys.exit(f"the event: {event[1]}")
+        if library.ibv_alloc_pd(context) is not None or ctypes.get_errno() != errno.EIO:
+            sys.exit(f"a domain of a lost device: errno {ctypes.get_errno()}")
+    again = ctypes.c_void_p(library.ibv_open_device(ctypes.c_void_p(devices[0])))
+    domain = library.ibv_alloc_pd(again) if again.value else None
+    if domain is None or library.ibv_dealloc_pd(ctypes.c_void_p(domain)) != 0:
+        sys.exit("the device cannot be opened again")
+    for context in contexts + [again]:
+        library.ibv_close_device(context)
+    if helpers_of(os.getpid()):
+        sys.exit("the helper outlives the last context")
+
+
+def refused():
+    for variable, value, words in [("LIBRARY", "/nowhere.so", "/nowhere.so"), ("DEVICE", "none9", "the adapter none9"),
+                                   ("TAGS", "many", "0 to 4095"), ("EAGER", "1", "1024 to 1048576"),
+                                   ("QUIRKS", "sideways", "there is no 'sideways'")]:
+        result = run(program("tools", "mbx"), "adapter-test", "--library", TAGS, "--brief",
+                     **{"MBX_ADAPTER_OVER_" + variable: value})
+        expect(result.returncode != 0 and words in result.stdout + result.stderr, f"{variable}={value}", result)
+    result = run(program("tools", "mbx"), "adapter-test", "--library", TAGS, "--brief", MBX_ADAPTER_OVER_TAGS="0")
+    expect(result.returncode not in (0, FAILED), "without tags", result)
+
+
+def main():
+    if sys.argv[2] == "orphan":
+        orphan()
+        return 0
+    if subprocess.run([*APART, "true"], capture_output=True).returncode != 0:
+        print("this machine allows no network namespaces")
+        return NOT_HERE
+    {"conformance": conformance, "stopped": stopped, "behaviour": behaviour, "ends": ends, "refused": refused}[sys.argv[2]]()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
