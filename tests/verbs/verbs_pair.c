@@ -4,19 +4,26 @@
  *
  *   verbs_pair listen PORT              on one
  *   verbs_pair connect ADDRESS PORT     on the other: an IPv4 address
+ *   ... stop                            on both: the listener is stopped while messages come
  *
  * The two exchange the addresses of their endpoints over TCP.  Then both send each other messages of
  * several sizes, every third of them synchronous, and receive every other one from any source.  Each says how
  * many were right, and how many of them a device has matched.  The MBX_ environment says how they travel.
+ *
+ * With `stop` the messages go to the listener alone.  It hands its receives to the device, and stops itself
+ * (SIGSTOP).  Its child, which has no endpoint, sees it stopped, tells the sender, hears that all sends have ended,
+ * the synchronous ones too, looks whether the listener is still stopped, and lets it go on (SIGCONT).
  */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -141,9 +148,139 @@ static void exchange(struct mbx_ep *ep, uint32_t peer, int who, int file)
     }
 }
 
+/* ---- a listener that is stopped ---- */
+
+/* Of process pid: a letter; 'X' it is gone. */
+static char state_of(pid_t pid)
+{
+    char path[64], text[512], *end;
+    FILE *file;
+    size_t size;
+
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    file = fopen(path, "re");
+    if (file == NULL)
+        return 'X';
+    size = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    text[size] = '\0';
+    end = strrchr(text, ')');
+    return end != NULL && end[1] == ' ' ? end[2] : 'X';
+}
+
+static void say(int file)
+{
+    if (send(file, "", 1, MSG_NOSIGNAL) != 1)
+        fail("send", -EIO);
+}
+
+static void hear(int file)
+{
+    char word;
+
+    if (recv(file, &word, 1, 0) != 1)
+        fail("the other side is gone", -EPIPE);
+}
+
+/* Of the listener's child: it looks after its parent. */
+static int watch(pid_t listener, const char *port)
+{
+    int file;
+    char state;
+
+    file = meet(NULL, port);
+    while ((state = state_of(listener)) != 'T' && state != 'X' && state != 'Z')
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    say(file);
+    hear(file);
+    if (state_of(listener) != 'T')
+        return 1;
+    kill(listener, SIGCONT);
+    return 0;
+}
+
+/* They are connected then, which takes the software of both. */
+static void greet(struct mbx_ep *ep, uint32_t peer)
+{
+    mbx_request recv, sent;
+    struct mbx_completion done;
+    char word = 0;
+
+    must("mbx_recv", mbx_recv(ep, peer, CONTEXT + 1, 0, 0, &word, 1, NULL, &recv));
+    must("mbx_send", mbx_send(ep, peer, CONTEXT + 1, 0, &word, 1, NULL, &sent));
+    must("mbx_wait", mbx_wait(ep, sent, WAIT_NS, &done));
+    must("mbx_wait", mbx_wait(ep, recv, WAIT_NS, &done));
+    must("a greeting", done.error);
+}
+
+/* Its receives have gone to the device. */
+static void await_device(struct mbx_ep *ep, uint64_t before)
+{
+    uint64_t handed = 0;
+
+    while (handed < before + MESSAGES) {
+        mbx_progress(ep);
+        must("mbx_stat_read", mbx_stat_read(ep, "device_handed", &handed));
+    }
+    for (int i = 0; i < 1000; i++)
+        mbx_progress(ep);
+}
+
+static void receive_stopped(struct mbx_ep *ep, uint32_t peer, pid_t child)
+{
+    mbx_request recvs[MESSAGES];
+    struct mbx_completion done;
+    uint64_t handed;
+    int status;
+
+    must("mbx_stat_read", mbx_stat_read(ep, "device_handed", &handed));
+    for (int i = 0; i < MESSAGES; i++)
+        must("mbx_recv", mbx_recv(ep, peer, CONTEXT, (uint64_t)i, 0, in[i], sizes[i % SIZES],
+                                  NULL, &recvs[i]));
+    await_device(ep, handed);
+    raise(SIGSTOP);
+    for (int i = 0; i < MESSAGES; i++) {
+        must("mbx_wait", mbx_wait(ep, recvs[i], WAIT_NS, &done));
+        check(1, i, &done);
+    }
+    if (waitpid(child, &status, 0) != child || status != 0)
+        fail("the sends have not ended while it was stopped", -ETIMEDOUT);
+}
+
+/* A synchronous message without bytes has no memory that an adapter could read: software answers. */
+static void send_to_stopped(struct mbx_ep *ep, uint32_t peer, int file)
+{
+    mbx_request sends[MESSAGES];
+    struct mbx_completion done;
+
+    hear(file);
+    for (int i = 0; i < MESSAGES; i++)
+        must("mbx_send",
+             (i % 3 == 0 && sizes[i % SIZES] > 0 ? mbx_ssend : mbx_send)(
+                 ep, peer, CONTEXT, (uint64_t)i, out[i], sizes[i % SIZES], NULL, &sends[i]));
+    for (int i = 0; i < MESSAGES; i++) {
+        must("mbx_wait", mbx_wait(ep, sends[i], WAIT_NS, &done));
+        must("a send", done.error);
+    }
+    say(file);
+    close(file);
+    printf("%d sends have ended while the receiver was stopped\n", MESSAGES);
+}
+
+/* The port behind PORT, where the child listens. */
+static const char *port_of_child(const char *port)
+{
+    static char text[16];
+
+    snprintf(text, sizeof text, "%d", atoi(port) + 1);
+    return text;
+}
+
 int main(int argc, char **argv)
 {
-    const int who = argc == 4 && strcmp(argv[1], "connect") == 0;
+    const int stops = argc > 2 && strcmp(argv[argc - 1], "stop") == 0;
+    const int who = (argc -= stops) == 4 && strcmp(argv[1], "connect") == 0;
+    pid_t child = 0;
     struct mbx_address own, other;
     uint64_t matched = 0;
     struct mbx_ep *ep;
@@ -152,8 +289,15 @@ int main(int argc, char **argv)
     int file;
 
     if (!who && (argc != 3 || strcmp(argv[1], "listen") != 0)) {
-        fprintf(stderr, "usage: verbs_pair listen PORT | connect ADDRESS PORT\n");
+        fprintf(stderr, "usage: verbs_pair listen PORT [stop] | connect ADDRESS PORT [stop]\n");
         return 2;
+    }
+    if (stops && !who) {
+        const pid_t listener = getpid();
+
+        child = fork();
+        if (child == 0)
+            return watch(listener, port_of_child(argv[2]));
     }
     must("mbx_open", mbx_open(NULL, &ep));
     must("mbx_address_get", mbx_address_get(ep, &own));
@@ -168,7 +312,14 @@ int main(int argc, char **argv)
         for (size_t k = 0; k < sizes[i % SIZES]; k++)
             out[i][k] = byte_of(who, i, k);
     }
-    exchange(ep, peer, who, file);
+    if (stops)
+        greet(ep, peer);
+    if (!stops)
+        exchange(ep, peer, who, file);
+    else if (who)
+        send_to_stopped(ep, peer, meet(argv[2], port_of_child(argv[3])));
+    else
+        receive_stopped(ep, peer, child);
     must("mbx_stat_read", mbx_stat_read(ep, "device_matched", &matched));
     swap_bytes(ep, file, &word, &word, 1);
     must("mbx_close", mbx_close(ep));

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """verbs_pair_test.py PROGRAM - two processes that know nothing of each other but a TCP port exchange messages.
 
-PROGRAM is verbs_pair, and MBX_VERBS_LIBRARY the software adapter; with its matching, and without.
+PROGRAM is verbs_pair, and MBX_VERBS_LIBRARY the software adapter; with its matching, and without.  With it also
+where one of the two is stopped while messages come.
 """
 import os
 import re
@@ -17,12 +18,12 @@ def free_port():
         return str(held.getsockname()[1])
 
 
-def pair(program, **settings):
+def pair(program, *stop, **settings):
     """How many messages the device of each of the two has matched."""
     port = free_port()
     env = dict(os.environ, MBX_TRANSPORT="verbs", MBX_KEY="00112233445566778899aabbccddeeff", **settings)
     both = [subprocess.Popen([program, *words], env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-            for words in (["listen", port], ["connect", "127.0.0.1", port])]
+            for words in (["listen", port, *stop], ["connect", "127.0.0.1", port, *stop])]
     said = [process.communicate(timeout=200)[0] for process in both]
     found = [re.search(r"all right; matched by a device: (\d+)", text) for text in said]
     if any(process.returncode for process in both) or None in found:
@@ -36,8 +37,9 @@ def main():
         return 0
     plain = pair(sys.argv[1])
     matched = pair(sys.argv[1], MBX_DEVICE="verbs", MBX_MATCH="device")
-    print(f"matched by the adapter: {plain} without MBX_DEVICE=verbs, {matched} with it")
-    return 0 if plain == [0, 0] and min(matched) > 0 else 1
+    stopped = pair(sys.argv[1], "stop", MBX_DEVICE="verbs", MBX_MATCH="device", MBX_VERBS_WINDOW="64")
+    print(f"matched by the adapter: {plain} without MBX_DEVICE=verbs, {matched} with it, {stopped} for a stopped process")
+    return 0 if plain == [0, 0] and min(matched) > 0 and stopped[0] >= 24 else 1
 
 
 if __name__ == "__main__":
