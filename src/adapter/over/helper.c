@@ -99,6 +99,7 @@ static void serve(void)
         client_end(container_of(node, struct client, node));
     over_close();
     write_counters();
+    close(helper.listener);
 }
 
 /* ---- the process ---- */
