@@ -615,6 +615,12 @@ void pairs_have_room(void)
 
 /* ---- completions ---- */
 
+/* verbs.h has a header only for datagrams; Soft-RoCE tells of one with every receive. */
+static uint32_t flags_of(const struct qp *qp, const struct ibv_wc *wc)
+{
+    return qp->type == IBV_QPT_UD ? wc->wc_flags : wc->wc_flags & ~(unsigned)IBV_WC_GRH;
+}
+
 void pair_completed(struct cq *cq, struct qp *qp, const struct ibv_wc *wc)
 {
     const struct adapter_cqe cqe = {.wr_id = wc->wr_id,
@@ -625,7 +631,7 @@ void pair_completed(struct cq *cq, struct qp *qp, const struct ibv_wc *wc)
                                     .imm = wc->imm_data,
                                     .qp_num = wc->qp_num,
                                     .src_qp = wc->src_qp,
-                                    .flags = wc->wc_flags,
+                                    .flags = flags_of(qp, wc),
                                     .slid = wc->slid,
                                     .sl = wc->sl};
 
