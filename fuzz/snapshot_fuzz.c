@@ -73,7 +73,8 @@ static struct text snapshot_of(uint32_t host)
                     ",\"rank\":null,\"address\":\"%016" PRIx64
                     "\",\"any_source\":false,\"context\":1,\"tag\":%" PRIu32
                     ",\"ignore\":0,\"size\":8,\"synchronous\":false,\"deferred\":false,"
-                    "\"internal\":false,\"id\":%" PRIu32 ",\"age\":0,\"count\":0,\"needs\":%d,"
+                    "\"internal\":false,\"rts\":false,\"id\":%" PRIu32
+                    ",\"age\":0,\"count\":0,\"needs\":%d,"
                     "\"waited_ms\":5000,\"words\":\"\"}",
                     e > 0 ? "," : "", e == 0 ? "posted" : "unexpected", (rank + 5) % 6,
                     address_of((rank + 5) % 6), 7 + e, e, e == 0);

@@ -547,11 +547,12 @@ void diagnose_say(FILE *out, const struct see_job *before, const struct see_job 
         say_roll_call(out, now);
     }
     if (see_under_way(before, now) != 0)
-        fprintf(out,
-                "%" PRIu64
-                " messages are on their way between its hosts, and nothing else happens: the "
-                "network is slow, or interrupted\n",
-                see_under_way(before, now));
+        fprintf(
+            out,
+            "%" PRIu64
+            " messages are on their way between its hosts, or were sent to processes that it "
+            "has started, and nothing else happens: is the network slow, or interrupted?\n",
+            see_under_way(before, now));
     diagnose_say_waiting(out, before, now, nodes);
     say_others(out, now);
 }

@@ -87,12 +87,13 @@ static void put_entry(FILE *out, const struct see_job *job, uint32_t at,
     fprintf(out,
             ",\"address\":\"%016" PRIx64 "\",\"any_source\":%s,\"context\":%" PRIu32
             ",\"tag\":%" PRIu64 ",\"ignore\":%" PRIu64 ",\"size\":%" PRIu64
-            ",\"synchronous\":%s,\"deferred\":%s,\"internal\":%s,\"id\":%" PRIu64
+            ",\"synchronous\":%s,\"deferred\":%s,\"internal\":%s,\"rts\":%s,\"id\":%" PRIu64
             ",\"age\":%" PRIu64 ",\"count\":%" PRIu32 ",\"needs\":%u,",
             entry->whom, truth(entry->peer == SEE_NOBODY), entry->context_id, entry->tag,
             entry->ignore, entry->size, truth(entry->flags & SEE_ENTRY_SYNC),
             truth(entry->flags & SEE_ENTRY_DEFERRED), truth(entry->flags & SEE_ENTRY_INTERNAL),
-            entry->id, entry->age, entry->kind == SEE_PROBE ? entry->count : 0, entry->needs);
+            truth(entry->flags & SEE_ENTRY_RTS), entry->id, entry->age,
+            entry->kind == SEE_PROBE ? entry->count : 0, entry->needs);
     put_number(out, "waited_ms", entry->kind == SEE_PROBE ? SEE_NOBODY : entry->waited_ms);
     putc(',', out);
     put_field(out, "words", words_of_entry(job, at, entry, words));

@@ -153,7 +153,7 @@ static void read_object(struct reading *reading, const struct field *fields, uin
 
 struct read_entry {
     char kind[16];
-    bool is_any, is_synchronous, is_deferred, is_internal;
+    bool is_any, is_synchronous, is_deferred, is_internal, is_rts;
     uint32_t count, waited_ms;
     struct see_entry entry;
 };
@@ -164,6 +164,7 @@ static const struct field entry_fields[] = {
     {"synchronous", BOOL, false, AT(struct read_entry, is_synchronous), 0, NULL},
     {"deferred", BOOL, false, AT(struct read_entry, is_deferred), 0, NULL},
     {"internal", BOOL, false, AT(struct read_entry, is_internal), 0, NULL},
+    {"rts", BOOL, false, AT(struct read_entry, is_rts), 0, NULL},
     {"count", NUMBER, false, AT(struct read_entry, count), UINT32_MAX, NULL},
     {"waited_ms", NULLABLE, false, AT(struct read_entry, waited_ms), 0, NULL},
     {"peer", NULLABLE, false, AT(struct read_entry, entry.peer), 0, NULL},
@@ -203,7 +204,8 @@ static void read_entry(struct reading *reading, struct see_entry *entry)
     entry->kind = (uint8_t)kind;
     entry->flags = (uint8_t)((read.is_synchronous ? SEE_ENTRY_SYNC : 0) |
                              (read.is_deferred ? SEE_ENTRY_DEFERRED : 0) |
-                             (read.is_internal ? SEE_ENTRY_INTERNAL : 0));
+                             (read.is_internal ? SEE_ENTRY_INTERNAL : 0) |
+                             (read.is_rts ? SEE_ENTRY_RTS : 0));
     if (kind == SEE_PROBE)
         entry->count = read.count;
     else

@@ -179,6 +179,27 @@ static bool has_stayed(const struct see_rank *was, const struct see_rank *rank)
            see_is_still(was, rank);
 }
 
+/* At most so many messages have arrived at a rank and are not counted as sent, because their sends are not complete.  Of what
+ * is not among its entries nothing is known. */
+static uint64_t count_incomplete(const struct see_rank *rank)
+{
+    static const uint8_t kinds[] = {SEE_UNEXPECTED, SEE_PROBED, SEE_RECEIVING};
+    uint64_t seen = 0, here = 0, incomplete = 0;
+
+    for (uint32_t i = 0; i < rank->count; i++) {
+        const struct see_entry *entry = &rank->entries[i];
+        bool has_come = entry->kind == SEE_UNEXPECTED || entry->kind == SEE_PROBED ||
+                        entry->kind == SEE_RECEIVING;
+
+        seen += has_come;
+        incomplete +=
+            has_come && (entry->kind == SEE_RECEIVING || (entry->flags & SEE_ENTRY_RTS) != 0);
+    }
+    for (size_t i = 0; i < sizeof kinds; i++)
+        here += rank->state.counts[kinds[i]];
+    return incomplete + (here > seen ? here - seen : 0);
+}
+
 uint64_t see_under_way(const struct see_job *before, const struct see_job *now)
 {
     uint64_t sent = 0, arrived = 0;
@@ -191,11 +212,10 @@ uint64_t see_under_way(const struct see_job *before, const struct see_job *now)
 
         if (!has_stayed(was, rank))
             return 0;
-        sent += rank->state.pulse.sent;
+        sent += rank->state.pulse.sent + count_incomplete(rank);
         arrived += rank->state.pulse.arrived;
         is_spread |= rank->host != now->ranks[0].host;
     }
-    /* those that have arrived, and whose sends are not complete, are counted as arrived alone */
     return is_spread && sent > arrived ? sent - arrived : 0;
 }
 

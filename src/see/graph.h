@@ -75,7 +75,7 @@ enum see_call see_call_of(const char *name);
  * moment between them of which what is the same in both looks is true for all ranks at once. */
 void see_judge(const struct see_job *before, const struct see_job *now, enum see_node *nodes);
 
-/* How many messages, at least, are on their way between the hosts of a job in which nothing has happened between two looks; 0 also if that is
+/* How many messages, at most, are on their way between the hosts of a job in which nothing has happened between two looks; 0 also if that is
  * not known, or if there is one host. */
 uint64_t see_under_way(const struct see_job *before, const struct see_job *now);
 

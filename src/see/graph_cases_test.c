@@ -353,8 +353,33 @@ static void test_under_way(void **state)
     s.job.size = 3; /* the other may have it */
     assert_string_equal(verdict(&s, &s), "dd");
     s.job.size = 2;
-    s.ranks[1].state.pulse.arrived = 6; /* of one the send is not complete */
+    s.ranks[1].state.pulse.arrived = 5;
     assert_string_equal(verdict(&s, &s), "dd");
+}
+
+/* A message that has arrived, and whose send is not complete, does not stand for another one that is on its way. */
+static void test_under_way_beside_rendezvous(void **state)
+{
+    struct see_entry *message;
+    struct scene s;
+
+    (void)state;
+    cycle(&s);
+    s.ranks[1].host = 2;
+    s.ranks[0].state.pulse.sent = 5;
+    s.ranks[1].state.pulse.arrived = 5;
+    message = add(&s, 1, SEE_UNEXPECTED, 0, 70, 0);
+    message->flags = SEE_ENTRY_RTS;
+    assert_string_equal(verdict(&s, &s), "aa");
+    assert_int_equal(see_under_way(&s.job, &s.job), 1);
+    s.ranks[1].state.pulse.arrived = 6; /* it is that one */
+    assert_string_equal(verdict(&s, &s), "dd");
+    message->flags = 0;
+    s.ranks[1].state.pulse.arrived = 5;
+    assert_string_equal(verdict(&s, &s), "dd");
+    s.ranks[1].state.counts[SEE_UNEXPECTED] =
+        2; /* one was not shown, and may be a rendezvous */
+    assert_string_equal(verdict(&s, &s), "aa");
 }
 
 static void test_what_fits(void **state)
@@ -435,6 +460,7 @@ int main(void)
         cmocka_unit_test(test_several_of_a_rank),
         cmocka_unit_test(test_ranks_of_two_hosts),
         cmocka_unit_test(test_under_way),
+        cmocka_unit_test(test_under_way_beside_rendezvous),
         cmocka_unit_test(test_what_fits),
         cmocka_unit_test(test_probed),
         cmocka_unit_test(test_probes),

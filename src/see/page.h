@@ -86,6 +86,8 @@ enum see_entry_flags {
     SEE_ENTRY_INTERNAL = 1 << 1, /* nobody waits for its completion: injected, discarded */
     SEE_ENTRY_DEFERRED =
         1 << 2, /* a send that has not left: its receiver's window is used up */
+    SEE_ENTRY_RTS =
+        1 << 3, /* UNEXPECTED, PROBED: only the RTS has come, so its send is not complete */
 };
 
 struct see_entry {

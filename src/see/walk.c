@@ -207,8 +207,11 @@ static int add_message(struct walk *walk, const unsigned char *object, size_t si
     entry.peer = envelope.source;
     entry.tag = envelope.tag;
     entry.size = held;
-    if (held == value[SEE_VALUE_RTS] && !TAKE(SEE_MESSAGE_RTS_SIZE, 0, &entry.size))
-        return -EBADMSG;
+    if (held == value[SEE_VALUE_RTS]) {
+        if (!TAKE(SEE_MESSAGE_RTS_SIZE, 0, &entry.size))
+            return -EBADMSG;
+        entry.flags = SEE_ENTRY_RTS;
+    }
     if (held == value[SEE_VALUE_LONG] &&
         (!TAKE(SEE_MESSAGE_MORE, 0, &more) ||
          get_field(walk, more, SEE_MORE_SIZE, &entry.size, sizeof entry.size) != 0))
