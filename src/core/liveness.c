@@ -181,7 +181,7 @@ static bool liveness_peer(struct mbx_ep *ep, struct peer *peer)
     peer->health.is_gone = true;
     if (peer->health.is_dead && !was_dead) {
         failure_add(ep, peer);
-        tell_end_of(ep, peer, -ENOTCONN);
+        tell_death_of(ep, peer);
     }
     module_peer_gone(ep, peer, err == -EHOSTUNREACH ? err : -ENOTCONN, !was_gone);
     return true;

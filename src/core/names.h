@@ -46,6 +46,10 @@ void tell_end(const struct mbx_ep *ep);
  * through the provider, which no other line reaches: the component has its own. */
 void tell_end_of(const struct mbx_ep *ep, struct peer *peer, int error);
 
+/* The same, of a peer that was found dead and that no operation may need: only if it has ever said who it is.  Of one that
+ * we never had to do with nobody can know whether it had closed before it ended. */
+void tell_death_of(const struct mbx_ep *ep, struct peer *peer);
+
 /* A warning for the first injected message to peer that was lost. */
 void tell_lost(const struct mbx_ep *ep, struct peer *peer, int error);
 

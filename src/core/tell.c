@@ -76,15 +76,19 @@ void tell_end(const struct mbx_ep *ep)
         (unsigned long long)stats.posted_max);
 }
 
+static struct transport_who who_is(const struct peer *peer)
+{
+    const struct transport_ops *ops = peer->link->transport->ops;
+
+    return ops->who != NULL ? ops->who(peer->link) : (struct transport_who){0};
+}
+
 /* "rank 1 (process 4711)", as far as it is known. */
 static void tell_who(const struct peer *peer, char text[TEXT_MAX])
 {
-    const struct transport_ops *ops = peer->link->transport->ops;
-    struct transport_who who = {0};
+    struct transport_who who = who_is(peer);
     int length;
 
-    if (ops->who != NULL)
-        who = ops->who(peer->link);
     length = who.rank != 0 ? snprintf(text, TEXT_MAX, "rank %u", who.rank - 1)
                            : snprintf(text, TEXT_MAX, "peer %u", peer->number);
     if (who.pid != 0)
@@ -100,7 +104,17 @@ void tell_end_of(const struct mbx_ep *ep, struct peer *peer, int error)
         return;
     peer->health.is_told = true;
     tell_who(peer, text);
-    LOG_WARN("%s has ended: %s", text, mbx_strerror(error));
+    if (error ==
+        -EHOSTUNREACH) /* it may be alive: another key, another version, another machine */
+        LOG_WARN("%s cannot be reached", text);
+    else
+        LOG_WARN("%s has ended: %s", text, mbx_strerror(error));
+}
+
+void tell_death_of(const struct mbx_ep *ep, struct peer *peer)
+{
+    if (who_is(peer).rank != 0)
+        tell_end_of(ep, peer, -ENOTCONN);
 }
 
 void tell_lost(const struct mbx_ep *ep, struct peer *peer, int error)

@@ -23,6 +23,8 @@ static void queued_add(void *arg, void *object)
     if (message->match.state != MBX_MATCH_QUEUED)
         return;
     assert(queued->count < queued->room);
+    if (queued->count == queued->room)
+        return;
     queued->found[queued->count++] = message;
 }
 

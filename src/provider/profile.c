@@ -93,7 +93,7 @@ static const struct fi_profile_desc vars[] = {
     {.id = PROV_VAR_CONNECTIONS,
      OF_64_BITS,
      .name = "peers",
-     .desc = "endpoints that this one has to do with"},
+     .desc = "peers that this endpoint knows"},
     {.id = PROV_VAR_MEMORY,
      OF_64_BITS,
      .name = "memory_bytes",

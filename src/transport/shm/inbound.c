@@ -289,6 +289,7 @@ static void free_slot(struct shm *shm, uint32_t slot)
     segment_clear_ring(own, slot);
     atomic_store_explicit(&own->slots[slot].taken, 0, memory_order_relaxed);
     atomic_store_explicit(&own->slots[slot].borrows, 0, memory_order_relaxed);
+    own->slots[slot].rank = 0;
     /* a sender that was killed may have set the bit and not rung */
     atomic_fetch_and_explicit(&own->control->ready[slot / 64], ~(UINT64_C(1) << slot % 64),
                               memory_order_relaxed);
