@@ -324,6 +324,69 @@ static void each_field(void)
     require(accepted_without(text) == NOT_READ + EACH, "a long text is accepted");
 }
 
+/* Behind where `before` ends, `count` times `what` with a comma. */
+static void insert(struct text *text, const char *before, const char *what, size_t count)
+{
+    char *at = memmem(text->bytes, text->size, before, strlen(before));
+    size_t size = strlen(what);
+    char *more = malloc(count * (size + 1) + 1), *end = more;
+
+    require(at != NULL && more != NULL, "no memory");
+    for (size_t i = 0; i < count; i++, end += size + 1) {
+        memcpy(end, what, size);
+        end[size] = ',';
+    }
+    *end = '\0';
+    splice(text, (size_t)(at - text->bytes) + strlen(before), 0, more);
+    free(more);
+}
+
+/* How many entries a rank has, of which a page has room for SEE_ENTRIES; it counts many. */
+static bool is_accepted_with(uint32_t entries)
+{
+    static const char entry[] =
+        "{\"kind\":\"posted\",\"peer\":0,\"address\":\"0000000000001000\",\"any_source\":false,"
+        "\"context\":1,\"tag\":1,\"ignore\":0,\"size\":8,\"synchronous\":false,\"deferred\":"
+        "false,"
+        "\"internal\":false,\"id\":9,\"age\":0,\"count\":0,\"needs\":1,\"waited_ms\":1}";
+    struct text text = snapshot_of(0);
+    bool accepted;
+
+    insert(&text, "\"entries\":[", entry, entries - 2); /* two are there */
+    splice(&text,
+           field_at(&text, (size_t)((char *)memmem(text.bytes, text.size, "\"posted\":", 9) -
+                                    text.bytes)),
+           1, "5000");
+    accepted = is_accepted(&text);
+    free(text.bytes);
+    return accepted;
+}
+
+/* What a host can say in all is never a reason to refuse it. */
+static void each_limit(void)
+{
+    struct text text = snapshot_of(0);
+    char line[400], *printed;
+    struct observed observed;
+    size_t size;
+
+    memset(line, 'x', sizeof line - 1);
+    line[sizeof line - 1] = '\0';
+    line[0] = line[sizeof line - 2] = '"';
+    require(is_accepted_with(SEE_ENTRIES), "as many entries as there can be are refused");
+    require(!is_accepted_with(SEE_ENTRIES + 1), "more entries than there can be are accepted");
+    insert(&text, "\"others\":[", line, 100);
+    require(read_text(&text, &observed), "a host with many programs is refused");
+    observed.jobs[0].ranks[0].state.still_ns = 1;
+    observed.jobs[0].ranks[0].state.now_ns = UINT64_MAX;
+    printed = print(&observed, &size);
+    observe_free(&observed);
+    free(text.bytes);
+    text = (struct text){printed, size};
+    require(is_accepted(&text), "a rank in which nothing happens for 50 days is refused");
+    free(text.bytes);
+}
+
 static void one_text(struct input *in)
 {
     static bool is_looked_at;
@@ -331,8 +394,10 @@ static void one_text(struct input *in)
     struct observed observed;
     bool is_right = in->size == 0, accepted;
 
-    if (!is_looked_at)
+    if (!is_looked_at) {
         each_field();
+        each_limit();
+    }
     is_looked_at = true;
     for (int i = 0; i < 6 && in->size != 0; i++)
         damage(&text, in);

@@ -100,14 +100,15 @@ static void put_entry(FILE *out, const struct see_job *job, uint32_t at,
     putc('}', out);
 }
 
-/* For how long nothing has happened; null if it is not known. */
+/* For how long nothing has happened, in 32 bits: 49 days at most; null if it is not known. */
 static void put_still(FILE *out, const struct see_rank *rank)
 {
     const struct see_state *state = &rank->state;
+    uint64_t ms = SEE_NOBODY;
+
     if (state->still_ns != 0 && state->still_ns <= state->now_ns)
-        fprintf(out, "\"still_ms\":%" PRIu64, (state->now_ns - state->still_ns) / CLOCK_MS);
-    else
-        fprintf(out, "\"still_ms\":null");
+        ms = min_size((state->now_ns - state->still_ns) / CLOCK_MS, SEE_NOBODY - 1);
+    put_number(out, "still_ms", (uint32_t)ms);
 }
 
 /* What only its host can say. */

@@ -255,16 +255,17 @@ static void read_entries(struct reading *reading, void *into)
     }
     json_open(&reading->r, '[');
     while (json_more(&reading->r, ']')) {
+        if (rank->count == SEE_ENTRIES) {
+            json_wrong(&reading->r, "too many entries");
+            return;
+        }
         if (rank->count == room) {
             struct see_entry *entries;
 
             room = room == 0 ? 8 : room * 2;
-            entries = rank->count < SEE_ENTRIES
-                          ? mem_realloc(rank->entries, room * sizeof *entries)
-                          : NULL;
+            entries = mem_realloc(rank->entries, room * sizeof *entries);
             if (entries == NULL) {
-                json_wrong(&reading->r,
-                           rank->count < SEE_ENTRIES ? "no memory" : "too many entries");
+                json_wrong(&reading->r, "no memory");
                 return;
             }
             rank->entries = entries;
@@ -275,7 +276,7 @@ static void read_entries(struct reading *reading, void *into)
     }
 }
 
-/* Lines into one text. */
+/* Lines into one text; they are only printed, so those for which there is no room are left out. */
 static void read_lines(struct reading *reading, char *text, size_t size)
 {
     size_t used = 0;
@@ -285,11 +286,10 @@ static void read_lines(struct reading *reading, char *text, size_t size)
     json_open(&reading->r, '[');
     while (json_more(&reading->r, ']')) {
         json_get_text(&reading->r, line, sizeof line);
-        if (used + strlen(line) + 2 > size) {
-            json_wrong(&reading->r, "too many lines");
-            return;
-        }
-        used += (size_t)snprintf(text + used, size - used, "%s\n", line);
+        if (used + strlen(line) + 2 <= size)
+            used += (size_t)snprintf(text + used, size - used, "%s\n", line);
+        else
+            used = size;
     }
 }
 
