@@ -591,6 +591,7 @@ int hosts_look(struct hosts *hosts, const struct observe_options *wanted, bool s
     call_all(&look);
     if (look.is_late || look.error != 0)
         process_end_descendants(started); /* what a launcher has left behind */
+    process_leave_orphans();
     mem_free(own);
     free(copy);
     if (look.error == 0)

@@ -166,6 +166,12 @@ static bool reap_children(void)
     return pid == 0;
 }
 
+void process_leave_orphans(void)
+{
+    prctl(PR_SET_CHILD_SUBREAPER, 0);
+    reap_children();
+}
+
 bool process_end_descendants(uint64_t since)
 {
     const struct timespec pause = {.tv_nsec = 1000000};

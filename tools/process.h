@@ -13,6 +13,9 @@
  * none can get out of sight. */
 void process_adopt_orphans(void);
 
+/* No longer.  Those that are children already and have ended are reaped: nobody may wait for a child. */
+void process_leave_orphans(void);
+
 /* When the process was started, in the kernel's ticks; 0 if that is not known. */
 uint64_t process_started(pid_t pid);
 
