@@ -13,7 +13,6 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +26,7 @@
 #include "base/base.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "interrupt.h"
 #include "process.h"
 #include "snapshot.h"
 #include "tool.h"
@@ -35,6 +35,7 @@
 #define LIMIT_NS (30 * CLOCK_S)
 #define LOOK_NS  (5 * CLOCK_MS) /* whether one has ended that prints no more */
 #define TRIES    3              /* of a launcher that mixes the lines of hosts */
+#define GRACE_NS CLOCK_S        /* from SIGTERM to SIGKILL, and behind that */
 #define SAID     2048
 
 /* ---- options ---- */
@@ -200,9 +201,10 @@ void hosts_fini(struct hosts *hosts)
 struct running {
     struct hosts_command *command;
     pid_t pid;
-    int out, err;    /* what it prints; -1: closed */
-    uint64_t end_ns; /* it has time until then */
-    bool is_late;
+    int out, err;            /* what it prints; -1: closed */
+    uint64_t end_ns;         /* it has time until then */
+    bool is_late, is_killed; /* SIGTERM, SIGKILL was sent; it has time until end_ns to end */
+    bool is_left;            /* it has not */
     bool is_reaped;
     int status;      /* of waitpid() */
     char said[SAID]; /* the end of its standard error */
@@ -210,11 +212,13 @@ struct running {
     struct snapshots snapshots;
 };
 
-static void become(struct hosts_command *command, char *const *arguments, int out, int err)
+/* parent: so that it ends with mbx, also if that is killed before the child says so. */
+static void become(struct hosts_command *command, char *const *arguments, int out, int err,
+                   pid_t parent, const struct interrupt *held)
 {
     size_t words = 0, more = 0;
     char **argv;
-    int null = open("/dev/null", O_RDONLY);
+    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
     while (command->words[words] != NULL)
         words++;
@@ -228,19 +232,33 @@ static void become(struct hosts_command *command, char *const *arguments, int ou
     dup2(null, STDIN_FILENO);
     dup2(out, STDOUT_FILENO);
     dup2(err, STDERR_FILENO);
+    interrupt_forget(held);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent)
+        _exit(TOOL_CANNOT_RUN);
     execvp(argv[0], argv);
     dprintf(STDERR_FILENO, "%s: %s\n", argv[0], strerror(errno));
     _exit(errno == ENOENT ? TOOL_NOT_FOUND : TOOL_CANNOT_RUN);
 }
 
+struct look {
+    struct hosts *hosts;
+    char *const *arguments;
+    struct hosts_merge merge;
+    struct interrupt held;
+    bool is_late; /* one of them was */
+    int error;
+};
+
 /* 0; a negative errno. */
-static int start(struct running *running, struct hosts_command *command, char *const *arguments,
-                 uint64_t limit_ns)
+static int start(struct running *running, struct hosts_command *command,
+                 const struct look *look)
 {
     int out[2], err[2], error;
+    pid_t self = getpid();
 
-    *running = (struct running){.command = command, .end_ns = clock_now() + limit_ns};
+    *running =
+        (struct running){.command = command, .end_ns = clock_now() + look->hosts->limit_ns};
     if (pipe2(out, O_CLOEXEC) < 0)
         return -errno;
     if (pipe2(err, O_CLOEXEC) < 0) {
@@ -251,7 +269,7 @@ static int start(struct running *running, struct hosts_command *command, char *c
     }
     running->pid = fork();
     if (running->pid == 0)
-        become(command, arguments, out[1], err[1]);
+        become(command, look->arguments, out[1], err[1], self, &look->held);
     error = running->pid < 0 ? -errno : 0;
     close(out[1]);
     close(err[1]);
@@ -298,8 +316,8 @@ static void read_from(struct running *running, int *fd)
     }
 }
 
-/* Waits until one of them prints something or may have ended, or a time is over. */
-static void wait_for_any(struct running *all, uint32_t count)
+/* Waits until one of them prints something or may have ended, or a time is over.  0; -EINTR. */
+static int wait_for_any(const struct look *look, struct running *all, uint32_t count)
 {
     struct pollfd fds[2 * AT_ONCE];
     uint64_t now = clock_now(), end = UINT64_MAX;
@@ -308,16 +326,19 @@ static void wait_for_any(struct running *all, uint32_t count)
         fds[2 * i] = (struct pollfd){.fd = all[i].out, .events = POLLIN};
         fds[2 * i + 1] = (struct pollfd){.fd = all[i].err, .events = POLLIN};
         end = all[i].end_ns < end ? all[i].end_ns : end;
-        if (all[i].out < 0 && now + LOOK_NS < end)
+        if ((all[i].out < 0 || all[i].is_late) && now + LOOK_NS < end)
             end = now + LOOK_NS;
     }
-    poll(fds, 2 * count, end <= now ? 0 : (int)((end - now) / CLOCK_MS) + 1);
+    if (interrupt_poll(&look->held, fds, 2 * count,
+                       end <= now ? 0 : (int)((end - now) / CLOCK_MS) + 1))
+        return -EINTR;
     for (uint32_t i = 0; i < count; i++) {
         if (fds[2 * i].revents != 0)
             read_from(&all[i], &all[i].out);
         if (fds[2 * i + 1].revents != 0)
             read_from(&all[i], &all[i].err);
     }
+    return 0;
 }
 
 static void close_both(struct running *running)
@@ -338,30 +359,32 @@ static void read_rest(struct running *running)
         read_from(running, &running->err);
 }
 
+/* SIGTERM lets a launcher end what it has started elsewhere.  What does not end by it is killed; what is still there then, in a call
+ * that nothing interrupts, is left alone. */
+static void end_late(struct running *running)
+{
+    if (clock_now() < running->end_ns)
+        return;
+    if (running->is_killed)
+        running->is_left = true;
+    else
+        kill(running->pid, running->is_late ? SIGKILL : SIGTERM);
+    running->is_killed = running->is_late;
+    running->is_late = true;
+    running->end_ns = clock_now() + GRACE_NS;
+}
+
 /* Has it ended?  Its standard error does not tell: ssh may leave a process behind that has it (ControlPersist).  Or its time
  * is over. */
 static bool has_ended(struct running *running)
 {
-    if (running->out < 0)
+    if (running->out < 0 || running->is_late)
         running->is_reaped = waitpid(running->pid, &running->status, WNOHANG) == running->pid;
     if (running->is_reaped)
         read_rest(running);
-    else if (clock_now() >= running->end_ns)
-        running->is_late = true;
-    return running->is_reaped || running->is_late;
-}
-
-/* SIGTERM lets a launcher end what it has started elsewhere; what does not end by it is killed. */
-static void reap(struct running *running)
-{
-    if (!running->is_reaped)
-        kill(running->pid, SIGTERM);
-    for (unsigned i = 0; !running->is_reaped; i++) {
-        running->is_reaped = waitpid(running->pid, &running->status, WNOHANG) != 0;
-        if (i == 200 && !running->is_reaped)
-            kill(running->pid, SIGKILL);
-        usleep(running->is_reaped ? 0 : 5000);
-    }
+    else
+        end_late(running);
+    return running->is_reaped || running->is_left;
 }
 
 /* ---- what it has answered ---- */
@@ -407,14 +430,6 @@ static void why_none(const struct running *running, uint64_t limit_ns, char *why
         snprintf(why, size, "it has printed no snapshot%s%s", words[0] != '\0' ? ": " : "",
                  words);
 }
-
-struct look {
-    struct hosts *hosts;
-    char *const *arguments;
-    struct hosts_merge merge;
-    bool is_late; /* one of them was */
-    int error;
-};
 
 /* Into the merge.  How many hosts have answered through this launcher; those whose lines are mixed are counted alone. */
 static uint32_t take_answers(struct look *look, struct running *running, uint32_t *mixed)
@@ -485,7 +500,6 @@ static bool settle(struct look *look, struct running *running)
     bool again;
 
     close_both(running);
-    reap(running);
     look->is_late |= running->is_late;
     answered = take_answers(look, running, &mixed);
     again = look->error == 0 && is_called_again(running, mixed, ++command->tries);
@@ -493,18 +507,27 @@ static bool settle(struct look *look, struct running *running)
         finish(look, running, answered, mixed);
     snapshots_free(&running->snapshots);
     if (again)
-        look->error = start(running, command, look->arguments, look->hosts->limit_ns);
+        look->error = start(running, command, look);
     return !again || look->error != 0;
 }
 
-/* After an error those that run are ended. */
+/* After an error those that run are ended, all of them at once. */
 static void give_up(struct running *all, uint32_t count)
 {
+    uint32_t open = count;
+
     for (uint32_t i = 0; i < count; i++) {
         close_both(&all[i]);
-        reap(&all[i]);
-        snapshots_free(&all[i].snapshots);
+        all[i].end_ns = all[i].is_late ? all[i].end_ns : 0;
     }
+    while (open > 0) {
+        open = 0;
+        for (uint32_t i = 0; i < count; i++)
+            open += !all[i].is_reaped && !all[i].is_left && !has_ended(&all[i]);
+        usleep(open > 0 ? LOOK_NS / CLOCK_US : 0);
+    }
+    for (uint32_t i = 0; i < count; i++)
+        snapshots_free(&all[i].snapshots);
 }
 
 static void call_all(struct look *look)
@@ -520,13 +543,12 @@ static void call_all(struct look *look)
             command->tries = 0;
             if (command->is_gone)
                 look->error = hosts_merge_none(&look->merge, command->label, command->why);
-            else if ((look->error = start(&all[count], command, look->arguments,
-                                          look->hosts->limit_ns)) == 0)
+            else if ((look->error = start(&all[count], command, look)) == 0)
                 count++;
         }
         if (count > 0)
-            wait_for_any(all, count);
-        for (uint32_t i = count; i > 0; i--)
+            look->error = wait_for_any(look, all, count);
+        for (uint32_t i = count; look->error == 0 && i > 0; i--)
             if (has_ended(&all[i - 1]) && settle(look, &all[i - 1]))
                 memmove(&all[i - 1], &all[i], (--count - (i - 1)) * sizeof *all);
     }
@@ -586,12 +608,15 @@ int hosts_look(struct hosts *hosts, const struct observe_options *wanted, bool s
         return -ENOMEM;
     make_arguments(&arguments, own != NULL ? own : copy, wanted, stats, details);
     look.arguments = arguments.words;
+    signal(SIGCHLD, SIG_DFL); /* if it is ignored, there is nothing to wait for */
+    interrupt_hold(&look.held);
     process_adopt_orphans();
     started = process_started(getpid());
     call_all(&look);
     if (look.is_late || look.error != 0)
         process_end_descendants(started); /* what a launcher has left behind */
     process_leave_orphans();
+    interrupt_release(&look.held);
     mem_free(own);
     free(copy);
     if (look.error == 0)
