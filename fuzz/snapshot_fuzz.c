@@ -454,6 +454,39 @@ static const struct see_job *job_of(const struct observed *observed, uint64_t jo
     return NULL;
 }
 
+/* Two hosts of one id.  Is the second one said to be another one? */
+static bool is_another(uint32_t host, const char *old, const char *with)
+{
+    struct hosts_merge merge = {.count = 0};
+    struct text text[2] = {snapshot_of(0), snapshot_of(host)};
+    struct observed one, out;
+    bool is_said;
+    char *at;
+
+    while ((at = memmem(text[1].bytes, text[1].size, old, strlen(old))) != NULL)
+        splice(&text[1], (size_t)(at - text[1].bytes), strlen(old), with);
+    for (int i = 0; i < 2; i++) {
+        require(read_text(&text[i], &one) && hosts_merge_add(&merge, &one) == 0, "a host");
+        observe_free(&one);
+        free(text[i].bytes);
+    }
+    require(hosts_merge_end(&merge, &out) == 0, "no memory");
+    is_said = out.host_count == 2 && !out.hosts[1].has_answered;
+    require(out.hosts[0].has_answered && out.jobs[0].count == EACH &&
+                (is_said || out.host_count == 1),
+            "a host is not the one that it was");
+    observe_free(&out);
+    return is_said;
+}
+
+static void each_id(void)
+{
+    require(!is_another(0, "\"h0\"", "\"container\""),
+            "who shows the same processes is another host");
+    require(is_another(1, "0000000000000002", "0000000000000001"),
+            "two hosts of one id are one in silence");
+}
+
 static void several(struct input *in)
 {
     static const struct see_job none;
@@ -463,7 +496,11 @@ static void several(struct input *in)
     char *said = NULL;
     size_t size;
     FILE *out = open_memstream(&said, &size);
+    static bool is_looked_at;
 
+    if (!is_looked_at)
+        each_id();
+    is_looked_at = true;
     look(in, &seen, &before);
     look(in, &seen, &now);
     seen.right &= ~seen.gone;

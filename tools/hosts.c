@@ -431,56 +431,90 @@ static void why_none(const struct running *running, uint64_t limit_ns, char *why
                  words);
 }
 
-/* Into the merge.  How many hosts have answered through this launcher; those whose lines are mixed are counted alone. */
-static uint32_t take_answers(struct look *look, struct running *running, uint32_t *mixed)
+/* Into the merge.  How many of the answers are mixed with others. */
+static uint32_t take_answers(struct look *look, struct running *running)
 {
-    uint32_t answered = 0;
+    uint32_t mixed = 0;
 
-    *mixed = 0;
     snapshots_end(&running->snapshots);
     if (running->snapshots.has_no_memory)
         look->error = -ENOMEM;
+    for (uint32_t i = 0; look->error == 0 && i < running->snapshots.count; i++) {
+        struct snapshot *snapshot = &running->snapshots.all[i];
+        struct observed one;
+
+        if (!snapshot_is_whole(snapshot)) {
+            mixed++;
+            continue;
+        }
+        snapshot->is_taken = snapshot_read(snapshot->text, snapshot->size, &one) == NULL;
+        running->command->has_answered |= snapshot->is_taken;
+        if (snapshot->is_taken)
+            look->error = hosts_merge_add(&look->merge, &one);
+        observe_free(&one);
+    }
+    return mixed;
+}
+
+static void say_none(struct look *look, struct hosts_command *command, const char *why)
+{
+    snprintf(command->why, sizeof command->why, "%s", why);
+    look->error = hosts_merge_none(&look->merge, command->label, why);
+}
+
+/* Was this said of a host since `first`?  A launcher may start mbx several times on each. */
+static bool is_said(const struct hosts_merge *merge, uint32_t first, const char *why)
+{
+    for (uint32_t i = first; i < merge->host_count; i++)
+        if (strcmp(merge->hosts[i].why, why) == 0)
+            return true;
+    return false;
+}
+
+/* Answers that are refused, but for those of hosts that are there by another one.  How many of them are mixed. */
+static uint32_t say_refused(struct look *look, struct running *running)
+{
+    uint32_t mixed = 0, first = look->merge.host_count;
+
     for (uint32_t i = 0; look->error == 0 && i < running->snapshots.count; i++) {
         const struct snapshot *snapshot = &running->snapshots.all[i];
         struct observed one;
         const char *wrong;
 
-        if (!snapshot_is_whole(snapshot)) {
-            ++*mixed;
+        if (snapshot->is_taken)
             continue;
-        }
-        wrong = snapshot_read(snapshot->text, snapshot->size, &one);
-        if (wrong != NULL)
-            snprintf(running->command->why, sizeof running->command->why, "%s", wrong);
-        look->error = wrong == NULL
-                          ? hosts_merge_add(&look->merge, &one)
-                          : hosts_merge_none(&look->merge, running->command->label, wrong);
-        answered += wrong == NULL;
+        wrong =
+            snapshot_read(snapshot->text != NULL ? snapshot->text : "", snapshot->size, &one);
+        if (one.host_count != 0 && hosts_merge_has(&look->merge, &one.hosts[0]))
+            wrong = NULL;
+        else if (!snapshot_is_whole(snapshot))
+            mixed++;
+        else if (wrong != NULL && !is_said(&look->merge, first, wrong))
+            say_none(look, running->command, wrong);
         observe_free(&one);
     }
-    return answered;
+    return mixed;
 }
 
-/* What is said of a launcher that has ended. */
-static void finish(struct look *look, struct running *running, uint32_t answered,
-                   uint32_t mixed)
+/* What is said of a launcher that has ended, and is not called again. */
+static void finish(struct look *look, struct running *running)
 {
-    bool is_one = look->hosts->list != NULL && answered != 0; /* and it has answered */
-    char why[OBSERVE_REFUSED] = "";
+    struct hosts_command *command = running->command;
+    bool is_one = look->hosts->list != NULL && command->has_answered; /* and it has answered */
+    uint32_t mixed = say_refused(look, running);
+    char why[OBSERVE_REFUSED];
 
-    running->command->is_gone = answered == 0;
+    command->is_gone = !command->has_answered;
     if (look->error != 0 || is_one)
         return;
     if (mixed != 0) {
         snprintf(why, sizeof why, "%" PRIu32 " answers are damaged, or have not ended%s", mixed,
                  running->snapshots.is_full ? ": they are longer than 256 MiB" : "");
-        look->error = hosts_merge_none(&look->merge, running->command->label, why);
+        say_none(look, command, why);
     } else if (running->is_late || running->status != 0 || running->snapshots.count == 0) {
         why_none(running, look->hosts->limit_ns, why, sizeof why);
-        look->error = hosts_merge_none(&look->merge, running->command->label, why);
+        say_none(look, command, why);
     }
-    if (why[0] != '\0')
-        snprintf(running->command->why, sizeof running->command->why, "%s", why);
 }
 
 /* ---- a look ---- */
@@ -496,15 +530,15 @@ static bool is_called_again(const struct running *running, uint32_t mixed, unsig
 static bool settle(struct look *look, struct running *running)
 {
     struct hosts_command *command = running->command;
-    uint32_t mixed, answered;
+    uint32_t mixed;
     bool again;
 
     close_both(running);
     look->is_late |= running->is_late;
-    answered = take_answers(look, running, &mixed);
+    mixed = take_answers(look, running);
     again = look->error == 0 && is_called_again(running, mixed, ++command->tries);
     if (!again)
-        finish(look, running, answered, mixed);
+        finish(look, running);
     snapshots_free(&running->snapshots);
     if (again)
         look->error = start(running, command, look);
@@ -541,6 +575,7 @@ static void call_all(struct look *look)
             struct hosts_command *command = &look->hosts->commands[next++];
 
             command->tries = 0;
+            command->has_answered = false;
             if (command->is_gone)
                 look->error = hosts_merge_none(&look->merge, command->label, command->why);
             else if ((look->error = start(&all[count], command, look)) == 0)

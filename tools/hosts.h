@@ -26,6 +26,7 @@ struct hosts_command {
     bool is_gone;            /* it was called in vain, and is called no more: */
     char why[OBSERVE_REFUSED];
     unsigned tries; /* of this look */
+    bool has_answered;
 };
 
 struct hosts {
@@ -87,10 +88,15 @@ struct hosts_merge {
     uint32_t host_count, host_room;
 };
 
-/* Takes what a host has answered; of one that is there already nothing.  0; -ENOMEM. */
+/* Takes what a host has answered; of one that is there already nothing.  One that has the id of another one, and other ranks, has not
+ * answered.  0;
+ * -ENOMEM. */
 int hosts_merge_add(struct hosts_merge *merge, struct observed *from);
 
-/* A host, or a launcher, that has not answered.  0; -ENOMEM. */
+/* Has this host, of which the id and the name are known, answered? */
+bool hosts_merge_has(const struct hosts_merge *merge, const struct observed_host *host);
+
+/* A host, or a launcher, that has not answered, and why.  0; -ENOMEM. */
 int hosts_merge_none(struct hosts_merge *merge, const char *name, const char *why);
 
 /* All were added.  0; -ENOMEM, and *out is empty.  Ends the merge in any case. */

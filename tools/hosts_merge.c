@@ -49,12 +49,20 @@ int hosts_merge_none(struct hosts_merge *merge, const char *name, const char *wh
     return 0;
 }
 
-static bool is_there(const struct hosts_merge *merge, uint64_t id)
+/* NULL: it has not answered. */
+static const struct observed_host *host_of(const struct hosts_merge *merge, uint64_t id)
 {
     for (uint32_t i = 0; i < merge->host_count; i++)
         if (merge->hosts[i].has_answered && merge->hosts[i].id == id)
-            return true;
-    return false;
+            return &merge->hosts[i];
+    return NULL;
+}
+
+bool hosts_merge_has(const struct hosts_merge *merge, const struct observed_host *host)
+{
+    const struct observed_host *there = host_of(merge, host->id);
+
+    return there != NULL && strcmp(there->name, host->name) == 0;
 }
 
 /* ---- ranks ---- */
@@ -76,13 +84,45 @@ static bool make_room(struct hosts_merge *merge, uint32_t more)
     return true;
 }
 
+/* Does a host show the ranks that the one of the same id has shown?  Containers with names of their own may share processes.  The
+ * ranks of a host stand together, sorted as in `from`. */
+static bool shows_the_same(const struct hosts_merge *merge, const struct observed *from)
+{
+    const struct see_rank *more = from->count != 0 ? from->jobs[0].ranks : NULL;
+    uint32_t first = 0, count = 0;
+
+    for (uint32_t i = 0; i < from->count; i++)
+        count += from->jobs[i].count;
+    while (first < merge->count && merge->ranks[first].host != from->hosts[0].id)
+        first++;
+    if (first + count > merge->count ||
+        (first + count < merge->count && merge->ranks[first + count].host == from->hosts[0].id))
+        return false;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct see_head *a = &merge->ranks[first + i].head, *b = &more[i].head;
+
+        if (merge->ranks[first + i].host != from->hosts[0].id || a->job != b->job ||
+            a->address != b->address || a->pid != b->pid || a->ep != b->ep ||
+            a->open_ns != b->open_ns)
+            return false;
+    }
+    return true;
+}
+
 int hosts_merge_add(struct hosts_merge *merge, struct observed *from)
 {
+    const struct observed_host *there = host_of(merge, from->hosts[0].id);
     uint32_t more = 0;
     struct observed_host *host;
+    char why[OBSERVE_REFUSED];
 
-    if (is_there(merge, from->hosts[0].id))
+    if (there != NULL &&
+        (hosts_merge_has(merge, &from->hosts[0]) || shows_the_same(merge, from)))
         return 0;
+    if (there != NULL) {
+        snprintf(why, sizeof why, "it has the id of %s, which has answered", there->name);
+        return hosts_merge_none(merge, from->hosts[0].name, why);
+    }
     for (uint32_t i = 0; i < from->count; i++)
         more += from->jobs[i].count;
     if (!make_room(merge, more) || (host = add_host(merge)) == NULL)

@@ -43,6 +43,7 @@ struct snapshot {
     uint64_t stream;
     uint32_t next, count; /* the line that is due, of so many */
     bool is_damaged;
+    bool is_taken; /* by who has read it */
     char *text;
     size_t size, room;
 };

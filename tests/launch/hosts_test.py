@@ -203,12 +203,12 @@ def check_damaged(args):
             expect(count in result[1] and (says is None or says in result[2]), f"a snapshot, {what}", "%d\n%s%s" % result)
 
 
-def framed(text, size=400):
+def framed(text, size=400, stream=0xaa):
     """As mbx writes it (tools/snapshot.h)."""
     count, lines = (len(text) + size - 1) // size, ""
     for number in range(count):
         part = text[number * size:(number + 1) * size]
-        line, check = f"@mbx1 00000000000000aa {number} {count} {len(part)} {part}", 0x811c9dc5
+        line, check = f"@mbx1 {stream:016x} {number} {count} {len(part)} {part}", 0x811c9dc5
         for byte in line.encode():
             check = (check ^ byte) * 0x01000193 & 0xffffffff
         lines += f"{line} {check:08x}\n"

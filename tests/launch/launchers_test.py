@@ -5,13 +5,17 @@
 No job is needed: a host on which no rank is seen has answered, too.
 """
 import argparse
+import json
 import os
+import re
 import select
 import shlex
 import signal
 import subprocess
 import sys
 import tempfile
+
+from hosts_test import framed
 
 LOOKS = 200  # until what must be seen is seen
 HANG = 100   # seconds, after which something that must come is said not to have come
@@ -119,6 +123,45 @@ def test_late(args):
             if said.count("(--launch-wait): met;") == 2:
                 return
     raise Failed(f"no launcher is told before the other one has ended\n{said}")
+
+
+def said_of(args, *tries):
+    """What mbx says of a launcher that prints this, the first, second and third time that it is called, and which hosts have answered."""
+    with tempfile.TemporaryDirectory() as folder:
+        for number, text in enumerate(tries):
+            with open(os.path.join(folder, f"text{number}"), "w") as file:
+                file.write(text)
+        script = f'cd {folder}; n=$(ls | grep -c called); touch called$n; exec cat text$n'
+        result = subprocess.run([args.mbx, "queues", "--json", "--job", "1", "--launch", shell(script)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True)
+        called = len([name for name in os.listdir(folder) if name.startswith("called")])
+    expect(called == len(tries), f"the launcher is called {called} times", result.stderr)
+    said = re.findall(r"^(.*) has not answered: (.*); its ranks are not known$", result.stderr, re.M)
+    return said, [host["host"] for host in json.loads(result.stdout)["hosts"] if host["answered"]]
+
+
+def test_tries(args):
+    """A launcher that mixes the lines of hosts is called again; what is said is said once, of hosts that have not answered in any try."""
+    own = subprocess.run([args.mbx, "queues", "--json", "--details", "--job", "1"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                         stderr=subprocess.DEVNULL, text=True).stdout
+    own = own[:-1].replace(json.loads(own)["host"], "HOST").replace(json.loads(own)["hosts"][0]["id"], "ID")
+
+    def host(number, is_whole=True, name=None, version=1, stream=None):
+        text = own.replace("HOST", name or f"h{number}").replace("ID", f"{number:016x}").replace('"format":1', f'"format":{version}')
+        lines = framed(text + " " * 400, stream=stream or number).splitlines(keepends=True)
+        return "".join(lines if is_whole else lines[:-1])
+
+    newer = host(3, version=2) + host(3, version=2, stream=4)
+    said, hosts = said_of(args, host(1) + host(2, False) + newer, host(1) + host(2) + newer)
+    expect(len(said) == 1 and "of version 2" in said[0][1] and hosts == ["h1", "h2"], "a host that cannot be read is said once", f"{said} {hosts}")
+    said, hosts = said_of(args, host(1) + host(2, False), host(1, False) + host(2), host(1) + host(2, False))
+    expect(said == [] and hosts == ["h1", "h2"], "a host that was damaged once has answered", f"{said} {hosts}")
+    said, hosts = said_of(args, host(1))
+    expect(said == [] and hosts == ["h1"], "one host", f"{said} {hosts}")
+    said, hosts = said_of(args, *[host(1) + host(2, False)] * 3)
+    expect(len(said) == 1 and said[0][1].startswith("1 answers are damaged") and hosts == ["h1"], "a host that is always damaged", f"{said} {hosts}")
+    said, hosts = said_of(args, host(1) + host(1, stream=2) + host(1, name="other", stream=3))
+    expect(said == [] and hosts == ["h1"], "a host that answers several times, and one that shows the same processes", f"{said} {hosts}")
 
 
 TESTS = {name[5:]: test for name, test in list(globals().items()) if name.startswith("test_")}
