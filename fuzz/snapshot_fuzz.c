@@ -557,13 +557,38 @@ static struct text lines_of(const struct text *text, uint64_t stream, size_t eac
     return lines;
 }
 
+/* The texts of all launchers of a look have one limit. */
+static void each_byte(void)
+{
+    static struct snapshots two[2];
+    struct text right = snapshot_of(0), all = lines_of(&right, 5, 400);
+    size_t bytes = SNAPSHOT_BYTES - 2 * right.size + 1;
+
+    for (int i = 0; i < 2; i++) {
+        two[i] = (struct snapshots){.bytes = &bytes};
+        snapshots_add(&two[i], 0, all.bytes, all.size);
+        snapshots_end(&two[i]);
+        require(two[i].count == 1 && snapshot_is_whole(&two[i].all[0]) == (i == 0) &&
+                    two[i].is_full == (i == 1) && bytes <= SNAPSHOT_BYTES,
+                "the limit of a look is not that of all its launchers");
+    }
+    snapshots_free(&two[0]);
+    snapshots_free(&two[1]);
+    free(all.bytes);
+    free(right.bytes);
+}
+
 static void lines(struct input *in)
 {
+    static bool is_looked_at;
     static struct snapshots snapshots;
     size_t each = 50 + (size_t)take(in) % 8 * 50;
     struct text right = snapshot_of(0), all = lines_of(&right, 5, each);
     bool is_right = in->size == 0;
 
+    if (!is_looked_at)
+        each_byte();
+    is_looked_at = true;
     for (int i = 0; i < 4 && in->size != 0; i++) {
         unsigned kind = take(in) % 3;
 

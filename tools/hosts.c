@@ -246,19 +246,20 @@ struct look {
     char *const *arguments;
     struct hosts_merge merge;
     struct interrupt held;
+    size_t bytes; /* of all answers */
     bool is_late; /* one of them was */
     int error;
 };
 
 /* 0; a negative errno. */
-static int start(struct running *running, struct hosts_command *command,
-                 const struct look *look)
+static int start(struct running *running, struct hosts_command *command, struct look *look)
 {
     int out[2], err[2], error;
     pid_t self = getpid();
 
-    *running =
-        (struct running){.command = command, .end_ns = clock_now() + look->hosts->limit_ns};
+    *running = (struct running){.command = command,
+                                .end_ns = clock_now() + look->hosts->limit_ns,
+                                .snapshots = {.bytes = &look->bytes}};
     if (pipe2(out, O_CLOEXEC) < 0)
         return -errno;
     if (pipe2(err, O_CLOEXEC) < 0) {
@@ -509,7 +510,7 @@ static void finish(struct look *look, struct running *running)
         return;
     if (mixed != 0) {
         snprintf(why, sizeof why, "%" PRIu32 " answers are damaged, or have not ended%s", mixed,
-                 running->snapshots.is_full ? ": they are longer than 256 MiB" : "");
+                 running->snapshots.is_full ? ": all answers are longer than 256 MiB" : "");
         say_none(look, command, why);
     } else if (running->is_late || running->status != 0 || running->snapshots.count == 0) {
         why_none(running, look->hosts->limit_ns, why, sizeof why);

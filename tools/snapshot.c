@@ -177,11 +177,12 @@ static bool make_room(struct snapshots *snapshots, struct snapshot *snapshot, si
     size_t room = snapshot->room == 0 ? 4096 : snapshot->room;
     char *text;
 
-    snapshots->bytes += more;
-    if (snapshots->bytes > SNAPSHOT_BYTES) {
+    if (snapshots->bytes != NULL && more > SNAPSHOT_BYTES - *snapshots->bytes) {
         snapshots->is_full = true;
         return false;
     }
+    if (snapshots->bytes != NULL)
+        *snapshots->bytes += more;
     while (room < snapshot->size + more)
         room *= 2;
     if (room == snapshot->room)

@@ -54,14 +54,15 @@ struct snapshot {
 struct snapshots {
     struct snapshot *all;
     uint32_t count, room;
-    size_t bytes; /* of all texts */
+    size_t
+        *bytes; /* of all texts of the look, which has several launchers; NULL: not counted */
     struct {
         char line[4096]; /* that has not ended */
         size_t used;
         bool is_long; /* more of it was dropped */
     } sources[SNAPSHOT_SOURCES];
     unsigned version; /* of lines of another version; 0: there are none */
-    bool is_full;     /* more than SNAPSHOT_BYTES */
+    bool is_full;     /* *bytes is more than SNAPSHOT_BYTES, or there are too many snapshots */
     bool has_no_memory;
 };
 
