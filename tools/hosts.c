@@ -54,6 +54,8 @@ int hosts_option(struct hosts *hosts, const struct tool *tool, int option, const
 
     if (option == 'L') {
         hosts->launches[hosts->launch_count++] = text;
+    } else if (option == 'O' && hosts->list != NULL) {
+        err = tool_usage_error(tool, "--hosts is given once, with all names in it");
     } else if (option == 'O') {
         hosts->list = text;
     } else if (option == 'X') {

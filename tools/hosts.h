@@ -58,7 +58,9 @@ struct tool;
     "  --hosts LIST   the ranks of these hosts, with commas between; CMD is called for "       \
     "each,\n"                                                                                  \
     "                 with its name for %h (without --launch: 'ssh -oBatchMode=yes %h')\n"     \
-    "  --mbx PATH     where mbx is on them (default: where it is here)\n"                      \
+    "  --mbx PATH     where mbx is on them (default: where it is here).  With ssh, a shell "   \
+    "there\n"                                                                                  \
+    "                 evaluates it: quote spaces and what has a meaning in a shell for it\n"   \
     "  --launch-wait MS  how long CMD has time (default 30000)\n"
 
 /* Takes one of these options.  0; TOOL_USAGE after naming what is wrong; -1: it is none of them. */

@@ -259,7 +259,7 @@ def test_goes_on(args):
 
 def test_wrong_options(args):
     for words, says in ((["--hosts", "a,,b"], "--hosts takes names"), (["--hosts", "-oProxyCommand=x"], "--hosts takes names"),
-                        (["--hosts", "a", "--launch", "ssh a"], "with %h"), (["--launch", "'ssh"], "takes a command line"),
+                        (["--hosts", "a", "--hosts", "b"], "--hosts is given once"), (["--hosts", "a", "--launch", "ssh a"], "with %h"), (["--launch", "'ssh"], "takes a command line"),
                         (["--launch", " "], "takes a command line"), (["--launch-wait", "0", "--launch", "x"], "--launch-wait")):
         for tool in ("doctor", "queues"):
             result = run(args.mbx, tool, *words)
