@@ -52,6 +52,9 @@
 /* A message of 8 KiB takes as long in packets. */
 #define LENT_FROM ((size_t)8 << 10)
 
+/* A receiver with less memory for unexpected messages has no room to spare for all chunks of some senders, 2 MiB each. */
+#define LENT_MANY_FROM ((uint64_t)32 << 20)
+
 /* What the first packet has of a message that has waited for room in the ring: it should leave room for others, and
  * while their receiver has others to copy, nothing is won by a copy that overlaps with the next one. */
 #define LENT_FIRST ((size_t)CACHE_LINE)
@@ -399,7 +402,8 @@ static OUT_OF_LINE void eager_await(struct mbx_ep *ep, struct request *req,
 {
     if (eager_lends(ep, arrival->size)) {
         pieces_borrow(ep, peer_get(ep, req->peer));
-        transport_borrow_few(peer_get(ep, req->peer)->link, false);
+        transport_borrow_few(peer_get(ep, req->peer)->link,
+                             ep->settings.unexpected_memory < LENT_MANY_FROM);
     }
     proto_move(ep, req, EAGER_ASSEMBLE);
     peer_get(ep, req->peer)->assembly = (struct assembly){
