@@ -5,7 +5,7 @@
  *   command ──fork, exec──> launcher ──> mbx queues --snapshot, on one host or on several
  *      its standard output ──> snapshots (snapshot.h)      its standard error ──> the last line of it, if there is no answer
  *
- * AT_ONCE launchers run at a time.  One whose time is over is ended, and so is what it has started here.
+ * AT_ONCE launchers run at a time.  One whose time is over is ended, and so is what it has started here; if mbx is interrupted, all are.
  */
 #include "hosts.h"
 
@@ -584,7 +584,7 @@ static void call_all(struct look *look)
             else if ((look->error = start(&all[count], command, look)) == 0)
                 count++;
         }
-        if (count > 0)
+        if (look->error == 0 && count > 0)
             look->error = wait_for_any(look, all, count);
         for (uint32_t i = count; look->error == 0 && i > 0; i--)
             if (has_ended(&all[i - 1]) && settle(look, &all[i - 1]))

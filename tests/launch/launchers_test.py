@@ -8,6 +8,7 @@ import argparse
 import json
 import os
 import re
+import resource
 import select
 import shlex
 import signal
@@ -123,6 +124,15 @@ def test_late(args):
             if said.count("(--launch-wait): met;") == 2:
                 return
     raise Failed(f"no launcher is told before the other one has ended\n{said}")
+
+
+def test_descriptors(args):
+    """Launchers that cannot be started are said, and those that run end."""
+    sleeps = [word for _ in range(20) for word in ("--launch", shell("exec sleep 1000"))]
+    result = subprocess.run([args.mbx, "queues", "--job", "1", *sleeps], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                            text=True, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (16, 16)))
+    expect(result.returncode == 1 and "cannot call the launcher: Too many open files" in result.stderr, "too few descriptors",
+           f"{result.returncode} {result.stderr}")
 
 
 def said_of(args, *tries):
