@@ -348,7 +348,8 @@ static bool is_accepted_with(uint32_t entries)
         "{\"kind\":\"posted\",\"peer\":0,\"address\":\"0000000000001000\",\"any_source\":false,"
         "\"context\":1,\"tag\":1,\"ignore\":0,\"size\":8,\"synchronous\":false,\"deferred\":"
         "false,"
-        "\"internal\":false,\"id\":9,\"age\":0,\"count\":0,\"needs\":1,\"waited_ms\":1}";
+        "\"internal\":false,\"rts\":false,\"id\":9,\"age\":0,\"count\":0,\"needs\":1,\"waited_"
+        "ms\":1}";
     struct text text = snapshot_of(0);
     bool accepted;
 
