@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * caller_test_calls.c - calls of MPI as a library of an MPI has them, for caller_test.c: each calls
+ * back.
+ */
+#include "base/base.h"
+
+#define EXPORT __attribute__((visibility("default"), noinline))
+
+EXPORT int MPI_Recv(void (*look)(void));
+
+EXPORT int MPI_Recv(void (*look)(void))
+{
+    look();
+    return 1; /* so that the call above is no jump */
+}
+
+/* MPI_Waitany is a jump to a function that no other object sees, as compilers make it of a call that is
+ * the last of its function. */
+#if defined __x86_64__
+__asm__(".text\n"
+        ".globl MPI_Waitany\n"
+        ".type MPI_Waitany, @function\n"
+        "MPI_Waitany:\n"
+        "    .cfi_startproc\n"
+        "    jmp internal_Waitany\n"
+        "    .cfi_endproc\n"
+        ".size MPI_Waitany, . - MPI_Waitany\n"
+        ".type internal_Waitany, @function\n"
+        "internal_Waitany:\n"
+        "    .cfi_startproc\n"
+        "    subq $8, %rsp\n"
+        "    .cfi_adjust_cfa_offset 8\n"
+        "    call *%rdi\n"
+        "    addq $8, %rsp\n"
+        "    .cfi_adjust_cfa_offset -8\n"
+        "    movl $1, %eax\n"
+        "    ret\n"
+        "    .cfi_endproc\n"
+        ".size internal_Waitany, . - internal_Waitany\n"
+        ".section .note.GNU-stack,\"\",@progbits\n"
+        ".text\n");
+#endif
