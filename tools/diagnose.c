@@ -18,17 +18,43 @@
 
 /* ---- why ---- */
 
-/* Does entry differ in one thing alone from what this receive wants?  What it is, or NULL. */
-static const char *near_miss(const struct see_entry *receive, const struct see_entry *message,
-                             uint64_t sender)
+static bool is_other_part(const struct see_mpi *a, const struct see_mpi *b)
 {
-    bool other_context = receive->context_id != message->context_id;
-    bool other_tag = ((receive->tag ^ message->tag) & ~receive->ignore) != 0;
-    bool other_source = receive->peer != SEE_NOBODY && receive->whom != sender;
+    return a->part != b->part &&
+           (a->part == NULL || b->part == NULL || strcmp(a->part, b->part) != 0);
+}
 
-    if (other_context + other_tag + other_source != 1)
+/* Do communicator and tag of a message of rank differ from what a receive wants?  Where the MPI packs
+ * both into the tag, they are told apart.  A message of a collective differs in its tag from one that is of none. */
+static void compare(const struct see_rank *rank, const struct see_entry *receive,
+                    const struct see_entry *message, bool *other_communicator, bool *other_tag)
+{
+    uint64_t differ = (receive->tag ^ message->tag) & ~receive->ignore;
+    struct see_mpi wanted, is;
+
+    *other_communicator = receive->context_id != message->context_id;
+    *other_tag = differ != 0;
+    if (*other_communicator || differ == 0 ||
+        !see_mpi_decode(rank->layout, receive->context_id, receive->tag, receive->ignore,
+                        &wanted) ||
+        !see_mpi_decode(rank->layout, message->context_id, message->tag, 0, &is))
+        return;
+    *other_communicator = wanted.communicator != is.communicator || is_other_part(&wanted, &is);
+    *other_tag = wanted.is_collective != is.is_collective ||
+                 (!wanted.is_any_tag && wanted.tag != is.tag) || !*other_communicator;
+}
+
+/* Does entry differ in one thing alone from what this receive wants?  What it is, or NULL. */
+static const char *near_miss(const struct see_rank *rank, const struct see_entry *receive,
+                             const struct see_entry *message, uint64_t sender)
+{
+    bool other_source = receive->peer != SEE_NOBODY && receive->whom != sender;
+    bool other_communicator, other_tag;
+
+    compare(rank, receive, message, &other_communicator, &other_tag);
+    if (other_communicator + other_tag + other_source != 1)
         return NULL;
-    return other_context ? "communicator" : other_tag ? "tag" : "source";
+    return other_communicator ? "communicator" : other_tag ? "tag" : "source";
 }
 
 /* How many entries of a rank are unexpected messages like this one; 0: an earlier one is. */
@@ -62,8 +88,9 @@ static void say_near_misses(FILE *out, const struct see_job *job, uint32_t at,
 
     for (uint32_t i = 0; i < rank->count; i++) {
         const struct see_entry *message = &rank->entries[i];
-        const char *differs =
-            message->kind == SEE_UNEXPECTED ? near_miss(receive, message, message->whom) : NULL;
+        const char *differs = message->kind == SEE_UNEXPECTED
+                                  ? near_miss(rank, receive, message, message->whom)
+                                  : NULL;
         uint32_t alike = differs != NULL ? count_alike(rank, i) : 0;
 
         if (alike == 0)
