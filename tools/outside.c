@@ -180,6 +180,16 @@ static const char *first_of(const char *text, size_t size, const char *const *na
     return value;
 }
 
+/* The MPI whose library is mapped, or NULL.  MPICH's is libmpi.so.12, as Debian calls it libmpich.so.12; Open MPI's has had that number,
+ * too, and has libopen-pal.so beside it. */
+static const char *mpi_of(const char *maps)
+{
+    if (strstr(maps, "/libmpich.so") != NULL ||
+        (strstr(maps, "/libmpi.so.12") != NULL && strstr(maps, "/libopen-pal.so") == NULL))
+        return "MPICH";
+    return strstr(maps, "/libmpi.so") != NULL ? "Open MPI" : NULL;
+}
+
 /* Why messages of this process do not go over Matchbox. */
 static void say_why(struct other *other, const char *text, size_t size, const char *maps)
 {
@@ -216,8 +226,8 @@ static void say_why(struct other *other, const char *text, size_t size, const ch
                  "sets it");
     } else {
         snprintf(other->why, sizeof other->why,
-                 "not over Matchbox: the provider is not loaded; FI_PROVIDER_PATH=%.80s, "
-                 "FI_PROVIDER=%.40s",
+                 "not over Matchbox yet: the provider is not loaded; they have not come to "
+                 "MPI_Init, or FI_PROVIDER_PATH=%.80s, FI_PROVIDER=%.40s do not lead to it",
                  path,
                  variable(text, size, "FI_PROVIDER") != NULL
                      ? variable(text, size, "FI_PROVIDER")
@@ -328,9 +338,7 @@ static void look_at(uint32_t pid, struct other *all, uint32_t *count)
         first_of(text, size, ranks) == NULL ||
         !proc_text(pid, "maps", maps, sizeof maps, &maps_size))
         return;
-    other.mpi = strstr(maps, "/libmpi.so") != NULL     ? "Open MPI"
-                : strstr(maps, "/libmpich.so") != NULL ? "MPICH"
-                                                       : NULL;
+    other.mpi = mpi_of(maps);
     if (other.mpi == NULL || has_page(pid))
         return;
     job = first_of(text, size, jobs);
