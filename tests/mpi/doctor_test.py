@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""doctor_test.py BUILD [--through pml|provider] [--times N] [PATTERN...] - `mbx doctor` names the deadlock, and only deadlocks.
+"""doctor_test.py BUILD [--through pml|provider] [--mpi openmpi|mpich] [--programs FOLDER] [--times N] [PATTERN...] - `mbx doctor` names the deadlock, and only deadlocks.
 
 Each pattern of stuck.c runs until the doctor has said what it is to say, or has been silent often enough.  Two run at
 a time: most of the time of a job is that of its start.
@@ -80,13 +80,51 @@ SAYS = {
 }
 MORE = {"small_head_to_head": {"MBX_STRICT_SENDS": "yes"},
         "killed": {"MBX_PEER_TIMEOUT": "600s"}}  # or its death ends the receives
-LAUNCH = {"killed": ["--enable-recovery"]}
-WRAPPED = {"attach_forbidden": "tests/launch/no_attach"}  # a program of the build that executes it
-UNSEEN = {"killed": 1}  # ranks that have no endpoint any more
+LAUNCH = {"openmpi": {"": ["--oversubscribe"], "killed": ["--enable-recovery"]},  # "": for every pattern
+          "mpich": {}}
+WRAPPED = {"attach_forbidden": "no_attach"}  # a program that executes it
+UNSEEN = {"killed": 1, "receive_from_finalized": 1, "synchronous_to_finalized": 1}  # ranks that have no endpoint any more
+
+# What cannot be told, and why.  Through the provider, whatever the MPI:
+NOT_BY_PROVIDER = {
+    "small_head_to_head": "MBX_STRICT_SENDS has no effect",
+    "wait_all_beside": "that MPI_Waitall needs all of its operations is not known",
+    "beyond_the_window": "a message beyond the window meets its receive at the sender, which goes on",
+    "flood": "messages beyond the window stay at their sender, which makes no progress",
+}
+# under MPICH:
+NOT_UNDER_MPICH = {
+    "collective_left_out": "the endpoint of the rank in MPI_Finalize is closed, so the others end with an error",
+    "killed": "the job ends with that rank",
+}
+# These are no deadlocks that could be known under MPICH: MPI_Finalize closes the endpoint, as if the rank were on another host,
+# and a message to the rank itself does not leave MPICH
+CONTROLS_OF_MPICH = {"receive_from_finalized": 2, "synchronous_to_finalized": 2, "send_to_itself": 1, "receive_from_itself": 1}
+SAYS_OF_MPICH = {
+    "receive_from_finalized": ["waits in MPI_Recv", "tag 7 on MPI_COMM_WORLD from peer ", ", which is not seen", "1 of its 2 ranks are not seen (1)"],
+    "synchronous_to_finalized": ["waits in MPI_Ssend", "tag 7 acknowledgement on MPI_COMM_WORLD to peer ", "1 of its 2 ranks are not seen (1)"],
+}
+NAMES = {"openmpi": "Open MPI", "mpich": "MPICH"}
 
 
 class Failed(Exception):
     pass
+
+
+def launch_options(args, pattern=""):
+    options = LAUNCH[getattr(args, "mpi", "openmpi")]
+    return options.get("", []) + (options.get(pattern, []) if pattern != "" else [])
+
+
+def end(process):
+    """Ends a launcher and its ranks; what catches SIGTERM, as some providers of libfabric do, is killed."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGTERM)
+    try:
+        process.wait(20)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 class Job:
@@ -99,8 +137,8 @@ class Job:
         env = dict(os.environ, DOCTOR_TEST=self.mark, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                    **MORE.get(pattern, {}))
         self.process = subprocess.Popen(
-            [args.mbx, "exec", "--through", args.through, "mpiexec", *LAUNCH.get(pattern, []), "--oversubscribe", "-n", str(ranks),
-             *([os.path.join(os.path.abspath(args.build), WRAPPED[pattern])] if pattern in WRAPPED else []), args.program,
+            [args.mbx, "exec", "--through", args.through, "mpiexec", *launch_options(args, pattern), "-n", str(ranks),
+             *([os.path.join(args.wrappers, WRAPPED[pattern])] if pattern in WRAPPED else []), args.program,
              *((pattern,) if isinstance(pattern, str) else pattern)],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, start_new_session=True)
         self.args = args
@@ -109,13 +147,7 @@ class Job:
         return self
 
     def __exit__(self, *_):
-        if self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGTERM)
-        try:
-            self.process.wait(20)
-        except subprocess.TimeoutExpired:
-            os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait()
+        end(self.process)
         self.process.stdout.close()
 
     def is_mine(self, pid):
@@ -164,6 +196,8 @@ def check_lines(args, text):
 
 def stuck(args, pattern):
     ranks, dead, texts = STUCK[pattern]
+    # through the provider communicators have no names
+    texts = [words for words in texts if args.through == "pml" or not words.startswith('"')]
     text = ""
     with Job(args, pattern, ranks) as job:
         number = job.wait_for(ranks)
@@ -179,9 +213,10 @@ def stuck(args, pattern):
 
 
 def control(args, pattern):
-    texts = [words for words in SAYS.get(pattern, []) if args.through == "pml" or pattern != "killed" or "from 2" not in words]
-    with Job(args, pattern, CONTROLS[pattern]) as job:
-        number = job.wait_for(CONTROLS[pattern] - UNSEEN.get(pattern, 0))
+    says = dict(SAYS, **(SAYS_OF_MPICH if args.mpi == "mpich" else {}))
+    texts = [words for words in says.get(pattern, []) if args.through == "pml" or pattern != "killed" or "from 2" not in words]
+    with Job(args, pattern, args.controls[pattern]) as job:
+        number = job.wait_for(args.controls[pattern] - UNSEEN.get(pattern, 0))
         for _ in range(SILENT):
             status, text = job.doctor(number, "--wait", SILENT_MS)
             if status != 0:
@@ -196,23 +231,23 @@ def control(args, pattern):
 def elsewhere(args):
     """A job that is started without mbx exec is named, with what is missing."""
     env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-    process = subprocess.Popen(["mpiexec", "--oversubscribe", "-n", "2", args.program, "late_at_barrier"], stdout=subprocess.DEVNULL,
+    process = subprocess.Popen(["mpiexec", *launch_options(args), "-n", "2", args.program, "late_at_barrier"], stdout=subprocess.DEVNULL,
                                stderr=subprocess.DEVNULL, env=env, start_new_session=True)
-    wanted = "2 ranks of stuck: Open MPI, not over Matchbox: OMPI_MCA_pml is not in their environment"
+    wanted = (f"2 ranks of stuck: {NAMES[args.mpi]}, not over Matchbox: "
+              f"{'OMPI_MCA_pml' if args.mpi == 'openmpi' else 'FI_PROVIDER_PATH'} is not in their environment")
     try:
         for _ in range(TRIES):
             text = subprocess.run([args.mbx, "doctor"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
             if wanted in text:
                 return
     finally:
-        os.killpg(process.pid, signal.SIGTERM)
-        process.wait()
+        end(process)
     raise Failed("the doctor says\n" + text)
 
 
 def late_to_init(args):
     """A rank that does not come to MPI_Init keeps the others in it: it is said what it does, and nobody is deadlocked."""
-    wanted = ["1 rank of stuck: Open MPI, ", "  rank 1 (pid ", ") waits for a signal (pause)"]
+    wanted = [f"1 rank of stuck: {NAMES[args.mpi]}, not over Matchbox yet: ", "  rank 1 (pid ", ") waits for a signal (pause)"]
     with Job(args, "late_to_init", 2) as job:
         number = job.wait_for(1)
         for _ in range(TRIES):
@@ -227,7 +262,7 @@ def late_to_init(args):
 def leaks(args):
     """What is left at the end, in MPI's words."""
     env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", MBX_LEAKS="warn")
-    text = subprocess.run([args.mbx, "exec", "--through", args.through, "mpiexec", "--oversubscribe", "-n", "2", args.program, "leaves"],
+    text = subprocess.run([args.mbx, "exec", "--through", args.through, "mpiexec", *launch_options(args), "-n", "2", args.program, "leaves"],
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, text=True).stdout
     for words in ("rank 0 ends with 3 messages that nobody received: 3 from ", "tag 8 on MPI_COMM_WORLD, 4 bytes",
                   "rank 0 ends with 1 receives that met no message: 1 from ", "tag 7 on MPI_COMM_WORLD, 4 bytes"):
@@ -240,10 +275,16 @@ def main():
     parser.add_argument("build")
     parser.add_argument("patterns", nargs="*")
     parser.add_argument("--through", default="pml", choices=["pml", "provider"])
+    parser.add_argument("--mpi", default="openmpi", choices=["openmpi", "mpich"], help="whose mpiexec is in PATH")
+    parser.add_argument("--programs", help="where stuck and no_attach are, built for that MPI")
     parser.add_argument("--times", type=int, default=1)
     args = parser.parse_intermixed_args()
     args.mbx = os.path.join(os.path.abspath(args.build), "tools", "mbx")
-    args.program = os.path.join(os.path.abspath(args.build), "tests", "mpi", "stuck")
+    tests = os.path.join(os.path.abspath(args.build), "tests")
+    args.program = os.path.join(args.programs or os.path.join(tests, "mpi"), "stuck")
+    args.wrappers = args.programs or os.path.join(tests, "launch")
+    if args.mpi == "mpich" and args.through != "provider":
+        parser.error("MPICH reaches Matchbox through the provider")
     others = {"elsewhere": elsewhere, "late_to_init": late_to_init, "leaks": leaks}
 
     def goes_wrong(pattern):
@@ -251,20 +292,25 @@ def main():
             if pattern in others:
                 others[pattern](args)
             else:
-                (stuck if pattern in STUCK else control)(args, pattern)
+                (control if pattern in args.controls else stuck)(args, pattern)
             print(f"{pattern}: right", flush=True)
             return False
         except Failed as why:
             print(f"{pattern}: {why}", flush=True)
             return True
 
-    patterns = (args.patterns or [*STUCK, *CONTROLS, *others]) * args.times
+    untold = dict(NOT_BY_PROVIDER if args.through == "provider" else {}, **(NOT_UNDER_MPICH if args.mpi == "mpich" else {}))
+    args.controls = dict(CONTROLS, **(CONTROLS_OF_MPICH if args.mpi == "mpich" else {}))
+    for pattern, why in untold.items():
+        if pattern in args.patterns or not args.patterns:
+            print(f"{pattern}: cannot be told: {why}")
+    patterns = [pattern for pattern in args.patterns or [*dict.fromkeys([*STUCK, *args.controls]), *others] if pattern not in untold] * args.times
     alone = [pattern for pattern in patterns if pattern in others]  # they ask for all jobs of this machine
     patterns = [pattern for pattern in patterns if pattern not in others]
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         failed = [pattern for pattern, wrong in zip(patterns, pool.map(goes_wrong, patterns)) if wrong]
     failed += [pattern for pattern in alone if goes_wrong(pattern)]
-    print(f"doctor_test: {len(failed)} wrong {failed}")
+    print(f"doctor_test: {len(patterns) + len(alone)} run, {len(failed)} wrong {failed}")
     return bool(failed)
 
 
