@@ -184,10 +184,14 @@ static const char *first_of(const char *text, size_t size, const char *const *na
  * too, and has libopen-pal.so beside it. */
 static const char *mpi_of(const char *maps)
 {
+    /* without its version, which would make this program one that needs it: launch.c */
+    const char *library = strstr(maps, "/libmpi.so");
+    bool is_12 = library != NULL && strncmp(library + strlen("/libmpi.so"), ".12", 3) == 0;
+
     if (strstr(maps, "/libmpich.so") != NULL ||
-        (strstr(maps, "/libmpi.so.12") != NULL && strstr(maps, "/libopen-pal.so") == NULL))
+        (is_12 && strstr(maps, "/libopen-pal.so") == NULL))
         return "MPICH";
-    return strstr(maps, "/libmpi.so") != NULL ? "Open MPI" : NULL;
+    return library != NULL ? "Open MPI" : NULL;
 }
 
 /* Why messages of this process do not go over Matchbox. */

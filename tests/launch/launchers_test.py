@@ -71,7 +71,8 @@ def test_interrupted(args):
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         kept, given = os.pipe()
         with subprocess.Popen([args.mbx, "queues", "--job", "1", "--launch", shell(f"sh -c 'echo here >&{given}; exec sleep 1000.{os.getpid()}'; true")],
-                              stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=[given]) as mbx:
+                              stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=[given],
+                              preexec_fn=lambda number=number: signal.signal(number, signal.SIG_DFL)) as mbx:  # nohup ignores SIGHUP
             os.close(given)
             expect(os.read(kept, 100) == b"here\n", "a launcher")
             mbx.send_signal(number)
