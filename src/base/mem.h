@@ -33,8 +33,12 @@ void *mem_alloc_aligned(size_t alignment, size_t size);
 void mem_free(void *pointer);
 
 /* The whole pages in [pointer, pointer+size), a part of what mem_alloc() returned, go back to
- * the system until they are used again: their contents are undefined from here on. */
+ * the system until they are used again: their contents are undefined from here on.  Those of a shared mapping leave our page
+ * table, and keep theirs. */
 void mem_discard(void *pointer, size_t size);
+/* These pages of a shared mapping are in our page table from now on, and none around them, which a read of the first one
+ * would bring along.  What they hold stays as it is. */
+void mem_touch(void *pages, size_t size);
 
 /* The n-th allocation from now (1 = the next, of any thread) fails, and only
  * that one; 0 switches this off.  A mem_realloc() counts as an allocation. */

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mem_discard.c - gives pages back; apart from mem.c because the matching engine's own library, which has that
+ * mem_discard.c - gives pages back, and gets them; apart from mem.c because the matching engine's own library, which has that
  * one, calls nothing of the system but the allocator.
  */
+#include <stdatomic.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/mem.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
 
 void mem_discard(void *pointer, size_t size)
 {
@@ -16,4 +21,14 @@ void mem_discard(void *pointer, size_t size)
 
     if (begin < end) /* if not (locked memory), it is only not given back */
         madvise((void *)begin, end - begin, MADV_DONTNEED);
+}
+
+void mem_touch(void *pages, size_t size)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+    if (madvise(pages, size, MADV_POPULATE_WRITE) == 0)
+        return;
+    for (size_t at = 0; at < size; at += page) /* before Linux 5.14 */
+        atomic_fetch_or((volatile _Atomic unsigned char *)pages + at, 0);
 }

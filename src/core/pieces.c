@@ -265,12 +265,6 @@ void pieces_sent(struct pieces *pieces, size_t size)
 
 /* ---- unpacking ---- */
 
-void pieces_borrow(const struct mbx_ep *ep, const struct peer *peer)
-{
-    if (ep->offload == NULL) /* a device reads packets that name no chunk */
-        (void)transport_borrow_from(peer->link);
-}
-
 void pieces_unpack(struct pieces *pieces, const void *from, size_t size)
 {
     int err = 0;

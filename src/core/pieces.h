@@ -93,8 +93,6 @@ bool pieces_lend(struct pieces *pieces, struct link *link, size_t size);
 void pieces_lent(struct pieces *pieces);
 /* So much of that has left. */
 void pieces_sent(struct pieces *pieces, size_t size);
-/* From now on this peer may lend what it packs for us, if it can. */
-void pieces_borrow(const struct mbx_ep *ep, const struct peer *peer);
 /* Unpacks the next bytes; nothing any more behind a failure. */
 void pieces_unpack(struct pieces *pieces, const void *from, size_t size);
 

@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <stdbool.h>
+
 #include <matchbox/matchbox.h>
 
 /* Nothing but uint64_t. */
@@ -67,11 +69,14 @@ size_t stats_line(const struct mbx_ep *ep, char *text, size_t size);
  * program has named (names.h). */
 void stats_write(const struct mbx_ep *ep);
 
-static inline void stats_kept(uint64_t *now, uint64_t *max, uint64_t amount)
+/* So much more is kept.  Is it more than there ever was? */
+static inline bool stats_kept(uint64_t *now, uint64_t *max, uint64_t amount)
 {
     *now += amount;
-    if (*now > *max)
-        *max = *now;
+    if (*now <= *max)
+        return false;
+    *max = *now;
+    return true;
 }
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * credit_valid.c - what peers may cost us, and do: credit.h I1 as far as one side sees it, I2,
- * I3.
+ * credit_valid.c - what peers may cost us, and do: credit.h I1 as far as one side sees it, I2 to
+ * I5.
  */
 #include "lib/across.h"
 
@@ -9,6 +9,7 @@
 #include "sendside/sendside.h"
 #include "offload/offload.h"
 #include "core/core.h"
+#include "transport/lend.h"
 
 struct kept {
     uint64_t envelopes, payload;
@@ -53,6 +54,15 @@ static bool window_is_valid(const struct mbx_ep *ep, const struct peer *peer)
            HOLDS("credit.h I4", credit->payload <= CREDIT_UNLIMITED);
 }
 
+static bool chunks_are_within(const struct mbx_ep *ep)
+{
+    const struct transport *lender = ep->credit.lender;
+    uint64_t resident = lender != NULL ? transport_resident(lender) : 0;
+
+    return HOLDS("credit.h I5", resident == 0 || ep->stats.unexpected_bytes_max + resident <=
+                                                     ep->settings.unexpected_memory);
+}
+
 bool credit_is_valid(const struct mbx_ep *ep)
 {
     const struct credit_pool *pool = &ep->credit;
@@ -74,5 +84,5 @@ bool credit_is_valid(const struct mbx_ep *ep)
     pool_for_each((struct pool *)(uintptr_t)&ep->messages, count_message, &kept);
     return HOLDS("credit.h I2", lent + pool->lendable == pool->lendable_all) &&
            HOLDS("credit.h I1", envelopes == kept.envelopes + parked(ep)) &&
-           HOLDS("credit.h I1", payload == kept.payload);
+           HOLDS("credit.h I1", payload == kept.payload) && chunks_are_within(ep);
 }

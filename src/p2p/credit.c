@@ -10,6 +10,7 @@
 #include "p2p/credit.h"
 
 #include "core/core.h"
+#include "transport/lend.h"
 
 /* The first window of a peer, at most: enough for the messages that one ring holds. */
 #define WINDOW_MOST  256
@@ -249,6 +250,20 @@ void credit_extra(struct mbx_ep *ep, struct peer *peer, bool envelopes)
     }
     credit_thresholds(credit);
     credit_tell_soon(ep, peer);
+}
+
+/* ---- what peers lend ---- */
+
+void credit_borrow(struct mbx_ep *ep, const struct peer *peer)
+{
+    /* a device reads packets that name no chunk */
+    if (ep->offload != NULL || transport_borrow_from(peer->link) != 0)
+        return;
+    if (unlikely(ep->credit.lender == NULL)) {
+        ep->credit.lender = peer->link->transport;
+        credit_kept(ep);
+    }
+    transport_borrow_few(peer->link, false);
 }
 
 /* ---- as a sender ---- */

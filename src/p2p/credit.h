@@ -15,6 +15,12 @@
  *
  *   settings.unexpected_memory >= peers x (window x ENVELOPE + window_payload) + lendable
  *
+ * What is read of chunks that peers lend (transport/lend.h) becomes resident here, and stays so.  It has what is left:
+ *
+ *   settings.unexpected_memory >= the most that was ever kept + what is resident of chunks
+ *
+ * The most that ever was, since memory that messages have left need not go back to the system.
+ *
  * Every peer begins with the same small window, which is part of our address.  The rest is
  * extra: envelopes to a peer that has to defer messages (backlog.c), payload to one that could
  * not send a message eagerly; and taken back as it is freed when little is left.
@@ -25,11 +31,13 @@
  *   I3  no more FINs are owed to the peer than FINS_MOST, what its window holds, its claims, and
  *       its messages that the user held by matched probes
  *   I4  as a sender, no credit is beyond CREDIT_UNLIMITED: sums do not wrap
+ *   I5  what was ever kept + what is resident of chunks <= settings.unexpected_memory, or none is
  */
 #ifndef CORE_CREDIT_H
 #define CORE_CREDIT_H
 
 #include "p2p/p2p.h"
+#include "transport/lend.h"
 
 #define CREDIT_UNLIMITED (UINT64_C(1) << 61)
 
@@ -210,6 +218,19 @@ static inline void credit_emptied(struct mbx_ep *ep, const struct message *messa
         return;
     peer->credit.kept_payload -= payload;
     credit_freed_payload(ep, peer, payload);
+}
+
+/* Peer may lend to us, if it can, as much as there is room for. */
+void credit_borrow(struct mbx_ep *ep, const struct peer *peer);
+
+/* More is kept than ever was: chunks have what is left. */
+static inline void credit_kept(const struct mbx_ep *ep)
+{
+    uint64_t all = ep->settings.unexpected_memory;
+
+    if (unlikely(ep->credit.lender != NULL))
+        transport_borrow_room(ep->credit.lender,
+                              all - min_size(all, ep->stats.unexpected_bytes_max));
 }
 
 extern const struct module credit_module;

@@ -24,7 +24,7 @@
  *
  * To a peer that borrows (transport/lend.h) what follows the first packet of more than LENT_FROM bytes is
  * lent: the sender copies it into chunks in its call, and waits for nobody.  The chunks are lent in
- * turn, 16 or all of them, so their lines have left the receiver's first caches since it has read them, which those of a
+ * turn, 16 or as many as the receiver has room for, so their lines have left the receiver's first caches since it has read them, which those of a
  * short ring have not (docs/decisions/0037-streams-are-lent.md).  So is one that has waited for room in the ring,
  * behind a first packet that takes little of it (docs/decisions/0038-windows-are-lent.md).  Where no chunk is free, or no room
  * for the packet that names it, the rest goes through the ring.
@@ -51,9 +51,6 @@
 
 /* A message of 8 KiB takes as long in packets. */
 #define LENT_FROM ((size_t)8 << 10)
-
-/* A receiver with less memory for unexpected messages has no room to spare for all chunks of some senders, 2 MiB each. */
-#define LENT_MANY_FROM ((uint64_t)32 << 20)
 
 /* What the first packet has of a message that has waited for room in the ring: it should leave room for others, and
  * while their receiver has others to copy, nothing is won by a copy that overlaps with the next one. */
@@ -400,11 +397,8 @@ bool eager_comes_lent(const struct mbx_ep *ep, const struct peer *peer, size_t s
 static OUT_OF_LINE void eager_await(struct mbx_ep *ep, struct request *req,
                                     const struct arrival *arrival)
 {
-    if (eager_lends(ep, arrival->size)) {
-        pieces_borrow(ep, peer_get(ep, req->peer));
-        transport_borrow_few(peer_get(ep, req->peer)->link,
-                             ep->settings.unexpected_memory < LENT_MANY_FROM);
-    }
+    if (eager_lends(ep, arrival->size))
+        credit_borrow(ep, peer_get(ep, req->peer));
     proto_move(ep, req, EAGER_ASSEMBLE);
     peer_get(ep, req->peer)->assembly = (struct assembly){
         .request = req,
@@ -443,7 +437,7 @@ OUT_OF_LINE void eager_receive_pieces(struct mbx_ep *ep, struct request *req,
                                       const struct arrival *arrival)
 {
     if (arrival->is_fragmented || arrival->size > PIECES_PACKET_MAX) /* the next need not be */
-        pieces_borrow(ep, peer_get(ep, req->peer));
+        credit_borrow(ep, peer_get(ep, req->peer));
     pieces_unpack(req->pieces, arrival->payload, min_size(arrival->have, req->total));
     eager_received(ep, req, arrival, req->total, req->completion.error);
 }

@@ -79,7 +79,8 @@ struct message *message_keep(struct mbx_ep *ep, const struct arrival *arrival)
         }
         bytes += more_bytes(arrival);
     }
-    stats_kept(&ep->stats.unexpected_bytes_now, &ep->stats.unexpected_bytes_max, bytes);
+    if (stats_kept(&ep->stats.unexpected_bytes_now, &ep->stats.unexpected_bytes_max, bytes))
+        credit_kept(ep);
     return message;
 }
 

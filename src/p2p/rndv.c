@@ -240,7 +240,7 @@ void rndv_received(struct mbx_ep *ep, struct request *req, enum mbx_protocol pro
 
 void rndv_ask(struct mbx_ep *ep, struct request *req)
 {
-    pieces_borrow(ep, peer_get(ep, req->peer));
+    credit_borrow(ep, peer_get(ep, req->peer));
     proto_move(ep, req, RNDV_CTS);
     outq_push(ep, peer_get(ep, req->peer), req);
 }

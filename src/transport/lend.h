@@ -4,7 +4,7 @@
  * message is packed and out of which the peer unpacks it, so that it is copied nowhere else.
  *
  *   sender                                        receiver
- *                                                 borrow_from(): once; from now on it may lend
+ *                                                 borrow_from(): once; and borrow_few(): from now on it may lend
  *   lend() ─> chunk, memory
  *   packs ── chunk number in a packet ─────────>  borrowed() ─> the same memory; unpacks
  *                                                 give_back()
@@ -37,13 +37,18 @@ struct transport_lend {
 
     /* ---- the receiver ---- */
 
-    /* The other side may lend.  Costs something the first time alone.
-     * 0; -ENOTSUP; -EAGAIN no memory now; or as transport_ops.send */
+    /* What the other side lends can be read here.  Costs something the first time alone.
+     * 0, and borrow_few() says that it may; -ENOTSUP; -EAGAIN no memory now; or as transport_ops.send */
     int (*borrow_from)(struct link *link);
-    /* What comes from the other side finds no receive, or does again.  While it finds none, few chunks are
-     * named in turn: what is read of them becomes resident here, while the messages take memory, too. */
+    /* Behind borrow_from(): the other side may lend, as many chunks as there is room for.  few: what comes from
+     * there finds no receive.  While it finds none, few chunks are named in turn. */
     void (*borrow_few)(struct link *link, bool few);
-    /* Has borrow_from() been called, so that the other side may lend? */
+    /* What is read of chunks becomes resident here.  So many bytes of all who lend may be, from now on; nothing that is
+     * read later exceeds that. */
+    void (*borrow_room)(struct transport *t, uint64_t bytes);
+    /* So many are, at most. */
+    uint64_t (*resident)(const struct transport *t);
+    /* May the other side lend now? */
     bool (*borrows)(struct link *link);
     /* The first size bytes of a chunk of the other side's, valid until give_back(); who lends may
      * write there all the time.  NULL: there are none. */
@@ -99,6 +104,17 @@ static inline void transport_borrow_few(struct link *link, bool few)
 
     if (lend != NULL)
         lend->borrow_few(link, few);
+}
+
+static inline void transport_borrow_room(struct transport *t, uint64_t bytes)
+{
+    if (t->ops->lend != NULL)
+        t->ops->lend->borrow_room(t, bytes);
+}
+
+static inline uint64_t transport_resident(const struct transport *t)
+{
+    return t->ops->lend != NULL ? t->ops->lend->resident(t) : 0;
 }
 
 static inline bool transport_borrows(struct link *link)

@@ -584,6 +584,16 @@ static void fault_borrow_few(struct link *l, bool few)
     transport_borrow_few(link_of(l)->inner, few);
 }
 
+static void fault_borrow_room(struct transport *t, uint64_t bytes)
+{
+    transport_borrow_room(fault_of(t)->inner, bytes);
+}
+
+static uint64_t fault_resident(const struct transport *t)
+{
+    return transport_resident(fault_of(t)->inner);
+}
+
 static bool fault_borrows(struct link *l)
 {
     return transport_borrows(link_of(l)->inner);
@@ -617,6 +627,8 @@ static const struct transport_lend lend = {
     .keep = fault_keep,
     .borrow_from = fault_borrow_from,
     .borrow_few = fault_borrow_few,
+    .borrow_room = fault_borrow_room,
+    .resident = fault_resident,
     .borrows = fault_borrows,
     .borrowed = fault_borrowed,
     .give_back = fault_give_back,

@@ -10,12 +10,15 @@
  *
  * It is stricter than a shared segment can be: a packet that names a chunk which is not lent to
  * its receiver is an error of the library, and ends the simulation.
+ *
+ * What a receiver has read of a chunk is resident there, a chunk at a time, as in a shared segment.
  */
 #include "testing/sim/sim_network.h"
 
 #include <errno.h>
 #include <string.h>
 
+#include "base/base.h"
 #include "base/mem.h"
 #include "transport/lend.h"
 
@@ -48,23 +51,31 @@ static void chunks_let_go(struct sim_chunks *chunks)
 
 /* ---- the sender ---- */
 
-static bool sim_lends(struct link *l)
+/* The other side's link to us, if it borrows; or NULL. */
+static const struct sim_link *borrower_of(struct link *l)
 {
-    const struct sim_link *link = sim_link_of(l);
-    const struct sim_queue *q = link->out;
+    const struct sim_queue *q = sim_link_of(l)->out;
 
     return !sim_of(l->transport)->is_dead && q != NULL && q->receiver != NULL &&
-           q->answer != NULL && q->answer->lender != NULL;
+                   q->answer != NULL && q->answer->lender != NULL && q->answer->borrows != 0
+               ? q->answer
+               : NULL;
+}
+
+static bool sim_lends(struct link *l)
+{
+    return borrower_of(l) != NULL;
 }
 
 static void *sim_lend(struct link *l, uint32_t among, uint32_t *chunk, size_t *size)
 {
     struct sim_chunks *chunks = sim_of(l->transport)->chunks;
+    const struct sim_link *borrower = borrower_of(l);
     uint32_t count;
 
-    if (!sim_lends(l) || sim_network_chance(sim_network.config.percent_full))
+    if (borrower == NULL || sim_network_chance(sim_network.config.percent_full))
         return NULL;
-    count = chunks->count < among ? chunks->count : among;
+    count = (uint32_t)min_size(min_size(chunks->count, among), borrower->borrows);
     for (uint32_t n = 0; n < count; n++) {
         uint32_t i = chunks->next++ % count;
 
@@ -80,7 +91,9 @@ static void *sim_lend(struct link *l, uint32_t among, uint32_t *chunk, size_t *s
 
 static uint32_t sim_lend_turn(struct link *l)
 {
-    return sim_lends(l) && !sim_link_of(l)->out->answer->borrows_few ? SIM_CHUNKS_MAX : 1;
+    const struct sim_link *borrower = borrower_of(l);
+
+    return borrower != NULL && !borrower->borrows_few ? SIM_CHUNKS_MAX : 1;
 }
 
 /* Its receiver may have ended since: then it is free already, and may be lent to another one. */
@@ -115,22 +128,68 @@ static int sim_borrow_from(struct link *l)
     return 0;
 }
 
+/* As in a shared segment, the room is divided among those of whom something is resident. */
 static void sim_borrow_few(struct link *l, bool few)
 {
-    sim_link_of(l)->borrows_few = few;
+    struct sim_link *link = sim_link_of(l);
+    struct sim *sim = sim_of(l->transport);
+    struct link_member *member;
+    size_t position = 0;
+    uint32_t lenders = link->resident == 0;
+
+    while ((member = link_table_next(&sim->links, &position)) != NULL)
+        lenders += container_of(member, struct sim_link, member)->resident != 0;
+    link->borrows =
+        (uint32_t)min_size(sim->borrow_room / SIM_CHUNK_SIZE / lenders, SIM_CHUNKS_MAX);
+    link->borrows_few = few;
+}
+
+static uint64_t sim_resident(const struct transport *t)
+{
+    const struct sim *sim = sim_of(t);
+    struct link_member *member;
+    size_t position = 0;
+    uint64_t bytes = 0;
+
+    while ((member = link_table_next(&sim->links, &position)) != NULL)
+        bytes += SIM_CHUNK_SIZE * (uint64_t)__builtin_popcount(
+                                      container_of(member, struct sim_link, member)->resident);
+    return bytes;
+}
+
+/* There is more than so much of all who lend: then it is none. */
+static void keep_resident(struct sim *sim, uint64_t most)
+{
+    struct link_member *member;
+    size_t position = 0;
+
+    if (sim_resident(&sim->base) <= most)
+        return;
+    while ((member = link_table_next(&sim->links, &position)) != NULL)
+        container_of(member, struct sim_link, member)->resident = 0;
+}
+
+static void sim_borrow_room(struct transport *t, uint64_t bytes)
+{
+    sim_of(t)->borrow_room = bytes;
+    keep_resident(sim_of(t), bytes);
 }
 
 static bool sim_borrows(struct link *l)
 {
-    return sim_link_of(l)->lender != NULL;
+    return sim_link_of(l)->lender != NULL && sim_link_of(l)->borrows != 0;
 }
 
 static const void *sim_borrowed(struct link *l, uint64_t chunk, uint64_t size)
 {
     const struct sim_chunks *lender = sim_link_of(l)->lender;
+    struct sim *sim = sim_of(l->transport);
 
     assert(lender != NULL && chunk < lender->count && size <= SIM_CHUNK_SIZE);
-    assert(lender->lent_to[chunk] == sim_of(l->transport)->index);
+    assert(lender->lent_to[chunk] == sim->index);
+    if ((sim_link_of(l)->resident & 1u << chunk) == 0)
+        keep_resident(sim, sim->borrow_room - min_size(sim->borrow_room, SIM_CHUNK_SIZE));
+    sim_link_of(l)->resident |= 1u << chunk;
     return lender->bytes[chunk];
 }
 
@@ -142,6 +201,7 @@ static void sim_give_back(struct link *l, uint64_t chunk)
     assert(lender->lent_to[chunk] == sim_of(l->transport)->index);
     lender->lent_to[chunk] = NOBODY;
     memset(lender->bytes[chunk], 0xdb, SIM_CHUNK_SIZE);
+    keep_resident(sim_of(l->transport), sim_of(l->transport)->borrow_room);
 }
 
 /* ---- the end ---- */
@@ -171,6 +231,8 @@ const struct transport_lend sim_chunks = {
     .keep = sim_keep,
     .borrow_from = sim_borrow_from,
     .borrow_few = sim_borrow_few,
+    .borrow_room = sim_borrow_room,
+    .resident = sim_resident,
     .borrows = sim_borrows,
     .borrowed = sim_borrowed,
     .give_back = sim_give_back,

@@ -127,6 +127,7 @@ static int sim_open(const struct transport_config *config, struct transport **ou
     sim->events = config->events;
     sim->arg = config->arg;
     sim->credit = config->credit;
+    sim->borrow_room = UINT64_MAX;
     list_init(&sim->inbox);
     list_init(&sim->ready);
     list_init(&sim->moves);

@@ -51,6 +51,7 @@ struct sim {
     uint64_t words[SIM_WORDS_MAX];
     uint64_t *table;           /* NULL: nothing was ever stored or loaded */
     struct sim_chunks *chunks; /* NULL: nobody has borrowed from us */
+    uint64_t borrow_room;      /* bytes of chunks that may be resident here */
 };
 
 struct sim_link {
@@ -59,7 +60,9 @@ struct sim_link {
     bool is_told;              /* a room event is under way */
     struct sim_queue *out;     /* NULL until the first send */
     struct sim_chunks *lender; /* the other side's, held; NULL: we do not borrow */
-    bool borrows_few;
+    uint32_t resident;         /* bit i: chunk i of it is resident here */
+    uint32_t borrows;          /* it may name so many chunks; */
+    bool borrows_few;          /* in turn only one of them */
 };
 
 struct sim_packet {

@@ -33,6 +33,11 @@ FLOODS = [
     (4, 500, "1,100,10000", "shuffled", {"MBX_WINDOW": "1", "MBX_WINDOW_PAYLOAD": "0"}),
     (4, 200, "0,100,10000", "last-any", {"MBX_WINDOW": "0"}),
     (4, 300, "0,1,10000", "any-tag", {"MBX_WINDOW": "3", "MBX_WINDOW_PAYLOAD": "4096"}),
+    # messages that are lent: chunks of 2 MiB of each sender
+    (9, 600, "16000,60000", "in-order", {}),
+    (9, 600, "12000,60000", "shuffled", {}),
+    (4, 600, "60000", "any", {}),
+    (3, 600, "16000,60000", "any", {"MBX_UNEXPECTED_MEMORY": str(2 << 20)}),
 ]
 
 # One more than lie before the wanted one.
@@ -55,17 +60,16 @@ def names():
             if re.search("mbx|matchbox(?!-name-)", os.path.basename(name))}
 
 
-def run(ranks, messages, sizes, orders, env, limit, more):
+def run(ranks, messages, sizes, orders, env, more):
     if FEW:
         messages = max(messages // 3, 200)
+    # messages of several packets are to come eagerly, whatever the cores
+    env = {"MBX_UNEXPECTED_MEMORY": str(LIMIT), "MBX_OVERSUBSCRIBED": "no", **env}
     command = [MBX, "run", "--timeout", str(PATIENCE_S), "-n", str(ranks), FLOOD,
                "--messages", str(messages), "--sizes", sizes, "--orders", orders,
-               "--sleep-ms", "100", "--limit", str(limit), *more]
+               "--sleep-ms", "100", "--limit", env["MBX_UNEXPECTED_MEMORY"], *more]
     done = subprocess.run(command, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, timeout=PATIENCE_S + 10,
-                          # messages of several packets are to come eagerly, whatever the cores
-                          env={**os.environ, "MBX_UNEXPECTED_MEMORY": str(LIMIT),
-                               "MBX_OVERSUBSCRIBED": "no", **env})
+                          stderr=subprocess.STDOUT, timeout=PATIENCE_S + 10, env={**os.environ, **env})
     return done.returncode, f"{env} {' '.join(command)}\nexit {done.returncode}\n{done.stdout}"
 
 
@@ -77,7 +81,7 @@ def expect(is_so, text):
 def floods_stay_below_the_limit(floods, more_env):
     for ranks, messages, sizes, orders, env in floods:
         env = {**env, **more_env}
-        code, text = run(ranks, messages, sizes, orders, env, LIMIT, MORE)
+        code, text = run(ranks, messages, sizes, orders, env, MORE)
         expect(code == 0, text)
         expect(text.count("bench=flood ") == len(sizes.split(",")), text)
         print(text.split("\n", 2)[2], end="", flush=True)
@@ -86,7 +90,7 @@ def floods_stay_below_the_limit(floods, more_env):
 def without_windows_the_limit_is_exceeded():
     """What the test would say if nothing were bounded."""
     env = {"MBX_WINDOW": "unlimited", "MBX_WINDOW_PAYLOAD": "unlimited"}
-    code, text = run(9, 2000, "8192", "wanted", env, LIMIT, MORE)
+    code, text = run(9, 2000, "8192", "wanted", env, MORE)
     expect(code == 1 and "were kept for unexpected messages, the limit is" in text, text)
 
 

@@ -395,6 +395,55 @@ static void test_few_are_lent_to_who_has_no_receives(void **state)
     cluster_close(&cl);
 }
 
+/* What is resident of chunks that receiver 1 has read; with what its messages cost at most, no more than its budget. */
+static uint64_t resident(const struct cluster *cl)
+{
+    const struct mbx_ep *ep = cl->eps[1];
+    uint64_t bytes = ep->credit.lender != NULL ? transport_resident(ep->credit.lender) : 0;
+
+    assert_true(bytes + cluster_stats(cl, 1).unexpected_bytes_max <=
+                ep->settings.unexpected_memory);
+    return bytes;
+}
+
+/* Messages that meet receives are lent in as many chunks as the budget of the receiver has left, and not in more, whatever was
+ * kept before or is later. */
+static void test_chunks_stay_within_the_budget(void **state)
+{
+    enum { BUDGET = 1 << 20, ROUNDS = 40 };
+    struct cluster cl;
+    struct link *link;
+
+    if (!is_shm(*state))
+        return;
+    cluster_open(&cl, *state, 2,
+                 (const char *[]){"EAGER_LIMIT=auto", "OVERSUBSCRIBED=no", "RPUT=off",
+                                  "SHM_RING_SIZE=16K", "UNEXPECTED_MEMORY=1M", NULL});
+    for (int i = 0; i < 4; i++) /* the first ones bring extra credit */
+        send_one(&cl, 12000, EXPECTED);
+    link = cl.eps[0]->peers.all[1]->link;
+    lend_in_turn(link, SEGMENT_CHUNKS);
+    assert_int_equal(cluster_stats(&cl, 1).unexpected_bytes_max, 0);
+    assert_int_equal(transport_lend_turn(link), BUDGET / SEGMENT_CHUNK_SIZE);
+    for (int i = 0; i < ROUNDS; i++) {
+        send_one(&cl, STREAM, EXPECTED);
+        resident(&cl);
+    }
+    assert_int_equal(resident(&cl), BUDGET);
+    send_one(&cl, 300, UNEXPECTED);
+    assert_int_equal(resident(&cl), 0); /* they made room for it */
+    for (int i = 0; i < ROUNDS; i++) {
+        send_one(&cl, STREAM, i % 10 == 0 ? UNEXPECTED : EXPECTED);
+        resident(&cl);
+    }
+    assert_true(cluster_stats(&cl, 1).unexpected_bytes_max > STREAM);
+    send_one(&cl, STREAM, EXPECTED);
+    assert_int_equal(transport_lend_turn(link),
+                     (BUDGET - cluster_stats(&cl, 1).unexpected_bytes_max) /
+                         SEGMENT_CHUNK_SIZE);
+    cluster_close(&cl);
+}
+
 /* A window of messages for which the ring has no room is lent when there is. */
 static void test_what_has_waited_is_lent(void **state)
 {
@@ -549,6 +598,7 @@ int main(int argc, char **argv)
         TEST(test_what_is_lent_needs_no_look),
         TEST(test_not_everything_is_lent),
         TEST(test_few_are_lent_to_who_has_no_receives),
+        TEST(test_chunks_stay_within_the_budget),
         TEST(test_what_has_waited_is_lent),
         TEST(test_lent_into_a_full_ring),
         TEST(test_what_is_lent_is_not_announced),

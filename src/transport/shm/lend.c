@@ -12,14 +12,22 @@
  * times as long (docs/decisions/0032-data-in-pieces-is-lent.md).  Where that cache holds all of them, LEND_FEW are as
  * good; and they are enough for a receiver whose messages find no receives.
  *
- * A receiver says in its slot for a sender that it borrows.  Before that it maps all of the sender's
+ * A receiver says in its slot for a sender that it borrows, and how many chunks.  Before that it maps all of the sender's
  * segment, and holds it until it has taken all that this sender has sent: a sender may close, and be
  * gone, behind a packet that names a chunk.
+ *
+ * What is read of a chunk becomes resident in the receiver, and stays so.  All chunks of all who lend to an
+ * endpoint are never more than it has room for: before one more would be, it lets go of all of them, which costs their
+ * next reader a fault for each page.  So that this is seldom, the room is divided among those of whom something is
+ * resident, and the slot says what each of them may name.
  *
  * What a receiver does not give back, because it has died, is free when the link to it ends.
  */
 #include <errno.h>
+#include <string.h>
 
+#include "base/mem.h"
+#include "base/sys.h"
 #include "transport/lend.h"
 #include "transport/shm/shm.h"
 
@@ -36,12 +44,12 @@ static uint64_t what_borrows(struct link *l)
     return shm->role == SHM_WHOLE && link_has_slot(link)
                ? atomic_load_explicit(&link->remote->slots[link->slot].borrows,
                                       memory_order_acquire)
-               : SLOT_BORROWS_NOTHING;
+               : 0;
 }
 
 static bool shm_lends(struct link *l)
 {
-    return what_borrows(l) != SLOT_BORROWS_NOTHING;
+    return slot_chunks(what_borrows(l)) != 0;
 }
 
 uint32_t lend_turn(size_t second_cache)
@@ -53,7 +61,11 @@ uint32_t lend_turn(size_t second_cache)
 
 static uint32_t shm_lend_turn(struct link *l)
 {
-    return what_borrows(l) == SLOT_BORROWS_ANY ? shm_of(l->transport)->lend_turn : LEND_FEW;
+    uint64_t borrows = what_borrows(l);
+
+    return (uint32_t)min_size(borrows & SLOT_BORROWS_FEW ? LEND_FEW
+                                                         : shm_of(l->transport)->lend_turn,
+                              slot_chunks(borrows));
 }
 
 static void *lend_chunk(struct shm *shm, struct shm_link *link, uint32_t i)
@@ -66,11 +78,9 @@ static void *lend_chunk(struct shm *shm, struct shm_link *link, uint32_t i)
 
 static void *shm_lend(struct link *l, uint32_t among, uint32_t *chunk, size_t *size)
 {
-    const uint32_t chunks = (uint32_t)min_size(among, SEGMENT_CHUNKS);
+    const uint32_t chunks = (uint32_t)min_size(among, slot_chunks(what_borrows(l)));
     struct shm *shm = shm_of(l->transport);
 
-    if (!shm_lends(l))
-        return NULL;
     for (uint32_t n = 0; n < chunks; n++) {
         uint32_t i = shm->lend_next++ % chunks;
 
@@ -111,68 +121,163 @@ static struct segment_slot *slot_of_sender(const struct shm *shm, const struct s
     return NULL;
 }
 
+/* Those of whom something is resident, if this one is among them. */
+static uint32_t lenders_with(const struct shm *shm, const struct lender *lender)
+{
+    return shm->lenders_read + (lender->resident == 0);
+}
+
+/* Chunks of so many who lend that may be resident.  Each of them has a ring and more, which nobody counts: if they are
+ * several, half of the room is left for that. */
+static uint32_t room_of(const struct shm *shm, uint32_t lenders)
+{
+    return shm->resident_most / (lenders == 1 ? 1 : 2);
+}
+
+/* Chunks that this one may name, so that there is room for all who lend. */
+static uint32_t share(const struct shm *shm, const struct lender *lender)
+{
+    uint32_t lenders = lenders_with(shm, lender);
+
+    return (uint32_t)min_size(room_of(shm, lenders) / lenders, SEGMENT_CHUNKS);
+}
+
 static int shm_borrow_from(struct link *l)
 {
     struct shm *shm = shm_of(l->transport);
     struct shm_link *link = link_of(l);
-    struct segment_slot *slot;
+    struct lender *lender;
     int err;
 
     if (link->lender != NULL)
         return 0;
-    slot = shm->role == SHM_WHOLE ? slot_of_sender(shm, link) : NULL;
-    if (slot == NULL)
+    if (shm->role != SHM_WHOLE || slot_of_sender(shm, link) == NULL)
         return -ENOTSUP;
     err = link_attach_all(link);
     if (err != 0)
         return err;
-    link->lender = segment_hold(link->remote);
-    link->borrows_few = false;
-    /* pairs with the acquire in what_borrows() */
-    atomic_store_explicit(&slot->borrows, SLOT_BORROWS_ANY, memory_order_release);
+    lender = mem_calloc(1, sizeof *lender);
+    if (lender == NULL)
+        return -EAGAIN;
+    lender->segment = segment_hold(link->remote);
+    list_add_tail(&shm->lenders, &lender->in_lenders);
+    link->lender = lender;
     return 0;
 }
 
 static void shm_borrow_few(struct link *l, bool few)
 {
-    struct shm_link *link = link_of(l);
+    struct shm *shm = shm_of(l->transport);
+    struct lender *lender = link_of(l)->lender;
     struct segment_slot *slot;
+    uint64_t borrows;
 
-    if (link->lender == NULL || link->borrows_few == few)
+    if (lender == NULL)
         return;
-    slot = slot_of_sender(shm_of(l->transport), link);
+    borrows = share(shm, lender) | (few ? SLOT_BORROWS_FEW : 0);
+    if (likely(lender->borrows == borrows))
+        return;
+    slot = slot_of_sender(shm, link_of(l));
     if (slot == NULL)
         return;
-    link->borrows_few = few;
-    atomic_store_explicit(&slot->borrows, few ? SLOT_BORROWS_FEW : SLOT_BORROWS_ANY,
-                          memory_order_release);
+    lender->borrows = borrows;
+    /* pairs with the acquire in what_borrows() */
+    atomic_store_explicit(&slot->borrows, borrows, memory_order_release);
 }
 
 static bool shm_borrows(struct link *l)
 {
-    return link_of(l)->lender != NULL;
+    const struct lender *lender = link_of(l)->lender;
+
+    return lender != NULL && slot_chunks(lender->borrows) != 0;
+}
+
+/* Nothing of what this one lends is resident any more: the pages are the sender's, and stay as they are. */
+static void empty(struct shm *shm, struct lender *lender)
+{
+    if (lender->resident == 0)
+        return;
+    mem_discard(segment_chunk(lender->segment, 0), SEGMENT_CHUNKS * SEGMENT_CHUNK_SIZE);
+    shm->lenders_read--;
+    shm->resident -= lender->resident;
+    lender->resident = 0;
+    memset(lender->is_resident, 0, sizeof lender->is_resident);
+}
+
+static OUT_OF_LINE void empty_all(struct shm *shm)
+{
+    struct list *member;
+
+    list_for_each (member, &shm->lenders)
+        empty(shm, container_of(member, struct lender, in_lenders));
+}
+
+static void shm_borrow_room(struct transport *t, uint64_t bytes)
+{
+    struct shm *shm = shm_of(t);
+
+    shm->resident_most = (uint32_t)min_size(bytes / SEGMENT_CHUNK_SIZE, UINT32_MAX);
+    if (shm->resident > shm->resident_most)
+        empty_all(shm);
+}
+
+static uint64_t shm_resident(const struct transport *t)
+{
+    return shm_of(t)->resident * (uint64_t)SEGMENT_CHUNK_SIZE;
 }
 
 void lend_let_go(struct shm_link *link)
 {
-    if (link->lender != NULL)
-        segment_detach(link->lender);
+    struct lender *lender = link->lender;
+
+    if (lender == NULL)
+        return;
+    empty(shm_of(link->link.transport), lender); /* the link may go on to hold the segment */
+    segment_detach(lender->segment);
+    list_remove(&lender->in_lenders);
+    mem_free(lender);
     link->lender = NULL;
+}
+
+/* Chunk i of this lender is about to be read, for the first time since it was emptied. */
+static OUT_OF_LINE void become_resident(struct shm *shm, struct lender *lender, uint32_t i)
+{
+    if (shm->resident >= room_of(shm, lenders_with(shm, lender)))
+        empty_all(shm);
+    shm->lenders_read += lender->resident == 0;
+    shm->resident++;
+    lender->resident++;
+    lender->is_resident[i] = true;
+    mem_touch(segment_chunk(lender->segment, i), SEGMENT_CHUNK_SIZE);
 }
 
 static const void *shm_borrowed(struct link *l, uint64_t chunk, uint64_t size)
 {
-    const struct segment *lender = link_of(l)->lender;
+    struct lender *lender = link_of(l)->lender;
 
-    return lender != NULL && chunk < SEGMENT_CHUNKS && size <= SEGMENT_CHUNK_SIZE
-               ? segment_chunk(lender, (uint32_t)chunk)
-               : NULL;
+    if (lender == NULL || chunk >= SEGMENT_CHUNKS || size > SEGMENT_CHUNK_SIZE)
+        return NULL;
+    if (unlikely(!lender->is_resident[chunk]))
+        become_resident(shm_of(l->transport), lender, (uint32_t)chunk);
+    return segment_chunk(lender->segment, (uint32_t)chunk);
 }
 
 static void shm_give_back(struct link *l, uint64_t chunk)
 {
+    struct shm *shm = shm_of(l->transport);
+
     /* pairs with the acquire in shm_lend() */
-    atomic_store_explicit(&link_of(l)->lender->file->lent[chunk], 0, memory_order_release);
+    atomic_store_explicit(&link_of(l)->lender->segment->file->lent[chunk], 0,
+                          memory_order_release);
+    if (unlikely(shm->resident > shm->resident_most)) /* there is not room for a single one */
+        empty_all(shm);
+}
+
+void lend_init(struct shm *shm)
+{
+    list_init(&shm->lenders);
+    shm->resident_most = UINT32_MAX;
+    shm->lend_turn = lend_turn(sys_second_cache());
 }
 
 const struct transport_lend shm_chunks = {
@@ -182,6 +287,8 @@ const struct transport_lend shm_chunks = {
     .keep = shm_keep,
     .borrow_from = shm_borrow_from,
     .borrow_few = shm_borrow_few,
+    .borrow_room = shm_borrow_room,
+    .resident = shm_resident,
     .borrows = shm_borrows,
     .borrowed = shm_borrowed,
     .give_back = shm_give_back,

@@ -75,8 +75,8 @@
 
 enum slot_state { SLOT_FREE, SLOT_CLAIMED, SLOT_READY, SLOT_REFUSED, SLOT_CLEARING };
 
-/* Which chunks a sender may name. */
-enum slot_borrows { SLOT_BORROWS_NOTHING, SLOT_BORROWS_ANY, SLOT_BORROWS_FEW };
+/* Which chunks a sender may name: those below a number, slot_chunks(); and flags. */
+#define SLOT_BORROWS_FEW (UINT64_C(1) << 32) /* and in turn only few of them */
 
 struct segment_slot {
     alignas(CACHE_LINE) struct transport_address address; /* of the sender */
@@ -86,7 +86,7 @@ struct segment_slot {
     _Atomic uint64_t claim;   /* slot_claim(); zero is FREE */
     _Atomic uint64_t taken;   /* slot_taken(), kept up to date while handed over */
     uint64_t proof;           /* that the sender knows the key */
-    _Atomic uint64_t borrows; /* the receiver's word to the sender: enum slot_borrows */
+    _Atomic uint64_t borrows; /* the receiver's word to the sender: slot_chunks() */
     uint32_t rank;            /* of the sender: transport_config.rank */
     uint32_t zero;
     unsigned char starter_cells[SEGMENT_STARTER_CELLS * RING_CELL_SIZE];
@@ -287,6 +287,12 @@ static inline enum slot_state slot_state_of(uint64_t claim)
 static inline uint32_t slot_pid_of(uint64_t claim)
 {
     return (uint32_t)claim;
+}
+
+/* The chunks that segment_slot.borrows, which another process has written, lets its sender name: the first so many. */
+static inline uint32_t slot_chunks(uint64_t borrows)
+{
+    return (uint32_t)min_size((uint32_t)borrows, SEGMENT_CHUNKS);
 }
 
 /* All in front of head is taken, in the ring, or in the starter if the receiver has not moved; the

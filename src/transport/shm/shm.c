@@ -748,7 +748,7 @@ int shm_enter(struct shm *shm, size_t packet_max)
     shm->control = shm->own->control;
     shm_hear(shm, &shm->control->doorbell);
     shm->fence = shm->fence || shm->own->needs_fence;
-    shm->lend_turn = lend_turn(sys_second_cache());
+    lend_init(shm);
     shm->base.ops = &transport_shm;
     shm->base.limits = (struct transport_limits){
         .packet_max = packet_max,

@@ -67,11 +67,10 @@ struct shm_link {
     bool fence : 1; /* see bell_publish_barrier() */
     bool named : 1; /* the core knows it: through connect(), or an accept() that said yes */
     bool met : 1;   /* it was there once */
-    bool has_closed : 1;  /* its segment, or what it sent us, says so */
-    bool left_open : 1;   /* what it sent us ended, and not because it closed */
-    bool borrows_few : 1; /* with lender: so our slot for it says */
-    bool warned : 1;      /* about having no slot, or no means to map their segment */
-    uint16_t refused;     /* FULL: so often, since there was room */
+    bool has_closed : 1; /* its segment, or what it sent us, says so */
+    bool left_open : 1;  /* what it sent us ended, and not because it closed */
+    bool warned : 1;     /* about having no slot, or no means to map their segment */
+    uint16_t refused;    /* FULL: so often, since there was room */
     union {
         int error;       /* of a DEAD link */
         uint32_t wanted; /* FULL: size of the packet that found no room */
@@ -81,12 +80,21 @@ struct shm_link {
         struct passing_request asked; /* while remote is NULL: for its descriptor */
     };
     struct segment *remote; /* NULL: not attached */
-    struct segment *lender; /* remote, held while chunks of it may be named; or NULL */
+    struct lender *lender;  /* while chunks of remote may be named; or NULL */
     struct list in_blocked;
     uint64_t checked_ns; /* when the owner was last seen alive, for reads */
 };
 
 static_assert(sizeof(struct shm_link) <= 136, "what malloc makes 144 bytes of");
+
+/* The other side of a link, which may lend to us. */
+struct lender {
+    struct segment *segment; /* the link's remote, held */
+    struct list in_lenders;
+    uint64_t borrows;  /* what our slot for it says */
+    uint32_t resident; /* so many of its chunks are resident here: */
+    bool is_resident[SEGMENT_CHUNKS];
+};
 
 enum inbound_state {
     INBOUND_NEW,    /* not yet introduced to the core, or its next packet may be a repeat */
@@ -138,6 +146,10 @@ struct shm {
     struct shm_link *lent_to[SEGMENT_CHUNKS]; /* chunks of own; NULL: nobody has it */
     uint32_t lend_next;
     uint32_t lend_turn;               /* among so many chunks streams are lent */
+    struct list lenders;              /* lender.in_lenders */
+    uint32_t lenders_read;            /* so many of which something is resident */
+    uint32_t resident;                /* chunks of all of them, */
+    uint32_t resident_most;           /* and there is room for so many */
     struct transport_address address; /* RECEIVER: as own */
     uint32_t
         pid; /* our process, or its number (passing.h); RECEIVER: address.process may be another */
@@ -225,6 +237,8 @@ int shm_poll_marking(struct transport *t, int budget);
 void lend_forget(struct shm *shm, const struct shm_link *link);
 /* Nothing more comes from there that names a chunk. */
 void lend_let_go(struct shm_link *link);
+/* Nobody lends to us yet, and room has no limit. */
+void lend_init(struct shm *shm);
 /* Among how many chunks streams are lent, where a core has such a second cache; 0: nobody says. */
 uint32_t lend_turn(size_t second_cache);
 

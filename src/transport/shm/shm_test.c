@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -964,39 +965,90 @@ static int borrow_from(struct node *node)
 
     while ((err = transport_borrow_from(node->link)) == -EAGAIN)
         node->t->ops->poll(node->t, 1);
+    if (err == 0)
+        transport_borrow_few(node->link, false);
     return err;
+}
+
+/* How many pages of this memory does our page table have?  Only the kernel knows. */
+static size_t pages_resident(const void *memory, size_t size)
+{
+    int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    size_t found = 0;
+
+    assert_true(fd >= 0);
+    for (size_t at = 0; at < size; at += SEGMENT_PAGE) {
+        uint64_t entry;
+
+        assert_int_equal(pread(fd, &entry, sizeof entry,
+                               (off_t)(((uintptr_t)memory + at) / SEGMENT_PAGE * sizeof entry)),
+                         sizeof entry);
+        found += entry >> 63;
+    }
+    close(fd);
+    return found;
+}
+
+/* Of the chunks of who lends to node. */
+static size_t chunks_resident(const struct node *node)
+{
+    const struct segment *segment = link_of(node->link)->lender->segment;
+    size_t pages =
+        pages_resident(segment_chunk(segment, 0), SEGMENT_CHUNKS * SEGMENT_CHUNK_SIZE);
+
+    assert_int_equal(pages % (SEGMENT_CHUNK_SIZE / SEGMENT_PAGE), 0);
+    return pages / (SEGMENT_CHUNK_SIZE / SEGMENT_PAGE);
+}
+
+static void read_chunk(const struct node *node, uint32_t i)
+{
+    const unsigned char *bytes = transport_borrowed(node->link, i, SEGMENT_CHUNK_SIZE);
+
+    assert_non_null(bytes);
+    for (size_t k = 0; k < SEGMENT_CHUNK_SIZE; k += 100)
+        assert_int_equal(bytes[k], byte_of(i, k));
+    transport_give_back(node->link, i);
+}
+
+/* So many chunks of the node's lender are resident, and it says so. */
+static void expect_resident(const struct node *node, size_t chunks)
+{
+    assert_int_equal(chunks_resident(node), chunks);
+    assert_int_equal(transport_resident(node->t), chunks * SEGMENT_CHUNK_SIZE);
+}
+
+/* The other side has filled all its chunks, and gone. */
+static void open_beside_chunks(struct node *node)
+{
+    pid_t child = start(lend_and_leave);
+
+    assert_int_equal(node_open_as(node, 0), 0);
+    stage_set(1);
+    stage_await(2);
+    await(node, 1);
+    assert_null(transport_borrowed(node->link, 0, 1));
+    assert_int_equal(borrow_from(node), 0);
+    assert_int_equal(transport_borrow_from(node->link), 0);
+    transport_borrow_few(node->link, true);
+    stage_set(3);
+    stage_await(4);
+    transport_borrow_few(node->link, false);
+    stage_set(5);
+    stage_await(6);
+    transport_give_back(node->link, 3);
+    transport_give_back(node->link, 77);
+    stage_set(7);
+    ended_well(child);
 }
 
 static void what_was_lent_can_be_read_when_its_sender_has_gone(void **state)
 {
-    pid_t child = start(lend_and_leave);
-    const unsigned char *bytes;
     struct node node;
 
     (void)state;
-    assert_int_equal(node_open_as(&node, 0), 0);
-    stage_set(1);
-    stage_await(2);
-    await(&node, 1);
-    assert_null(transport_borrowed(node.link, 0, 1));
-    assert_int_equal(borrow_from(&node), 0);
-    assert_int_equal(transport_borrow_from(node.link), 0);
-    transport_borrow_few(node.link, true);
-    stage_set(3);
-    stage_await(4);
-    transport_borrow_few(node.link, false);
-    stage_set(5);
-    stage_await(6);
-    transport_give_back(node.link, 3);
-    transport_give_back(node.link, 77);
-    stage_set(7);
-    ended_well(child);
-    for (uint32_t i = 0; i < SEGMENT_CHUNKS; i++) {
-        bytes = transport_borrowed(node.link, i, SEGMENT_CHUNK_SIZE);
-        assert_non_null(bytes);
-        for (size_t k = 0; k < SEGMENT_CHUNK_SIZE; k += 100)
-            assert_int_equal(bytes[k], byte_of(i, k));
-    }
+    open_beside_chunks(&node);
+    for (uint32_t i = 0; i < SEGMENT_CHUNKS; i++)
+        read_chunk(&node, i);
     assert_null(transport_borrowed(node.link, SEGMENT_CHUNKS, 1));
     assert_null(transport_borrowed(node.link, UINT64_MAX, 1));
     assert_null(transport_borrowed(node.link, 0, SEGMENT_CHUNK_SIZE + 1));
@@ -1005,6 +1057,89 @@ static void what_was_lent_can_be_read_when_its_sender_has_gone(void **state)
     assert_null(transport_borrowed(node.link, 0, 1)); /* all that it sent is here */
     /* nobody borrows from whoever has the slot next */
     assert_int_equal(atomic_load(&inside(&node)->own->slots[0].borrows), 0);
+    node_close(&node);
+}
+
+/* Whatever is read, no more than there is room for becomes resident. */
+static void what_is_read_of_chunks_stays_within_its_room(void **state)
+{
+    struct node node;
+
+    (void)state;
+    open_beside_chunks(&node);
+    expect_resident(&node, 0);
+    read_chunk(&node, 40);
+    read_chunk(&node, 40);
+    expect_resident(&node, 1); /* and not what lies around it */
+    for (uint32_t i = 0; i < SEGMENT_CHUNKS; i++)
+        read_chunk(&node, i);
+    expect_resident(&node, SEGMENT_CHUNKS);
+    transport_borrow_room(node.t, SEGMENT_CHUNKS * SEGMENT_CHUNK_SIZE);
+    expect_resident(&node, SEGMENT_CHUNKS);
+    transport_borrow_room(node.t, 5 * SEGMENT_CHUNK_SIZE - 1);
+    expect_resident(&node, 0);
+    for (uint32_t i = 0; i < SEGMENT_CHUNKS; i++) {
+        read_chunk(&node, i);
+        expect_resident(&node, i % 4 + 1);
+    }
+    transport_borrow_room(node.t, SEGMENT_CHUNK_SIZE - 1);
+    expect_resident(&node, 0);
+    read_chunk(&node, 9);
+    expect_resident(&node, 0);
+    assert_int_equal(link_of(node.link)->remote->file->lent[9], 0);
+    node_close(&node);
+}
+
+/* As what the slot of the first sender says. */
+static uint32_t may_name(const struct node *node)
+{
+    transport_borrow_few(node->link, false);
+    return slot_chunks(atomic_load(&inside(node)->own->slots[0].borrows));
+}
+
+/* Who lends may name what there is room for; if several do, half of it, divided among those of whom something is
+ * resident. */
+static void room_is_divided_among_those_who_lend(void **state)
+{
+    struct node node;
+
+    (void)state;
+    open_beside_chunks(&node);
+    assert_int_equal(may_name(&node), SEGMENT_CHUNKS);
+    transport_borrow_room(node.t, 60 * SEGMENT_CHUNK_SIZE);
+    assert_int_equal(may_name(&node), 60);
+    inside(&node)->lenders_read += 2; /* as if there were two others */
+    assert_int_equal(may_name(&node), 10);
+    read_chunk(&node, 1);
+    assert_int_equal(may_name(&node), 10);
+    for (uint32_t i = 0; i < 30; i++)
+        read_chunk(&node, i);
+    expect_resident(&node, 30);
+    read_chunk(&node, 30);
+    expect_resident(&node, 1);
+    inside(&node)->lenders_read -= 2;
+    assert_int_equal(may_name(&node), 60);
+    assert_true(transport_borrows(node.link));
+    transport_borrow_room(node.t, 0);
+    assert_int_equal(may_name(&node), 0);
+    assert_false(transport_borrows(node.link));
+    node_close(&node);
+}
+
+/* Of which some were read. */
+static void chunks_of_who_has_gone_are_not_resident(void **state)
+{
+    struct node node;
+
+    (void)state;
+    open_beside_chunks(&node);
+    read_chunk(&node, 1);
+    expect_resident(&node, 1);
+    await(&node, 2);
+    await_free_slots(&node);
+    assert_int_equal(transport_resident(node.t), 0);
+    assert_int_equal(inside(&node)->lenders_read, 0);
+    assert_true(list_is_empty(&inside(&node)->lenders));
     node_close(&node);
 }
 
@@ -1079,6 +1214,9 @@ int main(int argc, char **argv)
         TEST(two_threads_stream_both_ways),
         TEST(how_many_are_lent_in_turn),
         TEST(what_was_lent_can_be_read_when_its_sender_has_gone),
+        TEST(what_is_read_of_chunks_stays_within_its_room),
+        TEST(room_is_divided_among_those_who_lend),
+        TEST(chunks_of_who_has_gone_are_not_resident),
         TEST(what_a_killed_receiver_has_not_given_back_is_free),
     };
 
