@@ -138,6 +138,7 @@ struct peer_sendside {
 struct credit_pool {
     uint64_t window, window_payload; /* of every peer, from the beginning */
     uint64_t lendable, lendable_all; /* bytes for those that want more */
+    bool is_fixed, is_payload_fixed; /* by the user: no more envelopes, or payload, are lent */
     struct transport *lender;        /* whose peers may lend us chunks; NULL: nobody does */
 };
 

@@ -38,26 +38,42 @@ static uint64_t setting_or(uint64_t setting, uint64_t automatic, uint64_t most)
     return min_size(setting == SETTING_AUTO ? automatic : setting, most);
 }
 
+/* What is left of the memory for those that want more, of what the user has not fixed: share is what a peer has for envelopes
+ * and payload, if nothing is. */
+static uint64_t lendable_of(const struct credit_pool *pool, const struct settings *s,
+                            uint64_t share)
+{
+    uint64_t envelopes =
+        pool->is_fixed ? pool->window : min_size(share / 2 / CREDIT_ENVELOPE, WINDOW_MOST);
+    uint64_t payload = pool->is_payload_fixed ? pool->window_payload : share / 2;
+    uint64_t used;
+
+    if (pool->is_fixed && (pool->is_payload_fixed || pool->window == 0))
+        return 0;
+    if (envelopes >= CREDIT_UNLIMITED || payload >= CREDIT_UNLIMITED)
+        return s->unexpected_memory / 2;
+    used = s->peers_max * (envelopes * CREDIT_ENVELOPE + payload);
+    return s->unexpected_memory - min_size(used, s->unexpected_memory);
+}
+
 void credit_open(struct mbx_ep *ep)
 {
     const struct settings *s = &ep->settings;
     uint64_t share = s->unexpected_memory / 2 / s->peers_max;
     uint64_t window = min_size(share / 2 / CREDIT_ENVELOPE, WINDOW_MOST);
     struct credit_pool *pool = &ep->credit;
-    uint64_t used;
 
     pool->window = setting_or(s->window, window, WELCOME_UNLIMITED - 1);
     pool->window_payload = setting_or(s->window_payload, min_size(share / 2, PAYLOAD_MOST),
                                       (WELCOME_UNLIMITED - 1) * WELCOME_UNIT);
     if (pool->window_payload != CREDIT_UNLIMITED)
         pool->window_payload -= pool->window_payload % WELCOME_UNIT;
-    used = s->peers_max * (window * CREDIT_ENVELOPE + share / 2);
-    pool->lendable_all = s->unexpected_memory - min_size(used, s->unexpected_memory);
     if (s->match_at == MATCH_AT_SENDER)
         pool->window = pool->window_payload = 0;
-    if (s->match_at == MATCH_AT_SENDER || s->window != SETTING_AUTO ||
-        s->window_payload != SETTING_AUTO)
-        pool->lendable_all = 0; /* what the user says is what there is */
+    /* what the user says is what there is */
+    pool->is_fixed = s->window != SETTING_AUTO || s->match_at == MATCH_AT_SENDER;
+    pool->is_payload_fixed = s->window_payload != SETTING_AUTO;
+    pool->lendable_all = lendable_of(pool, s, share);
     pool->lendable = pool->lendable_all;
 }
 
@@ -158,7 +174,7 @@ static void credit_widen(struct credit_pool *pool, struct credit *credit)
 {
     uint64_t more = credit->window;
 
-    if (credit->window >= WINDOW_BUSY || credit->kept_envelopes != 0 ||
+    if (pool->is_fixed || credit->window >= WINDOW_BUSY || credit->kept_envelopes != 0 ||
         pool->lendable < pool->lendable_all / 2 + more * CREDIT_ENVELOPE)
         return;
     credit->window += more;
@@ -233,6 +249,8 @@ void credit_extra(struct mbx_ep *ep, struct peer *peer, bool envelopes)
     struct credit *credit = &peer->credit;
     uint64_t most = pool->lendable / 4, more;
 
+    if (envelopes ? pool->is_fixed : pool->is_payload_fixed)
+        most = 0;
     if (envelopes) {
         more = min_size(credit->window + 1, most / CREDIT_ENVELOPE);
         more = min_size(more, LOAN_ENVELOPES - min_size(LOAN_ENVELOPES, credit->window));

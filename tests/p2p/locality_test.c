@@ -444,6 +444,38 @@ static void test_chunks_stay_within_the_budget(void **state)
     cluster_close(&cl);
 }
 
+/* What of a window is fixed gets no extra credit; what is not does, so that messages travel eagerly as without a fixed window. */
+static void test_a_fixed_window_has_extra_payload(void **state)
+{
+    static const struct {
+        const char *param;
+        bool is_eager; /* all but the first ones, of four */
+    } cases[] = {{"WINDOW=1", true}, {"WINDOW_PAYLOAD=8K", false}, {"WINDOW=unlimited", true}};
+
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        struct mbx_limits limits;
+        struct cluster cl;
+
+        if (!is_shm(*state))
+            return;
+        cluster_open(&cl, *state, 2,
+                     (const char *[]){"EAGER_LIMIT=auto", "OVERSUBSCRIBED=no", "RPUT=off",
+                                      "SHM_RING_SIZE=64K", "PEERS_MAX=2048", cases[i].param,
+                                      NULL});
+        assert_int_equal(mbx_limits_get(cl.eps[1], &limits, sizeof limits), 0);
+        assert_true(limits.lendable != 0);
+        if (i < 2)
+            assert_true(limits.unexpected <= cl.eps[1]->settings.unexpected_memory);
+        for (int n = 0; n < 4; n++)
+            send_after(&cl, 16000, 10); /* with the credit for the one before */
+        /* the ring takes such packets */
+        assert_true(cases[i].is_eager ? sent(&cl, MBX_SHORT) >= 2 : sent(&cl, MBX_SHORT) == 0);
+        if (i != 1)
+            assert_int_equal(peer_get(cl.eps[1], 0)->credit.window, cl.eps[1]->credit.window);
+        cluster_close(&cl);
+    }
+}
+
 /* A window of messages for which the ring has no room is lent when there is. */
 static void test_what_has_waited_is_lent(void **state)
 {
@@ -599,6 +631,7 @@ int main(int argc, char **argv)
         TEST(test_not_everything_is_lent),
         TEST(test_few_are_lent_to_who_has_no_receives),
         TEST(test_chunks_stay_within_the_budget),
+        TEST(test_a_fixed_window_has_extra_payload),
         TEST(test_what_has_waited_is_lent),
         TEST(test_lent_into_a_full_ring),
         TEST(test_what_is_lent_is_not_announced),
