@@ -135,6 +135,18 @@ static void set_param(char params[PLAN_PARAMS][40], const char *name, const char
     snprintf(params[i], 40, "%s=%s", name, value);
 }
 
+/* As often as not messages of several packets are too long to be eager, unless they are lent whole. */
+static void draw_long(struct plan *p, struct profile *m)
+{
+    bool is_long = chance(m, 50);
+
+    for (uint32_t i = 0; i < p->variants; i++) {
+        snprintf(p->params[i][PLAN_PARAMS - 10], 40, "LENT_SIZE=%s", is_long ? "16K" : "auto");
+        if (is_long)
+            set_param(p->params[i], "EAGER_LIMIT", "1K");
+    }
+}
+
 /* Messages of several packets are eager, and have room, so that what follows the first one is
  * lent as soon as their receiver has met one of them. */
 static void draw_streams(struct plan *p, struct profile *m)
@@ -145,6 +157,7 @@ static void draw_streams(struct plan *p, struct profile *m)
         set_param(p->params[i], "WINDOW_PAYLOAD", "auto");
         set_param(p->params[i], "UNEXPECTED_MEMORY", "64M");
     }
+    draw_long(p, m);
     p->network.depth = chance(m, 30) ? 4 : 64;
     for (uint32_t i = 0; i < p->count; i++) {
         struct op *op = &p->ops[i];

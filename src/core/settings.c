@@ -17,6 +17,7 @@
 #define COOP_SIZE          ((uint64_t)48 << 10)
 #define CALM_LEAST         256
 #define STREAM_SIZE        ((uint64_t)16 << 10)
+#define LENT_SIZE          ((uint64_t)512 << 10)
 #define DEVICE_SPIN_MOST   (20 * CLOCK_US)
 #define DEVICE_ANSWER_MOST (10 * CLOCK_S)
 
@@ -57,11 +58,9 @@ static const struct param own[] = {
      "which threads may call functions of one endpoint: one at a time, or many at once",
      AT(threads)},
     {"EAGER_LIMIT", PARAM_SIZE, PARAM_USUAL, NULL, "auto", 0, WIRE_EAGER_MAX, auto_word,
-     "messages up to this size are sent eagerly, longer ones by rendezvous; auto: 16K; 64K to "
-     "a "
-     "peer of this machine that takes them while they are sent; and one packet to one whose "
-     "core "
-     "is so far away that copies are slow, or with MBX_OVERSUBSCRIBED=yes",
+     "messages up to this size are sent eagerly, longer ones by rendezvous; auto: 16K; to a "
+     "near peer of this machine that takes them while they are sent 64K, and 512K if it has "
+     "receives for them; to a far one 32K; one packet with MBX_OVERSUBSCRIBED=yes",
      AT(eager_limit)},
     {"RNDV", PARAM_CHOICE, PARAM_USUAL, NULL, "auto", 0, 0, rndv_names,
      "how longer messages travel: the receiver reads, the sender writes into a receive that "
@@ -300,6 +299,7 @@ static void derive(struct settings *s)
     t->coop_size = or_else(t->coop_size, COOP_SIZE);
     t->stream_size =
         or_else(t->stream_size, s->eager_limit == SETTING_AUTO ? STREAM_SIZE : UINT64_MAX);
+    t->lent_size = or_else(t->lent_size, or_else(s->eager_limit, LENT_SIZE));
     t->calm_least = or_else(t->calm_least, CALM_LEAST);
     t->device_spin_ns = min_size(s->spin_ns, or_else(t->device_spin_ns, DEVICE_SPIN_MOST));
     t->device_answer_ns = or_else(t->device_answer_ns, DEVICE_ANSWER_MOST);
@@ -312,6 +312,7 @@ static const struct tuning tuning_unset = {
     .rput_size = SETTING_AUTO,
     .coop_size = SETTING_AUTO,
     .stream_size = SETTING_AUTO,
+    .lent_size = SETTING_AUTO,
     .sendtable = 1,
     .calm_least = SETTING_AUTO,
     .device_spin_ns = SETTING_AUTO,

@@ -7,6 +7,7 @@
  *                                      announcement; at least RPUT_SIZE_LEAST
  *                     stream_size      auto: a near peer gets longer messages than others
  *                                      eagerly, if it looks; else all are alike
+ *                     lent_size        auto: LENT_SIZE; else the limit
  *   MBX_SPIN          device_spin_ns   at most DEVICE_SPIN_MOST
  *   constants         the others
  *
@@ -26,6 +27,7 @@ struct tuning {
     uint64_t rput_size;      /* smaller receives are not announced */
     uint64_t coop_size;      /* shorter messages are copied by one side */
     uint64_t stream_size;    /* longer eager messages are streams: p2p/eager.c */
+    uint64_t lent_size;      /* the longest message that is lent: p2p/locality.h */
     uint64_t sendtable;      /* bool: deferred sends lie where their receiver pulls them */
     uint64_t calm_least;     /* receives without a deferral before open receives have no list */
     uint64_t device_spin_ns; /* a device elsewhere polls so long before it sleeps */

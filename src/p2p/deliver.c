@@ -94,6 +94,8 @@ static int deliver_message(struct mbx_ep *ep, struct peer *peer, const struct ar
     if (req == NULL)
         return deliver_keep(ep, context, arrival);
     credit_freed(ep, peer, credit_of(arrival));
+    if (arrival->rts != NULL)
+        eager_invite(ep, peer, arrival->size);
     recv_matched(ep, req, arrival);
     return 0;
 }

@@ -49,11 +49,9 @@
 
 #define STREAM_PAUSE      32 /* messages */
 
-/* A message of 8 KiB takes as long in packets. */
-#define LENT_FROM ((size_t)8 << 10)
-
 /* What the first packet has of a message that has waited for room in the ring: it should leave room for others, and
- * while their receiver has others to copy, nothing is won by a copy that overlaps with the next one. */
+ * while their receiver has others to copy, nothing is won by a copy that overlaps with the next one.  So has that of a
+ * message to a far peer, to which a line of a chunk travels as fast as one of the ring. */
 #define LENT_FIRST ((size_t)CACHE_LINE)
 
 static inline enum mbx_protocol eager_protocol(const struct mbx_ep *ep, uint64_t size,
@@ -178,16 +176,17 @@ static OUT_OF_LINE int eager_timed(struct peer *peer, const struct outgoing *pac
 
 /* Are messages of several packets, and of this size, lent?  Not where ranks share cores: there the sender has filled
  * the ring, or all chunks, before the receiver has its core. */
-static bool eager_lends(const struct mbx_ep *ep, uint64_t size)
+static bool eager_lends(const struct mbx_ep *ep, const struct peer *peer, uint64_t size)
 {
-    return size > LENT_FROM && !ep_is_oversubscribed(ep);
+    return (size > LENT_FROM || peer->path.is_far) && !ep_is_oversubscribed(ep);
 }
 
-/* Has it waited for room, and will its rest be lent? */
-static bool eager_has_waited(const struct mbx_ep *ep, struct link *link,
-                             const struct request *req)
+/* Is the first packet of req a short one, and will its rest be lent? */
+static bool eager_is_short_first(const struct mbx_ep *ep, const struct peer *peer,
+                                 const struct request *req)
 {
-    return list_is_linked(&req->out) && eager_lends(ep, req->size) && transport_lends(link);
+    return (list_is_linked(&req->out) || peer->path.is_far) &&
+           eager_lends(ep, peer, req->size) && transport_lends(peer->link);
 }
 
 /* Sends the next fragment of req. */
@@ -217,7 +216,7 @@ static int eager_fragment(struct mbx_ep *ep, struct request *req)
     if (is_first && locality_is_asked(ep, peer)) {
         err = eager_timed(peer, &packet);
     } else {
-        if (is_first && eager_has_waited(ep, peer->link, req))
+        if (is_first && eager_is_short_first(ep, peer, req))
             packet.payload_size = LENT_FIRST;
         err = outq_send(peer->link, &packet);
     }
@@ -268,7 +267,7 @@ static int eager_begin(struct mbx_ep *ep, struct request *req)
 {
     int err;
 
-    if (!eager_lends(ep, req->size))
+    if (!eager_lends(ep, peer_get(ep, req->peer), req->size))
         return eager_fragments(ep, req);
     err = eager_fragment(ep, req);
     while (err == 0 && req->done < req->size)
@@ -388,17 +387,23 @@ static_assert(WIRE_EAGER_MAX < 1 << 30, "the bits of assembly.size");
 
 bool eager_comes_lent(const struct mbx_ep *ep, const struct peer *peer, size_t size)
 {
-    return eager_lends(ep, size) && transport_borrows(peer->link) &&
-           size <= locality_eager_max(ep, peer);
+    if (!eager_lends(ep, peer, size) || !transport_borrows(peer->link))
+        return false;
+    return size <= locality_eager_max(ep, peer) ||
+           (size <= locality_lent_max(ep, peer) && transport_borrows_many(peer->link));
 }
 
-/* The rest of the message that req has met will come in fragments.  The next message like it may be lent: not
- * after one that no receive was posted for, since of a flood of these each sender's chunks would become resident here. */
+void eager_invite(struct mbx_ep *ep, const struct peer *peer, size_t size)
+{
+    if (eager_lends(ep, peer, size) && size <= ep->limits.lent_max)
+        credit_borrow(ep, peer);
+}
+
+/* The rest of the message that req has met will come in fragments. */
 static OUT_OF_LINE void eager_await(struct mbx_ep *ep, struct request *req,
                                     const struct arrival *arrival)
 {
-    if (eager_lends(ep, arrival->size))
-        credit_borrow(ep, peer_get(ep, req->peer));
+    eager_invite(ep, peer_get(ep, req->peer), arrival->size);
     proto_move(ep, req, EAGER_ASSEMBLE);
     peer_get(ep, req->peer)->assembly = (struct assembly){
         .request = req,

@@ -4,6 +4,8 @@
  */
 #include "p2p/locality.h"
 
+#include "transport/lend.h"
+
 /* May the limit depend on peer? */
 static bool is_auto(const struct mbx_ep *ep, const struct peer *peer)
 {
@@ -23,6 +25,23 @@ static bool has_streams(const struct mbx_ep *ep, const struct peer *peer)
            ep->offload == NULL &&
            (ep->settings.eager_limit != SETTING_AUTO ||
             (is_auto(ep, peer) && !ep_is_oversubscribed(ep)));
+}
+
+size_t locality_lent_max(const struct mbx_ep *ep, const struct peer *peer)
+{
+    return peer->path.is_far ? min_size(ep->limits.lent_max, LENT_FAR) : ep->limits.lent_max;
+}
+
+bool locality_is_lent(const struct mbx_ep *ep, struct peer *peer, size_t size)
+{
+    bool is_far = peer->path.is_far, is_long = size > ep->limits.eager_max;
+
+    if (size > ep->limits.lent_max || !(is_long || (is_far && size <= LENT_FAR)) ||
+        !has_streams(ep, peer) || ep_is_oversubscribed(ep) ||
+        !list_is_empty(&peer->outq.list) ||
+        !transport_has_turns(peer->link, is_far ? SIZE_MAX : size))
+        return false;
+    return !is_far || ++peer->path.turns % LOCALITY_FAR == 0 || !is_long;
 }
 
 size_t locality_eager_max(const struct mbx_ep *ep, const struct peer *peer)
@@ -54,7 +73,9 @@ bool locality_is_asked(const struct mbx_ep *ep, struct peer *peer)
 {
     if (!is_auto(ep, peer))
         return false;
-    return peer->path.is_far || ++peer->path.turns % LOCALITY_NEAR == 0;
+    if (peer->path.is_far) /* its turn is counted already */
+        return peer->path.turns % LOCALITY_FAR == 0;
+    return ++peer->path.turns % LOCALITY_NEAR == 0;
 }
 
 void locality_note(struct peer *peer, size_t bytes, uint64_t ns)

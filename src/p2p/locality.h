@@ -16,6 +16,10 @@
  *   near   each 8th message of several packets is looked at
  *   far    they go by rendezvous; but each 64th goes as if near, and is looked at
  *
+ * To a near peer that borrows more than few chunks (transport/lend.h) longer messages are eager, too: they
+ * are lent, if nothing waits before them and there are chunks for all of it.  To a far one those of up to LENT_FAR are
+ * lent, one at a time: more of them take longer than the system's copies, which both sides make at once.
+ *
  * A peer that may be without a core (MBX_OVERSUBSCRIBED=yes) counts as far, and is not looked at:
  * two messages of several packets, this exchange's and the next one's, do not fit into its ring
  * before it has had a core, and each wait for room is one more change of the process that runs.
@@ -34,9 +38,14 @@
 #define EAGER_LIMIT      (UINT64_C(16) << 10)
 
 #define LOCALITY_RATE    6 /* bytes in a nanosecond; measured: 4 far, 15 near */
-#define LOCALITY_VOTES   8
-#define LOCALITY_NEAR    8 /* messages from one that is looked at to the next */
-#define LOCALITY_FAR     64
+/* Longer messages are lent to near peers: one of 8 KiB takes as long in packets.  And up to so long ones
+ * to far peers. */
+#define LENT_FROM      ((size_t)8 << 10)
+#define LENT_FAR       ((size_t)32 << 10)
+
+#define LOCALITY_VOTES 8
+#define LOCALITY_NEAR  8 /* messages from one that is looked at to the next */
+#define LOCALITY_FAR   64
 
 /* The longest message that goes to peer eagerly, but for those that are to be looked at. */
 size_t locality_eager_max(const struct mbx_ep *ep, const struct peer *peer);
@@ -46,6 +55,12 @@ size_t locality_eager_most(const struct mbx_ep *ep);
 
 /* Does a message of several packets, and of this size, to peer go by rendezvous?  Counts turns. */
 bool locality_is_too_far(const struct mbx_ep *ep, struct peer *peer, size_t size);
+
+/* The longest message that goes to peer as if it were eager, because it is lent. */
+size_t locality_lent_max(const struct mbx_ep *ep, const struct peer *peer);
+
+/* Is a message of several packets, and of this size, to peer lent though it is long, or the peer is far?  Counts turns. */
+bool locality_is_lent(const struct mbx_ep *ep, struct peer *peer, size_t size);
 
 /* Is the copy of the next message of several packets to be looked at?  Counts turns. */
 bool locality_is_asked(const struct mbx_ep *ep, struct peer *peer);

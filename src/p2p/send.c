@@ -7,6 +7,7 @@
  *   0 .. inline_max            inline     one cache line
  *     .. short_max             short      one packet
  *     .. eager_max             bounce     several packets, if the peer is not far (locality.h)
+ *     .. lent_max              bounce     lent, if the peer borrows more than few chunks (locality.h)
  *     .. message               rndv-read  or rndv-data if the peer cannot be read
  *
  * or rndv-write, if the receiver has told in advance where a message goes (rput_send.c).
@@ -43,9 +44,11 @@ static enum mbx_protocol protocol_eager(const struct mbx_ep *ep, size_t size)
 static enum mbx_protocol protocol_choose(const struct mbx_ep *ep, struct peer *peer,
                                          size_t size)
 {
-    if (likely(size <= ep->limits.eager_max) &&
-        (size <= ep->limits.short_max || !locality_is_too_far(ep, peer, size)))
+    if (likely(size <= ep->limits.eager_max) && size <= ep->limits.short_max)
         return protocol_eager(ep, size);
+    if (locality_is_lent(ep, peer, size) ||
+        (size <= ep->limits.eager_max && !locality_is_too_far(ep, peer, size)))
+        return MBX_BOUNCE;
     return peer_rndv(peer);
 }
 

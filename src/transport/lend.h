@@ -32,6 +32,9 @@ struct transport_lend {
     bool (*lends)(struct link *link);
     /* Among so many chunks what follows each other quickly is lent fastest, unless the other side wants few. */
     uint32_t (*turn)(struct link *link);
+    /* Are these more than few, and so many bytes of the next ones free?  bytes is not 0; SIZE_MAX: are all of them, as
+     * far as this is told by the last one? */
+    bool (*has_turns)(struct link *link, size_t bytes);
     /* No packet has named it, or will. */
     void (*keep)(struct link *link, uint32_t chunk);
 
@@ -50,6 +53,8 @@ struct transport_lend {
     uint64_t (*resident)(const struct transport *t);
     /* May the other side lend now? */
     bool (*borrows)(struct link *link);
+    /* So that it lends in turn among more than few chunks? */
+    bool (*borrows_many)(struct link *link);
     /* The first size bytes of a chunk of the other side's, valid until give_back(); who lends may
      * write there all the time.  NULL: there are none. */
     const void *(*borrowed)(struct link *link, uint64_t chunk, uint64_t size);
@@ -77,6 +82,13 @@ static inline uint32_t transport_lend_turn(struct link *link)
     const struct transport_lend *lend = link->transport->ops->lend;
 
     return lend != NULL ? lend->turn(link) : 0;
+}
+
+static inline bool transport_has_turns(struct link *link, size_t bytes)
+{
+    const struct transport_lend *lend = link->transport->ops->lend;
+
+    return lend != NULL && lend->has_turns(link, bytes);
 }
 
 static inline bool transport_lends(struct link *link)
@@ -122,6 +134,13 @@ static inline bool transport_borrows(struct link *link)
     const struct transport_lend *lend = link->transport->ops->lend;
 
     return lend != NULL && lend->borrows(link);
+}
+
+static inline bool transport_borrows_many(struct link *link)
+{
+    const struct transport_lend *lend = link->transport->ops->lend;
+
+    return lend != NULL && lend->borrows_many(link);
 }
 
 static inline const void *transport_borrowed(struct link *link, uint64_t chunk, uint64_t size)

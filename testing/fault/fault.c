@@ -569,6 +569,11 @@ static uint32_t fault_lend_turn(struct link *l)
     return transport_lend_turn(link_of(l)->inner);
 }
 
+static bool fault_has_turns(struct link *l, size_t bytes)
+{
+    return transport_has_turns(link_of(l)->inner, bytes);
+}
+
 static void fault_keep(struct link *l, uint32_t chunk)
 {
     transport_keep(link_of(l)->inner, chunk);
@@ -599,6 +604,11 @@ static bool fault_borrows(struct link *l)
     return transport_borrows(link_of(l)->inner);
 }
 
+static bool fault_borrows_many(struct link *l)
+{
+    return transport_borrows_many(link_of(l)->inner);
+}
+
 static const void *fault_borrowed(struct link *l, uint64_t chunk, uint64_t size)
 {
     struct fault *fault = fault_of(l->transport);
@@ -624,12 +634,14 @@ static const struct transport_lend lend = {
     .lend = fault_lend,
     .lends = fault_lends,
     .turn = fault_lend_turn,
+    .has_turns = fault_has_turns,
     .keep = fault_keep,
     .borrow_from = fault_borrow_from,
     .borrow_few = fault_borrow_few,
     .borrow_room = fault_borrow_room,
     .resident = fault_resident,
     .borrows = fault_borrows,
+    .borrows_many = fault_borrows_many,
     .borrowed = fault_borrowed,
     .give_back = fault_give_back,
 };

@@ -96,6 +96,12 @@ static uint32_t sim_lend_turn(struct link *l)
     return borrower != NULL && !borrower->borrows_few ? SIM_CHUNKS_MAX : 1;
 }
 
+/* As often as not it has said so of chunks that others have by then. */
+static bool sim_has_turns(struct link *l, size_t bytes)
+{
+    return bytes != 0 && sim_lend_turn(l) > 1 && sim_network_chance(50);
+}
+
 /* Its receiver may have ended since: then it is free already, and may be lent to another one. */
 static void sim_keep(struct link *l, uint32_t chunk)
 {
@@ -180,6 +186,11 @@ static bool sim_borrows(struct link *l)
     return sim_link_of(l)->lender != NULL && sim_link_of(l)->borrows != 0;
 }
 
+static bool sim_borrows_many(struct link *l)
+{
+    return sim_borrows(l) && !sim_link_of(l)->borrows_few;
+}
+
 static const void *sim_borrowed(struct link *l, uint64_t chunk, uint64_t size)
 {
     const struct sim_chunks *lender = sim_link_of(l)->lender;
@@ -228,12 +239,14 @@ const struct transport_lend sim_chunks = {
     .lend = sim_lend,
     .lends = sim_lends,
     .turn = sim_lend_turn,
+    .has_turns = sim_has_turns,
     .keep = sim_keep,
     .borrow_from = sim_borrow_from,
     .borrow_few = sim_borrow_few,
     .borrow_room = sim_borrow_room,
     .resident = sim_resident,
     .borrows = sim_borrows,
+    .borrows_many = sim_borrows_many,
     .borrowed = sim_borrowed,
     .give_back = sim_give_back,
 };

@@ -43,13 +43,30 @@ static void copies_are_slow(bool slow)
     atomic_store(&step_ns, slow ? 10 * CLOCK_US : 0);
 }
 
-/* With credit for all, so that nothing is held. */
+/* Only there a test can say how much room there is. */
+static bool is_shm(const struct configuration *config)
+{
+    return strcmp(config->name, "shm") == 0;
+}
+
+/* As if a core's second cache were such that streams are lent among so many chunks. */
+static void lend_in_turn(struct cluster *cl, uint32_t chunks)
+{
+    for (int i = 0; i < 2; i++) {
+        assert_ptr_equal(cl->eps[i]->net.transport->ops, &transport_shm);
+        shm_of(cl->eps[i]->net.transport)->lend_turn = chunks;
+    }
+}
+
+/* With credit for all, so that nothing is held; on any machine few chunks are lent in turn. */
 static void open_two_with(struct cluster *cl, const struct configuration *config,
                           const char *param, const char *other)
 {
     cluster_open(
         cl, config, 2,
         (const char *[]){param, other, "WINDOW=unlimited", "WINDOW_PAYLOAD=unlimited", NULL});
+    if (is_shm(config))
+        lend_in_turn(cl, 16);
 }
 
 static void open_two(struct cluster *cl, const struct configuration *config, const char *param)
@@ -193,7 +210,9 @@ static void test_what_is_set_holds(void **state)
 
 /* ---- streams ---- */
 
-#define STREAM 40000 /* more than there is room for at once, and a near peer gets it eagerly */
+#define LENT_MOST (512 << 10) /* the longest message that is lent */
+
+#define STREAM    40000 /* more than there is room for at once, and a near peer gets it eagerly */
 
 /* The ring has no more room than it has in the library, nor has the peer. */
 static void open_for_streams(struct cluster *cl, const struct configuration *config,
@@ -202,12 +221,7 @@ static void open_for_streams(struct cluster *cl, const struct configuration *con
     cluster_open(cl, config, 2,
                  (const char *[]){"EAGER_LIMIT=auto", "OVERSUBSCRIBED=no", "RPUT=off", room,
                                   "WINDOW=unlimited", "WINDOW_PAYLOAD=unlimited", NULL});
-}
-
-/* Only there a test can say how much room there is. */
-static bool is_shm(const struct configuration *config)
-{
-    return strcmp(config->name, "shm") == 0;
+    lend_in_turn(cl, 16);
 }
 
 enum meeting { EXPECTED, UNEXPECTED, SYNCHRONOUS, TOO_SHORT };
@@ -215,7 +229,7 @@ enum meeting { EXPECTED, UNEXPECTED, SYNCHRONOUS, TOO_SHORT };
 /* One message, of which the receiver takes nothing before the call that sends it has ended. */
 static void send_one(struct cluster *cl, size_t size, enum meeting how)
 {
-    static unsigned char to[STREAM];
+    static unsigned char to[LENT_MOST + 1];
     const unsigned char *data = seeded_bytes(9, size);
     size_t room = how == TOO_SHORT ? size - 100 : size;
     mbx_request send = 0, recv = 0;
@@ -365,13 +379,6 @@ static void test_not_everything_is_lent(void **state)
     }
 }
 
-/* As if a core's second cache were such that streams are lent among so many chunks. */
-static void lend_in_turn(struct link *link, uint32_t chunks)
-{
-    assert_ptr_equal(link->transport->ops, &transport_shm);
-    shm_of(link->transport)->lend_turn = chunks;
-}
-
 /* Messages that no receive was posted for are lent in few chunks, and the next that meets one tells the sender
  * otherwise. */
 static void test_few_are_lent_to_who_has_no_receives(void **state)
@@ -386,7 +393,7 @@ static void test_few_are_lent_to_who_has_no_receives(void **state)
     open_for_streams(&cl, *state, "SHM_RING_SIZE=16K");
     send_one(&cl, 12000, EXPECTED);
     link = cl.eps[0]->peers.all[1]->link;
-    lend_in_turn(link, 77);
+    lend_in_turn(&cl, 77);
     assert_int_equal(transport_lend_turn(link), 77);
     for (size_t i = 0; i < ARRAY_COUNT(how); i++) {
         send_one(&cl, 12000, how[i]);
@@ -422,7 +429,7 @@ static void test_chunks_stay_within_the_budget(void **state)
     for (int i = 0; i < 4; i++) /* the first ones bring extra credit */
         send_one(&cl, 12000, EXPECTED);
     link = cl.eps[0]->peers.all[1]->link;
-    lend_in_turn(link, SEGMENT_CHUNKS);
+    lend_in_turn(&cl, SEGMENT_CHUNKS);
     assert_int_equal(cluster_stats(&cl, 1).unexpected_bytes_max, 0);
     assert_int_equal(transport_lend_turn(link), BUDGET / SEGMENT_CHUNK_SIZE);
     for (int i = 0; i < ROUNDS; i++) {
@@ -476,6 +483,150 @@ static void test_a_fixed_window_has_extra_payload(void **state)
     }
 }
 
+/* So many messages like it are lent whole, each in its call, or go by rendezvous. */
+static void send_lent(struct cluster *cl, unsigned count, size_t size, bool is_lent)
+{
+    uint64_t eager = sent(cl, MBX_BOUNCE), rndv = sent(cl, MBX_RNDV_READ);
+
+    for (unsigned i = 0; i < count; i++) {
+        uint64_t lent = cluster_stats(cl, 0).lent;
+
+        send_one(cl, size, EXPECTED);
+        assert_int_equal(cluster_stats(cl, 0).lent - lent,
+                         is_lent ? (size - 64 - 1) / SEGMENT_CHUNK_SIZE + 1 : 0);
+    }
+    assert_int_equal(sent(cl, MBX_BOUNCE) - eager, is_lent ? count : 0);
+    assert_int_equal(sent(cl, MBX_RNDV_READ) - rndv, is_lent ? 0 : count);
+    cluster_check_chunks(cl, 0, 1);
+}
+
+static void open_for_long_ones(struct cluster *cl, const struct configuration *config,
+                               const char *oversubscribed)
+{
+    cluster_open(cl, config, 2,
+                 (const char *[]){"EAGER_LIMIT=auto", oversubscribed, "RPUT=off",
+                                  "WINDOW=unlimited", "WINDOW_PAYLOAD=unlimited", NULL});
+    lend_in_turn(cl, SEGMENT_CHUNKS);
+}
+
+/* A near peer that borrows gets longer messages eagerly than others do, as long as it has receives for them, nothing
+ * waits before them, and there are chunks. */
+static void test_long_ones_are_lent_to_the_near(void **state)
+{
+    struct cluster cl;
+
+    if (!is_shm(*state))
+        return;
+    open_for_long_ones(&cl, *state, "OVERSUBSCRIBED=no");
+    send_lent(&cl, 1, LENT_MOST, false); /* it tells the receiver to borrow */
+    send_lent(&cl, 20, LENT_MOST, true);
+    send_lent(&cl, 20, EAGER_LIMIT_NEAR + 1, true);
+    send_lent(&cl, 3, LENT_MOST + 1, false);
+
+    send_one(&cl, STREAM, UNEXPECTED);
+    send_lent(&cl, 1, LENT_MOST, false); /* this one meets its receive */
+    send_lent(&cl, 1, LENT_MOST, true);
+
+    lend_in_turn(&cl, 16); /* as where a second cache holds all chunks */
+    send_lent(&cl, 3, LENT_MOST, false);
+    lend_in_turn(&cl, SEGMENT_CHUNKS);
+    send_lent(&cl, 3, LENT_MOST, true);
+
+    lend_all(&cl);
+    send_one(&cl, LENT_MOST, EXPECTED);
+    assert_int_equal(cluster_stats(&cl, 0).sent[MBX_RNDV_READ], 1 + 3 + 1 + 3 + 1);
+    cluster_close(&cl);
+}
+
+/* Nor where ranks share cores. */
+static void test_long_ones_are_not_lent_without_a_core(void **state)
+{
+    struct cluster cl;
+
+    if (!is_shm(*state))
+        return;
+    open_for_long_ones(&cl, *state, "OVERSUBSCRIBED=yes");
+    send_lent(&cl, 4, LENT_MOST, false);
+    cluster_close(&cl);
+}
+
+/* Behind a message that waits, one that would be lent whole goes by rendezvous. */
+static void test_a_long_one_that_waits_is_not_lent(void **state)
+{
+    enum { FILLERS = 64 };
+    static unsigned char to[FILLERS][SIZE], longest[LENT_MOST];
+    const unsigned char *data = seeded_bytes(3, LENT_MOST);
+    mbx_request send[FILLERS + 1], recv[FILLERS + 1];
+    struct cluster cl;
+
+    if (!is_shm(*state))
+        return;
+    open_for_long_ones(&cl, *state, "OVERSUBSCRIBED=no");
+    send_lent(&cl, 1, LENT_MOST, false);
+    for (unsigned i = 0; i < FILLERS; i++)
+        assert_int_equal(mbx_recv(cl.eps[1], 0, 7, 1, 0, to[i], SIZE, NULL, &recv[i]), 0);
+    assert_int_equal(mbx_recv(cl.eps[1], 0, 7, 1, 0, longest, LENT_MOST, NULL, &recv[FILLERS]),
+                     0);
+    for (unsigned i = 0; i < FILLERS; i++)
+        assert_int_equal(mbx_send(cl.eps[0], 1, 7, 1, data, SIZE, NULL, &send[i]), 0);
+    assert_false(list_is_empty(&cl.eps[0]->peers.all[1]->outq.list));
+    assert_int_equal(mbx_send(cl.eps[0], 1, 7, 1, data, LENT_MOST, NULL, &send[FILLERS]), 0);
+    for (unsigned i = 0; i <= FILLERS; i++) {
+        cluster_wait_error(&cl, 1, recv[i], 0);
+        cluster_wait_error(&cl, 0, send[i], 0);
+    }
+    assert_memory_equal(longest, data, LENT_MOST);
+    assert_int_equal(sent(&cl, MBX_RNDV_READ), 2);
+    cluster_close(&cl);
+}
+
+/* A far peer gets short messages of several packets lent, one at a time, and longer ones by rendezvous, but for
+ * those that are looked at. */
+static void test_short_ones_are_lent_to_the_far(void **state)
+{
+    mbx_request send[2], recv[2];
+    static unsigned char to[2][SIZE];
+    struct cluster cl;
+    uint64_t eager;
+
+    if (!is_shm(*state))
+        return;
+    open_for_long_ones(&cl, *state, "OVERSUBSCRIBED=no");
+    copies_are_slow(true);
+    send_lent(&cl, 1, LENT_MOST, false);
+    send_some(&cl, LOCALITY_NEAR * LOCALITY_VOTES, SIZE);
+    assert_true(cl.eps[0]->peers.all[1]->path.is_far);
+    send_lent(&cl, 10, 8000, true);
+    send_lent(&cl, 10, LENT_FAR, true);
+    eager = sent(&cl, MBX_BOUNCE);
+    for (unsigned i = 0; i < LOCALITY_FAR; i++)
+        send_one(&cl, EAGER_LIMIT_NEAR, EXPECTED);
+    for (unsigned i = 0; i < LOCALITY_FAR; i++)
+        send_one(&cl, LENT_MOST, EXPECTED);
+    assert_int_equal(sent(&cl, MBX_BOUNCE), eager + 2);
+    assert_true(cl.eps[0]->peers.all[1]->path.is_far);
+
+    /* the second one finds the first one's chunk lent */
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(mbx_recv(cl.eps[1], 0, 7, 1, 0, to[i], SIZE, NULL, &recv[i]), 0);
+    eager = sent(&cl, MBX_BOUNCE);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(
+            mbx_send(cl.eps[0], 1, 7, 1, seeded_bytes(2, SIZE), SIZE, NULL, &send[i]), 0);
+    for (int i = 0; i < 2; i++) {
+        cluster_wait_error(&cl, 1, recv[i], 0);
+        cluster_wait_error(&cl, 0, send[i], 0);
+    }
+    assert_int_equal(sent(&cl, MBX_BOUNCE), eager + 1);
+
+    /* long ones alone find out that it is near */
+    copies_are_slow(false);
+    for (unsigned i = 0; i < LOCALITY_FAR * LOCALITY_VOTES / 2; i++)
+        send_one(&cl, LENT_MOST, EXPECTED);
+    assert_false(cl.eps[0]->peers.all[1]->path.is_far);
+    cluster_close(&cl);
+}
+
 /* A window of messages for which the ring has no room is lent when there is. */
 static void test_what_has_waited_is_lent(void **state)
 {
@@ -490,7 +641,7 @@ static void test_what_has_waited_is_lent(void **state)
         return;
     open_for_streams(&cl, *state, "SHM_RING_SIZE=16K");
     send_one(&cl, LENGTH, EXPECTED);
-    lend_in_turn(cl.eps[0]->peers.all[1]->link, SEGMENT_CHUNKS);
+    lend_in_turn(&cl, SEGMENT_CHUNKS);
     for (unsigned i = 0; i < MESSAGES; i++)
         assert_int_equal(mbx_recv(cl.eps[1], 0, 7, i, 0, to[i], LENGTH, NULL, &recv[i]), 0);
     before = cluster_stats(&cl, 0).lent;
@@ -581,13 +732,22 @@ static void test_what_is_lent_is_not_announced(void **state)
         cluster_open(&cl, *state, 2,
                      (const char *[]){"EAGER_LIMIT=auto", "OVERSUBSCRIBED=no", cases[i].param,
                                       "WINDOW_PAYLOAD=1M", NULL});
+        lend_in_turn(&cl, 16);
         send_told(&cl, STREAM);
         assert_int_equal(cluster_stats(&cl, 1).rput_announced, 1);
         send_one(&cl, 12000, EXPECTED); /* now it borrows */
         send_told(&cl, STREAM);
         assert_int_equal(cluster_stats(&cl, 1).rput_announced, cases[i].announced);
+        lend_in_turn(&cl, SEGMENT_CHUNKS);
         send_told(&cl, EAGER_LIMIT_NEAR + 1);
-        assert_int_equal(cluster_stats(&cl, 1).rput_announced, cases[i].announced + 1);
+        assert_int_equal(cluster_stats(&cl, 1).rput_announced, 2 * cases[i].announced - 1);
+        lend_in_turn(&cl, 16);
+        send_told(&cl, EAGER_LIMIT_NEAR + 1);
+        assert_int_equal(cluster_stats(&cl, 1).rput_announced, 2 * cases[i].announced);
+        lend_in_turn(&cl, SEGMENT_CHUNKS);
+        send_one(&cl, 12000, UNEXPECTED);
+        send_told(&cl, EAGER_LIMIT_NEAR + 1);
+        assert_int_equal(cluster_stats(&cl, 1).rput_announced, 2 * cases[i].announced + 1);
         cluster_close(&cl);
     }
 }
@@ -632,6 +792,10 @@ int main(int argc, char **argv)
         TEST(test_few_are_lent_to_who_has_no_receives),
         TEST(test_chunks_stay_within_the_budget),
         TEST(test_a_fixed_window_has_extra_payload),
+        TEST(test_long_ones_are_lent_to_the_near),
+        TEST(test_long_ones_are_not_lent_without_a_core),
+        TEST(test_a_long_one_that_waits_is_not_lent),
+        TEST(test_short_ones_are_lent_to_the_far),
         TEST(test_what_has_waited_is_lent),
         TEST(test_lent_into_a_full_ring),
         TEST(test_what_is_lent_is_not_announced),

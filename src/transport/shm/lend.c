@@ -68,6 +68,26 @@ static uint32_t shm_lend_turn(struct link *l)
                               slot_chunks(borrows));
 }
 
+/* pairs with the release in shm_give_back(): all of it was read */
+static bool chunk_is_free(struct shm *shm, uint32_t i)
+{
+    return shm->lent_to[i] == NULL ||
+           atomic_load_explicit(&shm->own->file->lent[i], memory_order_acquire) == 0;
+}
+
+/* Chunks come back in the order in which they are lent, but for those of other receivers: where the last of them is
+ * free, those before it are, or who lends them finds that out. */
+static bool shm_has_turns(struct link *l, size_t bytes)
+{
+    const uint32_t turn = shm_lend_turn(l);
+    const size_t all = turn * SEGMENT_CHUNK_SIZE;
+    const size_t wanted = bytes == SIZE_MAX ? all : bytes;
+    struct shm *shm = shm_of(l->transport);
+    uint32_t last = shm->lend_next + (uint32_t)((wanted - 1) / SEGMENT_CHUNK_SIZE);
+
+    return turn > LEND_FEW && wanted <= all && chunk_is_free(shm, last % turn);
+}
+
 static void *lend_chunk(struct shm *shm, struct shm_link *link, uint32_t i)
 {
     shm->lent_to[i] = link;
@@ -84,9 +104,7 @@ static void *shm_lend(struct link *l, uint32_t among, uint32_t *chunk, size_t *s
     for (uint32_t n = 0; n < chunks; n++) {
         uint32_t i = shm->lend_next++ % chunks;
 
-        /* pairs with the release in shm_give_back(): all of it was read */
-        if (shm->lent_to[i] == NULL ||
-            atomic_load_explicit(&shm->own->file->lent[i], memory_order_acquire) == 0) {
+        if (chunk_is_free(shm, i)) {
             *chunk = i;
             *size = SEGMENT_CHUNK_SIZE;
             return lend_chunk(shm, link_of(l), i);
@@ -226,6 +244,15 @@ static uint64_t shm_resident(const struct transport *t)
     return shm_of(t)->resident * (uint64_t)SEGMENT_CHUNK_SIZE;
 }
 
+static bool shm_borrows_many(struct link *l)
+{
+    const struct lender *lender = link_of(l)->lender;
+
+    return lender != NULL && !(lender->borrows & SLOT_BORROWS_FEW) &&
+           slot_chunks(lender->borrows) > LEND_FEW &&
+           shm_of(l->transport)->lend_turn > LEND_FEW;
+}
+
 void lend_let_go(struct shm_link *link)
 {
     struct lender *lender = link->lender;
@@ -284,12 +311,14 @@ const struct transport_lend shm_chunks = {
     .lend = shm_lend,
     .lends = shm_lends,
     .turn = shm_lend_turn,
+    .has_turns = shm_has_turns,
     .keep = shm_keep,
     .borrow_from = shm_borrow_from,
     .borrow_few = shm_borrow_few,
     .borrow_room = shm_borrow_room,
     .resident = shm_resident,
     .borrows = shm_borrows,
+    .borrows_many = shm_borrows_many,
     .borrowed = shm_borrowed,
     .give_back = shm_give_back,
 };
