@@ -635,7 +635,7 @@ static int check_region(const struct channel *channel)
 {
     return channel->list != 0 && channel->untagged != 0 &&
                    channel->command_cells ==
-                       channel_command_cells(channel->list, channel->untagged) &&
+                       channel_command_cells(channel->commands, channel->untagged) &&
                    channel->event_cells ==
                        channel_event_cells(channel->list, channel->untagged) &&
                    channel->command_cells != 0 && channel->event_cells != 0 &&

@@ -24,9 +24,9 @@ static uint32_t cells_for(uint64_t records, uint64_t cells_each)
     return cells >= wanted ? cells : 0;
 }
 
-uint32_t channel_command_cells(uint32_t list, uint32_t untagged)
+uint32_t channel_command_cells(uint32_t commands, uint32_t untagged)
 {
-    return cells_for(2 * (uint64_t)list + untagged + SPARE, 1);
+    return cells_for((uint64_t)commands + untagged + SPARE, 1);
 }
 
 uint32_t channel_event_cells(uint32_t list, uint32_t untagged)
@@ -34,19 +34,20 @@ uint32_t channel_event_cells(uint32_t list, uint32_t untagged)
     return cells_for((uint64_t)tm_events(list, untagged) + SPARE, CHANNEL_EVENT_CELLS);
 }
 
-size_t channel_bytes(uint32_t list, uint32_t untagged)
+size_t channel_bytes(uint32_t list, uint32_t commands, uint32_t untagged)
 {
-    return sizeof(struct channel) + ring_bytes(channel_command_cells(list, untagged)) +
+    return sizeof(struct channel) + ring_bytes(channel_command_cells(commands, untagged)) +
            ring_bytes(channel_event_cells(list, untagged));
 }
 
-void channel_init(struct channel *channel, uint32_t list, uint32_t untagged)
+void channel_init(struct channel *channel, uint32_t list, uint32_t commands, uint32_t untagged)
 {
     channel->layout = CHANNEL_LAYOUT;
     channel->self = (uintptr_t)channel;
     channel->list = list;
+    channel->commands = commands;
     channel->untagged = untagged;
-    channel->command_cells = channel_command_cells(list, untagged);
+    channel->command_cells = channel_command_cells(commands, untagged);
     channel->event_cells = channel_event_cells(list, untagged);
 }
 
@@ -88,7 +89,8 @@ int channel_attach(int fd, size_t *size, struct channel **channel)
     if (found == NULL)
         return -errno;
     if (found->layout != CHANNEL_LAYOUT ||
-        (size_t)status.st_size != channel_bytes(found->list, found->untagged)) {
+        (size_t)status.st_size !=
+            channel_bytes(found->list, found->commands, found->untagged)) {
         sys_munmap(found, (size_t)status.st_size);
         return -EPROTO;
     }

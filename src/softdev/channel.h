@@ -99,7 +99,7 @@ struct channel {
 
     /* and these before there is a device */
     alignas(CACHE_LINE) uint32_t list;
-    uint32_t untagged;
+    uint32_t commands, untagged;
     uint32_t command_cells, event_cells;
     uint64_t read_chunk, spin_ns;
     uint64_t look_ns; /* between two looks whether those who owe fragments are there */
@@ -121,14 +121,14 @@ struct channel {
     ((uint32_t)(sizeof(struct channel) << 20 | sizeof(struct channel_command) << 10 |          \
                 sizeof(struct channel_event)) +                                                \
      CHANNEL_VERSION)
-#define CHANNEL_VERSION 5u
+#define CHANNEL_VERSION 6u
 
-/* Cells of the two rings for so many receives and buffers; 0 if they are too many. */
-uint32_t channel_command_cells(uint32_t list, uint32_t untagged);
+/* Cells of the two rings for so many commands or receives, and buffers; 0 if they are too many. */
+uint32_t channel_command_cells(uint32_t commands, uint32_t untagged);
 uint32_t channel_event_cells(uint32_t list, uint32_t untagged);
 
 /* Bytes of a channel. */
-size_t channel_bytes(uint32_t list, uint32_t untagged);
+size_t channel_bytes(uint32_t list, uint32_t commands, uint32_t untagged);
 
 /* A channel that can be shared with another process, zero-filled.  0 or the system's error.
  * Undone by channel_destroy(). */
@@ -138,7 +138,7 @@ int channel_attach(int fd, size_t *size, struct channel **channel);
 void channel_destroy(struct channel *channel, size_t size, int fd);
 
 /* Writes what the device has to know into zero-filled memory. */
-void channel_init(struct channel *channel, uint32_t list, uint32_t untagged);
+void channel_init(struct channel *channel, uint32_t list, uint32_t commands, uint32_t untagged);
 
 /* The device's new state; error is of FAILED. */
 void channel_say(struct channel *channel, enum channel_state state, int error);

@@ -21,7 +21,7 @@
 #define LOOK_EVERY   4096
 
 #define LIST_MAX     65536u
-#define COMMANDS_MAX (2 * LIST_MAX + 2)
+#define COMMANDS_MAX (4 * LIST_MAX + 2) /* of receives, and of messages to hold */
 #define UNTAGGED_MAX 16384u
 
 static struct softdev *device_of(const struct mbx_device *device)
@@ -431,9 +431,10 @@ static void soft_limits(const struct mbx_device *d, struct mbx_device_limits *li
     };
 }
 
-static int make_region(struct softdev *device, uint32_t list, uint32_t untagged)
+static int make_region(struct softdev *device, uint32_t list, uint32_t commands,
+                       uint32_t untagged)
 {
-    device->channel_size = channel_bytes(list, untagged);
+    device->channel_size = channel_bytes(list, commands, untagged);
     if (device->config.driver == SOFTDEV_PROCESS) {
         int err = channel_create(device->channel_size, &device->channel_fd, &device->channel);
 
@@ -445,7 +446,7 @@ static int make_region(struct softdev *device, uint32_t list, uint32_t untagged)
             return -ENOMEM;
         memset(device->channel, 0, device->channel_size);
     }
-    channel_init(device->channel, list, untagged);
+    channel_init(device->channel, list, commands, untagged);
     device->channel->read_chunk = device->config.read_chunk;
     device->channel->spin_ns = device->config.spin_ns;
     device->channel->look_ns = device->config.look_ns;
@@ -473,7 +474,7 @@ static int soft_configure(struct mbx_device *d, uint32_t list, uint32_t commands
     if (device->is_configured || list == 0 || list > LIST_MAX || untagged == 0 ||
         untagged > UNTAGGED_MAX || commands < 2 * list + 2 || commands > COMMANDS_MAX)
         return -EINVAL;
-    err = make_region(device, list, untagged);
+    err = make_region(device, list, commands, untagged);
     if (err != 0)
         return err;
     err = device->driver == NULL ? start_loop(device) : start_elsewhere(device);

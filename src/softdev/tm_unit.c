@@ -146,15 +146,15 @@ static int hold(struct tm_unit *unit, const struct tm_command *command)
 {
     struct tm_held *held;
     struct mbx_match_recv *recv;
+    int err;
 
     if (command->handle >= unit->list || unit->held[command->handle].is_held)
         return -EPROTO;
     held = &unit->held[command->handle];
     held->match = (struct mbx_match_msg){.envelope = envelope_of(&command->envelope)};
-    if (mbx_match_arrive(&unit->active, &held->match, &recv) < 0) {
-        emit(unit, MBX_DEVICE_UNHELD, command->handle, 0); /* no memory to hold it */
-        return 0;
-    }
+    err = mbx_match_arrive(&unit->active, &held->match, &recv);
+    if (err < 0)
+        return err; /* not "cannot hold it": receives that follow would pass it */
     held->is_held = recv == NULL;
     if (recv != NULL)
         meet_held(unit, container_of(recv, struct tm_entry, match), &held->match);

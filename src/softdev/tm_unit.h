@@ -43,7 +43,7 @@ enum tm_command_type {
 struct tm_command {
     uint8_t type; /* enum tm_command_type */
     uint16_t handled;
-    uint32_t handle; /* DEFER, UNHOLD: the message's number */
+    uint32_t handle; /* HOLD, UNHOLD: the message's number */
     struct mbx_device_envelope envelope;
     uint64_t ignore;
     uint64_t buf; /* an address of the application's */
@@ -100,7 +100,7 @@ static inline uint32_t tm_events(uint32_t list, uint32_t untagged)
  * tm_command - performs a command.
  *
  * Returns    0; -EPROTO the command makes no sense (a handle out of range or in use, an
- *            unknown type): nothing happened.
+ *            unknown type), or an error of the engine: nothing happened.
  */
 int tm_command(struct tm_unit *unit, const struct tm_command *command);
 
