@@ -208,7 +208,9 @@ struct mbx_device_ops {
     int (*take_back)(struct mbx_device *device, uint16_t handled);
     int (*sync)(struct mbx_device *device, uint16_t handled); /* also -EAGAIN while an earlier
         sync waits: of the room for commands, syncs take one place at most */
-    /* message: the caller's number for it, below list */
+    /* message: the caller's number for it, below list; it may be used again when UNHELD, or MATCHED with HELD, has been
+     * polled.  The message is held from then on: an entry that becomes active meets the oldest one that it
+     * accepts, in the order of these commands, before it can meet any that arrives. */
     int (*hold)(struct mbx_device *device, uint32_t message,
                 const struct mbx_device_envelope *envelope, uint16_t handled);
     int (*unhold)(struct mbx_device *device, uint32_t message, uint16_t handled);

@@ -68,6 +68,7 @@ enum shadow_state {
     SHADOW_RECALLED,  /* to stay in software, if the device still has it */
     SHADOW_RECLAIMED, /* for a message of elsewhere, if the device still has it */
     SHADOW_MATCHED,   /* by the device, which moves the data */
+    SHADOW_PAIRED,    /* has met a message that the device holds, which is to say so */
 };
 
 struct shadow_message;
@@ -80,6 +81,7 @@ struct shadow_recv {
     struct list node;               /* on waiting, handed or asked */
     struct shadow_message *message; /* CLAIMED: for it; NULL: for somebody else */
     uint32_t handle;                /* HANDED and later */
+    uint32_t held;                  /* PAIRED: the number of the message */
     enum shadow_state state;
     bool is_sized; /* MATCHED: it was told with the size of the message (no SIZE_LATER) */
 };

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "offload/bypass.h"
+#include "offload/held.h"
 
 /* Events of one poll. */
 #define POLL_EVENTS 16
@@ -99,6 +100,15 @@ static bool can_hold(const struct mbx_device_limits *limits, const struct mbx_ma
     return (limits->caps & MBX_DEVICE_TRUNCATES) || size >= limits->eager_max;
 }
 
+bool shadow_can_tell(const struct shadow *shadow, const struct mbx_match_envelope *envelope)
+{
+    const struct mbx_device_limits *limits = &shadow->limits;
+
+    return fits_bits(envelope->context_id ^ limits->context_id, limits->context_bits) &&
+           fits_bits(envelope->source, limits->source_bits) &&
+           (envelope->tag & ~limits->tag_mask) == 0;
+}
+
 /* ---- slots ---- */
 
 static uint32_t slot_take(struct shadow *shadow, struct shadow_recv *recv)
@@ -110,7 +120,7 @@ static uint32_t slot_take(struct shadow *shadow, struct shadow_recv *recv)
 }
 
 /* I2 */
-static void slot_settle(struct shadow *shadow, uint32_t handle)
+void shadow_settle(struct shadow *shadow, uint32_t handle)
 {
     struct shadow_slot *slot = &shadow->slots[handle];
 
@@ -189,6 +199,9 @@ static void slot_lose(struct shadow *shadow, struct shadow_slot *slot)
         shadow->events->moved(shadow->arg, recv,
                               &(struct mbx_device_event){.type = MBX_DEVICE_LOST});
         break;
+    case SHADOW_PAIRED:
+        held_lose(shadow, recv);
+        break;
     case SHADOW_NONE:
     case SHADOW_SOFTWARE:
     case SHADOW_WAITING:
@@ -213,7 +226,7 @@ static void lose(struct shadow *shadow)
 /* What the device says makes no sense: it is stopped.  It may have told a sender already that
  * his message is received; so what else it has said is looked at, and what makes sense is
  * believed, until its last event. */
-static void distrust(struct shadow *shadow, const struct mbx_device_event *event)
+void shadow_distrust(struct shadow *shadow, const struct mbx_device_event *event)
 {
     if (!shadow->is_stopped)
         LOG_ERROR("the device broke its contract (event %u of handle %u, error %d, buffer %u): "
@@ -224,16 +237,14 @@ static void distrust(struct shadow *shadow, const struct mbx_device_event *event
 
 /* ---- commands ---- */
 
-/* Each of them reports what has been handled. */
-static bool was_taken(struct shadow *shadow, int err)
+bool shadow_told(struct shadow *shadow, int err)
 {
     if (err == 0)
         shadow->reported = shadow->handled;
     return err == 0;
 }
 
-/* 0; -EAGAIN no room; -EBUSY the device has one with the same memory. */
-static int hand_over(struct shadow *shadow, struct shadow_recv *recv)
+int shadow_append(struct shadow *shadow, struct shadow_recv *recv)
 {
     const struct mbx_match_recv *match = recv->match;
     struct mbx_device_recv entry = {
@@ -248,16 +259,26 @@ static int hand_over(struct shadow *shadow, struct shadow_recv *recv)
         return -EAGAIN;
     entry.handle = shadow->free[shadow->free_count - 1];
     err = shadow->device->ops->append(shadow->device, &entry, shadow->handled);
-    if (!was_taken(shadow, err))
+    if (!shadow_told(shadow, err))
         return err == -EBUSY ? -EBUSY : -EAGAIN;
-    list_remove(&recv->node);
-    list_add_tail(&shadow->handed, &recv->node);
     recv->handle = slot_take(shadow, recv);
-    recv->state = SHADOW_HANDED;
     shadow->stats.handed++;
     shadow->stats.in_device++;
     if (shadow->stats.in_device > shadow->stats.in_device_max)
         shadow->stats.in_device_max = shadow->stats.in_device;
+    return 0;
+}
+
+/* As shadow_append(). */
+static int hand_over(struct shadow *shadow, struct shadow_recv *recv)
+{
+    int err = shadow_append(shadow, recv);
+
+    if (err != 0)
+        return err;
+    list_remove(&recv->node);
+    list_add_tail(&shadow->handed, &recv->node);
+    recv->state = SHADOW_HANDED;
     return 0;
 }
 
@@ -268,7 +289,7 @@ static void revoke(struct shadow *shadow, const struct shadow_recv *recv)
     int err = shadow->device->ops->revoke(shadow->device, recv->handle, shadow->handled);
 
     shadow->slots[recv->handle].is_revoked = true;
-    if (!was_taken(shadow, err) && err != -ENODEV)
+    if (!shadow_told(shadow, err) && err != -ENODEV)
         LOG_ERROR("the device has no room for a revoke: error %d", err);
 }
 
@@ -331,11 +352,18 @@ static void pump_sync(struct shadow *shadow)
 
     if (behind == 0 || (shadow->stats.in_device == 0 && behind < REPORT_AT))
         return;
-    if (was_taken(shadow, shadow->device->ops->sync(shadow->device, shadow->handled)))
+    if (shadow_told(shadow, shadow->device->ops->sync(shadow->device, shadow->handled)))
         shadow->stats.syncs++;
 }
 
 /* ---- receives ---- */
+
+bool shadow_may_have(const struct shadow *shadow, const struct mbx_match_recv *match,
+                     size_t size)
+{
+    return !shadow->is_recalled && size >= shadow->threshold &&
+           can_hold(&shadow->limits, match, size);
+}
 
 void shadow_post_here(struct shadow *shadow, struct shadow_recv *recv,
                       const struct mbx_match_recv *match)
@@ -360,8 +388,7 @@ void shadow_post(struct shadow *shadow, struct shadow_recv *recv,
     recv->size = size;
     recv->message = NULL;
     list_init_node(&recv->node);
-    if (shadow->is_recalled || size < shadow->threshold ||
-        !can_hold(&shadow->limits, match, size)) {
+    if (!shadow_may_have(shadow, match, size)) {
         keep_here(shadow, recv);
         return;
     }
@@ -486,9 +513,9 @@ static void on_matched(struct shadow *shadow, const struct mbx_device_event *eve
     struct shadow_slot *slot = &shadow->slots[event->handle];
     struct shadow_recv *recv = slot->recv;
 
-    if (!slot->is_held || recv == NULL || (event->flags & MBX_DEVICE_HELD) ||
+    if (!slot->is_held || recv == NULL || recv->state == SHADOW_PAIRED ||
         !accepts(recv->match, &event->envelope) || !knows(shadow, event->envelope.source)) {
-        distrust(shadow, event);
+        shadow_distrust(shadow, event);
         return;
     }
     slot->is_held = false;
@@ -509,7 +536,7 @@ static void on_matched(struct shadow *shadow, const struct mbx_device_event *eve
     if (!slot->is_matched)
         slot->recv = NULL;
     shadow->events->matched(shadow->arg, recv, event);
-    slot_settle(shadow, event->handle);
+    shadow_settle(shadow, event->handle);
 }
 
 static void on_moved(struct shadow *shadow, const struct mbx_device_event *event)
@@ -518,7 +545,7 @@ static void on_moved(struct shadow *shadow, const struct mbx_device_event *event
     struct shadow_recv *recv = slot->recv;
 
     if (!slot->is_matched || recv == NULL) {
-        distrust(shadow, event);
+        shadow_distrust(shadow, event);
         return;
     }
     if (!recv->is_sized)
@@ -532,7 +559,7 @@ static void on_moved(struct shadow *shadow, const struct mbx_device_event *event
     shadow->owed_count += slot->is_owed;
     recv->state = SHADOW_NONE;
     shadow->events->moved(shadow->arg, recv, event);
-    slot_settle(shadow, event->handle);
+    shadow_settle(shadow, event->handle);
 }
 
 static void on_fin_sent(struct shadow *shadow, const struct mbx_device_event *event)
@@ -540,12 +567,12 @@ static void on_fin_sent(struct shadow *shadow, const struct mbx_device_event *ev
     struct shadow_slot *slot = &shadow->slots[event->handle];
 
     if (!slot->is_owed) {
-        distrust(shadow, event);
+        shadow_distrust(shadow, event);
         return;
     }
     slot->is_owed = false;
     shadow->owed_count -= !slot->is_matched;
-    slot_settle(shadow, event->handle);
+    shadow_settle(shadow, event->handle);
 }
 
 static void on_revoked(struct shadow *shadow, const struct mbx_device_event *event)
@@ -555,7 +582,7 @@ static void on_revoked(struct shadow *shadow, const struct mbx_device_event *eve
 
     /* it failed: MATCHED has been told before, so the device does not hold it any more */
     if (!slot->is_revoked || (event->error != 0) == slot->is_held) {
-        distrust(shadow, event);
+        shadow_distrust(shadow, event);
         return;
     }
     slot->is_revoked = false;
@@ -567,7 +594,7 @@ static void on_revoked(struct shadow *shadow, const struct mbx_device_event *eve
         else if (recv != NULL)
             give_back(shadow, recv);
     }
-    slot_settle(shadow, event->handle);
+    shadow_settle(shadow, event->handle);
 }
 
 /* False: the owner has no room; nothing behind it may be looked at. */
@@ -602,15 +629,18 @@ static bool is_event(const struct shadow *shadow, const struct mbx_device_event 
         return event->handle < shadow->list && event->error <= 0;
     case MBX_DEVICE_MATCHED: /* behind one that is whole nothing could tell the size */
         return event->handle < shadow->list &&
+               (!(event->flags & MBX_DEVICE_HELD) ||
+                (shadow->held != NULL && event->message < shadow->list)) &&
                !((event->flags & MBX_DEVICE_WHOLE) && (event->flags & MBX_DEVICE_SIZE_LATER));
     case MBX_DEVICE_INCOMPLETE:
     case MBX_DEVICE_FIN_SENT:
     case MBX_DEVICE_REVOKED:
         return event->handle < shadow->list;
+    case MBX_DEVICE_UNHELD:
+        return shadow->held != NULL && event->handle < shadow->list;
     case MBX_DEVICE_LOST:
         return true;
     case MBX_DEVICE_REVOKED_ALL:
-    case MBX_DEVICE_UNHELD:
         break;
     }
     return false;
@@ -619,12 +649,15 @@ static bool is_event(const struct shadow *shadow, const struct mbx_device_event 
 static bool take(struct shadow *shadow, const struct mbx_device_event *event)
 {
     if (!is_event(shadow, event)) {
-        distrust(shadow, event);
+        shadow_distrust(shadow, event);
         return true;
     }
     switch ((enum mbx_device_event_type)event->type) {
     case MBX_DEVICE_MATCHED:
-        on_matched(shadow, event);
+        if (event->flags & MBX_DEVICE_HELD)
+            held_matched(shadow, event);
+        else
+            on_matched(shadow, event);
         break;
     case MBX_DEVICE_DATA_VALID:
     case MBX_DEVICE_INCOMPLETE:
@@ -639,11 +672,13 @@ static bool take(struct shadow *shadow, const struct mbx_device_event *event)
     case MBX_DEVICE_UNEXPECTED:
     case MBX_DEVICE_PASSED:
         return on_packet(shadow, event);
+    case MBX_DEVICE_UNHELD:
+        held_left(shadow, event);
+        break;
     case MBX_DEVICE_LOST:
         lose(shadow);
         break;
     case MBX_DEVICE_REVOKED_ALL:
-    case MBX_DEVICE_UNHELD:
         break;
     }
     return true;
@@ -694,10 +729,13 @@ bool shadow_has_work(const struct shadow *shadow)
 
 /* ---- open and close ---- */
 
-/* Room for two commands of each receive, for a SYNC, and each buffer. */
+/* Room for two commands of each receive, and of each message that it holds; for a SYNC, and
+ * each buffer. */
 static int configure(struct shadow *shadow)
 {
-    return shadow->device->ops->configure(shadow->device, shadow->list, 2 * shadow->list + 2,
+    uint32_t each = shadow->held != NULL ? 4 : 2;
+
+    return shadow->device->ops->configure(shadow->device, shadow->list, each * shadow->list + 2,
                                           shadow->untagged);
 }
 
@@ -737,6 +775,8 @@ int shadow_init(struct shadow *shadow, const struct shadow_config *config)
     shadow->untagged = (uint32_t)max_size(at_most(config->untagged, shadow->limits.untagged),
                                           shadow->limits.untagged_min);
     err = allocate(shadow);
+    if (err == 0 && config->holds)
+        err = held_init(shadow);
     if (err == 0)
         err = configure(shadow);
     if (err != 0) {
@@ -756,6 +796,7 @@ int shadow_init(struct shadow *shadow, const struct shadow_config *config)
 
 void shadow_fini(struct shadow *shadow)
 {
+    held_fini(shadow);
     mem_free(shadow->slots);
     mem_free(shadow->free);
     mem_free(shadow->empty);
@@ -769,7 +810,8 @@ bool shadow_is_valid(const struct shadow *shadow)
 {
     uint32_t used = 0;
 
-    if (!bypass_is_valid(shadow) || (shadow->is_recalled && !list_is_empty(&shadow->handed)))
+    if (!bypass_is_valid(shadow) || !held_is_valid(shadow) ||
+        (shadow->is_recalled && !list_is_empty(&shadow->handed)))
         return false;
     if (shadow->is_lost)
         return list_is_empty(&shadow->waiting) && list_is_empty(&shadow->handed) &&

@@ -19,6 +19,8 @@
  *               v
  *             (gone)
  *
+ * A receive that finds its message when it is posted is PAIRED at most: held.h.
+ *
  * A cancel and a claim ask the device in the same way, and wait for its answer.  A cancel is
  * the user's.  A claim is for a message that does not come through the device, which nothing
  * keeps from matching the receive meanwhile: bypass.h has those of another path, and
@@ -84,6 +86,8 @@ struct shadow_events {
     /* message has met none, as find() has just said, and waits for a receive.  0: it is the
      * owner's; or an error: it is found and kept again by a later poll. */
     int (*keep)(void *arg, struct shadow_message *message);
+    /* recv, which held_post() has taken, gets this message, which held_keep() was given. */
+    void (*paired)(void *arg, struct shadow_recv *recv, void *message);
     /* The device may not have sent this FIN: it is to be sent, perhaps once more. */
     void (*owed)(void *arg, uint32_t peer, uint64_t sender);
     /* The device is gone, or does not keep its contract: it must not begin anything any more
@@ -97,23 +101,25 @@ struct shadow_config {
     struct mbx_device *device; /* configured here; the caller closes it, behind shadow_fini */
     uint32_t list, untagged;   /* 0: as much as the device has */
     uint64_t threshold;        /* receives with smaller buffers stay in software */
+    bool holds;                /* the device is given unexpected messages to hold, if it can */
     const struct shadow_events *events;
     void *arg;
 };
 
 struct shadow_stats {
-    uint64_t handed;                    /* receives handed over */
-    uint64_t matched;                   /* of these, matched by the device */
-    uint64_t taken;                     /* taken back for a message that came before */
-    uint64_t cancels_won, cancels_lost; /* cancels of receives that the device held */
-    uint64_t claims_won, claims_lost;   /* claims of such */
-    uint64_t overlapped;                /* kept, because an earlier one that stays overlaps */
-    uint64_t clashed;                   /* kept, because the device has one with its memory */
-    uint64_t waited;                    /* found no room at first, or a parked message */
-    uint64_t parked;                    /* messages of another path that had to wait */
-    uint64_t passed;                    /* unexpected messages passed to software */
-    uint64_t syncs;                     /* SYNC commands */
-    uint64_t incomplete;                /* rendezvous that software had to finish */
+    uint64_t handed;                     /* receives handed over */
+    uint64_t matched;                    /* of these, matched by the device */
+    uint64_t taken;                      /* taken back for a message that came before */
+    uint64_t cancels_won, cancels_lost;  /* cancels of receives that the device held */
+    uint64_t claims_won, claims_lost;    /* claims of such */
+    uint64_t overlapped;                 /* kept, because an earlier one that stays overlaps */
+    uint64_t clashed;                    /* kept, because the device has one with its memory */
+    uint64_t waited;                     /* found no room at first, or a parked message */
+    uint64_t parked;                     /* messages of another path that had to wait */
+    uint64_t passed;                     /* unexpected messages passed to software */
+    uint64_t syncs;                      /* SYNC commands */
+    uint64_t incomplete;                 /* rendezvous that software had to finish */
+    uint64_t held, held_matched, unheld; /* messages given to hold; matched there; taken back */
     uint64_t waiting, waiting_max, in_device, in_device_max;
 };
 
@@ -128,6 +134,20 @@ struct shadow_slot {
     bool is_owed;             /* FIN_SENT will come: for */
     uint32_t peer;
     uint64_t sender;
+};
+
+/* A message that the device holds; held.h. */
+enum held_state {
+    HELD_FREE,
+    HELD_KEPT,   /* the owner keeps it, unmatched */
+    HELD_PAIRED, /* recv has met it, and is in the device */
+    HELD_LEAVING /* it is none of ours any more; UNHELD will come */
+};
+
+struct shadow_held {
+    enum held_state state;
+    void *message; /* the owner's */
+    struct shadow_recv *recv;
 };
 
 /* What stays in software, counted by what it accepts. */
@@ -154,7 +174,10 @@ struct shadow {
     struct shadow_slot *slots; /* [list], by handle */
     uint32_t *free;            /* handles */
     uint32_t free_count, list, untagged;
-    uint32_t owed_count;    /* receives that are over, with a FIN_SENT to come */
+    uint32_t owed_count;      /* receives that are over, with a FIN_SENT to come */
+    struct shadow_held *held; /* [list], by number; NULL: it is given nothing to hold */
+    uint32_t *held_free;      /* numbers */
+    uint32_t held_free_count, held_leaving;
     unsigned char *buffers; /* untagged */
     uint32_t *empty;        /* numbers of those that the device is to be given */
     uint32_t empty_count;
@@ -211,6 +234,27 @@ static inline bool shadow_is_idle(const struct shadow *shadow)
            shadow->pending.type == 0 && shadow->empty_count == 0 &&
            list_is_empty(&shadow->waiting) && list_is_empty(&shadow->parked);
 }
+
+/* ---- for held.c ---- */
+
+/* Each command reports what has been handled.  True: it was taken. */
+bool shadow_told(struct shadow *shadow, int err);
+
+/* May the device have such a receive at all? */
+bool shadow_may_have(const struct shadow *shadow, const struct mbx_match_recv *match,
+                     size_t size);
+
+/* Would the device tell a message of this envelope from others? */
+bool shadow_can_tell(const struct shadow *shadow, const struct mbx_match_envelope *envelope);
+
+/* The command.  0; -EAGAIN no room; -EBUSY the device has one with the same memory. */
+int shadow_append(struct shadow *shadow, struct shadow_recv *recv);
+
+/* What the device says makes no sense: it is stopped. */
+void shadow_distrust(struct shadow *shadow, const struct mbx_device_event *event);
+
+/* Its handle is free, if nothing more will be told of it. */
+void shadow_settle(struct shadow *shadow, uint32_t handle);
 
 /* shadow_accepts - would match take a message of this envelope? */
 static inline bool shadow_accepts(const struct mbx_match_recv *match,

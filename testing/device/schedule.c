@@ -123,6 +123,13 @@ static void software_fragment(struct schedule_run *run, const struct stepped_pac
         advance(run, msg);
 }
 
+/* msg has met no receive, and waits for one. */
+static void keep(struct schedule_run *run, struct host_msg *msg)
+{
+    must(run, mbx_match_keep(&run->match, &msg->match));
+    msg->held = held_keep(&run->shadow, &msg->match.envelope, msg);
+}
+
 /* A tagged message that no device has matched is compared with the whole shadow list. */
 static void software_arrival(struct schedule_run *run, const struct stepped_packet *packet)
 {
@@ -134,7 +141,7 @@ static void software_arrival(struct schedule_run *run, const struct stepped_pack
     store(msg, packet);
     met = mbx_match_find(&run->match, &msg->match.envelope);
     if (met == NULL) {
-        must(run, mbx_match_keep(&run->match, &msg->match));
+        keep(run, msg);
         return;
     }
     shadow_taken(&run->shadow, &recv_of(met)->shadow);
@@ -306,9 +313,19 @@ static int on_keep(void *arg, struct shadow_message *message)
         run->sums.refused++;
         return -ENOMEM;
     }
-    must(run,
-         mbx_match_keep(&run->match, &container_of(message, struct host_msg, bypass)->match));
+    keep(run, container_of(message, struct host_msg, bypass));
     return 0;
+}
+
+static void on_paired(void *arg, struct shadow_recv *shadow, void *message)
+{
+    struct host_recv *recv = container_of(shadow, struct host_recv, shadow);
+    struct host_msg *msg = message;
+
+    if (recv->pair != msg)
+        schedule_wrong(arg, "r%d gets the held message m%d, and has met another",
+                       recv_id(arg, recv), msg_id(arg, msg));
+    software_meets(arg, recv, msg);
 }
 
 static const struct shadow_events shadow_events = {
@@ -316,6 +333,7 @@ static const struct shadow_events shadow_events = {
     .find = on_find,
     .met = on_met,
     .keep = on_keep,
+    .paired = on_paired,
     .matched = on_matched,
     .moved = on_moved,
     .revoked = on_revoked,
@@ -341,6 +359,20 @@ static void on_arrival(void *arg, uint32_t peer, uint32_t message)
 
 /* ---- steps ---- */
 
+/* recv, just posted, has found its message; a matched probe takes it for software. */
+static void find(struct schedule_run *run, const struct schedule_step *step,
+                 struct host_recv *recv, struct host_msg *msg)
+{
+    if (step->kind != STEP_TAKE && held_post(&run->shadow, &recv->shadow, &recv->match,
+                                             recv->buf, recv->size, msg->held)) {
+        recv->pair = msg;
+        return;
+    }
+    if (step->kind == STEP_TAKE)
+        held_leave(&run->shadow, msg->held);
+    software_meets(run, recv, msg);
+}
+
 static void do_post(struct schedule_run *run, const struct schedule_step *step)
 {
     struct host_recv *recv = &run->recvs[step->id];
@@ -354,9 +386,15 @@ static void do_post(struct schedule_run *run, const struct schedule_step *step)
     memset(recv->buf, UNTOUCHED, sizeof recv->buf);
     must(run, mbx_match_post(&run->match, &recv->match, &met));
     if (met != NULL)
-        software_meets(run, recv, container_of(met, struct host_msg, match));
+        find(run, step, recv, container_of(met, struct host_msg, match));
     else
         shadow_post(&run->shadow, &recv->shadow, &recv->match, recv->buf, recv->size);
+}
+
+static void do_take(struct schedule_run *run, const struct schedule_step *step)
+{
+    if (mbx_match_peek(&run->match, &step->envelope, step->ignore) != NULL)
+        do_post(run, step);
 }
 
 static void do_follow(struct schedule_run *run, const struct schedule_step *step)
@@ -502,6 +540,9 @@ static void do_step(struct schedule_run *run, const struct schedule_step *step)
     case STEP_CLAIM:
         do_cancel(run, step->target, shadow_reclaim);
         break;
+    case STEP_TAKE:
+        do_take(run, step);
+        break;
     case STEP_SEND:
         do_send(run, step);
         break;
@@ -616,7 +657,7 @@ static void begin(struct schedule_run *run, const struct schedule *s)
     run->sums = (struct schedule_sums){0};
     run->why[0] = '\0';
     mbx_match_init(&run->match, NULL);
-    stepped_init(&run->stepped, &(struct stepped_config){.caps = s->caps,
+    stepped_init(&run->stepped, &(struct stepped_config){.caps = s->caps | MBX_DEVICE_HOLDS,
                                                          .tag_mask = tag_mask(s->tag_bits),
                                                          .counter_bits = s->counter_bits,
                                                          .clashes = s->clashes});
@@ -627,6 +668,7 @@ static void begin(struct schedule_run *run, const struct schedule *s)
                                                                 .list = s->list,
                                                                 .untagged = s->untagged,
                                                                 .threshold = s->threshold,
+                                                                .holds = s->holds,
                                                                 .events = &shadow_events,
                                                                 .arg = run}));
 }
@@ -664,6 +706,9 @@ static void add_sums(struct schedule_run *run, int steps)
     run->sums.clashed = run->shadow.stats.clashed;
     run->sums.waited = run->shadow.stats.waited;
     run->sums.syncs = run->shadow.stats.syncs;
+    run->sums.held = run->shadow.stats.held;
+    run->sums.held_matched = run->shadow.stats.held_matched;
+    run->sums.unheld = run->shadow.stats.unheld;
 }
 
 int schedule_replay(struct schedule_run *run, const struct schedule *s,

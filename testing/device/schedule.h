@@ -20,6 +20,9 @@
  * and if a receive is claimed for it in time, when it was claimed: behind what software had
  * heard of the device until then.
  *
+ * In some schedules the device holds unexpected messages (held.h).  Which receive such a message meets
+ * is no matter of the device then either.
+ *
  * What is checked
  *   after every step   the invariants of shadow, tag-matching unit and stepped device: no overflow of
  *                      commands and events, no revoke without room; a matched receive says
@@ -43,6 +46,7 @@
 #include <stdio.h>
 
 #include "offload/bypass.h"
+#include "offload/held.h"
 #include "testing/device/stepped_device.h"
 #include "offload/shadow.h"
 #include "match/oracle.h"
@@ -57,6 +61,7 @@ enum step_kind {
     STEP_FOLLOW, /* posted when the receive that target posted ends, from where that is told */
     STEP_CANCEL, /* that receive */
     STEP_CLAIM,  /* that receive, for a message that comes from nowhere here */
+    STEP_TAKE,   /* a matched probe, and the receive of its message if there is one */
     STEP_SEND,   /* onto the sender's wire */
     STEP_ARRIVE, /* the oldest packet of a wire, at the device; or in software, if that is lost
                   */
@@ -74,7 +79,7 @@ struct schedule_step {
     enum step_kind kind;
     int id;     /* its own; names what it posts or sends */
     int target; /* of FOLLOW, CANCEL and CLAIM; MOVE, POLL, DENY: a number */
-    struct mbx_match_envelope envelope; /* POST, SEND; ARRIVE: its source */
+    struct mbx_match_envelope envelope; /* POST, TAKE, SEND; ARRIVE: its source */
     uint64_t ignore;
     uint32_t size;
     enum stepped_kind message; /* SEND */
@@ -89,17 +94,21 @@ struct schedule {
     uint64_t threshold;
     uint32_t bypass;  /* senders with another path, one bit for each */
     uint32_t clashes; /* struct stepped_config */
+    bool holds;       /* the device is given unexpected messages to hold */
     int count;
     struct schedule_step steps[SCHEDULE_MAX];
 };
 
 enum end { END_NONE, END_RECEIVED, END_CANCELLED, END_LOST };
 
+struct host_msg;
+
 struct host_recv {
     struct mbx_match_recv match; /* first: the engine's answer is cast back */
     struct shadow_recv shadow;
     bool is_posted, is_cancelling;
-    bool is_found; /* by a message of another path, and not in the engine since */
+    bool is_found;         /* by a message of another path, and not in the engine since */
+    struct host_msg *pair; /* that it has found, and the device holds */
     enum end end;
     int message; /* that it met, or -1 */
     const struct schedule_step *follower;
@@ -113,6 +122,7 @@ struct host_msg {
     struct shadow_message bypass;
     int heard; /* of another path: so many of the device's messages arrived before it */
     bool has_arrived, is_at_device;
+    uint32_t held; /* held_keep() */
     int recv;      /* that met it, or -1 */
     uint32_t fins; /* FINs to its sender */
     uint32_t came; /* bytes that software has */
@@ -124,7 +134,8 @@ struct host_msg {
 struct schedule_sums {
     uint64_t schedules, steps, received, by_device, by_software, bypass, parked, taken,
         cancelled, cancels_won, cancels_lost, claims_won, claims_lost, overlapped, clashed,
-        waited, recalled, refused, incomplete, syncs, lost, ended_by_loss, owed;
+        waited, recalled, refused, incomplete, syncs, lost, ended_by_loss, owed, held,
+        held_matched, unheld;
 };
 
 struct schedule_run {

@@ -142,6 +142,9 @@ static void check_leftovers(struct schedule_run *run)
                        (unsigned long long)run->shadow.stats.in_device);
     if (run->stepped.is_lost)
         return;
+    if (run->shadow.held_leaving != 0)
+        schedule_wrong(run, "the device has not let go of %u messages at the end",
+                       run->shadow.held_leaving);
     if (run->shadow.free_count != run->shadow.list)
         schedule_wrong(run, "%u of %u handles are free at the end", run->shadow.free_count,
                        run->shadow.list);

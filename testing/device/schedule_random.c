@@ -149,6 +149,7 @@ static void make_step(struct schedule_step *step, struct maker *maker, int id)
     case STEP_DENY:
         step->target = 1 + (int)draw(r, 3);
         break;
+    case STEP_TAKE:
     case STEP_COMMAND:
     case STEP_LOSE:
     case STEP_RECALL:
@@ -170,6 +171,7 @@ static uint32_t make_phase(struct maker *maker, uint32_t *weights)
     weights[STEP_SEND] = one_in(r, 3) ? 0 : 2 + draw(r, 14);
     weights[STEP_CANCEL] = maker->cancels && one_in(r, 2) ? 1 + draw(r, 6) : 0;
     weights[STEP_CLAIM] = maker->cancels && one_in(r, 4) ? 1 + draw(r, 4) : 0;
+    weights[STEP_TAKE] = 0; /* make_holds() */
     weights[STEP_ARRIVE] = pick(r, speeds, 4);
     weights[STEP_COMMAND] = 1 + pick(r, speeds, 4);
     weights[STEP_MOVE] = pick(r, speeds, 3);
@@ -202,6 +204,26 @@ static void make_clashes(struct schedule *s, uint64_t seed)
     s->clashes = one_in(&random, 4) ? 1 + draw(&random, 5) : 0;
 }
 
+/* As make_clashes(): who probes takes the place of another step. */
+static void make_holds(struct schedule *s, uint64_t seed)
+{
+    struct random random;
+
+    random_seed(&random, seed ^ UINT64_C(0x686f6c64));
+    s->holds = one_in(&random, 2);
+    if (one_in(&random, 2))
+        return;
+    for (int i = 0; i < s->count; i++)
+        if (one_in(&random, 16))
+            s->steps[i] = (struct schedule_step){
+                .kind = STEP_TAKE,
+                .id = s->steps[i].id,
+                .envelope = make_envelope(&random, true),
+                .ignore = make_ignore(&random),
+                .size = SCHEDULE_BYTES,
+            };
+}
+
 static void make_steps(struct schedule *s, struct maker *maker)
 {
     struct random *r = &maker->random;
@@ -232,6 +254,7 @@ void schedule_make(struct schedule *s, uint64_t seed)
     make_device(s, r);
     make_clashes(s, seed);
     make_steps(s, &maker);
+    make_holds(s, seed);
     if (one_in(r, 6)) {
         int at = (int)draw(r, (uint32_t)s->count);
 

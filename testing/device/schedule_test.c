@@ -72,7 +72,7 @@ static void print_sums(const struct schedule_sums *sums, uint64_t first)
            "recalled=%llu "
            "refused=%llu "
            "incomplete=%llu syncs=%llu lost=%llu "
-           "ended_by_loss=%llu owed=%llu\n",
+           "ended_by_loss=%llu owed=%llu held=%llu held_matched=%llu unheld=%llu\n",
            (unsigned long long)sums->schedules, (unsigned long long)first,
            (unsigned long long)sums->steps, (unsigned long long)sums->received,
            (unsigned long long)sums->by_device, (unsigned long long)sums->by_software,
@@ -84,7 +84,9 @@ static void print_sums(const struct schedule_sums *sums, uint64_t first)
            (unsigned long long)sums->waited, (unsigned long long)sums->recalled,
            (unsigned long long)sums->refused, (unsigned long long)sums->incomplete,
            (unsigned long long)sums->syncs, (unsigned long long)sums->lost,
-           (unsigned long long)sums->ended_by_loss, (unsigned long long)sums->owed);
+           (unsigned long long)sums->ended_by_loss, (unsigned long long)sums->owed,
+           (unsigned long long)sums->held, (unsigned long long)sums->held_matched,
+           (unsigned long long)sums->unheld);
 }
 
 /* Schedules that reach nothing test nothing: with enough of them everything has happened. */

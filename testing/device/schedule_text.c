@@ -107,6 +107,10 @@ static void print_step(FILE *out, const struct schedule_step *step)
     case STEP_CLAIM:
         fprintf(out, "claim   r%d", step->target);
         break;
+    case STEP_TAKE:
+        fprintf(out, "take    for r%d", step->id);
+        print_envelope(out, step);
+        break;
     case STEP_SEND:
         print_send(out, step);
         break;
@@ -157,6 +161,8 @@ static void print_schedule(FILE *out, const struct schedule *s)
     for (unsigned i = 0; i < SCHEDULE_PEERS; i++)
         if (s->bypass & 1u << i)
             fprintf(out, ", %u bypasses it", i);
+    if (s->holds)
+        fprintf(out, ", and holds messages");
     if (s->clashes != 0)
         fprintf(out, ", refuses what has a size that it has mod %u", s->clashes);
     fprintf(out, "\n");

@@ -63,12 +63,20 @@ static int on_packet(void *arg, uint32_t peer, const void *memory, size_t size)
     met = mbx_match_find(&o->match, &envelope);
     if (met == NULL) {
         o->msgs[o->kept].envelope = envelope;
-        assert_int_equal(mbx_match_keep(&o->match, &o->msgs[o->kept++]), 0);
+        assert_int_equal(mbx_match_keep(&o->match, &o->msgs[o->kept]), 0);
+        o->held[o->kept] = held_keep(&o->shadow, &envelope, &o->msgs[o->kept]);
+        o->kept++;
         return 0;
     }
     tell(&container_of(met, struct posted, match)->shadow, TAKEN);
     shadow_taken(&o->shadow, &container_of(met, struct posted, match)->shadow);
     return 0;
+}
+
+static void on_paired(void *arg, struct shadow_recv *shadow, void *message)
+{
+    (void)arg;
+    tell(shadow, GIVEN)->given = message;
 }
 
 /* Whatever the reason: it does nothing any more. */
@@ -102,6 +110,7 @@ const struct shadow_events owner_events = {
     .moved = on_moved,
     .revoked = on_revoked,
     .packet = on_packet,
+    .paired = on_paired,
     .lost = on_lost,
 };
 
@@ -117,7 +126,7 @@ static void count_line(void *arg, enum log_level level, const char *text)
 }
 
 static void open_shadow(struct owner *o, const struct stepped_config *device, uint32_t list,
-                        uint64_t threshold)
+                        uint64_t threshold, bool holds)
 {
     static const struct stepped_config able;
 
@@ -129,6 +138,7 @@ static void open_shadow(struct owner *o, const struct stepped_config *device, ui
                                                         .list = list,
                                                         .untagged = 8,
                                                         .threshold = threshold,
+                                                        .holds = holds,
                                                         .events = &owner_events,
                                                         .arg = o}),
         0);
@@ -149,7 +159,14 @@ void owner_reopen(struct owner *o, const struct stepped_config *device, uint32_t
                   uint64_t threshold)
 {
     close_shadow(o);
-    open_shadow(o, device, list, threshold);
+    open_shadow(o, device, list, threshold, false);
+}
+
+void owner_reopen_holding(struct owner *o, const struct stepped_config *device, uint32_t list,
+                          uint64_t threshold)
+{
+    close_shadow(o);
+    open_shadow(o, device, list, threshold, true);
 }
 
 int owner_set_up(void **state)
@@ -158,7 +175,7 @@ int owner_set_up(void **state)
 
     assert_non_null(o);
     log_set_sink(count_line, o);
-    open_shadow(o, NULL, 8, 0);
+    open_shadow(o, NULL, 8, 0, false);
     *state = o;
     return 0;
 }
@@ -195,6 +212,18 @@ void owner_place(struct owner *o, int i, uint32_t source, uint64_t tag)
 {
     owner_post(o, i, source, tag);
     stepped_run(&o->stepped);
+}
+
+bool owner_find(struct owner *o, int i, int message, uint64_t tag, size_t size)
+{
+    struct posted *recv = &o->recvs[i];
+    struct mbx_match_msg *met;
+
+    *recv = (struct posted){.match = {.envelope = {1, 2, tag}}};
+    assert_int_equal(mbx_match_post(&o->match, &recv->match, &met), 0);
+    assert_ptr_equal(met, &o->msgs[message]);
+    return held_post(&o->shadow, &recv->shadow, &recv->match, recv->buf, size,
+                     o->held[message]);
 }
 
 static void leave_engine(struct owner *o, int i)

@@ -20,12 +20,13 @@
 #include "base/base.h"
 #include "base/mem.h"
 #include "testing/device/stepped_device.h"
+#include "offload/held.h"
 #include "offload/shadow.h"
 
 #define OWNER_RECVS 24
 #define ANY_TAG     UINT64_MAX
 
-enum outcome { NONE, MATCHED, VALID, INCOMPLETE, LOST, REVOKED, TAKEN };
+enum outcome { NONE, MATCHED, VALID, INCOMPLETE, LOST, REVOKED, TAKEN, GIVEN };
 
 struct posted {
     struct mbx_match_recv match;
@@ -35,6 +36,7 @@ struct posted {
     int notified;         /* how often something was */
     int next;             /* posted as soon as this one is matched; 0: none */
     bool is_cancelled;
+    const struct mbx_match_msg *given; /* the message that the device held */
 };
 
 struct owner {
@@ -43,10 +45,11 @@ struct owner {
     struct mbx_match match;
     struct posted recvs[OWNER_RECVS];
     struct mbx_match_msg msgs[OWNER_RECVS];
-    int kept;                /* messages without a receive */
-    int offered;             /* calls of packet() */
-    int refusals;            /* so many more are refused */
-    uint16_t handled_within; /* what counted as handled when packet() was called last */
+    uint32_t held[OWNER_RECVS]; /* held_keep() of each */
+    int kept;                   /* messages without a receive */
+    int offered;                /* calls of packet() */
+    int refusals;               /* so many more are refused */
+    uint16_t handled_within;    /* what counted as handled when packet() was called last */
     int lost;
     int owed;
     uint64_t owed_sender; /* the last one */
@@ -66,6 +69,10 @@ int owner_tear_down(void **state);
 void owner_reopen(struct owner *o, const struct stepped_config *device, uint32_t list,
                   uint64_t threshold);
 
+/* ... that is given unexpected messages to hold. */
+void owner_reopen_holding(struct owner *o, const struct stepped_config *device, uint32_t list,
+                          uint64_t threshold);
+
 /* ---- the user ---- */
 
 struct shadow_recv *owner_post_sized(struct owner *o, int i, uint32_t source, uint64_t tag,
@@ -73,6 +80,8 @@ struct shadow_recv *owner_post_sized(struct owner *o, int i, uint32_t source, ui
 struct shadow_recv *owner_post(struct owner *o, int i, uint32_t source, uint64_t tag);
 /* ... and the device has it. */
 void owner_place(struct owner *o, int i, uint32_t source, uint64_t tag);
+/* Receive i finds message number `message`.  False: it has it, now. */
+bool owner_find(struct owner *o, int i, int message, uint64_t tag, size_t size);
 /* True: it is done. */
 bool owner_cancel(struct owner *o, int i);
 bool owner_claim(struct owner *o, int i);

@@ -31,7 +31,7 @@
 #define STEPPED_STEP      16 /* bytes of a rendezvous that one move copies */
 #define STEPPED_LIST      64 /* receives, at most */
 #define STEPPED_BUFFERS   64 /* untagged buffers, at most */
-#define STEPPED_COMMANDS  (2 * STEPPED_LIST + 16)
+#define STEPPED_COMMANDS  (4 * STEPPED_LIST + 16)
 #define STEPPED_EVENTS    (8 * STEPPED_LIST + STEPPED_BUFFERS)
 #define STEPPED_EAGER_MAX (4 * STEPPED_INLINE)
 
