@@ -98,7 +98,7 @@ static void draw_settings(struct plan *p, struct profile *m)
 /* What came later is drawn by chance of its own, so that what else a seed means stays. */
 static void draw_device(struct profile *m, char params[PLAN_PARAMS][40])
 {
-    int i = PLAN_PARAMS - 5;
+    int i = PLAN_PARAMS - 6;
 
     snprintf(params[i++], 40, "DEVICE=soft");
     snprintf(params[i++], 40, "MATCH=%s", ONE_OF(m, "split", "software", "device", "device"));
@@ -107,20 +107,25 @@ static void draw_device(struct profile *m, char params[PLAN_PARAMS][40])
     snprintf(params[i++], 40, "DEVICE_THRESHOLD=%s", ONE_OF(m, "0", "1", "600", "8K"));
 }
 
+static void draw_holds(struct profile *m, char params[PLAN_PARAMS][40])
+{
+    snprintf(params[PLAN_PARAMS - 1], 40, "DEVICE_HOLDS=%s", ONE_OF(m, "no", "yes", "yes"));
+}
+
 static void draw_share(struct profile *m, char params[PLAN_PARAMS][40])
 {
-    snprintf(params[PLAN_PARAMS - 7], 40, "COOP=%s", ONE_OF(m, "off", "always", "always"));
-    snprintf(params[PLAN_PARAMS - 6], 40, "COOP_SIZE=%s", ONE_OF(m, "2", "2", "600"));
+    snprintf(params[PLAN_PARAMS - 8], 40, "COOP=%s", ONE_OF(m, "off", "always", "always"));
+    snprintf(params[PLAN_PARAMS - 7], 40, "COOP_SIZE=%s", ONE_OF(m, "2", "2", "600"));
 }
 
 static void draw_stream(struct profile *m, char params[PLAN_PARAMS][40])
 {
-    snprintf(params[PLAN_PARAMS - 8], 40, "STREAM_SIZE=%s", ONE_OF(m, "auto", "1", "600"));
+    snprintf(params[PLAN_PARAMS - 9], 40, "STREAM_SIZE=%s", ONE_OF(m, "auto", "1", "600"));
 }
 
 static void draw_calm(struct profile *m, char params[PLAN_PARAMS][40])
 {
-    snprintf(params[PLAN_PARAMS - 9], 40, "CALM_LEAST=%s", ONE_OF(m, "0", "0", "5", "auto"));
+    snprintf(params[PLAN_PARAMS - 10], 40, "CALM_LEAST=%s", ONE_OF(m, "0", "0", "5", "auto"));
 }
 
 /* Gives a setting that was drawn another value, or a new one its place. */
@@ -198,6 +203,8 @@ static void draw_more(struct plan *p, struct profile *m)
     for (uint32_t i = 0; i < p->variants; i++)
         draw_calm(m, p->params[i]);
     draw_lending(p, m);
+    for (uint32_t i = 0; i < p->variants && p->has_device; i++)
+        draw_holds(m, p->params[i]);
 }
 
 static void draw_network(struct plan *p, struct profile *m)

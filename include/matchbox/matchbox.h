@@ -585,7 +585,8 @@ struct mbx_status {
  * What a receive costs least: when it returns 1, the message that mbx_recv() would have taken is
  * in buf, and *status says which one it was.  When it returns 0 nothing has happened, and mbx_recv()
  * does what it takes: no such message has arrived, or the oldest one is longer than size, or not
- * all of it is here, or it was sent by mbx_ssend(), or MBX_TRACE is set.
+ * all of it is here, or it was sent by mbx_ssend(), or MBX_TRACE is set, or a device holds messages
+ * (MBX_DEVICE_HOLDS).
  *
  * Order      with the receives of mbx_recv(): that of the calls that have received.
  * Units      size in bytes; 0 is allowed and then buf may be NULL.

@@ -191,6 +191,26 @@ bool module_recv_cancel(struct mbx_ep *ep, struct request *req)
 
 /* ---- messages ---- */
 
+void module_message_kept(struct mbx_ep *ep, struct message *message)
+{
+    module_for_each (ep, m, message_kept)
+        (*m)->message_kept(ep, message);
+}
+
+void module_message_left(struct mbx_ep *ep, struct message *message)
+{
+    module_for_each (ep, m, message_left)
+        (*m)->message_left(ep, message);
+}
+
+bool module_message_found(struct mbx_ep *ep, struct message *message, struct request *req)
+{
+    module_for_each (ep, m, message_found)
+        if ((*m)->message_found(ep, message, req))
+            return true;
+    return false;
+}
+
 OUT_OF_LINE void module_message_came(struct mbx_ep *ep, struct peer *peer)
 {
     module_for_each (ep, m, message_came)

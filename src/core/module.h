@@ -120,6 +120,12 @@ struct module {
 
     /* ---- messages ---- */
 
+    /* A message waits in the queue of unexpected messages; it has left that, for a probe; and for
+     * req, which was posted: true: the module gives it to req, later.  Only behind
+     * tracepoint_tell_modules(). */
+    void (*message_kept)(struct mbx_ep *ep, struct message *message);
+    void (*message_left)(struct mbx_ep *ep, struct message *message);
+    bool (*message_found)(struct mbx_ep *ep, struct message *message, struct request *req);
     /* A message of a peer that defers its sends (peer.deferrer) has come by itself. */
     void (*message_came)(struct mbx_ep *ep, struct peer *peer);
     /* What such a receive would take of the messages that peers have, and not sent.  1,
@@ -199,6 +205,9 @@ void module_recv_posted(struct mbx_ep *ep, struct request *req);
 void module_recv_left(struct mbx_ep *ep, struct request *req, enum recv_cause cause,
                       const struct peer *by);
 bool module_recv_cancel(struct mbx_ep *ep, struct request *req);
+void module_message_kept(struct mbx_ep *ep, struct message *message);
+void module_message_left(struct mbx_ep *ep, struct message *message);
+bool module_message_found(struct mbx_ep *ep, struct message *message, struct request *req);
 void module_message_came(struct mbx_ep *ep, struct peer *peer);
 int module_probe(struct mbx_ep *ep, const struct mbx_match_envelope *envelope, uint64_t ignore,
                  struct mbx_status *status, struct message **message);

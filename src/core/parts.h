@@ -154,7 +154,8 @@ struct region_table {
 /* p2p/tracepoint.c */
 struct ep_tracing {
     struct trace_recorder *recorder; /* or NULL */
-    bool is_on; /* with a trace, failpoints, or somebody who is told of unexpected messages */
+    bool is_on; /* with a trace, failpoints, or somebody who is told of unexpected messages: */
+    bool tells_modules;              /* the modules are, too */
     uint32_t names_told, peers_told; /* of core/names.h: changes; and peers */
     struct tracer *tracer;           /* or NULL; p2p/tracer.h */
     /* with a recorder: a TRACED request is complete, a round of progress is over */

@@ -25,6 +25,7 @@ static const char *const threads_names[] = {"one", "many", NULL};
 static const char *const device_names[] = {"none",         "soft",  "soft-thread",
                                            "soft-process", "verbs", NULL};
 static const char *const match_names[] = {"split", "software", "device", NULL};
+static const char *const device_holds_names[] = {"auto", "yes", "no", NULL};
 static const char *const match_at_names[] = {"receiver", "sender", NULL};
 static const char *const rndv_names[] = {
     [RNDV_AUTO] = "auto",
@@ -180,6 +181,10 @@ static const struct param own[] = {
      "receives with smaller buffers stay in software if the matching is split; auto: 32K, of "
      "verbs 1K",
      AT(device_threshold)},
+    {"DEVICE_HOLDS", PARAM_CHOICE, PARAM_ADVANCED, NULL, "auto", 0, 0, device_holds_names,
+     "whether the device also holds unexpected messages, if it can, and matches them with "
+     "receives that are posted later; auto: with MBX_MATCH=device",
+     AT(device_holds)},
     {"DEVICE_TAG_FORMAT", PARAM_STRING, PARAM_ADVANCED, NULL, "", 0, 0, NULL,
      "what MBX_DEVICE=verbs compares; empty: 16 bits of the context id and 32 of the tag; a "
      "mem_tag_format of libfabric, in hexadecimal: 47 bits of such tags (docs/verbs.md); the "

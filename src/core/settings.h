@@ -34,6 +34,7 @@ enum match_at_choice { MATCH_AT_RECEIVER, MATCH_AT_SENDER };
 enum oversubscribed_choice { OVERSUBSCRIBED_AUTO, OVERSUBSCRIBED_YES, OVERSUBSCRIBED_NO };
 enum hang_then_choice { HANG_GO_ON, HANG_ABORT };
 enum match_choice { MATCH_SPLIT, MATCH_SOFTWARE, MATCH_DEVICE };
+enum device_holds_choice { DEVICE_HOLDS_AUTO, DEVICE_HOLDS_YES, DEVICE_HOLDS_NO };
 
 /* The words that numbers may be: param.h. */
 #define SETTING_AUTO      UINT64_MAX
@@ -54,6 +55,7 @@ struct settings {
     uint64_t device; /* enum device_choice */
     uint64_t match;  /* enum match_choice */
     uint64_t device_list, device_buffers, device_threshold;
+    uint64_t device_holds; /* enum device_holds_choice */
     char device_tag_format[PARAM_STRING_MAX];
     char verbs_library[PARAM_STRING_MAX];
     uint64_t see, leaks;   /* 1 or 0 */

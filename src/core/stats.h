@@ -45,7 +45,7 @@ struct stats {
     uint64_t device_cancels_won, device_cancels_lost;
     uint64_t device_claims_won, device_claims_lost, device_parked;
     uint64_t device_syncs, device_passed, device_incomplete, device_overlapped, device_clashed,
-        device_waited;
+        device_waited, device_held, device_held_matched, device_unheld;
     /* one-sided */
     uint64_t puts, gets, atomics, access_errors;
     uint64_t served_reads, served_writes, served_both, served_fallbacks;

@@ -101,6 +101,9 @@ static const struct stat_row rows[] = {
     STAT(device_overlapped, "", "receives kept: an earlier one that stays overlaps"),
     STAT(device_clashed, "", "receives kept: the device holds one with memory of theirs"),
     STAT(device_waited, "", "receives that found the device full at first"),
+    STAT(device_held, "", "unexpected messages given to the device to hold"),
+    STAT(device_held_matched, "", "messages that it held, and matched"),
+    STAT(device_unheld, "", "messages that it held, and software took back"),
 
     STAT(puts, "", "writes of ours that ended without an error"),
     STAT(gets, "", "reads of ours that ended without an error"),

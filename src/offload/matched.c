@@ -146,6 +146,16 @@ static void on_moved(void *arg, struct shadow_recv *recv, const struct mbx_devic
     }
 }
 
+/* The device, which holds message, has matched it with recv; or is lost. */
+static void on_paired(void *arg, struct shadow_recv *recv, void *message)
+{
+    struct mbx_ep *ep = arg;
+    struct request *req = request_of(recv);
+
+    proto_move(ep, req, REQUEST_POSTED);
+    recv_given(ep, req, message);
+}
+
 static void on_revoked(void *arg, struct shadow_recv *recv)
 {
     struct request *req = request_of(recv);
@@ -191,7 +201,8 @@ static void on_owed(void *arg, uint32_t peer, uint64_t sender)
 
 #define COMMON                                                                                 \
     .moved = on_moved, .revoked = on_revoked, .find = offload_on_find, .met = offload_on_met,  \
-    .keep = offload_on_keep, .knows = on_knows, .lost = on_lost, .owed = on_owed
+    .keep = offload_on_keep, .paired = on_paired, .knows = on_knows, .lost = on_lost,          \
+    .owed = on_owed
 
 const struct shadow_events offload_shadow_events = {
     .matched = on_matched,

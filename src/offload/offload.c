@@ -8,6 +8,8 @@
  *     └──cancel──> REVOKING ──in time──> COMPLETE (-ECANCELED)
  *                     └──too late──> as POSTED
  *   CLAIMED is the same for who wants it for another message, and then is told.
+ *   PAIRED has met an unexpected message that the device holds, and becomes POSTED, with that,
+ *   when the device says so or is lost.
  *
  * The device is gone: what it had matched by rendezvous and not finished is read again from
  * where its MATCHED said; no FIN has left for it, because DATA_VALID comes first.  FINs that it
@@ -17,16 +19,17 @@
  *
  * Invariants
  *   I1  the states of a request and of its shadow agree: an open receive is SOFTWARE, WAITING,
- *       HANDED or RECALLED (or NONE, once the device is lost), MATCHED, REVOKING and
- *       CLAIMED are what they are there
- *   I2  without a device no request is MATCHED, REVOKING or CLAIMED; with one, every receive is
- *       watched
+ *       HANDED or RECALLED (or NONE, once the device is lost), MATCHED, REVOKING,
+ *       CLAIMED and PAIRED are what they are there
+ *   I2  without a device no request is MATCHED, REVOKING, CLAIMED or PAIRED; with one, every
+ *       receive is watched
  */
 #include "offload/offload.h"
 
 #include "base/check.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "offload/held.h"
 #include "offload/inside.h"
 #include "transport/handoff.h"
 
@@ -68,6 +71,51 @@ static void on_left(struct mbx_ep *ep, struct request *req, enum recv_cause caus
     (void)by;
     if (ep->offload != NULL && cause == RECV_MET)
         shadow_taken(&ep->offload->shadow, &req->shadow);
+}
+
+/* ---- unexpected messages that the device holds ---- */
+
+/* There is something to do for a device in the loop that was passed by. */
+static void offload_rouse(struct mbx_ep *ep)
+{
+    ep->offload->is_quiet = false;
+    if (ep->offload->driver->in_loop)
+        ep_wake_sleeper(ep);
+}
+
+static void on_kept(struct mbx_ep *ep, struct message *message)
+{
+    message->held = ep->offload != NULL
+                        ? held_keep(&ep->offload->shadow, &message->match.envelope, message)
+                        : HELD_BY_NONE;
+}
+
+static void on_left_queue(struct mbx_ep *ep, struct message *message)
+{
+    if (ep->offload == NULL || message->held == HELD_BY_NONE)
+        return;
+    held_leave(&ep->offload->shadow, message->held);
+    offload_rouse(ep);
+}
+
+/* The message of a receive in pieces is software's, as the receive is. */
+static bool on_found(struct mbx_ep *ep, struct message *message, struct request *req)
+{
+    bool is_paired;
+
+    if (ep->offload == NULL || message->held == HELD_BY_NONE)
+        return false;
+    req->shadow.state = SHADOW_NONE;
+    if (request_is_in_pieces(req)) {
+        on_left_queue(ep, message);
+        return false;
+    }
+    is_paired = held_post(&ep->offload->shadow, &req->shadow, &req->match, req->buf, req->size,
+                          message->held);
+    if (is_paired)
+        proto_move(ep, req, OFFLOAD_PAIRED);
+    offload_rouse(ep);
+    return is_paired;
 }
 
 /* False: the device is asked first. */
@@ -199,7 +247,8 @@ static void offload_take_over(struct mbx_ep *ep)
 static bool offload_has_nothing(const struct offload *offload)
 {
     return shadow_is_idle(&offload->shadow) &&
-           (offload->driver->in_loop ? !offload->driver->has_events(offload->device)
+           (offload->driver->in_loop ? !offload->driver->has_events(offload->device) &&
+                                           offload->shadow.held_leaving == 0
                                      : !offload->driver->is_there(offload->device));
 }
 
@@ -274,6 +323,12 @@ static const struct offload_driver *const drivers[] = {
     [DEVICE_VERBS] = &offload_driver_verbs,
 };
 
+static bool offload_holds(const struct settings *s)
+{
+    return s->device_holds == DEVICE_HOLDS_AUTO ? s->match == MATCH_DEVICE
+                                                : s->device_holds == DEVICE_HOLDS_YES;
+}
+
 /* 0; -EINVAL the settings ask for what cannot be. */
 static int offload_check(const struct mbx_ep *ep)
 {
@@ -311,6 +366,7 @@ static int offload_start(struct mbx_ep *ep)
             .threshold = s->match == MATCH_DEVICE
                              ? 0
                              : or_usual(s->device_threshold, offload->driver->threshold),
+            .holds = offload_holds(s),
             .events =
                 offload->driver->is_inlet ? &offload_inlet_events : &offload_shadow_events,
             .arg = ep,
@@ -349,6 +405,10 @@ static int on_open(struct mbx_ep *ep)
     module_watch(ep, 0);
     ep->offload->work = (struct work){.run = offload_poll};
     progress_add(ep, &ep->offload->work);
+    if (ep->offload->shadow.held != NULL)
+        tracepoint_tell_modules(ep);
+    else if (ep->settings.device_holds == DEVICE_HOLDS_YES)
+        LOG_WARN("MBX_DEVICE_HOLDS=yes has no effect: this device holds no messages");
     return 0;
 }
 
@@ -401,6 +461,9 @@ static void on_stats(const struct mbx_ep *ep, struct stats *stats)
     stats->device_overlapped = s->overlapped;
     stats->device_clashed = s->clashed;
     stats->device_waited = s->waited;
+    stats->device_held = s->held;
+    stats->device_held_matched = s->held_matched;
+    stats->device_unheld = s->unheld;
 }
 
 static const struct proto offload_proto = {
@@ -417,6 +480,10 @@ static const struct proto offload_proto = {
                                                   .kinds = MBX_RECVS,
                                                   .then = PROTO_THEN(PROTO_RECV),
                                                   .is_first = true},
+            [OFFLOAD_PAIRED % PROTO_STATES] = {.name = "paired",
+                                               .kinds = MBX_RECVS,
+                                               .then = PROTO_THEN(PROTO_RECV),
+                                               .is_first = true},
         },
 };
 
@@ -436,6 +503,9 @@ const struct module offload_module = {
     .recv_cancel = on_cancel,
     .recall = on_recall,
     .extra_credit = on_extra_credit,
+    .message_kept = on_kept,
+    .message_left = on_left_queue,
+    .message_found = on_found,
     .is_home = on_is_home,
     .is_valid = MBX_CHECKS ? offload_is_valid : NULL,
 };

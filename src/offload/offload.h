@@ -15,6 +15,12 @@
  * A second transport of the endpoint, whose packets do not go through the device, delivers to
  * offload_bypass(): its messages may have to wait for the device's answer (offload/bypass.h).
  *
+ * What the device holds of unexpected messages (held.h):
+ *
+ *   deliver_wait ─> message_kept ─> shadow ── HOLD ──> device
+ *   mbx_recv ─> mbx_match_post ─found─> message_found ─> shadow ── ADD ──> device
+ *   offload_poll <── MATCHED (HELD) ── on_paired ──> recv_given
+ *
  * Without a device ep->offload is NULL, and each of these costs a branch that always goes the
  * same way.
  */
@@ -31,6 +37,7 @@ typedef void offload_answer_fn(struct mbx_ep *ep, struct request *req, bool is_o
 enum offload_state {
     OFFLOAD_MATCHED = PROTO_STATE(PROTO_OFFLOAD, 0), /* the device moves the data */
     OFFLOAD_RECLAIMED, /* asked back from the device, for a message beside it */
+    OFFLOAD_PAIRED,    /* the device holds its message, and is to match the two */
 };
 
 struct offload_driver;

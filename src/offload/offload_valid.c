@@ -21,6 +21,8 @@ static bool recv_is_valid(const struct mbx_ep *ep, const struct request *req)
         return HOLDS("offload.c I1", shadow == SHADOW_REVOKING);
     case OFFLOAD_RECLAIMED:
         return HOLDS("offload.c I1", shadow == SHADOW_RECLAIMED);
+    case OFFLOAD_PAIRED:
+        return HOLDS("offload.c I1", shadow == SHADOW_PAIRED);
     default:
         return true;
     }
@@ -41,7 +43,8 @@ static void look_at_recv(void *arg, void *object)
     if (look->ep->offload == NULL)
         look->is_valid = HOLDS("offload.c I2", req->state != OFFLOAD_MATCHED &&
                                                    req->state != REQUEST_REVOKING &&
-                                                   req->state != OFFLOAD_RECLAIMED);
+                                                   req->state != OFFLOAD_RECLAIMED &&
+                                                   req->state != OFFLOAD_PAIRED);
     else
         look->is_valid = recv_is_valid(look->ep, req);
 }
@@ -62,7 +65,7 @@ bool offload_is_valid(const struct mbx_ep *ep)
     valid_each(ep, look_at_recv, &look);
     return look.is_valid &&
            (ep->offload == NULL ||
-            (HOLDS("shadow.h, bypass.h", shadow_is_valid(&ep->offload->shadow)) &&
+            (HOLDS("shadow.h, bypass.h, held.h", shadow_is_valid(&ep->offload->shadow)) &&
              HOLDS("receiver.c I6",
                    ep->offload->shadow.is_recalled == does_anybody_defer(ep)) &&
              HOLDS("offload.c I2", ep->modules.watched_from == 0)));

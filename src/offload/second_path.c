@@ -74,14 +74,11 @@ void offload_on_met(void *arg, struct shadow_message *shadow, struct shadow_recv
     struct mbx_ep *ep = arg;
     struct bypass *beside = container_of(shadow, struct bypass, shadow);
     struct request *req = container_of(recv, struct request, shadow);
-    struct arrival room;
 
     ep->stats.expected++;
     tracepoint_arrive(ep, &shadow->envelope, req, NULL);
     credit_met(ep, beside->message);
-    credit_emptied(ep, beside->message);
-    recv_matched(ep, req, message_arrival(beside->message, &room));
-    message_drop(ep, beside->message);
+    recv_given(ep, req, beside->message);
     mem_free(beside);
 }
 

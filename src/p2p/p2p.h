@@ -44,6 +44,7 @@ struct message {
     struct mbx_match_msg match;
     uint64_t data;
     uint32_t size; /* of payload; or it says that it is something else */
+    uint32_t held; /* offload's, of one that waits in the queue: its number in the device */
     union {
         struct {
             uint64_t sender;
@@ -209,6 +210,8 @@ static inline void recv_in_pieces(struct request *req, struct pieces *pieces)
     req->pieces = pieces;
 }
 void recv_matched(struct mbx_ep *ep, struct request *req, const struct arrival *arrival);
+/* req gets message, which has left the queue of unexpected ones and is gone then. */
+void recv_given(struct mbx_ep *ep, struct request *req, struct message *message);
 /* req has met this message: what its completion will say. */
 void recv_describe(struct mbx_ep *ep, struct request *req,
                    const struct mbx_match_envelope *envelope, uint64_t data, uint64_t size);

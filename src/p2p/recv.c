@@ -71,19 +71,32 @@ void recv_matched(struct mbx_ep *ep, struct request *req, const struct arrival *
     }
 }
 
+/* As recv_given(). */
+static inline void given(struct mbx_ep *ep, struct request *req, struct message *message)
+{
+    struct arrival room;
+
+    credit_emptied(ep, message);
+    recv_matched(ep, req, message_arrival(message, &room));
+    message_drop(ep, message);
+}
+
+void recv_given(struct mbx_ep *ep, struct request *req, struct message *message)
+{
+    given(ep, req, message);
+}
+
 /* A receive that was just posted has found its message. */
 static OUT_OF_LINE void recv_unexpected(struct mbx_ep *ep, struct request *req,
                                         struct message *message)
 {
-    struct arrival room;
-    const struct arrival *arrival = message_arrival(message, &room);
+    bool is_elsewhere;
 
     ep->stats.unexpected_now--;
-    tracepoint_found(ep, req, message);
+    is_elsewhere = tracepoint_found(ep, req, message);
     credit_met(ep, message);
-    credit_emptied(ep, message);
-    recv_matched(ep, req, arrival);
-    message_drop(ep, message);
+    if (likely(!is_elsewhere))
+        given(ep, req, message);
 }
 
 bool recv_unpost(struct mbx_ep *ep, struct request *req, enum recv_cause cause,

@@ -60,6 +60,13 @@ static void tracepoint_failed(const struct settings *set, int err)
                  mbx_strerror(err));
 }
 
+/* Without a trace. */
+static bool tracepoint_is_on(const struct mbx_ep *ep)
+{
+    return ep->see.unexpected != NULL || ep->tracing.tells_modules ||
+           failpoint_is_wanted(&ep->settings.transports);
+}
+
 void tracepoint_open(struct mbx_ep *ep)
 {
     const struct settings *set = &ep->settings;
@@ -70,7 +77,7 @@ void tracepoint_open(struct mbx_ep *ep)
 
     ep->tracing.is_on = tracepoint_is_wanted(set);
     if (!ep->tracing.is_on) {
-        ep->tracing.is_on = failpoint_is_wanted(&set->transports);
+        ep->tracing.is_on = tracepoint_is_on(ep);
         return;
     }
     ep->net.transport->ops->address(ep->net.transport, &own);
@@ -87,11 +94,17 @@ void tracepoint_watch(struct mbx_ep *ep,
 {
     ep->see.unexpected = watch;
     ep->see.unexpected_user = user;
-    ep->tracing.is_on = watch != NULL || ep->tracing.recorder != NULL ||
-                        failpoint_is_wanted(&ep->settings.transports);
+    ep->tracing.is_on = ep->tracing.recorder != NULL || tracepoint_is_on(ep);
 }
 
-void tracepoint_queued(struct mbx_ep *ep, const struct message *message, bool has_come)
+void tracepoint_tell_modules(struct mbx_ep *ep)
+{
+    ep->tracing.tells_modules = true;
+    ep->tracing.is_on = true;
+}
+
+/* Who is told by mbx_watch_unexpected(). */
+static void tracepoint_tell(struct mbx_ep *ep, const struct message *message, bool has_come)
 {
     struct mbx_status status;
 
@@ -99,6 +112,24 @@ void tracepoint_queued(struct mbx_ep *ep, const struct message *message, bool ha
         return;
     message_tell(message, &status);
     ep->see.unexpected(ep->see.unexpected_user, has_come, &status);
+}
+
+void tracepoint_queued(struct mbx_ep *ep, struct message *message, bool has_come)
+{
+    tracepoint_tell(ep, message, has_come);
+    if (!ep->tracing.tells_modules)
+        return;
+    if (has_come)
+        module_message_kept(ep, message);
+    else
+        module_message_left(ep, message);
+}
+
+bool tracepoint_took(struct mbx_ep *ep, struct request *req, struct message *message)
+{
+    tracepoint_recv(ep, TRACE_POST, req, message);
+    tracepoint_tell(ep, message, false);
+    return ep->tracing.tells_modules && module_message_found(ep, message, req);
 }
 
 /* ---- what the program has named ---- */

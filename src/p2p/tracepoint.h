@@ -22,6 +22,9 @@ void tracepoint_watch(struct mbx_ep *ep,
                       void (*watch)(void *user, int has_come, const struct mbx_status *message),
                       void *user);
 
+/* Modules are told of unexpected messages from now on: module.message_kept and the two behind it. */
+void tracepoint_tell_modules(struct mbx_ep *ep);
+
 /* Only with ep->tracing.is_on.  message and req may be NULL. */
 void tracepoint_recv(struct mbx_ep *ep, enum trace_type type, struct request *req,
                      const struct message *message);
@@ -45,7 +48,10 @@ static inline void tracepoint_cancel(struct mbx_ep *ep, struct request *req)
 }
 
 /* A message has come into the queue of unexpected messages, or has left it. */
-void tracepoint_queued(struct mbx_ep *ep, const struct message *message, bool has_come);
+void tracepoint_queued(struct mbx_ep *ep, struct message *message, bool has_come);
+
+/* With ep->tracing.is_on, as tracepoint_found(). */
+bool tracepoint_took(struct mbx_ep *ep, struct request *req, struct message *message);
 
 /* A message arrived: it met req, or waits as message (but not in that queue: tracepoint_keep()). */
 static inline void tracepoint_arrive(struct mbx_ep *ep,
@@ -70,7 +76,7 @@ static inline void tracepoint_claim(struct mbx_ep *ep, const struct message *mes
 }
 
 /* These three once it is counted what is in the queue.  The message that arrived waits in the queue. */
-static inline void tracepoint_keep(struct mbx_ep *ep, const struct message *message)
+static inline void tracepoint_keep(struct mbx_ep *ep, struct message *message)
 {
     if (unlikely(ep->tracing.is_on)) {
         tracepoint_message(ep, TRACE_ARRIVE, &message->match.envelope, message, NULL);
@@ -78,18 +84,15 @@ static inline void tracepoint_keep(struct mbx_ep *ep, const struct message *mess
     }
 }
 
-/* req was posted, and took the message out of the queue. */
-static inline void tracepoint_found(struct mbx_ep *ep, struct request *req,
-                                    const struct message *message)
+/* req was posted, and took the message out of the queue.  True: a module gives it to req, later. */
+static inline bool tracepoint_found(struct mbx_ep *ep, struct request *req,
+                                    struct message *message)
 {
-    if (unlikely(ep->tracing.is_on)) {
-        tracepoint_recv(ep, TRACE_POST, req, message);
-        tracepoint_queued(ep, message, false);
-    }
+    return unlikely(ep->tracing.is_on) && tracepoint_took(ep, req, message);
 }
 
 /* A probe has taken the message out of the queue. */
-static inline void tracepoint_extract(struct mbx_ep *ep, const struct message *message)
+static inline void tracepoint_extract(struct mbx_ep *ep, struct message *message)
 {
     if (unlikely(ep->tracing.is_on)) {
         tracepoint_message(ep, TRACE_CLAIM, &message->match.envelope, message, NULL);

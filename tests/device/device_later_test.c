@@ -148,7 +148,8 @@ struct later {
 
 static void later_open(struct later *l, const struct configuration *config)
 {
-    static const char *const params[] = {"CLOSE_TIMEOUT=0", "LOG_LEVEL=error", NULL};
+    static const char *const params[] = {"CLOSE_TIMEOUT=0", "DEVICE_HOLDS=no",
+                                         "LOG_LEVEL=error", NULL};
     struct shadow *shadow;
 
     *l = (struct later){.filter = {.base = {.ops = &filter_ops}}};

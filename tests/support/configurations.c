@@ -23,6 +23,9 @@
     "DEVICE=" kind, "DEVICE_LIST=" list, "DEVICE_THRESHOLD=0", "DEVICE_SPIN=0",                \
         "DEVICE_ANSWER=60s"
 
+/* And it holds unexpected messages. */
+#define HOLDS "DEVICE_HOLDS=yes"
+
 /* What is read is read by one side and written by the other. */
 #define SHARED "COOP=always", "COOP_SIZE=2"
 
@@ -74,14 +77,16 @@ const struct configuration configurations[] = {
     {"loop-soft-2-fault",
      USUAL,
      {"TRANSPORT=loop", DEVICE("soft", "2"), "FAULT_PERCENT=30", "FAULT_SEED=7"}},
-    {"loop-soft-data", USUAL, {"TRANSPORT=loop", DEVICE("soft", "16"), "RNDV=data"}},
+    {"loop-soft-data", USUAL, {"TRANSPORT=loop", DEVICE("soft", "16"), HOLDS, "RNDV=data"}},
     {"shm-soft-16", USUAL, {"TRANSPORT=shm", DEVICE("soft", "16")}},
     {"shm-thread", THREADS, {"TRANSPORT=shm", DEVICE("soft-thread", "1024")}},
-    {"shm-thread-2", THREADS, {"TRANSPORT=shm", DEVICE("soft-thread", "2"), "READ_CHUNK=4K"}},
+    {"shm-thread-2",
+     THREADS,
+     {"TRANSPORT=shm", DEVICE("soft-thread", "2"), HOLDS, "READ_CHUNK=4K"}},
     {"shm-process", USUAL, {"TRANSPORT=shm", DEVICE("soft-process", "1024")}},
     {"shm-process-1",
      USUAL,
-     {"TRANSPORT=shm", DEVICE("soft-process", "1"), "SHM_RING_SIZE=4K"}},
+     {"TRANSPORT=shm", DEVICE("soft-process", "1"), HOLDS, "SHM_RING_SIZE=4K"}},
     /* over a network */
     {"ofi", NETWORK, {TCP("ofi")}},
     {"ofi-fault", NETWORK, {TCP("ofi"), "FAULT_PERCENT=20", "FAULT_SEED=13"}},

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * device_hold_test.c - unexpected messages that the device holds, and matches.
+ *
+ * Endpoint 0 receives, and its device is given what is unexpected to hold.  Its numbers say what
+ * has gone which way: a message that was given (device_held) is matched there (device_held_matched),
+ * is taken back (device_unheld), or waits.
+ */
+#include "device.h"
+#include "cluster.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "core/core.h"
+#include "offload/offload.h"
+
+#define CONTEXT 59
+#define SENT    12
+#define LARGEST 100000
+
+static const char *const holds[] = {"DEVICE_HOLDS=yes", "LOG_LEVEL=error", NULL};
+
+/* Messages with tags from 0 on, and their sends. */
+struct hold {
+    struct cluster cl;
+    size_t size;
+    uint64_t given; /* of the messages, to the device: the first ones */
+    mbx_request sends[SENT];
+    char got[SENT][LARGEST];
+};
+
+static const unsigned char *bytes_of(const struct hold *h, uint64_t tag)
+{
+    return seeded_bytes((unsigned)tag * 7, h->size);
+}
+
+static struct stats stats_of(const struct hold *h)
+{
+    return cluster_stats(&h->cl, 0);
+}
+
+/* Every message that was given to hold is somewhere. */
+static void check_numbers(const struct hold *h, uint64_t matched, uint64_t unheld)
+{
+    struct stats stats = stats_of(h);
+
+    assert_int_equal(stats.device_held, h->given);
+    assert_int_equal(stats.device_held_matched, matched);
+    assert_int_equal(stats.device_unheld, unheld);
+}
+
+static void hold_open(struct hold *h, const struct configuration *config, size_t size,
+                      const char *const *more)
+{
+    *h = (struct hold){.size = size};
+    cluster_open(&h->cl, config, 2, more);
+    for (uint64_t tag = 0; tag < SENT; tag++)
+        assert_int_equal(mbx_send(h->cl.eps[1], 0, CONTEXT, tag, bytes_of(h, tag), size, NULL,
+                                  &h->sends[tag]),
+                         0);
+    cluster_settle(&h->cl);
+    h->given = stats_of(h).device_held;
+}
+
+static void hold_close(struct hold *h)
+{
+    cluster_close(&h->cl);
+}
+
+static mbx_request post(struct hold *h, uint32_t source, uint64_t tag, uint64_t ignore)
+{
+    mbx_request recv;
+
+    assert_int_equal(mbx_recv(h->cl.eps[0], source, CONTEXT, tag, ignore,
+                              h->got[ignore == 0 ? tag : 0], LARGEST, NULL, &recv),
+                     0);
+    return recv;
+}
+
+/* What is received into buffer number `into` is message `tag`; and its send ends. */
+static void received(struct hold *h, mbx_request recv, uint64_t into, uint64_t tag)
+{
+    struct mbx_completion done;
+
+    cluster_wait(&h->cl, 0, recv, &done);
+    assert_int_equal(done.error, 0);
+    assert_int_equal(done.status.tag, tag);
+    assert_int_equal(done.received, h->size);
+    assert_memory_equal(h->got[into], bytes_of(h, tag), h->size);
+    cluster_wait_error(&h->cl, 1, h->sends[tag], 0);
+}
+
+/* All that no test has received. */
+static void receive_from(struct hold *h, uint64_t tag)
+{
+    for (; tag < SENT; tag++)
+        received(h, post(h, 1, tag, 0), tag, tag);
+    assert_int_equal(mbx_unexpected(h->cl.eps[0], NULL, 0), 0);
+}
+
+/* The device holds so many; and no message waits at its sender. */
+static uint64_t can_hold(const struct hold *h)
+{
+    return min_size(h->cl.eps[0]->offload->shadow.list, SENT);
+}
+
+static size_t sizes[] = {0, 8, 1000, 9000, LARGEST};
+
+static struct hold h; /* a large one */
+
+/* The oldest first, whatever they name; the device is given the next one as soon as it has room, if that comes then. */
+static void test_what_is_held_is_matched_there(void **state)
+{
+    for (size_t i = 0; i < ARRAY_COUNT(sizes); i++) {
+        struct mbx_status list[SENT];
+        mbx_request recvs[SENT];
+
+        hold_open(&h, *state, sizes[i], holds);
+        assert_int_equal(h.given, can_hold(&h));
+        assert_int_equal(mbx_unexpected(h.cl.eps[0], list, SENT), SENT);
+        for (uint64_t tag = 0; tag < SENT; tag++) {
+            assert_int_equal(list[tag].tag, tag);
+            recvs[tag] = tag % 3 == 0 ? post(&h, MBX_ANY_SOURCE, 0, MBX_IGNORE_ALL)
+                                      : post(&h, 1, tag, 0);
+            assert_int_equal(mbx_unexpected(h.cl.eps[0], NULL, 0), SENT - 1 - tag);
+            if (tag % 3 == 0)
+                received(&h, recvs[tag], 0, tag);
+        }
+        for (uint64_t tag = 0; tag < SENT; tag++)
+            if (tag % 3 != 0)
+                received(&h, recvs[tag], tag, tag);
+        if (can_hold(&h) == SENT && !config_is_elsewhere(*state))
+            check_numbers(&h, SENT, 0);
+        assert_true(stats_of(&h).device_held_matched > 0);
+        hold_close(&h);
+    }
+}
+
+/* Between the post and the device's answer: the message is the receive's. */
+static void test_a_receive_that_waits_for_the_device_has_its_message(void **state)
+{
+    struct mbx_status status;
+    mbx_request recv;
+
+    hold_open(&h, *state, 8, holds);
+    recv = post(&h, 1, 0, 0);
+    assert_int_equal(request_find(h.cl.eps[0], recv)->state, OFFLOAD_PAIRED);
+    assert_int_equal(mbx_cancel(h.cl.eps[0], recv), -EALREADY);
+    assert_int_equal(mbx_unexpected(h.cl.eps[0], NULL, 0), SENT - 1);
+    assert_int_equal(mbx_probe(h.cl.eps[0], 1, CONTEXT, 0, 0, &status), 0);
+    assert_int_equal(mbx_probe(h.cl.eps[0], 1, CONTEXT, 0, MBX_IGNORE_ALL, &status), 1);
+    assert_int_equal(status.tag, 1);
+    received(&h, recv, 0, 0);
+    check_numbers(&h, 1, 0);
+    receive_from(&h, 1);
+    hold_close(&h);
+}
+
+static void test_a_matched_probe_takes_it_back(void **state)
+{
+    struct mbx_status status;
+    mbx_message message;
+    mbx_request recv;
+
+    hold_open(&h, *state, 1000, holds);
+    assert_int_equal(mbx_mprobe(h.cl.eps[0], 1, CONTEXT, 0, 0, &status, &message), 1);
+    check_numbers(&h, 0, 1);
+    assert_int_equal(mbx_mrecv(h.cl.eps[0], message, h.got[0], LARGEST, NULL, &recv), 0);
+    received(&h, recv, 0, 0);
+    check_numbers(&h, 0, 1);
+    receive_from(&h, 1);
+    hold_close(&h);
+}
+
+/* In pieces, and too small for the device: the message is taken back, and is there at once. */
+static void test_a_receive_that_stays_takes_it_back(void **state)
+{
+    static const char *const params[] = {"DEVICE_HOLDS=yes", "DEVICE_THRESHOLD=4K",
+                                         "LOG_LEVEL=error", NULL};
+    struct mbx_completion done;
+    mbx_request recv;
+
+    hold_open(&h, *state, 8, params);
+    assert_int_equal(mbx_recv(h.cl.eps[0], 1, CONTEXT, 0, 0, h.got[0], 100, NULL, &recv), 0);
+    assert_int_equal(mbx_test(h.cl.eps[0], recv, &done), 1);
+    assert_int_equal(done.status.tag, 0);
+    assert_memory_equal(h.got[0], bytes_of(&h, 0), 8);
+    check_numbers(&h, 0, 1);
+    receive_from(&h, 1);
+    hold_close(&h);
+}
+
+/* A device that ends: what its receives have found is theirs all the same, whether it has said so or not; and what it
+ * holds is software's. */
+static void test_a_lost_device_gives_all_back(void **state)
+{
+    for (uint64_t posted = 1; posted < 4; posted++) {
+        mbx_request recvs[4];
+
+        hold_open(&h, *state, posted == 2 ? LARGEST : 1000, holds);
+        for (uint64_t tag = 0; tag < posted; tag++)
+            recvs[tag] = post(&h, 1, tag, 0);
+        softdev_stop(h.cl.eps[0]->offload->device);
+        for (uint64_t tag = 0; tag < posted; tag++)
+            received(&h, recvs[tag], tag, tag);
+        receive_from(&h, posted);
+        assert_true(h.cl.eps[0]->offload->shadow.is_lost);
+        hold_close(&h);
+    }
+}
+
+/* ... and only if it is to be given any. */
+static void test_who_holds(void **state)
+{
+    static const struct {
+        const char *params[3];
+        bool holds;
+    } cases[] = {
+        {{"MATCH=split", "DEVICE_HOLDS=auto", NULL}, false},
+        {{"MATCH=device", "DEVICE_HOLDS=auto", NULL}, true},
+        {{"MATCH=device", "DEVICE_HOLDS=no", NULL}, false},
+        {{"MATCH=split", "DEVICE_HOLDS=yes", NULL}, true},
+    };
+
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        hold_open(&h, *state, 8, cases[i].params);
+        assert_int_equal(h.given != 0, cases[i].holds);
+        receive_from(&h, 0);
+        assert_int_equal(stats_of(&h).device_held_matched != 0, cases[i].holds);
+        hold_close(&h);
+    }
+}
+
+/* With a window for all that is sent. */
+static bool is_meant(const struct configuration *config)
+{
+    return config_has_soft_device(config) && config_window(config) == UINT64_MAX &&
+           !config_has_faults(config);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest each[] = {
+        cmocka_unit_test(test_what_is_held_is_matched_there),
+        cmocka_unit_test(test_a_receive_that_waits_for_the_device_has_its_message),
+        cmocka_unit_test(test_a_matched_probe_takes_it_back),
+        cmocka_unit_test(test_a_receive_that_stays_takes_it_back),
+        cmocka_unit_test(test_a_lost_device_gives_all_back),
+        cmocka_unit_test(test_who_holds),
+    };
+
+    return test_main_for(argc, argv, is_meant, each, ARRAY_COUNT(each));
+}
