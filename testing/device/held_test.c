@@ -258,27 +258,8 @@ static void it_cannot_have_been_matched_before(void **state)
 
 static void a_holding_shadow_without_memory_leaves_nothing(void **state)
 {
-    struct shadow shadow;
-    struct stepped stepped;
-    uint64_t live = mem_live(), n = 0;
-    int err;
-
     (void)state;
-    do {
-        stepped_init(&stepped, &(struct stepped_config){0});
-        mem_fail_at(++n);
-        err = shadow_init(&shadow, &(struct shadow_config){.device = &stepped.device,
-                                                           .holds = true,
-                                                           .events = &owner_events});
-        if (err == 0)
-            shadow_fini(&shadow);
-        else
-            assert_int_equal(err, -ENOMEM);
-        mem_fail_at(0);
-        stepped_fini(&stepped);
-        assert_int_equal(mem_live(), live);
-    } while (err != 0);
-    assert_int_equal(n, 5 + 2 + 2 + 1); /* the shadow's, what is held, the device's, and none */
+    owner_lacks_memory(true, 5 + 2 + 2); /* the shadow's, for what is held, and the device's */
 }
 
 int main(void)

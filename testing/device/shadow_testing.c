@@ -188,6 +188,30 @@ int owner_tear_down(void **state)
     return 0;
 }
 
+void owner_lacks_memory(bool holds, uint64_t pieces)
+{
+    struct shadow shadow;
+    struct stepped stepped;
+    uint64_t live = mem_live(), n = 0;
+    int err;
+
+    do {
+        stepped_init(&stepped, &(struct stepped_config){0});
+        mem_fail_at(++n);
+        err = shadow_init(&shadow, &(struct shadow_config){.device = &stepped.device,
+                                                           .holds = holds,
+                                                           .events = &owner_events});
+        if (err == 0)
+            shadow_fini(&shadow);
+        else
+            assert_int_equal(err, -ENOMEM);
+        mem_fail_at(0);
+        stepped_fini(&stepped);
+        assert_int_equal(mem_live(), live);
+    } while (err != 0);
+    assert_int_equal(n, pieces + 1);
+}
+
 /* ---- the user ---- */
 
 struct shadow_recv *owner_post_sized(struct owner *o, int i, uint32_t source, uint64_t tag,

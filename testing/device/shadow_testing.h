@@ -73,6 +73,9 @@ void owner_reopen(struct owner *o, const struct stepped_config *device, uint32_t
 void owner_reopen_holding(struct owner *o, const struct stepped_config *device, uint32_t list,
                           uint64_t threshold);
 
+/* A shadow needs so many pieces of memory; without one of them it is not made, and leaves nothing. */
+void owner_lacks_memory(bool holds, uint64_t pieces);
+
 /* ---- the user ---- */
 
 struct shadow_recv *owner_post_sized(struct owner *o, int i, uint32_t source, uint64_t tag,
