@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "check.h"
 #include "core/core.h"
+#include "offload/offload.h"
 #include "windows.h"
 
 /* When nothing has happened for so long, nothing will: longer than a rank stalls, and than it
@@ -213,7 +214,17 @@ static void add_stats(struct job *job, const struct mbx_ep *ep)
     job->counts.claims_met += s.claims_met;
     job->counts.pulled += s.pulled;
     job->counts.rput += s.rput_won;
+    job->counts.held += s.device_held_matched;
     job->counts.rendezvous += s.received[MBX_RNDV_READ] + s.received[MBX_RNDV_DATA];
+}
+
+/* A simulated device is never lost: one that is was given up, for what it had said. */
+static void check_device(struct job *job, uint32_t who)
+{
+    const struct offload *offload = job->ranks[who].ep->offload;
+
+    if (offload != NULL && offload->shadow.is_stopped)
+        job_wrong(job, "rank %" PRIu32 " does not trust its device any more", who);
 }
 
 static void close_all(struct job *job)
@@ -224,6 +235,7 @@ static void close_all(struct job *job)
         if (job->ranks[who].ep == NULL)
             continue;
         add_stats(job, job->ranks[who].ep);
+        check_device(job, who);
         rank_close(job, who);
     }
     sim_end();
