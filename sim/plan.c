@@ -146,7 +146,7 @@ static void draw_long(struct plan *p, struct profile *m)
     bool is_long = chance(m, 50);
 
     for (uint32_t i = 0; i < p->variants; i++) {
-        snprintf(p->params[i][PLAN_PARAMS - 10], 40, "LENT_SIZE=%s", is_long ? "16K" : "auto");
+        snprintf(p->params[i][PLAN_PARAMS - 11], 40, "LENT_SIZE=%s", is_long ? "16K" : "auto");
         if (is_long)
             set_param(p->params[i], "EAGER_LIMIT", "1K");
     }
