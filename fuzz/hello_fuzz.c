@@ -381,11 +381,11 @@ static void invent(struct input *in)
     hand(&w.endpoints[to % ENDPOINTS], bytes, size, to & 64 ? 4 : 0);
 }
 
-/* A greeting under the right key, of somebody who is not there. */
+/* A greeting under the right key, of somebody who is not there, and may be of another version. */
 static void greet(struct input *in)
 {
     uint8_t what = take(in), to = take(in);
-    const struct net_prefix prefix = {.kind = NET_HELLO, .version = NET_VERSION};
+    struct net_prefix prefix = {.kind = NET_HELLO, .version = NET_VERSION};
     unsigned char bytes[sizeof prefix + sizeof(struct net_hello)];
     struct net_hello hello = {
         .from = address_of(ENDPOINTS + what % GUESTS),
@@ -401,6 +401,9 @@ static void greet(struct input *in)
         ((uint8_t *)&hello.from)[at] ^= take(in);
     }
     memset(&greeting, 0, sizeof greeting);
+    greeting.version = version_own(NET_VERSION);
+    greeting.version.packets ^= what >> 5 & 1;
+    memcpy(&prefix.token, &greeting.version, sizeof greeting.version);
     greeting.caller = hello.from;
     greeting.callee = hello.to;
     greeting.from_caller = hello.caller;

@@ -240,7 +240,8 @@ MBX_API const char *mbx_address_text(const struct mbx_address *address, char *bu
  * this call or because they sent something; an address has one number, so adding
  * it again returns that number.  The endpoint's own address may be added.
  * Nothing is sent, so a wrong but well-formed address is only noticed by the
- * first send to it (-ENOTCONN or -EHOSTUNREACH in its completion).  A peer that
+ * first send to it (-ENOTCONN, -EHOSTUNREACH or, if it is of another version of this
+ * library, -EPROTONOSUPPORT in its completion).  A peer that
  * is only named costs at most 200 bytes; the rest is made when it is first used.
  *
  * Order      of the numbers: that in which peers become known, but for those that mbx_peer_remove()
@@ -482,7 +483,7 @@ struct mbx_layout {
  *            that is none or shorter than size; -EMSGSIZE with MBX_COPY alone: longer than
  *            mbx_limits.inject; -ENOMEM no request left, or no memory for what the first use of a peer
  *            makes.  An unreachable or closed peer is no error here: the request
- *            completes with -ENOTCONN or -EHOSTUNREACH.  Or with -ENOMEM, and nothing
+ *            completes with -ENOTCONN, -EHOSTUNREACH or -EPROTONOSUPPORT.  Or with -ENOMEM, and nothing
  *            is sent, if the message has to wait for the receiver and there is no
  *            memory for that.
  * Ownership  buf is lent to the library until the request completes.  request may
@@ -518,8 +519,8 @@ MBX_API int mbx_ssend(struct mbx_ep *ep, uint32_t peer, uint32_t context_id, uin
  * Order      with the messages of mbx_send(): that of the calls.
  * Units      size in bytes; 0 is allowed and then buf may be NULL.
  * Returns    0; -EINVAL as mbx_send; -EMSGSIZE longer than mbx_limits.inject;
- *            -ENOMEM no room to keep a copy; -ENOTCONN or -EHOSTUNREACH the peer
- *            is known to be gone.
+ *            -ENOMEM no room to keep a copy; -ENOTCONN, -EHOSTUNREACH or
+ *            -EPROTONOSUPPORT the peer is known to be gone, or of another version.
  * Ownership  buf is the caller's.
  * Progress   never blocks; does not call mbx_progress().
  * Source     src/p2p/send.c
@@ -699,7 +700,8 @@ enum mbx_queue {
 struct mbx_completion {
     mbx_request request;
     void *user; /* options.user */
-    int error;  /* 0; -EMSGSIZE truncated; -ECANCELED; -ENOTCONN; -EHOSTUNREACH; ...;
+    int error;  /* 0; -EMSGSIZE truncated; -ECANCELED; -ENOTCONN; -EHOSTUNREACH;
+                   -EPROTONOSUPPORT the peer has another version of this library; ...;
                    MBX_FAILURES: -EHOSTDOWN */
     enum mbx_queue kind;
     size_t received;          /* bytes written to the buffer (or sent) */

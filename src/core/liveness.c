@@ -145,6 +145,13 @@ static void liveness_mark_part(struct mbx_ep *ep)
     }
 }
 
+/* What a request ends with that needs this peer, which is gone. */
+static int liveness_error_of(const struct peer *peer)
+{
+    return peer->link->transport->ops->check(peer->link) == -EPROTONOSUPPORT ? -EPROTONOSUPPORT
+                                                                             : -ENOTCONN;
+}
+
 static void liveness_end(void *arg, void *object)
 {
     struct liveness *liveness = arg;
@@ -157,7 +164,14 @@ static void liveness_end(void *arg, void *object)
     if (!peer_is_used(ep, whom) || !peer_get(ep, whom)->health.is_gone)
         return;
     if ((liveness->is_all_seen || !recv_is_open(req)) && proto_of(ep, req)->peer_gone != NULL)
-        proto_of(ep, req)->peer_gone(ep, peer_get(ep, whom), req, -ENOTCONN);
+        proto_of(ep, req)->peer_gone(ep, peer_get(ep, whom), req,
+                                     liveness_error_of(peer_get(ep, whom)));
+}
+
+/* What requests end with if check() says err. */
+static int liveness_error(int err)
+{
+    return err == -EHOSTUNREACH || err == -EPROTONOSUPPORT ? err : -ENOTCONN;
 }
 
 /* Is peer gone?  It is told the second time, so that what it had sent is delivered. */
@@ -183,7 +197,7 @@ static bool liveness_peer(struct mbx_ep *ep, struct peer *peer)
         failure_add(ep, peer);
         tell_death_of(ep, peer);
     }
-    module_peer_gone(ep, peer, err == -EHOSTUNREACH ? err : -ENOTCONN, !was_gone);
+    module_peer_gone(ep, peer, liveness_error(err), !was_gone);
     return true;
 }
 

@@ -477,6 +477,8 @@ const char *mbx_strerror(int error)
         return "the peer has closed its endpoint or has died";
     case EHOSTUNREACH:
         return "the peer cannot be reached";
+    case EPROTONOSUPPORT:
+        return "the peer uses another version of Matchbox";
     case ESTALE:
         return "no such request or message: it has been used up";
     case EALREADY:

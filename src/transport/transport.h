@@ -225,7 +225,8 @@ struct transport_ops {
      * 0              taken; all of it may be reused at once
      * -EAGAIN        full: nothing was taken; try again after poll()
      * -ENOTCONN      the other endpoint is closed or dead; permanent
-     * -EHOSTUNREACH  it could never be reached (no such process, other key); permanent */
+     * -EHOSTUNREACH  it could never be reached (no such process, other key); permanent
+     * -EPROTONOSUPPORT  it has another version of the library (version.h); permanent */
     int (*send)(struct link *link, const struct transport_packet *packet);
 
     /* As send(), of a whole eager message (wire.h: EAGER) without flags, which most packets are: from

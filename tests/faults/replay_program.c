@@ -135,7 +135,7 @@ static bool find_greeting(void)
     int flow = 0;
     uint32_t at = 0;
 
-    while (find(NET_HELLO, 0, 0, &flow, &at, &hello)) {
+    while (find(NET_HELLO, 0, net_own_mark(), &flow, &at, &hello)) {
         int other = 0, third = 0;
         uint32_t from = 0, behind = 0;
 

@@ -29,6 +29,9 @@
  * that it learns of that, too.  A peer that calls or answers us when our link to it has ended is
  * told that.
  *
+ * A HELLO of another version is answered with OTHER.  Both sides then know which version the other
+ * has, say so once, and there is no link.
+ *
  * If the host of a peer that was never met refuses a connection, its endpoint, which had an
  * address, is no more; whether it has closed or died nobody can know (is_lost).
  */
@@ -37,6 +40,7 @@
 
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/base.h"
@@ -164,7 +168,9 @@ static struct net_transcript transcript_of(const struct net_link *link, bool we_
         .from_caller = we_call ? link->ours : link->theirs,
     };
 
-    if (kind != NET_HELLO) {
+    if (kind == NET_HELLO) {
+        said.version = version_own(NET_VERSION);
+    } else {
         said.from_callee = we_call ? link->theirs : link->ours;
         said.offer_of_callee = we_call ? link->offer : offer_of(link);
     }
@@ -201,6 +207,15 @@ static void fill_auth(const struct net_link *link, unsigned char *body)
     memcpy(body, &auth, sizeof auth);
 }
 
+uint64_t net_own_mark(void)
+{
+    const struct version own = version_own(NET_VERSION);
+    uint64_t mark;
+
+    memcpy(&mark, &own, sizeof mark);
+    return mark;
+}
+
 size_t net_write(const struct net_link *link, enum net_kind kind, unsigned count,
                  unsigned char *bytes)
 {
@@ -213,7 +228,47 @@ size_t net_write(const struct net_link *link, enum net_kind kind, unsigned count
         fill_welcome(link, body);
     if (kind == NET_AUTH)
         fill_auth(link, body);
+    if (kind == NET_OTHER)
+        memcpy(body, &(uint64_t){net_own_mark()}, sizeof(uint64_t));
     return sizeof(struct net_prefix) + net_body_size(kind);
+}
+
+/* ---- versions ---- */
+
+static bool is_unmet(const struct net_link *link)
+{
+    return link->state == NET_NEW || link->state == NET_CALLING;
+}
+
+/* The peer, which was never met, and we do not understand each other. */
+static void differ(struct net_link *link, const struct version *theirs)
+{
+    const struct transport_who who = net_who(link);
+    char text[64];
+
+    if (who.rank != 0)
+        snprintf(text, sizeof text, "rank %u (pid %u)", who.rank - 1, who.pid);
+    else
+        snprintf(text, sizeof text, "pid %u", who.pid);
+    version_warn(link->net->name, text, theirs, NET_VERSION);
+    net_kill(link, -EPROTONOSUPPORT, false);
+}
+
+static void hear_other(struct net_link *link, const struct net_hello *hello,
+                       const struct version *theirs)
+{
+    if (!is_unmet(link) && link->error != -EPROTONOSUPPORT)
+        return;
+    link->theirs = hello->caller;
+    if (is_unmet(link))
+        differ(link, theirs);
+    control(link, NET_OTHER);
+}
+
+static void on_other(struct net_link *link, const struct version *theirs)
+{
+    if (is_unmet(link) && !version_is_understood(theirs, NET_VERSION))
+        differ(link, theirs);
 }
 
 /* ---- calling ---- */
@@ -310,11 +365,10 @@ static void hear(struct net_link *link, const struct net_hello *hello)
 {
     const struct transport_address *self = &link->net->self;
     bool is_for_us = address_is_same(&hello->to, self);
-    bool is_answered = link->state == NET_NEW || link->state == NET_CALLING;
 
     if (is_for_us)
         tell_again(link, &hello->caller);
-    if (!is_answered ||
+    if (!is_unmet(link) ||
         (link->state == NET_CALLING && memcmp(self, &hello->from, sizeof hello->from) < 0))
         return; /* said before, or our own call counts */
     link->theirs = hello->caller;
@@ -331,10 +385,13 @@ static void hear(struct net_link *link, const struct net_hello *hello)
     begin(link, NET_ANSWERING, NET_WELCOME);
 }
 
-static void on_hello(struct net *net, const struct net_hello *hello)
+static void on_hello(struct net *net, const struct net_hello *hello,
+                     const struct version *theirs)
 {
-    const struct net_transcript said = {
-        .caller = hello->from, .callee = hello->to, .from_caller = hello->caller};
+    const struct net_transcript said = {.version = *theirs,
+                                        .caller = hello->from,
+                                        .callee = hello->to,
+                                        .from_caller = hello->caller};
     struct net_link *link;
 
     if (!net_is_authentic(net->key, NET_HELLO, &said, hello->mac)) {
@@ -350,16 +407,19 @@ static void on_hello(struct net *net, const struct net_hello *hello)
         dropped(net, "a HELLO that cannot be answered now");
         return;
     }
-    if (!link->is_self)
+    if (link->is_self)
+        return;
+    if (version_is_understood(theirs, NET_VERSION))
         hear(link, hello);
+    else
+        hear_other(link, hello, theirs);
 }
 
 /* Was the caller answered, and the link is not open?  A link that is not ANSWERING was forgotten
  * then. */
 static bool may_authenticate(const struct net_link *link)
 {
-    return link->state == NET_ANSWERING ||
-           ((link->state == NET_NEW || link->state == NET_CALLING) && link->theirs.id != 0);
+    return link->state == NET_ANSWERING || (is_unmet(link) && link->theirs.id != 0);
 }
 
 static void on_auth(struct net_link *link, const struct net_auth *auth)
@@ -404,18 +464,26 @@ static void on_broken(struct net_link *link)
         net_kill(link, link->state == NET_OPEN ? -ENOTCONN : -EHOSTUNREACH, true);
 }
 
-void net_arrived(struct net *net, struct net_link *link, enum net_kind kind, const void *body)
+void net_arrived(struct net *net, struct net_link *link, const struct net_prefix *prefix,
+                 const void *body)
 {
+    const enum net_kind kind = (enum net_kind)prefix->kind;
     union {
         struct net_hello hello;
         struct net_welcome welcome;
         struct net_auth auth;
+        struct version version;
     } copy; /* the original is another process's to change */
+    struct version mark;
 
     memcpy(&copy, body, net_body_size(kind));
     switch (kind) {
     case NET_HELLO:
-        on_hello(net, &copy.hello);
+        memcpy(&mark, &prefix->token, sizeof mark);
+        if (mark.format == prefix->version)
+            on_hello(net, &copy.hello, &mark);
+        else
+            dropped(net, "a HELLO of two versions");
         break;
     case NET_WELCOME:
         on_welcome(link, &copy.welcome);
@@ -439,6 +507,9 @@ void net_arrived(struct net *net, struct net_link *link, enum net_kind kind, con
         break;
     case NET_READY:
         net_confirm(link);
+        break;
+    case NET_OTHER:
+        on_other(link, &copy.version);
         break;
     case NET_DATA:
     case NET_PONG:

@@ -136,6 +136,9 @@ void net_late(struct net_link *link);
 /* What transport_ops.check says of a link. */
 int net_verdict(const struct net_link *link);
 
+/* Our mark, in place of a token. */
+uint64_t net_own_mark(void);
+
 /* Writes the prefix of a packet with this count and padding. */
 static inline void net_write_prefix(const struct net_link *link, enum net_kind kind,
                                     unsigned count, size_t padding, unsigned char *bytes)
@@ -145,7 +148,7 @@ static inline void net_write_prefix(const struct net_link *link, enum net_kind k
         .version = NET_VERSION,
         .count = (uint16_t)(padding | (net_counts(kind) ? count & NET_COUNT_MASK : 0) << 3),
         .to = kind == NET_HELLO ? 0 : link->theirs.id,
-        .token = kind == NET_HELLO ? 0 : link->theirs.token,
+        .token = kind == NET_HELLO ? net_own_mark() : link->theirs.token,
     };
 
     memcpy(bytes, &prefix, sizeof prefix);
@@ -155,8 +158,9 @@ static inline void net_write_prefix(const struct net_link *link, enum net_kind k
 size_t net_write(const struct net_link *link, enum net_kind kind, unsigned count,
                  unsigned char *bytes);
 
-/* A control packet has arrived, with this body; HELLO is of no link. */
-void net_arrived(struct net *net, struct net_link *link, enum net_kind kind, const void *body);
+/* A control packet has arrived, with this prefix and body; HELLO is of no link. */
+void net_arrived(struct net *net, struct net_link *link, const struct net_prefix *prefix,
+                 const void *body);
 
 /* A packet of a link that is not DEAD could not be sent. */
 enum net_failure {

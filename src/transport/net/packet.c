@@ -38,6 +38,8 @@ size_t net_body_size(enum net_kind kind)
         return sizeof(struct net_welcome);
     case NET_AUTH:
         return sizeof(struct net_auth);
+    case NET_OTHER:
+        return sizeof(struct version);
     case NET_DATA:
     case NET_REFUSED:
     case NET_PING:
@@ -57,7 +59,8 @@ const char *net_check(const void *bytes, size_t size, size_t packet_max,
     if (size < sizeof *prefix || size % 8 != 0)
         return "no packet: its length";
     memcpy(prefix, bytes, sizeof *prefix);
-    if (prefix->version != NET_VERSION)
+    if (prefix->version != NET_VERSION && prefix->kind != NET_HELLO &&
+        prefix->kind != NET_OTHER)
         return "a packet of another version";
     if (prefix->kind == 0 || prefix->kind >= NET_KINDS)
         return "a packet of no known kind";

@@ -7,6 +7,7 @@
  *            open                         <---  WELCOME  id, token, nonce
  *   AUTH     that it is who answers now   --->  open
  *           (open                         <---  READY, where messages go another way)
+ *            refused                      <---  OTHER, where the versions differ
  *   DATA ...                              --->
  *
  * Each side hands the other an id and a token in this handshake; a packet names those of the
@@ -20,6 +21,9 @@
  *
  * If both call, the call of the smaller address counts: its owner drops the other's HELLO; the
  * other answers instead of waiting for an answer.
+ *
+ * HELLO, its MAC and OTHER look like this in all versions, from 4 on: so that two of different
+ * versions can tell each other which.
  *
  * A provider may lose what it had sent when a connection breaks, make another one, and say
  * nothing.  So DATA is counted, and the side that finds some missing ends the link and says
@@ -35,7 +39,7 @@
  *      2     2  count     3 low bits: bytes of padding behind the packet of a DATA; above:
  *                         DATA that left on this link before, modulo 8192; 0 in a handshake
  *      4     4  to        id of the receiver's link; HELLO: 0
- *      8     8  token     of that link; HELLO: 0
+ *      8     8  token     of that link; HELLO: the caller's mark (version.h)
  */
 #ifndef NET_PACKET_H
 #define NET_PACKET_H
@@ -43,8 +47,9 @@
 #include <stdbool.h>
 
 #include "transport/transport.h"
+#include "transport/version.h"
 
-#define NET_VERSION 3
+#define NET_VERSION 4
 #define NET_NONCE   16
 
 enum net_kind {
@@ -58,6 +63,7 @@ enum net_kind {
     NET_BYE,    /* the last one: the sender closes */
     NET_BROKEN, /* the link has ended: packets were lost, or who says this has given up */
     NET_READY,  /* answer to AUTH, where a transport wants one */
+    NET_OTHER,  /* answer to a HELLO of the job in another version: the callee's mark */
     NET_KINDS
 };
 
@@ -124,6 +130,7 @@ static_assert(sizeof(struct net_auth) == 40, "packet format");
 
 /* All that was said in a handshake; zero what was not said yet. */
 struct net_transcript {
+    struct version version; /* the caller's; of HELLO alone */
     struct transport_address caller, callee;
     struct net_name from_caller, from_callee;
     struct net_offer offer_of_caller, offer_of_callee;

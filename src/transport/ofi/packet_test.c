@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * packet_test.c - what an unauthenticated process sends is refused before it is read further; greetings between
- * sides that are late, or close, or of which packets are lost.
+ * sides that are late, or close, or of another version, or of which packets are lost.
  */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -16,6 +17,7 @@
 #include "base/base.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "matchbox/matchbox.h"
 #include "transport/memory.h"
 #include "transport/ofi/ofi.h"
 #include "transport/network.h"
@@ -725,6 +727,99 @@ static void be_quiet(void *arg, enum log_level level, const char *text)
     (void)arg, (void)level, (void)text;
 }
 
+/* ---- sides of different versions ---- */
+
+static uint8_t shared[TRANSPORT_KEY_SIZE]; /* the key of both */
+static struct version other; /* what HELLO and OTHER have for a mark on their way */
+
+static ssize_t send_as_other(struct fid_ep *ep, const void *bytes, size_t size, void *desc,
+                             fi_addr_t to, void *context)
+{
+    unsigned char *packet = (unsigned char *)(uintptr_t)bytes; /* the buffer is ours */
+    struct net_hello *hello = (struct net_hello *)(void *)(packet + sizeof(struct net_prefix));
+    struct net_prefix *prefix = (struct net_prefix *)(void *)packet;
+
+    if (prefix->kind == NET_HELLO) {
+        const struct net_transcript said = {.version = other,
+                                            .caller = hello->from,
+                                            .callee = hello->to,
+                                            .from_caller = hello->caller};
+
+        net_sign(shared, NET_HELLO, &said, hello->mac);
+        memcpy(&prefix->token, &other, sizeof other);
+    }
+    if (prefix->kind == NET_OTHER)
+        memcpy(packet + sizeof *prefix, &other, sizeof other);
+    if (prefix->kind == NET_HELLO || prefix->kind == NET_OTHER)
+        prefix->version = other.format;
+    return provider_msg.send(ep, bytes, size, desc, to, context);
+}
+
+static unsigned told; /* warnings that name both versions and the cure */
+
+static void count_told(void *arg, enum log_level level, const char *text)
+{
+    char theirs[96], ours[96];
+
+    (void)arg;
+    snprintf(theirs, sizeof theirs, "has Matchbox 7.8.9 (formats %u and %u),", other.format,
+             other.packets);
+    snprintf(ours, sizeof ours,
+             "this process has Matchbox %s (formats %u and %u):", mbx_version(), NET_VERSION,
+             WIRE_VERSION);
+    told += level == LOG_LEVEL_WARN && strstr(text, theirs) != NULL &&
+            strstr(text, ours) != NULL && strstr(text, "must use the same version") != NULL;
+}
+
+/* One calls the other; or both call. */
+static void meet_other(uint8_t format, uint8_t packets, bool both)
+{
+    static struct fi_ops_msg as_other;
+    struct side sides[2];
+    struct link *link, *back = NULL;
+
+    other = (struct version){
+        .format = format, .packets = packets, .major = 7, .minor = 8, .patch = 9};
+    memcpy(shared, key, sizeof shared);
+    shared[15] = 1;
+    told = 0;
+    log_set_sink(count_told, NULL);
+    for (unsigned i = 0; i < 2; i++) {
+        struct fid_ep *ep;
+
+        side_open(&sides[i], 1);
+        ep = ofi_of(sides[i].t)->domain.ep;
+        provider_msg = as_other = *ep->msg;
+        as_other.send = send_as_other;
+        ep->msg = &as_other;
+    }
+    link = send_one(&sides[0], &sides[1]);
+    if (both)
+        back = send_one(&sides[1], &sides[0]);
+    for (uint64_t start = clock_now();
+         (transport_ofi.check(link) == 0 || (both && transport_ofi.check(back) == 0)) &&
+         clock_now() - start < PATIENCE_NS;)
+        poll_both(sides);
+    assert_int_equal(transport_ofi.check(link), -EPROTONOSUPPORT);
+    if (both)
+        assert_int_equal(transport_ofi.check(back), -EPROTONOSUPPORT);
+    poll_both(sides);
+    assert_int_equal(told, 2); /* once by each of them */
+    assert_int_equal(sides[0].accepted + sides[1].accepted, 0);
+    for (unsigned i = 0; i < 2; i++)
+        transport_ofi.close(sides[i].t);
+    log_set_sink(be_quiet, NULL);
+}
+
+static void sides_of_different_versions_say_so(void **state)
+{
+    (void)state;
+    meet_other(NET_VERSION, WIRE_VERSION + 1, false);
+    meet_other(NET_VERSION, WIRE_VERSION + 1, true);
+    meet_other(NET_VERSION + 1, WIRE_VERSION, false);
+    meet_other(NET_VERSION + 1, WIRE_VERSION, true);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -749,6 +844,7 @@ int main(void)
         cmocka_unit_test(what_is_known_not_to_have_arrived_ends_no_link),
         cmocka_unit_test(who_greets_whom_has_given_it_up_is_told),
         cmocka_unit_test(who_answers_whom_has_given_it_up_is_told),
+        cmocka_unit_test(sides_of_different_versions_say_so),
     };
 
     log_set_sink(be_quiet, NULL);

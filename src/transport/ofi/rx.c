@@ -166,11 +166,11 @@ static bool is_out_of_turn(struct ofi *ofi, struct ofi_link *link,
     return true;
 }
 
-static void arrived_control(struct ofi *ofi, struct ofi_link *link, enum net_kind kind,
-                            const unsigned char *body)
+static void arrived_control(struct ofi *ofi, struct ofi_link *link,
+                            const struct net_prefix *prefix, const unsigned char *body)
 {
     ofi_keepalive_heard(&link->keepalive);
-    net_arrived(&ofi->net, &link->net, kind, body);
+    net_arrived(&ofi->net, &link->net, prefix, body);
 }
 
 static void arrived(struct ofi *ofi, struct ofi_receive *receive, unsigned char *bytes,
@@ -182,7 +182,7 @@ static void arrived(struct ofi *ofi, struct ofi_receive *receive, unsigned char 
     struct ofi_link *link = wrong == NULL ? find(ofi, &prefix) : NULL;
 
     if (wrong == NULL && prefix.kind == NET_HELLO)
-        net_arrived(&ofi->net, NULL, NET_HELLO, body); /* it names no link */
+        net_arrived(&ofi->net, NULL, &prefix, body); /* it names no link */
     else if (link == NULL)
         ofi->events->dropped(ofi->arg, wrong != NULL ? wrong : "a packet for no link");
     else if (is_out_of_turn(ofi, link, &prefix))
@@ -190,7 +190,7 @@ static void arrived(struct ofi *ofi, struct ofi_receive *receive, unsigned char 
     else if (prefix.kind == NET_DATA)
         arrived_data(ofi, link, receive, bytes, size - sizeof prefix - net_padding(&prefix));
     else
-        arrived_control(ofi, link, (enum net_kind)prefix.kind, body);
+        arrived_control(ofi, link, &prefix, body);
 }
 
 void ofi_rx_received(struct ofi *ofi, struct ofi_receive *receive, unsigned char *bytes,

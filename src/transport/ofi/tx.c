@@ -162,8 +162,8 @@ static int send_control(struct ofi_link *link, enum net_kind kind)
 }
 
 /* The control packets that leave in front of a link's packets. */
-static const enum net_kind before[] = {NET_HELLO, NET_WELCOME, NET_AUTH,  NET_REFUSED,
-                                       NET_PING,  NET_PONG,    NET_BROKEN};
+static const enum net_kind before[] = {NET_HELLO, NET_WELCOME, NET_AUTH,   NET_REFUSED,
+                                       NET_PING,  NET_PONG,    NET_BROKEN, NET_OTHER};
 
 /* Those of kinds[0..count) that are pending.  *sent counts. */
 static int push_control(struct ofi_link *link, const enum net_kind *kinds, size_t count,

@@ -286,6 +286,8 @@ static int attach_failed(struct shm_link *link, int err)
             denied_descriptor(link_pid(link), denied);
         LOG_WARN("shm: pid %u %s", link_pid(link), denied);
         return link_kill(link, -EHOSTUNREACH);
+    case -EPROTONOSUPPORT:
+        return link_kill(link, err);
     default:
         LOG_WARN("shm: cannot map the segment of pid %u, error %d %s", link_pid(link), -err,
                  strerror(-err));

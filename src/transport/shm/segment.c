@@ -5,7 +5,7 @@
  * What another process offers as its segment is believed in this order:
  *
  *   the descriptor   a regular file of our user, sealed against shrinking, however it came
- *   its head         read once into our memory: magic, cookie, key check, sizes
+ *   its head         read once into our memory: magic, version, cookie, key check, sizes
  *   its size         what the numbers in the head make must be what the file has
  *   its front        if that is in another file: a file as above, a head as above
  *
@@ -192,9 +192,9 @@ static void write_head(struct segment *s)
     const struct segment_file *file = s->file;
     struct segment_head head = {
         .magic = SEGMENT_MAGIC,
+        .version = version_own(SEGMENT_VERSION),
         .cookie = file->cookie,
         .key_check = file->key_check,
-        .size = file->size,
         .peers = s->peers,
         .ring_cells = s->ring_cells,
         .needs_fence = s->needs_fence,
@@ -296,14 +296,40 @@ int segment_lend(uint64_t cookie, uint64_t key_check, int (*lend)(void *arg, int
     return err;
 }
 
+/* One without a mark? */
+static bool head_is_early(const struct segment_head *head)
+{
+    unsigned last = head->magic >> 56, ours = SEGMENT_MAGIC >> 56;
+
+    return (head->magic ^ SEGMENT_MAGIC) << 8 == 0 && last > '0' && last < ours - 1;
+}
+
+/* Why it is not understood. */
+static void say_version(const struct transport_address *address,
+                        const struct segment_head *head)
+{
+    const struct version theirs = head_is_early(head) ? (struct version){0} : head->version;
+    char who[32];
+
+    snprintf(who, sizeof who, "pid %u",
+             passing_is_number(address->process) ? address->place : address->process);
+    version_warn("shm", who, &theirs, SEGMENT_VERSION);
+}
+
 static int check_head(const struct segment_head *head, size_t size, uint64_t cookie,
                       uint64_t key_check)
 {
-    if (head->magic != SEGMENT_MAGIC || head->cookie != cookie)
+    if (head_is_early(head))
+        return -EPROTONOSUPPORT;
+    if (head->magic != SEGMENT_MAGIC)
+        return -ENOENT;
+    if (!version_is_understood(&head->version, SEGMENT_VERSION))
+        return -EPROTONOSUPPORT;
+    if (head->cookie != cookie)
         return -ENOENT;
     if (head->key_check != key_check)
         return -EACCES;
-    if (!geometry_is_valid(head->peers, head->ring_cells) || head->size != size ||
+    if (!geometry_is_valid(head->peers, head->ring_cells) ||
         size != segment_size(head->peers, head->ring_cells))
         return -EPROTO;
     return 0;
@@ -331,7 +357,7 @@ static bool heads_agree(const struct segment_head *one, const struct segment_hea
     return one->peers == other->peers && one->ring_cells == other->ring_cells;
 }
 
-/* The file is good, and this is its head.  0; -ENOENT; -EACCES; -EPROTO; system errors. */
+/* The file is good, and this is its head.  0; -ENOENT; -EACCES; -EPROTO; -EPROTONOSUPPORT; system errors. */
 static int examine_file(int fd, uint64_t cookie, uint64_t key_check, struct segment_head *head)
 {
     size_t size = 0;
@@ -382,18 +408,21 @@ static int attach_apart(struct segment *s, uint32_t process, const struct segmen
     return err;
 }
 
-static int attach_file(struct segment *s, int fd, uint32_t process, bool all)
+static int attach_file(struct segment *s, int fd, const struct transport_address *address,
+                       bool all)
 {
     struct segment_head head;
     int err = examine_file(fd, s->file->cookie, s->file->key_check, &head);
 
+    if (err == -EPROTONOSUPPORT)
+        say_version(address, &head);
     if (err != 0)
         return err;
     take_head(s, &head);
     set_file_geometry(s);
     s->file->host = head.host;
     if (head.front_place != 0)
-        err = attach_apart(s, process, &head);
+        err = attach_apart(s, address->process, &head);
     if (err == 0 && (all || head.front_place == 0))
         err = map(s, fd, all ? s->file->size : mapped_front(s));
     return err;
@@ -424,7 +453,7 @@ static int attach_foreign(const struct transport_address *address, uint64_t key_
         err = fd;
         goto destroy_segment;
     }
-    err = attach_file(s, fd, address->process, all);
+    err = attach_file(s, fd, address, all);
     if (err == 0 && all)
         s->file->fd = fd;
     else

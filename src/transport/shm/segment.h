@@ -56,8 +56,10 @@
 #include "transport/shm/alive.h"
 #include "transport/shm/passing.h"
 #include "transport/transport.h"
+#include "transport/version.h"
 
-#define SEGMENT_MAGIC         UINT64_C(0x38786f626863746d) /* "mtchbox8" */
+#define SEGMENT_MAGIC         UINT64_C(0x3a786f626863746d) /* "mtchbox:" */
+#define SEGMENT_VERSION       9u /* of all of it; "mtchbox1" to "mtchbox8" had no mark */
 #define SEGMENT_PEERS_MAX     65536u
 #define SEGMENT_WORDS         1024u  /* for cswap() */
 #define SEGMENT_TABLE         34816u /* words behind these, for load() */
@@ -102,10 +104,10 @@ static_assert(sizeof(struct segment_slot) == 6 * CACHE_LINE, "ten slots are a pa
 
 /* Constant once the segment can be found. */
 struct segment_head {
-    uint64_t magic;
+    uint64_t magic;         /* it and the mark lie here in all versions */
+    struct version version; /* the owner's */
     uint64_t cookie;
     uint64_t key_check; /* the owner knows the key */
-    uint64_t size;
     uint32_t peers;
     uint32_t ring_cells;
     uint32_t needs_fence; /* the owner has no membarrier: senders fence themselves */
@@ -200,7 +202,8 @@ int segment_create(const struct segment_config *config, struct segment **out);
  * these until segment_detach()), or maps it, of that of another process as far as the slots.  request is
  * the caller's, zero at first, for a segment that is passed (passing.h): passing_forget() it in the end.
  * 0; -ENOENT there is none (any more); -EACCES it has another key; -EPERM the kernel
- * denies it, or another user's (denied.h says why); -EPROTO it is none of ours, or damaged; -EAGAIN
+ * denies it, or another user's (denied.h says why); -EPROTO it is none of ours, or damaged;
+ * -EPROTONOSUPPORT it is of another version of the library, and the log says of which; -EAGAIN
  * its owner has not passed it yet; other system errors, -ENOMEM. */
 int segment_attach(const struct transport_address *address, uint64_t key_check,
                    struct fronts *fronts, struct passing_request *request,

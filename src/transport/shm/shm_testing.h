@@ -41,6 +41,7 @@ struct board {
     uint64_t remote, key;                /* of exposed memory */
     _Atomic uint64_t number;             /* the test's own */
     _Atomic uint32_t stage;              /* the step that the story has reached */
+    char text[256];                      /* what the child has said, as the test defines it */
 };
 
 extern struct board *board;

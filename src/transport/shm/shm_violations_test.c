@@ -21,9 +21,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/random.h"
 #include "base/sys.h"
+#include "matchbox/matchbox.h"
 #include "transport/siphash.h"
 #include "transport/shm/shm_testing.h"
 
@@ -344,7 +346,7 @@ static void close_watched(struct node *owner, pid_t child)
 
 static void a_damaged_head_is_not_believed(void **state)
 {
-    struct segment_head *head, good, bad[9];
+    struct segment_head *head, good, bad[8];
     struct node owner;
     pid_t child = open_watched(&owner);
 
@@ -361,13 +363,72 @@ static void a_damaged_head_is_not_believed(void **state)
     bad[5].peers = UINT32_MAX;
     bad[6].ring_cells *= 2;
     bad[7].ring_cells--;
-    bad[8].size += 64;
     for (unsigned i = 0; i < ARRAY_COUNT(bad); i++) {
         *head = bad[i];
         assert_int_equal(attached_elsewhere(), -EHOSTUNREACH);
     }
     *head = good;
     close_watched(&owner, child);
+}
+
+/* What the child has logged that names both versions and the cure. */
+static void note_version(void *arg, enum log_level level, const char *text)
+{
+    char ours[96];
+
+    (void)arg;
+    snprintf(ours, sizeof ours,
+             ", this process has Matchbox %s (formats %u and %u):", mbx_version(),
+             SEGMENT_VERSION, WIRE_VERSION);
+    if (level == LOG_LEVEL_WARN && strstr(text, ours) != NULL &&
+        strstr(text, "both processes must use the same version of Matchbox") != NULL &&
+        strncmp(text, "shm: pid ", strlen("shm: pid ")) == 0)
+        snprintf(board->text, sizeof board->text, "%s", text);
+}
+
+static void attach_and_note(void)
+{
+    log_set_sink(note_version, NULL);
+    attach_on_demand();
+}
+
+/* It has an error of its own, and one line says which versions these are. */
+static void a_segment_of_another_version_is_named(void **state)
+{
+    static const char *const says[] = {
+        "has Matchbox 7.8.9 (formats 10 and 10)",
+        "has an earlier version of Matchbox",
+    };
+    struct segment_head *head, good, bad[4];
+    pid_t child = start(attach_and_note);
+    struct node owner;
+
+    (void)state;
+    assert_int_equal(node_open_as(&owner, 0), 0);
+    stage_set(1);
+    head = &inside(&owner)->control->head;
+    good = *head;
+    for (unsigned i = 0; i < ARRAY_COUNT(bad); i++)
+        bad[i] = good;
+    bad[0].version =
+        (struct version){.format = 10, .packets = 10, .major = 7, .minor = 8, .patch = 9};
+    bad[0].cookie++;                             /* may lie elsewhere there */
+    bad[1].magic = UINT64_C(0x38786f626863746d); /* "mtchbox8" */
+    bad[2].version.packets++;
+    bad[3].version.format++;
+    for (unsigned i = 0; i < ARRAY_COUNT(bad); i++) {
+        *head = bad[i];
+        board->text[0] = '\0';
+        assert_int_equal(attached_elsewhere(), -EPROTONOSUPPORT);
+        assert_true(board->text[0] != '\0');
+        if (i < ARRAY_COUNT(says))
+            assert_non_null(strstr(board->text, says[i]));
+    }
+    *head = good;
+    board->text[0] = '\0';
+    head->version.patch++; /* of the same formats: they understand each other */
+    close_watched(&owner, child);
+    assert_true(board->text[0] == '\0');
 }
 
 static void a_closed_segment_is_not_used(void **state)
@@ -475,6 +536,7 @@ int main(void)
         TEST(a_receiver_that_breaks_the_ring_is_left),
         TEST(noise_in_the_segment_is_survived),
         TEST(a_damaged_head_is_not_believed),
+        TEST(a_segment_of_another_version_is_named),
         TEST(a_closed_segment_is_not_used),
         TEST(what_is_no_sealed_segment_is_not_mapped),
         TEST(a_segment_keeps_its_size_and_has_no_name),

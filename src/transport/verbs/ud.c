@@ -24,7 +24,7 @@
 /* The kinds that travel like this: a BYE is behind what was sent. */
 #define KINDS                                                                                  \
     (1u << NET_HELLO | 1u << NET_WELCOME | 1u << NET_AUTH | 1u << NET_READY |                  \
-     1u << NET_REFUSED | 1u << NET_BROKEN)
+     1u << NET_REFUSED | 1u << NET_BROKEN | 1u << NET_OTHER)
 
 static_assert(NET_CONTROL_MAX <= IB_UD_SIZE, "it fits the smallest MTU");
 
@@ -155,8 +155,7 @@ static void arrived(struct ib *ib, const unsigned char *bytes, size_t size)
     if (wrong != NULL)
         ib->events->dropped(ib->arg, wrong);
     else
-        net_arrived(&ib->net, link != NULL ? &link->net : NULL, (enum net_kind)prefix.kind,
-                    body);
+        net_arrived(&ib->net, link != NULL ? &link->net : NULL, &prefix, body);
 }
 
 void ib_ud_received(struct ib *ib, uint32_t number, const struct ibv_wc *wc)
