@@ -95,8 +95,6 @@ static const char *head_fault(const struct kvs_shm_head *head, size_t bytes)
 {
     if (head->magic != KVS_SHM_MAGIC)
         return "wrong magic number";
-    if (head->version != KVS_SHM_VERSION)
-        return "made by another version";
     if (head->ranks == 0 || head->ranks > KVS_SHM_RANKS_MAX)
         return "impossible number of ranks";
     if (head->bytes != kvs_shm_bytes(head->ranks) || head->bytes != bytes)
@@ -120,6 +118,14 @@ int kvs_shm_open(struct kvs_shm *kvs_shm, int fd)
     if (shared == NULL)
         return -errno;
     head = *(volatile struct kvs_shm_head *)&shared->head;
+    if (head.magic == KVS_SHM_MAGIC && head.version != KVS_SHM_VERSION) {
+        sys_munmap(shared, bytes);
+        LOG_ERROR("the board of `mbx run` is of version %u, and this library reads version %u: "
+                  "use the mbx "
+                  "and the library of the same version of Matchbox",
+                  head.version, KVS_SHM_VERSION);
+        return -EPROTO;
+    }
     fault = head_fault(&head, bytes);
     if (fault != NULL) {
         sys_munmap(shared, bytes);

@@ -78,7 +78,9 @@ char *mqs_dll_error_string(int code)
             "the process has no symbol mbx_see_root: it does not run over Matchbox",
         [NOT_READ - mqs_first_user_code] = "the memory of the process cannot be read",
         [NOT_UNDERSTOOD - mqs_first_user_code] =
-            "the process runs over another version of Matchbox than this library",
+            "the process runs over another version of Matchbox than this library: `mbx queues` "
+            "says over "
+            "which",
         [NO_COMMUNICATOR - mqs_first_user_code] = "no communicator is being looked at",
         [OTHER_TARGET - mqs_first_user_code] =
             "the process is of another kind of machine than this library",

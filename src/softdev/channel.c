@@ -42,6 +42,7 @@ size_t channel_bytes(uint32_t list, uint32_t commands, uint32_t untagged)
 
 void channel_init(struct channel *channel, uint32_t list, uint32_t commands, uint32_t untagged)
 {
+    channel->version = version_own(CHANNEL_VERSION);
     channel->layout = CHANNEL_LAYOUT;
     channel->self = (uintptr_t)channel;
     channel->list = list;
@@ -76,10 +77,27 @@ int channel_create(size_t size, int *fd, struct channel **channel)
     return 0;
 }
 
+/* Is it for us?  0; -EPROTO; -EPROTONOSUPPORT. */
+static int channel_check(const struct channel *found, size_t size)
+{
+    const struct version theirs = found->version;
+
+    if (theirs.packets != 0 && !version_is_understood(&theirs, CHANNEL_VERSION)) {
+        version_warn("device", "the library that has started this process", &theirs,
+                     CHANNEL_VERSION);
+        return -EPROTONOSUPPORT;
+    }
+    return theirs.packets != 0 && found->layout == CHANNEL_LAYOUT &&
+                   size == channel_bytes(found->list, found->commands, found->untagged)
+               ? 0
+               : -EPROTO;
+}
+
 int channel_attach(int fd, size_t *size, struct channel **channel)
 {
     struct stat status;
     struct channel *found;
+    int err;
 
     if (sys_fstat(fd, &status) < 0)
         return -errno;
@@ -88,11 +106,10 @@ int channel_attach(int fd, size_t *size, struct channel **channel)
     found = sys_mmap((size_t)status.st_size, fd, 0);
     if (found == NULL)
         return -errno;
-    if (found->layout != CHANNEL_LAYOUT ||
-        (size_t)status.st_size !=
-            channel_bytes(found->list, found->commands, found->untagged)) {
+    err = channel_check(found, (size_t)status.st_size);
+    if (err != 0) {
         sys_munmap(found, (size_t)status.st_size);
-        return -EPROTO;
+        return err;
     }
     *size = (size_t)status.st_size;
     *channel = found;

@@ -24,6 +24,7 @@
 #include "softdev/tm_unit.h"
 #include "transport/handoff.h"
 #include "transport/transport.h"
+#include "transport/version.h"
 
 /* What software tells its device. */
 enum channel_command_type {
@@ -83,9 +84,10 @@ enum channel_state {
 };
 
 struct channel {
-    /* the device writes this line */
-    alignas(CACHE_LINE) _Atomic uint32_t state; /* enum channel_state */
-    _Atomic int32_t error;                      /* of FAILED */
+    struct version version; /* of the application; it lies here in all versions */
+    /* the device writes the rest of this line */
+    _Atomic uint32_t state; /* enum channel_state */
+    _Atomic int32_t error;  /* of FAILED */
     _Atomic uint32_t device_sleeps;
     _Atomic uint64_t begun;     /* packets that were begun, agent_begin() */
     _Atomic uint64_t performed; /* commands */
@@ -133,7 +135,8 @@ size_t channel_bytes(uint32_t list, uint32_t commands, uint32_t untagged);
 /* A channel that can be shared with another process, zero-filled.  0 or the system's error.
  * Undone by channel_destroy(). */
 int channel_create(size_t size, int *fd, struct channel **channel);
-/* The channel behind a descriptor that was inherited.  0; -EPROTO it is none. */
+/* The channel behind a descriptor that was inherited.  0; -EPROTO it is none; -EPROTONOSUPPORT it is of another
+ * version of the library, and the log says of which. */
 int channel_attach(int fd, size_t *size, struct channel **channel);
 void channel_destroy(struct channel *channel, size_t size, int fd);
 

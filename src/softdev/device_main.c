@@ -80,6 +80,8 @@ int main(int argc, char **argv)
 
     (void)argv;
     err = argc == 1 ? channel_attach(REGION_FD, &size, &channel) : -EINVAL;
+    if (err == -EPROTONOSUPPORT)
+        return 2; /* channel_attach() has said why */
     if (err != 0) {
         fprintf(stderr, "matchbox-device is started by the matchbox library, with "
                         "MBX_DEVICE=soft-process; it cannot be run by hand\n");

@@ -146,12 +146,15 @@ static const char *check_record(const unsigned char *bytes, uint64_t number)
     return check_numbers(shape, e.entry != 0, e.partner != 0);
 }
 
+static bool is_trace(const unsigned char *bytes)
+{
+    return memcmp(bytes, TRACE_MAGIC, 8) == 0 || memcmp(bytes, FLIGHT_MAGIC, 8) == 0;
+}
+
 static const char *check_header(const unsigned char *bytes)
 {
-    if (memcmp(bytes, TRACE_MAGIC, 8) != 0 && memcmp(bytes, FLIGHT_MAGIC, 8) != 0)
+    if (!is_trace(bytes))
         return "this is no trace: it does not begin with " TRACE_MAGIC " or " FLIGHT_MAGIC;
-    if (get32(bytes + 8) != TRACE_VERSION)
-        return "the trace is of another version";
     if (get32(bytes + HEADER_CHECK_AT) !=
         check_of(bytes, TRACE_HEADER_SIZE, HEADER_CHECK_AT, 0))
         return "the check of the header is wrong: it is damaged";
@@ -209,6 +212,12 @@ static int reader_header(struct trace_reader *r)
         return reader_fail(r, err, 0, "cannot be read: %s", strerrordesc_np(-err));
     if (r->held < TRACE_HEADER_SIZE)
         return reader_fail(r, -EBADMSG, r->held, "the file ends within the header");
+    if (is_trace(bytes) && get32(bytes + 8) != TRACE_VERSION)
+        return reader_fail(r, -EBADMSG, 0,
+                           "the trace is of another version of Matchbox: it has format %" PRIu32
+                           ", and here format %u is read; mbx of the version that wrote it "
+                           "reads it",
+                           get32(bytes + 8), TRACE_VERSION);
     reason = check_header(bytes);
     if (reason != NULL)
         return reader_fail(r, -EBADMSG, 0, "%s", reason);

@@ -206,7 +206,8 @@ def test_damaged(path):
     damaged = bytearray(STORY)
     damaged[64 + 3 * 56 + 20] ^= 1
     expect_error("a bit", damaged, "at offset 232: record 3: the check is wrong", path)
-    expect_error("version", STORY[:8] + b"\1" + STORY[9:], "another version", path)
+    for magic in STORY[:8], b"MBXFLGHT":
+        expect_error("version", magic + b"\1" + STORY[9:], "another version of Matchbox: it has format 1, and here format 3 is read; mbx of", path)
     expect_error("text", b"x" * 100, "this is no trace", path)
 
 

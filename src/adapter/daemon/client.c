@@ -191,9 +191,14 @@ static int greet(struct client *client, const struct adapter_request *request,
         request->hello.size_request != sizeof(struct adapter_request) ||
         request->hello.size_reply != sizeof(struct adapter_reply) ||
         request->hello.size_send != sizeof(struct adapter_send))
-        return refuse(reply, -EPROTO,
-                      "the adapter that runs on this host is of another build; end its "
-                      "applications first");
+        return refuse(
+            reply, -EPROTO,
+            "the adapter that runs on this host is of version %u%s, this library is of "
+            "version %u: use the same Matchbox, and end the applications of that adapter "
+            "first",
+            ADAPTER_VERSION,
+            request->hello.version == ADAPTER_VERSION ? " and another build" : "",
+            request->hello.version);
     if (strcmp(interface, host.interface) != 0)
         return refuse(reply, -EINVAL,
                       "MBX_ADAPTER_INTERFACE is '%s' here, but the adapter of this host was "
