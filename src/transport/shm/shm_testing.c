@@ -23,6 +23,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/sys.h"
+#include "transport/memory.h"
 
 #define STAGE_PATIENCE 120000 /* looks, one each millisecond */
 
@@ -334,6 +335,26 @@ int tear_down(void **state)
     assert_int_equal(sys_fds_live(), fds_before);
     assert_int_equal(sys_maps_live(), maps_before);
     return 0;
+}
+
+void only_exist(void)
+{
+    static unsigned char memory[100000];
+    struct node node;
+
+    CHECK(node_open_as(&node, 1) == 0);
+    for (size_t i = 0; i < sizeof memory; i++)
+        memory[i] = byte_of(5, i);
+    CHECK(transport_expose(connect_to(&node, 1), memory, sizeof memory, &board->remote,
+                           &board->key) == 0);
+    stage_set(1);
+    for (;;)
+        pause();
+}
+
+bool is_passed(int argc, char **argv)
+{
+    return argc > 1 && strcmp(argv[1], "passed") == 0;
 }
 
 /* Most of what is tested is worth a line in the log. */

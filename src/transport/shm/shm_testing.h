@@ -108,6 +108,9 @@ pid_t start(void (*story)(void));
 bool has_ended(pid_t child);
 void ended_well(pid_t child);
 
+/* A story: opens number 1, exposes 100,000 bytes of byte_of(5, i), and waits to be killed. */
+void only_exist(void);
+
 /* Dead on return, but not waited for: a zombie. */
 void kill_unreaped(pid_t child);
 void reap(pid_t child);
@@ -119,6 +122,9 @@ int tear_down(void **state); /* nothing is left of memory, descriptors, mappings
 
 int set_up_all(void **state);
 int tear_down_all(void **state);
+
+/* Does the command line say "passed": segments are passed as descriptors (nodes_pass)? */
+bool is_passed(int argc, char **argv);
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * dead_test.c - senders and receivers that are killed while they stream, claim a slot or are sent to.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+
+#include "transport/shm/shm_testing.h"
+
+/* ---- the dead ---- */
+
+static void stream_until_killed(void)
+{
+    struct node node;
+    struct link *link;
+
+    stage_await(1);
+    CHECK(node_open_as(&node, 1) == 0);
+    link = connect_to(&node, 0);
+    for (uint64_t i = 0;;) {
+        int err = send_number(link, i);
+
+        if (err == 0)
+            atomic_store(&board->number, ++i);
+        else
+            CHECK(err == -EAGAIN);
+    }
+}
+
+/* Until something was sent that node has not taken. */
+static void await_more(const struct node *node)
+{
+    uint64_t deadline = clock_now() + (uint64_t)PATIENCE_NS;
+
+    while (atomic_load(&board->number) <= node->arrived && clock_now() < deadline)
+        sched_yield();
+    CHECK(atomic_load(&board->number) > node->arrived);
+}
+
+/* Kills it somewhere in its stream, and leaves a zombie: that is dead, too. */
+static void kill_a_stream(uint64_t after)
+{
+    pid_t child = start(stream_until_killed);
+    struct node node;
+    uint64_t sent;
+
+    assert_int_equal(node_open_as(&node, 0), 0);
+    stage_set(1);
+    await(&node, after);
+    await_more(&node);
+    kill_unreaped(child);
+    assert_true(inbound_sweep(inside(&node), 8)); /* noticed before it is drained */
+    await_free_slots(&node);
+    sent = atomic_load(&board->number);
+    assert_in_range(node.arrived, sent, sent + 1); /* killed before it could count */
+    assert_false(node.wrong);
+    assert_int_equal(node.dropped, 0);
+    reap(child);
+    node_close(&node);
+    stage_set(0);
+}
+
+static void what_a_killed_sender_sent_arrives(void **state)
+{
+    (void)state;
+    for (uint64_t i = 1; i <= 10; i++)
+        kill_a_stream(i * 100);
+}
+
+static void claim_and_die(void)
+{
+    struct node node;
+    struct shm_link *link;
+
+    stage_await(1);
+    CHECK(node_open_as(&node, 1) == 0);
+    link = link_of(connect_to(&node, 0));
+    CHECK(link_attach(link) == 0);
+    atomic_store(&link->remote->control->used, 4); /* as who claims says before */
+    atomic_store(&link->remote->slots[3].claim,
+                 slot_claim(SLOT_CLAIMED, inside(&node)->address.process));
+    raise(SIGKILL);
+}
+
+static void a_slot_of_a_sender_killed_while_claiming_is_freed(void **state)
+{
+    pid_t child = start(claim_and_die);
+    struct node node;
+
+    (void)state;
+    assert_int_equal(node_open_as(&node, 0), 0);
+    stage_set(1);
+    reap(child);
+    assert_int_equal(slots_taken(&node), 1);
+    await_free_slots(&node);
+    node_close(&node);
+}
+
+static void sending_to_a_killed_receiver_fails(void **state)
+{
+    pid_t child = start(only_exist);
+    struct link *link;
+    struct node node;
+    uint64_t number = 0;
+    int err;
+
+    (void)state;
+    assert_int_equal(node_open(&node), 0);
+    stage_await(1);
+    link = connect_to(&node, 1);
+    assert_int_equal(send_number(link, number++), 0);
+    kill_unreaped(child);
+    do {
+        err = send_number(link, number);
+        number += err == 0;
+    } while (err == 0 || err == -EAGAIN);
+    assert_int_equal(err, -ENOTCONN);
+    assert_int_equal(send_number(link, 0), -ENOTCONN);
+    reap(child);
+    node_close(&node);
+}
+
+static void a_killed_receiver_is_noticed_while_asleep(void **state)
+{
+    pid_t child = start(only_exist);
+    struct link *link;
+    struct node node;
+    int err = -ETIMEDOUT;
+
+    (void)state;
+    assert_int_equal(node_open(&node), 0);
+    stage_await(1);
+    link = connect_to(&node, 1);
+    assert_int_equal(send_number(link, 0), 0);
+    kill_unreaped(child);
+    for (unsigned i = 0; i < 10 && err == -ETIMEDOUT; i++)
+        err = transport_shm.wait(node.t, 300 * CLOCK_MS);
+    assert_int_equal(err, 0);
+    assert_int_equal(send_number(link, 1), -ENOTCONN);
+    reap(child);
+    node_close(&node);
+}
+
+/* "passed": segments are passed as descriptors. */
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(what_a_killed_sender_sent_arrives),
+        TEST(a_slot_of_a_sender_killed_while_claiming_is_freed),
+        TEST(sending_to_a_killed_receiver_fails),
+        TEST(a_killed_receiver_is_noticed_while_asleep),
+    };
+
+    nodes_pass = is_passed(argc, argv);
+    return cmocka_run_group_tests(tests, set_up_all, tear_down_all);
+}

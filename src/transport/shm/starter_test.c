@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * starter_test.c - the first packets of a sender, which go into a short ring in its slot, and how it moves to its ring.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/sys.h"
+#include "transport/shm/shm_testing.h"
+
+#define STREAM 20000
+
+/* ---- the first packets ---- */
+
+#define SHORT 8 /* payloads below this go into one cell */
+
+/* Packets of one cell do not touch the ring, nor map it, until the starter is full. */
+static void begin_in_a_starter(void)
+{
+    struct node node;
+    const struct segment_file *file = NULL;
+    struct shm_link *link;
+
+    stage_await(1);
+    CHECK(node_open_as(&node, 1) == 0);
+    link = link_of(connect_to(&node, 0));
+    for (uint64_t i = 0; i < SEGMENT_STARTER_MOST; i++) {
+        CHECK(send_number(&link->link, i) == 0);
+        file = link->remote->file;
+        CHECK(link->state == LINK_STARTING);
+        CHECK(file == NULL || (file->rings == NULL && file->mapped < file->size));
+    }
+    /* it is tried again */
+    sys_fail_name(file != NULL && file->base != NULL ? "mremap" : "mmap", 1, ENOMEM);
+    CHECK(send_number(&link->link, SEGMENT_STARTER_MOST) == -EAGAIN);
+    CHECK(link->state == LINK_CRAMPED);
+    stage_set(2); /* nothing is read before */
+    stage_await(3);
+    CHECK(transport_shm.wait(node.t, 100 * CLOCK_MS) == 0);
+    stream(&node, &link->link, SEGMENT_STARTER_MOST, STREAM);
+    CHECK(link->state == LINK_OPEN && link->remote->file->rings != NULL);
+    node_close(&node);
+}
+
+static void the_first_packets_cost_no_ring(void **state)
+{
+    struct node node;
+    pid_t child;
+
+    (void)state;
+    payload_limit = SHORT;
+    child = start(begin_in_a_starter);
+    assert_int_equal(node_open_as(&node, 0), 0);
+    stage_set(1);
+    stage_await(2);
+    assert_int_equal(atomic_load(&segment_starter(inside(&node)->own, 0)->moved), 0);
+    stage_set(3);
+    await(&node, STREAM);
+    assert_int_equal(atomic_load(&segment_starter(inside(&node)->own, 0)->moved), 1);
+    ended_well(child);
+    await_free_slots(&node);
+    assert_int_equal(atomic_load(&segment_starter(inside(&node)->own, 0)->moved), 0);
+    node_close(&node);
+}
+
+/* Packets that are read one by one stay in the starter, for its life. */
+static void a_starter_is_used_again(void **state)
+{
+    struct node node, sender;
+    struct shm_link *link;
+
+    (void)state;
+    payload_limit = SHORT;
+    assert_int_equal(node_open_as(&node, 0), 0);
+    assert_int_equal(node_open(&sender), 0);
+    link = link_of(connect_to(&sender, 0));
+    for (uint64_t i = 0; i < SEGMENT_STARTER_LIFE; i++) {
+        assert_int_equal(send_number(&link->link, i), 0);
+        assert_int_equal(link->state, LINK_STARTING);
+        await(&node, i + 1);
+    }
+    assert_int_equal(send_number(&link->link, SEGMENT_STARTER_LIFE), 0);
+    assert_int_equal(link->state, LINK_OPEN);
+    await(&node, SEGMENT_STARTER_LIFE + 1);
+    assert_false(node.wrong);
+    node_close(&sender);
+    node_close(&node);
+}
+
+/* How many pages of the slots are there; without the last, which may have something else behind them. */
+static unsigned pages_of_slots(const struct segment *s)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), pages;
+    unsigned char *begin = (unsigned char *)s->control, there[1024];
+    unsigned count = 0;
+
+    pages = (size_t)((unsigned char *)(s->slots + s->peers) - begin) / page;
+    assert_in_range(pages, 2, sizeof there);
+    assert_int_equal(mincore(begin, pages * page, there), 0);
+    for (size_t i = 0; i < pages; i++)
+        count += there[i] & 1;
+    return count;
+}
+
+/* The memory of slots that no sender has claimed is not there, whoever has looked for the dead, or for those
+ * who have sent. */
+static void slots_that_nobody_uses_cost_nothing(void **state)
+{
+    struct node node, sender;
+    struct transport_config config = config_for(&node);
+    struct transport_address address;
+    struct link *link;
+    struct shm *shm;
+
+    (void)state;
+    config.peers = 1024; /* many pages */
+    assert_int_equal(node_open_with(&node, &config), 0);
+    assert_int_equal(node_open(&sender), 0);
+    shm = inside(&node);
+    transport_shm.address(node.t, &address);
+    assert_int_equal(transport_shm.connect(sender.t, &address, &link), 0);
+    assert_int_equal(send_number(link, 0), 0);
+    await(&node, 1);
+    inbound_sweep(shm, shm->own->peers);
+    inbound_leave_all(shm);
+    inbound_adopt_all(shm);
+    for (unsigned i = 0; i < 3; i++)
+        transport_shm.poll(node.t, 16);
+    assert_in_range(pages_of_slots(shm->own), 1, 2);
+    node_close(&sender);
+    node_close(&node);
+}
+
+/* So many packets and four more, wherever the receiver looks in between. */
+static void begin_with(uint64_t count, uint64_t looked)
+{
+    struct node node, sender;
+    struct link *link;
+
+    assert_int_equal(node_open_as(&node, 0), 0);
+    assert_int_equal(node_open(&sender), 0);
+    link = connect_to(&sender, 0);
+    for (uint64_t i = 0; i < count; i++) {
+        assert_int_equal(send_number(link, i), 0);
+        if (i == looked)
+            await(&node, i + 1);
+    }
+    for (uint64_t i = count; i < count + 4; i++)
+        assert_int_equal(send_number(link, i), 0);
+    if (count == looked) /* what was sent before the sender closes, in both, arrives */
+        node_close(&sender);
+    await(&node, count + 4);
+    assert_false(node.wrong);
+    if (count != looked)
+        node_close(&sender);
+    await_free_slots(&node);
+    node_close(&node);
+}
+
+static void the_ring_follows_the_starter_in_order(void **state)
+{
+    static const size_t limits[] = {SHORT, 100, PAYLOAD_MAX};
+
+    (void)state;
+    for (unsigned i = 0; i < ARRAY_COUNT(limits); i++)
+        for (uint64_t count = 0; count <= SEGMENT_STARTER_MOST + 2; count++)
+            for (uint64_t looked = 0; looked <= count; looked++) {
+                payload_limit = limits[i];
+                begin_with(count, looked);
+            }
+}
+
+static void move_and_die(void)
+{
+    struct node node;
+    struct shm_link *link;
+    struct ring *starter;
+
+    stage_await(1);
+    CHECK(node_open_as(&node, 1) == 0);
+    link = link_of(connect_to(&node, 0));
+    CHECK(send_number(&link->link, 0) == 0);
+    stage_set(2);
+    stage_await(3);
+    CHECK(link_attach_all(link) == 0);
+    starter = segment_starter(link->remote, link->slot);
+    atomic_store(&starter->moved, 1); /* and it does not ring */
+    raise(SIGKILL);
+}
+
+static void a_sender_killed_while_it_moves_is_let_go_of(void **state)
+{
+    pid_t child = start(move_and_die);
+    struct node node;
+
+    (void)state;
+    assert_int_equal(node_open_as(&node, 0), 0);
+    stage_set(1);
+    stage_await(2);
+    await(&node, 1);
+    stage_set(3);
+    reap(child);
+    await_free_slots(&node);
+    assert_int_equal(node.arrived, 1);
+    assert_int_equal(node.dropped, 0);
+    node_close(&node);
+    stage_set(0);
+}
+
+/* "passed": segments are passed as descriptors. */
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(the_first_packets_cost_no_ring),
+        TEST(the_ring_follows_the_starter_in_order),
+        TEST(a_starter_is_used_again),
+        TEST(slots_that_nobody_uses_cost_nothing),
+        TEST(a_sender_killed_while_it_moves_is_let_go_of),
+    };
+
+    nodes_pass = is_passed(argc, argv);
+    return cmocka_run_group_tests(tests, set_up_all, tear_down_all);
+}
