@@ -9,7 +9,8 @@
  *   memory.c     regions, and access to the memory of an application
  *   cq.c         completions and events
  *   queue.c      receive queues: of a queue pair, or shared
- *   qp.c         queue pairs and their states
+ *   pair.c       queue pairs: how they are made and end
+ *   qp.c         their states
  *   request.c    what was posted to a send queue
  *   requester.c  what a queue pair sends
  *   responder.c  what it answers
@@ -301,6 +302,10 @@ int beneath_cq(struct cq *cq);
 void beneath_cq_end(struct cq *cq);
 int beneath_srq(struct srq *srq, const struct ibv_srq_attr *attr);
 void beneath_srq_end(struct srq *srq);
+/* Gives it its number; of what is wrong with it reply may say why. */
+int beneath_qp(struct qp *qp, struct adapter_reply *reply);
+/* What it had to do ends with it. */
+void beneath_qp_end(struct qp *qp);
 /* 0 and the limit is another adapter's business; -ENOSYS it is that of the queue. */
 int beneath_srq_limit(struct srq *srq, uint32_t limit);
 int beneath_query(const struct adapter_request *request, struct adapter_reply *reply);
@@ -347,22 +352,26 @@ int srq_query(struct client *client, const struct adapter_request *request,
 void queue_init(struct recv_queue *queue, void *ring, uint32_t size, uint32_t max_sge);
 /* The oldest receive is copied and leaves the queue: 1; 0: there is none. */
 int queue_take(struct recv_queue *queue, struct client *client, struct recv_work *work);
+/* Whatever is posted leaves it, and is forgotten. */
+void queue_empty(struct recv_queue *queue);
 /* For a queue pair, from where it receives. */
 int qp_take_recv(struct qp *qp, struct recv_work *work);
 
-/* qp.c */
+/* pair.c */
 int qp_create(struct client *client, const struct adapter_request *request,
               struct adapter_reply *reply, int *fd);
+void qp_destroy(struct qp *qp);
+void qp_wake(struct qp *qp); /* it has something to do */
+bool qp_can_receive(const struct qp *qp);
+
+/* qp.c */
 int qp_modify(struct client *client, const struct adapter_request *request,
               struct adapter_reply *reply);
 int qp_query(struct client *client, const struct adapter_request *request,
              struct adapter_reply *reply);
-void qp_destroy(struct qp *qp);
 void qp_fail(struct qp *qp); /* to ERR: what waits is flushed */
-void qp_wake(struct qp *qp); /* it has something to do */
 void qp_run(struct qp *qp);  /* does some of it */
 void qp_flush(struct qp *qp);
-bool qp_can_receive(const struct qp *qp);
 void client_doorbell(struct client *client);
 /* A queue pair waits for this moment. */
 void qp_wait_until(uint64_t moment);

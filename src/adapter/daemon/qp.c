@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * qp.c - queue pairs: what they are made of, their states, and which of them have something to do.
+ * qp.c - queue pairs of the adapter that is whole: their states, and which of them have something to do.
  */
 #include <errno.h>
 #include <string.h>
@@ -8,127 +8,24 @@
 #include "adapter/daemon/daemon.h"
 #include "base/mem.h"
 
-struct list runnable = {&runnable, &runnable};
-
 /* A queue pair waits for this moment or a later one. */
 static uint64_t earliest = NEVER;
 
-/* ---- making and ending ---- */
+/* ---- beneath: nothing ---- */
 
-static int check_caps(const struct adapter_request *request)
+int beneath_qp(struct qp *qp, struct adapter_reply *reply)
 {
-    const struct ibv_qp_cap *cap = &request->qp.cap;
-
-    if (cap->max_send_wr > ADAPTER_WR_MAX || cap->max_recv_wr > ADAPTER_WR_MAX ||
-        cap->max_send_sge > ADAPTER_SGE_MAX || cap->max_recv_sge > ADAPTER_SGE_MAX ||
-        cap->max_inline_data > ADAPTER_INLINE_MAX)
-        return -EINVAL;
-    return request->qp.type == IBV_QPT_RC || request->qp.type == IBV_QPT_UD ? 0 : -EOPNOTSUPP;
-}
-
-static int map_rings(struct qp *qp, struct adapter_reply *reply)
-{
-    size_t send, recv = 0;
-    int err;
-
-    qp->send_size = qp->cap.max_send_wr;
-    qp->send_stride = adapter_send_stride(qp->cap.max_send_sge, qp->cap.max_inline_data);
-    send = adapter_ring_bytes(qp->send_size, qp->send_stride);
-    if (qp->srq == NULL)
-        recv =
-            adapter_ring_bytes(qp->cap.max_recv_wr, adapter_recv_stride(qp->cap.max_recv_sge));
-    err = memory_map(&qp->memory, "mbx-qp", send + recv);
-    if (err != 0)
-        return err;
-    qp->send_ring = qp->memory.base;
-    qp->send_entries = (unsigned char *)(qp->send_ring + 1);
-    if (recv > 0)
-        queue_init(&qp->recv, (unsigned char *)qp->memory.base + send, qp->cap.max_recv_wr,
-                   qp->cap.max_recv_sge);
-    reply->ring.bytes = qp->memory.bytes;
-    reply->ring.send_offset = 0;
-    reply->ring.recv_offset = send;
-    reply->ring.cap = qp->cap;
-    return 0;
-}
-
-int qp_create(struct client *client, const struct adapter_request *request,
-              struct adapter_reply *reply, int *fd)
-{
-    struct pd *pd = object_find(client, KIND_PD, request->qp.pd);
-    struct cq *send_cq = object_find(client, KIND_CQ, request->qp.send_cq);
-    struct cq *recv_cq = object_find(client, KIND_CQ, request->qp.recv_cq);
-    struct srq *srq = NULL;
-    struct qp *qp;
-    int err = check_caps(request);
-
-    if (err != 0)
-        return err;
-    if (pd == NULL || send_cq == NULL || recv_cq == NULL ||
-        (request->qp.srq != 0 &&
-         (srq = object_find(client, KIND_SRQ, request->qp.srq)) == NULL))
-        return -EINVAL;
-    if (srq != NULL && srq->tm != NULL && request->qp.type != IBV_QPT_RC)
-        return -EINVAL;
-    qp = mem_calloc(1, sizeof *qp);
-    if (qp == NULL)
-        return -ENOMEM;
-    qp->srq = srq;
-    qp->cap = request->qp.cap;
-    if (srq != NULL)
-        qp->cap.max_recv_wr = qp->cap.max_recv_sge = 0;
-    qp->tm_handle = TM_NONE;
-    err = map_rings(qp, reply);
-    if (err == 0 && srq != NULL && srq->tm != NULL)
-        err = tm_attach(qp);
-    if (err == 0)
-        err = object_add(&qp->object, KIND_QP, client);
-    if (err != 0) {
-        if (qp->srq != NULL && qp->srq->tm != NULL)
-            tm_detach(qp);
-        memory_unmap(&qp->memory);
-        mem_free(qp);
-        return err;
-    }
-    qp->pd = pd;
-    qp->send_cq = send_cq;
-    qp->recv_cq = recv_cq;
-    pd->object.users++;
-    send_cq->object.users++;
-    recv_cq->object.users++;
-    if (srq != NULL)
-        srq->object.users++;
-    qp->cookie = request->qp.cookie;
-    qp->type = request->qp.type;
-    qp->all_signaled = request->qp.all_signaled != 0;
-    qp->state = IBV_QPS_RESET;
-    list_init_node(&qp->run);
+    (void)reply;
+    qp->number = qp->object.handle;
     requester_reset(qp);
     responder_reset(qp);
-    qp->number = qp->object.handle;
-    reply->handle = qp->object.handle;
-    reply->ring.number = qp->number;
-    *fd = qp->memory.fd;
-    qp->memory.fd = -1;
     return 0;
 }
 
-void qp_destroy(struct qp *qp)
+void beneath_qp_end(struct qp *qp)
 {
-    if (qp->srq != NULL && qp->srq->tm != NULL) {
-        if (!qp->object.client->is_gone)
-            qp_fail(qp); /* what it was about to receive goes back */
-        tm_detach(qp);
-    }
-    list_remove(&qp->run);
-    qp->pd->object.users--;
-    qp->send_cq->object.users--;
-    qp->recv_cq->object.users--;
-    if (qp->srq != NULL)
-        qp->srq->object.users--;
-    memory_unmap(&qp->memory);
-    object_remove(&qp->object);
-    mem_free(qp);
+    if (qp->srq != NULL && qp->srq->tm != NULL && !qp->object.client->is_gone)
+        qp_fail(qp); /* what it was about to receive goes back */
 }
 
 /* ---- states ---- */
@@ -253,19 +150,11 @@ static void take_values(struct qp *qp, const struct ibv_qp_attr *attr, uint32_t 
     }
 }
 
-static void empty(struct recv_queue *queue)
-{
-    if (queue->ring == NULL)
-        return;
-    queue->head = atomic_load_explicit(&queue->ring->tail, memory_order_acquire);
-    atomic_store_explicit(&queue->ring->head, queue->head, memory_order_release);
-}
-
 static void reset(struct qp *qp)
 {
     requester_reset(qp);
     responder_reset(qp);
-    empty(&qp->recv);
+    queue_empty(&qp->recv);
     memset(&qp->attr, 0, sizeof qp->attr);
     qp->is_reachable = false;
 }
@@ -314,11 +203,6 @@ int qp_query(struct client *client, const struct adapter_request *request,
     return 0;
 }
 
-bool qp_can_receive(const struct qp *qp)
-{
-    return qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS;
-}
-
 void qp_fail(struct qp *qp)
 {
     const bool was_connected = qp_can_receive(qp);
@@ -347,12 +231,6 @@ void qp_flush(struct qp *qp)
 }
 
 /* ---- work ---- */
-
-void qp_wake(struct qp *qp)
-{
-    if (!list_is_linked(&qp->run))
-        list_add_tail(&runnable, &qp->run);
-}
 
 void qp_run(struct qp *qp)
 {

@@ -55,6 +55,14 @@ static void look_at_limit(struct srq *srq)
     client_event(srq->object.client, IBV_EVENT_SRQ_LIMIT_REACHED, srq->cookie);
 }
 
+void queue_empty(struct recv_queue *queue)
+{
+    if (queue->ring == NULL)
+        return;
+    queue->head = atomic_load_explicit(&queue->ring->tail, memory_order_acquire);
+    atomic_store_explicit(&queue->ring->head, queue->head, memory_order_release);
+}
+
 int qp_take_recv(struct qp *qp, struct recv_work *work)
 {
     int taken;

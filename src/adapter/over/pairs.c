@@ -24,8 +24,6 @@
 
 #define NUMBERED 1024 /* buckets */
 
-struct list runnable = {&runnable, &runnable};
-
 static struct list numbered[NUMBERED];
 static struct list stuck;
 static struct list shared_queues;
@@ -157,50 +155,16 @@ static int refuse(struct adapter_reply *reply, const char *why)
     return -EINVAL;
 }
 
-static int check_caps(const struct adapter_request *request)
+int beneath_qp(struct qp *qp, struct adapter_reply *reply)
 {
-    const struct ibv_qp_cap *cap = &request->qp.cap;
+    struct ibv_qp_init_attr init = {
+        .cap = qp->cap, .qp_type = qp->type, .sq_sig_all = qp->all_signaled};
+    struct pair *pair;
 
-    if (cap->max_send_wr > ADAPTER_WR_MAX || cap->max_recv_wr > ADAPTER_WR_MAX ||
-        cap->max_send_sge > ADAPTER_SGE_MAX || cap->max_recv_sge > ADAPTER_SGE_MAX ||
-        cap->max_inline_data > ADAPTER_INLINE_MAX)
-        return -EINVAL;
-    return request->qp.type == IBV_QPT_RC || request->qp.type == IBV_QPT_UD ? 0 : -EOPNOTSUPP;
-}
-
-static int map_rings(struct qp *qp, struct adapter_reply *reply)
-{
-    size_t send, recv = 0;
-    int err;
-
-    qp->send_size = qp->cap.max_send_wr;
-    qp->send_stride = adapter_send_stride(qp->cap.max_send_sge, qp->cap.max_inline_data);
-    send = adapter_ring_bytes(qp->send_size, qp->send_stride);
-    if (qp->srq == NULL)
-        recv =
-            adapter_ring_bytes(qp->cap.max_recv_wr, adapter_recv_stride(qp->cap.max_recv_sge));
-    err = memory_map(&qp->memory, "mbx-qp", send + recv);
-    if (err != 0)
-        return err;
-    qp->send_ring = qp->memory.base;
-    qp->send_entries = (unsigned char *)(qp->send_ring + 1);
-    if (recv > 0)
-        queue_init(&qp->recv, (unsigned char *)qp->memory.base + send, qp->cap.max_recv_wr,
-                   qp->cap.max_recv_sge);
-    reply->ring.bytes = qp->memory.bytes;
-    reply->ring.send_offset = 0;
-    reply->ring.recv_offset = send;
-    reply->ring.cap = qp->cap;
-    return 0;
-}
-
-static int create_beneath(struct qp *qp, const struct adapter_request *request)
-{
-    struct pair *pair = mem_calloc(1, sizeof *pair);
-    struct ibv_qp_init_attr init = {.cap = qp->cap,
-                                    .qp_type = request->qp.type,
-                                    .sq_sig_all = request->qp.all_signaled != 0};
-
+    if (is_matching(qp) && qp->srq->pd != qp->pd)
+        return refuse(reply, "create_qp: a queue pair with a queue that matches tags is in its "
+                             "protection domain");
+    pair = mem_calloc(1, sizeof *pair);
     if (pair == NULL)
         return -ENOMEM;
     if (is_matching(qp)) {
@@ -228,69 +192,6 @@ static int create_beneath(struct qp *qp, const struct adapter_request *request)
     return 0;
 }
 
-int qp_create(struct client *client, const struct adapter_request *request,
-              struct adapter_reply *reply, int *fd)
-{
-    struct pd *pd = object_find(client, KIND_PD, request->qp.pd);
-    struct cq *send_cq = object_find(client, KIND_CQ, request->qp.send_cq);
-    struct cq *recv_cq = object_find(client, KIND_CQ, request->qp.recv_cq);
-    struct srq *srq = NULL;
-    struct qp *qp;
-    int err = check_caps(request);
-
-    if (err != 0)
-        return err;
-    if (pd == NULL || send_cq == NULL || recv_cq == NULL ||
-        (request->qp.srq != 0 &&
-         (srq = object_find(client, KIND_SRQ, request->qp.srq)) == NULL))
-        return -EINVAL;
-    if (srq != NULL && srq->tm != NULL && (request->qp.type != IBV_QPT_RC || srq->pd != pd))
-        return refuse(
-            reply,
-            "create_qp: a queue pair with a queue that matches tags is of type RC, and in its "
-            "protection domain");
-    qp = mem_calloc(1, sizeof *qp);
-    if (qp == NULL)
-        return -ENOMEM;
-    qp->srq = srq;
-    qp->pd = pd;
-    qp->send_cq = send_cq;
-    qp->recv_cq = recv_cq;
-    qp->cap = request->qp.cap;
-    if (srq != NULL)
-        qp->cap.max_recv_wr = qp->cap.max_recv_sge = 0;
-    qp->tm_handle = TM_NONE;
-    err = map_rings(qp, reply);
-    if (err == 0 && is_matching(qp))
-        err = tm_attach(qp);
-    if (err == 0)
-        err = object_add(&qp->object, KIND_QP, client);
-    if (err == 0 && (err = create_beneath(qp, request)) != 0)
-        object_remove(&qp->object);
-    if (err != 0) {
-        if (is_matching(qp) && qp->send_ring != qp->memory.base)
-            tm_detach(qp);
-        memory_unmap(&qp->memory);
-        mem_free(qp);
-        return err;
-    }
-    pd->object.users++;
-    send_cq->object.users++;
-    recv_cq->object.users++;
-    if (srq != NULL)
-        srq->object.users++;
-    qp->cookie = request->qp.cookie;
-    qp->type = request->qp.type;
-    qp->all_signaled = request->qp.all_signaled != 0;
-    qp->state = IBV_QPS_RESET;
-    list_init_node(&qp->run);
-    reply->handle = qp->object.handle;
-    reply->ring.number = qp->number;
-    *fd = qp->memory.fd;
-    qp->memory.fd = -1;
-    return 0;
-}
-
 /* What tm.c wanted to send, and nothing beneath knows any more. */
 static void flush_requests(struct qp *qp)
 {
@@ -304,7 +205,7 @@ static void flush_requests(struct qp *qp)
     }
 }
 
-void qp_destroy(struct qp *qp)
+void beneath_qp_end(struct qp *qp)
 {
     struct pair *pair = qp->beneath;
     struct list *node, *next;
@@ -326,28 +227,10 @@ void qp_destroy(struct qp *qp)
     if (is_matching(qp)) {
         inlet_forget(qp);
         flush_requests(qp);
-        tm_detach(qp);
     }
-    list_remove(&qp->run);
-    qp->pd->object.users--;
-    qp->send_cq->object.users--;
-    qp->recv_cq->object.users--;
-    if (qp->srq != NULL)
-        qp->srq->object.users--;
-    memory_unmap(&qp->memory);
-    object_remove(&qp->object);
-    mem_free(qp);
 }
 
 /* ---- states ---- */
-
-static void empty(struct recv_queue *queue)
-{
-    if (queue->ring == NULL)
-        return;
-    queue->head = atomic_load_explicit(&queue->ring->tail, memory_order_acquire);
-    atomic_store_explicit(&queue->ring->head, queue->head, memory_order_release);
-}
 
 static void reset(struct qp *qp)
 {
@@ -358,7 +241,7 @@ static void reset(struct qp *qp)
     qp->acked = qp->next = request_tail(qp);
     atomic_store_explicit(&qp->send_ring->head, qp->acked, memory_order_release);
     qp->has_recv = false;
-    empty(&qp->recv);
+    queue_empty(&qp->recv);
     memset(&qp->attr, 0, sizeof qp->attr);
 }
 
@@ -409,11 +292,6 @@ int qp_query(struct client *client, const struct adapter_request *request,
     err = over.calls.query_qp(pair_beneath(qp), &reply->qp.attr, all, &init);
     reply->qp.attr.cap = qp->cap;
     return err > 0 ? -err : err;
-}
-
-bool qp_can_receive(const struct qp *qp)
-{
-    return qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS;
 }
 
 /* What it has beneath is flushed there. */
@@ -560,12 +438,6 @@ static void pass_requests_on(struct qp *qp)
             request_complete(qp, &work, IBV_WC_LOC_QP_OP_ERR);
         return;
     }
-}
-
-void qp_wake(struct qp *qp)
-{
-    if (!list_is_linked(&qp->run))
-        list_add_tail(&runnable, &qp->run);
 }
 
 void qp_run(struct qp *qp)
