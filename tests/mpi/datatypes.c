@@ -12,7 +12,8 @@
  * --over-ofi leaves out what Open MPI 4.1 does wrong over any libfabric provider
  * (docs/using-with-mpi.md): synchronous sends whose message a matched probe or a receive that is too
  * short takes, persistent sends of datatypes whose first byte is not at the address of the buffer, and
- * structs with empty members.
+ * structs with empty members.  MPICH 4.0 counts no elements in a struct with a pair (MPI_DOUBLE_INT), by MPI_Get_elements() and
+ * for itself when such a message arrives over libfabric, which then fails: where that is so, pairs are left out, too.
  *
  * usage: datatypes [--threads] [--kept] [--over-ofi] [SEED [ROUNDS]]
  */
@@ -31,7 +32,7 @@ struct messages {
     int left, right;
 };
 
-static bool has_threads, keeps_what_fits, is_over_ofi;
+static bool has_threads, keeps_what_fits, is_over_ofi, has_no_pairs;
 static int rounds = 60;
 
 static uint64_t below(struct messages *m, uint64_t end)
@@ -45,7 +46,7 @@ static MPI_Datatype basic(struct messages *m)
 {
     const MPI_Datatype types[] = {MPI_BYTE, MPI_SHORT, MPI_INT, MPI_DOUBLE, MPI_DOUBLE_INT};
 
-    return types[below(m, 5)];
+    return types[below(m, has_no_pairs ? 4 : 5)];
 }
 
 static MPI_Aint extent_of(MPI_Datatype type)
@@ -498,6 +499,23 @@ static int take_options(int argc, char **argv)
     return taken;
 }
 
+/* Does MPI_Get_elements() see those of a struct of a pair and an int? */
+static bool counts_pairs(void)
+{
+    MPI_Datatype types[2] = {MPI_DOUBLE_INT, MPI_INT}, made;
+    MPI_Aint places[2] = {0, 2 * extent_of(MPI_DOUBLE_INT)};
+    int lengths[2] = {1, 1}, elements;
+    MPI_Status status;
+
+    memset(&status, 0, sizeof status);
+    MPI_Type_create_struct(2, lengths, places, types, &made);
+    MPI_Type_commit(&made);
+    MPI_Status_set_elements(&status, MPI_BYTE, size_of(made));
+    MPI_Get_elements(&status, made, &elements);
+    MPI_Type_free(&made);
+    return elements == 3;
+}
+
 int main(int argc, char **argv)
 {
     int options = take_options(argc, argv), given;
@@ -515,6 +533,10 @@ int main(int argc, char **argv)
     MPI_Bcast(&seed, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD);
     if (rank == 0)
         printf("datatypes: seed %llu, %d rounds\n", (unsigned long long)seed, rounds);
+    has_no_pairs = is_over_ofi && !counts_pairs();
+    if (rank == 0 && has_no_pairs)
+        printf("datatypes: without MPI_DOUBLE_INT, of which MPI_Get_elements counts nothing in "
+               "a struct\n");
     all_threads(seed);
     return finish("datatypes");
 }
