@@ -184,3 +184,46 @@ int mbx_discard(struct mbx_ep *ep, mbx_message message)
     ep_unlock(ep);
     return err;
 }
+
+/* Takes one that waits here, or at its sender.  1 and *handle; 0 there is none; -EAGAIN its source is being asked;
+ * errors of a probe. */
+static int drop_find(struct mbx_ep *ep, const struct mbx_match_envelope *envelope,
+                     mbx_message *handle)
+{
+    struct message *message = probe_find(ep, envelope, MBX_IGNORE_ALL);
+    struct mbx_status status;
+    int found;
+
+    if (message != NULL) {
+        probe_claim(ep, message);
+        *handle = probe_name(ep, message);
+        return 1;
+    }
+    if (module_has_none(ep, envelope, MBX_IGNORE_ALL))
+        return 0;
+    if (envelope->source == MBX_ANY_SOURCE)
+        return -EAGAIN;
+    found = probe_deferred(ep, envelope, MBX_IGNORE_ALL, &status, handle);
+    return found == 0 ? -EAGAIN : found;
+}
+
+int mbx_drop(struct mbx_ep *ep, uint32_t source, uint32_t context_id)
+{
+    const struct mbx_match_envelope envelope = {context_id, source, 0};
+    mbx_message handle;
+    int err;
+
+    ep_lock(ep);
+    err = recv_check(ep, source, context_id) < 0
+              ? recv_check_for(ep, "mbx_drop", source, context_id)
+              : 1;
+    while (err == 1) {
+        err = drop_find(ep, &envelope, &handle);
+        if (err == 1)
+            err = probe_take(ep, handle, NULL, 0, NULL, NULL, REQUEST_INTERNAL, NULL) == 0
+                      ? 1
+                      : -ENOMEM;
+    }
+    ep_unlock(ep);
+    return err;
+}

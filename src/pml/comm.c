@@ -8,7 +8,9 @@
  * under that context id.
  *
  * When it is freed, messages that nobody has received are dropped: the context id is used again,
- * and MPI's next communicator must not find them.
+ * and MPI's next communicator must not find them.  Members whose messages wait at their side are asked for them, and
+ * that takes until they are in a call of MPI: MPI lets a collective call wait for its members.  Nobody else is waited
+ * for, and the context id is not free before.
  *
  * Its name is the library's, too, as is that of each peer (procs.c).
  *
@@ -17,6 +19,7 @@
  */
 #include "pml/pml.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,15 +50,16 @@ int pml_add_comm(ompi_communicator_t *comm)
     return OMPI_SUCCESS;
 }
 
-static void comm_drop_messages(const struct pml_comm *own)
+static void comm_drop_messages(ompi_communicator_t *comm, const struct pml_comm *own)
 {
-    struct mbx_status status;
-    mbx_message message;
+    uint32_t peer;
 
-    while (mbx_mprobe(pml.ep, MBX_ANY_SOURCE, own->context_id, 0, MBX_IGNORE_ALL, &status,
-                      &message) == 1)
-        if (mbx_discard(pml.ep, message) < 0)
-            return;
+    if (mbx_drop(pml.ep, MBX_ANY_SOURCE, own->context_id) != -EAGAIN)
+        return;
+    for (uint32_t rank = 0; rank < own->size; rank++)
+        if (pml_comm_peer(comm, (int)rank, &peer) == OMPI_SUCCESS)
+            while (mbx_drop(pml.ep, peer, own->context_id) == -EAGAIN)
+                (void)mbx_progress(pml.ep);
 }
 
 int pml_del_comm(ompi_communicator_t *comm)
@@ -68,7 +72,7 @@ int pml_del_comm(ompi_communicator_t *comm)
         comm_name(comm);
         if (!OMPI_COMM_IS_INTRINSIC(
                 comm)) /* ends with the endpoint, which tells what is left */
-            comm_drop_messages(own);
+            comm_drop_messages(comm, own);
     }
     pml_failures_forget(own);
     for (uint32_t rank = 0; rank < own->size; rank++)
