@@ -4,9 +4,10 @@
  *
  *   work queue   rank 0 hands out tasks to whoever asks (MBX_ANY_SOURCE)
  *   ring         a token goes around all ranks
- *   rendezvous   64 MiB from each rank to the next, checked byte by byte
+ *   rendezvous   64 MiB, or as many as the argument says, from each rank to the next, checked byte
+ *                by byte
  *
- * Run:  mbx run -n 4 ./job
+ * Run:  mbx run -n 4 ./job [MIB]
  */
 #include <matchbox/matchbox.h>
 
@@ -18,9 +19,9 @@
 enum { CONTEXT_WORK = 1, CONTEXT_RING, CONTEXT_BIG };
 enum { TAG_ASK = 1, TAG_TASK, TAG_TOKEN, TAG_BLOCK };
 
-#define TASKS      10000
-#define LAPS       1000
-#define BLOCK_SIZE ((size_t)64 << 20)
+#define TASKS     10000
+#define LAPS      1000
+#define BLOCK_MIB 64
 
 struct task {
     uint64_t number; /* 0: no more work */
@@ -149,19 +150,19 @@ static uint64_t block_word(uint32_t owner, size_t i)
     return (i + 1) * UINT64_C(0x9e3779b97f4a7c15) + owner;
 }
 
-static void rendezvous(void)
+static void rendezvous(size_t size)
 {
     uint32_t left = (rank + ranks - 1) % ranks, right = (rank + 1) % ranks;
-    size_t words = BLOCK_SIZE / sizeof(uint64_t);
-    uint64_t *out = malloc(BLOCK_SIZE), *in = malloc(BLOCK_SIZE);
+    size_t words = size / sizeof(uint64_t);
+    uint64_t *out = malloc(size), *in = malloc(size);
     mbx_request receive, send;
 
     if (out == NULL || in == NULL)
-        die("no memory for two blocks of %zu bytes", BLOCK_SIZE);
+        die("no memory for two blocks of %zu bytes", size);
     for (size_t i = 0; i < words; i++)
         out[i] = block_word(rank, i);
-    must(mbx_recv(ep, left, CONTEXT_BIG, TAG_BLOCK, 0, in, BLOCK_SIZE, NULL, &receive), "recv");
-    must(mbx_send(ep, right, CONTEXT_BIG, TAG_BLOCK, out, BLOCK_SIZE, NULL, &send), "send");
+    must(mbx_recv(ep, left, CONTEXT_BIG, TAG_BLOCK, 0, in, size, NULL, &receive), "recv");
+    must(mbx_send(ep, right, CONTEXT_BIG, TAG_BLOCK, out, size, NULL, &send), "send");
     wait_for(receive, NULL);
     wait_for(send, NULL);
     for (size_t i = 0; i < words; i++)
@@ -170,14 +171,17 @@ static void rendezvous(void)
     free(out);
     free(in);
     if (rank == 0)
-        printf("rendezvous: %zu MiB around, all words right\n", BLOCK_SIZE >> 20);
+        printf("rendezvous: %zu MiB around, all words right\n", size >> 20);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    size_t mib = argc > 1 ? strtoul(argv[1], NULL, 10) : BLOCK_MIB;
     struct mbx_config config = {0};
     struct mbx_job *job;
 
+    if (mib < 1 || mib > BLOCK_MIB)
+        die("the argument is a number of MiB from 1 to %d, not '%s'", BLOCK_MIB, argv[1]);
     must(mbx_job_open(&job), "job");
     rank = mbx_job_rank(job);
     ranks = mbx_job_size(job);
@@ -190,7 +194,7 @@ int main(void)
     else
         ask_for_work();
     ring();
-    rendezvous();
+    rendezvous(mib << 20);
 
     must(mbx_job_fence(job), "fence");
     must(mbx_close(ep), "close");

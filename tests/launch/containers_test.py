@@ -17,6 +17,7 @@ import tempfile
 BUILD = os.path.abspath(sys.argv[1])
 MBX = os.path.join(BUILD, "tools/mbx")
 JOB = os.path.join(BUILD, "examples/job")
+MIB = "2"  # that the example moves between two ranks: enough for several packets and reads
 NO_ATTACH = os.path.join(BUILD, "tests/launch/no_attach")
 P2P = os.path.join(BUILD, "tests/mpi/p2p")
 LIMIT_S = 240
@@ -62,7 +63,7 @@ def expect(condition, what, result):
 
 def job(*container, env=None, ranks=2):
     """The example under mbx run, each rank started by the words `container`."""
-    return Result([MBX, "run", "-n", str(ranks), *container, JOB], env=env)
+    return Result([MBX, "run", "-n", str(ranks), *container, JOB, MIB], env=env)
 
 
 def containers():
@@ -105,7 +106,7 @@ def test_private_dev_shm():
     own = ["/dev/shm"] if JOB.startswith("/tmp/") else ["/dev/shm", "/tmp"]  # the program stays visible
     mounts = " && ".join(f"mount -t tmpfs none {folder}" for folder in own)
     for name, words in containers()[-1:]:
-        result = job(*words, "unshare", "-m", "sh", "-c", f"{mounts} && exec {JOB}",
+        result = job(*words, "unshare", "-m", "sh", "-c", f"{mounts} && exec {JOB} {MIB}",
                      env={"MBX_OFI_PROVIDER": "none"})
         expect(result.code == 0 and RIGHT in result.out and shares_memory(result), name, result)
 
@@ -184,7 +185,7 @@ def test_network_namespaces_of_their_own():
             continue  # a user namespace without root
         expect(result.code != 0 and result.has("in another network namespace", "podman --net=host"), name, result)
         if "-U" not in words or "-r" in words:
-            result = job(*words, "unshare", "-n", "sh", "-c", f"ip link set lo up && exec {JOB}")
+            result = job(*words, "unshare", "-n", "sh", "-c", f"ip link set lo up && exec {JOB} {MIB}")
             expect(result.code != 0 and result.has("in another network namespace", "podman --net=host"),
                    f"{name}, each with a loopback interface", result)
 
@@ -192,7 +193,7 @@ def test_network_namespaces_of_their_own():
 def test_one_container_for_all():
     """Shared memory, and no network."""
     for name, words in containers():
-        result = Result([*words, MBX, "run", "-n", "2", JOB])
+        result = Result([*words, MBX, "run", "-n", "2", JOB, MIB])
         expect(result.code == 0 and RIGHT in result.out, name, result)
         expect(result.err.count("transport shm: no rank of the job is known to be elsewhere") == 2,
                f"{name}: no line of both ranks", result)
@@ -259,7 +260,7 @@ def test_one_rank_inside_alone():
     for name, words in containers():
         inside = " ".join(words)
         result = Result([MBX, "run", "-n", "2", "sh", "-c",
-                         f"case $MBX_BOOT in *:1) exec {inside} {JOB} ;; *) exec {JOB} ;; esac"])
+                         f"case $MBX_BOOT in *:1) exec {inside} {JOB} {MIB} ;; *) exec {JOB} {MIB} ;; esac"])
         expect(result.code != 0 and "cannot be reached" in result.err and
                "in another pid or user namespace (a container)" in result.err and
                "MBX_TRANSPORT=shm+ofi for all ranks" in result.err and
@@ -306,7 +307,7 @@ def test_a_program_that_may_not_be_read():
     needs_network()
     with tempfile.TemporaryDirectory(prefix="matchbox-containers.") as where:
         as_user = unreadable_job(where)
-        words = [*as_user, f"{where}/mbx", "run", "-n", "2", f"{where}/job"]
+        words = [*as_user, f"{where}/mbx", "run", "-n", "2", f"{where}/job", MIB]
         result = Result(words, env={"LD_LIBRARY_PATH": where}, cwd=where)
         expect(result.code == 0 and RIGHT in result.out, "not right", result)
         expect(result.err.count("shares its memory with nobody, because the file of its program may not "
