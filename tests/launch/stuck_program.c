@@ -237,6 +237,19 @@ static void running_ring(void)
     }
 }
 
+/* As running_ring(), and rank 0 rests in each round: the others wait for it, and leave the cores to who looks. */
+static void resting_ring(void)
+{
+    for (;;) {
+        mbx_request request = begin_receive((rank + ranks - 1) % ranks, 1);
+
+        if (rank == 0)
+            usleep(1000);
+        transfer((rank + 1) % ranks, 1, 4);
+        end(request);
+    }
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
@@ -262,6 +275,7 @@ static const struct {
     {"nothing_waits", nothing_waits},
     {"waits_for_a_while", waits_for_a_while},
     {"running_ring", running_ring},
+    {"resting_ring", resting_ring},
 };
 
 int main(int argc, char **argv)
