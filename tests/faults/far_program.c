@@ -10,7 +10,8 @@
  *
  *   talk    everybody sends to everybody, of several protocols, round by round, until the test
  *           leaves the mark `enough`; nothing may fail, whatever the network does meanwhile;
- *           how many packets were dropped is in the mark `dropped`
+ *           how many packets were dropped is in the mark `dropped`; rank 0 rests between them, so that
+ *           who disturbs has a core
  *   vanish  the last rank vanishes, while rank 0 waits to receive from it, to send to it, and
  *           for anybody, and the others for a message; all are told, and go on
  *
@@ -203,6 +204,8 @@ static void talk(void)
         is_last = talk_once(round, rank == 0 && is_marked("enough", 0), ranks);
         if (round == TALK_MARK)
             put_mark("talks");
+        if (rank == 0)
+            usleep(2000);
     }
     tell_dropped();
 }

@@ -187,15 +187,15 @@ def test_a_process_that_is_killed(build):
 
 def test_a_host_that_vanishes(build):
     """Nothing comes of it any more, nor a refusal: silence, of which only a time limit tells."""
-    vanish(build, "cut", "h3", MBX_OFI_TIMEOUT="10s")
+    vanish(build, "cut", "h3", MBX_OFI_TIMEOUT="5s")
 
 
 def test_a_cable_that_is_out(build):
-    vanish(build, "cut", "--down", "h3", MBX_OFI_TIMEOUT="10s")
+    vanish(build, "cut", "--down", "h3", MBX_OFI_TIMEOUT="5s")
 
 
 def test_a_host_without_power(build):
-    vanish(build, "end", "h3", MBX_OFI_TIMEOUT="10s")
+    vanish(build, "end", "h3", MBX_OFI_TIMEOUT="5s")
 
 
 # ---- processes without the key ----
