@@ -24,37 +24,50 @@ static bool is_other_part(const struct see_mpi *a, const struct see_mpi *b)
            (a->part == NULL || b->part == NULL || strcmp(a->part, b->part) != 0);
 }
 
+/* The tags of two messages differ.  A message of a collective is not mistaken for one that the program has sent. */
+static const char *why_of_tags(const struct see_mpi *wanted, const struct see_mpi *is)
+{
+    if (wanted->is_collective != is->is_collective)
+        return is->is_collective ? "it belongs to a collective" : "it belongs to no collective";
+    return is->is_collective ? "it belongs to another collective" : "the tag differs";
+}
+
 /* Do communicator and tag of a message of rank differ from what a receive wants?  Where the MPI packs
- * both into the tag, they are told apart.  A message of a collective differs in its tag from one that is of none. */
+ * both into the tag, they are told apart.  *tag: in which way the tag does, or NULL. */
 static void compare(const struct see_rank *rank, const struct see_entry *receive,
-                    const struct see_entry *message, bool *other_communicator, bool *other_tag)
+                    const struct see_entry *message, bool *other_communicator, const char **tag)
 {
     uint64_t differ = (receive->tag ^ message->tag) & ~receive->ignore;
     struct see_mpi wanted, is;
 
     *other_communicator = receive->context_id != message->context_id;
-    *other_tag = differ != 0;
+    *tag = differ != 0 ? "the tag differs" : NULL;
     if (*other_communicator || differ == 0 ||
         !see_mpi_decode(rank->layout, receive->context_id, receive->tag, receive->ignore,
                         &wanted) ||
         !see_mpi_decode(rank->layout, message->context_id, message->tag, 0, &is))
         return;
     *other_communicator = wanted.communicator != is.communicator || is_other_part(&wanted, &is);
-    *other_tag = wanted.is_collective != is.is_collective ||
-                 (!wanted.is_any_tag && wanted.tag != is.tag) || !*other_communicator;
+    *tag = wanted.is_collective != is.is_collective ||
+                   (!wanted.is_any_tag && wanted.tag != is.tag) || !*other_communicator
+               ? why_of_tags(&wanted, &is)
+               : NULL;
 }
 
-/* Does entry differ in one thing alone from what this receive wants?  What it is, or NULL. */
+/* Does entry differ in one thing alone from what this receive wants?  In what, or NULL. */
 static const char *near_miss(const struct see_rank *rank, const struct see_entry *receive,
                              const struct see_entry *message, uint64_t sender)
 {
     bool other_source = receive->peer != SEE_NOBODY && receive->whom != sender;
-    bool other_communicator, other_tag;
+    bool other_communicator;
+    const char *tag;
 
-    compare(rank, receive, message, &other_communicator, &other_tag);
-    if (other_communicator + other_tag + other_source != 1)
+    compare(rank, receive, message, &other_communicator, &tag);
+    if (other_communicator + (tag != NULL) + other_source != 1)
         return NULL;
-    return other_communicator ? "communicator" : other_tag ? "tag" : "source";
+    return other_communicator ? "the communicator differs"
+           : other_source     ? "the source differs"
+                              : tag;
 }
 
 /* How many entries of a rank are unexpected messages like this one; 0: an earlier one is. */
@@ -88,10 +101,10 @@ static void say_near_misses(FILE *out, const struct see_job *job, uint32_t at,
 
     for (uint32_t i = 0; i < rank->count; i++) {
         const struct see_entry *message = &rank->entries[i];
-        const char *differs = message->kind == SEE_UNEXPECTED
-                                  ? near_miss(rank, receive, message, message->whom)
-                                  : NULL;
-        uint32_t alike = differs != NULL ? count_alike(rank, i) : 0;
+        const char *why = message->kind == SEE_UNEXPECTED
+                              ? near_miss(rank, receive, message, message->whom)
+                              : NULL;
+        uint32_t alike = why != NULL ? count_alike(rank, i) : 0;
 
         if (alike == 0)
             continue;
@@ -99,9 +112,9 @@ static void say_near_misses(FILE *out, const struct see_job *job, uint32_t at,
             fprintf(out, "    and others are unexpected there (mbx queues)\n");
             break;
         }
-        fprintf(out, "    %s from %s is unexpected there: the %s differs",
+        fprintf(out, "    %s from %s is unexpected there: %s",
                 words_of_envelope(rank, message, envelope),
-                words_of_peer(job, at, message, peer), differs);
+                words_of_peer(job, at, message, peer), why);
         if (alike > 1)
             fprintf(out, " (%" PRIu32 " such messages are shown)", alike);
         fputc('\n', out);
@@ -413,15 +426,29 @@ static void say_packets(FILE *out, const struct see_rank *rank)
                 outside_no_attach(rank, why));
 }
 
-/* Waits for another, and has done so for a while; else false. */
+/* Is it in a call that returns only when something has happened, as far as its name says? */
+static bool is_in_wait(const struct see_rank *rank)
+{
+    static const char *const polls[] = {"MPI_Test", "MPI_Iprobe", "MPI_Improbe",
+                                        "MPI_Request_get_status"};
+    enum see_call call = see_call_of(rank->state.call);
+
+    if (call != SEE_CALL_OTHER)
+        return call != SEE_CALL_FINISHES;
+    for (size_t i = 0; i < ARRAY_COUNT(polls); i++)
+        if (strncmp(rank->state.call, polls[i], strlen(polls[i])) == 0)
+            return false;
+    return strncmp(rank->state.call, "MPI_", 4) == 0;
+}
+
+/* Waits, and has done so for a while; else false. */
 static bool waits(const struct see_job *before, const struct see_job *now, uint32_t at)
 {
     const struct see_rank *rank = &now->ranks[at], *was = see_same(before, rank);
-    enum see_call call = see_call_of(rank->state.call);
 
     return was != NULL && rank->how == SEE_ASKED && was->how == SEE_ASKED &&
-           see_is_still(was, rank) && call != SEE_CALL_OTHER && call != SEE_CALL_FINISHES &&
-           rank->state.still_ns != 0 && rank->state.now_ns - rank->state.still_ns >= CLOCK_S;
+           see_is_still(was, rank) && is_in_wait(rank) && rank->state.still_ns != 0 &&
+           rank->state.now_ns - rank->state.still_ns >= CLOCK_S;
 }
 
 /* What the other side of this operation does that keeps it from ending: ", which computes". */
@@ -442,45 +469,51 @@ static void say_other_side(FILE *out, const struct see_job *job, const enum see_
         fprintf(out, ", which goes on");
 }
 
-static bool say_waiter(FILE *out, const struct see_job *job, const enum see_node *nodes,
+/* "rank 0 (pid 4457) waits in MPI_Recv at solve.c:212, for 41 s: " */
+static void say_wait(FILE *out, const struct see_rank *rank)
+{
+    char words[WORDS_MAX], process[WORDS_MAX], call[WORDS_MAX], still[32];
+
+    fprintf(out, "rank %s (%s) waits in %s%s: ", words_of_rank(rank, words),
+            words_of_process(rank, process), call_words(rank, call), still_words(rank, still));
+}
+
+static void say_waiter(FILE *out, const struct see_job *job, const enum see_node *nodes,
                        uint32_t at)
 {
     const struct see_rank *rank = &job->ranks[at];
-    char words[WORDS_MAX], process[WORDS_MAX], call[WORDS_MAX], still[32];
+    bool is_known = see_call_of(rank->state.call) != SEE_CALL_OTHER;
+    const struct see_entry *entry = NULL;
     char peer[WORDS_MAX], envelope[WORDS_MAX];
 
-    for (uint32_t i = 0; i < rank->count; i++) {
-        const struct see_entry *entry = &rank->entries[i];
-
-        if (!see_is_awaited(rank, entry))
-            continue;
-        fprintf(out, "rank %s (%s) waits in %s%s: ", words_of_rank(rank, words),
-                words_of_process(rank, process), call_words(rank, call),
-                still_words(rank, still));
-        fprintf(out, "%s %s %s", words_of_envelope(rank, entry, envelope),
-                entry->kind == SEE_SEND || entry->kind == SEE_SENDING ||
-                        is_acknowledgement(rank, entry)
-                    ? "to"
-                    : "from",
-                words_of_peer(job, at, entry, peer));
-        if (entry->peer != SEE_NOBODY)
-            say_other_side(out, job, nodes, see_whose(job, at, entry));
-        fputc('\n', out);
-        say_window(out, job, see_whose(job, at, entry), entry);
-        return true;
+    for (uint32_t i = 0; is_known && i < rank->count && entry == NULL; i++)
+        entry = see_is_awaited(rank, &rank->entries[i]) ? &rank->entries[i] : NULL;
+    say_wait(out, rank);
+    if (entry == NULL) {
+        fputs("it cannot be told what for, because that is no message that is seen here; "
+              "neither it nor who waits for it is judged\n",
+              out);
+        return;
     }
-    return false;
+    fprintf(out, "%s %s %s", words_of_envelope(rank, entry, envelope),
+            entry->kind == SEE_SEND || entry->kind == SEE_SENDING ||
+                    is_acknowledgement(rank, entry)
+                ? "to"
+                : "from",
+            words_of_peer(job, at, entry, peer));
+    if (entry->peer != SEE_NOBODY)
+        say_other_side(out, job, nodes, see_whose(job, at, entry));
+    fputc('\n', out);
+    say_window(out, job, see_whose(job, at, entry), entry);
 }
 
-bool diagnose_say_waiting(FILE *out, const struct see_job *before, const struct see_job *now,
-                          const enum see_node *nodes)
+/* A line for each rank that waits, and is no part of a deadlock. */
+static void say_waiters(FILE *out, const struct see_job *before, const struct see_job *now,
+                        const enum see_node *nodes)
 {
-    bool said = false;
-
     for (uint32_t i = 0; i < now->count; i++)
         if (nodes[i] == SEE_ALIVE && waits(before, now, i))
-            said |= say_waiter(out, now, nodes, i);
-    return said;
+            say_waiter(out, now, nodes, i);
 }
 
 /* Of each host of the job, once. */
@@ -580,6 +613,6 @@ void diagnose_say(FILE *out, const struct see_job *before, const struct see_job 
             " messages are on their way between its hosts, or were sent to processes that it "
             "has started, and nothing else happens: is the network slow, or interrupted?\n",
             see_under_way(before, now));
-    diagnose_say_waiting(out, before, now, nodes);
+    say_waiters(out, before, now, nodes);
     say_others(out, now);
 }

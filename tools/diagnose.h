@@ -17,10 +17,6 @@ uint32_t diagnose_judge(const struct see_job *before, const struct see_job *now,
 void diagnose_say(FILE *out, const struct see_job *before, const struct see_job *now,
                   const enum see_node *nodes);
 
-/* One line: whom the ranks of a job that is not deadlocked wait for.  False: for nobody. */
-bool diagnose_say_waiting(FILE *out, const struct see_job *before, const struct see_job *now,
-                          const enum see_node *nodes);
-
 /* So many messages this rank has not read from the memory of its peers, because it cannot. */
 uint64_t diagnose_fallbacks(const struct see_rank *rank);
 

@@ -28,6 +28,7 @@ enum see_call see_call_of(const char *name)
                                          "MPI_Sendrecv_replace",
                                          "MPI_Wait",
                                          "MPI_Waitall",
+                                         "MPI_Buffer_detach",
                                          NULL};
     static const char *const blocks_any[] = {"MPI_Waitany", "MPI_Waitsome", NULL};
     static const char *const library[] = {"mbx_wait", "mbx_wait_all", "mbx_wait_any",
@@ -48,17 +49,37 @@ enum see_call see_call_of(const char *name)
                                               "MPI_Reduce_scatter",
                                               "MPI_Scan",
                                               "MPI_Exscan",
-                                              "MPI_Comm_dup",
-                                              "MPI_Comm_split",
-                                              "MPI_Comm_create",
-                                              "MPI_Comm_split_type",
                                               "MPI_Reduce_scatter_block",
+                                              "MPI_Neighbor_allgather",
+                                              "MPI_Neighbor_allgatherv",
+                                              "MPI_Neighbor_alltoall",
+                                              "MPI_Neighbor_alltoallv",
+                                              "MPI_Neighbor_alltoallw",
+                                              "MPI_Comm_dup",
+                                              "MPI_Comm_dup_with_info",
+                                              "MPI_Comm_split",
+                                              "MPI_Comm_split_type",
+                                              "MPI_Comm_create",
+                                              "MPI_Comm_create_group",
+                                              "MPI_Cart_create",
+                                              "MPI_Cart_sub",
+                                              "MPI_Graph_create",
+                                              "MPI_Dist_graph_create",
+                                              "MPI_Dist_graph_create_adjacent",
+                                              "MPI_Intercomm_create",
+                                              "MPI_Intercomm_merge",
+                                              "MPI_Win_create",
+                                              "MPI_Win_create_dynamic",
+                                              "MPI_Win_allocate",
+                                              "MPI_Win_allocate_shared",
                                               NULL};
+    static const char *const windows[] = {"MPI_Win_fence", "MPI_Win_free", NULL};
 
     return is_one_of(blocks, name)        ? SEE_CALL_BLOCKS
            : is_one_of(blocks_any, name)  ? SEE_CALL_BLOCKS_ANY
            : is_one_of(library, name)     ? SEE_CALL_LIBRARY
            : is_one_of(collectives, name) ? SEE_CALL_COLLECTIVE
+           : is_one_of(windows, name)     ? SEE_CALL_WINDOW
            : is_one_of(probes, name)      ? SEE_CALL_PROBES
            : is_one_of(finishes, name)    ? SEE_CALL_FINISHES
                                           : SEE_CALL_OTHER;
@@ -80,7 +101,7 @@ static bool is_pending(const struct see_rank *rank, const struct see_entry *entr
         return false;
     if (call == SEE_CALL_PROBES || entry->kind == SEE_PROBE)
         return call == SEE_CALL_PROBES && entry->kind == SEE_PROBE;
-    if (call == SEE_CALL_COLLECTIVE && !is_collective(rank, entry))
+    if (call == SEE_CALL_COLLECTIVE && entry->needs == 0 && !is_collective(rank, entry))
         return false;
     return entry->kind != SEE_UNEXPECTED && entry->kind != SEE_PROBED &&
            entry->kind != SEE_NONE;
@@ -113,7 +134,7 @@ bool see_is_awaited(const struct see_rank *rank, const struct see_entry *entry)
         return false;
     if (entry->needs != 0)
         return true;
-    if (call == SEE_CALL_LIBRARY)
+    if (call == SEE_CALL_LIBRARY || call == SEE_CALL_WINDOW)
         return false;
     if (count_known(rank, call, &least) == 0)
         return true;
@@ -238,6 +259,7 @@ static enum see_node state_of(const struct see_job *before, const struct see_job
     case SEE_CALL_BLOCKS_ANY:
     case SEE_CALL_LIBRARY:
     case SEE_CALL_COLLECTIVE:
+    case SEE_CALL_WINDOW:
     case SEE_CALL_PROBES:
         break;
     }

@@ -10,7 +10,9 @@
  *
  * Only calls of MPI that wait for messages alone are known as blocking: a call that is not in the table of
  * graph.c, a wait of the library with a time-out among them, leaves its rank alive.  Within a collective only the messages
- * of collectives count, for some collectives use no messages.
+ * of collectives count, for some collectives use no messages, and those that say that they are waited for, for the leaders
+ * of an intercommunicator that is being made exchange messages of the program's tag.  MPI_Win_fence and MPI_Win_free wait for
+ * accesses first, which are no messages: there only those count that say that they are waited for.
  *
  * Which of its operations a call waits for, an entry may say (`needs`: the component for Open MPI, and the library's own
  * waits).  Then
@@ -64,6 +66,7 @@ enum see_call {
     SEE_CALL_BLOCKS_ANY, /* until one of several has ended */
     SEE_CALL_LIBRARY,    /* the library's own: until an operation that says so has ended */
     SEE_CALL_COLLECTIVE, /* until messages of a collective have come and gone */
+    SEE_CALL_WINDOW,     /* of a window: until an operation that says so has ended */
     SEE_CALL_PROBES,     /* until there is what the last probe has asked for */
     SEE_CALL_FINISHES    /* MPI_Finalize, mbx_close */
 };

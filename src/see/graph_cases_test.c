@@ -193,6 +193,28 @@ static void test_collectives(void **state)
     BEGIN(&s, "MPI_Barrier", "MPI_Recv"); /* through shared memory */
     add(&s, 1, SEE_POSTED, 0, 1, 0);
     assert_string_equal(verdict(&s, &s), "aa");
+    BEGIN(&s, "MPI_Intercomm_create",
+          "MPI_Recv"); /* a leader: a message of the program's tag */
+    add(&s, 0, SEE_POSTED, 1, 7, 1);
+    add(&s, 1, SEE_POSTED, 0, 1, 1);
+    assert_string_equal(verdict(&s, &s), "dd");
+}
+
+/* A fence waits for accesses, and then for messages. */
+static void test_windows(void **state)
+{
+    static const char *const calls[] = {"MPI_Win_fence", "MPI_Win_free"};
+    struct scene s;
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(calls); i++) {
+        BEGIN(&s, calls[i], "MPI_Barrier");
+        add(&s, 0, SEE_POSTED, 1, BARRIER, 1);
+        add(&s, 1, SEE_POSTED, 0, BARRIER, 1);
+        assert_string_equal(verdict(&s, &s), "dd");
+        s.entries[0][0].needs = 0; /* of an MPI_Ibarrier */
+        assert_string_equal(verdict(&s, &s), "aa");
+    }
 }
 
 /* Rank 0 receives from 1, which is in this call. */
@@ -453,6 +475,7 @@ int main(void)
         cmocka_unit_test(test_what_fits_besides),
         cmocka_unit_test(test_any_and_a_collective),
         cmocka_unit_test(test_collectives),
+        cmocka_unit_test(test_windows),
         cmocka_unit_test(test_other_sides),
         cmocka_unit_test(test_itself),
         cmocka_unit_test(test_two_looks),

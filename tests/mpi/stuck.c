@@ -113,6 +113,67 @@ static void barrier_and_receive(void)
         receive(0, 7);
 }
 
+static void barrier_and_exchange(void)
+{
+    if (rank == 0) {
+        transfer(1, 7, 4);
+        receive(1, 8);
+    } else {
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+}
+
+/* One rank makes a communicator, and the other one does something else. */
+static void communicator_left_out(void)
+{
+    int dims[1] = {2}, periods[1] = {1};
+    MPI_Comm ring;
+
+    if (rank == 0)
+        MPI_Cart_create(MPI_COMM_WORLD, 1, dims, periods, 0, &ring);
+    else
+        receive(0, 7);
+}
+
+/* The leaders of two groups speak to each other with the program's tag. */
+static void leader_left_out(void)
+{
+    MPI_Comm inter;
+
+    if (rank == 0)
+        MPI_Intercomm_create(MPI_COMM_SELF, 0, MPI_COMM_WORLD, 1, 9, &inter);
+    else
+        receive(0, 7);
+}
+
+static void fence_and_barrier(void)
+{
+    static int word;
+    MPI_Win window;
+
+    MPI_Win_create(&word, sizeof word, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window);
+    if (rank == 0)
+        MPI_Win_fence(0, window);
+    else
+        MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/* A buffer can only be taken back when what is in it has been sent. */
+static void detach_and_receive(void)
+{
+    static char buffer[LONG + MPI_BSEND_OVERHEAD];
+    void *back;
+    int bytes;
+
+    if (rank == 0) {
+        MPI_Buffer_attach(buffer, sizeof buffer);
+        MPI_Bsend(out, LONG, MPI_CHAR, 1, 7, MPI_COMM_WORLD);
+        MPI_Buffer_detach(&back, &bytes);
+    } else {
+        receive(0, 8);
+    }
+}
+
 static void collective_left_out(void)
 {
     int value = 1, sum;
@@ -517,6 +578,11 @@ static const struct {
     {"synchronous_to_finalized", synchronous_to_finalized},
     {"barrier_and_bcast", barrier_and_bcast},
     {"barrier_and_receive", barrier_and_receive},
+    {"barrier_and_exchange", barrier_and_exchange},
+    {"communicator_left_out", communicator_left_out},
+    {"leader_left_out", leader_left_out},
+    {"fence_and_barrier", fence_and_barrier},
+    {"detach_and_receive", detach_and_receive},
     {"collective_left_out", collective_left_out},
     {"wait_all", wait_all},
     {"wait_any", wait_any},
