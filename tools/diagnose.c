@@ -32,6 +32,15 @@ static const char *why_of_tags(const struct see_mpi *wanted, const struct see_mp
     return is->is_collective ? "it belongs to another collective" : "the tag differs";
 }
 
+/* Of two communicators: does the tag say the same of both?  That of a nonblocking collective says nothing. */
+static bool is_same_in_other(const struct see_mpi *wanted, const struct see_mpi *is)
+{
+    if (wanted->is_collective != is->is_collective)
+        return false;
+    return wanted->is_any_tag || wanted->tag == is->tag ||
+           (wanted->is_nonblocking && is->is_nonblocking);
+}
+
 /* Do communicator and tag of a message of rank differ from what a receive wants?  Where the MPI packs
  * both into the tag, they are told apart.  *tag: in which way the tag does, or NULL. */
 static void compare(const struct see_rank *rank, const struct see_entry *receive,
@@ -42,16 +51,16 @@ static void compare(const struct see_rank *rank, const struct see_entry *receive
 
     *other_communicator = receive->context_id != message->context_id;
     *tag = differ != 0 ? "the tag differs" : NULL;
-    if (*other_communicator || differ == 0 ||
+    if (differ == 0 ||
         !see_mpi_decode(rank->layout, receive->context_id, receive->tag, receive->ignore,
                         &wanted) ||
         !see_mpi_decode(rank->layout, message->context_id, message->tag, 0, &is))
         return;
-    *other_communicator = wanted.communicator != is.communicator || is_other_part(&wanted, &is);
-    *tag = wanted.is_collective != is.is_collective ||
-                   (!wanted.is_any_tag && wanted.tag != is.tag) || !*other_communicator
-               ? why_of_tags(&wanted, &is)
-               : NULL;
+    *other_communicator |=
+        wanted.communicator != is.communicator || is_other_part(&wanted, &is);
+    *tag = !*other_communicator              ? why_of_tags(&wanted, &is)
+           : !is_same_in_other(&wanted, &is) ? "the tag differs"
+                                             : NULL;
 }
 
 /* Does entry differ in one thing alone from what this receive wants?  In what, or NULL. */

@@ -195,7 +195,8 @@ static void open_mpi_collective(const struct see_layout *layout, struct see_mpi 
     mpi->operation = collective_name(
         open_mpi_collectives, sizeof open_mpi_collectives / sizeof open_mpi_collectives[0],
         OPEN_MPI_FIRST - mpi->tag);
-    if (mpi->operation == NULL && mpi->tag <= layout->nonblocking)
+    mpi->is_nonblocking = mpi->operation == NULL && mpi->tag <= layout->nonblocking;
+    if (mpi->is_nonblocking)
         mpi->operation = "nonblocking collective";
 }
 
@@ -211,7 +212,8 @@ static void mpich_communicator(const struct see_layout *layout, struct see_mpi *
         return;
     mpi->operation = collective_name(
         mpich_collectives, sizeof mpich_collectives / sizeof mpich_collectives[0], mpi->tag);
-    if (layout->nonblocking != 0 && mpi->tag >= layout->nonblocking)
+    mpi->is_nonblocking = layout->nonblocking != 0 && mpi->tag >= layout->nonblocking;
+    if (mpi->is_nonblocking)
         mpi->operation = "nonblocking collective";
 }
 

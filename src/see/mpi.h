@@ -40,6 +40,7 @@ struct see_mpi {
     bool is_synchronous;   /* of a message: its sender waits for an acknowledgement */
     bool is_acknowledgement;
     bool is_collective;
+    bool is_nonblocking;   /* of a collective: each communicator numbers these by their tags */
     const char *operation; /* of a collective, "barrier"; or NULL */
     const char *part;  /* of the communicator, "node": MPICH makes some of its own; or NULL */
     unsigned protocol; /* further bits of the MPI's protocol, which this row does not name */

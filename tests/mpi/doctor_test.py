@@ -56,6 +56,7 @@ STUCK = {
     "not_started": (2, [0, 1], ["waits for tag 2 on MPI_COMM_WORLD from 1, which waits, too", "cycle: 0 -> 1 -> 0"]),
     "inter_communicator": (2, [0, 1], ["waits for tag 6 on communicator", '"between"', "cycle: 0 -> 1 -> 0"]),
     "nonblocking_left_out": (3, [0, 1, 2], ["is in MPI_Wait", "nonblocking collective", "waits for tag 1 on MPI_COMM_WORLD from 0"]),
+    "nonblocking_elsewhere": (2, [0, 1], ["nonblocking collective", "on MPI_COMM_WORLD from 1 is unexpected there: the communicator differs", "cycle: 0 -> 1 -> 0"]),
     "wildcard_took_it": (3, [0, 1, 2], ["waits for tag 3 on MPI_COMM_WORLD from 2", "tag 3 on MPI_COMM_WORLD from 1 is unexpected there: the source differs"]),
     "probed_and_not_received": (2, [0, 1], ["is in MPI_Ssend", "tag 5 on MPI_COMM_WORLD"]),
     "wait_all_beside": (3, [0, 1], ["is in MPI_Waitall", "of the 2 operations that it waits for, 1 cannot end, and it needs all",

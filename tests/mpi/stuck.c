@@ -297,6 +297,18 @@ static void nonblocking_left_out(void)
 }
 
 /* The first receive takes what the second one is posted for. */
+/* Each communicator counts its nonblocking collectives; making one has taken some of MPI_COMM_WORLD. */
+static void nonblocking_elsewhere(void)
+{
+    MPI_Request request;
+    MPI_Comm halo;
+
+    MPI_Comm_dup(MPI_COMM_WORLD, &halo);
+    MPI_Ialltoall(out, 1, MPI_CHAR, in, 1, MPI_CHAR, rank == 0 ? halo : MPI_COMM_WORLD,
+                  &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
 static void wildcard_took_it(void)
 {
     if (rank == 2)
@@ -597,6 +609,7 @@ static const struct {
     {"not_started", not_started},
     {"inter_communicator", inter_communicator},
     {"nonblocking_left_out", nonblocking_left_out},
+    {"nonblocking_elsewhere", nonblocking_elsewhere},
     {"wildcard_took_it", wildcard_took_it},
     {"probed_and_not_received", probed_and_not_received},
     {"beyond_the_window", beyond_the_window},
