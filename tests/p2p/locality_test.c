@@ -529,12 +529,15 @@ static void test_long_ones_are_lent_to_the_near(void **state)
 
     lend_in_turn(&cl, 16); /* as where a second cache holds all chunks */
     send_lent(&cl, 3, LENT_MOST, false);
+    lend_in_turn(&cl, 20); /* as to one who has room for so many */
+    send_lent(&cl, 3, 20 * SEGMENT_CHUNK_SIZE + 1, false);
+    send_lent(&cl, 3, 20 * SEGMENT_CHUNK_SIZE, true);
     lend_in_turn(&cl, SEGMENT_CHUNKS);
     send_lent(&cl, 3, LENT_MOST, true);
 
     lend_all(&cl);
     send_one(&cl, LENT_MOST, EXPECTED);
-    assert_int_equal(cluster_stats(&cl, 0).sent[MBX_RNDV_READ], 1 + 3 + 1 + 3 + 1);
+    assert_int_equal(sent(&cl, MBX_RNDV_READ), 1 + 3 + 1 + 3 + 3 + 1);
     cluster_close(&cl);
 }
 
