@@ -657,22 +657,6 @@ MBX_API int mbx_mrecv(struct mbx_ep *ep, mbx_message message, void *buf, size_t 
 MBX_API int mbx_discard(struct mbx_ep *ep, mbx_message message);
 
 /*
- * mbx_drop - drop all messages under a context id that wait for a receive, as mbx_discard() does.
- *
- * For who gives up a context id.  A source whose messages wait at its side is asked for
- * them, and answers when it makes progress; so nothing may be received or probed of it
- * meanwhile.  What it sends later is not concerned.
- *
- * Returns    0 nothing is left; -EAGAIN the source is being asked: call again behind
- *            mbx_progress(); with MBX_ANY_SOURCE nobody is asked: some may have messages
- *            at their side, so name each; -ENOTCONN or -EHOSTDOWN nothing is left, as
- *            mbx_probe; -EINVAL no such peer, reserved context id; -ENOMEM.
- * Progress   makes progress once if nothing is there; never blocks.
- * Source     src/p2p/probe.c
- */
-MBX_API int mbx_drop(struct mbx_ep *ep, uint32_t source, uint32_t context_id);
-
-/*
  * mbx_cancel - take back a receive that has not matched.
  *
  * The request always ends in one completion: -ECANCELED if this call was in time,

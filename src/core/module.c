@@ -230,15 +230,6 @@ OUT_OF_LINE int module_probe(struct mbx_ep *ep, const struct mbx_match_envelope 
     return 0;
 }
 
-bool module_has_none(struct mbx_ep *ep, const struct mbx_match_envelope *envelope,
-                     uint64_t ignore)
-{
-    module_for_each (ep, m, has_none)
-        if (!(*m)->has_none(ep, envelope, ignore))
-            return false;
-    return true;
-}
-
 OUT_OF_LINE bool module_read(struct mbx_ep *ep, struct request *req)
 {
     module_for_each (ep, m, read)

@@ -132,10 +132,6 @@ struct module {
      * *status, and if message is not NULL it is taken; 0 nothing that is known; -ENOMEM. */
     int (*probe)(struct mbx_ep *ep, const struct mbx_match_envelope *envelope, uint64_t ignore,
                  struct mbx_status *status, struct message **message);
-    /* Do these peers have no such message, as far as they show, or have said since they were last asked by a
-     * probe?  What they have said so is forgotten. */
-    bool (*has_none)(struct mbx_ep *ep, const struct mbx_match_envelope *envelope,
-                     uint64_t ignore);
     /* A rendezvous that lacks at least mbx_ep.rput.coop_from bytes is in RNDV_READ and is to be
      * read.  True: the module does it, and gives it back. */
     bool (*read)(struct mbx_ep *ep, struct request *req);
@@ -215,8 +211,6 @@ bool module_message_found(struct mbx_ep *ep, struct message *message, struct req
 void module_message_came(struct mbx_ep *ep, struct peer *peer);
 int module_probe(struct mbx_ep *ep, const struct mbx_match_envelope *envelope, uint64_t ignore,
                  struct mbx_status *status, struct message **message);
-bool module_has_none(struct mbx_ep *ep, const struct mbx_match_envelope *envelope,
-                     uint64_t ignore);
 bool module_read(struct mbx_ep *ep, struct request *req);
 int module_send(struct mbx_ep *ep, struct peer *peer, struct request *req);
 int module_defer(struct mbx_ep *ep, struct peer *peer, struct request *req);

@@ -8,9 +8,7 @@
  * under that context id.
  *
  * When it is freed, messages that nobody has received are dropped: the context id is used again,
- * and MPI's next communicator must not find them.  Members whose messages wait at their side are asked for them, and
- * that takes until they are in a call of MPI: MPI lets a collective call wait for its members.  Nobody else is waited
- * for, and the context id is not free before.
+ * and MPI's next communicator must not find them.
  *
  * Its name is the library's, too, as is that of each peer (procs.c).
  *
@@ -19,7 +17,6 @@
  */
 #include "pml/pml.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,16 +47,15 @@ int pml_add_comm(ompi_communicator_t *comm)
     return OMPI_SUCCESS;
 }
 
-static void comm_drop_messages(ompi_communicator_t *comm, const struct pml_comm *own)
+static void comm_drop_messages(const struct pml_comm *own)
 {
-    uint32_t peer;
+    struct mbx_status status;
+    mbx_message message;
 
-    if (mbx_drop(pml.ep, MBX_ANY_SOURCE, own->context_id) != -EAGAIN)
-        return;
-    for (uint32_t rank = 0; rank < own->size; rank++)
-        if (pml_comm_peer(comm, (int)rank, &peer) == OMPI_SUCCESS)
-            while (mbx_drop(pml.ep, peer, own->context_id) == -EAGAIN)
-                (void)mbx_progress(pml.ep);
+    while (mbx_mprobe(pml.ep, MBX_ANY_SOURCE, own->context_id, 0, MBX_IGNORE_ALL, &status,
+                      &message) == 1)
+        if (mbx_discard(pml.ep, message) < 0)
+            return;
 }
 
 int pml_del_comm(ompi_communicator_t *comm)
@@ -72,7 +68,7 @@ int pml_del_comm(ompi_communicator_t *comm)
         comm_name(comm);
         if (!OMPI_COMM_IS_INTRINSIC(
                 comm)) /* ends with the endpoint, which tells what is left */
-            comm_drop_messages(comm, own);
+            comm_drop_messages(own);
     }
     pml_failures_forget(own);
     for (uint32_t rank = 0; rank < own->size; rank++)

@@ -154,7 +154,6 @@ static void deferrer_end(struct mbx_ep *ep, struct deferrer *deferrer)
         return;
     deferrer->peer->sendside.defers = false;
     deferrer->is_asked = deferrer->is_answered = false;
-    deferrer->none = 0;
     outq_forgive(deferrer->peer, OWES_RTR | OWES_PEEK);
     list_remove(&deferrer->node);
     if (list_is_empty(&ep->sendside.receiver->deferrers))

@@ -35,7 +35,6 @@ struct deferrer {
     struct mbx_match_envelope asked; /* that the last PEEK asks for */
     uint64_t ignore;                 /* ignore bits of the last PEEK */
     bool is_asked;                   /* the last PEEK has no answer yet */
-    uint64_t none;    /* number of the last PEEK that was answered with no message, or 0 */
     bool is_answered; /* PEEKED has named a message, and nothing has made that untrue */
     struct wire_peeked peeked; /* the answer */
     struct mbx_status status;  /* of the message that the answer names */

@@ -97,7 +97,6 @@ static int on_peeked(struct mbx_ep *ep, struct peer *peer, const struct wire_pac
         return 0;
     deferrer->is_asked = false;
     if (body->sender == 0) {
-        deferrer->none = body->question;
         if (deferrer->is_put_off)
             deferrer_ask_next(ep, deferrer);
         return 0;
@@ -283,44 +282,10 @@ static int on_probe(struct mbx_ep *ep, const struct mbx_match_envelope *envelope
     return 0;
 }
 
-static bool deferrer_has_none(struct mbx_ep *ep, struct deferrer *deferrer,
-                              const struct mbx_match_envelope *envelope, uint64_t ignore)
-{
-    struct pull pull;
-
-    if (receiver_may_pull(ep) &&
-        pull_find(deferrer->peer, &deferrer->table, envelope, ignore, &pull) == 0)
-        return true;
-    if (deferrer->is_asked || deferrer->none == 0 || deferrer->none != deferrer->question ||
-        !is_question(deferrer, envelope, ignore))
-        return false;
-    deferrer->none = 0;
-    return true;
-}
-
-static bool on_has_none(struct mbx_ep *ep, const struct mbx_match_envelope *envelope,
-                        uint64_t ignore)
-{
-    struct list *node;
-
-    if (ep->sendside.receiver == NULL)
-        return true;
-    list_for_each (node, &ep->sendside.receiver->deferrers) {
-        struct deferrer *deferrer = deferrer_of(node);
-
-        if ((envelope->source == MBX_ANY_SOURCE ||
-             envelope->source == deferrer->peer->number) &&
-            !deferrer_has_none(ep, deferrer, envelope, ignore))
-            return false;
-    }
-    return true;
-}
-
 const struct module remote_probe_module = {
     .name = "remote probe",
     .packets = (const struct packet_handler[]){{WIRE_PEEKED, on_peeked}, {0}},
     .controls = (const struct control[]){{.what = OWES_PEEK, .send = peek_leaves}, {0}},
     .probe = on_probe,
-    .has_none = on_has_none,
     .credit_told = on_credit_told,
 };

@@ -222,60 +222,6 @@ static void test_claimed_and_closed(void **state)
     cluster_close(&cl);
 }
 
-#define KEPT    (CONTEXT + 1)
-#define DROPPED 9
-
-/* Drops what 0 has sent until it is all received, as far as it can tell. */
-static void drop_all(struct cluster *cl, const mbx_request *sends, int count)
-{
-    struct mbx_completion done;
-
-    for (int rounds = 0; count > 0; rounds++) {
-        int err = mbx_drop(cl->eps[1], 0, CONTEXT);
-
-        assert_true(err == 0 || err == -EAGAIN);
-        cluster_progress(cl);
-        while (count > 0 && mbx_test(cl->eps[0], sends[count - 1], &done) == 1) {
-            assert_int_equal(done.error, 0);
-            count--;
-        }
-        assert_true(rounds < test_patience());
-    }
-}
-
-/* Here, and at its sender; and nothing else. */
-static void test_what_waits_under_a_context_id_is_dropped(void **state)
-{
-    static const size_t sizes[] = {0, 100, 100000};
-    mbx_request sends[DROPPED], kept, recv;
-    int value = 7, got = 0;
-    struct cluster cl;
-
-    cluster_open(&cl, *state, 2, NULL);
-    assert_int_equal(mbx_ssend(cl.eps[0], 1, KEPT, 3, &value, sizeof value, NULL, &kept), 0);
-    for (int i = 0; i < DROPPED; i++)
-        assert_int_equal(mbx_ssend(cl.eps[0], 1, CONTEXT, (uint64_t)i,
-                                   seeded_bytes(1, sizes[i % 3]), sizes[i % 3], NULL,
-                                   &sends[i]),
-                         0);
-    drop_all(&cl, sends, DROPPED);
-    cluster_settle(&cl);
-    for (int rounds = 0; mbx_drop(cl.eps[1], 0, CONTEXT) == -EAGAIN; rounds++) {
-        cluster_progress(&cl);
-        assert_true(rounds < test_patience());
-    }
-    assert_int_equal(mbx_recv(cl.eps[1], 0, KEPT, 3, 0, &got, sizeof got, NULL, &recv), 0);
-    cluster_wait_error(&cl, 1, recv, 0);
-    assert_int_equal(got, 7);
-    cluster_wait_error(&cl, 0, kept, 0);
-    cluster_settle(&cl);
-    value = mbx_drop(cl.eps[1], MBX_ANY_SOURCE, CONTEXT); /* nobody is asked */
-    assert_true(value == 0 || value == -EAGAIN);
-    assert_int_equal(cluster_stats(&cl, 1).requests_now, 0);
-    assert_int_equal(mbx_drop(cl.eps[1], 77, CONTEXT), -EINVAL);
-    cluster_close(&cl);
-}
-
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -284,7 +230,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_mprobe_takes_out),
         cmocka_unit_test(test_claimed_messages_of_every_protocol),
         cmocka_unit_test(test_claimed_and_closed),
-        cmocka_unit_test(test_what_waits_under_a_context_id_is_dropped),
     };
 
     return test_main(argc, argv, tests, ARRAY_COUNT(tests));
