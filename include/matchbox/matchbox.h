@@ -1337,7 +1337,8 @@ struct mbx_protocol_row {
  * mbx_protocol_get - row index (0, 1, ...) of the table for a peer, or for a peer not met yet if
  * peer is MBX_ANY_SOURCE, or one to which nothing was sent.
  *
- * MBX_RNDV_WRITE has no row: a message travels by it if its receiver has announced where it goes.
+ * MBX_RNDV_WRITE has no row: a message travels by it if its receiver has announced where it goes.  Nor have messages that are
+ * longer than the last row of MBX_BOUNCE says, and travel by it because their receiver has lately had receives for such.
  *
  * Units      size is sizeof *row (Structures, above).
  * Returns    0; -ENOENT no more rows; -EINVAL no such peer, or size.

@@ -17,8 +17,9 @@
 #define PAYLOAD_MOST (UINT64_C(1) << 18)
 
 /* What one peer may be given extra at a time, at least if there is as much, and in all. */
-#define LOAN_LEAST     4096
-#define LOAN_MOST      (UINT64_C(1) << 20)
+#define LOAN_LEAST 4096
+#define LOAN_MOST                                                                              \
+    ((UINT64_C(1) << 20) + 4096) /* two of the longest that are lent, as they are allocated */
 #define LOAN_ENVELOPES (UINT64_C(1) << 14)
 
 /* A busy peer is given so many extra envelopes unasked, so that it needs to be told less
@@ -192,8 +193,6 @@ static OUT_OF_LINE void credit_end(struct mbx_ep *ep, struct peer *peer)
 
     credit->freed_envelopes = credit->freed_payload = 0;
     credit->tell_envelopes = credit->tell_payload = 1; /* so that we come here again */
-    if (credit->window >= CREDIT_UNLIMITED || credit->window_payload >= CREDIT_UNLIMITED)
-        return;
     envelopes = credit_idle(credit->window, pool->window, credit->kept_envelopes);
     payload = credit_idle(credit->window_payload, pool->window_payload, credit->kept_payload);
     credit->window -= envelopes;
@@ -243,11 +242,19 @@ OUT_OF_LINE void credit_tell_soon(struct mbx_ep *ep, struct peer *peer)
 
 /* ---- lending ---- */
 
-void credit_extra(struct mbx_ep *ep, struct peer *peer, bool envelopes)
+/* Longer messages than others send eagerly do not take what these need. */
+static uint64_t extra_most(const struct credit_pool *pool, bool is_long)
+{
+    uint64_t kept = is_long ? pool->lendable_all / 2 : 0;
+
+    return (pool->lendable - min_size(kept, pool->lendable)) / 4;
+}
+
+void credit_extra(struct mbx_ep *ep, struct peer *peer, bool envelopes, bool is_long)
 {
     struct credit_pool *pool = &ep->credit;
     struct credit *credit = &peer->credit;
-    uint64_t most = pool->lendable / 4, more;
+    uint64_t most = extra_most(pool, is_long), more;
 
     if (envelopes ? pool->is_fixed : pool->is_payload_fixed)
         most = 0;
@@ -299,6 +306,9 @@ static size_t credit_rts_payload_max(const struct mbx_ep *ep, const struct peer 
 
 bool credit_take_request(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
+    if (unlikely(req->size > ep->limits.eager_max) && req->protocol == MBX_BOUNCE &&
+        !(req->flags & REQUEST_INTERNAL) && !transport_has_turns(peer->link, req->size))
+        req->protocol = peer_rndv(peer); /* it has waited, and the chunks are lent by now */
     if (req->protocol <= MBX_BOUNCE && credit_take(peer, req->size)) {
         proto_move(ep, req, EAGER_SENDING);
         return true;

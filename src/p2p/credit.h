@@ -175,8 +175,8 @@ static inline void credit_freed_payload(struct mbx_ep *ep, struct peer *peer, ui
         credit_tell_soon(ep, peer);
 }
 
-/* It wants more than it has: envelopes, or else payload. */
-void credit_extra(struct mbx_ep *ep, struct peer *peer, bool envelopes);
+/* It wants more than it has: envelopes, or else payload; is_long: for a message that is eager only if it is lent. */
+void credit_extra(struct mbx_ep *ep, struct peer *peer, bool envelopes, bool is_long);
 
 /* A message comes.  False: its sender had no credit for it. */
 static inline bool credit_admits(const struct peer *peer)

@@ -94,8 +94,8 @@ static int deliver_message(struct mbx_ep *ep, struct peer *peer, const struct ar
     if (req == NULL)
         return deliver_keep(ep, context, arrival);
     credit_freed(ep, peer, credit_of(arrival));
-    if (arrival->rts != NULL)
-        eager_invite(ep, peer, arrival->size);
+    if (arrival->rts != NULL || arrival->is_fragmented)
+        eager_invite(ep, peer, arrival->size, arrival->rts == NULL);
     recv_matched(ep, req, arrival);
     return 0;
 }
@@ -124,7 +124,7 @@ static int deliver_begins(struct mbx_ep *ep, struct peer *peer,
         arrival->size = packet->body.rts.size;
         arrival->rts = &packet->body.rts;
         if (packet->header.flags & WIRE_SHORT_OF)
-            credit_extra(ep, peer, false);
+            credit_extra(ep, peer, false, arrival->size > ep->limits.eager_max);
     }
     return 1;
 }

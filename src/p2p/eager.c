@@ -22,12 +22,14 @@
  * and the next 1, 2, 4, ... up to STREAM_PAUSE such messages go by rendezvous from their beginning.
  * So does one that finds the ring full.
  *
- * To a peer that borrows (transport/lend.h) what follows the first packet of more than LENT_FROM bytes is
- * lent: the sender copies it into chunks in its call, and waits for nobody.  The chunks are lent in
- * turn, 16 or as many as the receiver has room for, so their lines have left the receiver's first caches since it has read them, which those of a
- * short ring have not (docs/decisions/0037-streams-are-lent.md).  So is one that has waited for room in the ring,
- * behind a first packet that takes little of it (docs/decisions/0038-windows-are-lent.md).  Where no chunk is free, or no room
- * for the packet that names it, the rest goes through the ring.
+ * To a peer that borrows (transport/lend.h) what follows the first packet of more than LENT_FROM bytes (to a far
+ * peer: of all that does not go into one packet) is lent: the sender copies it into chunks in its call, and waits for
+ * nobody.  The chunks are lent in turn, 16 or as many as the receiver has room for, so their lines have left the
+ * receiver's first caches since it has read them, which those of a short ring have not
+ * (docs/decisions/0037-streams-are-lent.md).  So is one that has waited for room in the ring, behind a first packet
+ * that takes little of it (docs/decisions/0038-windows-are-lent.md), and a long one, if there are chunks for all of it
+ * (docs/decisions/0040-longer-messages-and-those-to-far-peers-are-lent.md).  Where no chunk is free, or no room for the
+ * packet that names it, the rest goes through the ring.
  *
  * Invariants
  *   I1  assembly.offset < assembly.size, or nothing is being assembled
@@ -48,6 +50,8 @@
 #define STREAM_LOOKS_FULL 4
 
 #define STREAM_PAUSE      32 /* messages */
+#define LENT_PAUSE                                                                             \
+    32 /* receives that are announced, since what should be lent comes by rendezvous */
 
 /* What the first packet has of a message that has waited for room in the ring: it should leave room for others, and
  * while their receiver has others to copy, nothing is won by a copy that overlaps with the next one.  So has that of a
@@ -323,7 +327,8 @@ static int eager_leave(struct mbx_ep *ep, struct request *req)
         proto_move(ep, req, RNDV_RTS);
         return outq_step(ep, req);
     }
-    backoff_more(&peer->path.streams, STREAM_PAUSE);
+    if (req->size <= ep->limits.eager_max)
+        backoff_more(&peer->path.streams, STREAM_PAUSE);
     err = eager_send_rest(ep, req);
     if (err == 0) {
         req->protocol = MBX_RNDV_READ;
@@ -385,25 +390,30 @@ static inline void eager_done_at_once(struct mbx_ep *ep, struct request *req, ui
 
 static_assert(WIRE_EAGER_MAX < 1 << 30, "the bits of assembly.size");
 
-bool eager_comes_lent(const struct mbx_ep *ep, const struct peer *peer, size_t size)
+bool eager_comes_lent(const struct mbx_ep *ep, struct peer *peer, size_t size)
 {
     if (!eager_lends(ep, peer, size) || !transport_borrows(peer->link))
         return false;
     return size <= locality_eager_max(ep, peer) ||
-           (size <= locality_lent_max(ep, peer) && transport_borrows_many(peer->link));
+           (size <= locality_lent_max(ep, peer) && transport_borrows_many(peer->link) &&
+            !backoff_skips(&peer->path.lent));
 }
 
-void eager_invite(struct mbx_ep *ep, const struct peer *peer, size_t size)
+void eager_invite(struct mbx_ep *ep, struct peer *peer, size_t size, bool is_eager)
 {
-    if (eager_lends(ep, peer, size) && size <= ep->limits.lent_max)
-        credit_borrow(ep, peer);
+    if (!eager_lends(ep, peer, size) || size > ep->limits.lent_max)
+        return;
+    if (size > ep->limits.eager_max && is_eager)
+        backoff_end(&peer->path.lent);
+    else if (size > ep->limits.eager_max)
+        backoff_more(&peer->path.lent, LENT_PAUSE);
+    credit_borrow(ep, peer);
 }
 
 /* The rest of the message that req has met will come in fragments. */
 static OUT_OF_LINE void eager_await(struct mbx_ep *ep, struct request *req,
                                     const struct arrival *arrival)
 {
-    eager_invite(ep, peer_get(ep, req->peer), arrival->size);
     proto_move(ep, req, EAGER_ASSEMBLE);
     peer_get(ep, req->peer)->assembly = (struct assembly){
         .request = req,

@@ -38,7 +38,7 @@ bool locality_is_lent(const struct mbx_ep *ep, struct peer *peer, size_t size)
 
     if (size > ep->limits.lent_max || !(is_long || (is_far && size <= LENT_FAR)) ||
         !has_streams(ep, peer) || ep_is_oversubscribed(ep) ||
-        !list_is_empty(&peer->outq.list) ||
+        !list_is_empty(&peer->outq.list) || peer->sendside.is_deferred ||
         !transport_has_turns(peer->link, is_far ? SIZE_MAX : size))
         return false;
     return !is_far || ++peer->path.turns % LOCALITY_FAR == 0 || !is_long;

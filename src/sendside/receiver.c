@@ -210,7 +210,7 @@ static int on_defer(struct mbx_ep *ep, struct peer *peer, const struct wire_pack
     tracepoint_step(ep, TRACE_DEFER, peer, &(struct mbx_match_envelope){0}, 0, defer->epoch, 0);
     outq_owe_now(ep, peer, OWES_RTR);
     if (is_first)
-        credit_extra(ep, peer, true);
+        credit_extra(ep, peer, true, false);
     else
         credit_tell_soon(ep, peer);
     return 0;

@@ -344,12 +344,11 @@ static void a_probe_is_told(void **state)
 static void dies_announced(struct forked_job *job, int rank, const void *arg)
 {
     static int numbers[HELD];
-    struct mbx_ep *ep = forked_open(job, rank, quick);
+    struct mbx_ep *ep = forked_open(job, rank, arg);
     struct mbx_completion done;
     mbx_request request;
     int into;
 
-    (void)arg;
     if (rank == 1) {
         for (int i = 0; i < HELD; i++) {
             numbers[i] = i;
@@ -376,12 +375,19 @@ static void dies_announced(struct forked_job *job, int rank, const void *arg)
 
 static void what_the_dead_were_lent_comes_back(void **state)
 {
-    struct forked_job job;
+    /* envelopes are lent, too, where payload has no bound */
+    static const char *const unbounded[] = {"TRANSPORT=shm", "PEER_TIMEOUT=20ms",
+                                            "WINDOW_PAYLOAD=unlimited", NULL};
+    static const char *const *const params[] = {quick, unbounded};
 
     (void)state;
-    forked_start(&job, 2, dies_announced, NULL);
-    forked_end(&job);
-    all_is_well(&job, 1);
+    for (size_t i = 0; i < ARRAY_COUNT(params); i++) {
+        struct forked_job job;
+
+        forked_start(&job, 2, dies_announced, params[i]);
+        forked_end(&job);
+        all_is_well(&job, 1);
+    }
 }
 
 /* ---- beside a device that has nothing to do ---- */

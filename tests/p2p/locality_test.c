@@ -483,6 +483,12 @@ static void test_a_fixed_window_has_extra_payload(void **state)
     }
 }
 
+/* An announcement is there before the message is sent. */
+static void send_told(struct cluster *cl, size_t size)
+{
+    send_after(cl, size, 10);
+}
+
 /* So many messages like it are lent whole, each in its call, or go by rendezvous. */
 static void send_lent(struct cluster *cl, unsigned count, size_t size, bool is_lent)
 {
@@ -538,6 +544,38 @@ static void test_long_ones_are_lent_to_the_near(void **state)
     lend_all(&cl);
     send_one(&cl, LENT_MOST, EXPECTED);
     assert_int_equal(sent(&cl, MBX_RNDV_READ), 1 + 3 + 1 + 3 + 3 + 1);
+    cluster_close(&cl);
+}
+
+/* What is expected lent, and comes by rendezvous, is announced again; and expected from time to time. */
+static void test_what_is_not_lent_is_announced_again(void **state)
+{
+    struct cluster cl;
+    uint64_t announced;
+
+    if (!is_shm(*state))
+        return;
+    cluster_open(
+        &cl, *state, 2,
+        (const char *[]){"EAGER_LIMIT=auto", "OVERSUBSCRIBED=no", "WINDOW_PAYLOAD=1M", NULL});
+    lend_in_turn(&cl, SEGMENT_CHUNKS);
+    send_one(&cl, 12000, EXPECTED); /* now it borrows */
+    for (int i = 0; i < 4; i++)
+        send_told(&cl, EAGER_LIMIT_NEAR + 1);
+    assert_int_equal(cluster_stats(&cl, 1).rput_announced, 0);
+    assert_int_equal(sent(&cl, MBX_BOUNCE), 5);
+
+    cl.eps[0]->peers.all[1]->path.is_far = true; /* which the receiver does not know */
+    for (int i = 0; i < 50; i++)
+        send_told(&cl, EAGER_LIMIT_NEAR + 1);
+    assert_in_range(sent(&cl, MBX_RNDV_READ), 5, 7);
+    announced = cluster_stats(&cl, 1).rput_announced;
+    assert_in_range(announced, 43, 45);
+
+    cl.eps[0]->peers.all[1]->path.is_far = false;
+    for (int i = 0; i < 70; i++)
+        send_told(&cl, EAGER_LIMIT_NEAR + 1);
+    assert_in_range(cluster_stats(&cl, 1).rput_announced, announced, announced + 32);
     cluster_close(&cl);
 }
 
@@ -713,12 +751,6 @@ static void test_lent_into_a_full_ring(void **state)
     cluster_close(&cl);
 }
 
-/* An announcement is there before the message is sent. */
-static void send_told(struct cluster *cl, size_t size)
-{
-    send_after(cl, size, 10);
-}
-
 /* What a near peer would lend is not announced to it, but if it is to be. */
 static void test_what_is_lent_is_not_announced(void **state)
 {
@@ -796,6 +828,7 @@ int main(int argc, char **argv)
         TEST(test_chunks_stay_within_the_budget),
         TEST(test_a_fixed_window_has_extra_payload),
         TEST(test_long_ones_are_lent_to_the_near),
+        TEST(test_what_is_not_lent_is_announced_again),
         TEST(test_long_ones_are_not_lent_without_a_core),
         TEST(test_a_long_one_that_waits_is_not_lent),
         TEST(test_short_ones_are_lent_to_the_far),
