@@ -439,7 +439,7 @@ static void say_packets(FILE *out, const struct see_rank *rank)
 static bool is_in_wait(const struct see_rank *rank)
 {
     static const char *const polls[] = {"MPI_Test", "MPI_Iprobe", "MPI_Improbe",
-                                        "MPI_Request_get_status"};
+                                        "MPI_Request_get_status", "MPI_Win_test"};
     enum see_call call = see_call_of(rank->state.call);
 
     if (call != SEE_CALL_OTHER)

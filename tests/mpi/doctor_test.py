@@ -67,7 +67,7 @@ STUCK = {
 }
 CROWD = min(os.cpu_count() + 1, 9)  # more ranks than cores, on a small machine
 # name: ranks.  Nobody is deadlocked
-CONTROLS = {"late_sender": 2, "computing_master": 3, "polling": 2, "testing": 2, "running_ring": 3, "running_collectives": 2,
+CONTROLS = {"late_sender": 2, "computing_master": 3, "polling": 2, "testing": 2, "testing_a_window": 2, "running_ring": 3, "running_collectives": 2,
             "late_at_barrier": 3, "wait_any_beside": 3, "receive_beside": 3, "late_receiver": 2, "flood": 2, "attach_forbidden": 2, "stopped": 2, "reads_a_file": 2,
             "lock_and_receive": 2, "killed": 3, "crowd": CROWD}
 # what the doctor says of some of them, once they have waited for a second
@@ -86,6 +86,8 @@ SAYS = {
     "crowd": [f"{CROWD} ranks run on {os.cpu_count()} cores"] if CROWD > os.cpu_count() else [],
     "reads_a_file": ["tag 7 on MPI_COMM_WORLD from 1, which reads pipe:"],
 }
+# and what it never says: of a rank that polls, that it waits there
+NEVER = {"polling": "waits in MPI_Iprobe", "testing": "waits in MPI_Test", "testing_a_window": "waits in MPI_Win_test"}
 MORE = {"small_head_to_head": {"MBX_STRICT_SENDS": "yes"},
         "killed": {"MBX_PEER_TIMEOUT": "600s"}}  # or its death ends the receives
 LAUNCH = {"openmpi": {"": ["--oversubscribe"], "killed": ["--enable-recovery"]},  # "": for every pattern
@@ -231,6 +233,8 @@ def control(args, pattern):
             status, text = job.doctor(number, "--wait", SILENT_MS)
             if status != 0:
                 raise Failed("nobody is deadlocked, and the doctor says\n" + text)
+            if pattern in NEVER and NEVER[pattern] in text:
+                raise Failed("a rank polls, and the doctor says\n" + text)
         for _ in range(TRIES):
             if all(words in text for words in texts):
                 return

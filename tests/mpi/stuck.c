@@ -536,6 +536,23 @@ static void testing(void)
         MPI_Test(&request, &flag, MPI_STATUS_IGNORE);
 }
 
+static void testing_a_window(void)
+{
+    int flag = 0, other = 1 - rank;
+    MPI_Group world, origins;
+    static int word;
+    MPI_Win window;
+
+    MPI_Win_create(&word, sizeof word, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window);
+    if (rank != 0)
+        receive(0, 7);
+    MPI_Comm_group(MPI_COMM_WORLD, &world);
+    MPI_Group_incl(world, 1, &other, &origins);
+    MPI_Win_post(origins, 0, window);
+    while (!flag)
+        MPI_Win_test(window, &flag);
+}
+
 static void running_ring(void)
 {
     for (;;)
@@ -629,6 +646,7 @@ static const struct {
     {"computing_master", computing_master},
     {"polling", polling},
     {"testing", testing},
+    {"testing_a_window", testing_a_window},
     {"running_ring", running_ring},
     {"running_collectives", running_collectives},
     {"imbalance", imbalance},
