@@ -68,12 +68,14 @@ enum see_call see_call_of(const char *name)
                                               "MPI_Dist_graph_create_adjacent",
                                               "MPI_Intercomm_create",
                                               "MPI_Intercomm_merge",
-                                              "MPI_Win_create",
-                                              "MPI_Win_create_dynamic",
-                                              "MPI_Win_allocate",
-                                              "MPI_Win_allocate_shared",
                                               NULL};
-    static const char *const windows[] = {"MPI_Win_fence", "MPI_Win_free", NULL};
+    static const char *const windows[] = {"MPI_Win_create",
+                                          "MPI_Win_create_dynamic",
+                                          "MPI_Win_allocate",
+                                          "MPI_Win_allocate_shared",
+                                          "MPI_Win_fence",
+                                          "MPI_Win_free",
+                                          NULL};
 
     return is_one_of(blocks, name)        ? SEE_CALL_BLOCKS
            : is_one_of(blocks_any, name)  ? SEE_CALL_BLOCKS_ANY

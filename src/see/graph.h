@@ -12,7 +12,8 @@
  * graph.c, a wait of the library with a time-out among them, leaves its rank alive.  Within a collective only the messages
  * of collectives count, for some collectives use no messages, and those that say that they are waited for, for the leaders
  * of an intercommunicator that is being made exchange messages of the program's tag.  MPI_Win_fence and MPI_Win_free wait for
- * accesses first, which are no messages: there only those count that say that they are waited for.
+ * accesses first, and the calls that make a window for memory that is registered or shared, which is no message: there only
+ * those count that say that they are waited for.
  *
  * Which of its operations a call waits for, an entry may say (`needs`: the component for Open MPI, and the library's own
  * waits).  Then
