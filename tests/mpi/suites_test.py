@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """suites_test.py BUILD - `./dev suites` says of programs whether they hang, and what mbx doctor says of them, and fails where that is wrong."""
+import importlib.machinery
+import importlib.util
 import os
 import re
 import subprocess
 import sys
 import tempfile
+import time
 
 SUITES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "scripts", "run", "suites")
 PROGRAM = """/* %s */
@@ -26,32 +29,108 @@ WAITS = "MPI_Recv(&value, 1, MPI_INT, 1 - rank, rank, MPI_COMM_WORLD, MPI_STATUS
 PROGRAMS = {
     "meets_ok": ("mpirun -np 3", "MPI_Barrier(MPI_COMM_WORLD);", ["ranks=3", "expected=OK", "ob1=ended", "matchbox=ended", "doctor=silent"]),
     "waits_nok": ("", "if (rank < 2) " + WAITS, ["ranks=2", "expected=error", "ob1=hung", "matchbox=hung", "doctor=deadlock", "of=2/2", "why=cycle", "calls=MPI_Recv"]),
-    "broken": ("", "no C", ["compiles=no"]),
+    "broken": ("", "no C", ["ranks=2", "not_run=compile"]),
+    "crowd": ("mpirun -np 100000", "MPI_Barrier(MPI_COMM_WORLD);", ["ranks=100000", "not_run=ranks"]),
+    "nobody": ("mpirun -np 0", "MPI_Barrier(MPI_COMM_WORLD);", ["ranks=0", "not_run=ranks"]),
+    "two words\nand_lines_ok": ("", "MPI_Barrier(MPI_COMM_WORLD);", ["ranks=2", "expected=OK", "matchbox=ended"]),
 }
+SUMS = ["    3  programs", "    1  further ones are not run: they do not compile", "    2  further ones are not run: they want no rank, or more than 64"]
 ACCUSED = ("BEGIN_MBI_TESTS\n $ mpirun -np 2 ${EXE}\n | OK\n | OK\nEND_MBI_TESTS", WAITS)  # it says that it is right, and hangs
 
 
-def suites(build, programs):
-    with tempfile.TemporaryDirectory() as folder:
+# An mbx whose queues are torn, of no rank, of a rank without a number, of no job, and empty, in turn.  A job ends when it has said them all.
+TORN = """#!/bin/sh
+touch "$0.looks"
+looks() {
+    wc -l <"$0.looks"
+}
+case $1 in
+exec)
+    shift 3
+    "$@" || exit 1
+    while [ "$(looks)" -lt 5 ]; do :; done
+    ;;
+queues)
+    echo look >>"$0.looks"
+    case $(($(looks) % 5)) in
+    0) echo '{"jobs": [{"job": "1", "ra' ;;
+    1) echo '{"jobs": [{"job": "1", "ranks": []}]}' ;;
+    2) echo '{"jobs": [{"job": "1", "ranks": [{}]}]}' ;;
+    3) echo '[]' ;;
+    4) ;;
+    esac
+    ;;
+esac
+"""
+
+
+def suites(build, programs, *options):
+    with tempfile.TemporaryDirectory(prefix="suites [a-b]") as folder:
         for name, (says, does) in programs.items():
             with open(os.path.join(folder, name + ".c"), "w") as out:
                 out.write(PROGRAM % (says, does))
-        run = subprocess.run([sys.executable, SUITES, "--build", build, "--limit", "3", folder], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        run = subprocess.run([sys.executable, SUITES, "--build", build, "--limit", "3", *options, folder], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                             text=True)
     return run.returncode, run.stdout
 
 
-def main():
-    build, wrong = sys.argv[1], []
+def what_is_said(build):
     status, text = suites(build, {name: row[:2] for name, row in PROGRAMS.items()})
     for name, (_, _, words) in PROGRAMS.items():
-        line = re.search(f"^name={name} .*", text, re.M)
-        wrong += [f"{name}: {word}" for word in words if line is None or word not in line.group(0).split()]
+        shown = "_".join(name.split())
+        line = re.search(f"^name={shown} .*", text, re.M)
+        yield from (f"{name}: {word}" for word in words if line is None or word not in line.group(0).split())
+    yield from (f"'{line}' is missing" for line in SUMS if line not in text.splitlines())
     if status != 0:
-        wrong.append(f"the exit status is {status}")
-    status, more = suites(build, {"accused": ACCUSED})
-    if status != 1 or "expected=OK" not in more or "were called deadlocked: accused" not in more:
-        wrong.append("a program that is right may be accused")
-    print(f"{text}{more}suites_test: wrong: {wrong}")
+        yield f"the exit status is {status}:\n{text}"
+
+
+def who_is_accused(build):
+    status, text = suites(build, {"accused": ACCUSED})
+    if status != 1 or "expected=OK" not in text or "were called deadlocked: accused" not in text:
+        yield f"a program that is right may be accused: {status}\n{text}"
+
+
+def what_is_not_run(build):
+    """Where nothing was run, nothing was found to be right."""
+    for programs, options, words in (({"broken": ("", "no C")}, (), "no program was run: not one of 1 can be"),
+                                     ({"meets": ("", "")}, ("--only", "meet5"), "no program was run: none is left by --only 'meet5'"),
+                                     ({"meets": ("", "")}, ("--first", "1"), "no program was run: none is left by --only '' --every 1 --first 1")):
+        status, text = suites(build, programs, *options)
+        if status != 1 or words not in text:
+            yield f"{options}: {status}\n{text}"
+
+
+def torn_answers(_):
+    """They are none, and the run goes on."""
+    with tempfile.TemporaryDirectory() as build:
+        os.mkdir(os.path.join(build, "tools"))
+        mbx = os.path.join(build, "tools", "mbx")
+        with open(mbx, "w") as out:
+            out.write(TORN)
+        os.chmod(mbx, 0o755)
+        status, text = suites(build, {"meets": ("", "")})
+    if status != 0 or not re.search("^name=meets .* matchbox=ended doctor=silent", text, re.M):
+        yield f"torn answers: {status}\n{text}"
+
+
+def a_limit(_):
+    """What does not end has no answer."""
+    loader = importlib.machinery.SourceFileLoader("suites", SUITES)
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("suites", loader))
+    sys.path.insert(0, os.path.dirname(SUITES))
+    sys.dont_write_bytecode = True
+    loader.exec_module(module)
+    begin = time.monotonic()
+    if module.answer(["sh", "-c", "echo said; sleep 1000"], 0.1) != (None, "") or time.monotonic() - begin > 60:
+        yield "what does not end is waited for"
+    if module.answer(["sh", "-c", "echo said; exit 3"], 60) != (3, "said\n"):
+        yield "an answer is lost"
+
+
+def main():
+    wrong = [words for check in (what_is_said, who_is_accused, what_is_not_run, torn_answers, a_limit) for words in check(sys.argv[1])]
+    print("\n".join(wrong + [f"suites_test: {len(wrong)} wrong"]))
     return bool(wrong)
 
 
