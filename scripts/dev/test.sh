@@ -168,14 +168,41 @@ static_long() {
     fi
 }
 
-# The long ones beside the short ones.
+# A process and those that it has started: it first, so that it starts no more.
+end_tree() {
+    children=
+    { read -r children <"/proc/$1/task/$1/children"; } 2>/dev/null || true # there is no line's end
+    kill "$1" 2>/dev/null || true
+    for child in $children; do
+        end_tree "$child"
+    done
+}
+
+# The long ones beside the short ones.  They ignore an interrupt, as all that runs beside a shell does.
+beside=
+counted=
+
+leave_static() {
+    if [ -n "$beside" ]; then
+        end_tree "$beside"
+        wait "$beside" || true # it removes its log
+    fi
+    rm -f "$counted"
+}
+
 test_static() {
     checks=static
     passed_before=$passed failed_before=$failed
     counted=$(mktemp "${TMPDIR:-/tmp}/matchbox-dev.XXXXXX")
-    (static_long && echo "$passed $failed" >"$counted") &
+    (
+        trap 'rm -f "$log"' EXIT
+        trap 'exit 130' TERM
+        static_long && echo "$passed $failed" >"$counted"
+    ) &
+    beside=$!
     static_short
-    wait $! || true
+    wait "$beside" || true
+    beside=
     read -r long_passed long_failed <"$counted" ||
         long_passed=$passed_before long_failed=$((failed_before + 1))
     rm -f "$counted"
@@ -189,7 +216,7 @@ case " $* " in
 esac
 prepare
 mkdir -p build-test
-trap 'leave_sessions; rm -f "$log"' EXIT
+trap 'leave_static; leave_sessions; rm -f "$log"' EXIT
 keep_sessions
 for name; do
     case $name in
