@@ -5,7 +5,7 @@
  * What another process offers as its segment is believed in this order:
  *
  *   the descriptor   a regular file of our user, sealed against shrinking, however it came
- *   its head         read once into our memory: magic, version, cookie, key check, sizes
+ *   its head         read once into our memory: magic, cookie, version, key check, sizes
  *   its size         what the numbers in the head make must be what the file has
  *   its front        if that is in another file: a file as above, a head as above
  *
@@ -316,17 +316,23 @@ static void say_version(const struct transport_address *address,
     version_warn("shm", who, &theirs, SEGMENT_VERSION);
 }
 
+static uint64_t cookie_of(const struct segment_head *head)
+{
+    uint64_t early;
+
+    memcpy(&early, &head->version, sizeof early);
+    return head_is_early(head) ? early : head->cookie;
+}
+
+/* First whose it is: pid and descriptor may be those of another endpoint by now, whose version says nothing of the
+ * one that is looked for. */
 static int check_head(const struct segment_head *head, size_t size, uint64_t cookie,
                       uint64_t key_check)
 {
-    if (head_is_early(head))
-        return -EPROTONOSUPPORT;
-    if (head->magic != SEGMENT_MAGIC)
+    if ((head->magic != SEGMENT_MAGIC && !head_is_early(head)) || cookie_of(head) != cookie)
         return -ENOENT;
-    if (!version_is_understood(&head->version, SEGMENT_VERSION))
+    if (head_is_early(head) || !version_is_understood(&head->version, SEGMENT_VERSION))
         return -EPROTONOSUPPORT;
-    if (head->cookie != cookie)
-        return -ENOENT;
     if (head->key_check != key_check)
         return -EACCES;
     if (!geometry_is_valid(head->peers, head->ring_cells) ||

@@ -104,10 +104,10 @@ static_assert(sizeof(struct segment_slot) == 6 * CACHE_LINE, "ten slots are a pa
 
 /* Constant once the segment can be found. */
 struct segment_head {
-    uint64_t magic;         /* it and the mark lie here in all versions */
+    uint64_t magic;         /* it, the mark and the cookie lie here in all versions */
     struct version version; /* the owner's */
-    uint64_t cookie;
-    uint64_t key_check; /* the owner knows the key */
+    uint64_t cookie;        /* in those without a mark it is in the mark's place */
+    uint64_t key_check;     /* the owner knows the key */
     uint32_t peers;
     uint32_t ring_cells;
     uint32_t needs_fence; /* the owner has no membarrier: senders fence themselves */
@@ -117,6 +117,8 @@ struct segment_head {
     uint64_t host;        /* the owner's (base/host.h): from there its memory can be read */
 };
 
+static_assert(offsetof(struct segment_head, version) == 8, "of all versions");
+static_assert(offsetof(struct segment_head, cookie) == 16, "of all versions");
 static_assert(sizeof(struct segment_head) == CACHE_LINE, "a line");
 
 /* A count to sleep on; bell.h. */

@@ -399,7 +399,7 @@ static void a_segment_of_another_version_is_named(void **state)
         "has Matchbox 7.8.9 (formats 10 and 10)",
         "has an earlier version of Matchbox",
     };
-    struct segment_head *head, good, bad[4];
+    struct segment_head *head, good, bad[4], another;
     pid_t child = start(attach_and_note);
     struct node owner;
 
@@ -412,8 +412,9 @@ static void a_segment_of_another_version_is_named(void **state)
         bad[i] = good;
     bad[0].version =
         (struct version){.format = 10, .packets = 10, .major = 7, .minor = 8, .patch = 9};
-    bad[0].cookie++;                             /* may lie elsewhere there */
-    bad[1].magic = UINT64_C(0x38786f626863746d); /* "mtchbox8" */
+    bad[1].magic = UINT64_C(0x38786f626863746d); /* "mtchbox8": no mark, the cookie there */
+    memcpy(&bad[1].version, &good.cookie, sizeof bad[1].version);
+    bad[1].cookie = 0;
     bad[2].version.packets++;
     bad[3].version.format++;
     for (unsigned i = 0; i < ARRAY_COUNT(bad); i++) {
@@ -423,6 +424,16 @@ static void a_segment_of_another_version_is_named(void **state)
         assert_true(board->text[0] != '\0');
         if (i < ARRAY_COUNT(says))
             assert_non_null(strstr(board->text, says[i]));
+    }
+    for (unsigned i = 0; i < ARRAY_COUNT(bad); i++) { /* these heads, of another endpoint */
+        another = bad[i];
+        another.cookie++;
+        if (i == 1)
+            another.version.format ^= 1;
+        *head = another;
+        board->text[0] = '\0';
+        assert_int_equal(attached_elsewhere(), -EHOSTUNREACH);
+        assert_true(board->text[0] == '\0');
     }
     *head = good;
     board->text[0] = '\0';
