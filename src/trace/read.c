@@ -202,6 +202,18 @@ static int reader_fill(struct trace_reader *r, size_t size)
     return 0;
 }
 
+/* The header with our version in the place of its own.  If its check is right then, that place is damaged.  Of a file of
+ * another version nothing more can be said: its check may be made in another way (1 and 2: of a shorter header). */
+static bool is_right_as_ours(const unsigned char *bytes)
+{
+    unsigned char ours[TRACE_HEADER_SIZE];
+
+    memcpy(ours, bytes, sizeof ours);
+    put32(ours + 8, TRACE_VERSION);
+    return get32(bytes + HEADER_CHECK_AT) ==
+           check_of(ours, TRACE_HEADER_SIZE, HEADER_CHECK_AT, 0);
+}
+
 static int reader_header(struct trace_reader *r)
 {
     const unsigned char *bytes = r->buffer;
@@ -212,7 +224,7 @@ static int reader_header(struct trace_reader *r)
         return reader_fail(r, err, 0, "cannot be read: %s", strerrordesc_np(-err));
     if (r->held < TRACE_HEADER_SIZE)
         return reader_fail(r, -EBADMSG, r->held, "the file ends within the header");
-    if (is_trace(bytes) && get32(bytes + 8) != TRACE_VERSION)
+    if (is_trace(bytes) && get32(bytes + 8) != TRACE_VERSION && !is_right_as_ours(bytes))
         return reader_fail(r, -EBADMSG, 0,
                            "the trace is of another version of Matchbox: it has format %" PRIu32
                            ", and here format %u is read; mbx of the version that wrote it "

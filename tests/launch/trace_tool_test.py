@@ -13,7 +13,7 @@ import sys
 import tempfile
 
 from trace_file import (ALL, ANY, ARRIVE, CANCEL, CLAIM, CLOSE, DISCARD, LEAVE, NAME, PEEK, PEER, POST, PROGRAM, RECEIVED, RTR, SEND, SENT,
-                        TAKE, WAIT, WAITED, text, trace)
+                        TAKE, WAIT, WAITED, checked, text, trace)
 
 MBX = os.path.abspath(sys.argv[1])
 
@@ -206,8 +206,11 @@ def test_damaged(path):
     damaged = bytearray(STORY)
     damaged[64 + 3 * 56 + 20] ^= 1
     expect_error("a bit", damaged, "at offset 232: record 3: the check is wrong", path)
+    damaged = bytearray(STORY)
+    damaged[8] ^= 1
+    expect_error("a bit of the version", damaged, "at offset 0: the check of the header is wrong: it is damaged", path)
     for magic in STORY[:8], b"MBXFLGHT":
-        expect_error("version", magic + b"\1" + STORY[9:], "another version of Matchbox: it has format 1, and here format 3 is read; mbx of", path)
+        expect_error("version", checked(magic + b"\1" + STORY[9:64], 28, 0) + STORY[64:], "another version of Matchbox: it has format 1, and here format 3 is read; mbx of", path)
     expect_error("text", b"x" * 100, "this is no trace", path)
 
 
