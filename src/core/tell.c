@@ -9,6 +9,8 @@
  * And, at warning, of each peer that a request fails for, or that is found to have died
  *
  *   rank 1 (process 4711) has ended: the peer has closed its endpoint or has died
+ *
+ * Of a peer with another version of the library its transport warns (transport/version.h).
  */
 #include "core/core.h"
 #include "core/names.h"
@@ -104,8 +106,7 @@ void tell_end_of(const struct mbx_ep *ep, struct peer *peer, int error)
         return;
     peer->health.is_told = true;
     tell_who(peer, text);
-    if (error ==
-        -EHOSTUNREACH) /* it may be alive: another key, another version, another machine */
+    if (error == -EHOSTUNREACH) /* it may be alive: another key, another machine */
         LOG_WARN("%s cannot be reached", text);
     else
         LOG_WARN("%s has ended: %s", text, mbx_strerror(error));
