@@ -254,12 +254,17 @@ static void differ(struct net_link *link, const struct version *theirs)
     net_kill(link, -EPROTONOSUPPORT, false);
 }
 
+/* A HELLO of the job in another version, for us or for an endpoint that was here before us. */
 static void hear_other(struct net_link *link, const struct net_hello *hello,
                        const struct version *theirs)
 {
     if (!is_unmet(link) && link->error != -EPROTONOSUPPORT)
         return;
     link->theirs = hello->caller;
+    if (!address_is_same(&hello->to, &link->net->self)) {
+        control(link, NET_REFUSED); /* it may not understand it, and then has no answer */
+        return;
+    }
     if (is_unmet(link))
         differ(link, theirs);
     control(link, NET_OTHER);

@@ -731,6 +731,7 @@ static void be_quiet(void *arg, enum log_level level, const char *text)
 
 static uint8_t shared[TRANSPORT_KEY_SIZE]; /* the key of both */
 static struct version other; /* what HELLO and OTHER have for a mark on their way */
+static bool is_for_another;  /* HELLO is for who had the address before */
 
 static ssize_t send_as_other(struct fid_ep *ep, const void *bytes, size_t size, void *desc,
                              fi_addr_t to, void *context)
@@ -739,6 +740,8 @@ static ssize_t send_as_other(struct fid_ep *ep, const void *bytes, size_t size, 
     struct net_hello *hello = (struct net_hello *)(void *)(packet + sizeof(struct net_prefix));
     struct net_prefix *prefix = (struct net_prefix *)(void *)packet;
 
+    if (prefix->kind == NET_HELLO && is_for_another)
+        hello->to.cookie++;
     if (prefix->kind == NET_HELLO) {
         const struct net_transcript said = {.version = other,
                                             .caller = hello->from,
@@ -771,12 +774,10 @@ static void count_told(void *arg, enum log_level level, const char *text)
             strstr(text, ours) != NULL && strstr(text, "must use the same version") != NULL;
 }
 
-/* One calls the other; or both call. */
-static void meet_other(uint8_t format, uint8_t packets, bool both)
+/* Two that are of another version for each other. */
+static void open_others(struct side *sides, uint8_t format, uint8_t packets)
 {
     static struct fi_ops_msg as_other;
-    struct side sides[2];
-    struct link *link, *back = NULL;
 
     other = (struct version){
         .format = format, .packets = packets, .major = 7, .minor = 8, .patch = 9};
@@ -793,6 +794,22 @@ static void meet_other(uint8_t format, uint8_t packets, bool both)
         as_other.send = send_as_other;
         ep->msg = &as_other;
     }
+}
+
+static void close_others(struct side *sides)
+{
+    for (unsigned i = 0; i < 2; i++)
+        transport_ofi.close(sides[i].t);
+    log_set_sink(be_quiet, NULL);
+}
+
+/* One calls the other; or both call. */
+static void meet_other(uint8_t format, uint8_t packets, bool both)
+{
+    struct link *link, *back = NULL;
+    struct side sides[2];
+
+    open_others(sides, format, packets);
     link = send_one(&sides[0], &sides[1]);
     if (both)
         back = send_one(&sides[1], &sides[0]);
@@ -806,9 +823,7 @@ static void meet_other(uint8_t format, uint8_t packets, bool both)
     poll_both(sides);
     assert_int_equal(told, 2); /* once by each of them */
     assert_int_equal(sides[0].accepted + sides[1].accepted, 0);
-    for (unsigned i = 0; i < 2; i++)
-        transport_ofi.close(sides[i].t);
-    log_set_sink(be_quiet, NULL);
+    close_others(sides);
 }
 
 static void sides_of_different_versions_say_so(void **state)
@@ -818,6 +833,29 @@ static void sides_of_different_versions_say_so(void **state)
     meet_other(NET_VERSION, WIRE_VERSION + 1, true);
     meet_other(NET_VERSION + 1, WIRE_VERSION, false);
     meet_other(NET_VERSION + 1, WIRE_VERSION, true);
+}
+
+/* The caller hears that the endpoint is not there, as one of our version does; and we have not met the caller. */
+static void a_call_of_another_version_for_somebody_else_ends_nothing(void **state)
+{
+    struct transport_address caller;
+    struct side sides[2];
+    struct link *link, *back;
+
+    (void)state;
+    open_others(sides, NET_VERSION, WIRE_VERSION + 1);
+    is_for_another = true;
+    link = send_one(&sides[0], &sides[1]);
+    for (uint64_t start = clock_now();
+         transport_ofi.check(link) == 0 && clock_now() - start < PATIENCE_NS;)
+        poll_both(sides);
+    is_for_another = false;
+    assert_int_equal(transport_ofi.check(link), -ECONNREFUSED);
+    transport_ofi.address(sides[0].t, &caller);
+    assert_int_equal(transport_ofi.connect(sides[1].t, &caller, &back), 0);
+    assert_int_equal(transport_ofi.check(back), 0);
+    assert_int_equal(told, 0);
+    close_others(sides);
 }
 
 int main(void)
@@ -845,6 +883,7 @@ int main(void)
         cmocka_unit_test(who_greets_whom_has_given_it_up_is_told),
         cmocka_unit_test(who_answers_whom_has_given_it_up_is_told),
         cmocka_unit_test(sides_of_different_versions_say_so),
+        cmocka_unit_test(a_call_of_another_version_for_somebody_else_ends_nothing),
     };
 
     log_set_sink(be_quiet, NULL);
