@@ -307,7 +307,7 @@ static void attach_on_demand(void)
         if (atomic_load(&board->stage) == ENOUGH)
             break;
         link = connect_to(&node, 0);
-        atomic_store(&board->number, (uint64_t)-link_attach(link_of(link)));
+        atomic_store(&board->number, (uint64_t)-link_attach_all(link_of(link)));
         link_destroy(link_of(link)); /* and forget it: a link is for ever */
         link_table_fini(&inside(&node)->links);
         stage_set(stage + 1);
@@ -392,6 +392,15 @@ static void attach_and_note(void)
     attach_on_demand();
 }
 
+/* In its file, and in that of its front if it is elsewhere. */
+static void put_head(struct node *owner, const struct segment_head *head)
+{
+    struct segment *own = inside(owner)->own;
+
+    *(struct segment_head *)own->file->base = *head;
+    own->control->head = *head;
+}
+
 /* It has an error of its own, and one line says which versions these are. */
 static void a_segment_of_another_version_is_named(void **state)
 {
@@ -399,15 +408,14 @@ static void a_segment_of_another_version_is_named(void **state)
         "has Matchbox 7.8.9 (formats 10 and 10)",
         "has an earlier version of Matchbox",
     };
-    struct segment_head *head, good, bad[4], another;
+    struct segment_head good, bad[4], another;
     pid_t child = start(attach_and_note);
     struct node owner;
 
     (void)state;
     assert_int_equal(node_open_as(&owner, 0), 0);
     stage_set(1);
-    head = &inside(&owner)->control->head;
-    good = *head;
+    good = inside(&owner)->control->head;
     for (unsigned i = 0; i < ARRAY_COUNT(bad); i++)
         bad[i] = good;
     bad[0].version =
@@ -418,7 +426,7 @@ static void a_segment_of_another_version_is_named(void **state)
     bad[2].version.packets++;
     bad[3].version.format++;
     for (unsigned i = 0; i < ARRAY_COUNT(bad); i++) {
-        *head = bad[i];
+        put_head(&owner, &bad[i]);
         board->text[0] = '\0';
         assert_int_equal(attached_elsewhere(), -EPROTONOSUPPORT);
         assert_true(board->text[0] != '\0');
@@ -430,14 +438,14 @@ static void a_segment_of_another_version_is_named(void **state)
         another.cookie++;
         if (i == 1)
             another.version.format ^= 1;
-        *head = another;
+        put_head(&owner, &another);
         board->text[0] = '\0';
         assert_int_equal(attached_elsewhere(), -EHOSTUNREACH);
         assert_true(board->text[0] == '\0');
     }
-    *head = good;
     board->text[0] = '\0';
-    head->version.patch++; /* of the same formats: they understand each other */
+    good.version.patch++; /* of the same formats: they understand each other */
+    put_head(&owner, &good);
     close_watched(&owner, child);
     assert_true(board->text[0] == '\0');
 }
