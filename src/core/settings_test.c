@@ -81,7 +81,8 @@ static const char *const advanced[] = {
     "READ_CHUNK",     "RTS_PAYLOAD",      "INJECT_LIMIT",   "REQUESTS",          "PEERS_MAX",
     "WINDOW",         "SHM_ATTACH",       "WINDOW_PAYLOAD", "SHM_RING_SIZE",     "DEVICE_LIST",
     "DEVICE_BUFFERS", "DEVICE_THRESHOLD", "LAUNCHER_HOST",  "VERBS_LIBRARY",     "VERBS_GID",
-    "VERBS_WINDOW",   "SHM_PASS",         "SHM_FRONTS",     "DEVICE_TAG_FORMAT", "ADAPTER_*"};
+    "VERBS_WINDOW",   "SHM_PASS",         "SHM_FRONTS",     "DEVICE_TAG_FORMAT", "DEVICE_HOLDS",
+    "ADAPTER_*"};
 
 static bool has(const char *const *names, size_t count, const char *name)
 {

@@ -9,6 +9,7 @@
  */
 #include "base/usdt.h"
 #include "p2p/credit.h"
+#include "p2p/locality.h"
 #include "core/core.h"
 #include "p2p/p2p.h"
 #include "p2p/tracepoint.h"
@@ -124,7 +125,8 @@ static int deliver_begins(struct mbx_ep *ep, struct peer *peer,
         arrival->size = packet->body.rts.size;
         arrival->rts = &packet->body.rts;
         if (packet->header.flags & WIRE_SHORT_OF)
-            credit_extra(ep, peer, false, arrival->size > ep->limits.eager_max);
+            credit_extra(ep, peer, false,
+                         arrival->size > max_size(ep->limits.eager_max, EAGER_LIMIT_NEAR));
     }
     return 1;
 }

@@ -446,11 +446,12 @@ static int reader_more(struct trace_reader *r)
     return 0;
 }
 
-/* Is there something behind the record at r->at, and is all of it zero: what a recorder had
- * reserved that did not come to its end?  Nothing can be read after this. */
+/* Is all behind the record at r->at zero, up to where a piece ends: what a recorder had reserved that did not come to its
+ * end?  Behind the last record of a piece that may be nothing.  Nothing can be read after this. */
 static bool reader_is_unused(struct trace_reader *r)
 {
     size_t at = r->at + TRACE_RECORD_SIZE, seen = 0;
+    bool ends_piece = (reader_offset(r) + TRACE_RECORD_SIZE) % TRACE_PIECE == 0;
 
     for (;;) {
         if (!is_zero(r->buffer + at, r->held - at))
@@ -460,7 +461,7 @@ static bool reader_is_unused(struct trace_reader *r)
         if (reader_fill(r, sizeof r->buffer) < 0)
             return false;
         if (r->held == 0)
-            return seen != 0;
+            return seen != 0 || ends_piece;
     }
 }
 

@@ -35,10 +35,10 @@
 #include "trace/flight.h"
 #include "trace/format.h"
 
-#define WINDOW       ((size_t)1 << 20)  /* mapped at a time; a multiple of every page size */
-#define WINDOW_ALIGN ((size_t)64 << 10) /* where one begins: every page size divides it */
-#define PIECE        WINDOW_ALIGN /* by which the file grows; so a window ends where a piece does */
-#define FILES_MAX    65536        /* endpoints of processes with one number, in one folder */
+#define WINDOW       ((size_t)1 << 20) /* mapped at a time; a multiple of every page size */
+#define WINDOW_ALIGN TRACE_PIECE       /* where one begins: every page size divides it */
+#define PIECE        TRACE_PIECE       /* so a window ends where a piece does */
+#define FILES_MAX    65536 /* endpoints of processes with one number, in one folder */
 
 static const char *const type_names[TRACE_TYPES] = {
     [TRACE_POST] = "post",         [TRACE_ARRIVE] = "arrive",

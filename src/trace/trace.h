@@ -135,6 +135,7 @@
 #define TRACE_VERSION      3u
 #define TRACE_HEADER_SIZE  64
 #define TRACE_RECORD_SIZE  56
+#define TRACE_PIECE        ((size_t)64 << 10) /* by which a file that is recorded to grows */
 #define TRACE_RANK_UNKNOWN UINT32_MAX
 #define TRACE_ANY_SOURCE   UINT32_MAX
 #define TRACE_PEERS_MAX    (1u << 22) /* numbers of peers that are named are below */

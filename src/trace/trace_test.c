@@ -464,6 +464,35 @@ static void record_forever(_Atomic uint32_t *recorded)
     }
 }
 
+/* It is killed while it writes the last record that the file has room for. */
+static void test_killed_at_the_end_of_a_piece(void **state)
+{
+    /* so many records end where a piece does */
+    enum { PIECES = 32, WHOLE = (PIECES * 65536 - TRACE_HEADER_SIZE) / TRACE_RECORD_SIZE };
+    const off_t end = PIECES * (off_t)TRACE_PIECE;
+    static const char zeros[20];
+    struct trace_recorder *recorder;
+    char path[128], error[TRACE_ERROR_MAX];
+    unsigned count;
+    int fd;
+
+    (void)state;
+    assert_int_equal(TRACE_HEADER_SIZE + WHOLE * TRACE_RECORD_SIZE, end);
+    assert_int_equal(start(3, &recorder), 0);
+    record_events(recorder, WHOLE);
+    snprintf(path, sizeof path, "%s", path_of_process(getpid()));
+    trace_stop(recorder);
+    fd = open(path, O_RDWR);
+    assert_true(fd >= 0);
+    assert_int_equal(ftruncate(fd, end), 0); /* without the close */
+    assert_int_equal(pwrite(fd, zeros, sizeof zeros, end - (off_t)sizeof zeros), sizeof zeros);
+    assert_int_equal(close(fd), 0);
+    assert_int_equal(read_file(path, UINT32_MAX, &count, error), -EBADMSG);
+    assert_int_equal(count, WHOLE - 1);
+    assert_non_null(strstr(error, "the file ends within a record: the program was ended"));
+    unlink(path);
+}
+
 /* A process is killed at random moments: what it had recorded is there. */
 static void test_killed(void **state)
 {
@@ -798,6 +827,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_no_memory, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_full_disk, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_killed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_killed_at_the_end_of_a_piece, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_truncated, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_each_bit_flipped, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_random_damage, set_up, tear_down),
