@@ -50,8 +50,7 @@
 #define STREAM_LOOKS_FULL 4
 
 #define STREAM_PAUSE      32 /* messages */
-#define LENT_PAUSE                                                                             \
-    32 /* receives that are announced, since what should be lent comes by rendezvous */
+#define LENT_PAUSE        32 /* receives announced, where what was expected lent was not */
 
 /* What the first packet has of a message that has waited for room in the ring: it should leave room for others, and
  * while their receiver has others to copy, nothing is won by a copy that overlaps with the next one.  So has that of a
