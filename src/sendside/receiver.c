@@ -506,7 +506,10 @@ static bool was_told(const struct mbx_ep *ep, const struct deferrer *deferrer,
             req->open.number < request_of_queue(deferrer->next)->open.number);
 }
 
-/* The open receive that is claimed, and may be. */
+/* The open receive that is claimed, and may be.  A correct peer is refused only a receive that is not open any
+ * more: to the peer one that was refused is gone, and a later receive must not have its message.  So whether the
+ * device has given back all does not count here.  It had when the peer was told of this receive; since then it has
+ * been given none, and the peer has sent no message that could wait for the device's answer. */
 static struct request *claimed(struct mbx_ep *ep, const struct peer *peer,
                                const struct wire_packet *packet)
 {
@@ -516,7 +519,7 @@ static struct request *claimed(struct mbx_ep *ep, const struct peer *peer,
 
     if (req == NULL || request_is_send(req) || !recv_is_open(req) ||
         peer->outq.fins > FINS_MOST + BACKLOG_CLAIMS + peer->credit.window ||
-        !was_told(ep, peer->deferrer, req) || !module_is_home(ep))
+        !was_told(ep, peer->deferrer, req))
         return NULL;
     return mbx_match_accepts(&req->match.envelope, req->match.ignore, &envelope) ? req : NULL;
 }

@@ -478,23 +478,39 @@ static void histories_of(uint64_t seed)
     close_all();
 }
 
+/* With an adapter that is held: does it end in the same way when it is done again? */
+static void histories_twice(uint64_t seed)
+{
+    uint64_t sum;
+
+    histories_of(seed);
+    sum = run.sum;
+    histories_of(seed);
+    if (sum != run.sum)
+        fail_msg("seed %llu (%s, %s, %s): done again, it ends otherwise",
+                 (unsigned long long)seed, run.kind, run.list, run.window);
+}
+
+/* Seeds of an adapter that is held, in which something was wrong once. */
+static const uint64_t found[] = {
+    109957, /* a deferred message lost its claim of a receive that stayed open: a message beside the adapter waited for
+             * the answer to a cancel, and met the next receive */
+};
+
 static void random_histories(void **state)
 {
     uint64_t next_ns = 0;
 
     (void)state;
+    for (size_t i = 0; is_held && i < ARRAY_COUNT(found); i++)
+        histories_twice(found[i]);
+    memset(&sums, 0, sizeof sums);
     for (uint64_t seed = first; seed < first + count; seed++) {
-        uint64_t sum;
-
         say_progress(seed - first, &next_ns);
-        histories_of(seed);
-        if (!is_held)
-            continue;
-        sum = run.sum;
-        histories_of(seed);
-        if (sum != run.sum)
-            fail_msg("seed %llu (%s, %s, %s): done again, it ends otherwise",
-                     (unsigned long long)seed, run.kind, run.list, run.window);
+        if (is_held)
+            histories_twice(seed);
+        else
+            histories_of(seed);
     }
     printf("%llu histories: the adapter matched %llu, passed %llu; %llu messages beside it "
            "waited for its "
