@@ -90,7 +90,39 @@ run_shown() {
     return "$failure"
 }
 
-# Adds the result of one configuration to passed and failed.
+# Tests wait: for time, for each other, for a program of one thread.  Meanwhile idle cores build what comes next, with the
+# lowest priority.  That only saves time: a build is made, and has failed, when its turn comes.  What checks the models
+# begins beside the first tests, too (static_models).
+ahead=
+
+# The configurations behind the first of these.
+build_ahead() {
+    shift
+    building=
+    trap '[ -z "$building" ] || { kill "$building"; wait "$building"; } || true; exit 0' TERM
+    for name; do
+        case $name in
+        clang | asan | tsan) ;;
+        *) continue ;;
+        esac
+        configure_once "$name"
+        nice -n 19 ninja -C "build-test/$name" -j "$(nproc)" &
+        building=$!
+        wait "$building" || exit 0
+        building=
+    done
+}
+
+# A build that ninja ends itself leaves no half of a file.
+leave_ahead() {
+    if [ -n "$ahead" ]; then
+        kill "$ahead" 2>/dev/null || true # it may have ended
+        wait "$ahead" || true
+        ahead=
+    fi
+}
+
+# Adds the result of the first of these configurations to passed and failed.
 test_configuration() {
     started=$(date +%s)
     case $1 in
@@ -98,10 +130,16 @@ test_configuration() {
     *) log_file=build-test/$1/meson-logs/testlog.json ;;
     esac
     rm -f "$log_file"
+    leave_ahead
     if ! run "$1: building" make_configuration "$(build_of "$1")"; then
         failed=$((failed + 1))
         return
     fi
+    build_ahead "$@" >/dev/null 2>&1 &
+    ahead=$!
+    case " $* " in
+    *' static '*) begin_lane static_models --jobs 1 ;;
+    esac
     status=0
     case $1 in
     lists | network | hosts | verbs) run_shown "$1" || status=1 ;;
@@ -138,9 +176,8 @@ check() {
     fi
 }
 
-# Those with one thread, of which most are short.
-static_short() {
-    check scripts/check/series
+# Two halves, for two cores: most have one thread.
+static_of_code() {
     check scripts/check/layers
     check scripts/check/owners
     if [ -d build-test/gcc/libmatchbox_internal.a.p ]; then
@@ -153,19 +190,24 @@ static_short() {
     check scripts/check/wire
     check scripts/check/walk
     check scripts/check/provider
+}
+
+static_of_the_rest() {
+    check scripts/check/series
+    check scripts/check/commands
+    check scripts/check/format
     check scripts/check/docs
     check scripts/check/tests
     check scripts/check/mutants --places
-    check scripts/check/commands
     check scripts/check/reuse
-    check scripts/check/format
-}
-
-static_long() {
-    check scripts/model/check
     if [ -x build-test/gcc/sim/sim ] && [ -x build-test/clang/sim/sim ]; then
         check sim/same_test.sh build-test/gcc/sim/sim build-test/clang/sim/sim
     fi
+}
+
+# The longest: several programs at a time.
+static_models() {
+    check scripts/model/check "$@"
 }
 
 # A process and those that it has started: it first, so that it starts no more.
@@ -178,36 +220,52 @@ end_tree() {
     done
 }
 
-# The long ones beside the short ones.  They ignore an interrupt, as all that runs beside a shell does.
-beside=
-counted=
+# Static checks beside others: "PID:FUNCTION" of each.  They ignore an interrupt, as all that runs beside a shell does.
+lanes=
+results=
+
+# In a shell of its own.
+run_lane() {
+    trap 'rm -f "$log"' EXIT
+    trap 'exit 130' TERM
+    checks=static passed=0 failed=0
+    "$@" && echo "$passed $failed" >"$results/$1"
+}
+
+# begin_lane FUNCTION [ARGUMENT...]: unless it has begun.
+begin_lane() {
+    case $lanes in
+    *":$1 "*) return ;;
+    esac
+    [ -n "$results" ] || results=$(mktemp -d "${TMPDIR:-/tmp}/matchbox-dev.XXXXXX")
+    run_lane "$@" &
+    lanes="$lanes$!:$1 "
+}
+
+# Waits for all of them, and adds what they have found.
+end_lanes() {
+    for lane in $lanes; do
+        wait "${lane%%:*}" || true
+        read -r lane_passed lane_failed <"$results/${lane#*:}" || lane_passed=0 lane_failed=1
+        passed=$((passed + lane_passed))
+        failed=$((failed + lane_failed))
+    done
+    lanes=
+}
 
 leave_static() {
-    if [ -n "$beside" ]; then
-        end_tree "$beside"
-        wait "$beside" || true # it removes its log
-    fi
-    rm -f "$counted"
+    for lane in $lanes; do
+        end_tree "${lane%%:*}"
+        wait "${lane%%:*}" || true # it removes its log
+    done
+    [ -z "$results" ] || rm -rf "$results"
 }
 
 test_static() {
-    checks=static
-    passed_before=$passed failed_before=$failed
-    counted=$(mktemp "${TMPDIR:-/tmp}/matchbox-dev.XXXXXX")
-    (
-        trap 'rm -f "$log"' EXIT
-        trap 'exit 130' TERM
-        static_long && echo "$passed $failed" >"$counted"
-    ) &
-    beside=$!
-    static_short
-    wait "$beside" || true
-    beside=
-    read -r long_passed long_failed <"$counted" ||
-        long_passed=$passed_before long_failed=$((failed_before + 1))
-    rm -f "$counted"
-    passed=$((passed + long_passed - passed_before))
-    failed=$((failed + long_failed - failed_before))
+    begin_lane static_models
+    begin_lane static_of_code
+    begin_lane static_of_the_rest
+    end_lanes
 }
 
 [ $# -gt 0 ] || set -- gcc clang asan tsan static
@@ -216,17 +274,15 @@ case " $* " in
 esac
 prepare
 mkdir -p build-test
-trap 'leave_static; leave_sessions; rm -f "$log"' EXIT
+trap 'leave_ahead; leave_static; leave_sessions; rm -f "$log"' EXIT
 keep_sessions
-for name; do
-    case $name in
+while [ $# -gt 0 ]; do
+    case $1 in
     static) test_static ;;
-    hosts)
-        test_configuration hosts
-        test_hosts
-        ;;
-    *) test_configuration "$name" ;;
+    *) test_configuration "$@" ;;
     esac
+    [ "$1" != hosts ] || test_hosts
+    shift
 done
 printf '%s\n' "$passed passed, $failed failed"
 [ "$failed" = 0 ]
