@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""counts_test.py [--write] [--only WORD] FOLDER - how many instructions do the canonical paths take?
+"""counts_test.py [--write] [--only WORD] [--mbx FILE] FOLDER - how many instructions do the canonical paths take?
 
 counts.txt beside this file has a row for each path, with its count.  This builds what ./dev build
 builds, in FOLDER, runs each row under callgrind, and compares.  A count that has changed by more
 than the tolerance, either way, is a failure: --write puts the new ones into the table, which
-belongs into the commit that changes them, with the reason.
+belongs into the commit that changes them, with the reason.  With --mbx FILE that program, which
+starts the MPI programs and is not counted, is taken for mbx: it links for as long as the library.
 
 Exit code 77: no valgrind, or not x86-64 with gcc.  Rows of a way that cannot be gone here (Open MPI
 does not load the component, or is not there) are left out, and named.
@@ -25,7 +26,7 @@ TABLE = os.path.join(ROOT, "tests", "counts", "counts.txt")
 # that a format which is no literal is where Debian builds packages.
 OPTIONS = ["--buildtype=release", "-Db_lto=true", "-Db_ndebug=false", "-Dtests=false", "-Dusdt=disabled",
            "-Dc_args=-Wformat -Werror=format-security"]
-ALWAYS = ["libmatchbox.so", "tools/mbx"]
+ALWAYS = ["libmatchbox.so"]
 OF_WAY = {"native": [], "pml": ["src/pml/mca_pml_matchbox.so"], "provider": ["src/provider/libmatchbox-fi.so"]}
 GCC = 12  # with which the table was counted
 # A count may differ by this part of it, and by so many instructions, whichever is more.
@@ -63,8 +64,8 @@ def read_table():
         return [line if line.startswith("#") or not line.strip() else Row(line) for line in lines]
 
 
-def make(folder, rows):
-    """Builds in folder what the rows run."""
+def make(folder, rows, mbx):
+    """Builds in folder what the rows run; mbx: where that is, or None."""
     asked = os.path.join(folder, "meson-private", "cmd_line.txt")
     if not os.path.exists(asked) or "format-security" not in open(asked, encoding="utf-8").read():  # or of before there was that option
         again = ["--reconfigure"] if os.path.exists(os.path.join(folder, "build.ninja")) else []
@@ -73,11 +74,13 @@ def make(folder, rows):
     known = subprocess.run(["ninja", "-C", folder, "-t", "targets", "all"], check=True,
                            capture_output=True, text=True).stdout
     names = {line.split(":")[0] for line in known.splitlines()}
-    wanted = ALWAYS + [row.command[0] for row in rows]
+    wanted = ALWAYS + ([] if mbx else ["tools/mbx"]) + [row.command[0] for row in rows]
     for row in rows:
         wanted += OF_WAY[row.way]
     subprocess.run(["ninja", "-C", folder, *sorted(set(wanted) & names)], check=True,
                    stdout=subprocess.DEVNULL)
+    if mbx:  # it finds provider and component beside itself
+        shutil.copy2(mbx, os.path.join(folder, "tools", "mbx"))
 
 
 def can_go(folder, way):
@@ -136,6 +139,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--only", default="", metavar="WORD")
+    parser.add_argument("--mbx", metavar="FILE")
     parser.add_argument("folder")
     options = parser.parse_args()
     folder = os.path.abspath(options.folder)
@@ -147,7 +151,7 @@ def main():
     rows = [row for row in table if isinstance(row, Row) and options.only in row.name]
     if not rows:
         raise SystemExit(f"counts_test: no row of {TABLE} has '{options.only}' in its name")
-    make(folder, rows)
+    make(folder, rows, options.mbx)
     tolerance = TOLERANCE if compiler_of(folder) == GCC else TOLERANCE_OF_OTHERS
     goes = {way: can_go(folder, way) for way in {row.way for row in rows}}
     wrong = 0
