@@ -146,10 +146,11 @@ static uint64_t posted(const struct mbx_ep *ep)
 bool request_is_valid(const struct mbx_ep *ep)
 {
     struct census census = {.ep = ep, .is_valid = true};
+    const uint64_t recvs = posted(ep);
 
     valid_each(ep, count, &census);
     return census.is_valid && active_is_valid(ep, census.active) &&
-           done_is_valid(ep, census.done) && HOLDS("core.h I1", census.open == posted(ep)) &&
-           HOLDS("core.h I1", ep->stats.posted_now == posted(ep)) &&
+           done_is_valid(ep, census.done) && HOLDS("core.h I1", census.open == recvs) &&
+           HOLDS("core.h I1", ep->stats.posted_now == recvs) &&
            HOLDS("core.h I7", ep->requests.injected == census.injected);
 }
