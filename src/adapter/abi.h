@@ -178,6 +178,7 @@ enum adapter_op {
 /* What there is to count; ADAPTER_COUNTERS answers with all of them. */
 #define ADAPTER_COUNTERS_OF(X)                                                                 \
     X(sends)                                                                                   \
+    X(sends_past_reads)                                                                        \
     X(rdma_writes)                                                                             \
     X(rdma_reads)                                                                              \
     X(atomics)                                                                                 \

@@ -59,7 +59,19 @@ def suite(quirks):
         expect(False, f"quirks '{quirks}': no JSON", result)
 
 
+def fences():
+    """Beneath is an adapter that keeps none: Soft-RoCE may keep one for ever.  A FIN leaves behind its read."""
+    words = (f"{program('tests', 'verbs', 'verbs_pair')} listen 7000 & "  # keeps the adapter, and what it has counted
+             f"{program('tools', 'mbx')} adapter-test --library {TAGS} --brief >&2; code=$?; "
+             f"{program('src', 'adapter', 'mbx-adapter')} --counters; kill $!; exit $code")
+    result = run("sh", "-c", words, MBX_ADAPTER_QUIRKS="unfenced", MBX_TRANSPORT="verbs", MBX_DEVICE="verbs")
+    counted = {name: int(value) for name, value in re.findall(r"(\w+)\s+(\d+)", result.stdout)}
+    expect(result.returncode == 0 and counted.get("rdma_reads", 0) > 0, "an adapter beneath without fences", result)
+    expect(counted["sends_past_reads"] == 0, "no FIN before its read", result)
+
+
 def conformance():
+    fences()
     for quirks in "", "recv,sync,apart", "eager-only":
         result, said = suite(quirks)
         expect(result.returncode == 0 and said["failed"] == 0, f"quirks '{quirks}'", result)

@@ -257,7 +257,8 @@ enum quirk {
     QUIRK_APART = 8, /* apart: match and data are told apart, however short the message is */
     QUIRK_EAGER_ONLY = 16, /* eager-only: no rendezvous */
     QUIRK_DAWDLE = 32,     /* dawdle: commands wait, as long as chance says */
-    QUIRK_HASTY = 64       /* hasty, and wrong: an entry matches at once, whatever was found */
+    QUIRK_HASTY = 64,      /* hasty, and wrong: an entry matches at once, whatever was found */
+    QUIRK_UNFENCED = 128   /* unfenced, and wrong: a request with a fence waits for no read */
 };
 
 extern struct host host;

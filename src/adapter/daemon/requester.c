@@ -286,9 +286,15 @@ static void fail_next(struct qp *qp, const struct send_work *work, enum ibv_wc_s
     qp_fail(qp);
 }
 
-static void count(const struct send_work *work)
+static bool is_send(const struct send_work *work)
 {
-    if (work->wr.opcode == IBV_WR_SEND || work->wr.opcode == IBV_WR_SEND_WITH_IMM)
+    return work->wr.opcode == IBV_WR_SEND || work->wr.opcode == IBV_WR_SEND_WITH_IMM;
+}
+
+static void count(const struct qp *qp, const struct send_work *work)
+{
+    counters.sends_past_reads += is_send(work) && qp->reads_out > 0;
+    if (is_send(work))
         counters.sends++;
     else if (is_atomic(work))
         counters.atomics++;
@@ -340,7 +346,7 @@ static bool send_frame(struct qp *qp, const struct send_work *work)
     qp->sent += frame.size;
     counters.bytes_sent += frame.size;
     if (frame.flags & FRAME_LAST) {
-        count(work);
+        count(qp, work);
         qp->next++;
         qp->sent = 0;
         qp->reads_out += is_read(work);
@@ -352,6 +358,12 @@ static bool send_frame(struct qp *qp, const struct send_work *work)
             repeat_lost(qp);
     }
     return qp->state == IBV_QPS_RTS && qp->wait_until == 0;
+}
+
+static bool is_fenced(const struct qp *qp, const struct send_work *work)
+{
+    return (work->wr.flags & IBV_SEND_FENCE) && qp->reads_out > 0 &&
+           !(host.quirks & QUIRK_UNFENCED);
 }
 
 void requester_run(struct qp *qp)
@@ -368,7 +380,7 @@ void requester_run(struct qp *qp)
         if (request_tail(qp) == qp->next || !request_read(qp, qp->next, &work))
             return;
         if (qp->sent == 0) {
-            if ((work.wr.flags & IBV_SEND_FENCE) && qp->reads_out > 0)
+            if (is_fenced(qp, &work))
                 return; /* an answer wakes us */
             status = check(qp, &work);
             if (status != IBV_WC_SUCCESS) {

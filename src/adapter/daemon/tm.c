@@ -62,7 +62,7 @@ static const struct {
 } quirks[] = {
     {"recv", QUIRK_PLAIN_RECV}, {"fin-recv", QUIRK_FIN_RECV},     {"sync", QUIRK_SYNC},
     {"apart", QUIRK_APART},     {"eager-only", QUIRK_EAGER_ONLY}, {"dawdle", QUIRK_DAWDLE},
-    {"hasty", QUIRK_HASTY}};
+    {"hasty", QUIRK_HASTY},     {"unfenced", QUIRK_UNFENCED}};
 
 /* Of QUIRK_DAWDLE. */
 static struct random chance;
@@ -77,7 +77,7 @@ static int read_quirk(const char *name, const char *word, size_t length)
     }
     fprintf(stderr,
             "mbx-adapter: %s: there is no '%.*s'; there are recv, fin-recv, sync, "
-            "apart, eager-only, dawdle and hasty, with commas between them\n",
+            "apart, eager-only, dawdle, hasty and unfenced, with commas between them\n",
             name, (int)length, word);
     return -EINVAL;
 }

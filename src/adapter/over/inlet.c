@@ -257,7 +257,7 @@ void inlet_forget(struct qp *qp)
 
 /* ---- completions ---- */
 
-/* Of what tm.c has sent, in its order. */
+/* Of what tm.c has sent, in its order.  Behind a read there may be a request with a fence. */
 static void sent(struct qp *qp, const struct ibv_wc *wc)
 {
     struct send_work work;
@@ -265,6 +265,10 @@ static void sent(struct qp *qp, const struct ibv_wc *wc)
     if (qp->acked == qp->next || !request_read(qp, qp->acked, &work))
         return;
     qp->acked++;
+    if (work.wr.opcode == IBV_WR_RDMA_READ) {
+        qp->reads_out--;
+        qp_wake(qp);
+    }
     request_complete(qp, &work, wc->status);
 }
 

@@ -8,12 +8,14 @@
  *
  * A queue pair whose shared queue matches tags receives from its list (inlet.c), and what it sends is what
  * tm.c has put into its ring.  These requests are counted: [acked, next) are beneath, and completed in
- * that order.
+ * that order.  Their fences are kept here, and not by the adapter beneath: Soft-RoCE (Linux 6.1), when it sends
+ * a request with a fence again, lets it wait for the reads behind it, too, and so for ever.
  *
  * Invariants
  *   P1  a request is posted beneath once, and in the order of the ring
  *   P2  of a queue pair that matches, every request that tm.c has put into the ring ends: it completes beneath,
  *       or with IBV_WC_WR_FLUSH_ERR when the queue pair is reset or destroyed
+ *   P3  of such a queue pair, reads_out of [acked, next) are reads, and none of them is before a request with a fence
  */
 #include <endian.h>
 #include <errno.h>
@@ -203,6 +205,7 @@ static void flush_requests(struct qp *qp)
             qp->next = qp->acked;
         request_complete(qp, &work, IBV_WC_WR_FLUSH_ERR);
     }
+    qp->reads_out = 0;
 }
 
 void beneath_qp_end(struct qp *qp)
@@ -378,8 +381,10 @@ static int post_send(struct qp *qp, struct send_work *work)
     wr.sg_list = work->wr.flags & IBV_SEND_INLINE ? &inlined : work->sge;
     wr.num_sge =
         work->wr.flags & IBV_SEND_INLINE ? work->wr.inline_size > 0 : (int)work->wr.num_sge;
-    if (is_matching(qp))
+    if (is_matching(qp)) {
         wr.wr_id &= ~WR_IS_BUFFER;
+        wr.send_flags &= ~(unsigned)IBV_SEND_FENCE;
+    }
     return ibv_post_send(pair_beneath(qp), &wr, &bad);
 }
 
@@ -387,6 +392,12 @@ static void count(const struct send_work *work)
 {
     counters.rdma_reads += work->wr.opcode == IBV_WR_RDMA_READ;
     counters.sends += work->wr.opcode == IBV_WR_SEND || work->wr.opcode == IBV_WR_SEND_WITH_IMM;
+}
+
+/* Does it wait for reads before it?  Their completions wake the queue pair. */
+static bool is_fenced(const struct qp *qp, const struct send_work *work)
+{
+    return is_matching(qp) && (work->wr.flags & IBV_SEND_FENCE) && qp->reads_out > 0;
 }
 
 static void pass_receives_on(struct qp *qp)
@@ -413,7 +424,7 @@ static void pass_requests_on(struct qp *qp)
 
     if (tail != qp->next)
         look_at_doorbells();
-    while (tail != qp->next && request_read(qp, qp->next, &work)) {
+    while (tail != qp->next && request_read(qp, qp->next, &work) && !is_fenced(qp, &work)) {
         const int err = post_send(qp, &work);
 
         if (err == ENOMEM) {
@@ -421,7 +432,9 @@ static void pass_requests_on(struct qp *qp)
             return;
         }
         qp->next++;
-        if (!is_matching(qp)) {
+        if (is_matching(qp)) {
+            qp->reads_out += err == 0 && work.wr.opcode == IBV_WR_RDMA_READ;
+        } else {
             qp->acked = qp->next;
             atomic_store_explicit(&qp->send_ring->head, qp->acked, memory_order_release);
         }
