@@ -294,9 +294,9 @@ ASKED = [
              "trip of 8 bytes), MPI_Allreduce of 8 bytes, MPI_Alltoall of 1 KiB, and a halo exchange of 4 KiB with "
              "four neighbours. Time of one, that of the slowest rank.",
              [Figure("crowd", "one exchange", "us", [("median_us", "min_us")], "ranks", "pattern")],
-             MPI_PROGRAMS, {"full": 2, "short": 1, "quick": 1},
+             MPI_PROGRAMS, {"full": 4, "short": 1, "quick": 1},
              {"full": {str(n): (n, 150) for n in (4, 8, 16, 32)}, "short": {str(n): (n, 80) for n in (4, 8, 16)},
-              "quick": {"4": (4, 10)}}, crowd, by_distance=False),
+              "quick": {"4": (4, 10)}}, crowd),
     Question("contact", "First contact of all with all",
              "Every rank sends 8 bytes to every other one, and receives as many, for the first time; and once more. "
              "Memory is what all ranks have in it: what it has grown by in the two, and what it is then.",
