@@ -259,7 +259,7 @@ static void print_title(const char *path, const struct trace_reader *reader)
     if (info->rank != TRACE_RANK_UNKNOWN)
         printf(", rank %" PRIu32, info->rank);
     if (trace_is_flight(reader))
-        printf(": the last %" PRIu64 " of %" PRIu64 " events", reader->count - reader->number,
+        printf(": the last %" PRIu64 " of %" PRIu64 " records", reader->count - reader->number,
                reader->count);
     putchar('\n');
 }

@@ -111,8 +111,8 @@ static const struct param own[] = {
      "mbx trace reads them",
      AT(trace_folder)},
     {"FLIGHT", PARAM_COUNT, PARAM_USUAL, "events", "0", 0, UINT64_C(1) << 20, NULL,
-     "keep so many last events of each endpoint in memory, for mbx trace --flight and core "
-     "files; 0: none",
+     "keep at least so many last events of each endpoint in memory, for mbx trace --flight "
+     "and core files; 0: none",
      AT(flight)},
     {"FLIGHT_FOLDER", PARAM_STRING, PARAM_USUAL, NULL, "", 0, 0, NULL,
      "keep the events of MBX_FLIGHT in files in this folder instead: a file stays there if its "

@@ -17,11 +17,11 @@
 
 static const char beyond_window[] = "it is beyond the window of its sender";
 
-/* The posted receive that such a message meets.  NULL: it has to wait, in *context, or in the
- * unclaimed messages if that is NULL. */
+/* The posted receive that such a message meets, if all of it is in a packet of `whole` bytes; 0: it is not.  NULL: it has to
+ * wait, in *context, or in the unclaimed messages if that is NULL. */
 static inline struct request *deliver_match(struct mbx_ep *ep,
                                             const struct mbx_match_envelope *envelope,
-                                            struct context **context)
+                                            size_t whole, struct context **context)
 {
     struct mbx_match_recv *recv;
 
@@ -33,7 +33,7 @@ static inline struct request *deliver_match(struct mbx_ep *ep,
     ep->stats.posted_now--;
     USDT(expected, envelope->context_id, envelope->source, envelope->tag,
          container_of(recv, struct request, match)->completion.request);
-    tracepoint_arrive(ep, envelope, container_of(recv, struct request, match), NULL);
+    tracepoint_arrive_whole(ep, envelope, container_of(recv, struct request, match), whole);
     if (unlikely(container_of(recv, struct request, match)->size >= ep->modules.watched_from))
         module_recv_left(ep, container_of(recv, struct request, match), RECV_MET, NULL);
     return container_of(recv, struct request, match);
@@ -91,7 +91,11 @@ static int deliver_message(struct mbx_ep *ep, struct peer *peer, const struct ar
     }
     if (unlikely(peer->deferrer != NULL))
         module_message_came(ep, peer);
-    req = deliver_match(ep, &arrival->envelope, &context);
+    req = deliver_match(ep, &arrival->envelope,
+                        arrival->rts == NULL && !arrival->is_fragmented
+                            ? arrival->size + sizeof(struct wire_header)
+                            : 0,
+                        &context);
     if (req == NULL)
         return deliver_keep(ep, context, arrival);
     credit_freed(ep, peer, credit_of(arrival));
@@ -229,7 +233,7 @@ FLATTEN int deliver_packet(void *arg, uint32_t number, const void *bytes, size_t
     if (unlikely(peer->deferrer != NULL))
         module_message_came(ep, peer);
     req = deliver_match(
-        ep, &(const struct mbx_match_envelope){header.context_id, number, header.tag},
+        ep, &(const struct mbx_match_envelope){header.context_id, number, header.tag}, size,
         &context);
     if (likely(req != NULL)) {
         struct arrival arrival;

@@ -258,6 +258,23 @@ void tracepoint_message(struct mbx_ep *ep, enum trace_type type,
                          });
 }
 
+void tracepoint_arrived(struct mbx_ep *ep, const struct mbx_match_envelope *envelope,
+                        const struct request *req, size_t whole)
+{
+    const struct trace_event event = {
+        .type = TRACE_ARRIVE,
+        .context_id = envelope->context_id,
+        .source = envelope->source,
+        .tag = envelope->tag,
+        .amount = whole != 0 ? whole - sizeof(struct wire_header) + 1 : 0,
+        .partner = tracepoint_request(ep, req),
+    };
+
+    tracepoint_event(ep, &event);
+    if (ep->tracing.recorder != NULL)
+        tracer_arrived(ep, &event);
+}
+
 void tracepoint_look(struct mbx_ep *ep, const struct mbx_match_envelope *envelope,
                      uint64_t ignore, const struct message *found)
 {

@@ -31,6 +31,8 @@ void tracepoint_recv(struct mbx_ep *ep, enum trace_type type, struct request *re
 void tracepoint_message(struct mbx_ep *ep, enum trace_type type,
                         const struct mbx_match_envelope *envelope,
                         const struct message *message, const struct request *req);
+void tracepoint_arrived(struct mbx_ep *ep, const struct mbx_match_envelope *envelope,
+                        const struct request *req, size_t whole);
 void tracepoint_look(struct mbx_ep *ep, const struct mbx_match_envelope *envelope,
                      uint64_t ignore, const struct message *found);
 
@@ -60,6 +62,15 @@ static inline void tracepoint_arrive(struct mbx_ep *ep,
 {
     if (unlikely(ep->tracing.is_on))
         tracepoint_message(ep, TRACE_ARRIVE, envelope, message, req);
+}
+
+/* A message met req; all of it is in a packet of `whole` bytes, or, if that is 0, it is not. */
+static inline void tracepoint_arrive_whole(struct mbx_ep *ep,
+                                           const struct mbx_match_envelope *envelope,
+                                           const struct request *req, size_t whole)
+{
+    if (unlikely(ep->tracing.is_on))
+        tracepoint_arrived(ep, envelope, req, whole);
 }
 
 static inline void tracepoint_peek(struct mbx_ep *ep, const struct mbx_match_envelope *envelope,

@@ -36,6 +36,11 @@
 #define PLACE_AFTER (100 * CLOCK_US)
 #define PLACES      (2 * TRACE_PLACES_MAX) /* half of them stay free */
 
+/* While looks follow each other so fast, and no wait is told yet, one of SKIPPED + 1 reads the clock: it takes longer than
+ * all else that a look in vain does, and so much later a message would be seen. */
+#define SKIPPED 7
+#define FAST    (1 * CLOCK_US) /* so many looks */
+
 /* Where the program calls from, and its number in the trace. */
 struct place {
     uint64_t address;
@@ -46,14 +51,19 @@ struct tracer {
     /* the send whose call has not returned */
     struct trace_event send;
     bool is_sending, has_left;
-    bool comes;       /* the program was away before it */
-    uint64_t records; /* behind its event */
+    bool comes;      /* the program was away before it */
+    uint64_t behind; /* trace_count() behind its event */
+
+    /* the last message that came whole */
+    struct trace_event arrival;
+    uint64_t behind_arrival;
 
     uint64_t *sends; /* messages sent to each peer */
     uint32_t peers;
 
     /* the wait, since from; 0: there is none */
-    uint64_t from, last; /* its first look, its last one */
+    uint64_t from, last; /* its first look, the last one that has read the clock */
+    unsigned skip;       /* so many looks do not read it */
     bool is_told, is_placed;
     uint64_t waits;              /* that were told */
     uint64_t ran_ns, sampled_ns; /* clock_thread(), and when */
@@ -123,6 +133,7 @@ static void wait_begin(struct mbx_ep *ep, uint64_t now)
     struct tracer *t = ep->tracing.tracer;
 
     t->from = t->last = now;
+    t->skip = SKIPPED;
     t->is_told = t->is_placed = false;
     t->sampled_ns = 0;
     t->sleeps = ep->stats.sleeps;
@@ -167,8 +178,13 @@ static bool has_run(struct mbx_ep *ep, uint64_t now)
 static void tracer_looked(struct mbx_ep *ep)
 {
     struct tracer *t = ep->tracing.tracer;
-    uint64_t now = clock_now();
+    uint64_t now;
 
+    if (t->from != 0 && t->skip != 0) {
+        t->skip--;
+        return;
+    }
+    now = clock_now();
     if (t->from == 0) {
         wait_begin(ep, now);
         return;
@@ -179,6 +195,7 @@ static void tracer_looked(struct mbx_ep *ep)
         wait_sample(t);
         return;
     }
+    t->skip = now - t->last < FAST && !t->is_told ? SKIPPED : 0;
     t->last = now;
     t->sleeps = ep->stats.sleeps;
     if (!t->is_told && now - t->from >= WAIT_TOLD) {
@@ -194,7 +211,7 @@ static void tracer_looked(struct mbx_ep *ep)
         wait_sample(t);
         return;
     }
-    if (now - t->sampled_ns >= SAMPLE && now - t->from >= WAIT_TOLD / 4)
+    if (t->is_told && now - t->sampled_ns >= SAMPLE)
         wait_sample(t);
 }
 
@@ -218,6 +235,17 @@ static uint64_t next_to(struct mbx_ep *ep, uint32_t number)
     return ++t->sends[number];
 }
 
+static uint64_t amount_of(unsigned protocol, int error)
+{
+    return protocol + 1 + ((uint64_t)-error << 8);
+}
+
+/* What leaves in one packet. */
+static enum mbx_protocol protocol_at_once(const struct mbx_ep *ep, uint64_t size)
+{
+    return size <= ep->limits.inline_max ? MBX_INLINE : MBX_SHORT;
+}
+
 void tracer_send_begins(struct mbx_ep *ep, uint32_t number, uint32_t context_id, uint64_t tag,
                         uint64_t size)
 {
@@ -235,14 +263,11 @@ void tracer_send_begins(struct mbx_ep *ep, uint32_t number, uint32_t context_id,
                                    .source = number,
                                    .tag = tag,
                                    .amount = size,
-                                   .entry = n};
+                                   .entry = n,
+                                   .partner = amount_of(protocol_at_once(ep, size), 0)};
     tracepoint_note(ep, &t->send);
+    t->behind = trace_count(ep->tracing.recorder);
     t->comes = was_away(ep, before);
-}
-
-static uint64_t amount_of(unsigned protocol, int error)
-{
-    return protocol + 1 + ((uint64_t)-error << 8);
 }
 
 void tracer_send_goes_on(struct mbx_ep *ep, struct request *req)
@@ -260,17 +285,26 @@ void tracer_send_goes_on(struct mbx_ep *ep, struct request *req)
     tracepoint_note(ep, &event);
 }
 
-/* What leaves in one packet. */
-static enum mbx_protocol protocol_at_once(const struct mbx_ep *ep, uint64_t size)
+/* It has left at once: its event says so, if it is the last one. */
+static void sent_at_once(struct mbx_ep *ep)
 {
-    return size <= ep->limits.inline_max ? MBX_INLINE : MBX_SHORT;
+    const struct tracer *t = ep->tracing.tracer;
+    struct trace_event event = t->send;
+
+    if (trace_count(ep->tracing.recorder) == t->behind) {
+        trace_done(ep->tracing.recorder);
+        return;
+    }
+    event.type = TRACE_SENT;
+    event.amount = t->send.partner;
+    event.partner = t->send.entry;
+    event.entry = 0;
+    tracepoint_note(ep, &event);
 }
 
 void tracer_send_ends(struct mbx_ep *ep, bool is_done)
 {
     struct tracer *t = ep->tracing.tracer;
-    struct trace_event event = t->send;
-
     bool comes = t->is_sending && t->comes && (is_done || t->has_left);
 
     if (!t->is_sending || (is_done && t->has_left)) {
@@ -282,14 +316,10 @@ void tracer_send_ends(struct mbx_ep *ep, bool is_done)
     t->is_sending = false;
     if (!is_done && !t->has_left) {
         trace_take_back(ep->tracing.recorder);
-        t->sends[event.source]--;
+        t->sends[t->send.source]--;
         return;
     }
-    event.type = TRACE_SENT;
-    event.amount = amount_of(protocol_at_once(ep, t->send.amount), 0);
-    event.partner = t->send.entry;
-    event.entry = 0;
-    tracepoint_note(ep, &event);
+    sent_at_once(ep);
     if (comes)
         place_tell(ep, true);
 }
@@ -328,6 +358,25 @@ void tracer_handed(struct mbx_ep *ep, const struct request *req)
                                               .entry = req->completion.request});
 }
 
+void tracer_arrived(struct mbx_ep *ep, const struct trace_event *event)
+{
+    struct tracer *t = ep->tracing.tracer;
+
+    t->arrival = *event;
+    t->behind_arrival = trace_count(ep->tracing.recorder);
+}
+
+/* Is the last event that the message of this one, a completion without error, has come? */
+static bool came_just_now(const struct mbx_ep *ep, const struct trace_event *received)
+{
+    const struct tracer *t = ep->tracing.tracer;
+
+    return trace_count(ep->tracing.recorder) == t->behind_arrival &&
+           t->arrival.partner == received->entry && t->arrival.amount == received->amount + 1 &&
+           t->arrival.context_id == received->context_id &&
+           t->arrival.source == received->source && t->arrival.tag == received->tag;
+}
+
 static void tracer_completed(struct mbx_ep *ep, const struct request *req, int error)
 {
     bool is_send = request_is_send(req);
@@ -342,6 +391,11 @@ static void tracer_completed(struct mbx_ep *ep, const struct request *req, int e
     } else {
         event.amount = req->completion.received;
         event.partner = (uint64_t)-error;
+        if (error == 0 && came_just_now(ep, &event)) {
+            trace_done(ep->tracing.recorder);
+            ep->tracing.tracer->behind_arrival = 0;
+            return;
+        }
     }
     tracepoint_note(ep, &event);
 }

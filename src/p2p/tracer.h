@@ -28,6 +28,8 @@ void tracer_send_ends(struct mbx_ep *ep, bool is_done);
 void tracer_acts(struct mbx_ep *ep);
 /* A receive was recorded; the last event before it was at `before`. */
 void tracer_posted(struct mbx_ep *ep, uint64_t before);
+/* A message that is all there has met a receive: this event was recorded. */
+void tracer_arrived(struct mbx_ep *ep, const struct trace_event *event);
 /* A step of the protocol of req, with this many bytes. */
 void tracer_step_of(struct mbx_ep *ep, enum trace_type type, const struct request *req,
                     uint64_t amount);

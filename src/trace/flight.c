@@ -143,6 +143,19 @@ void flight_take_back(struct flight *f)
     store_count(f);
 }
 
+uint64_t flight_count(const struct flight *f)
+{
+    return f->count + f->names;
+}
+
+void flight_done(struct flight *f)
+{
+    uint64_t slot = f->slot == 0 ? f->slots - 1 : f->slot - 1;
+
+    assert(f->count > 0);
+    record_done(f->bytes + FLIGHT_HEADER_SIZE + slot * TRACE_RECORD_SIZE);
+}
+
 void flight_close(struct flight *f)
 {
     sys_munmap(f->bytes, f->size);

@@ -23,6 +23,10 @@ uint64_t flight_last_ns(const struct flight *flight);
 /* Takes back the event that was recorded last. */
 void flight_take_back(struct flight *flight);
 
+/* As trace_count(), and trace_done(). */
+uint64_t flight_count(const struct flight *flight);
+void flight_done(struct flight *flight);
+
 void flight_close(struct flight *flight);
 
 #endif

@@ -227,6 +227,40 @@ static void test_taken_back(void **state)
     trace_stop(recorder);
 }
 
+/* What is complete at once is two events of one time, also in the last slot of the ring; names count. */
+static void test_done(void **state)
+{
+    static struct trace_reader reader;
+    struct trace_recorder *recorder;
+    struct trace_event event;
+
+    (void)state;
+    assert_int_equal(start(4, &recorder), 0);
+    trace_record_text(recorder, TRACE_PROGRAM, 0, 0, "a");
+    for (uint64_t n = 0; n < 4; n++) {
+        trace_record(recorder, &(struct trace_event){TRACE_SEND, 1, 2, 3, {8}, n + 1, 2, 0});
+        assert_int_equal(trace_count(recorder), n + 2);
+        trace_done(recorder);
+    }
+    assert_int_equal(trace_open(&reader, path_of(getpid())), 0);
+    assert_int_equal(trace_next(&reader, &event), 1);
+    assert_int_equal(event.type, TRACE_PROGRAM);
+    for (uint64_t n = 0; n < 4; n++) {
+        assert_int_equal(trace_next(&reader, &event), 1);
+        assert_int_equal(event.type, TRACE_SEND);
+        assert_int_equal(event.entry, n + 1);
+        assert_int_equal(event.partner, 0);
+        assert_int_equal(trace_next(&reader, &event), 1);
+        assert_int_equal(event.type, TRACE_SENT);
+        assert_int_equal(event.amount, 2);
+        assert_int_equal(event.partner, n + 1);
+        assert_int_equal(event.delta_ns, 0);
+    }
+    assert_int_equal(trace_next(&reader, &event), 0);
+    trace_close(&reader);
+    trace_stop(recorder);
+}
+
 /* Without a folder others find it by its name, and cannot make it shorter. */
 static void test_in_memory(void **state)
 {
@@ -497,6 +531,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_names_stay, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_too_many_names, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_taken_back, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_done, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_in_memory, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_lapped, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_torn_while_copied, set_up, tear_down),

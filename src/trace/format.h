@@ -8,13 +8,18 @@
 
 #include <assert.h>
 #include <endian.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/base.h"
 #include "trace/trace.h"
 
-#define CHECK_AT        12 /* in a record */
-#define HEADER_CHECK_AT 28
+#define CHECK_AT           12 /* in a record */
+#define HEADER_CHECK_AT    28
+
+#define CHECK_DONE         UINT32_C(0x646f6e65) /* in the check of a record: complete at once */
+#define VERSION_DONE       4u                   /* the first format that has it */
+#define PIECE_OF_VERSION_3 ((size_t)64 << 10)
 
 static_assert(sizeof TRACE_MAGIC - 1 == 8, "the magic fills its field");
 static_assert(sizeof FLIGHT_MAGIC - 1 == 8, "the magic fills its field");
@@ -132,6 +137,16 @@ static inline void record_put(unsigned char *bytes, const struct trace_event *ev
     for (size_t i = 0; i < ARRAY_COUNT(words); i++)
         put64(bytes + i * 8,
               i == CHECK_AT / 8 ? words[i] | (uint64_t)check_end(sum) << 32 : words[i]);
+}
+
+/* What the record is about is complete: one store, so a record is never half of one and half of the
+ * other, for who reads it meanwhile, or when the process is ended. */
+static inline void record_done(unsigned char *bytes)
+{
+    _Atomic uint32_t *check = (_Atomic uint32_t *)(void *)(bytes + CHECK_AT);
+
+    atomic_store_explicit(check, htole32(get32(bytes + CHECK_AT) ^ CHECK_DONE),
+                          memory_order_relaxed);
 }
 
 static inline void record_get(const unsigned char *bytes, struct trace_event *event)

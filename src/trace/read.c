@@ -9,6 +9,8 @@
  * what its type allows (`shapes`).  Whether the receives and messages that the numbers
  * name are there is for those to see who replay a trace.
  *
+ * A record that is done is two events (trace.h); the second one is given out by the next call.
+ *
  * A flight recording may be written while it is read.  The count is read first: whatever is
  * written after that takes the places of the oldest records.  The count is read again behind the
  * ring: the records whose places may have been written to between the two are left out.
@@ -121,19 +123,45 @@ static const char *check_name(const struct trace_event *e)
     return e->tag >> 32 >= TEXT_MAX / TEXT_SIZE ? "its text is too long" : NULL;
 }
 
-/* What is wrong with the record of this number, or NULL. */
-static const char *check_record(const unsigned char *bytes, uint64_t number)
+/* Is what this record is about complete, as its check says? */
+static bool is_done(const unsigned char *bytes, uint64_t number)
 {
+    return get32(bytes + CHECK_AT) ==
+           (check_of(bytes, TRACE_RECORD_SIZE, CHECK_AT, number) ^ CHECK_DONE);
+}
+
+/* Takes out of e what only a record that is done has: the protocol of a send, the bytes of an arrive.  Returns that; 0 there
+ * is nothing. */
+static uint64_t take_done(struct trace_event *e)
+{
+    uint64_t *field = e->type == TRACE_SEND                        ? &e->partner
+                      : e->type == TRACE_ARRIVE && e->partner != 0 ? &e->amount
+                                                                   : NULL;
+    uint64_t value = field != NULL ? *field : 0;
+
+    if (field != NULL)
+        *field = 0;
+    return value;
+}
+
+/* What is wrong with the record of this number, or NULL. */
+static const char *check_record(const struct trace_reader *r, const unsigned char *bytes,
+                                uint64_t number)
+{
+    bool done = r->version >= VERSION_DONE && is_done(bytes, number);
     struct trace_event e;
     unsigned shape;
 
-    if (get32(bytes + CHECK_AT) != check_of(bytes, TRACE_RECORD_SIZE, CHECK_AT, number))
+    if (!done &&
+        get32(bytes + CHECK_AT) != check_of(bytes, TRACE_RECORD_SIZE, CHECK_AT, number))
         return "the check is wrong: the record is damaged or not in its place";
     record_get(bytes, &e);
     if (e.type == 0 || e.type >= TRACE_TYPES)
         return "it is of an unknown type";
     if (get32(bytes) != (uint32_t)e.type)
         return "field zero is not 0";
+    if (r->version >= VERSION_DONE && take_done(&e) == 0 && done)
+        return "it is complete at once, and does not say how";
     if (trace_is_name(e.type))
         return check_name(&e);
     shape = shapes[e.type];
@@ -181,6 +209,31 @@ static int reader_fail(struct trace_reader *r, int err, uint64_t offset, const c
     return err;
 }
 
+/* The event of a record that is right; and the second one, if it is done. */
+static void reader_event(struct trace_reader *r, const unsigned char *bytes, uint64_t number,
+                         struct trace_event *event)
+{
+    uint64_t value, met;
+
+    record_get(bytes, event);
+    if (r->version < VERSION_DONE)
+        return;
+    met = event->partner;
+    value = take_done(event);
+    r->has_second = value != 0 && is_done(bytes, number);
+    r->second = (struct trace_event){
+        .context_id = event->context_id, .source = event->source, .tag = event->tag};
+    if (event->type == TRACE_SEND) {
+        r->second.type = TRACE_SENT;
+        r->second.amount = value;
+        r->second.partner = event->entry;
+    } else {
+        r->second.type = TRACE_RECEIVED;
+        r->second.amount = value - 1;
+        r->second.entry = met;
+    }
+}
+
 static uint64_t reader_offset(const struct trace_reader *r)
 {
     return TRACE_HEADER_SIZE + r->records * TRACE_RECORD_SIZE;
@@ -202,16 +255,25 @@ static int reader_fill(struct trace_reader *r, size_t size)
     return 0;
 }
 
-/* The header with our version in the place of its own.  If its check is right then, that place is damaged.  Of a file of
+static bool is_known(uint32_t version)
+{
+    return version >= TRACE_VERSION_READ && version <= TRACE_VERSION;
+}
+
+/* The header with a version that is read in the place of its own.  If its check is right then, that place is damaged.  Of a file of
  * another version nothing more can be said: its check may be made in another way (1 and 2: of a shorter header). */
 static bool is_right_as_ours(const unsigned char *bytes)
 {
     unsigned char ours[TRACE_HEADER_SIZE];
 
     memcpy(ours, bytes, sizeof ours);
-    put32(ours + 8, TRACE_VERSION);
-    return get32(bytes + HEADER_CHECK_AT) ==
-           check_of(ours, TRACE_HEADER_SIZE, HEADER_CHECK_AT, 0);
+    for (uint32_t version = TRACE_VERSION_READ; version <= TRACE_VERSION; version++) {
+        put32(ours + 8, version);
+        if (get32(bytes + HEADER_CHECK_AT) ==
+            check_of(ours, TRACE_HEADER_SIZE, HEADER_CHECK_AT, 0))
+            return true;
+    }
+    return false;
 }
 
 static int reader_header(struct trace_reader *r)
@@ -224,12 +286,13 @@ static int reader_header(struct trace_reader *r)
         return reader_fail(r, err, 0, "cannot be read: %s", strerrordesc_np(-err));
     if (r->held < TRACE_HEADER_SIZE)
         return reader_fail(r, -EBADMSG, r->held, "the file ends within the header");
-    if (is_trace(bytes) && get32(bytes + 8) != TRACE_VERSION && !is_right_as_ours(bytes))
+    r->version = get32(bytes + 8);
+    if (is_trace(bytes) && !is_known(r->version) && !is_right_as_ours(bytes))
         return reader_fail(r, -EBADMSG, 0,
                            "the trace is of another version of Matchbox: it has format %" PRIu32
-                           ", and here format %u is read; mbx of the version that wrote it "
-                           "reads it",
-                           get32(bytes + 8), TRACE_VERSION);
+                           ", and here formats %u to %u are read; mbx of the version that "
+                           "wrote it reads it",
+                           r->version, TRACE_VERSION_READ, TRACE_VERSION);
     reason = check_header(bytes);
     if (reason != NULL)
         return reader_fail(r, -EBADMSG, 0, "%s", reason);
@@ -279,8 +342,8 @@ static void skip_overwritten(struct trace_reader *r, uint64_t count_after)
     if (count_after > r->number + r->slots)
         r->number = min_size(count_after - r->slots, r->count);
     for (uint64_t i = r->number; i < r->count; i++)
-        if (check_record(ring_record(r, i), i) != NULL &&
-            (i == r->number || check_record(ring_record(r, i), i + r->slots) == NULL))
+        if (check_record(r, ring_record(r, i), i) != NULL &&
+            (i == r->number || check_record(r, ring_record(r, i), i + r->slots) == NULL))
             r->number = i + 1;
 }
 
@@ -349,7 +412,7 @@ static int next_name(struct trace_reader *r, struct trace_event *event)
         if (reader_fill(r, sizeof r->buffer) < 0 || r->held < TRACE_RECORD_SIZE)
             return 0;
     }
-    if (check_record(r->buffer + r->at, r->records) != NULL)
+    if (check_record(r, r->buffer + r->at, r->records) != NULL)
         return 0; /* zeros, or one that was being written */
     record_get(r->buffer + r->at, event);
     if (!trace_is_name(event->type))
@@ -374,12 +437,12 @@ static int next_of_flight(struct trace_reader *r, struct trace_event *event)
     r->closed = true; /* of names */
     if (r->number == r->count)
         return 0;
-    reason = check_record(ring_record(r, r->number), r->number);
+    reason = check_record(r, ring_record(r, r->number), r->number);
     if (reason != NULL)
         return reader_fail(r, -EBADMSG,
                            FLIGHT_HEADER_SIZE + r->number % r->slots * TRACE_RECORD_SIZE,
                            "event %" PRIu64 ": %s", r->number, reason);
-    record_get(ring_record(r, r->number), event);
+    reader_event(r, ring_record(r, r->number), r->number, event);
     time = event->delta_ns;
     if (time < r->last_ns)
         return reader_fail(r, -EBADMSG,
@@ -451,7 +514,8 @@ static int reader_more(struct trace_reader *r)
 static bool reader_is_unused(struct trace_reader *r)
 {
     size_t at = r->at + TRACE_RECORD_SIZE, seen = 0;
-    bool ends_piece = (reader_offset(r) + TRACE_RECORD_SIZE) % TRACE_PIECE == 0;
+    size_t piece = r->version < VERSION_DONE ? PIECE_OF_VERSION_3 : TRACE_PIECE;
+    bool ends_piece = (reader_offset(r) + TRACE_RECORD_SIZE) % piece == 0;
 
     for (;;) {
         if (!is_zero(r->buffer + at, r->held - at))
@@ -483,6 +547,11 @@ int trace_next(struct trace_reader *r, struct trace_event *event)
     const unsigned char *bytes;
     const char *reason;
 
+    if (r->has_second) {
+        *event = r->second;
+        r->has_second = false;
+        return 1;
+    }
     if (trace_is_flight(r))
         return next_of_flight(r, event);
     if (r->failed != 0)
@@ -496,10 +565,10 @@ int trace_next(struct trace_reader *r, struct trace_event *event)
     if (r->closed)
         return reader_fail(r, -EBADMSG, reader_offset(r), "something follows the close");
     bytes = r->buffer + r->at;
-    reason = check_record(bytes, r->records);
+    reason = check_record(r, bytes, r->records);
     if (reason != NULL)
         return reader_wrong(r, reason);
-    record_get(bytes, event);
+    reader_event(r, bytes, r->records, event);
     r->closed = event->type == TRACE_CLOSE;
     r->at += TRACE_RECORD_SIZE;
     r->records++;

@@ -7,8 +7,8 @@
  * The file is mapped, a window at a time, so a record is in it as soon as its last store is done:
  * a process that is killed loses none but the one that it was writing.  The file grows by pieces of
  * zeros, which are written before they are stored into: a store into a page that the disk has no room for would end
- * the process, and one into a page that is not there yet takes ten times as long.  Zeros that are left at the end are cut off by
- * trace_stop().
+ * the process, and one into a page that is not there yet takes ten times as long.  Large pieces are cheaper for each page: the
+ * system takes pages together, to make them and to map them.  Zeros that are left at the end are cut off by trace_stop().
  *
  *     from                              ready             from + WINDOW
  *   ────|── records ──────|── zeros ──────|── not there yet ────|
@@ -35,7 +35,7 @@
 #include "trace/flight.h"
 #include "trace/format.h"
 
-#define WINDOW       ((size_t)1 << 20) /* mapped at a time; a multiple of every page size */
+#define WINDOW       ((size_t)4 << 20) /* mapped at a time; a multiple of every page size */
 #define WINDOW_ALIGN TRACE_PIECE       /* where one begins: every page size divides it */
 #define PIECE        TRACE_PIECE       /* so a window ends where a piece does */
 #define FILES_MAX    65536 /* endpoints of processes with one number, in one folder */
@@ -118,7 +118,7 @@ static int recorder_map(struct trace_recorder *r, size_t size)
 /* Makes [at, at + size) ready: the file grows by zeros.  0 or a negative errno. */
 static OUT_OF_LINE int recorder_prepare(struct trace_recorder *r, size_t size)
 {
-    static const unsigned char zeros[PIECE];
+    static unsigned char zeros[PIECE]; /* not const: then they would be in the library's file */
     int err = recorder_map(r, size);
 
     while (err == 0 && r->ready < r->at + size) {
@@ -330,6 +330,19 @@ void trace_take_back(struct trace_recorder *r)
     record = r->window + (r->at - r->from);
     r->last_ns -= get64(record + 48);
     memset(record, 0, TRACE_RECORD_SIZE);
+}
+
+uint64_t trace_count(const struct trace_recorder *r)
+{
+    return r->flight != NULL ? flight_count(r->flight) : r->count;
+}
+
+void trace_done(struct trace_recorder *r)
+{
+    if (r->flight != NULL)
+        flight_done(r->flight);
+    else if (r->fd >= 0)
+        record_done(r->window + (r->at - TRACE_RECORD_SIZE - r->from));
 }
 
 void trace_record_text(struct trace_recorder *r, enum trace_type type, uint32_t context_id,

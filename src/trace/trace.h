@@ -28,7 +28,9 @@
  *              4     4  context_id   of the envelope
  *              8     4  source       of the envelope; 2^32-1 is ANY_SOURCE; of what we send, its
  *                                    receiver
- *             12     4  check        of the other 52 bytes and the record's number
+ *             12     4  check        of the other 52 bytes and the record's number; xor CHECK_DONE
+ *                                    (format.h), if what a send or an arrive is about is complete
+ *                                    at once
  *             16     8  tag          of the envelope
  *             24     8  ignore       of a receive or probe; 1 = not compared; or an amount
  *             32     8  entry        who this is about
@@ -101,6 +103,13 @@
  *                                                                      send or receive, after it
  *                                                                      had not for TRACE_AWAY_NS
  *
+ * A short message has two records and not four, one on each side, for nothing happens between its two events there.  So
+ * a send also has, in partner, the protocol + 1 by which the message goes if it leaves at once, and an arrive that meets a
+ * receive has, as its amount, the bytes of a message that is all there + 1 (else 0).  If it is complete then, its
+ * record is made one that is done, and the reader gives out two events of one time: send and sent, arrive and received.
+ *
+ * Version 3 had no records that are done, and grew by pieces of 64 KiB; else it is the same, and is read, too.
+ *
  * The k-th message of one envelope that is sent to a peer is the k-th of that envelope that arrives
  * there from us: so the files of both sides pair up, and nothing is added to what travels.
  *
@@ -132,10 +141,11 @@
 #include <stdint.h>
 
 #define TRACE_MAGIC        "MBXTRACE"
-#define TRACE_VERSION      3u
+#define TRACE_VERSION      4u
+#define TRACE_VERSION_READ 3u /* the oldest one that is read */
 #define TRACE_HEADER_SIZE  64
 #define TRACE_RECORD_SIZE  56
-#define TRACE_PIECE        ((size_t)64 << 10) /* by which a file that is recorded to grows */
+#define TRACE_PIECE        ((size_t)256 << 10) /* by which a file that is recorded to grows */
 #define TRACE_RANK_UNKNOWN UINT32_MAX
 #define TRACE_ANY_SOURCE   UINT32_MAX
 #define TRACE_PEERS_MAX    (1u << 22) /* numbers of peers that are named are below */
@@ -243,6 +253,13 @@ uint64_t trace_last_ns(const struct trace_recorder *recorder);
 /* Takes back the event that was recorded last. */
 void trace_take_back(struct trace_recorder *recorder);
 
+/* How many events were recorded, names among them. */
+uint64_t trace_count(const struct trace_recorder *recorder);
+
+/* What the last event, a send or an arrive, is about is complete.  Only once, and while trace_count() says what it said
+ * behind that event. */
+void trace_done(struct trace_recorder *recorder);
+
 /* Appends a text: TRACE_PROGRAM; TRACE_CONTEXT with context_id and size; or TRACE_PLACE with
  * its number as context_id. */
 void trace_record_text(struct trace_recorder *recorder, enum trace_type type,
@@ -264,7 +281,10 @@ struct trace_reader {
     int fd;
     int failed;       /* what trace_next() said last, if it was an error; else 0 */
     bool closed;      /* a close was read */
-    uint64_t records; /* given out */
+    uint64_t records; /* given out; what is done counts once */
+    uint32_t version;
+    bool has_second; /* of a record that is done */
+    struct trace_event second;
     /* of a flight recording; else 0 and NULL */
     uint64_t slots,
         count; /* count: events that were recorded, of which the last ones are here */

@@ -254,7 +254,7 @@ static void test_layout(void **state)
     make_file(2);
     assert_int_equal(load(path_of(0)), 64 + 3 * 56);
     assert_memory_equal(bytes, "MBXTRACE", 8);
-    assert_int_equal(number_at(8, 4), 3);
+    assert_int_equal(number_at(8, 4), 4);
     assert_int_equal(number_at(12, 4), 56);
     assert_int_equal(number_at(16, 4), 3);
     assert_int_equal(number_at(20, 4), getpid());
@@ -343,11 +343,11 @@ static void test_no_folder(void **state)
     assert_null(recorder);
 }
 
-/* A file grows by pieces of 64 KiB, and is mapped in windows of 1 MiB: whole records of the first piece; events that need
+/* A file grows by pieces of 256 KiB, and is mapped in windows of 4 MiB: whole records of the first piece; events that need
  * three windows; and their pieces, with the clock and the close. */
-#define PIECE         (64u << 10)
+#define PIECE         (256u << 10)
 #define PIECE_RECORDS ((PIECE - TRACE_HEADER_SIZE) / TRACE_RECORD_SIZE)
-#define LONG          40000u
+#define LONG          150000u
 #define LONG_PIECES   ((TRACE_HEADER_SIZE + (LONG + 2) * TRACE_RECORD_SIZE + PIECE - 1) / PIECE)
 
 /* The n-th call fails: the start says so, or one warning does, and what can be read is a
@@ -415,7 +415,7 @@ static void test_no_memory(void **state)
 /* A disk that has room for some pieces, in two windows, and a part of one. */
 static void test_full_disk(void **state)
 {
-    const struct rlimit small = {1500000, RLIM_INFINITY};
+    const struct rlimit small = {5000000, RLIM_INFINITY};
     struct rlimit old;
     struct trace_recorder *recorder;
     char error[TRACE_ERROR_MAX];
@@ -468,7 +468,7 @@ static void record_forever(_Atomic uint32_t *recorded)
 static void test_killed_at_the_end_of_a_piece(void **state)
 {
     /* so many records end where a piece does */
-    enum { PIECES = 32, WHOLE = (PIECES * 65536 - TRACE_HEADER_SIZE) / TRACE_RECORD_SIZE };
+    enum { PIECES = 8, WHOLE = (PIECES * PIECE - TRACE_HEADER_SIZE) / TRACE_RECORD_SIZE };
     const off_t end = PIECES * (off_t)TRACE_PIECE;
     static const char zeros[20];
     struct trace_recorder *recorder;
@@ -643,17 +643,192 @@ static void test_moved_records(void **state)
     }
 }
 
+/* ---- records that are done ---- */
+
+static const struct trace_event send_event = {TRACE_SEND, 1, 2, 3, {8}, 4, 2, 0};
+static const struct trace_event sent_event = {TRACE_SENT, 1, 2, 3, {2}, 0, 4, 0};
+static const struct trace_event arrive_event = {TRACE_ARRIVE, 1, 2, 3, {9}, 0, 5, 0};
+static const struct trace_event received_event = {TRACE_RECEIVED, 1, 2, 3, {8}, 5, 0, 0};
+
+/* The next event is this one, without the field that only its record has, so long behind the one before. */
+static void assert_next(struct trace_reader *reader, struct trace_event want, uint64_t delta_ns)
+{
+    struct trace_event got;
+
+    if (want.type == TRACE_SEND)
+        want.partner = 0;
+    if (want.type == TRACE_ARRIVE)
+        want.amount = 0;
+    assert_int_equal(trace_next(reader, &got), 1);
+    assert_int_equal(got.delta_ns, delta_ns);
+    got.delta_ns = 7;
+    assert_event(&got, &want);
+}
+
+/* What is complete at once is two events of one time; what is not, is one, whatever its record has. */
+static void test_done(void **state)
+{
+    static struct trace_reader reader;
+    struct trace_recorder *recorder;
+    struct trace_event event;
+
+    (void)state;
+    assert_int_equal(start(3, &recorder), 0);
+    for (int i = 0; i < 4; i++) {
+        trace_record(recorder, &send_event);
+        if (i % 2 == 0)
+            trace_done(recorder);
+        trace_record(recorder, &arrive_event);
+        if (i / 2 == 0)
+            trace_done(recorder);
+    }
+    assert_int_equal(trace_count(recorder), 8);
+    trace_stop(recorder);
+    assert_int_equal(trace_open(&reader, path_of(0)), 0);
+    for (int i = 0; i < 4; i++) {
+        assert_next(&reader, send_event, 7);
+        if (i % 2 == 0)
+            assert_next(&reader, sent_event, 0);
+        assert_next(&reader, arrive_event, 7);
+        if (i / 2 == 0)
+            assert_next(&reader, received_event, 0);
+    }
+    assert_int_equal(trace_next(&reader, &event), 1);
+    assert_int_equal(event.type, TRACE_CLOSE);
+    assert_int_equal(trace_next(&reader, &event), 0);
+    trace_close(&reader);
+}
+
+/* Each record of a long file is done, also those at the ends of pieces and windows. */
+static void test_all_done(void **state)
+{
+    static struct trace_reader reader;
+    struct trace_recorder *recorder;
+    struct trace_event event;
+
+    (void)state;
+    assert_int_equal(start(3, &recorder), 0);
+    for (unsigned i = 0; i < LONG; i++) {
+        trace_record(recorder, &arrive_event);
+        trace_done(recorder);
+    }
+    trace_stop(recorder);
+    assert_int_equal(trace_open(&reader, path_of(0)), 0);
+    for (unsigned i = 0; i < LONG; i++) {
+        assert_next(&reader, arrive_event, 7);
+        assert_next(&reader, received_event, 0);
+    }
+    assert_int_equal(trace_next(&reader, &event), 1);
+    assert_int_equal(event.type, TRACE_CLOSE);
+    trace_close(&reader);
+}
+
+/* Behind a failure nothing is recorded, and nothing can be done. */
+static void test_done_behind_a_failure(void **state)
+{
+    struct trace_recorder *recorder;
+
+    (void)state;
+    assert_int_equal(start(0, &recorder), 0);
+    sys_fail_at(1, ENOSPC);
+    for (unsigned i = 0; i < PIECE_RECORDS + 2; i++)
+        trace_record(recorder, &send_event);
+    sys_fail_at(0, 0);
+    assert_int_equal(warnings, 1);
+    trace_done(recorder);
+    trace_stop(recorder);
+    assert_int_equal(load(path_of(0)), PIECE_RECORDS * TRACE_RECORD_SIZE + TRACE_HEADER_SIZE);
+}
+
+/* ---- the version before ---- */
+
+/* The check of bytes [from, from + size), and the number in it: the formula of docs/tracing.md. */
+static void put_check(size_t from, size_t size, size_t at, uint64_t number)
+{
+    uint64_t sum = number ^ UINT64_C(0x6d626d6174636865);
+
+    memset(bytes + at, 0, 4);
+    for (size_t i = from; i < from + size; i += 8) {
+        sum = (sum ^ number_at(i, 8)) * UINT64_C(0x9e3779b97f4a7c15);
+        sum ^= sum >> 29;
+    }
+    for (size_t i = 0; i < 4; i++)
+        bytes[at + i] = (unsigned char)((sum ^ sum >> 32) >> 8 * i);
+}
+
+/* Makes the file of number 0 one of version 3. */
+static void make_older(void)
+{
+    size_t size = load(path_of(0));
+
+    bytes[8] = 3;
+    put_check(0, TRACE_HEADER_SIZE, 28, 0);
+    store(path_of(0), size);
+}
+
+static void test_version_3(void **state)
+{
+    const struct trace_event *const newer[] = {&send_event, &arrive_event};
+    char error[TRACE_ERROR_MAX];
+    struct trace_recorder *recorder;
+    unsigned count;
+
+    (void)state;
+    make_file(200);
+    make_older();
+    assert_int_equal(read_file(path_of(0), 200, &count, error), 0);
+    assert_int_equal(count, 200);
+    unlink(path_of(0));
+
+    /* it has no records that are done, nor what they need */
+    for (size_t i = 0; i < 2 * ARRAY_COUNT(newer); i++) {
+        assert_int_equal(start(0, &recorder), 0);
+        record_events(recorder, 2);
+        trace_record(recorder, newer[i / 2]);
+        if (i % 2 == 1)
+            trace_done(recorder);
+        trace_stop(recorder);
+        make_older();
+        assert_int_equal(read_file(path_of(0), 2, &count, error), -EBADMSG);
+        assert_int_equal(count, 2);
+        assert_non_null(strstr(error, "record 2: "));
+        unlink(path_of(0));
+    }
+}
+
+/* A program of the version before was killed: zeros up to where a piece of 64 KiB ends. */
+static void test_version_3_killed(void **state)
+{
+    enum { END = 4 * (64 << 10), WHOLE = (END - TRACE_HEADER_SIZE) / TRACE_RECORD_SIZE };
+    char error[TRACE_ERROR_MAX];
+    unsigned count;
+
+    (void)state;
+    assert_int_equal(TRACE_HEADER_SIZE + WHOLE * TRACE_RECORD_SIZE, END);
+    assert_true(END <= sizeof bytes);
+    make_file(WHOLE);
+    make_older();
+    load(path_of(0));
+    memset(bytes + END - 20, 0, 20);
+    store(path_of(0), END);
+    assert_int_equal(read_file(path_of(0), UINT32_MAX, &count, error), -EBADMSG);
+    assert_int_equal(count, WHOLE - 1);
+    assert_non_null(strstr(error, "the file ends within a record: the program was ended"));
+}
+
+/* ---- fields ---- */
+
 /* The fields of each type: e envelope, w wildcards, a amount, n entry, p partner, o partner or 0, x either
- * entry or partner. */
+ * entry or partner, d an amount if there is a partner. */
 static const char *const forms[TRACE_TYPES] = {
-    [TRACE_POST] = "ewno",     [TRACE_ARRIVE] = "ex",  [TRACE_CANCEL] = "ewn",
+    [TRACE_POST] = "ewno",     [TRACE_ARRIVE] = "exd", [TRACE_CANCEL] = "ewn",
     [TRACE_PEEK] = "ewo",      [TRACE_CLAIM] = "en",   [TRACE_TAKE] = "enp",
     [TRACE_DISCARD] = "en",    [TRACE_CLOSE] = "",     [TRACE_DEFER] = "en",
     [TRACE_RTR] = "ewnp",      [TRACE_MATCH] = "enp",  [TRACE_LOCK] = "enp",
     [TRACE_GRANT] = "eno",     [TRACE_LOST] = "enp",   [TRACE_RETIRE] = "ewn",
     [TRACE_PUBLISH] = "enp",   [TRACE_PULL] = "enp",   [TRACE_PULLED] = "en",
     [TRACE_ANNOUNCE] = "ewn",  [TRACE_VOID] = "ewp",   [TRACE_WRITE] = "enp",
-    [TRACE_SEND] = "ean",      [TRACE_LEAVE] = "eanp", [TRACE_SENT] = "eax",
+    [TRACE_SEND] = "eano",     [TRACE_LEAVE] = "eanp", [TRACE_SENT] = "eax",
     [TRACE_RECEIVED] = "eano", [TRACE_RTS] = "ean",    [TRACE_DATA] = "ean",
     [TRACE_CTS] = "ean",       [TRACE_READ] = "ean",   [TRACE_SHARE] = "ean",
     [TRACE_FIN] = "en",        [TRACE_HAND] = "ewn",   [TRACE_WAIT] = "an",
@@ -669,7 +844,7 @@ static bool is_right(const struct trace_event *e)
         return false;
     if (e->source == TRACE_ANY_SOURCE && strchr(form, 'w') == NULL)
         return false;
-    if (e->ignore != 0 && strpbrk(form, "wa") == NULL)
+    if (e->ignore != 0 && strpbrk(form, e->partner != 0 ? "wad" : "wa") == NULL)
         return false;
     if (strchr(form, 'x') != NULL)
         return (e->entry != 0) != (e->partner != 0);
@@ -832,6 +1007,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_each_bit_flipped, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_random_damage, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_moved_records, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_done, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_all_done, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_done_behind_a_failure, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_version_3, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_version_3_killed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_forged_fields, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_forged_names, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_texts, set_up, tear_down),

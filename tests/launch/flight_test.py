@@ -19,7 +19,9 @@ MBX, JOB, SEE = (os.path.abspath(path) for path in sys.argv[1:4])
 CORES = "--no-cores" not in sys.argv[4:]
 SLOTS = 500
 TRIES = 100
-TITLE = re.compile(r"^(.*): process (\d+), endpoint (\d+), rank (\d): the last (\d+) of (\d+) events$")
+TITLE = re.compile(r"^(.*): process (\d+), endpoint (\d+), rank (\d): the last (\d+) of (\d+) records$")
+# The second event of a record that is done has the time of the first one.
+SECOND = {"sent": "send", "received": "arrive"}
 failures = []
 
 
@@ -38,22 +40,24 @@ def check(is_right, what):
 
 
 def check_listing(what, done, ranks, least=1):
-    """Titles of these ranks; as many lines of events as each title says; sends to a peer are numbered one by one."""
+    """Titles of these ranks; as many records as each title says; sends to a peer are numbered one by one."""
     check(done.returncode == 0 and done.stderr == "", f"{what}: status {done.returncode}, {done.stderr!r}")
-    seen, lines, last = {}, 0, {}
+    seen, lines, last, before = {}, 0, {}, None
     for line in done.stdout.splitlines() + [""]:
         title = TITLE.match(line)
         if title or line == "":
             if seen:
-                check(lines == seen[rank], f"{what}: rank {rank} has {lines} lines of {seen[rank]} events")
-            lines, last = 0, {}
+                check(lines == seen[rank], f"{what}: rank {rank} has {lines} records of {seen[rank]}")
+            lines, last, before = 0, {}, None
         if title:
             rank = int(title.group(4))
             seen[rank] = int(title.group(5))
             check(seen[rank] in (min(SLOTS, int(title.group(6))), SLOTS - 1), f"{what}: {line!r}")
             check(seen[rank] >= least, f"{what}: {line!r}")
         elif line and not line.startswith("place "):
-            lines += 1
+            event = line.split()[:2]
+            lines += event[1] not in SECOND or before != [event[0], SECOND[event[1]]]
+            before = event
             send = re.match(r" *[0-9.]+ send .* to (\S+) .*, message (\d+)$", line)
             if send:
                 peer, number = send.group(1), int(send.group(2))
@@ -179,7 +183,7 @@ def check_large_core(folder):
         core.truncate(4096 + hole)
     done = subprocess.run([MBX, "trace", path], capture_output=True, text=True, timeout=120,
                           preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (128 << 20, 128 << 20)))
-    check(done.returncode == 0 and done.stderr == "" and "the last 1 of 1 events" in done.stdout,
+    check(done.returncode == 0 and done.stderr == "" and "the last 1 of 1 records" in done.stdout,
           f"a core file with a hole: {done.returncode} {done.stdout!r} {done.stderr!r}")
 
 

@@ -4,6 +4,7 @@ import struct
 
 POST, ARRIVE, CANCEL, PEEK, CLAIM, TAKE, DISCARD, CLOSE, _, RTR = range(1, 11)
 PROGRAM, NAME, PEER, SEND, LEAVE, SENT, RECEIVED, RTS, DATA, CTS, READ, SHARE, FIN, HAND, WAIT, WAITED = range(22, 38)
+DONE = 0x100  # added to the type of a record: what it is about is complete at once
 ANY = 0xffffffff
 ALL = (1 << 64) - 1
 
@@ -17,22 +18,22 @@ def check_of(data, check_at, number):
     return (total ^ total >> 32) & 0xffffffff
 
 
-def checked(data, check_at, number):
+def checked(data, check_at, number, done=False):
     data = bytearray(data)
-    struct.pack_into("<I", data, check_at, check_of(data, check_at, number))
+    struct.pack_into("<I", data, check_at, check_of(data, check_at, number) ^ (0x646f6e65 if done else 0))
     return bytes(data)
 
 
-def header(rank, pid=4711):
-    return checked(struct.pack("<8s6IQQIIQ", b"MBXTRACE", 3, 56, rank, pid, 2, 0, 1000, 77, 4, pid, 0), 28, 0)
+def header(rank, pid=4711, version=4):
+    return checked(struct.pack("<8s6IQQIIQ", b"MBXTRACE", version, 56, rank, pid, 2, 0, 1000, 77, 4, pid, 0), 28, 0)
 
 
-def trace(*events, rank=5, pid=4711):
+def trace(*events, rank=5, pid=4711, version=4):
     """events: (type, context, source, tag, ignore, entry, partner), and the ns since the one before, if not 1,500"""
-    data = header(rank, pid)
+    data = header(rank, pid, version)
     for number, (kind, context, source, tag, ignore, entry, partner, *ns) in enumerate(events):
-        data += checked(struct.pack("<4I5Q", kind, context, source, 0, tag, ignore, entry,
-                                    partner, *(ns or [1500])), 12, number)
+        data += checked(struct.pack("<4I5Q", kind & ~DONE, context, source, 0, tag, ignore, entry,
+                                    partner, *(ns or [1500])), 12, number, kind & DONE != 0)
     return data
 
 

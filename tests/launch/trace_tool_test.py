@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 
-from trace_file import (ALL, ANY, ARRIVE, CANCEL, CLAIM, CLOSE, DISCARD, LEAVE, NAME, PEEK, PEER, POST, PROGRAM, RECEIVED, RTR, SEND, SENT,
+from trace_file import (ALL, ANY, ARRIVE, CANCEL, CLAIM, CLOSE, DISCARD, DONE, LEAVE, NAME, PEEK, PEER, POST, PROGRAM, RECEIVED, RTR, SEND, SENT,
                         TAKE, WAIT, WAITED, checked, text, trace)
 
 MBX = os.path.abspath(sys.argv[1])
@@ -198,6 +198,30 @@ def test_several(path):
     os.unlink(other)
 
 
+def test_done(path):
+    """A record that is done is two events, and what it says besides is passed over if it is not; in version 3 there are none."""
+    sent, came = (SEND, 1, 2, 3, 8, 1), (ARRIVE, 1, 2, 3)
+    now = trace((SEND | DONE, *sent[1:], 2), (POST, 1, 2, 3, 0, 7, 0), (ARRIVE | DONE, *came[1:], 9, 0, 7),
+                (SEND, 1, 2, 3, 8, 2, 2), (POST, 1, 2, 3, 0, 8, 0), (ARRIVE, *came[1:], 9, 0, 8), END)
+    before = trace((*sent, 0), (SENT, 1, 2, 3, 2, 0, 1, 0), (POST, 1, 2, 3, 0, 7, 0), (*came, 0, 0, 7),
+                   (RECEIVED, 1, 2, 3, 8, 7, 0, 0), (SEND, 1, 2, 3, 8, 2, 0), (POST, 1, 2, 3, 0, 8, 0), (*came, 0, 0, 8), END,
+                   version=3)
+    listings = []
+    for data in now, before:
+        with open(path, "wb") as out:
+            out.write(data)
+        done = run(path)
+        expect("done: status", (done.returncode, done.stderr), (0, ""))
+        listings.append(done.stdout)
+    expect("done: as the version before", *listings)
+    expect("done: events", [line.split()[1] for line in listings[0].splitlines()[1:]],
+           ["send", "sent", "post", "arrive", "received", "send", "post", "arrive", "close"])
+    for name, event in ("says how", (SEND | DONE, *sent[1:], 0)), ("has bytes", (ARRIVE | DONE, *came[1:], 0, 0, 7)), \
+            ("of this type", (POST | DONE, 1, 2, 3, 0, 7, 0)), ("waits", (ARRIVE | DONE, *came[1:], 0, 7, 0)):
+        expect_error(f"done: {name}", trace(event, END), "record 0: it is complete at once, and does not say how", path)
+    expect_error("done: in version 3", trace((SEND | DONE, *sent[1:], 2), END, version=3), "record 0: the check is wrong", path)
+
+
 def test_damaged(path):
     for size, offset in (20, 20), (64, 64), (65, 64), (len(STORY) - 1, len(STORY) - 56):
         out = expect_error(f"cut at {size}", STORY[:size], f"at offset {offset}: ", path)
@@ -210,7 +234,7 @@ def test_damaged(path):
     damaged[8] ^= 1
     expect_error("a bit of the version", damaged, "at offset 0: the check of the header is wrong: it is damaged", path)
     for magic in STORY[:8], b"MBXFLGHT":
-        expect_error("version", checked(magic + b"\1" + STORY[9:64], 28, 0) + STORY[64:], "another version of Matchbox: it has format 1, and here format 3 is read; mbx of", path)
+        expect_error("version", checked(magic + b"\1" + STORY[9:64], 28, 0) + STORY[64:], "another version of Matchbox: it has format 1, and here formats 3 to 4 are read; mbx of", path)
     expect_error("text", b"x" * 100, "this is no trace", path)
 
 
@@ -313,7 +337,7 @@ def test_arguments(path):
 def main():
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "a.trace")
-        for test in (test_good, test_names, test_cut_wait, test_several, test_damaged, test_contradictions,
+        for test in (test_good, test_names, test_cut_wait, test_several, test_done, test_damaged, test_contradictions,
                      test_wrong_order, test_arguments, test_random_stories):
             test(path)
     for failure in failures:

@@ -352,6 +352,51 @@ static void test_announce_events(void **state)
     remove_folder(2);
 }
 
+/* How many records of endpoint who are two events. */
+static unsigned done_of(int who)
+{
+    static struct trace_reader reader;
+    struct trace_event event;
+    uint64_t events = 0;
+    int result;
+
+    assert_int_equal(trace_open(&reader, file_of(who)), 0);
+    while ((result = trace_next(&reader, &event)) == 1)
+        events++;
+    assert_int_equal(result, 0);
+    trace_close(&reader);
+    return (unsigned)(events - reader.records);
+}
+
+/* A short message has one record on each side; if its receive came later, or it is long, only what is complete at once. */
+static void test_one_record(void **state)
+{
+    const struct configuration *config = *state;
+    static char bytes[300000], there[sizeof bytes];
+    mbx_request send, recv;
+    struct cluster cl;
+
+    if (strcmp(config->name, "loop") != 0 && strcmp(config->name, "shm") != 0)
+        skip();
+    make_folder();
+    cluster_open(&cl, config, 2, traced);
+    recv = post(&cl, 0, 1, 0);
+    send_tag(&cl, 1);
+    cluster_wait_error(&cl, 1, recv, 0);
+    send_tag(&cl, 2);
+    recv = post(&cl, 0, 2, 0);
+    cluster_wait_error(&cl, 1, recv, 0);
+    assert_int_equal(mbx_recv(cl.eps[1], 0, CONTEXT, 3, 0, there, sizeof there, NULL, &recv),
+                     0);
+    assert_int_equal(mbx_send(cl.eps[0], 1, CONTEXT, 3, bytes, sizeof bytes, NULL, &send), 0);
+    cluster_wait_error(&cl, 1, recv, 0);
+    cluster_wait_error(&cl, 0, send, 0);
+    cluster_close(&cl);
+    assert_int_equal(done_of(0), 2);
+    assert_int_equal(done_of(1), 1);
+    remove_folder(2);
+}
+
 /* A trace that cannot be made costs a warning, not the program. */
 static void test_no_folder(void **state)
 {
@@ -437,7 +482,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_every_event),     cmocka_unit_test(test_missed_probes),
         cmocka_unit_test(test_every_protocol),  cmocka_unit_test(test_no_folder),
         cmocka_unit_test(test_full_disk),       cmocka_unit_test(test_off_costs_no_clock),
-        cmocka_unit_test(test_announce_events),
+        cmocka_unit_test(test_announce_events), cmocka_unit_test(test_one_record),
     };
 
     return test_main(argc, argv, tests, ARRAY_COUNT(tests));
