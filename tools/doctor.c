@@ -37,7 +37,7 @@ static const char usage[] =
     "                deadlock; ranks and jobs that come later are not seen (default 1).  Says, "
     "too,\n"
     "                in how many rounds a rank answered with something that waits\n"
-    "  --wait MS     how long a rank has time to answer (default 1000)\n" HOSTS_USAGE
+    "  --wait MS     how long a rank has time to answer (default 700)\n" HOSTS_USAGE
     "  --from-watchdog PID, --hang MS, --abort\n"
     "                as a rank starts it with MBX_HANG: reports a deadlock of the job once, "
     "to\n"
@@ -70,6 +70,9 @@ static const struct option options[] = {{"job", required_argument, NULL, 'j'},
                                         {NULL, 0, NULL, 0}};
 
 #define DEADLOCKED 3 /* exit status */
+
+/* How long a rank has time to answer: two looks at one that computes, and the time between them, are to be less than 2 s. */
+#define WAIT_NS (700 * CLOCK_MS)
 
 /* ---- the command ---- */
 
@@ -311,7 +314,7 @@ static int parse(const struct tool *tool, int argc, char **argv, struct observe_
 
 static int run(const struct tool *tool, int argc, char **argv)
 {
-    struct observe_options wanted = {.rank = SEE_NOBODY, .wait_ns = CLOCK_S};
+    struct observe_options wanted = {.rank = SEE_NOBODY, .wait_ns = WAIT_NS};
     uint64_t between_ns = 300 * CLOCK_MS, rounds = 1;
     struct watchdog watchdog = {.pid = 0, .hang_ns = 60 * CLOCK_S};
     struct hosts hosts;

@@ -3,7 +3,8 @@
 """doctor_test.py BUILD [--through pml|provider] [--mpi openmpi|mpich] [--programs FOLDER] [--times N] [PATTERN...] - `mbx doctor` names the deadlock, and only deadlocks.
 
 Each pattern of stuck.c runs until the doctor has said what it is to say, or has been silent often enough.  Two run at
-a time: most of the time of a job is that of its start.
+a time: most of the time of a job is that of its start.  Of a deadlock the doctor is asked once more, which must say the same: how
+long that takes is how long a diagnosis takes, and the longest one is said at the end.
 """
 import argparse
 import concurrent.futures
@@ -14,8 +15,10 @@ import re
 import signal
 import subprocess
 import sys
+import time
 
 TRIES = 60   # looks until a deadlock must be seen: starting the job takes some
+AIM_S = 2    # that a diagnosis may take
 SILENT = 4   # looks at a job that is none,
 SILENT_MS = "500"  # in each of which a rank that computes has so long to answer: it will not
 
@@ -206,6 +209,19 @@ def check_lines(args, text):
             raise Failed(f"rank {rank} is not in {call} at line {line or '(none)'} of stuck.c: {source[int(line or 1) - 1]!r}\n{text}")
 
 
+def deadlocked(text):
+    return sorted(int(rank) for rank in re.findall(r"^rank (\d+) \(pid \d+\) is in", text, re.M))
+
+
+def diagnose(args, pattern, job, number, dead):
+    """Asks of ranks that are stuck, and measures."""
+    start = time.monotonic()
+    status, text = job.doctor(number)
+    args.diagnoses.append((time.monotonic() - start, pattern))
+    if status != 3 or deadlocked(text) != dead:
+        raise Failed("asked a second time, the doctor says\n" + text)
+
+
 def stuck(args, pattern):
     ranks, dead, texts = STUCK[pattern]
     # through the provider communicators have no names
@@ -215,9 +231,10 @@ def stuck(args, pattern):
         number = job.wait_for(ranks)
         for _ in range(TRIES):
             status, text = job.doctor(number, "--wait", "10000")
-            named = sorted(int(rank) for rank in re.findall(r"^rank (\d+) \(pid \d+\) is in", text, re.M))
+            named = deadlocked(text)
             if status == 3 and named == dead and all(words in text for words in texts):
                 check_lines(args, text)
+                diagnose(args, pattern, job, number, dead)
                 return
             if status == 3 and not set(named) <= set(dead):
                 break
@@ -291,8 +308,9 @@ def main():
     parser.add_argument("--through", default="pml", choices=["pml", "provider"])
     parser.add_argument("--mpi", default="openmpi", choices=["openmpi", "mpich"], help="whose mpiexec is in PATH")
     parser.add_argument("--programs", help="where stuck and no_attach are, built for that MPI")
-    parser.add_argument("--times", type=int, default=1)
+    parser.add_argument("--times", type=int, default=1, help="rounds of all patterns")
     args = parser.parse_intermixed_args()
+    args.diagnoses = []  # (seconds, pattern)
     args.mbx = os.path.join(os.path.abspath(args.build), "tools", "mbx")
     tests = os.path.join(os.path.abspath(args.build), "tests")
     args.program = os.path.join(args.programs or os.path.join(tests, "mpi"), "stuck")
@@ -324,6 +342,10 @@ def main():
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         failed = [pattern for pattern, wrong in zip(patterns, pool.map(goes_wrong, patterns)) if wrong]
     failed += [pattern for pattern in alone if goes_wrong(pattern)]
+    if args.diagnoses:
+        longest, pattern = max(args.diagnoses)
+        print(f"{len(args.diagnoses)} diagnoses of deadlocks, the longest {longest:.2f} s ({pattern}), "
+              f"{sum(seconds > AIM_S for seconds, _ in args.diagnoses)} longer than {AIM_S} s")
     print(f"doctor_test: {len(patterns) + len(alone)} run, {len(failed)} wrong {failed}")
     return bool(failed)
 
