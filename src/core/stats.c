@@ -162,10 +162,16 @@ size_t stats_line(const struct mbx_ep *ep, char *text, size_t size)
     return stats_text(&stats, text, size);
 }
 
-static void stats_put(int fd, const char *text, size_t size, const char *path)
+/* False: it is not written, or not all of it, which is said. */
+static bool stats_put(int fd, const char *text, size_t size, const char *path)
 {
-    if (fd < 0 || sys_write(fd, text, size) != (ssize_t)size)
-        LOG_WARN("cannot write the statistics to %s: %s", path, mbx_strerror(errno));
+    ssize_t written = fd >= 0 ? sys_write(fd, text, size) : -1;
+
+    if (written == (ssize_t)size)
+        return true;
+    LOG_WARN("cannot write the statistics to %s: %s", path,
+             mbx_strerror(written < 0 ? errno : ENOSPC));
+    return false;
 }
 
 /* What the program has said of itself, and a line for each context id that it has named. */
@@ -174,11 +180,12 @@ static void stats_put_names(const struct mbx_ep *ep, int fd, const char *path)
     char text[512];
     int used;
 
-    if (ep->names.program[0] == '\0' || fd < 0)
+    if (ep->names.program[0] == '\0')
         return;
     used = snprintf(text, sizeof text, "program rank=%s pid=%ld text=%s\n", stats_rank(),
                     (long)getpid(), ep->names.program);
-    stats_put(fd, text, (size_t)used, path);
+    if (!stats_put(fd, text, (size_t)used, path))
+        return;
     for (uint32_t i = 0; i < ep->names.context_count; i++) {
         const struct named_context *named = &ep->names.contexts[i];
         const struct context *context = context_find(ep, named->id);
@@ -194,7 +201,8 @@ static void stats_put_names(const struct mbx_ep *ep, int fd, const char *path)
             (unsigned long long)count.posted, (unsigned long long)count.arrived,
             (unsigned long long)count.met_arrivals, (unsigned long long)count.recvs_max,
             (unsigned long long)count.msgs_max, named->name);
-        stats_put(fd, text, (size_t)used, path);
+        if (!stats_put(fd, text, (size_t)used, path))
+            return;
     }
 }
 
@@ -212,8 +220,8 @@ void stats_write(const struct mbx_ep *ep)
     stats_read(ep, &stats);
     size = stats_text(&stats, text, sizeof text);
     fd = sys_open(path, O_WRONLY | O_CREAT | O_APPEND, 0644);
-    stats_put(fd, text, size, path);
-    stats_put_names(ep, fd, path);
+    if (stats_put(fd, text, size, path))
+        stats_put_names(ep, fd, path);
     if (fd >= 0)
         sys_close(fd);
 }

@@ -115,6 +115,25 @@ static void test_statistics_have_a_line_for_each_context(void **state)
     unlink(path);
 }
 
+/* Of the several lines of an endpoint, none of which can be written, one warning is enough. */
+static void test_statistics_that_cannot_be_written_are_said_once(void **state)
+{
+    static const char warning[] = "cannot write the statistics to /dev/full: ";
+    const char *const more[] = {"STATS_FILE=/dev/full", NULL};
+    struct cluster cl;
+    int warnings = 0;
+
+    cluster_open(&cl, *state, 2, more);
+    name_all(&cl);
+    said[0] = '\0';
+    mbx_log_callback(keep_line, NULL);
+    cluster_close(&cl);
+    mbx_log_callback(NULL, NULL);
+    for (const char *at = said; (at = strstr(at, warning)) != NULL; at++)
+        warnings++;
+    assert_int_equal(warnings, 2); /* two endpoints */
+}
+
 /* ---- the trace ---- */
 
 /* The file of a folder whose program has said who it is. */
@@ -186,6 +205,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_wrong_arguments),
         cmocka_unit_test(test_peers_have_the_name_that_was_given),
         cmocka_unit_test(test_statistics_have_a_line_for_each_context),
+        cmocka_unit_test(test_statistics_that_cannot_be_written_are_said_once),
         cmocka_unit_test(test_trace_has_names_before_what_follows_them),
     };
 
