@@ -76,7 +76,7 @@ static void refuse(struct finder *finder, const struct see_head *head, uint32_t 
 /* The fields in the memory of process pid are not those that this build knows. */
 static void refuse_layout(struct finder *finder, const struct see_head *head, uint32_t pid)
 {
-    char wrong[OBSERVE_REFUSED];
+    char wrong[OBSERVE_REFUSED - sizeof "process 4294967295: "];
 
     snprintf(wrong, sizeof wrong,
              "it runs over Matchbox %s, and mbx %s does not know the layout of its memory",

@@ -133,7 +133,7 @@ static void add_travel(struct chart *c, uint32_t number, const struct job_messag
     bool is_shared = step_of(job, number, TRACE_SHARE) != NULL;
     const char *protocol =
         m->protocol >= 0 ? mbx_protocol_name((enum mbx_protocol)m->protocol) : NULL;
-    char text[ROW_TEXT];
+    char text[ROW_TEXT - 32]; /* arrow() adds the bytes */
 
     if (rts != NULL) {
         arrow(c, ROW_ARROW, false, 40, rts->event, m->arrive_event, "RTS", rts->amount);
