@@ -41,7 +41,8 @@ static const char usage[] =
     "\n"
     "Executes COMMAND, such as `mpiexec -n 4 ./program`, with an environment that makes\n"
     "Open MPI, or MPICH if it was built with ch4:ofi, send its messages over Matchbox.\n"
-    "What is set already and would keep them from it is named, and nothing is executed.\n"
+    "What is set already, or by options of the launcher (--mca pml ob1), and would keep them\n"
+    "from it is named, and nothing is executed.\n"
     "Other variables that are set stay as they are.  The processes of the command also get\n"
     "a key (MBX_KEY): others cannot connect to them.  Between hosts messages go over the\n"
     "first of libfabric's providers that will do, or the one that MBX_OFI_PROVIDER names.\n"
@@ -165,9 +166,9 @@ static bool component_is_here(const struct tool *tool, const struct arguments *a
 
 /* The library by which a debugger that is started with the job, as `ddt mpiexec ...`, sees the queues: MPI's own knows
  * nothing of them. */
-static void add_queues(const struct tool *tool, struct surroundings *s)
+static void add_queues(struct surroundings *s)
 {
-    if (exec_find_queues(tool, s->queues))
+    if (exec_find_queues(s->queues))
         add(s, "ALLINEA_QUEUE_DLL", s->queues, NULL, false);
 }
 
@@ -175,25 +176,25 @@ static void add_queues(const struct tool *tool, struct surroundings *s)
 static bool set_up(const struct tool *tool, const struct arguments *args,
                    struct surroundings *s)
 {
-    if (!exec_find_provider(tool, s->provider))
+    if (!exec_find_provider(s->provider))
         s->provider[0] = '\0';
-    if (!exec_find_component(tool, s->component))
+    if (!exec_find_component(s->component))
         s->component[0] = '\0';
     if (args->way != EXEC_PROVIDER && component_is_here(tool, args, s)) {
         take_component(s);
-        add_queues(tool, s);
+        add_queues(s);
         return true;
     }
     if (args->way == EXEC_COMPONENT)
         return false;
     if (s->provider[0] == '\0') {
-        tool_error(tool, "libmatchbox-fi.so is not beside this program; was it built?");
+        exec_say_no_provider(tool);
         return false;
     }
     if (args->way == EXEC_PROVIDER && args->verbose)
         tool_error(tool, "through the provider");
     take_provider(s);
-    add_queues(tool, s);
+    add_queues(s);
     return true;
 }
 
@@ -360,20 +361,31 @@ static int read_arguments(const struct tool *tool, int argc, char **argv,
 static bool parameters_are_right(const struct tool *tool)
 {
     struct mbx_param param;
+    const char *key = getenv("MBX_KEY");
 
-    if (mbx_param_get(0, &param, sizeof param) >= 0)
-        return true;
+    if (mbx_param_get(0, &param, sizeof param) >= 0) {
+        if (key == NULL || key[0] == '\0' ||
+            (strlen(key) == 2 * KEY_SIZE &&
+             strspn(key, "0123456789abcdefABCDEF") == 2 * KEY_SIZE))
+            return true;
+        tool_error(tool,
+                   "MBX_KEY: %zu characters that are not %d hexadecimal digits; unset it, and "
+                   "each job gets a key "
+                   "of its own",
+                   strlen(key), 2 * KEY_SIZE);
+    }
     tool_error(tool, "a variable MBX_... is wrong; nothing is executed");
     return false;
 }
 
 /* Does the environment, and the MPI of the command, let messages go over Matchbox? */
-static bool is_possible(const struct tool *tool, const char *program,
-                        const struct surroundings *s)
+static bool is_possible(const struct tool *tool, char **command, const struct surroundings *s)
 {
+    const char *program = command[0];
     char device[64];
 
-    if (!exec_site_allows(tool, s->variables, s->count))
+    if (!exec_site_allows(tool, s->variables, s->count) ||
+        !exec_site_command_allows(tool, command, s->variables, s->count))
         return false;
     if (exec_mpich_reaches(program, device, sizeof device))
         return true;
@@ -403,9 +415,11 @@ static int run(const struct tool *tool, int argc, char **argv)
         add(&s, "MBX_LOG_LEVEL", "info", NULL, false);
     if (args.print)
         return print_variables(&s);
-    if (!args.force && !is_possible(tool, argv[optind], &s))
+    if (!args.force && !is_possible(tool, argv + optind, &s))
         return TOOL_FAILED;
+    exec_site_warn_of_statistics(tool);
     exec_site_warn_of_containers(tool, argv + optind);
+    exec_warn_of_another_mpi(tool, argv + optind);
     return execute(tool, argv + optind, &s, &args);
 }
 

@@ -26,11 +26,14 @@ struct exec_variable {
 
 /* The folder of a file that is beside this program, in the build tree or installed; in
  * folder[PATH_MAX]. */
-bool exec_find_provider(const struct tool *tool, char *folder);
-bool exec_find_component(const struct tool *tool, char *folder);
+bool exec_find_provider(char *folder);
+bool exec_find_component(char *folder);
+
+/* Says where the provider was sought. */
+void exec_say_no_provider(const struct tool *tool);
 
 /* The library for debuggers itself, in path[PATH_MAX]. */
-bool exec_find_queues(const struct tool *tool, char *path);
+bool exec_find_queues(char *path);
 
 /* ---- exec_component.c ---- */
 
@@ -48,14 +51,25 @@ bool exec_site_agrees(const struct exec_variable *variable);
 bool exec_site_allows(const struct tool *tool, const struct exec_variable *variables,
                       size_t count);
 
+/* Names what the command itself sets (mpiexec --mca pml ob1, -x OMPI_MCA_pml=ob1) and would keep messages
+ * from Matchbox.  False: there is something.  argv: the whole command. */
+bool exec_site_command_allows(const struct tool *tool, char **argv,
+                              const struct exec_variable *variables, size_t count);
+
+/* Warns if the folder of MBX_STATS_FILE is not there, or may not be written, on this host. */
+void exec_site_warn_of_statistics(const struct tool *tool);
+
 /* Warns if each rank is to run in a container in which it is another user, which the launcher
  * would refuse.  argv: the whole command. */
 void exec_site_warn_of_containers(const struct tool *tool, char **argv);
 
-/* ---- exec_mpich.c ---- */
+/* ---- exec_launcher.c ---- */
 
 /* Can the MPICH whose launcher this is reach Matchbox?  If not, its device is in device[size].
  * True also of a launcher of another MPI, or of none. */
 bool exec_mpich_reaches(const char *program, char *device, size_t size);
+
+/* Warns if the launcher of one MPI is to start a program of another one.  argv: the whole command. */
+void exec_warn_of_another_mpi(const struct tool *tool, char **argv);
 
 #endif

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * exec_mpich.c - is the command the launcher of an MPICH that cannot reach Matchbox?
+ * exec_launcher.c - whose launcher is the command, and does it suit?
  *
- * MPICH reaches it through libfabric alone, if it was built for that (device ch4:ofi); otherwise it
- * runs over something else and says nothing of it.  `mpichversion` beside the launcher tells the
- * device.  A launcher of another MPI, or of no name, is not judged.
+ * MPICH reaches Matchbox through libfabric alone, if it was built for that (device ch4:ofi); otherwise
+ * it runs over something else and says nothing of it.  `mpichversion` beside the launcher tells the
+ * device.  And the launcher of one MPI starts a program of another one as so many jobs of one rank,
+ * mostly without a word.  A launcher of a third MPI, or of no name, is not judged.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/base.h"
 #include "exec.h"
+#include "program.h"
 
 /* The file that execvp() would take, without links; false if there is none. */
 static bool resolve(const char *program, char *path)
@@ -40,6 +44,20 @@ static bool is_launcher_of_mpich(const char *path)
 
     return strncmp(name, "mpi", 3) == 0 &&
            (strstr(name, "mpich") != NULL || strstr(name, "hydra") != NULL);
+}
+
+/* orterun and prterun are behind the links of Debian; in Open MPI 5 mpirun is a program of its own. */
+static bool is_launcher_of_open_mpi(const char *path)
+{
+    const char *name = strrchr(path, '/') + 1;
+    char beside[2 * PATH_MAX];
+
+    if (strcmp(name, "orterun") == 0 || strcmp(name, "prterun") == 0 ||
+        strstr(name, "openmpi") != NULL)
+        return true;
+    snprintf(beside, sizeof beside, "%.*sompi_info", (int)(name - path), path);
+    return (strcmp(name, "mpirun") == 0 || strcmp(name, "mpiexec") == 0) &&
+           access(beside, X_OK) == 0;
 }
 
 /* The device that this program tells, in device[size]. */
@@ -73,10 +91,46 @@ bool exec_mpich_reaches(const char *program, char *device, size_t size)
     if (!resolve(program, path) || !is_launcher_of_mpich(path))
         return true;
     *strrchr(path, '/') = '\0';
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
         snprintf(beside, sizeof beside, "%s/%s", path, names[i]);
         if (ask_device(beside, device, size))
             return strncmp(device, "ch4:ofi", 7) == 0;
     }
     return true;
+}
+
+static const char *mpi_name(enum program_mpi mpi)
+{
+    return mpi == PROGRAM_MPICH ? "MPICH" : "Open MPI";
+}
+
+static bool is_program(const char *path)
+{
+    struct stat file;
+
+    return stat(path, &file) == 0 && S_ISREG(file.st_mode) && access(path, X_OK) == 0;
+}
+
+void exec_warn_of_another_mpi(const struct tool *tool, char **argv)
+{
+    enum program_mpi launcher, found = PROGRAM_NO_MPI;
+    char path[PATH_MAX];
+
+    if (!resolve(argv[0], path))
+        return;
+    if (is_launcher_of_mpich(path))
+        launcher = PROGRAM_MPICH;
+    else if (is_launcher_of_open_mpi(path))
+        launcher = PROGRAM_OPEN_MPI;
+    else
+        return;
+    for (size_t i = 1; argv[i] != NULL && found == PROGRAM_NO_MPI; i++) {
+        found = is_program(argv[i]) ? program_mpi(argv[i]) : PROGRAM_NO_MPI;
+        if ((found == PROGRAM_MPICH || found == PROGRAM_OPEN_MPI) && found != launcher)
+            tool_error(tool,
+                       "warning: %s is a program of %s, and %s is the launcher of %s: each "
+                       "rank may be a job of "
+                       "its own; start it by the launcher of its MPI",
+                       argv[i], mpi_name(found), argv[0], mpi_name(launcher));
+    }
 }

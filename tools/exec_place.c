@@ -27,56 +27,76 @@ static bool cut_name(char *path)
 }
 
 /* The folder of this program, or NULL; mem_free(). */
-static char *own_folder(const struct tool *tool)
+static char *own_folder(void)
 {
     char *own = tool_own_path();
 
     if (own != NULL && cut_name(own))
         return own;
-    tool_error(tool, "/proc/self/exe does not tell where this program is");
     mem_free(own);
     return NULL;
 }
 
-/* As an absolute path in folder[PATH_MAX]. */
-static bool find(const struct tool *tool, const char *name, const char *const places[2],
-                 char *folder)
+/* Where a file of this name may be, in path[2 * PATH_MAX]. */
+static void name_place(const char *own, const char *place, const char *name, char *path)
 {
-    char *own = own_folder(tool);
+    if (place[0] == '/')
+        snprintf(path, 2 * PATH_MAX, "%s/%s", place, name);
+    else
+        snprintf(path, 2 * PATH_MAX, "%s/%s/%s", own, place, name);
+}
+
+/* As an absolute path in folder[PATH_MAX]. */
+static bool find(const char *name, const char *const places[2], char *folder)
+{
+    char *own = own_folder();
     bool is_found = false;
 
     for (size_t i = 0; own != NULL && i < 2 && !is_found; i++) {
         char path[2 * PATH_MAX];
 
-        if (places[i][0] == '/')
-            snprintf(path, sizeof path, "%s/%s", places[i], name);
-        else
-            snprintf(path, sizeof path, "%s/%s/%s", own, places[i], name);
+        name_place(own, places[i], name, path);
         is_found = realpath(path, folder) != NULL && cut_name(folder);
     }
     mem_free(own);
     return is_found;
 }
 
-bool exec_find_provider(const struct tool *tool, char *folder)
-{
-    static const char *const places[] = {"../src/provider", MBX_PROVIDER_PLACE};
+static const char *const provider_places[2] = {"../src/provider", MBX_PROVIDER_PLACE};
 
-    return find(tool, PROVIDER, places, folder);
+bool exec_find_provider(char *folder)
+{
+    return find(PROVIDER, provider_places, folder);
 }
 
-bool exec_find_component(const struct tool *tool, char *folder)
+void exec_say_no_provider(const struct tool *tool)
+{
+    char *own = own_folder(), path[2 * PATH_MAX];
+
+    if (own == NULL) {
+        tool_error(tool,
+                   "/proc/self/exe does not tell where this program is, nor so where " PROVIDER
+                   " is; is /proc there?");
+        return;
+    }
+    name_place(own, provider_places[1], PROVIDER, path);
+    tool_error(tool, "there is no %s; was it built, or was this program copied away from it?",
+               path);
+    mem_free(own);
+}
+
+bool exec_find_component(char *folder)
 {
     static const char *const places[] = {"../src/pml", MBX_COMPONENT_PLACE};
 
-    return find(tool, COMPONENT, places, folder);
+    return find(COMPONENT, places, folder);
 }
 
-bool exec_find_queues(const struct tool *tool, char *path)
+bool exec_find_queues(char *path)
 {
     static const char *const places[] = {"../src/msgq", MBX_PROVIDER_PLACE};
 
-    if (!find(tool, QUEUES, places, path) || strlen(path) + sizeof "/" QUEUES > PATH_MAX)
+    if (!find(QUEUES, places, path) || strlen(path) + sizeof "/" QUEUES > PATH_MAX)
         return false;
     strcat(path, "/" QUEUES);
     return true;

@@ -3,8 +3,11 @@
  * exec_site.c - what the environment holds already.
  *
  * A site's profile may choose another way for messages.  A program that is started over Matchbox
- * and runs over something else says nothing of it: so this is said before it starts.
+ * and runs over something else says nothing of it: so this is said before it starts.  So may the command
+ * itself, by options of mpiexec.
  */
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -29,13 +32,18 @@ static bool has_word(const char *list, const char *word)
     return false;
 }
 
+/* Is this value of a variable what the command needs? */
+static bool suits(const struct exec_variable *variable, const char *value)
+{
+    return strcmp(value, variable->value) == 0 ||
+           (variable->word != NULL && has_word(value, variable->word));
+}
+
 bool exec_site_agrees(const struct exec_variable *variable)
 {
     const char *set = getenv(variable->name);
 
-    if (set == NULL || strcmp(set, variable->value) == 0)
-        return true;
-    return variable->word != NULL && has_word(set, variable->word);
+    return set == NULL || suits(variable, set);
 }
 
 bool exec_site_allows(const struct tool *tool, const struct exec_variable *variables,
@@ -56,6 +64,69 @@ bool exec_site_allows(const struct tool *tool, const struct exec_variable *varia
         is_allowed = false;
     }
     return is_allowed;
+}
+
+static bool is_one_of(const char *word, const char *const *words)
+{
+    for (; *words != NULL; words++)
+        if (strcmp(word, *words) == 0)
+            return true;
+    return false;
+}
+
+/* Does this word of the command, and what is behind it, set this variable to what keeps messages away? */
+static bool defeats(char **word, const struct exec_variable *variable)
+{
+    static const char *const mca[] = {"--mca", "-mca", "--gmca", "-gmca", NULL};
+    static const char *const exports[] = {"-x", NULL};
+    static const char prefix[] = "OMPI_MCA_";
+    size_t length = strlen(variable->name);
+
+    if (word[1] == NULL)
+        return false;
+    if (is_one_of(word[0], mca))
+        return word[2] != NULL && strncmp(variable->name, prefix, sizeof prefix - 1) == 0 &&
+               strcmp(word[1], variable->name + sizeof prefix - 1) == 0 &&
+               !suits(variable, word[2]);
+    return is_one_of(word[0], exports) && strncmp(word[1], variable->name, length) == 0 &&
+           word[1][length] == '=' && !suits(variable, word[1] + length + 1);
+}
+
+bool exec_site_command_allows(const struct tool *tool, char **argv,
+                              const struct exec_variable *variables, size_t count)
+{
+    for (size_t i = 1; argv[0] != NULL && argv[i] != NULL; i++)
+        for (size_t v = 0; v < count; v++)
+            if (variables[v].is_needed && defeats(argv + i, &variables[v])) {
+                bool is_mca = argv[i][1] != 'x';
+
+                tool_error(tool,
+                           "%s %s%s%s of the command overrides %s: messages would not go over "
+                           "Matchbox; leave it out, "
+                           "or run it all the same with --force",
+                           argv[i], argv[i + 1], is_mca ? " " : "", is_mca ? argv[i + 2] : "",
+                           variables[v].name);
+                return false;
+            }
+    return true;
+}
+
+/* Each rank writes its statistics when the job ends, which is too late to learn that it cannot. */
+void exec_site_warn_of_statistics(const struct tool *tool)
+{
+    const char *file = getenv("MBX_STATS_FILE"),
+               *slash = file != NULL ? strrchr(file, '/') : NULL;
+    char folder[PATH_MAX];
+
+    if (slash == NULL || slash == file)
+        return;
+    snprintf(folder, sizeof folder, "%.*s", (int)(slash - file), file);
+    if (strchr(folder, '%') == NULL && access(folder, W_OK) != 0)
+        tool_error(tool,
+                   "warning: MBX_STATS_FILE=%s: no file can be made in %s here (%s), and "
+                   "statistics that cannot be "
+                   "written are lost",
+                   file, folder, strerror(errno));
 }
 
 /* argv: the words behind `podman`.  Is it `podman run` that does not keep the user's number? */

@@ -34,6 +34,7 @@
 #include "supervisor.h"
 #include "output.h"
 #include "process.h"
+#include "program.h"
 
 #define DRAIN_MS 1000 /* after the end, for pipes that somebody else holds open */
 
@@ -368,52 +369,14 @@ static void say_reason(const struct job *job)
     }
 }
 
-/* Is there a library of this name, with a version, among bytes?  A program that only speaks
- * of the library, as this one does, has the name without one. */
-static bool names_library(const char *bytes, size_t size, const char *name)
-{
-    const char *at = bytes, *end = bytes + size;
-    size_t length = strlen(name);
-
-    while ((at = memmem(at, (size_t)(end - at), name, length)) != NULL) {
-        at += length;
-        if (end - at >= 2 && at[0] == '.' && at[1] >= '0' && at[1] <= '9')
-            return true;
-    }
-    return false;
-}
-
-/* Does the file name one of these libraries as what it needs? */
-static bool file_names_library(const char *path, const char *const names[2])
-{
-    enum { OVERLAP = 32 };
-    static char bytes[OVERLAP + 65536];
-    FILE *file = fopen(path, "rb");
-    size_t kept = 0, got;
-    bool found = false;
-
-    while (file != NULL && !found && (got = fread(bytes + kept, 1, 65536, file)) > 0) {
-        size_t size = kept + got;
-
-        for (int i = 0; i < 2; i++)
-            found |= names_library(bytes, size, names[i]);
-        kept = min_size(size, OVERLAP);
-        memmove(bytes, bytes + size - kept, kept);
-    }
-    if (file != NULL)
-        fclose(file);
-    return found;
-}
-
 /* An MPI program does not know this launcher: each rank was an MPI job of its own. */
 static void say_if_mpi(const struct job *job)
 {
-    static const char *const libraries[2] = {"libmpi.so", "libmpich.so"};
     const struct launch *launch = job->launch;
 
     if (launch->ranks > 1 && strchr(launch->argv[0], '/') != NULL &&
         atomic_load_explicit(&job->kvs_shm.shared->arrivals, memory_order_relaxed) == 0 &&
-        file_names_library(launch->argv[0], libraries))
+        program_mpi(launch->argv[0]) != PROGRAM_NO_MPI)
         tool_error(launch->tool,
                    "warning: %s is an MPI program, and ran as %u MPI jobs of one rank each; "
                    "mbx exec mpiexec -n %u %s runs one",

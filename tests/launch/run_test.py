@@ -829,8 +829,62 @@ def exec_names_what_would_defeat_it():
                   env={name: value})
         expect(job.code == 0 and job.out not in ("", value + "\n"), str(job))
     if mbx("exec", "--print").code == 0:
-        job = mbx("exec", "echo", "ran", env={"MBX_WINDOW": "frob"})
-        expect(job.code == 1 and job.out == "" and "MBX_WINDOW" in job.err, str(job))
+        for name, value in ("MBX_WINDOW", "frob"), ("MBX_KEY", "frob"):
+            job = mbx("exec", "echo", "ran", env={name: value})
+            expect(job.code == 1 and job.out == "" and name in job.err, str(job))
+
+
+def exec_names_what_its_command_would_defeat():
+    """Options of mpiexec that choose another way; what chooses ours, or something else, passes."""
+    way = "pml" if mbx("exec", "--print", "--through=pml").code == 0 else "provider"
+    if mbx("exec", "--print", "--through", way).code != 0:
+        return  # nothing is here
+    right = exported(mbx("exec", "--print", "--through", way))["OMPI_MCA_pml"]
+    for words, said in ((["--mca", "pml", "ob1"], "--mca pml ob1"), (["-mca", "pml", "ucx"], "-mca pml ucx"),
+                        (["-x", "OMPI_MCA_pml=ob1"], "-x OMPI_MCA_pml=ob1"), (["--mca", "pml", right], None),
+                        (["--mca", "btl", "self"], None), (["-x", "OMPI_MCA_pml"], None), (["--mca", "pml"], None)):
+        job = mbx("exec", "--through", way, "echo", *words)
+        expect((job.code == 1 and not job.out and f"{said} of the command overrides OMPI_MCA_pml" in job.err) if said else
+               (job.code == 0 and job.out == " ".join(words) + "\n" and not job.err), f"{words}: {job}")
+        expect(mbx("exec", "-f", "--through", way, "echo", *words).out == " ".join(words) + "\n", f"{words}, forced")
+
+
+def exec_warns_of_a_program_of_another_mpi():
+    """By the name of the launcher, and by the libraries that the file of the program names."""
+    if mbx("exec", "--print").code != 0:
+        return  # nothing is here
+    with tempfile.TemporaryDirectory() as where:
+        for name, text in (("orterun", "#!/bin/sh\necho ran\n"), ("mpiexec.hydra", "#!/bin/sh\necho ran\n"),
+                           ("other", "#!/bin/sh\necho ran\n"), ("of_mpich", "\0libmpich.so.12\0"), ("of_its_abi", "\0libmpi.so.12\0"),
+                           ("of_open_mpi", "\0libmpi.so.40\0"), ("of_none", "libmpich.so. libmpich.so libmpi.so.x"),
+                           ("far", "x" * 65529 + "libmpich.so.12\0")):
+            with open(f"{where}/{name}", "w", encoding="ascii") as file:
+                file.write(text)
+            os.chmod(file.name, 0o755)
+        for launcher, program, said in (("orterun", "of_mpich", "is a program of MPICH"), ("orterun", "of_its_abi", "is a program of MPICH"),
+                                        ("orterun", "far", "is a program of MPICH"), ("mpiexec.hydra", "of_open_mpi", "is a program of Open MPI"),
+                                        ("orterun", "of_open_mpi", None), ("mpiexec.hydra", "of_mpich", None),
+                                        ("mpiexec.hydra", "of_its_abi", None), ("orterun", "of_none", None), ("other", "of_mpich", None)):
+            job = mbx("exec", f"{where}/{launcher}", "-n", "2", f"{where}/{program}", "of_mpich")
+            expect(job.code == 0 and job.out == "ran\n" and (said in job.err if said else not job.err), f"{launcher} {program}: {job}")
+
+
+def exec_says_early_that_statistics_would_be_lost():
+    if mbx("exec", "--print").code != 0:
+        return  # nothing is here
+    with tempfile.TemporaryDirectory() as where:
+        for file, warns in ((f"{where}/no/stats", True), (f"{where}/stats.%r", False), (f"{where}/%p/stats", False), ("stats", False)):
+            job = mbx("exec", "echo", "ran", env={"MBX_STATS_FILE": file})
+            expect(job.code == 0 and job.out == "ran\n" and (f"MBX_STATS_FILE={file}: no file can be made" in job.err) == warns, str(job))
+
+
+def exec_says_where_the_provider_was_sought():
+    """Of a copy of mbx."""
+    with tempfile.TemporaryDirectory() as where:
+        shutil.copy(MBX, where + "/mbx")
+        done = subprocess.run([where + "/mbx", "exec", "--print"], text=True, capture_output=True, timeout=PATIENCE_S)
+        expect(done.returncode == 1 and done.stderr.count("\n") == 1 and "/libmatchbox-fi.so" in done.stderr and
+               "copied away" in done.stderr, str(done))
 
 
 def run_says_that_an_mpi_program_was_many_jobs():
@@ -903,6 +957,8 @@ TESTS = [
     what_software_matches_is_fetched, what_is_told_early_is_written,
     perf_overlap_leaves_nothing_behind, exec_sets_what_is_not_set,
     exec_takes_the_component_where_it_can_be_loaded, exec_names_what_would_defeat_it,
+    exec_names_what_its_command_would_defeat, exec_warns_of_a_program_of_another_mpi,
+    exec_says_early_that_statistics_would_be_lost, exec_says_where_the_provider_was_sought,
     exec_names_an_mpich_that_cannot_reach_it, exec_warns_of_a_container_of_another_user,
     run_says_that_an_mpi_program_was_many_jobs,
 ]

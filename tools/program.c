@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * program.c - see program.h.
+ *
+ * The file is searched for the names as bytes.  A program that only speaks of a library, as this one
+ * does, has its name without a version.
+ */
+#include "program.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/base.h"
+
+#define PIECE   65536
+#define OVERLAP 32 /* a name may lie across two pieces */
+
+enum { MPI, MPICH, NAMES };
+
+/* What a file names, and in which version. */
+struct named {
+    bool is_there[NAMES];
+    int version[NAMES];
+};
+
+static void look(const char *bytes, size_t size, struct named *named)
+{
+    static const char *const names[NAMES] = {[MPI] = "libmpi.so.", [MPICH] = "libmpich.so."};
+
+    for (int i = 0; i < NAMES; i++) {
+        const char *at = bytes, *end = bytes + size;
+        size_t length = strlen(names[i]);
+
+        while ((at = memmem(at, (size_t)(end - at), names[i], length)) != NULL) {
+            int version = 0, digits = 0;
+
+            for (at += length; at < end && *at >= '0' && *at <= '9' && digits < 4; digits++)
+                version = 10 * version + (*at++ - '0');
+            if (digits > 0 && at < end) { /* the rest of a cut one is in the next piece, too */
+                named->is_there[i] = true;
+                named->version[i] = version;
+            }
+        }
+    }
+}
+
+static struct named names_in(const char *path)
+{
+    static char bytes[OVERLAP + PIECE];
+    struct named named = {{false, false}, {0, 0}};
+    FILE *file = fopen(path, "rb");
+    size_t kept = 0, got;
+
+    while (file != NULL && !named.is_there[MPI] && !named.is_there[MPICH] &&
+           (got = fread(bytes + kept, 1, PIECE, file)) > 0) {
+        size_t size = kept + got;
+
+        look(bytes, size, &named);
+        kept = min_size(size, OVERLAP);
+        memmove(bytes, bytes + size - kept, kept);
+    }
+    if (file != NULL)
+        fclose(file);
+    return named;
+}
+
+enum program_mpi program_mpi(const char *path)
+{
+    struct named named = names_in(path);
+
+    if (named.is_there[MPICH] || (named.is_there[MPI] && named.version[MPI] == 12))
+        return PROGRAM_MPICH;
+    if (named.is_there[MPI])
+        return named.version[MPI] == 40 ? PROGRAM_OPEN_MPI : PROGRAM_OTHER_MPI;
+    return PROGRAM_NO_MPI;
+}
