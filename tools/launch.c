@@ -369,6 +369,17 @@ static void say_reason(const struct job *job)
     }
 }
 
+/* A full disk does not end a job, unless a rank writes again and is killed for it (SIGPIPE). */
+static void say_what_was_lost(struct job *job)
+{
+    if (job->output.error == 0)
+        return;
+    tool_error(job->launch->tool, "the output of the job cannot be written: %s",
+               strerror(-job->output.error));
+    if (job->result == 0)
+        job->result = TOOL_FAILED;
+}
+
 /* An MPI program does not know this launcher: each rank was an MPI job of its own. */
 static void say_if_mpi(const struct job *job)
 {
@@ -391,6 +402,7 @@ static void job_run(struct job *job)
     while (waitpid(job->supervisor_pid, NULL, 0) < 0 && errno == EINTR)
         ;
     say_reason(job);
+    say_what_was_lost(job);
     say_if_mpi(job);
 }
 

@@ -50,7 +50,7 @@ struct output_stream *output_stream_of(struct output *output, uint32_t rank, int
     return &output->streams[2 * (size_t)rank + (to == STDOUT_FILENO ? 0 : 1)];
 }
 
-/* 0, or the error after which nobody will ever read. */
+/* 0, or the error after which nothing more can be written. */
 static int write_all(int fd, const char *text, size_t size)
 {
     while (size > 0) {
@@ -76,7 +76,7 @@ static int write_piece(struct output *output, struct output_stream *stream, cons
 {
     const struct output_stream *last = output->last[stream->to];
     char piece[OUTPUT_LINE_SIZE + 32];
-    int length = 0;
+    int length = 0, err;
 
     if (output->label) {
         if (last != NULL && last != stream && last->is_midline)
@@ -87,7 +87,10 @@ static int write_piece(struct output *output, struct output_stream *stream, cons
     memcpy(piece + length, text, size);
     stream->is_midline = text[size - 1] != '\n';
     output->last[stream->to] = stream;
-    return write_all(stream->to, piece, (size_t)length + size);
+    err = write_all(stream->to, piece, (size_t)length + size);
+    if (output->error == 0 && err != -EPIPE)
+        output->error = err;
+    return err;
 }
 
 /* Writes the lines that are complete, and a full buffer. */
@@ -127,7 +130,7 @@ void output_forward(struct output *output, struct output_stream *stream)
         stream->held += (size_t)n;
         if (write_lines(output, stream) == 0)
             return;
-        stream->held = 0; /* nobody reads: let the rank notice */
+        stream->held = 0; /* it goes nowhere: let the rank notice */
     }
     stream_flush(output, stream);
     stream_close(stream);

@@ -30,6 +30,7 @@ struct output {
     size_t count;
     bool label;
     const struct output_stream *last[3]; /* who wrote last to descriptor 1, 2 */
+    int error; /* the first with which output was lost; 0: none was, or its reader went away */
 };
 
 /* For ranks ranks; 0 or -ENOMEM.  Released by output_close(). */

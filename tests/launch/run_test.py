@@ -174,7 +174,8 @@ def version_says_how_it_was_built():
 
 
 def a_full_disk_is_noticed():
-    for args in (["info", "--stats"], ["help"], ["version"], ["perf", "--help"], ["complete", "bash"], ["info", "--json"]):
+    for args in (["info", "--stats"], ["help"], ["version"], ["perf", "--help"], ["complete", "bash"], ["info", "--json"],
+                 ["run", "-n", "2", "echo", "lost"], ["perf", "lat", "--sizes", "8", "--iterations", "200", "--no-bind"]):
         with open("/dev/full", "w", encoding="ascii") as full:
             done = subprocess.run([MBX, *args], stdout=full, stderr=subprocess.PIPE, text=True, timeout=PATIENCE_S)
         expect(done.returncode == 1 and "No space left on device" in done.stderr, f"{args}: {done}")
