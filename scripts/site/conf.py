@@ -10,5 +10,7 @@ html_theme = "furo"
 html_title = "Matchbox"
 html_show_sphinx = False
 html_copy_source = False
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 # languages of code blocks that Pygments does not know are shown as they are
 suppress_warnings = ["misc.highlighting_failure"]
