@@ -126,6 +126,7 @@ struct transport_settings {
         uint64_t host;   /* who has another number is on another machine; usually 0 */
         uint64_t job;    /* endpoints of one number may share a file (shm/fronts.h); 0: none */
         uint64_t fronts; /* bool: and do */
+        uint64_t second_cache; /* of a core, bytes; 0, which is usual: what the system says */
     } shm;
     struct {
         char provider[PARAM_STRING_MAX];  /* of libfabric; "": the first that will do */

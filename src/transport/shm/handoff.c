@@ -180,7 +180,7 @@ static int shm_take_over(const struct transport_config *config,
                   shm->address.process, -err, strerror(-err));
         goto destroy_shm;
     }
-    err = shm_enter(shm, shm_packet_max(config));
+    err = shm_enter(shm, config);
     if (err == 0)
         err = become_receiver(shm);
     if (err != 0)

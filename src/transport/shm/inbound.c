@@ -78,7 +78,8 @@ static void resume(struct shm *shm, struct inbound *in)
     ring_consumer_resume(
         &in->ring,
         in->has_moved ? segment_ring(shm->own, in->slot) : segment_starter(shm->own, in->slot),
-        in->has_moved ? shm->own->ring_cells : SEGMENT_STARTER_CELLS, taken_head(taken));
+        in->has_moved ? segment_ring_cells(shm->own, in->slot) : SEGMENT_STARTER_CELLS,
+        taken_head(taken));
     /* if it was released in between, the mark came too late */
     in->may_repeat = taken_in_delivery(taken) && in->ring.head == taken_head(taken);
 }
@@ -86,7 +87,8 @@ static void resume(struct shm *shm, struct inbound *in)
 /* Goes on in the ring, behind the starter. */
 static void move(struct shm *shm, struct inbound *in)
 {
-    ring_consumer_init(&in->ring, segment_ring(shm->own, in->slot), shm->own->ring_cells);
+    ring_consumer_init(&in->ring, segment_ring(shm->own, in->slot),
+                       segment_ring_cells(shm->own, in->slot));
     in->may_repeat = false;
     in->has_moved = true;
     in->last = in->ending;

@@ -52,11 +52,14 @@ static bool shm_lends(struct link *l)
     return slot_chunks(what_borrows(l)) != 0;
 }
 
+bool lend_fits(size_t second_cache)
+{
+    return second_cache >= SEGMENT_CHUNKS * SEGMENT_CHUNK_SIZE;
+}
+
 uint32_t lend_turn(size_t second_cache)
 {
-    return second_cache != 0 && second_cache < SEGMENT_CHUNKS * SEGMENT_CHUNK_SIZE
-               ? SEGMENT_CHUNKS
-               : LEND_FEW;
+    return second_cache != 0 && !lend_fits(second_cache) ? SEGMENT_CHUNKS : LEND_FEW;
 }
 
 static uint32_t shm_lend_turn(struct link *l)
@@ -300,11 +303,11 @@ static void shm_give_back(struct link *l, uint64_t chunk)
         empty_all(shm);
 }
 
-void lend_init(struct shm *shm)
+void lend_init(struct shm *shm, size_t second_cache)
 {
     list_init(&shm->lenders);
     shm->resident_most = UINT32_MAX;
-    shm->lend_turn = lend_turn(sys_second_cache());
+    shm->lend_turn = lend_turn(second_cache);
 }
 
 const struct transport_lend shm_chunks = {

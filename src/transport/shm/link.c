@@ -436,7 +436,7 @@ static int link_move(struct shm_link *link)
         return err;
     starter = starter_of(link);
     ring_producer_init(&link->out, segment_ring(link->remote, link->slot),
-                       link->remote->ring_cells);
+                       segment_ring_cells(link->remote, link->slot));
     /* pairs with the acquire in inbound_ring(): all that went into the starter */
     atomic_store_explicit(&starter->moved, 1, memory_order_release);
     set_state(link, LINK_OPEN);

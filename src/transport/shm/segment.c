@@ -49,17 +49,40 @@ static size_t control_size(uint32_t peers)
     return sizeof(struct segment_control) + bits;
 }
 
-static size_t lent_offset(uint32_t peers, uint32_t ring_cells)
+/* What says where everything lies. */
+struct geometry {
+    uint32_t peers, ring_cells;
+    unsigned long_shift;
+};
+
+static struct geometry geometry_of(const struct segment *s)
 {
-    return round_up(control_size(peers) + (size_t)peers * sizeof(struct segment_slot) +
-                        (SEGMENT_WORDS + SEGMENT_TABLE) * sizeof(uint64_t) +
-                        (size_t)peers * ring_bytes(ring_cells),
+    return (struct geometry){s->peers, s->ring_cells, s->long_shift};
+}
+
+static struct geometry geometry_in(const struct segment_head *head)
+{
+    return (struct geometry){head->peers, head->ring_cells, head->long_shift};
+}
+
+static size_t rings_size(struct geometry g)
+{
+    size_t longs = min_size(g.peers, SEGMENT_LONG_RINGS);
+
+    return longs * ring_bytes(g.ring_cells << g.long_shift) +
+           (g.peers - longs) * ring_bytes(g.ring_cells);
+}
+
+static size_t lent_offset(struct geometry g)
+{
+    return round_up(control_size(g.peers) + (size_t)g.peers * sizeof(struct segment_slot) +
+                        (SEGMENT_WORDS + SEGMENT_TABLE) * sizeof(uint64_t) + rings_size(g),
                     SEGMENT_PAGE);
 }
 
-static size_t segment_size(uint32_t peers, uint32_t ring_cells)
+static size_t segment_size(struct geometry g)
 {
-    return lent_offset(peers, ring_cells) + SEGMENT_PAGE + SEGMENT_CHUNKS * SEGMENT_CHUNK_SIZE;
+    return lent_offset(g) + SEGMENT_PAGE + SEGMENT_CHUNKS * SEGMENT_CHUNK_SIZE;
 }
 
 /* What everybody needs who has found it, in pages. */
@@ -69,14 +92,16 @@ static size_t front_size(uint32_t peers)
                     FRONT_UNIT);
 }
 
-static bool geometry_is_valid(uint32_t peers, uint32_t ring_cells)
+static bool geometry_is_valid(struct geometry g)
 {
-    return peers >= 1 && peers <= SEGMENT_PEERS_MAX && ring_count_is_valid(ring_cells);
+    return g.peers >= 1 && g.peers <= SEGMENT_PEERS_MAX && ring_count_is_valid(g.ring_cells) &&
+           g.long_shift <= SEGMENT_LONG_SHIFT_MAX &&
+           ring_count_is_valid(g.ring_cells << g.long_shift);
 }
 
 static size_t mapped_front(const struct segment *s)
 {
-    return min_size(segment_size(s->peers, s->ring_cells), front_size(s->peers));
+    return min_size(segment_size(geometry_of(s)), front_size(s->peers));
 }
 
 /* Its front lies at front. */
@@ -100,8 +125,8 @@ static void place(struct segment *s, void *base, size_t mapped)
         return;
     file->words = (_Atomic uint64_t *)(void *)((unsigned char *)base + words);
     file->rings = (unsigned char *)(file->words + SEGMENT_WORDS + SEGMENT_TABLE);
-    file->lent = (_Atomic uint32_t *)(void *)((unsigned char *)base +
-                                              lent_offset(s->peers, s->ring_cells));
+    file->lent =
+        (_Atomic uint32_t *)(void *)((unsigned char *)base + lent_offset(geometry_of(s)));
 }
 
 /* Maps so much of its file. */
@@ -127,10 +152,11 @@ static void unmap(const struct segment *s)
         fronts_leave(file->fronts);
 }
 
-static void set_geometry(struct segment *s, uint32_t peers, uint32_t ring_cells)
+static void set_geometry(struct segment *s, struct geometry g)
 {
-    s->peers = peers;
-    s->ring_cells = ring_cells;
+    s->peers = g.peers;
+    s->ring_cells = g.ring_cells;
+    s->long_shift = (uint8_t)g.long_shift;
 }
 
 /* Room for what is known of its file, which has this geometry; nothing of it is mapped.  0; -ENOMEM. */
@@ -147,8 +173,7 @@ static int add_file(struct segment *s, uint64_t cookie, uint64_t key_check)
 
 static void set_file_geometry(struct segment *s)
 {
-    s->file->size = segment_size(s->peers, s->ring_cells);
-    s->file->ring_stride = ring_bytes(s->ring_cells);
+    s->file->size = segment_size(geometry_of(s));
 }
 
 /* Undoes all that was done for it. */
@@ -198,6 +223,7 @@ static void write_head(struct segment *s)
         .peers = s->peers,
         .ring_cells = s->ring_cells,
         .needs_fence = s->needs_fence,
+        .long_shift = s->long_shift,
         .host = file->host,
         .place = (uint32_t)file->fd,
         .front_place = file->fronts != NULL ? (uint32_t)fronts_fd(file->fronts) : 0,
@@ -227,13 +253,14 @@ static int create_file(struct segment *s, const struct segment_config *config)
 
 int segment_create(const struct segment_config *config, struct segment **out)
 {
+    const struct geometry g = {config->peers, config->ring_cells, config->long_shift};
     struct segment *s = mem_calloc(1, sizeof *s);
     int err;
 
-    assert(geometry_is_valid(config->peers, config->ring_cells));
+    assert(geometry_is_valid(g));
     if (s == NULL)
         return -ENOMEM;
-    set_geometry(s, config->peers, config->ring_cells);
+    set_geometry(s, g);
     s->needs_fence = config->needs_fence;
     s->users = 1;
     err = create_file(s, config);
@@ -335,8 +362,7 @@ static int check_head(const struct segment_head *head, size_t size, uint64_t coo
         return -EPROTONOSUPPORT;
     if (head->key_check != key_check)
         return -EACCES;
-    if (!geometry_is_valid(head->peers, head->ring_cells) ||
-        size != segment_size(head->peers, head->ring_cells))
+    if (!geometry_is_valid(geometry_in(head)) || size != segment_size(geometry_in(head)))
         return -EPROTO;
     return 0;
 }
@@ -353,14 +379,15 @@ static int read_head(int fd, struct segment_head *head)
 /* The geometry and all that is constant of a head that was found good. */
 static void take_head(struct segment *s, const struct segment_head *head)
 {
-    set_geometry(s, head->peers, head->ring_cells);
+    set_geometry(s, geometry_in(head));
     s->needs_fence = head->needs_fence != 0;
     s->users = 1;
 }
 
 static bool heads_agree(const struct segment_head *one, const struct segment_head *other)
 {
-    return one->peers == other->peers && one->ring_cells == other->ring_cells;
+    return one->peers == other->peers && one->ring_cells == other->ring_cells &&
+           one->long_shift == other->long_shift;
 }
 
 /* The file is good, and this is its head.  0; -ENOENT; -EACCES; -EPROTO; -EPROTONOSUPPORT; system errors. */
@@ -486,9 +513,8 @@ static int attach_front(const struct transport_address *address, uint64_t key_ch
     if (front == NULL)
         return -ENOENT;
     head = *(volatile struct segment_head *)front;
-    if (!geometry_is_valid(head.peers, head.ring_cells) ||
-        check_head(&head, segment_size(head.peers, head.ring_cells), address->cookie,
-                   key_check) != 0 ||
+    if (!geometry_is_valid(geometry_in(&head)) ||
+        check_head(&head, segment_size(geometry_in(&head)), address->cookie, key_check) != 0 ||
         head.place != address->place || head.host != address->host ||
         front_size(head.peers) != fronts_size(fronts))
         return -ENOENT;
@@ -535,7 +561,8 @@ static int map_new(struct segment *s, int fd)
     struct segment_head head;
     int err = examine_file(fd, s->file->cookie, s->file->key_check, &head);
 
-    if (err == 0 && (head.peers != s->peers || head.ring_cells != s->ring_cells))
+    if (err == 0 && (head.peers != s->peers || head.ring_cells != s->ring_cells ||
+                     head.long_shift != s->long_shift))
         err = -EPROTO;
     return err == 0 ? map(s, fd, s->file->size) : err;
 }
@@ -654,12 +681,13 @@ void segment_close(struct segment *s)
 void segment_clear_ring(struct segment *s, uint32_t i)
 {
     struct ring *starter = segment_starter(s, i), *ring = segment_ring(s, i);
+    size_t size = ring_bytes(segment_ring_cells(s, i));
     off_t offset = (off_t)((unsigned char *)ring - (unsigned char *)s->file->base);
 
     /* the ring first: whoever is killed in between is followed by one who sees that there is one */
     if (atomic_load_explicit(&starter->moved, memory_order_relaxed) != 0 &&
-        sys_fallocate_punch(s->file->fd, offset, (off_t)s->file->ring_stride) < 0)
-        memset((void *)ring, 0, s->file->ring_stride);
+        sys_fallocate_punch(s->file->fd, offset, (off_t)size) < 0)
+        memset((void *)ring, 0, size);
     memset((void *)starter, 0, offsetof(struct ring, keeper));
     memset(starter->cells, 0, SEGMENT_STARTER_CELLS * RING_CELL_SIZE);
 }

@@ -59,7 +59,7 @@
 #include "transport/version.h"
 
 #define SEGMENT_MAGIC         UINT64_C(0x3a786f626863746d) /* "mtchbox:" */
-#define SEGMENT_VERSION       9u /* of all of it; "mtchbox1" to "mtchbox8" had no mark */
+#define SEGMENT_VERSION       10u /* of all of it; "mtchbox1" to "mtchbox8" had no mark */
 #define SEGMENT_PEERS_MAX     65536u
 #define SEGMENT_WORDS         1024u  /* for cswap() */
 #define SEGMENT_TABLE         34816u /* words behind these, for load() */
@@ -68,6 +68,10 @@
 #define SEGMENT_CHUNK_SIZE    ((size_t)16 << 10)
 
 #define SEGMENT_STARTER_CELLS 4u
+
+/* The rings of the first slots may be longer than the others (docs/decisions/0042). */
+#define SEGMENT_LONG_RINGS     8u
+#define SEGMENT_LONG_SHIFT_MAX 8u
 
 /* So many packets, of one cell each, may be unread in a starter: one cell stays empty (ring.h). */
 #define SEGMENT_STARTER_MOST (SEGMENT_STARTER_CELLS - 1)
@@ -110,7 +114,8 @@ struct segment_head {
     uint64_t key_check;     /* the owner knows the key */
     uint32_t peers;
     uint32_t ring_cells;
-    uint32_t needs_fence; /* the owner has no membarrier: senders fence themselves */
+    uint16_t needs_fence; /* the owner has no membarrier: senders fence themselves */
+    uint16_t long_shift;  /* the first SEGMENT_LONG_RINGS rings have 1 << this times as many cells */
     uint32_t place;       /* the owner's descriptor of this file, as in its address */
     uint32_t front_place; /* and of that which has the front; 0: it is in this one */
     uint32_t front_at;    /* where there, in FRONT_UNITs */
@@ -159,7 +164,8 @@ struct segment {
     uint32_t ring_cells;
     unsigned users; /* in this process, the owner included */
     bool needs_fence;
-    bool is_apart; /* control and slots are not in file */
+    uint8_t long_shift; /* segment_ring_cells() */
+    bool is_apart;      /* control and slots are not in file */
 };
 
 static_assert(sizeof(struct segment) <= 40, "what malloc makes 48 bytes of");
@@ -168,7 +174,6 @@ static_assert(sizeof(struct segment) <= 40, "what malloc makes 48 bytes of");
 struct segment_file {
     _Atomic uint64_t *words; /* [SEGMENT_WORDS + SEGMENT_TABLE] */
     unsigned char *rings;
-    size_t ring_stride;
     _Atomic uint32_t *lent; /* [SEGMENT_CHUNKS] */
     void *base;             /* the mapping, or NULL */
     size_t size;            /* of the file */
@@ -189,6 +194,7 @@ struct segment_file {
 struct segment_config {
     uint32_t peers;
     uint32_t ring_cells;
+    unsigned long_shift; /* at most SEGMENT_LONG_SHIFT_MAX */
     uint64_t cookie;
     uint64_t key_check;
     uint64_t host;
@@ -253,10 +259,22 @@ struct segment *segment_hold(struct segment *s);
 /* Makes ring i and its starter empty and gives the memory of the ring back. */
 void segment_clear_ring(struct segment *s, uint32_t i);
 
+/* Of ring i. */
+static inline uint32_t segment_ring_cells(const struct segment *s, uint32_t i)
+{
+    return i < SEGMENT_LONG_RINGS ? s->ring_cells << s->long_shift : s->ring_cells;
+}
+
 static inline struct ring *segment_ring(const struct segment *s, uint32_t i)
 {
+    size_t stride = ring_bytes(segment_ring_cells(s, i));
+    size_t ahead = i < SEGMENT_LONG_RINGS
+                       ? 0
+                       : SEGMENT_LONG_RINGS * ring_bytes(segment_ring_cells(s, 0));
+    uint32_t among = i < SEGMENT_LONG_RINGS ? i : i - SEGMENT_LONG_RINGS;
+
     assert(s->file->rings != NULL);
-    return (struct ring *)(void *)(s->file->rings + i * s->file->ring_stride);
+    return (struct ring *)(void *)(s->file->rings + ahead + among * stride);
 }
 
 /* Chunk i, behind the words that say which are lent; all begin on a page. */

@@ -47,6 +47,7 @@
 #define RING_BYTES_MAX     (UINT64_C(64) << 20)
 #define RING_BYTES_DEFAULT (UINT64_C(16) << 10)
 #define RING_BYTES_SHARED  (UINT64_C(32) << 10) /* where ranks share cores */
+#define RING_LONG_SHIFT    2u                   /* the longer ones have 64 KiB */
 #define PEERS_DEFAULT      1024
 
 #define TEND_POLLS         1024 /* polls between looks at what is idle or dead */
@@ -618,6 +619,22 @@ static uint64_t ring_size_of(const struct transport_config *config)
     return config->settings.shm.shares_cores ? RING_BYTES_SHARED : RING_BYTES_DEFAULT;
 }
 
+static size_t second_cache_of(const struct transport_config *config)
+{
+    return config->settings.shm.second_cache != 0 ? config->settings.shm.second_cache
+                                                  : sys_second_cache();
+}
+
+/* Where a second cache holds all that goes through it, a ring that holds a window of messages is not in the way
+ * (docs/decisions/0042). */
+static unsigned long_shift_of(const struct transport_config *config)
+{
+    return is_ring_chosen(config) || config->settings.shm.shares_cores ||
+                   !lend_fits(second_cache_of(config))
+               ? 0
+               : RING_LONG_SHIFT;
+}
+
 /* The most cells that fit into bytes; the head of the ring comes on top. */
 static uint32_t cells_for(uint64_t bytes)
 {
@@ -693,6 +710,7 @@ static int create_segment(struct shm *shm, const struct transport_config *config
     struct segment_config segment = {
         .peers = config->peers != 0 ? (uint32_t)config->peers : PEERS_DEFAULT,
         .ring_cells = cells_for(ring_size_of(config)),
+        .long_shift = long_shift_of(config),
         .cookie = shm->address.cookie,
         .key_check = shm_owner_proof(shm, &shm->address),
         .host = shm->host,
@@ -743,15 +761,15 @@ struct shm *shm_create(const struct transport_config *config)
     return shm;
 }
 
-int shm_enter(struct shm *shm, size_t packet_max)
+int shm_enter(struct shm *shm, const struct transport_config *config)
 {
     shm->control = shm->own->control;
     shm_hear(shm, &shm->control->doorbell);
     shm->fence = shm->fence || shm->own->needs_fence;
-    lend_init(shm);
+    lend_init(shm, second_cache_of(config));
     shm->base.ops = &transport_shm;
     shm->base.limits = (struct transport_limits){
-        .packet_max = packet_max,
+        .packet_max = shm_packet_max(config),
         .inline_max = INLINE_MAX,
         .stays_armed = true,
         .can_read = shm->attach,
@@ -797,7 +815,7 @@ static int shm_open_endpoint(const struct transport_config *config, struct trans
     err = create_segment(shm, config);
     if (err != 0)
         goto destroy_shm;
-    err = shm_enter(shm, shm_packet_max(config));
+    err = shm_enter(shm, config);
     if (err != 0)
         goto close_segment;
     allow_reads(shm);
@@ -832,7 +850,8 @@ static const struct param params[] = {
     {"SHM_RING_SIZE", PARAM_SIZE, PARAM_ADVANCED, NULL, "auto", RING_BYTES_MIN, RING_BYTES_MAX,
      auto_word,
      "shared memory of one sender and one receiver, rounded down to a power of two; auto: 16K, "
-     "and 32K with MBX_OVERSUBSCRIBED=yes",
+     "32K with MBX_OVERSUBSCRIBED=yes, and 64K for the first eight senders where the second cache of a core "
+     "has 2M or more",
      AT(ring_size)},
     {"SHM_ATTACH", PARAM_BOOL, PARAM_ADVANCED, NULL, "yes", 0, 0, NULL,
      "read other processes' memory (cross-memory attach)", AT(attach)},

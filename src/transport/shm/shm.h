@@ -221,9 +221,8 @@ size_t shm_packet_max(const struct transport_config *config);
 /* An endpoint without a segment.  NULL: no memory. */
 struct shm *shm_create(const struct transport_config *config);
 
-/* Makes it usable, behind setting address and own, for packets of at most packet_max bytes.
- * 0; -ENOMEM. */
-int shm_enter(struct shm *shm, size_t packet_max);
+/* Makes it usable, behind setting address and own.  0; -ENOMEM. */
+int shm_enter(struct shm *shm, const struct transport_config *config);
 
 /* Undoes shm_create() and shm_enter(), but for own: links, tables, memory. */
 void shm_destroy(struct shm *shm);
@@ -237,8 +236,10 @@ int shm_poll_marking(struct transport *t, int budget);
 void lend_forget(struct shm *shm, const struct shm_link *link);
 /* Nothing more comes from there that names a chunk. */
 void lend_let_go(struct shm_link *link);
-/* Nobody lends to us yet, and room has no limit. */
-void lend_init(struct shm *shm);
+/* Nobody lends to us yet, and room has no limit.  A core has such a second cache; 0: nobody says. */
+void lend_init(struct shm *shm, size_t second_cache);
+/* Does such a second cache hold all chunks? */
+bool lend_fits(size_t second_cache);
 /* Among how many chunks streams are lent, where a core has such a second cache; 0: nobody says. */
 uint32_t lend_turn(size_t second_cache);
 

@@ -220,6 +220,79 @@ static void two_exchanges_go_to_a_receiver_without_a_core(void **state)
     assert_int_equal(messages_ahead(false, false), 3);
 }
 
+/* ---- where a second cache holds all ---- */
+
+#define LONG_RING_SENDERS (SEGMENT_LONG_RINGS + 2)
+
+static void open_with_cache(struct node *node, size_t second_cache)
+{
+    struct transport_config config = config_for(node);
+
+    config.settings.shm.ring_size = 0;
+    config.settings.shm.second_cache = second_cache;
+    config.peers = LONG_RING_SENDERS;
+    assert_int_equal(node_open_with(node, &config), 0);
+}
+
+/* How many messages of 4 KiB go to a receiver that does not look; then packets go round its ring. */
+static unsigned fill_and_go_round(struct node *receiver, struct node *sender)
+{
+    static const unsigned char payload[MESSAGE];
+    const struct wire_header header = {.type = WIRE_EAGER, .version = WIRE_VERSION};
+    const struct transport_packet packet = {
+        .header = &header, .payload = payload, .payload_size = MESSAGE};
+    struct link *link = connect_to(sender, 0);
+    unsigned count = 0, tries = 1000;
+    int err;
+
+    while (transport_shm.send(link, &packet) == 0)
+        count++;
+    receiver->arrived = 0;
+    while (receiver->arrived < count)
+        transport_shm.poll(receiver->t, 1);
+    receiver->arrived = 0;
+    receiver->wrong = false;
+    for (uint64_t at = 0; at < 1000; at++) {
+        while ((err = send_number(link, at)) == -EAGAIN && tries-- > 0) {
+            transport_shm.poll(receiver->t, 16);
+            transport_shm.poll(sender->t, 16); /* that there is room again */
+        }
+        assert_int_equal(err, 0);
+        await(receiver, at + 1);
+    }
+    assert_false(receiver->wrong);
+    return count;
+}
+
+static void fill_rings(size_t second_cache, unsigned ahead[LONG_RING_SENDERS])
+{
+    struct node receiver, sender[LONG_RING_SENDERS];
+
+    open_with_cache(&receiver, second_cache);
+    transport_shm.address(receiver.t, &board->address[0]);
+    for (unsigned i = 0; i < LONG_RING_SENDERS; i++) {
+        open_with_cache(&sender[i], second_cache);
+        assert_int_equal(sender[i].t->limits.packet_max, receiver.t->limits.packet_max);
+        ahead[i] = fill_and_go_round(&receiver, &sender[i]);
+    }
+    for (unsigned i = 0; i < LONG_RING_SENDERS; i++)
+        node_close(&sender[i]);
+    node_close(&receiver);
+}
+
+static void the_first_rings_are_long_where_a_second_cache_holds_all(void **state)
+{
+    unsigned ahead[LONG_RING_SENDERS];
+
+    (void)state;
+    fill_rings((size_t)2 << 20, ahead);
+    for (unsigned i = 0; i < LONG_RING_SENDERS; i++)
+        assert_int_equal(ahead[i], i < SEGMENT_LONG_RINGS ? 15 : 3);
+    fill_rings((size_t)1 << 20, ahead);
+    for (unsigned i = 0; i < LONG_RING_SENDERS; i++)
+        assert_int_equal(ahead[i], 3);
+}
+
 static void quiet_rings_are_not_polled(void **state)
 {
     struct node owner, sender[8];
@@ -362,6 +435,7 @@ int main(int argc, char **argv)
         TEST(each_address_has_one_link),
         TEST(senders_beyond_the_slots_wait_for_one),
         TEST(two_exchanges_go_to_a_receiver_without_a_core),
+        TEST(the_first_rings_are_long_where_a_second_cache_holds_all),
         TEST(quiet_rings_are_not_polled),
         TEST(nobody_waits_for_a_sender_that_left),
         TEST(two_threads_hand_over_what_they_wrote),

@@ -346,7 +346,7 @@ static void close_watched(struct node *owner, pid_t child)
 
 static void a_damaged_head_is_not_believed(void **state)
 {
-    struct segment_head *head, good, bad[8];
+    struct segment_head *head, good, bad[10];
     struct node owner;
     pid_t child = open_watched(&owner);
 
@@ -363,6 +363,8 @@ static void a_damaged_head_is_not_believed(void **state)
     bad[5].peers = UINT32_MAX;
     bad[6].ring_cells *= 2;
     bad[7].ring_cells--;
+    bad[8].long_shift = SEGMENT_LONG_SHIFT_MAX + 1;
+    bad[9].long_shift ^= 1;
     for (unsigned i = 0; i < ARRAY_COUNT(bad); i++) {
         *head = bad[i];
         assert_int_equal(attached_elsewhere(), -EHOSTUNREACH);
