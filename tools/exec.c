@@ -272,10 +272,11 @@ static int set_variable(const struct tool *tool, const struct exec_variable *var
 
 static int set_key(const struct tool *tool, const struct surroundings *s, bool verbose)
 {
+    const bool is_set = getenv("MBX_KEY") != NULL && getenv("MBX_KEY")[0] != '\0';
+
     if (verbose)
-        tool_error(tool, "MBX_KEY %s",
-                   getenv("MBX_KEY") == NULL ? "is new" : "was set already");
-    return setenv("MBX_KEY", s->key, 0);
+        tool_error(tool, "MBX_KEY %s", is_set ? "was set already" : "is new");
+    return is_set ? 0 : setenv("MBX_KEY", s->key, 1);
 }
 
 /* Started as a rank, it is where the rank is, which may be a container of its own. */

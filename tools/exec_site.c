@@ -120,6 +120,8 @@ void exec_site_warn_of_statistics(const struct tool *tool)
 
     if (slash == NULL || slash == file)
         return;
+    if (access(file, W_OK) == 0)
+        return;
     snprintf(folder, sizeof folder, "%.*s", (int)(slash - file), file);
     if (strchr(folder, '%') == NULL && access(folder, W_OK) != 0)
         tool_error(tool,

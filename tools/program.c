@@ -14,7 +14,8 @@
 #include "base/base.h"
 
 #define PIECE   65536
-#define OVERLAP 32 /* a name may lie across two pieces */
+#define OVERLAP 32                 /* a name may lie across two pieces */
+#define MOST    ((size_t)64 << 20) /* of a file: who names an MPI names it before */
 
 enum { MPI, MPICH, NAMES };
 
@@ -50,11 +51,15 @@ static struct named names_in(const char *path)
     static char bytes[OVERLAP + PIECE];
     struct named named = {{false, false}, {0, 0}};
     FILE *file = fopen(path, "rb");
-    size_t kept = 0, got;
+    size_t kept = 0, all = 0, got;
 
-    while (file != NULL && !named.is_there[MPI] && !named.is_there[MPICH] &&
+    while (file != NULL && all < MOST && !named.is_there[MPI] && !named.is_there[MPICH] &&
            (got = fread(bytes + kept, 1, PIECE, file)) > 0) {
         size_t size = kept + got;
+
+        if (all == 0 && got > 1 && memcmp(bytes, "#!", 2) == 0)
+            break;
+        all += got;
 
         look(bytes, size, &named);
         kept = min_size(size, OVERLAP);

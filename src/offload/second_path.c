@@ -25,6 +25,8 @@ static int offload_arrive(struct mbx_ep *ep, const struct arrival *arrival)
         progress_dropped(ep, "it is beyond the window of its sender");
         return 0;
     }
+    if (peer->deferrer != NULL)
+        module_message_came(ep, peer);
     beside = mem_alloc(sizeof *beside);
     if (beside == NULL)
         return -EAGAIN;

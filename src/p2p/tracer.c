@@ -133,7 +133,7 @@ static void wait_begin(struct mbx_ep *ep, uint64_t now)
     struct tracer *t = ep->tracing.tracer;
 
     t->from = t->last = now;
-    t->skip = SKIPPED;
+    t->skip = 0; /* whether rounds are fast is seen at the next look */
     t->is_told = t->is_placed = false;
     t->sampled_ns = 0;
     t->sleeps = ep->stats.sleeps;
@@ -180,7 +180,7 @@ static void tracer_looked(struct mbx_ep *ep)
     struct tracer *t = ep->tracing.tracer;
     uint64_t now;
 
-    if (t->from != 0 && t->skip != 0) {
+    if (t->from != 0 && t->skip != 0 && ep->stats.sleeps == t->sleeps) {
         t->skip--;
         return;
     }

@@ -339,10 +339,12 @@ uint64_t trace_count(const struct trace_recorder *r)
 
 void trace_done(struct trace_recorder *r)
 {
-    if (r->flight != NULL)
+    if (r->flight != NULL) {
         flight_done(r->flight);
-    else if (r->fd >= 0)
+    } else if (r->fd >= 0) {
+        assert(r->count > 0 && r->at - TRACE_RECORD_SIZE >= r->from);
         record_done(r->window + (r->at - TRACE_RECORD_SIZE - r->from));
+    }
 }
 
 void trace_record_text(struct trace_recorder *r, enum trace_type type, uint32_t context_id,

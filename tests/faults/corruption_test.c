@@ -225,7 +225,7 @@ static void corrupt(void)
         corrupt_ring(segment_starter(s, slot), SEGMENT_STARTER_CELLS);
         break;
     default:
-        corrupt_ring(segment_ring(s, slot), s->ring_cells);
+        corrupt_ring(segment_ring(s, slot), segment_ring_cells(s, slot));
         break;
     }
     atomic_fetch_or(&s->control->ready[0], UINT64_C(1) << slot);

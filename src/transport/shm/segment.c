@@ -65,6 +65,12 @@ static struct geometry geometry_in(const struct segment_head *head)
     return (struct geometry){head->peers, head->ring_cells, head->long_shift};
 }
 
+static bool geometries_agree(struct geometry one, struct geometry other)
+{
+    return one.peers == other.peers && one.ring_cells == other.ring_cells &&
+           one.long_shift == other.long_shift;
+}
+
 static size_t rings_size(struct geometry g)
 {
     size_t longs = min_size(g.peers, SEGMENT_LONG_RINGS);
@@ -384,12 +390,6 @@ static void take_head(struct segment *s, const struct segment_head *head)
     s->users = 1;
 }
 
-static bool heads_agree(const struct segment_head *one, const struct segment_head *other)
-{
-    return one->peers == other->peers && one->ring_cells == other->ring_cells &&
-           one->long_shift == other->long_shift;
-}
-
 /* The file is good, and this is its head.  0; -ENOENT; -EACCES; -EPROTO; -EPROTONOSUPPORT; system errors. */
 static int examine_file(int fd, uint64_t cookie, uint64_t key_check, struct segment_head *head)
 {
@@ -419,7 +419,7 @@ static int map_apart(struct segment *s, int fd, const struct segment_head *head)
         return -errno;
     found = *(volatile struct segment_head *)front;
     err = check_head(&found, file->size, file->cookie, file->key_check);
-    if (err == 0 && !heads_agree(&found, head))
+    if (err == 0 && !geometries_agree(geometry_in(&found), geometry_in(head)))
         err = -EPROTO;
     if (err != 0) {
         sys_munmap(front, mapped_front(s));
@@ -561,8 +561,7 @@ static int map_new(struct segment *s, int fd)
     struct segment_head head;
     int err = examine_file(fd, s->file->cookie, s->file->key_check, &head);
 
-    if (err == 0 && (head.peers != s->peers || head.ring_cells != s->ring_cells ||
-                     head.long_shift != s->long_shift))
+    if (err == 0 && !geometries_agree(geometry_in(&head), geometry_of(s)))
         err = -EPROTO;
     return err == 0 ? map(s, fd, s->file->size) : err;
 }
