@@ -115,8 +115,9 @@ struct segment_head {
     uint32_t peers;
     uint32_t ring_cells;
     uint16_t needs_fence; /* the owner has no membarrier: senders fence themselves */
-    uint16_t long_shift;  /* the first SEGMENT_LONG_RINGS rings have 1 << this times as many cells */
-    uint32_t place;       /* the owner's descriptor of this file, as in its address */
+    uint16_t
+        long_shift; /* the first SEGMENT_LONG_RINGS rings have 1 << this times as many cells */
+    uint32_t place; /* the owner's descriptor of this file, as in its address */
     uint32_t front_place; /* and of that which has the front; 0: it is in this one */
     uint32_t front_at;    /* where there, in FRONT_UNITs */
     uint64_t host;        /* the owner's (base/host.h): from there its memory can be read */
@@ -268,9 +269,8 @@ static inline uint32_t segment_ring_cells(const struct segment *s, uint32_t i)
 static inline struct ring *segment_ring(const struct segment *s, uint32_t i)
 {
     size_t stride = ring_bytes(segment_ring_cells(s, i));
-    size_t ahead = i < SEGMENT_LONG_RINGS
-                       ? 0
-                       : SEGMENT_LONG_RINGS * ring_bytes(segment_ring_cells(s, 0));
+    size_t ahead =
+        i < SEGMENT_LONG_RINGS ? 0 : SEGMENT_LONG_RINGS * ring_bytes(segment_ring_cells(s, 0));
     uint32_t among = i < SEGMENT_LONG_RINGS ? i : i - SEGMENT_LONG_RINGS;
 
     assert(s->file->rings != NULL);

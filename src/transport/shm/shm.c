@@ -850,7 +850,8 @@ static const struct param params[] = {
     {"SHM_RING_SIZE", PARAM_SIZE, PARAM_ADVANCED, NULL, "auto", RING_BYTES_MIN, RING_BYTES_MAX,
      auto_word,
      "shared memory of one sender and one receiver, rounded down to a power of two; auto: 16K, "
-     "32K with MBX_OVERSUBSCRIBED=yes, and 64K for the first eight senders where the second cache of a core "
+     "32K with MBX_OVERSUBSCRIBED=yes, and 64K for the first eight senders where the second "
+     "cache of a core "
      "has 2M or more",
      AT(ring_size)},
     {"SHM_ATTACH", PARAM_BOOL, PARAM_ADVANCED, NULL, "yes", 0, 0, NULL,
