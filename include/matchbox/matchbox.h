@@ -222,6 +222,33 @@ MBX_API int mbx_close(struct mbx_ep *ep);
 MBX_API int mbx_address_get(const struct mbx_ep *ep, struct mbx_address *address);
 
 /*
+ * mbx_address_share - let the endpoints of this job on this machine find the address of ep by a label.
+ *
+ * For programs that get addresses from a launcher, which takes longer for each.  The label is a number that the
+ * others can work out, as one made of a rank, and of all that tells the job from others: endpoints of two jobs that
+ * their launchers call the same find each other's labels.  Until ep closes the label is its own; ep may have several.
+ *
+ * Returns    0; -EINVAL label is 0; -ENOTSUP the job has no file in which its endpoints find each other
+ *            (MBX_SHM_FRONTS=no, MBX_SHM_PASS, no job, or another transport), so addresses have to be exchanged
+ *            otherwise; -EEXIST an endpoint that is open, or whose process was killed, has this label; -ENOSPC all labels (512) are in use.
+ * Progress   none.
+ * Source     src/core/peer.c
+ */
+MBX_API int mbx_address_share(struct mbx_ep *ep, uint64_t label);
+
+/*
+ * mbx_address_find - the address that an endpoint of this job on this machine shares under a label.
+ *
+ * It is as that endpoint has written it: mbx_peer_add() checks it, as any address.
+ *
+ * Returns    0; -ENOENT nobody shares one under this label (yet, or any more), or not here.
+ * Progress   none.
+ * Source     src/core/peer.c
+ */
+MBX_API int mbx_address_find(const struct mbx_ep *ep, uint64_t label,
+                             struct mbx_address *address);
+
+/*
  * mbx_address_text - address as printable text, always terminated; cut to whole bytes if size is
  * too small (the text of all has 2 * MBX_ADDRESS_SIZE characters).
  *

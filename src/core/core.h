@@ -73,6 +73,7 @@
 #include "core/stats.h"
 #include "core/tuning.h"
 #include "core/valid.h"
+#include "transport/labels.h"
 #include "transport/mux.h"
 #include "transport/transport.h"
 #include "wire/wire.h"

@@ -217,6 +217,30 @@ int mbx_address_get(const struct mbx_ep *ep, struct mbx_address *address)
     return 0;
 }
 
+int mbx_address_share(struct mbx_ep *ep, uint64_t label)
+{
+    struct transport_address own;
+    int err;
+
+    if (label == 0)
+        return log_argument("mbx_address_share", "label", label, "must not be 0");
+    ep_lock(ep);
+    ep->net.transport->ops->address(ep->net.transport, &own);
+    err = transport_share(ep->net.transport, label, &own);
+    ep_unlock_unchanged(ep);
+    return err;
+}
+
+int mbx_address_find(const struct mbx_ep *ep, uint64_t label, struct mbx_address *address)
+{
+    struct transport_address found;
+    int err = transport_find(ep->net.transport, label, &found);
+
+    if (err == 0)
+        memcpy(address, &found, sizeof *address);
+    return err;
+}
+
 const char *mbx_address_text(const struct mbx_address *address, char *buf, size_t size)
 {
     size_t used = 0;

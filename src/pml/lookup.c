@@ -11,6 +11,11 @@
  *   NULL ---> ASKED ---> THERE ---> NULL    the process is met: its address is used once
  *               +-----> ABSENT              the server has to be asked for it: one by one
  *
+ * Before all that: the processes of a job on one host find each other's addresses in a file that they share
+ * (mbx_address_share), by a label of what tells their launcher from all others and of the rank.  PMIx is asked
+ * for those that are not there: of other hosts and other jobs, of processes that have not come so far, and where there is no
+ * such file.
+ *
  * What is asked ahead is only looked for in what the server has left on this host
  * (PMIX_OPTIONAL): each question is answered soon, whoever has published what.
  *
@@ -42,6 +47,58 @@ static struct {
     pthread_mutex_t lock; /* of states, addresses and under_way */
     pthread_cond_t answered;
 } ahead = {.lock = PTHREAD_MUTEX_INITIALIZER, .answered = PTHREAD_COND_INITIALIZER};
+
+/* ---- without PMIx ---- */
+
+/* FNV-1a. */
+static uint64_t label_add(uint64_t label, const void *bytes, size_t size)
+{
+    const unsigned char *byte = bytes;
+
+    for (size_t i = 0; i < size; i++)
+        label = (label ^ byte[i]) * UINT64_C(0x100000001b3);
+    return label;
+}
+
+/* Of the process with this rank of our job, if it is on this host; 0: nothing tells our job from others.  The number of
+ * a job has 16 bits of its launcher; the place at which that one's server is reached is the launcher's alone while it lives. */
+static uint64_t label_of(uint32_t rank)
+{
+    static const char *const servers[] = {"PMIX_SERVER_URI41", "PMIX_SERVER_URI4",
+                                          "PMIX_SERVER_URI3", "PMIX_SERVER_URI21",
+                                          "PMIX_SERVER_URI2"};
+    const char *job = getenv("PMIX_NAMESPACE"), *server = NULL;
+    uint64_t label = UINT64_C(0xcbf29ce484222325);
+
+    for (size_t i = 0; i < sizeof servers / sizeof servers[0] && server == NULL; i++)
+        server = getenv(servers[i]);
+    if (job == NULL || server == NULL)
+        return 0;
+    label = label_add(label, server, strlen(server) + 1);
+    label = label_add(label, job, strlen(job) + 1);
+    return label_add(label, &rank, sizeof rank);
+}
+
+void pml_lookup_share(void)
+{
+    uint64_t label = label_of(ompi_proc_local()->super.proc_name.vpid);
+
+    if (label != 0)
+        (void)mbx_address_share(pml.ep, label); /* or PMIx has it */
+}
+
+static bool lookup_is_near(const ompi_proc_t *proc)
+{
+    return proc->super.proc_name.jobid == ompi_proc_local()->super.proc_name.jobid &&
+           OPAL_PROC_ON_LOCAL_NODE(proc->super.proc_flags);
+}
+
+static bool lookup_shared(const ompi_proc_t *proc, struct mbx_address *address)
+{
+    uint64_t label = label_of(proc->super.proc_name.vpid);
+
+    return label != 0 && mbx_address_find(pml.ep, label, address) == 0;
+}
 
 /* ---- asking ahead ---- */
 
@@ -146,9 +203,7 @@ static bool lookup_ahead(const ompi_proc_t *proc, struct mbx_address *address)
 {
     uint32_t rank = proc->super.proc_name.vpid;
 
-    if (proc->super.proc_name.jobid != ompi_proc_local()->super.proc_name.jobid ||
-        !OPAL_PROC_ON_LOCAL_NODE(proc->super.proc_flags) || !lookup_has_room() ||
-        rank >= ahead.ranks)
+    if (!lookup_has_room() || rank >= ahead.ranks)
         return false;
     ahead.met++;
     if (ahead.asked[rank] == NULL && ahead.met > 1)
@@ -164,7 +219,7 @@ int pml_lookup(const ompi_proc_t *proc, struct mbx_address *address)
     size_t size = 0;
     int err;
 
-    if (lookup_ahead(proc, address))
+    if (lookup_is_near(proc) && (lookup_shared(proc, address) || lookup_ahead(proc, address)))
         return OMPI_SUCCESS;
     err = pml_series_lookup(&mca_pml_matchbox_component.pmlm_version, proc, &bytes, &size);
     if (err == OMPI_SUCCESS && size != sizeof *address)

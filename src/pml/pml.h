@@ -178,6 +178,9 @@ void pml_request_settle(struct pml_own *own);
 
 /* ---- lookup.c ---- */
 
+/* Lets the processes of our job on this host find our address, as pml_lookup() does. */
+void pml_lookup_share(void);
+
 /* The address that a process has published; Open MPI's error. */
 int pml_lookup(const ompi_proc_t *proc, struct mbx_address *address);
 

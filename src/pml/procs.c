@@ -42,6 +42,7 @@ int pml_procs_open(void)
     struct mbx_address address;
 
     mbx_address_get(pml.ep, &address);
+    pml_lookup_share();
     return pml_series_publish(&mca_pml_matchbox_component.pmlm_version, &address,
                               sizeof address);
 }

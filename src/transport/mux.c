@@ -40,6 +40,7 @@
 #include "base/mem.h"
 #include "base/sys.h"
 #include "transport/atomics.h"
+#include "transport/labels.h"
 #include "transport/network.h"
 
 #define BLIND_NS ((int64_t)CLOCK_MS) /* a sleep that the network could not end */
@@ -331,10 +332,24 @@ static int mux_open_verbs(const struct transport_config *config, struct transpor
     return open_mux(&transport_mux_verbs, &transport_verbs, config, out);
 }
 
+static int mux_share(struct transport *t, uint64_t label,
+                     const struct transport_address *address)
+{
+    return transport_share(mux_of(t)->shm, label, address);
+}
+
+static int mux_find(const struct transport *t, uint64_t label,
+                    struct transport_address *address)
+{
+    return transport_find(mux_of(t)->shm, label, address);
+}
+
+static const struct transport_labels labels = {.share = mux_share, .find = mux_find};
+
 #define OPERATIONS                                                                             \
-    .atomics = &atomics, .close = mux_close, .address = mux_address, .reaches = mux_reaches,   \
-    .connect = mux_connect, .check_address = mux_check_address, .poll = mux_poll,              \
-    .wait = mux_wait, .wake = mux_wake, .is_flushed = mux_is_flushed
+    .atomics = &atomics, .labels = &labels, .close = mux_close, .address = mux_address,        \
+    .reaches = mux_reaches, .connect = mux_connect, .check_address = mux_check_address,        \
+    .poll = mux_poll, .wait = mux_wait, .wake = mux_wake, .is_flushed = mux_is_flushed
 
 const struct transport_ops transport_mux = {
     .name = "shm+ofi",

@@ -22,6 +22,7 @@
  *   handoff.h   handing the receiving half of an endpoint to somebody else
  *   compose.h   packets whose payload is written where they leave from
  *   lend.h      memory of the sender's, out of which a peer unpacks
+ *   labels.h    finding the addresses of others of the job on this machine
  *   network.h   being a part of an endpoint that has other ways, too
  *
  * The core calls these through the functions of those headers, which answer -ENOTSUP for a
@@ -199,6 +200,7 @@ struct transport_ops {
     const struct transport_handoff *handoff;     /* or NULL: handoff.h */
     const struct transport_compose *compose;     /* or NULL: compose.h */
     const struct transport_lend *lend;           /* or NULL: lend.h */
+    const struct transport_labels *labels;       /* or NULL: labels.h */
     const struct transport_network_ops *network; /* or NULL: network.h */
 
     /* Makes the endpoint reachable and sets *out.  Errors as the system's. */

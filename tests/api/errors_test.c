@@ -623,6 +623,41 @@ static void test_an_address_has_one_number(void **state)
     cluster_close(&cl);
 }
 
+static void test_labels_without_a_job(void **state)
+{
+    struct mbx_address address;
+    struct cluster cl;
+
+    cluster_open(&cl, *state, 2, NULL);
+    assert_int_equal(mbx_address_share(cl.eps[0], 0), -EINVAL);
+    assert_int_equal(mbx_address_share(cl.eps[0], 1), -ENOTSUP);
+    assert_int_equal(mbx_address_find(cl.eps[1], 1, &address), -ENOENT);
+    cluster_close(&cl);
+}
+
+static void test_labels_of_a_job(void **state)
+{
+    static const uint8_t key[16] = {1, 2, 3};
+    const char *const params[] = {"TRANSPORT=shm", NULL};
+    const struct mbx_config config = {.key = key, .params = params};
+    struct mbx_address address, found;
+    struct mbx_ep *one, *other;
+    uint32_t peer;
+
+    (void)state;
+    assert_int_equal(mbx_open(&config, &one), 0);
+    assert_int_equal(mbx_open(&config, &other), 0);
+    assert_int_equal(mbx_address_share(one, 77), 0);
+    assert_int_equal(mbx_address_share(other, 77), -EEXIST);
+    assert_int_equal(mbx_address_find(other, 77, &found), 0);
+    assert_int_equal(mbx_address_get(one, &address), 0);
+    assert_memory_equal(&address, &found, sizeof found); /* the credit, too */
+    assert_int_equal(mbx_peer_add(other, &found, &peer), 0);
+    assert_int_equal(mbx_close(one), 0);
+    assert_int_equal(mbx_address_find(other, 77, &found), -ENOENT);
+    assert_int_equal(mbx_close(other), 0);
+}
+
 static void test_malformed_addresses(void **state)
 {
     struct mbx_address address;
@@ -752,6 +787,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_injects_to_a_closed_peer_fail),
         cmocka_unit_test(test_messages_outlive_their_sender),
         cmocka_unit_test(test_an_address_has_one_number),
+        cmocka_unit_test(test_labels_without_a_job),
+        cmocka_unit_test(test_labels_of_a_job),
         cmocka_unit_test(test_malformed_addresses),
         cmocka_unit_test(test_sends_to_nobody_fail),
         cmocka_unit_test(test_wrong_parameters_are_named),

@@ -22,9 +22,14 @@
 #include "base/mem.h"
 #include "base/sys.h"
 
-#define FRONTS_MAGIC UINT64_C(0x31746e6f7266626d) /* "mbfront1" */
+#define FRONTS_MAGIC UINT64_C(0x32746e6f7266626d) /* "mbfront2" */
 #define FRONTS_TRIES 1000                         /* while the first one makes it */
 #define SEALS        (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+struct fronts_label {
+    _Atomic uint64_t label;  /* 0: nobody has it */
+    _Atomic uint64_t cookie; /* 0: not yet */
+};
 
 struct fronts_head {
     uint64_t magic;
@@ -32,6 +37,7 @@ struct fronts_head {
     uint64_t front_size;
     uint64_t zero[5];
     _Atomic uint64_t table[FRONTS_PLACES];
+    struct fronts_label labels[FRONTS_PLACES];
 };
 
 static_assert(sizeof(struct fronts_head) <= FRONT_UNIT, "in front of the first front");
@@ -152,6 +158,39 @@ void *fronts_find(const struct fronts *f, uint64_t cookie)
             break;
     }
     return NULL;
+}
+
+/* The entry of this label, which is made if `makes`.  NULL: there is none, or no room. */
+static struct fronts_label *label_entry(const struct fronts *f, uint64_t label, bool makes)
+{
+    for (uint32_t i = 0; i < FRONTS_PLACES; i++) {
+        struct fronts_label *entry = &f->head->labels[(label + i) % FRONTS_PLACES];
+        uint64_t found = atomic_load_explicit(&entry->label, memory_order_relaxed);
+
+        if (found == 0 &&
+            (!makes || atomic_compare_exchange_strong(&entry->label, &found, label)))
+            return makes ? entry : NULL;
+        if (found == label)
+            return entry;
+    }
+    return NULL;
+}
+
+int fronts_label(struct fronts *f, uint64_t label, uint64_t now, uint64_t cookie)
+{
+    struct fronts_label *entry = label_entry(f, label, true);
+
+    if (entry == NULL)
+        return -ENOSPC;
+    return atomic_compare_exchange_strong(&entry->cookie, &now, cookie) ? 0 : -EEXIST;
+}
+
+uint64_t fronts_labelled(const struct fronts *f, uint64_t label)
+{
+    const struct fronts_label *entry = label_entry(f, label, false);
+
+    /* pairs with the exchange in fronts_label(): what its owner has written into the front is there */
+    return entry != NULL ? atomic_load_explicit(&entry->cookie, memory_order_acquire) : 0;
 }
 
 size_t fronts_size(const struct fronts *f)

@@ -10,6 +10,8 @@
  *
  *   table[i]   0, or the cookie of the segment whose front is in place i.  A place is looked for from
  *              cookie mod FRONTS_PLACES on, and never given back: a sender may still have it.
+ *   labels[i]  a number that its owner has given to a front, and the cookie of that one; looked for from
+ *              label mod FRONTS_PLACES on.  So somebody is found whose address was not told.
  *
  * The file has no name.  Whoever of a job comes first makes it and binds an abstract socket, whose name
  * follows from the number of the job; the others connect to that, which tells them the first
@@ -57,6 +59,13 @@ void fronts_drop(struct fronts *fronts, uint32_t at);
 
 /* The front of the segment with this cookie, or NULL. */
 void *fronts_find(const struct fronts *fronts, uint64_t cookie);
+
+/* Gives this label, which is not 0, to the front of the segment with this cookie, in place of that which has it now: as
+ * fronts_labelled() says, or 0.  0; -EEXIST another one has got it; -ENOSPC all labels are in use. */
+int fronts_label(struct fronts *fronts, uint64_t label, uint64_t now, uint64_t cookie);
+
+/* The cookie of the front with this label, or 0. */
+uint64_t fronts_labelled(const struct fronts *fronts, uint64_t label);
 
 /* The bytes of each, and the descriptor of the file. */
 size_t fronts_size(const struct fronts *fronts);

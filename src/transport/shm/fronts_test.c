@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "base/sys.h"
+#include "transport/labels.h"
 #include "transport/shm/fronts.h"
 
 #define NUMBERS 100 /* more than a starter takes */
@@ -236,6 +237,104 @@ static void a_place_is_never_given_twice(void **state)
     fronts_leave(fronts);
 }
 
+/* ---- labels ---- */
+
+#define LABEL UINT64_C(0x5eed)
+
+static int share(const struct node *node, uint64_t label)
+{
+    struct transport_address address;
+
+    node->t->ops->address(node->t, &address);
+    return transport_share(node->t, label, &address);
+}
+
+/* Neither the next label nor one that falls on the same entry leads there. */
+static void look_for_label(void)
+{
+    struct transport_address found;
+    struct node node;
+
+    CHECK(node_open_in_job(&node, 1) == 0 && is_in_fronts(&node));
+    stage_set(1);
+    stage_await(2);
+    CHECK(transport_find(node.t, LABEL, &found) == 0);
+    CHECK(address_is_same(&found, &board->address[0]));
+    CHECK(transport_find(node.t, LABEL + 1, &found) == -ENOENT);
+    CHECK(transport_find(node.t, LABEL + FRONTS_PLACES, &found) == -ENOENT);
+    CHECK(share(&node, LABEL) == -EEXIST);
+    CHECK(share(&node, LABEL + FRONTS_PLACES) == 0);
+    stage_set(3);
+    stage_await(4);
+    CHECK(transport_find(node.t, LABEL, &found) == -ENOENT);
+    CHECK(share(&node, LABEL) == 0);
+    CHECK(transport_find(node.t, LABEL, &found) == 0);
+    CHECK(address_is_same(&found, &board->address[1]));
+    node_close(&node);
+}
+
+static void an_address_is_found_by_its_label(void **state)
+{
+    pid_t child = start(look_for_label);
+    struct transport_address found;
+    struct node node;
+
+    (void)state;
+    stage_await(1);
+    assert_int_equal(node_open_in_job(&node, 0), 0);
+    assert_int_equal(transport_find(node.t, LABEL, &found), -ENOENT);
+    assert_int_equal(share(&node, LABEL), 0);
+    stage_set(2);
+    stage_await(3);
+    assert_int_equal(transport_find(node.t, LABEL + FRONTS_PLACES, &found), 0);
+    assert_true(address_is_same(&found, &board->address[1]));
+    node_close(&node);
+    stage_set(4);
+    ended_well(child);
+}
+
+static void labels_are_few(void **state)
+{
+    struct transport_address found;
+    struct node node;
+
+    (void)state;
+    assert_int_equal(node_open_in_job(&node, 0), 0);
+    for (uint64_t i = 0; i < FRONTS_PLACES; i++)
+        assert_int_equal(share(&node, LABEL + 3 * i), 0);
+    assert_int_equal(share(&node, LABEL - 1), -ENOSPC);
+    assert_int_equal(transport_find(node.t, LABEL - 1, &found), -ENOENT);
+    assert_int_equal(transport_find(node.t, LABEL + 3 * (FRONTS_PLACES - 1), &found), 0);
+    node_close(&node);
+}
+
+/* What somebody has written there and is not the address of the front with this label. */
+static void a_wrong_address_is_not_found(void **state)
+{
+    struct transport_address found;
+    struct node node;
+
+    (void)state;
+    assert_int_equal(node_open_in_job(&node, 0), 0);
+    assert_int_equal(share(&node, LABEL), 0);
+    inside(&node)->own->control->address.cookie++;
+    assert_int_equal(transport_find(node.t, LABEL, &found), -ENOENT);
+    node_close(&node);
+}
+
+static void without_a_file_nothing_is_shared(void **state)
+{
+    struct transport_address found;
+    struct node node;
+
+    (void)state;
+    in_no_job = true;
+    assert_int_equal(node_open_in_job(&node, 0), 0);
+    assert_int_equal(share(&node, LABEL), -ENOTSUP);
+    assert_int_equal(transport_find(node.t, LABEL, &found), -ENOENT);
+    node_close(&node);
+}
+
 /* ---- without ---- */
 
 static int bind_name(bool listens)
@@ -313,6 +412,10 @@ int main(void)
         TEST_IN_JOB(a_front_is_not_found_behind_its_end),
         TEST_IN_JOB(a_job_goes_on_behind_the_first_one),
         TEST_IN_JOB(a_place_is_never_given_twice),
+        TEST_IN_JOB(an_address_is_found_by_its_label),
+        TEST_IN_JOB(labels_are_few),
+        TEST_IN_JOB(a_wrong_address_is_not_found),
+        TEST_IN_JOB(without_a_file_nothing_is_shared),
         TEST_IN_JOB(who_takes_the_name_takes_no_more),
         TEST_IN_JOB(what_fails_leaves_nothing),
     };

@@ -528,6 +528,48 @@ static int attach_front(const struct transport_address *address, uint64_t key_ch
     return 0;
 }
 
+/* The control of the segment with this cookie among the fronts, while its owner is open, or NULL. */
+static struct segment_control *open_front(const struct fronts *fronts, uint64_t cookie)
+{
+    struct segment_control *control = cookie != 0 ? fronts_find(fronts, cookie) : NULL;
+    struct segment_head head;
+
+    if (control == NULL)
+        return NULL;
+    head = *(volatile struct segment_head *)&control->head;
+    return head.magic == SEGMENT_MAGIC && head.cookie == cookie ? control : NULL;
+}
+
+int segment_share(struct segment *s, uint64_t label, const struct transport_address *address)
+{
+    struct fronts *fronts = s->file->fronts;
+    uint64_t now;
+
+    if (fronts == NULL)
+        return -ENOTSUP;
+    now = fronts_labelled(fronts, label);
+    if (open_front(fronts, now) != NULL)
+        return -EEXIST;
+    s->control->address = *address;
+    return fronts_label(fronts, label, now, s->file->cookie);
+}
+
+int segment_find(const struct segment *s, uint64_t label, struct transport_address *address)
+{
+    const struct fronts *fronts = s->file->fronts;
+    const struct segment_control *control;
+    uint64_t cookie;
+
+    if (fronts == NULL)
+        return -ENOENT;
+    cookie = fronts_labelled(fronts, label);
+    control = open_front(fronts, cookie);
+    if (control == NULL)
+        return -ENOENT;
+    *address = *(volatile const struct transport_address *)&control->address;
+    return address->cookie == cookie ? 0 : -ENOENT;
+}
+
 static int attach_local(const struct transport_address *address, uint64_t key_check,
                         struct segment **out)
 {

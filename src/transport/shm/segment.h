@@ -59,7 +59,7 @@
 #include "transport/version.h"
 
 #define SEGMENT_MAGIC         UINT64_C(0x3a786f626863746d) /* "mtchbox:" */
-#define SEGMENT_VERSION       10u /* of all of it; "mtchbox1" to "mtchbox8" had no mark */
+#define SEGMENT_VERSION       11u /* of all of it; "mtchbox1" to "mtchbox8" had no mark */
 #define SEGMENT_PEERS_MAX     65536u
 #define SEGMENT_WORDS         1024u  /* for cswap() */
 #define SEGMENT_TABLE         34816u /* words behind these, for load() */
@@ -147,6 +147,9 @@ struct segment_control {
     _Atomic uint32_t used;                       /* no slot from this one on was ever claimed */
     uint32_t rank;                               /* of the owner: transport_config.rank */
 
+    /* The owner's, once its front has a label (fronts.h). */
+    alignas(CACHE_LINE) struct transport_address address;
+
     alignas(CACHE_LINE) struct segment_bell doorbell; /* the receiver's: look at ready */
 
     alignas(CACHE_LINE) struct segment_bell owner; /* the owner's, while it does not receive */
@@ -217,6 +220,13 @@ int segment_create(const struct segment_config *config, struct segment **out);
 int segment_attach(const struct transport_address *address, uint64_t key_check,
                    struct fronts *fronts, struct passing_request *request,
                    struct segment **out);
+
+/* Lets the others of the job find address, which is that of our segment s, by this label.  0; -ENOTSUP the job has no
+ * file of fronts, or s is not in it; -EEXIST an endpoint that is open has this label; -ENOSPC. */
+int segment_share(struct segment *s, uint64_t label, const struct transport_address *address);
+
+/* The address with this label, which somebody of the job of our segment s has shared, and which nobody has checked.  0; -ENOENT. */
+int segment_find(const struct segment *s, uint64_t label, struct transport_address *address);
 
 /* Calls lend(arg, descriptor) for the segment of this process with this cookie, and returns what
  * that does; -ENOENT there is none, -EACCES it has another key check. */

@@ -39,6 +39,7 @@
 #include "base/random.h"
 #include "base/sys.h"
 #include "transport/compose.h"
+#include "transport/labels.h"
 #include "transport/siphash.h"
 #include "transport/shm/shm.h"
 
@@ -839,6 +840,18 @@ static void shm_close(struct transport *t)
     segment_close(own);
 }
 
+static int shm_share(struct transport *t, uint64_t label,
+                     const struct transport_address *address)
+{
+    return segment_share(shm_of(t)->own, label, address);
+}
+
+static int shm_find(const struct transport *t, uint64_t label,
+                    struct transport_address *address)
+{
+    return segment_find(shm_of(t)->own, label, address);
+}
+
 #define AT(field) offsetof(struct transport_settings, shm.field)
 
 static const char *const pass_names[] = {
@@ -877,6 +890,7 @@ const struct transport_ops transport_shm = {
     .handoff = &shm_handoff,
     .compose = &(const struct transport_compose){.send = shm_compose},
     .lend = &shm_chunks,
+    .labels = &(const struct transport_labels){.share = shm_share, .find = shm_find},
     .open = shm_open_endpoint,
     .close = shm_close,
     .address = shm_address,
