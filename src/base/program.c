@@ -5,6 +5,7 @@
 #include "base/program.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -39,4 +40,15 @@ bool program_find(const char *name, const char *installed, char *path, size_t si
         return true;
     snprintf(path, size, "%s", installed);
     return access(path, X_OK) == 0;
+}
+
+bool program_stays(void)
+{
+    struct link_map *map;
+    Dl_info info;
+
+    if (dladdr1((const void *)&program_stays, &info, (void **)&map, RTLD_DL_LINKMAP) == 0)
+        return false;
+    return map->l_name[0] == '\0' || /* the program itself */
+           dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) != NULL;
 }

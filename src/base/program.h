@@ -13,4 +13,8 @@
  * `installed`. */
 bool program_find(const char *name, const char *installed, char *path, size_t size);
 
+/* Keeps the library loaded until the process ends, for a thread that may run when its user has closed all.
+ * False: it may be unloaded. */
+bool program_stays(void);
+
 #endif

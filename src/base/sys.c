@@ -23,6 +23,10 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
+#if __has_include(<sys/single_threaded.h>)
+#include <sys/single_threaded.h>
+#define HAS_SINGLE_THREADED
+#endif
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -645,6 +649,15 @@ ssize_t sys_recvmsg(int fd, struct msghdr *message, int flags)
 int sys_membarrier(int command)
 {
     return sys_fails(SYS_MEMBARRIER) ? -1 : (int)syscall(SYS_membarrier, command, 0, 0);
+}
+
+bool sys_has_one_thread(void)
+{
+#ifdef HAS_SINGLE_THREADED
+    return __libc_single_threaded != 0;
+#else
+    return false;
+#endif
 }
 
 /* ---- chance ---- */

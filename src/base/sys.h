@@ -23,6 +23,7 @@
 #define BASE_SYS_H
 
 #include <poll.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>
@@ -126,6 +127,9 @@ ssize_t sys_sendmsg(int fd, const struct msghdr *message,
 /* MSG_CMSG_CLOEXEC is added.  Descriptors that came (SCM_RIGHTS) are the caller's to close. */
 ssize_t sys_recvmsg(int fd, struct msghdr *message, int flags);
 int sys_membarrier(int command);
+
+/* Has this process one thread alone?  False: it has more, or nobody knows. */
+bool sys_has_one_thread(void);
 
 /* ---- chance ---- */
 

@@ -5,12 +5,58 @@
 #include "transport/shm/bell.h"
 
 #include <linux/membarrier.h>
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
 
+#include "base/program.h"
 #include "base/sys.h"
 
-bool bell_register(void)
+/* Of this process. */
+static struct {
+    pthread_mutex_t lock;
+    pid_t process; /* that has been registered, or will be: behind a fork() another one */
+    _Atomic enum bell_state state;
+} registry = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void *registry_run(void *arg)
 {
-    return sys_membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) == 0;
+    bool is_registered = sys_membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) == 0;
+
+    atomic_store(&registry.state, is_registered ? BELL_REGISTERED : BELL_FENCES);
+    return arg;
+}
+
+/* All signals are for the other threads.  False: there is none. */
+static bool registry_start(void)
+{
+    sigset_t all, before;
+    pthread_t thread;
+    bool has_thread;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    has_thread = pthread_create(&thread, NULL, registry_run, NULL) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return has_thread && pthread_detach(thread) == 0;
+}
+
+enum bell_state bell_register(void)
+{
+    pthread_mutex_lock(&registry.lock);
+    if (registry.process != getpid() || bell_registered() == BELL_FENCES) {
+        registry.process = getpid();
+        atomic_store(&registry.state, BELL_REGISTERS);
+        if (sys_has_one_thread() || !program_stays() || !registry_start())
+            registry_run(NULL);
+    }
+    pthread_mutex_unlock(&registry.lock);
+    return bell_registered();
+}
+
+enum bell_state bell_registered(void)
+{
+    return atomic_load(&registry.state);
 }
 
 bool bell_can_barrier(void)

@@ -46,8 +46,20 @@
 
 #include "transport/shm/segment.h"
 
-/* Registers this process as one whose senders use no fence.  True if that worked. */
-bool bell_register(void);
+/* Registering.  The kernel lets all of its processors come by before it says that a process with several threads is
+ * registered, which takes some 15 ms.  So that process is registered by a thread of its own, and its senders use
+ * fences meanwhile; a receiver that arms while it is being registered reaches it by one or the other. */
+enum bell_state {
+    BELL_FENCES,     /* it failed: senders use fences */
+    BELL_REGISTERS,  /* until it is over, senders use fences */
+    BELL_REGISTERED, /* senders use none */
+};
+
+/* Registers this process, or begins to; how it is now.  Nobody waits for that thread: it may outlive the endpoint. */
+enum bell_state bell_register(void);
+
+/* How it is now, of who has registered. */
+enum bell_state bell_registered(void);
 
 /* True if bell_arm_barrier() can work in this process. */
 bool bell_can_barrier(void);

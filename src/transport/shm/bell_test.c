@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -292,6 +293,83 @@ static void a_late_failure_of_membarrier_is_survived(void **state)
     node_close(&node);
 }
 
+static void *stand_by(void *lock)
+{
+    pthread_mutex_lock(lock);
+    pthread_mutex_unlock(lock);
+    return lock;
+}
+
+/* Polls until the process is registered, or cannot be. */
+static void settle(struct node *node)
+{
+    unsigned turns = 0;
+
+    while (inside(node)->registers) {
+        transport_shm.poll(node->t, 1);
+        spin(&turns);
+    }
+}
+
+/* Two threads; the other one waits until lock is free. */
+static void open_with_threads(struct node *node, pthread_mutex_t *lock, pthread_t *other)
+{
+    pthread_mutex_lock(lock);
+    CHECK(pthread_create(other, NULL, stand_by, lock) == 0);
+    CHECK(node_open(node) == 0);
+    CHECK(!inside(node)->registers || inside(node)->fence);
+}
+
+static void close_with_threads(struct node *node, pthread_mutex_t *lock, pthread_t other)
+{
+    node_close(node);
+    pthread_mutex_unlock(lock);
+    pthread_join(other, NULL);
+}
+
+static void ping_with_threads(void)
+{
+    pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    struct node node;
+    pthread_t other;
+
+    open_with_threads(&node, &lock, &other);
+    stage_await(1);
+    ping(&node, ROUNDS);
+    settle(&node);
+    CHECK(!inside(&node)->fence && !link_of(connect_to(&node, 1))->fence);
+    close_with_threads(&node, &lock, other);
+}
+
+/* Such a process is registered by one more thread.  Until then its senders use fences. */
+static void a_process_with_threads_registers_beside(void **state)
+{
+    pid_t child = start(echo_child), pinging = start(ping_with_threads);
+
+    (void)state;
+    ended_well(pinging);
+    ended_well(child);
+}
+
+static void settle_without_membarrier(void)
+{
+    pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    struct node node;
+    pthread_t other;
+
+    sys_fail_name("membarrier", SYS_FAIL_ALWAYS, ENOSYS);
+    open_with_threads(&node, &lock, &other);
+    settle(&node);
+    CHECK(inside(&node)->fence);
+    close_with_threads(&node, &lock, other);
+}
+
+static void who_cannot_register_keeps_its_fences(void **state)
+{
+    (void)state;
+    ended_well(start(settle_without_membarrier));
+}
+
 #define SLOW 3000 /* packets: they fill the ring some 200 times */
 
 static void slow_reader(void)
@@ -338,6 +416,8 @@ int main(void)
         TEST(doubts_end),
         TEST(who_is_late_rouses_nobody),
         TEST(no_wake_is_lost_without_membarrier),
+        TEST(a_process_with_threads_registers_beside),
+        TEST(who_cannot_register_keeps_its_fences),
         TEST(a_late_failure_of_membarrier_is_survived),
         TEST(a_sleeping_sender_is_woken_by_room),
     };

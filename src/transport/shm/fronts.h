@@ -36,9 +36,10 @@
 
 #define FRONTS_PLACES 512u
 
-/* The descriptors of the first one that are tried. */
-#define FRONTS_FD  200
-#define FRONTS_FDS 8
+/* The descriptors of the first one that are tried.  They are below 64: a process that first has one above waits until the
+ * kernel has made room for more, and that takes 20 ms if it has several threads. */
+#define FRONTS_FD  48
+#define FRONTS_FDS 16
 
 struct fronts;
 

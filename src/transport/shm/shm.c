@@ -346,9 +346,28 @@ static bool sweep(struct shm *shm, uint64_t now)
     return link_sweep(shm, SWEEP_COUNT) || found;
 }
 
+/* Senders use no fences any more, once the process is registered. */
+static void settle_fences(struct shm *shm)
+{
+    enum bell_state state = bell_registered();
+    struct link *link;
+    size_t position = 0;
+
+    if (state == BELL_REGISTERS)
+        return;
+    shm->registers = false;
+    shm->fence = state == BELL_FENCES || shm->own->needs_fence;
+    while ((link = link_table_next_link(&shm->links, &position)) != NULL)
+        if (link_of(link)->remote != NULL)
+            link_of(link)->fence = shm->fence || link_of(link)->remote->needs_fence;
+}
+
 static void tend(struct shm *shm)
 {
     uint64_t now = clock_now();
+
+    if (shm->registers)
+        settle_fences(shm);
 
     shm->base.hint.left = TEND_POLLS;
     inbound_look_again(shm, now);
@@ -758,7 +777,8 @@ struct shm *shm_create(const struct transport_config *config)
     list_init(&shm->blocked);
     link_table_init(&shm->links, &link_naming);
     shm->pid = (uint32_t)getpid();
-    shm->fence = !bell_register();
+    shm->registers = bell_register() == BELL_REGISTERS;
+    shm->fence = bell_registered() != BELL_REGISTERED;
     return shm;
 }
 

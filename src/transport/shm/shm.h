@@ -158,7 +158,8 @@ struct shm {
     struct transport_ops ops; /* RECEIVER: base.ops */
     uint8_t key[TRANSPORT_KEY_SIZE];
     uint64_t key_check; /* of our own segment */
-    bool fence;         /* membarrier does not reach us, or we have none: use real ones */
+    bool fence;         /* membarrier does not reach us (yet), or we have none: use real ones */
+    bool registers;     /* it will soon (bell_register()) */
     bool attach;        /* cross-memory attach allowed */
     bool passes;        /* segments are passed as descriptors, and pid is a number: passing.h */
     bool told_of_hosts; /* that memory of other namespaces cannot be read */
