@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * program.h - where the project's own programs are: beside what the library is in, be it itself, the
- * provider, the component or a program; in the build tree; or where they are installed.
+ * provider, the component or a program; in the build tree; or where they are installed.  And that what the library is in
+ * stays loaded.
  */
 #ifndef BASE_PROGRAM_H
 #define BASE_PROGRAM_H
