@@ -13,6 +13,9 @@
 /* A table or node array beyond this is freed when nothing is in it. */
 #define KEEP_BYTES ((size_t)1 << 20)
 
+#define SPREAD                                                                                 \
+    UINT64_C(0x9e3779b97f4a7c15) /* no bit of a product is that of one factor alone */
+
 /* The next number of a sequence that starts anywhere (splitmix64). */
 static uint64_t scatter(uint64_t *state)
 {
@@ -33,7 +36,7 @@ struct mbx_match_deep *deep_make(struct mbx_match *m)
     memset(m->deep, 0, sizeof *m->deep);
     m->deep->seeds[0] = scatter(&state);
     m->deep->seeds[1] = scatter(&state);
-    m->deep->hash_mask = UINT64_MAX >> (64 - m->options.hash_bits);
+    m->deep->spread = SPREAD << (64 - m->options.hash_bits);
     link_make_head(&m->deep->overflow);
     for (uint32_t i = 0; i < MBX_MATCH_CLASSES; i++) {
         m->deep->classes[i].number = i;
@@ -65,7 +68,7 @@ static size_t table_bytes(const struct table *t)
 static bool has_messages(const struct mbx_match_deep *deep)
 {
     for (uint32_t i = 0; i < deep->class_count; i++)
-        if (deep->classes[i].msgs != 0)
+        if (!table_is_empty(&deep->classes[i].index))
             return true;
     return false;
 }
@@ -85,7 +88,7 @@ void deep_trim(struct mbx_match_deep *deep, struct table *t)
 static struct match_class *idle_class(struct mbx_match_deep *deep)
 {
     for (uint32_t i = 0; i < deep->class_count; i++)
-        if (deep->classes[i].recvs == 0 && deep->classes[i].msgs == 0)
+        if (table_is_empty(&deep->classes[i].posted) && table_is_empty(&deep->classes[i].index))
             return &deep->classes[i];
     return NULL;
 }

@@ -13,12 +13,13 @@
  * An arrival looks into each class that has receives, and the oldest of the heads wins.  A
  * receive looks into the index of its class alone.
  *
- * The queues are lists, and the tables follow when a search wants them: posted_find() first puts
- * into tables what has been posted since the last one, and unexpected_find() puts into the index
- * of its class what has arrived since the last search of that class.  So programs pay for the
- * classes that they use, once per entry, and nothing for entries that go in the order in which
- * they came.  A table that cannot grow stays where it is, and what it lacks is walked: no verb
- * fails for want of memory.
+ * The queues are lists, and the tables follow when a search wants them.  What is in no table yet is
+ * younger than what is in one, so a search looks into the tables first, and has found the oldest if
+ * it finds any.  If not, what the tables lack is walked if it is little, and is put into them, all
+ * at once: by posted_take() what has been posted, by unexpected_take() what has arrived and is not
+ * in the index of its class.  So programs pay for the classes that they use, once per entry, and
+ * nothing for entries that go in the order in which they came, or soon after they came.  A table that
+ * cannot grow stays where it is, and what it lacks is walked: no verb fails for want of memory.
  *
  * A receive is of one class.  A message may be in the index of each.  In one of them, the
  * primary class, the messages are linked by themselves; of the others each has a node.  So
@@ -71,8 +72,6 @@ struct match_class {
     struct table posted; /* head: struct mbx_match_recv * */
     struct table index;  /* head: struct mbx_match_msg *; not primary: number of a node */
     uint64_t indexed;    /* age: older messages are in index */
-    uint32_t recvs;      /* in posted */
-    uint32_t msgs;       /* in index */
     uint32_t number;     /* among classes */
 };
 
@@ -83,7 +82,7 @@ struct match_class {
 
 struct mbx_match_deep {
     alignas(CACHE_APART) uint64_t seeds[2]; /* engines of two threads share no line */
-    uint64_t hash_mask;                     /* a test may want collisions */
+    uint64_t spread;                        /* into the upper bits of a hash; see deep_hash() */
     uint64_t busy;                          /* classes with receives */
     struct match_class *only;               /* the class that has all receives, if one has */
     struct match_class *last;               /* used last */
@@ -122,6 +121,24 @@ static inline bool key_fits(struct match_key a, struct match_key b, struct match
     return (((a.place ^ b.place) & mask.place) | ((a.tag ^ b.tag) & mask.tag)) == 0;
 }
 
+static inline bool is_same_envelope(const struct mbx_match_envelope *a,
+                                    const struct mbx_match_envelope *b)
+{
+    return a->tag == b->tag && a->source == b->source && a->context_id == b->context_id;
+}
+
+/* ---- heads of groups ---- */
+
+static inline struct mbx_match_recv *recv_of_head(uintptr_t head)
+{
+    return (struct mbx_match_recv *)head; // NOLINT: a head is the pointer that was put there
+}
+
+static inline struct mbx_match_msg *msg_of_head(uintptr_t head)
+{
+    return (struct mbx_match_msg *)head; // NOLINT: as above
+}
+
 /* What the head of a group is compared with. */
 struct match_wanted {
     struct match_key key;
@@ -134,6 +151,18 @@ static inline bool is_wanted(const struct match_wanted *wanted,
 {
     return key_fits(key_of(envelope), wanted->key, wanted->mask);
 }
+
+static ALWAYS_INLINE bool recv_is_wanted(const void *wanted, uintptr_t head)
+{
+    return is_wanted(wanted, &recv_of_head(head)->envelope);
+}
+
+static ALWAYS_INLINE bool msg_is_wanted(const void *wanted, uintptr_t head)
+{
+    return is_wanted(wanted, &msg_of_head(head)->envelope);
+}
+
+/* ---- links ---- */
 
 static inline void link_make_head(struct mbx_match_link *head)
 {
@@ -179,10 +208,42 @@ static inline struct mbx_match_msg *msg_of_group(const struct mbx_match_link *gr
     return container_of(group, struct mbx_match_msg, group);
 }
 
+/* The head of group goes; if it was alone, so does the group. */
+static ALWAYS_INLINE void recv_leaves_table(struct table *t, struct mbx_match_recv *recv,
+                                            struct group group)
+{
+    assert(group_head(group) == (uintptr_t)recv);
+    if (likely(recv->group.next == &recv->group)) {
+        table_remove(t, group);
+    } else {
+        group_set_head(group, (uintptr_t)recv_of_group(recv->group.next));
+        link_remove(&recv->group);
+    }
+}
+
+static ALWAYS_INLINE void msg_leaves_table(struct table *t, struct mbx_match_msg *msg,
+                                           struct group group)
+{
+    assert(group_head(group) == (uintptr_t)msg);
+    if (likely(msg->group.next == &msg->group)) {
+        table_remove(t, group);
+    } else {
+        group_set_head(group, (uintptr_t)msg_of_group(msg->group.next));
+        link_remove(&msg->group);
+    }
+}
+
 /* How many entries a queue has now. */
 static inline uint64_t queue_count(const struct mbx_match_queue *queue)
 {
     return queue->most - (queue->full_at - queue->next);
+}
+
+/* How many may come into a table of used groups: the one of this age and all that are younger. */
+static inline uint64_t queue_rest(const struct mbx_match_queue *queue, uint64_t seq,
+                                  uint32_t used)
+{
+    return min_size(queue->next - seq, queue_count(queue) - used);
 }
 
 static inline bool queue_is_empty(const struct mbx_match_queue *queue)
@@ -192,15 +253,14 @@ static inline bool queue_is_empty(const struct mbx_match_queue *queue)
 
 /* Of what such a mask compares.  One product is good as a name, but its bits are not all good as a
  * number of a bucket: with one seed in a hundred, tags that count up share their low ones.  The
- * second spreads it into the upper bits. */
+ * second spreads it into the upper bits, or, if a test wants collisions, a part of it. */
 static inline uint64_t deep_hash(const struct mbx_match_deep *deep, struct match_key key,
                                  struct match_mask mask)
 {
     unsigned __int128 product = (unsigned __int128)((key.place & mask.place) ^ deep->seeds[0]) *
                                 ((key.tag & mask.tag) ^ deep->seeds[1]);
-    uint64_t name = ((uint64_t)product ^ (uint64_t)(product >> 64)) & deep->hash_mask;
 
-    return name * UINT64_C(0x9e3779b97f4a7c15);
+    return ((uint64_t)product ^ (uint64_t)(product >> 64)) * deep->spread;
 }
 
 /* ---- deep.c: classes ---- */
@@ -233,12 +293,42 @@ static inline struct match_class *deep_class(struct mbx_match *m, struct match_m
     return likely(mask_is(&last->mask, mask)) ? last : deep_find_class(m, mask);
 }
 
+/* ---- what one look finds ---- */
+
+/* The group of the oldest receive that accepts key, if all that are in tables are of this class, and
+ * a glance finds it. */
+static ALWAYS_INLINE struct group posted_glance(const struct mbx_match_deep *deep,
+                                                const struct match_class *class,
+                                                struct match_key key, bool *has_none)
+{
+    struct match_wanted wanted = {key, class->mask, deep};
+
+    return table_glance(&class->posted, deep_hash(deep, key, wanted.mask), recv_is_wanted,
+                        &wanted, has_none);
+}
+
+/* The group of the oldest message that has key in the primary class, if a glance finds it. */
+static ALWAYS_INLINE struct group unexpected_glance(const struct mbx_match_deep *deep,
+                                                    struct match_key key,
+                                                    struct match_mask mask, bool *has_none)
+{
+    struct match_wanted wanted = {key, mask, deep};
+
+    return table_glance(&deep->primary->index, deep_hash(deep, key, mask), msg_is_wanted,
+                        &wanted, has_none);
+}
+
 /* ---- posted.c: the tables of the posted receives ---- */
 
-/* The oldest that accepts key, which leaves its table, or NULL; *steps is what was looked at. */
-struct mbx_match_recv *posted_take(struct mbx_match *m, struct match_key key, uint64_t *steps);
+/* The oldest that accepts key, which leaves its table, or NULL; *steps is what was looked at.  The
+ * oldest of all is not one that accepts it and is in no table.  has_none: none that is in a table
+ * accepts key. */
+struct mbx_match_recv *posted_take(struct mbx_match *m, struct match_key key, uint64_t *steps,
+                                   bool has_none);
 /* The same one, which stays. */
 struct mbx_match_recv *posted_first(struct mbx_match *m, struct match_key key);
+/* The last receive of a class has left its table. */
+void posted_become_idle(struct mbx_match_deep *deep, struct match_class *class);
 /* recv leaves its table, or overflow. */
 void posted_remove(struct mbx_match *m, struct mbx_match_recv *recv);
 /* Fetch what posted_take() will touch, each from what the one before fetched: the tables,
@@ -268,13 +358,11 @@ static ALWAYS_INLINE bool taker_takes(struct match_taker *taker,
     return taker->has_taken;
 }
 
-/* The same one, which leaves the indexes in which it is. */
+/* The same one, which leaves the indexes in which it is, if taker takes it.  has_none: none that is in
+ * the index of the primary class, which has this mask, has key. */
 struct mbx_match_msg *unexpected_take(struct mbx_match *m, struct match_key key,
-                                      struct match_mask mask, uint64_t *steps);
-/* The same, if taker takes it. */
-struct mbx_match_msg *unexpected_take_if(struct mbx_match *m, struct match_key key,
-                                         struct match_mask mask, uint64_t *steps,
-                                         struct match_taker *taker);
+                                      struct match_mask mask, uint64_t *steps,
+                                      struct match_taker *taker, bool has_none);
 /* msg leaves them. */
 void unexpected_remove(struct mbx_match *m, struct mbx_match_msg *msg);
 void unexpected_prefetch(const struct mbx_match *m, struct match_key key,

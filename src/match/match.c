@@ -182,6 +182,13 @@ static ALWAYS_INLINE int take_msg(struct mbx_match *m, struct mbx_match_msg *msg
     return 0;
 }
 
+/* What the probe before has found goes to a receive. */
+static OUT_OF_LINE int take_probed(struct mbx_match *m, struct mbx_match_msg **msg)
+{
+    *msg = m->probed.msg;
+    return take_msg(m, *msg);
+}
+
 /* The oldest message of a queue that is walked that such a receive accepts, or NULL; that is not
  * the oldest of all. */
 static ALWAYS_INLINE struct mbx_match_msg *walk_msgs(const struct mbx_match *m,
@@ -200,13 +207,47 @@ static ALWAYS_INLINE struct mbx_match_msg *walk_msgs(const struct mbx_match *m,
     return link != &m->msgs.all ? msg_of(link) : NULL;
 }
 
-/* As mbx_match_post(), of a queue of messages that is not walked; the oldest does not fit. */
-static OUT_OF_LINE int post_long(struct mbx_match *m, struct mbx_match_recv *recv,
-                                 struct mbx_match_msg **msg)
+/* The message of a queue that is not walked that such a receive takes, if a glance into the index of
+ * the primary class finds it, and it is in no other; it leaves if taker takes it.  NULL: else; has_none
+ * as of unexpected_take(). */
+static ALWAYS_INLINE struct mbx_match_msg *
+take_msg_seen(struct mbx_match *m, struct match_key key, struct match_mask mask,
+              struct match_taker *taker, bool *has_none)
 {
+    struct mbx_match_deep *deep = m->deep;
+    struct mbx_match_msg *msg;
+    struct table *index;
+    struct group group;
+
+    *has_none = false;
+    if (unlikely(deep == NULL || !mask_is(&deep->primary->mask, mask)))
+        return NULL;
+    index = &deep->primary->index;
+    group = unexpected_glance(deep, key, mask, has_none);
+    if (unlikely(group.bucket == NULL))
+        return NULL;
+    msg = msg_of_head(group_head(group));
+    if (unlikely(msg->at != IN_PRIMARY))
+        return NULL;
+    if (unlikely(!taker_takes(taker, msg)))
+        return msg;
+    msg_leaves_table(index, msg, group);
+    unqueue_msg(m, msg);
+    count_steps(&m->count, 2, true);
+    if (unlikely(table_is_empty(index)))
+        deep_trim(deep, index);
+    return msg;
+}
+
+/* As post_long(), of what a glance does not find. */
+static OUT_OF_LINE int post_longer(struct mbx_match *m, struct mbx_match_recv *recv,
+                                   struct mbx_match_msg **msg, bool has_none)
+{
+    struct match_taker any = {.fits = NULL};
     uint64_t steps = 1;
-    struct mbx_match_msg *found = unexpected_take(
-        m, key_of(&recv->envelope), mask_of(&recv->envelope, recv->ignore), &steps);
+    struct mbx_match_msg *found =
+        unexpected_take(m, key_of(&recv->envelope), mask_of(&recv->envelope, recv->ignore),
+                        &steps, &any, has_none);
 
     count_steps(&m->count, steps, found != NULL);
     *msg = found;
@@ -217,9 +258,23 @@ static OUT_OF_LINE int post_long(struct mbx_match *m, struct mbx_match_recv *rec
     return 0;
 }
 
-/* As mbx_match_post(); messages wait, and the oldest does not fit or is in a table. */
-static OUT_OF_LINE int post_further(struct mbx_match *m, struct mbx_match_recv *recv,
-                                    struct mbx_match_msg **msg)
+/* As mbx_match_post(), of a queue of messages that is not walked. */
+static OUT_OF_LINE int post_long(struct mbx_match *m, struct mbx_match_recv *recv,
+                                 struct mbx_match_msg **msg)
+{
+    struct match_taker any = {.fits = NULL};
+    bool has_none;
+
+    if (unlikely(m->probed.msg != NULL) && is_probed(m, &recv->envelope, recv->ignore))
+        return take_probed(m, msg);
+    *msg = take_msg_seen(m, key_of(&recv->envelope), mask_of(&recv->envelope, recv->ignore),
+                         &any, &has_none);
+    return likely(*msg != NULL) ? 0 : post_longer(m, recv, msg, has_none);
+}
+
+/* As mbx_match_post(), of a queue of messages that is walked. */
+static OUT_OF_LINE int post_short(struct mbx_match *m, struct mbx_match_recv *recv,
+                                  struct mbx_match_msg **msg)
 {
     struct mbx_match_msg *found = msg_of(m->msgs.all.next);
     uint64_t steps = 1;
@@ -227,8 +282,6 @@ static OUT_OF_LINE int post_further(struct mbx_match *m, struct mbx_match_recv *
     if (found->at == 0 || !accepts(recv, &found->envelope)) {
         if (is_probed(m, &recv->envelope, recv->ignore))
             found = m->probed.msg;
-        else if (queue_count(&m->msgs) > m->options.short_max)
-            return post_long(m, recv, msg);
         else
             found = walk_msgs(m, &recv->envelope, recv->ignore, &steps);
     }
@@ -238,6 +291,14 @@ static OUT_OF_LINE int post_further(struct mbx_match *m, struct mbx_match_recv *
         return take_msg(m, found);
     queue_recv(m, recv);
     return 0;
+}
+
+/* As mbx_match_post(); messages wait, and the oldest does not fit or is in a table. */
+static OUT_OF_LINE int post_further(struct mbx_match *m, struct mbx_match_recv *recv,
+                                    struct mbx_match_msg **msg)
+{
+    return queue_count(&m->msgs) > m->options.short_max ? post_long(m, recv, msg)
+                                                        : post_short(m, recv, msg);
 }
 
 int mbx_match_post(struct mbx_match *m, struct mbx_match_recv *recv, struct mbx_match_msg **msg)
@@ -264,17 +325,24 @@ static inline void remember(struct mbx_match *m, struct mbx_match_msg *found,
                                           wanted->source == MBX_MATCH_ANY_SOURCE};
 }
 
-/* As mbx_match_take(), of a queue that is not walked; the oldest is not accepted. */
+/* As mbx_match_take(), of a queue that is not walked. */
 static OUT_OF_LINE struct mbx_match_msg *take_long(struct mbx_match *m,
                                                    const struct mbx_match_envelope *envelope,
                                                    uint64_t ignore, mbx_match_fits_fn *fits,
                                                    const void *arg)
 {
     struct match_taker taker = {.fits = fits, .arg = arg};
+    struct match_key key = key_of(envelope);
+    struct match_mask mask = mask_of(envelope, ignore);
+    struct mbx_match_msg *found;
     uint64_t steps = 1;
-    struct mbx_match_msg *found =
-        unexpected_take_if(m, key_of(envelope), mask_of(envelope, ignore), &steps, &taker);
+    bool has_none;
 
+    found = take_msg_seen(m, key, mask, &taker, &has_none);
+    if (likely(taker.has_taken))
+        return found;
+    if (found == NULL)
+        found = unexpected_take(m, key, mask, &steps, &taker, has_none);
     if (unlikely(!taker.has_taken)) {
         remember(m, found, envelope, ignore);
         return NULL;
@@ -291,13 +359,14 @@ static OUT_OF_LINE struct mbx_match_msg *take_further(struct mbx_match *m,
                                                       const void *arg)
 {
     struct mbx_match_msg *found = msg_of(m->msgs.all.next);
+    bool is_long = queue_count(&m->msgs) > m->options.short_max;
     uint64_t steps = 1;
 
-    if (found->at == 0 || !mbx_match_accepts(envelope, ignore, &found->envelope)) {
+    if (is_long && likely(m->probed.msg == NULL || !is_probed(m, envelope, ignore)))
+        return take_long(m, envelope, ignore, fits, arg);
+    if (is_long || found->at == 0 || !mbx_match_accepts(envelope, ignore, &found->envelope)) {
         if (is_probed(m, envelope, ignore))
             found = m->probed.msg;
-        else if (queue_count(&m->msgs) > m->options.short_max)
-            return take_long(m, envelope, ignore, fits, arg);
         else
             found = walk_msgs(m, envelope, ignore, &steps);
     }
@@ -425,21 +494,54 @@ walk_recvs(struct mbx_match *m, const struct mbx_match_envelope *envelope)
     return recv_of(link);
 }
 
-/* As mbx_match_find(), of a queue that is not walked. */
-static OUT_OF_LINE struct mbx_match_recv *find_long(struct mbx_match *m,
-                                                    const struct mbx_match_envelope *envelope)
+/* The receive of a queue that is not walked that a message with key meets, if all that are in tables
+ * are of one class and a glance into its table finds it; it leaves.  NULL: else; has_none as of
+ * posted_take(). */
+static ALWAYS_INLINE struct mbx_match_recv *take_recv_seen(struct mbx_match *m,
+                                                           struct match_key key, bool *has_none)
 {
-    struct mbx_match_recv *found = recv_of(m->recvs.all.next);
-    uint64_t steps = 1;
+    struct mbx_match_deep *deep = m->deep;
+    struct match_class *class = deep != NULL ? deep->only : NULL;
+    struct mbx_match_recv *recv;
+    struct group group;
 
-    if (accepts(found, envelope))
-        return take_recv(m, found);
-    found = posted_take(m, key_of(envelope), &steps);
+    *has_none = false;
+    if (unlikely(class == NULL))
+        return NULL;
+    group = posted_glance(deep, class, key, has_none);
+    if (unlikely(group.bucket == NULL))
+        return NULL;
+    recv = recv_of_head(group_head(group));
+    recv_leaves_table(&class->posted, recv, group);
+    unqueue_recv(m, recv);
+    count_steps(&m->count, 2, true);
+    if (unlikely(table_is_empty(&class->posted)))
+        posted_become_idle(deep, class);
+    return recv;
+}
+
+/* As find_long(), of what a glance does not find. */
+static OUT_OF_LINE struct mbx_match_recv *
+find_longer(struct mbx_match *m, const struct mbx_match_envelope *envelope, bool has_none)
+{
+    uint64_t steps;
+    struct mbx_match_recv *found = posted_take(m, key_of(envelope), &steps, has_none);
+
     count_steps(&m->count, steps, found != NULL);
     if (found == NULL)
         return stay_alone(m);
     unqueue_recv(m, found);
     return found;
+}
+
+/* As mbx_match_find(), of a queue that is not walked. */
+static OUT_OF_LINE struct mbx_match_recv *find_long(struct mbx_match *m,
+                                                    const struct mbx_match_envelope *envelope)
+{
+    bool has_none;
+    struct mbx_match_recv *found = take_recv_seen(m, key_of(envelope), &has_none);
+
+    return likely(found != NULL) ? found : find_longer(m, envelope, has_none);
 }
 
 /* As mbx_match_find(); receives wait, and the oldest does not fit or is in a table. */
@@ -485,13 +587,22 @@ int mbx_match_keep(struct mbx_match *m, struct mbx_match_msg *msg)
     return 0;
 }
 
-static OUT_OF_LINE int arrive_long(struct mbx_match *m, struct mbx_match_msg *msg,
-                                   struct mbx_match_recv **recv)
+static OUT_OF_LINE int arrive_longer(struct mbx_match *m, struct mbx_match_msg *msg,
+                                     struct mbx_match_recv **recv, bool has_none)
 {
-    *recv = find_long(m, &msg->envelope);
+    *recv = find_longer(m, &msg->envelope, has_none);
     if (*recv == NULL)
         queue_msg(m, msg);
     return 0;
+}
+
+static OUT_OF_LINE int arrive_long(struct mbx_match *m, struct mbx_match_msg *msg,
+                                   struct mbx_match_recv **recv)
+{
+    bool has_none;
+
+    *recv = take_recv_seen(m, key_of(&msg->envelope), &has_none);
+    return likely(*recv != NULL) ? 0 : arrive_longer(m, msg, recv, has_none);
 }
 
 static OUT_OF_LINE int arrive_from_table(struct mbx_match *m, struct mbx_match_recv *recv)
@@ -500,16 +611,14 @@ static OUT_OF_LINE int arrive_from_table(struct mbx_match *m, struct mbx_match_r
     return 0;
 }
 
-/* As mbx_match_arrive(); receives wait, and the oldest does not fit or is in a table.  All that is
- * seldom called ends it, so it saves no registers. */
-static OUT_OF_LINE int arrive_further(struct mbx_match *m, struct mbx_match_msg *msg,
-                                      struct mbx_match_recv **recv)
+/* As mbx_match_arrive(), of a queue that is walked.  All that is seldom called ends it, so it saves no
+ * registers. */
+static OUT_OF_LINE int arrive_short(struct mbx_match *m, struct mbx_match_msg *msg,
+                                    struct mbx_match_recv **recv)
 {
-    struct mbx_match_recv *found;
+    struct mbx_match_recv *found = walk_recvs(m, &msg->envelope);
 
-    if (queue_count(&m->recvs) > m->options.short_max)
-        return arrive_long(m, msg, recv);
-    *recv = found = walk_recvs(m, &msg->envelope);
+    *recv = found;
     if (found == NULL) {
         stay_alone(m);
         queue_msg(m, msg);
@@ -519,6 +628,14 @@ static OUT_OF_LINE int arrive_further(struct mbx_match *m, struct mbx_match_msg 
         return arrive_from_table(m, found);
     unqueue_recv(m, found);
     return 0;
+}
+
+/* As mbx_match_arrive(); receives wait, and the oldest does not fit or is in a table. */
+static OUT_OF_LINE int arrive_further(struct mbx_match *m, struct mbx_match_msg *msg,
+                                      struct mbx_match_recv **recv)
+{
+    return queue_count(&m->recvs) > m->options.short_max ? arrive_long(m, msg, recv)
+                                                         : arrive_short(m, msg, recv);
 }
 
 int mbx_match_arrive(struct mbx_match *m, struct mbx_match_msg *msg,

@@ -6,31 +6,23 @@
  * head is its oldest receive; the ring through `group` comes back to it, so the youngest is the
  * head's neighbour on the other side.
  *
- * Those that are in no table yet are the youngest of the queue (I5): catch_up() begins behind
- * the others.
+ * Those that are in no table yet are the youngest of the queue (I5), so the tables are searched
+ * first: what is found there is older.  If nothing is, the others are walked as long as they are few,
+ * and go into the tables if that was in vain; else they go there at once, and the tables are searched
+ * again.  So they come into the tables many at a time, and each is walked in vain once at most.
  */
 #include "match/deep.h"
 
-static struct mbx_match_recv *head_of(uintptr_t head)
-{
-    return (struct mbx_match_recv *)head; // NOLINT: a head is the pointer that was put there
-}
-
-static ALWAYS_INLINE bool recv_is_wanted(const void *wanted, uintptr_t head)
-{
-    return is_wanted(wanted, &head_of(head)->envelope);
-}
-
 static ALWAYS_INLINE bool recv_is_same(const void *recv, uintptr_t head)
 {
-    return recv == head_of(head);
+    return recv == recv_of_head(head);
 }
 
 uint64_t posted_hash_of_head(const void *arg, uintptr_t head)
 {
     const struct match_class_of *of = arg;
 
-    return deep_hash(of->deep, key_of(&head_of(head)->envelope), of->class->mask);
+    return deep_hash(of->deep, key_of(&recv_of_head(head)->envelope), of->class->mask);
 }
 
 /* The classes that have receives have changed, or overflow has. */
@@ -49,7 +41,7 @@ static OUT_OF_LINE void become_busy(struct mbx_match_deep *deep,
     look_for_only(deep);
 }
 
-static OUT_OF_LINE void become_idle(struct mbx_match_deep *deep, struct match_class *class)
+void posted_become_idle(struct mbx_match_deep *deep, struct match_class *class)
 {
     deep->busy &= ~(UINT64_C(1) << class->number);
     look_for_only(deep);
@@ -58,31 +50,45 @@ static OUT_OF_LINE void become_idle(struct mbx_match_deep *deep, struct match_cl
 
 /* ---- in ---- */
 
-static OUT_OF_LINE bool grow(const struct mbx_match_deep *deep, struct match_class *class)
+/* recv and all that follow it come into tables. */
+static OUT_OF_LINE bool grow(const struct mbx_match *m, struct match_class *class,
+                             const struct mbx_match_recv *recv)
 {
-    return table_grow(&class->posted, posted_hash_of_head,
-                      &(const struct match_class_of){deep, class});
+    return table_grow(&class->posted, queue_rest(&m->recvs, recv->seq, class->posted.used),
+                      posted_hash_of_head, &(const struct match_class_of){m->deep, class});
 }
 
-static inline bool add_to_class(struct mbx_match_deep *deep, struct match_class *class,
-                                struct mbx_match_recv *recv)
+/* As add_to_class(), whatever the table has. */
+static OUT_OF_LINE bool add_further(struct mbx_match *m, struct match_class *class,
+                                    struct mbx_match_recv *recv, uint64_t hash)
 {
-    struct match_wanted wanted = {key_of(&recv->envelope), class->mask, deep};
-    uint64_t hash = deep_hash(deep, wanted.key, wanted.mask);
+    struct match_wanted wanted = {key_of(&recv->envelope), class->mask, m->deep};
     struct group group;
 
-    if (unlikely(!table_has_room(&class->posted)) && !grow(deep, class))
+    if (!table_has_room(&class->posted) && !grow(m, class, recv))
         return false;
     group = table_find(&class->posted, hash, recv_is_wanted, &wanted);
     if (group.bucket != NULL) {
-        link_append(&head_of(group_head(group))->group, &recv->group);
+        link_append(&recv_of_head(group_head(group))->group, &recv->group);
     } else {
         link_make_head(&recv->group);
         table_add(&class->posted, group, (uintptr_t)recv);
     }
     recv->at = class->number + 1;
-    if (unlikely(class->recvs++ == 0))
-        become_busy(deep, class);
+    return true;
+}
+
+/* False: there is no memory for it. */
+static ALWAYS_INLINE bool add_to_class(struct mbx_match *m, struct match_class *class,
+                                       struct mbx_match_recv *recv)
+{
+    uint64_t hash = deep_hash(m->deep, key_of(&recv->envelope), class->mask);
+
+    if (unlikely(!table_has_room(&class->posted)) ||
+        unlikely(!table_put(&class->posted, hash, (uintptr_t)recv)))
+        return add_further(m, class, recv, hash);
+    link_make_head(&recv->group);
+    recv->at = class->number + 1;
     return true;
 }
 
@@ -94,92 +100,80 @@ static OUT_OF_LINE void add_to_overflow(struct mbx_match *m, struct mbx_match_re
     m->count.overflowed++;
 }
 
-static inline bool wants_the_same(const struct mbx_match_recv *a,
-                                  const struct mbx_match_recv *b)
+static inline void add_behind(struct mbx_match_recv *before, struct mbx_match_recv *recv)
 {
-    return a->envelope.tag == b->envelope.tag && a->envelope.source == b->envelope.source &&
-           a->envelope.context_id == b->envelope.context_id && a->ignore == b->ignore;
-}
-
-/* Programs post many receives for one envelope in a row: the one before is the youngest of its
- * group, and recv stands behind it. */
-static inline bool add_behind(struct mbx_match *m, struct mbx_match_recv *recv)
-{
-    struct mbx_match_recv *before = recv_of(recv->link.prev);
-
-    if (recv->link.prev == &m->recvs.all || !wants_the_same(before, recv) ||
-        unlikely(before->at - 1 == CLASS_NONE))
-        return false;
     recv->at = before->at;
     link_append(before->group.next, &recv->group);
-    m->deep->classes[recv->at - 1].recvs++;
-    return true;
 }
 
-/* The oldest that is in no table; those before it are.  False: there is no memory for it. */
-static inline bool add(struct mbx_match *m, struct mbx_match_recv *recv)
+static inline bool is_of_any(const struct mbx_match_recv *recv)
 {
-    struct match_class *class;
-
-    if (add_behind(m, recv))
-        return true;
-    class = deep_class(m, mask_of(&recv->envelope, recv->ignore));
-    if (likely(class != NULL))
-        return add_to_class(m->deep, class, recv);
-    add_to_overflow(m, recv);
-    return true;
+    return recv->envelope.source == MBX_MATCH_ANY_SOURCE;
 }
 
-/* The oldest that is in no table, or the list's head. */
-static inline struct mbx_match_link *first_unknown(struct mbx_match *m)
+/* Puts *link, which is of this class, and those that follow it and are, too, into its table.  *link is
+ * the first that is not; false: there was no memory for it.  Programs post many receives for one
+ * envelope in a row: such a one goes behind the one before it, the youngest of its group. */
+static inline bool add_run(struct mbx_match *m, struct match_class *class,
+                           struct mbx_match_link **link)
 {
-    struct mbx_match_link *link = &m->recvs.all;
+    struct mbx_match_recv *recv = recv_of(*link), *before;
+    uint64_t ignore = recv->ignore;
+    bool is_any = is_of_any(recv), was_empty = table_is_empty(&class->posted);
+    bool has_room = add_to_class(m, class, recv);
 
-    if (recv_of(link->next)->at == 0)
-        return link->next;
-    while (recv_of(link->prev)->at == 0)
-        link = link->prev;
-    return link;
+    while (likely(has_room)) {
+        before = recv;
+        recv = recv_of(recv->link.next);
+        if (&recv->link == &m->recvs.all || recv->ignore != ignore || is_of_any(recv) != is_any)
+            break;
+        if (unlikely(is_same_envelope(&before->envelope, &recv->envelope)))
+            add_behind(before, recv);
+        else
+            has_room = add_to_class(m, class, recv);
+    }
+    if (was_empty && !table_is_empty(&class->posted))
+        become_busy(m->deep, class);
+    *link = &recv->link;
+    return has_room;
 }
 
-/* Puts what has been posted since the last time into tables.  The first that could not be, for
- * want of memory, or the list's head. */
-static OUT_OF_LINE struct mbx_match_link *catch_up(struct mbx_match *m)
+/* Puts link, the oldest that is in no table, and what was posted since into tables.  The first that
+ * could not be, for want of memory, or the list's head. */
+static OUT_OF_LINE struct mbx_match_link *catch_up(struct mbx_match *m,
+                                                   struct mbx_match_link *link)
 {
-    struct mbx_match_link *link = first_unknown(m);
+    bool has_room = true;
 
-    while (link != &m->recvs.all && likely(add(m, recv_of(link))))
-        link = link->next;
+    while (link != &m->recvs.all && has_room) {
+        struct mbx_match_recv *recv = recv_of(link);
+        struct match_class *class = deep_class(m, mask_of(&recv->envelope, recv->ignore));
+
+        if (likely(class != NULL)) {
+            has_room = add_run(m, class, &link);
+        } else {
+            add_to_overflow(m, recv);
+            link = link->next;
+        }
+    }
     return link;
 }
 
 /* ---- out ---- */
-
-/* The oldest of the group goes. */
-static inline void remove_head(struct match_class *class, const struct mbx_match_recv *recv,
-                               struct group group)
-{
-    assert(group_head(group) == (uintptr_t)recv);
-    if (likely(recv->group.next == &recv->group))
-        table_remove(&class->posted, group);
-    else
-        group_set_head(group, (uintptr_t)recv_of_group(recv->group.next));
-}
-
-/* The rest, when recv is no head any more. */
-static inline void unlink_recv(struct mbx_match_deep *deep, struct match_class *class,
-                               struct mbx_match_recv *recv)
-{
-    link_remove(&recv->group);
-    if (unlikely(--class->recvs == 0))
-        become_idle(deep, class);
-}
 
 static OUT_OF_LINE void remove_from_overflow(struct mbx_match_deep *deep,
                                              struct mbx_match_recv *recv)
 {
     link_remove(&recv->group);
     look_for_only(deep);
+}
+
+static inline void remove_head(struct mbx_match_deep *deep, struct match_class *class,
+                               struct mbx_match_recv *recv, struct group group)
+{
+    recv_leaves_table(&class->posted, recv, group);
+    if (unlikely(table_is_empty(&class->posted)))
+        posted_become_idle(deep, class);
 }
 
 /* Is recv the oldest of its group?  The neighbour before the oldest is the youngest, or
@@ -202,9 +196,10 @@ void posted_remove(struct mbx_match *m, struct mbx_match_recv *recv)
     if (is_head(recv)) {
         uint64_t hash = deep_hash(deep, key_of(&recv->envelope), class->mask);
 
-        remove_head(class, recv, table_find(&class->posted, hash, recv_is_same, recv));
+        remove_head(deep, class, recv, table_find(&class->posted, hash, recv_is_same, recv));
+    } else {
+        link_remove(&recv->group);
     }
-    unlink_recv(deep, class, recv);
 }
 
 /* ---- searches ---- */
@@ -219,10 +214,21 @@ static inline struct group search_class(const struct mbx_match_deep *deep,
                       &wanted);
 }
 
-static inline void consider(struct mbx_match_recv **best, struct mbx_match_recv *recv)
+static inline bool is_better(const struct mbx_match_recv *recv,
+                             const struct mbx_match_recv *best)
 {
-    if (*best == NULL || is_older(recv->seq, (*best)->seq))
-        *best = recv;
+    return best == NULL || is_older(recv->seq, best->seq);
+}
+
+/* Where a receive has been found. */
+struct place {
+    struct match_class *class; /* NULL: in no table */
+    struct group group;
+};
+
+static inline bool recv_accepts(const struct mbx_match_recv *recv, struct match_key key)
+{
+    return key_fits(key_of(&recv->envelope), key, mask_of(&recv->envelope, recv->ignore));
 }
 
 /* The oldest of those from link on that accepts key; by_group: on overflow, where link is that of
@@ -235,77 +241,99 @@ static struct mbx_match_recv *walk(const struct mbx_match_link *link,
         struct mbx_match_recv *recv = by_group ? recv_of_group(link) : recv_of(link);
 
         ++*steps;
-        if (key_fits(key_of(&recv->envelope), key, mask_of(&recv->envelope, recv->ignore)))
+        if (recv_accepts(recv, key))
             return recv;
     }
     return NULL;
 }
 
-/* The oldest that accepts key: in any class, on overflow, or in no table from rest on. */
-static OUT_OF_LINE struct mbx_match_recv *search_all(const struct mbx_match *m,
-                                                     const struct mbx_match_link *rest,
-                                                     struct match_key key, uint64_t *steps)
+/* The oldest that accepts key of those in any class or on overflow. */
+static OUT_OF_LINE struct mbx_match_recv *search_tables(struct mbx_match_deep *deep,
+                                                        struct match_key key, uint64_t *steps,
+                                                        struct place *place)
 {
-    const struct mbx_match_deep *deep = m->deep;
-    struct mbx_match_recv *best = NULL;
+    struct mbx_match_recv *best = walk(deep->overflow.next, &deep->overflow, true, key, steps);
 
-    if (deep != NULL) {
-        best = walk(deep->overflow.next, &deep->overflow, true, key, steps);
-        for (uint64_t left = deep->busy; left != 0; left &= left - 1) {
-            struct group group = search_class(deep, &deep->classes[__builtin_ctzll(left)], key);
+    for (uint64_t left = deep->busy; left != 0; left &= left - 1) {
+        struct match_class *class = &deep->classes[__builtin_ctzll(left)];
+        struct group group = search_class(deep, class, key);
 
-            ++*steps;
-            if (group.bucket != NULL)
-                consider(&best, head_of(group_head(group)));
+        ++*steps;
+        if (group.bucket != NULL && is_better(recv_of_head(group_head(group)), best)) {
+            best = recv_of_head(group_head(group));
+            *place = (struct place){class, group};
         }
     }
-    return best != NULL ? best : walk(rest, &m->recvs.all, false, key, steps);
+    return best;
 }
 
-/* The first that is in no table, and cannot be, for want of memory; or the list's head. */
-static inline struct mbx_match_link *prepare(struct mbx_match *m)
+/* The oldest of those that are in no table, or the list's head, and how many they are. */
+static inline struct mbx_match_link *first_unknown(struct mbx_match *m, uint64_t *count)
 {
-    if (likely(recv_of(m->recvs.all.prev)->at != 0))
-        return &m->recvs.all;
-    return deep_get(m) != NULL ? catch_up(m) : m->recvs.all.next;
+    struct mbx_match_link *link = &m->recvs.all;
+
+    *count = queue_count(&m->recvs);
+    if (recv_of(link->next)->at == 0)
+        return link->next;
+    for (*count = 0; recv_of(link->prev)->at == 0; ++*count)
+        link = link->prev;
+    return link;
 }
 
-static OUT_OF_LINE struct mbx_match_recv *take_of_all(struct mbx_match *m,
-                                                      const struct mbx_match_link *rest,
-                                                      struct match_key key, uint64_t *steps)
+/* The oldest that accepts key, which none does that is in a table.  What is walked in vain
+ * goes into the tables. */
+static OUT_OF_LINE struct mbx_match_recv *search_rest(struct mbx_match *m, struct match_key key,
+                                                      uint64_t *steps, struct place *place)
 {
-    struct mbx_match_recv *recv = search_all(m, rest, key, steps);
+    uint64_t count;
+    struct mbx_match_link *link = first_unknown(m, &count);
+    bool are_few = count <= m->options.short_max;
+    struct mbx_match_recv *recv = NULL;
 
-    if (recv != NULL && recv->at != 0)
-        posted_remove(m, recv);
-    return recv;
-}
-
-struct mbx_match_recv *posted_take(struct mbx_match *m, struct match_key key, uint64_t *steps)
-{
-    const struct mbx_match_link *rest = prepare(m);
-    struct match_class *class = m->deep != NULL ? m->deep->only : NULL;
-    struct mbx_match_recv *recv;
-    struct group group;
-
-    *steps = 1;
-    if (unlikely(class == NULL || rest != &m->recvs.all))
-        return take_of_all(m, rest, key, steps);
-    group = search_class(m->deep, class, key);
-    if (group.bucket == NULL)
+    if (are_few)
+        recv = walk(link, &m->recvs.all, false, key, steps);
+    if (recv != NULL || link == &m->recvs.all)
+        return recv;
+    if (deep_get(m) != NULL)
+        link = catch_up(m, link);
+    if (are_few)
         return NULL;
-    recv = head_of(group_head(group));
-    remove_head(class, recv, group);
-    unlink_recv(m->deep, class, recv);
-    *steps = 2;
+    if (m->deep != NULL)
+        recv = search_tables(m->deep, key, steps, place);
+    return recv != NULL ? recv : walk(link, &m->recvs.all, false, key, steps);
+}
+
+struct mbx_match_recv *posted_take(struct mbx_match *m, struct match_key key, uint64_t *steps,
+                                   bool has_none)
+{
+    struct mbx_match_recv *recv = NULL, *oldest = recv_of(m->recvs.all.next);
+    struct place place = {.class = NULL};
+
+    *steps = 1 + has_none;
+    if (has_none && recv_of(m->recvs.all.prev)->at != 0)
+        return NULL;
+    if (!has_none && oldest->at != 0 && recv_accepts(oldest, key))
+        recv = oldest;
+    else if (!has_none && m->deep != NULL)
+        recv = search_tables(m->deep, key, steps, &place);
+    if (recv == NULL)
+        recv = search_rest(m, key, steps, &place);
+    if (place.class != NULL)
+        remove_head(m->deep, place.class, recv, place.group);
+    else if (recv != NULL && recv->at != 0)
+        posted_remove(m, recv);
     return recv;
 }
 
 struct mbx_match_recv *posted_first(struct mbx_match *m, struct match_key key)
 {
+    struct mbx_match_recv *recv = NULL;
+    struct place place;
     uint64_t steps = 0;
 
-    return search_all(m, prepare(m), key, &steps);
+    if (m->deep != NULL)
+        recv = search_tables(m->deep, key, &steps, &place);
+    return recv != NULL ? recv : search_rest(m, key, &steps, &place);
 }
 
 /* ---- many at once ---- */
@@ -347,8 +375,8 @@ void posted_prefetch_heads(const struct mbx_match *m, struct match_key key, bool
         if (group.bucket == NULL)
             continue;
         if (neighbours)
-            prefetch_neighbours(head_of(group_head(group)));
+            prefetch_neighbours(recv_of_head(group_head(group)));
         else
-            prefetch_for_store(head_of(group_head(group)));
+            prefetch_for_store(recv_of_head(group_head(group)));
     }
 }

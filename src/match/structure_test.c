@@ -229,6 +229,138 @@ static void a_receive_that_found_no_room_in_its_table_is_met(void **state)
     mbx_match_fini(&m);
 }
 
+/* Searches of the tables come first.  What the tables lack is walked as long as it is little, and comes
+ * into them when that was in vain, or when it is much. */
+static void receives_come_into_tables_late(void **state)
+{
+    enum { COUNT = 100 };
+    static struct mbx_match_recv r[COUNT];
+    struct mbx_match_envelope e = {1, 2, 50};
+    struct mbx_match_msg *msg;
+    struct mbx_match m;
+
+    (void)state;
+    memset(r, 0, sizeof r);
+    mbx_match_init(&m, NULL);
+    for (uint64_t i = 0; i < COUNT; i++) {
+        r[i].envelope = (struct mbx_match_envelope){1, 2, i};
+        if (i < COUNT - 20)
+            assert_int_equal(mbx_match_post(&m, &r[i], &msg), 0);
+    }
+    assert_ptr_equal(mbx_match_find(&m, &e), &r[50]); /* there were too many to walk */
+    assert_int_not_equal(r[79].at, 0);
+    for (int i = 80; i < 96; i++)
+        assert_int_equal(mbx_match_post(&m, &r[i], &msg), 0);
+    e.tag = 51;
+    assert_ptr_equal(mbx_match_find(&m, &e), &r[51]); /* in a table */
+    e.tag = 90;
+    assert_ptr_equal(mbx_match_find(&m, &e), &r[90]); /* walked to */
+    for (int i = 80; i < 96; i++)
+        assert_int_equal(r[i].at, 0);
+    e.tag = 1000;
+    assert_null(mbx_match_find(&m, &e)); /* walked in vain */
+    for (int i = 80; i < 96; i++)
+        assert_int_equal(r[i].at != 0, i != 90);
+    for (int i = 96; i < COUNT; i++)
+        assert_int_equal(mbx_match_post(&m, &r[i], &msg), 0);
+    for (int i = 52; i < 65; i++) { /* seventeen are too many */
+        e.tag = (uint64_t)i;
+        assert_ptr_equal(mbx_match_find(&m, &e), &r[i]);
+        assert_int_equal(mbx_match_post(&m, &r[i], &msg), 0);
+    }
+    e.tag = COUNT - 1;
+    assert_ptr_equal(mbx_match_find(&m, &e), &r[COUNT - 1]);
+    assert_int_not_equal(r[64].at, 0);
+    assert_true(mbx_match_is_valid(&m));
+    mbx_match_fini(&m);
+}
+
+static void messages_are_indexed_late(void **state)
+{
+    enum { COUNT = 100 };
+    static struct mbx_match_msg g[COUNT];
+    struct mbx_match_envelope e = {1, 2, 50};
+    struct mbx_match_recv *recv;
+    struct mbx_match m;
+
+    (void)state;
+    memset(g, 0, sizeof g);
+    mbx_match_init(&m, NULL);
+    for (uint64_t i = 0; i < COUNT; i++) {
+        g[i].envelope = (struct mbx_match_envelope){1, 2, i};
+        if (i < COUNT - 20)
+            assert_int_equal(mbx_match_arrive(&m, &g[i], &recv), 0);
+    }
+    assert_ptr_equal(mbx_match_peek(&m, &e, 0), &g[50]);
+    assert_int_not_equal(g[79].at, 0);
+    for (int i = 80; i < 96; i++)
+        assert_int_equal(mbx_match_arrive(&m, &g[i], &recv), 0);
+    e.tag = 51;
+    assert_ptr_equal(mbx_match_peek(&m, &e, 0), &g[51]);
+    e.tag = 90;
+    assert_ptr_equal(mbx_match_peek(&m, &e, 0), &g[90]);
+    for (int i = 80; i < 96; i++)
+        assert_int_equal(g[i].at, 0);
+    e.tag = 1000;
+    assert_null(mbx_match_peek(&m, &e, 0));
+    for (int i = 80; i < 96; i++)
+        assert_int_not_equal(g[i].at, 0);
+    assert_true(mbx_match_is_valid(&m));
+    mbx_match_fini(&m);
+}
+
+/* All want two buckets, with two prints, and most pass them by as they are full.  When these have
+ * emptied, the others are still found, and one that wants what they want comes after them. */
+static void who_passed_a_full_bucket_is_not_forgotten(void **state)
+{
+    enum { COUNT = 40, GONE = 30 };
+    struct mbx_match_recv r[COUNT] = {0}, again[COUNT] = {0};
+    struct mbx_match_msg *msg;
+    struct mbx_match m;
+
+    (void)state;
+    mbx_match_init(&m, &(struct mbx_match_options){.short_max = 1, .hash_bits = 1});
+    for (uint64_t i = 0; i < COUNT; i++) {
+        r[i].envelope = again[i].envelope = (struct mbx_match_envelope){1, 2, i};
+        assert_int_equal(mbx_match_post(&m, &r[i], &msg), 0);
+    }
+    for (int i = 1; i < GONE; i++)
+        assert_ptr_equal(mbx_match_find(&m, &r[i].envelope), &r[i]);
+    for (int i = GONE; i < COUNT; i++)
+        assert_int_equal(mbx_match_post(&m, &again[i], &msg), 0);
+    assert_null(mbx_match_find(&m, &(struct mbx_match_envelope){1, 2, COUNT})); /* catches up */
+    assert_int_not_equal(again[COUNT - 1].at, 0);
+    for (int i = GONE; i < COUNT; i++)
+        assert_ptr_equal(mbx_match_find(&m, &r[i].envelope), &r[i]);
+    for (int i = GONE; i < COUNT; i++)
+        assert_ptr_equal(mbx_match_find(&m, &r[i].envelope), &again[i]);
+    assert_true(mbx_match_is_valid(&m));
+    mbx_match_fini(&m);
+}
+
+/* Those that come into a table at once, and are of one envelope each, take at most 37 bytes of it. */
+static void tables_are_no_larger_than_they_have_to_be(void **state)
+{
+    static const uint32_t counts[] = {57, 112, 113, 1000, 1793, 4000};
+    static struct mbx_match_recv r[4000];
+    struct mbx_match_envelope e = {1, 2, 1};
+    struct mbx_match_msg *msg;
+    struct mbx_match m;
+
+    (void)state;
+    for (size_t k = 0; k < ARRAY_COUNT(counts); k++) {
+        memset(r, 0, sizeof r);
+        mbx_match_init(&m, NULL);
+        for (uint64_t i = 0; i < counts[k]; i++) {
+            r[i].envelope = (struct mbx_match_envelope){1, 2, i};
+            assert_int_equal(mbx_match_post(&m, &r[i], &msg), 0);
+        }
+        assert_ptr_equal(mbx_match_find(&m, &e), &r[1]);
+        assert_in_range(mbx_match_memory(&m) - sizeof *m.deep, 18 * counts[k], 37 * counts[k]);
+        mbx_match_fini(&m);
+    }
+}
+
 /* ---- a probe, and the receive that follows it --------------------------------- */
 
 #define ANY MBX_MATCH_ANY_SOURCE
@@ -477,7 +609,7 @@ static void broken_tables_are_seen(void **state)
     b.m.deep->classes[1].indexed = b.g[2].seq;
     assert_false(mbx_match_is_valid(&b.m));
     *b.m.deep = good;
-    b.m.deep->classes[0].recvs--;
+    b.m.deep->classes[0].posted.used--;
     assert_false(mbx_match_is_valid(&b.m));
     *b.m.deep = good;
     b.m.deep->classes[0].posted.used++;
@@ -486,7 +618,7 @@ static void broken_tables_are_seen(void **state)
     b.m.deep->classes[0].mask.tag = 0;
     assert_false(mbx_match_is_valid(&b.m));
     *b.m.deep = good;
-    b.m.deep->classes[1].msgs--;
+    b.m.deep->classes[1].index.used--;
     assert_false(mbx_match_is_valid(&b.m));
     *b.m.deep = good;
     b.g[1].at = 2; /* a message that denies its place in an index */
@@ -516,6 +648,10 @@ int main(void)
         cmocka_unit_test(queues_grow_and_shrink_in_every_mix_of_classes),
         cmocka_unit_test(the_class_in_use_is_the_primary_one),
         cmocka_unit_test(a_receive_that_found_no_room_in_its_table_is_met),
+        cmocka_unit_test(receives_come_into_tables_late),
+        cmocka_unit_test(messages_are_indexed_late),
+        cmocka_unit_test(who_passed_a_full_bucket_is_not_forgotten),
+        cmocka_unit_test(tables_are_no_larger_than_they_have_to_be),
         cmocka_unit_test(what_a_probe_has_found_is_not_searched_again),
         cmocka_unit_test(a_probe_says_nothing_about_receives_that_accept_more),
         cmocka_unit_test(a_probe_is_forgotten_when_a_message_leaves),

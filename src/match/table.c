@@ -10,6 +10,7 @@
 
 #define BUCKETS_MIN 16
 #define BUCKETS_MAX (UINT32_C(1) << 30)
+#define FOLLOW_MOST 31 /* new groups for which a table grows, for each that it has */
 #define PASSED_ONE  (UINT64_C(1) << (8 * BUCKET_GROUPS))
 
 /* Of all tables in which nothing has been yet: a search ends here. */
@@ -27,7 +28,7 @@ void table_clear(struct table *t)
     table_init(t);
 }
 
-void table_add_further(struct table *t, struct bucket *home, uint32_t print, uintptr_t head)
+void table_add_further(struct table *t, struct bucket *home, uint64_t print, uintptr_t head)
 {
     for (; bucket_free(home) == 0; home = table_next(t, home))
         if (bucket_passed(home) < PASSED_MOST)
@@ -74,13 +75,19 @@ static void move_bucket(struct table *to, const struct bucket *from, table_hash_
     }
 }
 
-bool table_grow(struct table *t, table_hash_fn *hash_of, const void *arg)
+/* For how many groups there is to be room: twice as many as now, so that growth is not needed again
+ * soon; or for all that may follow, if they are not too many: they may be of few groups, too. */
+static uint64_t wanted_room(uint64_t used, uint64_t further)
+{
+    return used + max_size(used, min_size(further, FOLLOW_MOST * used));
+}
+
+bool table_grow(struct table *t, uint64_t further, table_hash_fn *hash_of, const void *arg)
 {
     uint32_t size = BUCKETS_MIN;
     struct table bigger;
 
-    /* at most a quarter full then, so that this is not needed again soon */
-    while (limit_of(size) < 2 * ((uint64_t)t->used + 1))
+    while (limit_of(size) < wanted_room(t->used, further))
         if ((size *= 2) > BUCKETS_MAX)
             return false;
     if (!make_buckets(&bigger, size))
@@ -100,7 +107,7 @@ static bool is_same_head(const void *wanted, uintptr_t head)
 }
 
 /* I1: a search for what is in this place ends here, and has its print. */
-static bool place_is_valid(const struct table *t, const struct bucket *bucket, uint32_t lane,
+static bool place_is_valid(const struct table *t, const struct bucket *bucket, uint64_t lane,
                            uint64_t hash)
 {
     struct group group = table_find(t, hash, is_same_head, (void *)bucket->heads[lane]);
@@ -131,7 +138,7 @@ bool table_is_valid(const struct table *t, table_hash_fn *hash_of, const void *a
         const struct bucket *bucket = &t->buckets[i];
 
         for (uint64_t lanes = bucket->prints & LANES_HIGH; lanes != 0; lanes &= lanes - 1) {
-            uint32_t lane = bucket_lane(lanes);
+            uint64_t lane = bucket_lane(lanes);
 
             if (bucket->heads[lane] == 0 ||
                 !place_is_valid(t, bucket, lane, hash_of(arg, bucket->heads[lane])))

@@ -55,7 +55,7 @@ struct table {
 struct group {
     struct bucket *bucket; /* NULL: there is no such group */
     struct bucket *home;   /* of its hash */
-    uint32_t lane, print;
+    uint64_t lane, print;
 };
 
 /* The hash with which this head came into the table. */
@@ -70,18 +70,24 @@ void table_init(struct table *t);
 /* Frees all; the table is empty and can be used again. */
 void table_clear(struct table *t);
 
-/* Makes room for a new group.  False: there is no memory, and nothing has changed. */
-bool table_grow(struct table *t, table_hash_fn *hash_of, const void *arg);
+/* Makes room for a new group, or more: at most further ones are about to come.  False: there is no
+ * memory, and nothing has changed. */
+bool table_grow(struct table *t, uint64_t further, table_hash_fn *hash_of, const void *arg);
 
 bool table_is_valid(const struct table *t, table_hash_fn *hash_of, const void *arg);
 
 /* The rest of table_add(): the bucket of its hash is full; and of table_remove(): it was. */
-void table_add_further(struct table *t, struct bucket *home, uint32_t print, uintptr_t head);
+void table_add_further(struct table *t, struct bucket *home, uint64_t print, uintptr_t head);
 void table_unpass(struct table *t, struct bucket *home, const struct bucket *until);
 
 static inline uint32_t table_size(const struct table *t)
 {
     return UINT32_C(1) << (64 - PRINT_BITS - t->shift);
+}
+
+static inline bool table_is_empty(const struct table *t)
+{
+    return t->used == 0;
 }
 
 static inline bool table_has_room(const struct table *t)
@@ -108,9 +114,9 @@ static inline uint64_t bucket_free(const struct bucket *bucket)
     return ~bucket->prints & LANES_HIGH;
 }
 
-static inline uint32_t bucket_lane(uint64_t lanes)
+static inline uint64_t bucket_lane(uint64_t lanes)
 {
-    return (uint32_t)__builtin_ctzll(lanes) / 8;
+    return (uint64_t)__builtin_ctzll(lanes) / 8;
 }
 
 static inline uint32_t bucket_passed(const struct bucket *bucket)
@@ -168,13 +174,45 @@ static ALWAYS_INLINE struct group table_find(const struct table *t, uint64_t has
     return group;
 }
 
-/* Takes a place of a bucket that has one. */
-static inline void bucket_add(struct bucket *bucket, uint32_t print, uintptr_t head)
+/* As table_find(), but looks only at the first place that may be the right one, which it mostly is.
+ * *has_none: table_find() would find none, either. */
+static ALWAYS_INLINE struct group table_glance(const struct table *t, uint64_t hash,
+                                               table_is_fn *is, const void *wanted,
+                                               bool *has_none)
 {
-    uint32_t lane = bucket_lane(bucket_free(bucket));
+    struct group group = table_home(t, hash);
+    uint64_t lanes = bucket_find(group.home, group.print);
 
-    bucket->prints |= (uint64_t)print << 8 * lane;
+    *has_none = lanes == 0 && bucket_passed(group.home) == 0;
+    if (likely(lanes != 0)) {
+        group.lane = bucket_lane(lanes);
+        if (likely(is(wanted, group.home->heads[group.lane])))
+            group.bucket = group.home;
+    }
+    return group;
+}
+
+/* Takes a place of a bucket that has one. */
+static inline void bucket_add(struct bucket *bucket, uint64_t print, uintptr_t head)
+{
+    uint64_t lane = bucket_lane(bucket_free(bucket));
+
+    bucket->prints |= print << 8 * lane;
     bucket->heads[lane] = head;
+}
+
+/* Puts a group into the bucket of its hash, if that has a place, and shows at once that there is no such
+ * group yet; there is room.  False: nothing has changed. */
+static ALWAYS_INLINE bool table_put(struct table *t, uint64_t hash, uintptr_t head)
+{
+    struct group group = table_home(t, hash);
+    bool is_none = (bucket_find(group.home, group.print) | bucket_passed(group.home)) == 0;
+
+    if (unlikely(!is_none || bucket_free(group.home) == 0))
+        return false;
+    bucket_add(group.home, group.print, head);
+    t->used++;
+    return true;
 }
 
 /* A new group, which table_find() has looked for in vain; there is room. */

@@ -160,19 +160,76 @@ static bool is_head(const void *wanted, uintptr_t head)
     return *(const uintptr_t *)wanted == head;
 }
 
+/* A glance finds the same, or nothing; and knows whether there is anything. */
 static struct group find(const struct table *t, uint64_t mask, uintptr_t head)
 {
-    return table_find(t, hash_of(&mask, head), is_head, &head);
+    bool has_none;
+    struct group group = table_find(t, hash_of(&mask, head), is_head, &head);
+    struct group glance = table_glance(t, hash_of(&mask, head), is_head, &head, &has_none);
+
+    if (glance.bucket != NULL) {
+        assert_ptr_equal(glance.bucket, group.bucket);
+        assert_int_equal(glance.lane, group.lane);
+    }
+    if (has_none)
+        assert_null(group.bucket);
+    return group;
 }
 
+/* In the short way, where head is odd and it goes. */
 static void add(struct table *t, uint64_t mask, uintptr_t head)
 {
     struct group group;
 
-    assert_true(table_has_room(t) || table_grow(t, hash_of, &mask));
+    assert_true(table_has_room(t) || table_grow(t, 0, hash_of, &mask));
     group = find(t, mask, head);
     assert_null(group.bucket);
-    table_add(t, group, head);
+    if (head % 2 == 0 || !table_put(t, hash_of(&mask, head), head))
+        table_add(t, group, head);
+}
+
+/* What is there is not put there again, whatever else has its print. */
+static void what_is_in_a_table_is_not_put_there(void **state)
+{
+    uint64_t masks[] = {UINT64_MAX, UINT64_MAX >> 8, UINT64_C(3) << 62};
+    struct table t;
+
+    (void)state;
+    for (size_t k = 0; k < ARRAY_COUNT(masks); k++) {
+        table_init(&t);
+        for (uintptr_t i = 1; i <= 50; i++)
+            add(&t, masks[k], i);
+        for (uintptr_t i = 1; i <= 50; i++)
+            assert_false(table_put(&t, hash_of(&masks[k], i), i));
+        assert_int_equal(t.used, 50);
+        assert_true(table_is_valid(&t, hash_of, &masks[k]));
+        table_clear(&t);
+    }
+}
+
+/* Twice as many as it has; or for all that come, but not for many more than it has. */
+static void a_table_grows_for_those_that_come(void **state)
+{
+    static const struct {
+        uint64_t further;
+        uint32_t size; /* buckets then, of those that were 16 and had 56 groups */
+    } cases[] = {{0, 32},     {1, 32},     {56, 32},      {57, 64},
+                 {1000, 512}, {1736, 512}, {1000000, 512}};
+    uint64_t mask = UINT64_MAX;
+    struct table t;
+
+    (void)state;
+    for (size_t k = 0; k < ARRAY_COUNT(cases); k++) {
+        table_init(&t);
+        for (uintptr_t i = 1; i <= 56; i++)
+            add(&t, mask, i);
+        assert_int_equal(table_size(&t), 16);
+        assert_false(table_has_room(&t));
+        assert_true(table_grow(&t, cases[k].further, hash_of, &mask));
+        assert_int_equal(table_size(&t), cases[k].size);
+        assert_true(table_is_valid(&t, hash_of, &mask));
+        table_clear(&t);
+    }
 }
 
 static void remove_head(struct table *t, uint64_t mask, uintptr_t head)
@@ -268,12 +325,12 @@ static void a_table_that_cannot_grow_stays_as_it_was(void **state)
     while (table_has_room(&t) || t.limit == 0)
         add(&t, mask, next++);
     mem_fail_at(1);
-    assert_false(table_grow(&t, hash_of, &mask));
+    assert_false(table_grow(&t, 0, hash_of, &mask));
     mem_fail_at(0);
     assert_true(table_is_valid(&t, hash_of, &mask));
     for (uintptr_t known = 1; known < next; known++)
         assert_int_equal(group_head(find(&t, mask, known)), known);
-    assert_true(table_grow(&t, hash_of, &mask));
+    assert_true(table_grow(&t, 0, hash_of, &mask));
     table_clear(&t);
 }
 
@@ -281,6 +338,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_kind_of_envelopes_crowds_a_table),
+        cmocka_unit_test(what_is_in_a_table_is_not_put_there),
+        cmocka_unit_test(a_table_grows_for_those_that_come),
         cmocka_unit_test(groups_are_found_again_however_often_the_table_grows),
         cmocka_unit_test(places_of_empty_groups_are_used_again),
         cmocka_unit_test(groups_that_want_one_bucket_are_found_and_forgotten),

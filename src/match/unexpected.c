@@ -2,9 +2,9 @@
 /*
  * unexpected.c - the indexes of the messages.
  *
- * The list of all, in order of arrival, is the truth.  The index of a class follows it
- * when somebody asks: catch_up() adds what has arrived since, oldest first, so a group's
- * ring is in order of age by itself.
+ * The list of all, in order of arrival, is the truth.  The index of a class follows it when somebody
+ * asks for what it has not, as the tables of posted.c do: catch_up() adds what has arrived since,
+ * oldest first, so a group's ring is in order of age by itself.
  *
  * An index that cannot grow stays where it is; what is younger is then walked.  So no
  * search ever fails for want of memory.
@@ -87,19 +87,9 @@ static void ring_remove(struct mbx_match_deep *deep, const struct index_node *no
 
 /* ---- heads ---- */
 
-static struct mbx_match_msg *head_of(uintptr_t head)
-{
-    return (struct mbx_match_msg *)head; // NOLINT: a head is the pointer that was put there
-}
-
-static ALWAYS_INLINE bool msg_is_wanted(const void *wanted, uintptr_t head)
-{
-    return is_wanted(wanted, &head_of(head)->envelope);
-}
-
 static ALWAYS_INLINE bool msg_is_same(const void *msg, uintptr_t head)
 {
-    return msg == head_of(head);
+    return msg == msg_of_head(head);
 }
 
 static ALWAYS_INLINE bool node_is_wanted(const void *arg, uintptr_t head)
@@ -117,68 +107,63 @@ static ALWAYS_INLINE bool node_is_same(const void *number, uintptr_t head)
 uint64_t unexpected_hash_of_head(const void *arg, uintptr_t head)
 {
     const struct match_class_of *of = arg;
-    const struct mbx_match_msg *msg =
-        of->class == of->deep->primary ? head_of(head) : node_of(of->deep, (uint32_t)head)->msg;
+    const struct mbx_match_msg *msg = of->class == of->deep->primary
+                                          ? msg_of_head(head)
+                                          : node_of(of->deep, (uint32_t)head)->msg;
 
     return deep_hash(of->deep, key_of(&msg->envelope), of->class->mask);
 }
 
 /* ---- in ---- */
 
-static OUT_OF_LINE bool grow(const struct mbx_match_deep *deep, struct match_class *class)
+/* msg and all that follow it are indexed. */
+static OUT_OF_LINE bool grow(const struct mbx_match *m, struct match_class *class,
+                             const struct mbx_match_msg *msg)
 {
-    return table_grow(&class->index, unexpected_hash_of_head,
-                      &(const struct match_class_of){deep, class});
+    return table_grow(&class->index, queue_rest(&m->msgs, msg->seq, class->index.used),
+                      unexpected_hash_of_head, &(const struct match_class_of){m->deep, class});
 }
 
-static inline bool has_the_same(const struct mbx_match_msg *a, const struct mbx_match_msg *b)
+/* As add_to_primary(), whatever the index has. */
+static OUT_OF_LINE bool add_further(struct mbx_match *m, struct match_class *class,
+                                    struct mbx_match_msg *msg, uint64_t hash)
 {
-    return a->envelope.tag == b->envelope.tag && a->envelope.source == b->envelope.source &&
-           a->envelope.context_id == b->envelope.context_id;
-}
+    struct match_wanted wanted = {key_of(&msg->envelope), class->mask, m->deep};
+    struct group group;
 
-/* As add_behind() of posted.c: the message before is the youngest in the index. */
-static inline bool add_behind(struct mbx_match *m, struct mbx_match_msg *msg)
-{
-    const struct mbx_match_msg *before = msg_of(msg->link.prev);
-
-    if (msg->link.prev == &m->msgs.all || !has_the_same(before, msg))
+    if (!table_has_room(&class->index) && !grow(m, class, msg))
         return false;
-    link_append(before->group.next, &msg->group);
+    group = table_find(&class->index, hash, msg_is_wanted, &wanted);
+    if (group.bucket != NULL) {
+        link_append(&msg_of_head(group_head(group))->group, &msg->group);
+    } else {
+        link_make_head(&msg->group);
+        table_add(&class->index, group, (uintptr_t)msg);
+    }
     return true;
 }
 
-static inline bool add_to_primary(struct mbx_match *m, struct match_class *class,
-                                  struct mbx_match_msg *msg)
+static ALWAYS_INLINE bool add_to_primary(struct mbx_match *m, struct match_class *class,
+                                         struct mbx_match_msg *msg)
+{
+    uint64_t hash = deep_hash(m->deep, key_of(&msg->envelope), class->mask);
+
+    if (unlikely(!table_has_room(&class->index)) ||
+        unlikely(!table_put(&class->index, hash, (uintptr_t)msg)))
+        return add_further(m, class, msg, hash);
+    link_make_head(&msg->group);
+    return true;
+}
+
+static OUT_OF_LINE bool add_to_nodes(struct mbx_match *m, struct match_class *class,
+                                     struct mbx_match_msg *msg)
 {
     struct mbx_match_deep *deep = m->deep;
     struct match_wanted wanted = {key_of(&msg->envelope), class->mask, deep};
     struct group group;
-
-    if (!add_behind(m, msg)) {
-        if (unlikely(!table_has_room(&class->index)) && !grow(deep, class))
-            return false;
-        group = table_find(&class->index, deep_hash(deep, wanted.key, wanted.mask),
-                           msg_is_wanted, &wanted);
-        if (group.bucket != NULL) {
-            link_append(&head_of(group_head(group))->group, &msg->group);
-        } else {
-            link_make_head(&msg->group);
-            table_add(&class->index, group, (uintptr_t)msg);
-        }
-    }
-    msg->at |= IN_PRIMARY;
-    return true;
-}
-
-static OUT_OF_LINE bool add_to_nodes(struct mbx_match_deep *deep, struct match_class *class,
-                                     struct mbx_match_msg *msg)
-{
-    struct match_wanted wanted = {key_of(&msg->envelope), class->mask, deep};
-    struct group group;
     uint32_t number;
 
-    if ((!table_has_room(&class->index) && !grow(deep, class)) || !has_node(deep))
+    if ((!table_has_room(&class->index) && !grow(m, class, msg)) || !has_node(deep))
         return false;
     number = take_node(deep);
     *node_of(deep, number) =
@@ -193,78 +178,60 @@ static OUT_OF_LINE bool add_to_nodes(struct mbx_match_deep *deep, struct match_c
     return true;
 }
 
-/* False: there is no memory for it. */
-static inline bool add(struct mbx_match *m, struct match_class *class,
-                       struct mbx_match_msg *msg)
+/* As catch_up(), of the primary class.  Many messages in a row have one envelope: such a one goes behind
+ * the one before it, the youngest in the index. */
+static inline struct mbx_match_link *
+add_all_to_primary(struct mbx_match *m, struct match_class *class, struct mbx_match_link *link)
 {
-    struct mbx_match_deep *deep = m->deep;
+    const struct mbx_match_msg *before = NULL;
 
-    if (class->msgs == 0 && deep->primary->msgs == 0)
-        deep->primary = class;
-    if (!(likely(class == deep->primary) ? add_to_primary(m, class, msg)
-                                         : add_to_nodes(deep, class, msg)))
-        return false;
-    class->msgs++;
-    class->indexed = msg->seq + 1;
-    return true;
-}
+    for (; link != &m->msgs.all; link = link->next) {
+        struct mbx_match_msg *msg = msg_of(link);
 
-/* The oldest message that the index does not know, or the list's head. */
-static inline struct mbx_match_link *first_unknown(struct mbx_match *m,
-                                                   const struct match_class *class)
-{
-    struct mbx_match_link *link = &m->msgs.all;
-
-    if (!is_older(msg_of(link->next)->seq, class->indexed))
-        return link->next;
-    while (!is_older(msg_of(link->prev)->seq, class->indexed))
-        link = link->prev;
+        if (before != NULL && unlikely(is_same_envelope(&before->envelope, &msg->envelope)))
+            link_append(before->group.next, &msg->group);
+        else if (unlikely(!add_to_primary(m, class, msg)))
+            break;
+        msg->at |= IN_PRIMARY;
+        before = msg;
+    }
     return link;
 }
 
-/* Indexes what has arrived since the last time.  The first that could not be, for want of
- * memory, or the list's head. */
-static OUT_OF_LINE struct mbx_match_link *catch_up(struct mbx_match *m,
-                                                   struct match_class *class, uint64_t *steps)
+/* Indexes link, the oldest that the index does not know, and what has arrived since.  The first that
+ * could not be, for want of memory, or the list's head. */
+static OUT_OF_LINE struct mbx_match_link *
+catch_up(struct mbx_match *m, struct match_class *class, struct mbx_match_link *link)
 {
-    struct mbx_match_link *link = first_unknown(m, class);
+    struct mbx_match_deep *deep = m->deep;
 
-    for (; link != &m->msgs.all && likely(add(m, class, msg_of(link))); link = link->next)
-        ++*steps;
+    if (table_is_empty(&class->index) && table_is_empty(&deep->primary->index))
+        deep->primary = class;
+    if (likely(class == deep->primary))
+        link = add_all_to_primary(m, class, link);
+    else
+        while (link != &m->msgs.all && add_to_nodes(m, class, msg_of(link)))
+            link = link->next;
+    class->indexed = link != &m->msgs.all ? msg_of(link)->seq : m->msgs.next;
     return link;
 }
 
 /* ---- out ---- */
 
-/* The oldest of its group goes. */
-static inline void remove_head(struct match_class *class, const struct mbx_match_msg *msg,
-                               struct group group)
-{
-    assert(group_head(group) == (uintptr_t)msg);
-    if (likely(msg->group.next == &msg->group))
-        table_remove(&class->index, group);
-    else
-        group_set_head(group, (uintptr_t)msg_of_group(msg->group.next));
-}
-
-/* The rest, when msg is no head any more. */
-static inline void unlink_msg(struct mbx_match_deep *deep, struct mbx_match_msg *msg)
-{
-    link_remove(&msg->group);
-    if (--deep->primary->msgs == 0)
-        deep_trim(deep, &deep->primary->index);
-}
-
 static void remove_from_primary(struct mbx_match_deep *deep, struct mbx_match_msg *msg)
 {
+    struct match_class *class = deep->primary;
+
     /* the neighbour before the oldest is the youngest, or itself */
     if (!is_older(msg_of_group(msg->group.prev)->seq, msg->seq)) {
-        uint64_t hash = deep_hash(deep, key_of(&msg->envelope), deep->primary->mask);
+        uint64_t hash = deep_hash(deep, key_of(&msg->envelope), class->mask);
 
-        remove_head(deep->primary, msg,
-                    table_find(&deep->primary->index, hash, msg_is_same, msg));
+        msg_leaves_table(&class->index, msg, table_find(&class->index, hash, msg_is_same, msg));
+        if (table_is_empty(&class->index))
+            deep_trim(deep, &class->index);
+    } else {
+        link_remove(&msg->group);
     }
-    unlink_msg(deep, msg);
 }
 
 /* Takes the message of this node out of the node's class. */
@@ -284,7 +251,7 @@ static void remove_node(struct mbx_match_deep *deep, uint32_t number)
     }
     ring_remove(deep, node);
     give_node(deep, number);
-    if (--class->msgs == 0)
+    if (table_is_empty(&class->index))
         deep_trim(deep, &class->index);
 }
 
@@ -321,86 +288,108 @@ static OUT_OF_LINE struct mbx_match_msg *walk(const struct mbx_match *m,
     return NULL;
 }
 
-/* The oldest in an index of nodes, or NULL. */
-static OUT_OF_LINE struct mbx_match_msg *look_up_node(const struct mbx_match_deep *deep,
-                                                      const struct match_class *class,
-                                                      struct match_key key)
+/* The oldest in the index of this class that has key, or NULL. */
+static struct mbx_match_msg *look_up(const struct mbx_match_deep *deep,
+                                     const struct match_class *class, struct match_key key)
 {
     struct match_wanted wanted = {key, class->mask, deep};
-    struct group group =
-        table_find(&class->index, deep_hash(deep, key, wanted.mask), node_is_wanted, &wanted);
+    uint64_t hash = deep_hash(deep, key, wanted.mask);
+    struct group group;
 
+    if (class == deep->primary) {
+        group = table_find(&class->index, hash, msg_is_wanted, &wanted);
+        return group.bucket != NULL ? msg_of_head(group_head(group)) : NULL;
+    }
+    group = table_find(&class->index, hash, node_is_wanted, &wanted);
     return group.bucket != NULL ? node_of(deep, (uint32_t)group_head(group))->msg : NULL;
 }
 
-/* found, the head of group, which the primary class has found, leaves all indexes. */
-static ALWAYS_INLINE void leave(struct mbx_match *m, struct match_class *class,
-                                struct mbx_match_msg *found, struct group group)
+/* The oldest message that the index does not know, or the list's head, and how many they are. */
+static inline struct mbx_match_link *
+first_unknown(struct mbx_match *m, const struct match_class *class, uint64_t *count)
 {
-    remove_head(class, found, group);
-    unlink_msg(m->deep, found);
-    found->at &= ~IN_PRIMARY;
-    if (unlikely(found->at != 0))
-        unexpected_remove(m, found);
+    struct mbx_match_link *link = &m->msgs.all;
+
+    *count = queue_count(&m->msgs);
+    if (!is_older(msg_of(link->next)->seq, class->indexed))
+        return link->next;
+    for (*count = 0; !is_older(msg_of(link->prev)->seq, class->indexed); ++*count)
+        link = link->prev;
+    return link;
 }
 
-/* What a taker takes leaves the indexes; taker may be NULL. */
-static ALWAYS_INLINE struct mbx_match_msg *search(struct mbx_match *m, struct match_key key,
-                                                  struct match_mask mask, uint64_t *steps,
-                                                  struct match_taker *taker)
+/* The oldest that has key, which none has that is in the index of this class.  What is walked in
+ * vain is indexed. */
+static struct mbx_match_msg *search_rest(struct mbx_match *m, struct match_class *class,
+                                         struct match_key key, uint64_t *steps)
 {
-    struct match_class *class = deep_get(m) != NULL ? deep_class(m, mask) : NULL;
-    struct match_wanted wanted = {key, mask, m->deep};
-    struct mbx_match_link *rest = &m->msgs.all;
+    uint64_t count;
+    struct mbx_match_link *link = first_unknown(m, class, &count);
+    bool are_few = count <= m->options.short_max;
     struct mbx_match_msg *found = NULL;
-    struct group group;
 
-    if (unlikely(class == NULL)) {
-        m->count.overflowed++;
-        found = walk(m, rest->next, key, mask, steps);
-    } else {
-        if (!is_older(msg_of(rest->prev)->seq, class->indexed))
-            rest = catch_up(m, class, steps);
-        ++*steps;
-        if (likely(class == m->deep->primary)) {
-            group = table_find(&class->index, deep_hash(m->deep, key, mask), msg_is_wanted,
-                               &wanted);
-            if (likely(group.bucket != NULL)) {
-                found = head_of(group_head(group));
-                if (taker != NULL && likely(taker_takes(taker, found)))
-                    leave(m, class, found, group);
-                return found;
-            }
-        } else {
-            found = look_up_node(m->deep, class, key);
+    if (are_few)
+        found = walk(m, link, key, class->mask, steps);
+    if (found != NULL || link == &m->msgs.all)
+        return found;
+    link = catch_up(m, class, link);
+    if (are_few)
+        return NULL;
+    *steps += count + 1;
+    found = look_up(m->deep, class, key);
+    return found != NULL ? found : walk(m, link, key, class->mask, steps);
+}
+
+/* As unexpected_find(); has_none as of unexpected_take(). */
+static struct mbx_match_msg *search(struct mbx_match *m, struct match_key key,
+                                    struct match_mask mask, uint64_t *steps, bool has_none)
+{
+    struct match_class *class = has_none ? m->deep->primary : NULL;
+    struct mbx_match_msg *found = msg_of(m->msgs.all.next);
+
+    ++*steps;
+    if (has_none && is_older(msg_of(m->msgs.all.prev)->seq, class->indexed))
+        return NULL;
+    if (found->at != 0 && key_fits(key_of(&found->envelope), key, mask))
+        return found;
+    if (class == NULL) {
+        class = deep_get(m) != NULL ? deep_class(m, mask) : NULL;
+        if (unlikely(class == NULL)) {
+            m->count.overflowed++;
+            return walk(m, m->msgs.all.next, key, mask, steps);
         }
-        if (found == NULL && unlikely(rest != &m->msgs.all))
-            found = walk(m, rest, key, mask, steps);
+        found = look_up(m->deep, class, key);
+        if (found != NULL)
+            return found;
     }
-    if (taker != NULL && found != NULL && taker_takes(taker, found) && found->at != 0)
-        unexpected_remove(m, found);
-    return found;
+    return search_rest(m, class, key, steps);
 }
 
 struct mbx_match_msg *unexpected_find(struct mbx_match *m, struct match_key key,
                                       struct match_mask mask, uint64_t *steps)
 {
-    return search(m, key, mask, steps, NULL);
+    bool has_none = false;
+
+    if (likely(m->deep != NULL) && likely(mask_is(&m->deep->primary->mask, mask))) {
+        struct group group = unexpected_glance(m->deep, key, mask, &has_none);
+
+        if (likely(group.bucket != NULL)) {
+            ++*steps;
+            return msg_of_head(group_head(group));
+        }
+    }
+    return search(m, key, mask, steps, has_none);
 }
 
 struct mbx_match_msg *unexpected_take(struct mbx_match *m, struct match_key key,
-                                      struct match_mask mask, uint64_t *steps)
+                                      struct match_mask mask, uint64_t *steps,
+                                      struct match_taker *taker, bool has_none)
 {
-    struct match_taker any = {.fits = NULL};
+    struct mbx_match_msg *found = search(m, key, mask, steps, has_none);
 
-    return search(m, key, mask, steps, &any);
-}
-
-struct mbx_match_msg *unexpected_take_if(struct mbx_match *m, struct match_key key,
-                                         struct match_mask mask, uint64_t *steps,
-                                         struct match_taker *taker)
-{
-    return search(m, key, mask, steps, taker);
+    if (found != NULL && taker_takes(taker, found) && found->at != 0)
+        unexpected_remove(m, found);
+    return found;
 }
 
 void unexpected_prefetch(const struct mbx_match *m, struct match_key key,

@@ -140,14 +140,14 @@ static bool is_free(struct group group)
     return (group.bucket->prints >> 8 * group.lane & 0xff) == 0;
 }
 
-static bool posted_class_is_valid(const struct mbx_match *m, uint32_t class)
+/* *recvs becomes more by what it has. */
+static bool posted_class_is_valid(const struct mbx_match *m, uint32_t class, uint64_t *recvs)
 {
     const struct match_class *c = &m->deep->classes[class];
-    uint32_t recvs = 0;
 
     if (!table_is_valid(&c->posted, posted_hash_of_head,
                         &(const struct match_class_of){m->deep, c}) ||
-        (m->deep->busy >> class & 1) != (c->recvs != 0))
+        (m->deep->busy >> class & 1) == table_is_empty(&c->posted))
         return false;
     for (uint32_t i = 0; i < table_size(&c->posted) * BUCKET_GROUPS; i++) {
         struct group group = {.bucket = &c->posted.buckets[i / BUCKET_GROUPS],
@@ -159,9 +159,9 @@ static bool posted_class_is_valid(const struct mbx_match *m, uint32_t class)
         count = count_group(m, class, group);
         if (count == 0)
             return false;
-        recvs += count;
+        *recvs += count;
     }
-    return recvs == c->recvs;
+    return true;
 }
 
 static bool overflow_is_valid(const struct mbx_match *m, uint64_t count)
@@ -204,11 +204,9 @@ bool posted_is_valid(const struct mbx_match *m)
 {
     uint64_t in_classes = 0, known = known_recvs(m);
 
-    for (uint32_t i = 0; i < m->deep->class_count; i++) {
-        if (!posted_class_is_valid(m, i))
+    for (uint32_t i = 0; i < m->deep->class_count; i++)
+        if (!posted_class_is_valid(m, i, &in_classes))
             return false;
-        in_classes += m->deep->classes[i].recvs;
-    }
     return known != UINT64_MAX && in_classes <= known && only_is_valid(m->deep) &&
            overflow_is_valid(m, known - in_classes);
 }
@@ -264,11 +262,12 @@ static uint32_t count_linked(const struct mbx_match *m, uint32_t class, struct g
     return count;
 }
 
-static bool index_is_valid(const struct mbx_match *m, uint32_t class)
+/* *msgs is what it has. */
+static bool index_is_valid(const struct mbx_match *m, uint32_t class, uint64_t *msgs)
 {
     const struct match_class *c = &m->deep->classes[class];
-    uint32_t msgs = 0;
 
+    *msgs = 0;
     if (!table_is_valid(&c->index, unexpected_hash_of_head,
                         &(const struct match_class_of){m->deep, c}))
         return false;
@@ -283,9 +282,9 @@ static bool index_is_valid(const struct mbx_match *m, uint32_t class)
                                       : count_nodes(m, class, group);
         if (count == 0)
             return false;
-        msgs += count;
+        *msgs += count;
     }
-    return msgs == c->msgs;
+    return true;
 }
 
 /* The classes in whose indexes msg is, by its own account.  False if that is not even
@@ -312,14 +311,14 @@ static uint64_t classes_in_use(const struct mbx_match *m)
     uint64_t used = 0;
 
     for (uint32_t i = 0; i < m->deep->class_count; i++)
-        if (m->deep->classes[i].msgs != 0 ||
+        if (!table_is_empty(&m->deep->classes[i].index) ||
             is_older(msg_of(m->msgs.all.next)->seq, m->deep->classes[i].indexed))
             used |= UINT64_C(1) << i;
     return used;
 }
 
-/* I2, and so every node is that of a queued message. */
-static bool watermarks_are_true(const struct mbx_match *m)
+/* I2, and so every node is that of a queued message; msgs: how many each index has. */
+static bool watermarks_are_true(const struct mbx_match *m, const uint64_t *msgs)
 {
     uint64_t used = classes_in_use(m), indexed[MBX_MATCH_CLASSES] = {0};
     const struct mbx_match_msg *msg = NULL;
@@ -339,18 +338,19 @@ static bool watermarks_are_true(const struct mbx_match *m)
         }
     }
     for (uint32_t i = 0; i < m->deep->class_count; i++)
-        if (indexed[i] != m->deep->classes[i].msgs)
+        if (indexed[i] != msgs[i])
             return false;
     return true;
 }
 
 bool unexpected_is_valid(const struct mbx_match *m)
 {
+    uint64_t msgs[MBX_MATCH_CLASSES];
+
     for (uint32_t i = 0; i < m->deep->class_count; i++)
-        if (!index_is_valid(m, i) ||
-            (queue_is_empty(&m->msgs) && m->deep->classes[i].msgs != 0))
+        if (!index_is_valid(m, i, &msgs[i]) || (queue_is_empty(&m->msgs) && msgs[i] != 0))
             return false;
-    return queue_is_empty(&m->msgs) || watermarks_are_true(m);
+    return queue_is_empty(&m->msgs) || watermarks_are_true(m, msgs);
 }
 
 bool mbx_match_is_valid(const struct mbx_match *m)
