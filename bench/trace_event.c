@@ -4,7 +4,7 @@
  *
  * Question   how long does it take to record an event, the pages of the file included?
  * Method     record COUNT events into a new file in FOLDER, into a flight recording of 4,096 events in memory, and look at the
- *            clock as many times, in turns, REPEATS times; the median and the fastest repeat.  The file is removed again.
+ *            clock and at the processor's counter (base/ticks.h) as many times, in turns, REPEATS times; the median and the fastest repeat.  The file is removed again.
  *
  * usage: trace_event FOLDER [COUNT [REPEATS]]
  */
@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/ticks.h"
 #include "trace/trace.h"
 
 static int compare(const void *a, const void *b)
@@ -78,11 +79,25 @@ static double read_clock(unsigned long count)
     return sum != 0 ? (double)(clock_now() - start) / (double)count : 0;
 }
 
+static double read_ticks(unsigned long count, uint64_t read(struct ticks *))
+{
+    struct ticks ticks;
+    uint64_t start, sum = 0;
+
+    ticks_start(&ticks);
+    for (start = clock_now(); clock_now() - start < 20 * CLOCK_MS;) /* it learns its rate */
+        read(&ticks);
+    start = clock_now();
+    for (unsigned long i = 0; i < count; i++)
+        sum += read(&ticks);
+    return sum != 0 ? (double)(clock_now() - start) / (double)count : 0;
+}
+
 int main(int argc, char **argv)
 {
     unsigned long count = argc > 2 ? strtoul(argv[2], NULL, 10) : 100000;
     unsigned long repeats = argc > 3 ? strtoul(argv[3], NULL, 10) : 15;
-    double *events, *flights, *clocks;
+    double *events, *flights, *clocks, *ticks, *behind;
 
     if (argc < 2 || count == 0 || repeats == 0) {
         fprintf(stderr, "usage: trace_event FOLDER [COUNT [REPEATS]]\n");
@@ -91,18 +106,26 @@ int main(int argc, char **argv)
     events = mem_calloc(repeats, sizeof *events);
     flights = mem_calloc(repeats, sizeof *flights);
     clocks = mem_calloc(repeats, sizeof *clocks);
-    if (events == NULL || flights == NULL || clocks == NULL)
+    ticks = mem_calloc(repeats, sizeof *ticks);
+    behind = mem_calloc(repeats, sizeof *behind);
+    if (events == NULL || flights == NULL || clocks == NULL || ticks == NULL || behind == NULL)
         return 1;
     for (unsigned long i = 0; i < repeats; i++) {
         events[i] = record_all(argv[1], count);
         flights[i] = record_all(NULL, count);
         clocks[i] = read_clock(count);
+        ticks[i] = read_ticks(count, ticks_now);
+        behind[i] = read_ticks(count, ticks_now_behind);
     }
     print("event", events, repeats);
     print("flight", flights, repeats);
     print("clock", clocks, repeats);
+    print("ticks", ticks, repeats);
+    print("ticks_behind", behind, repeats);
     mem_free(events);
     mem_free(flights);
     mem_free(clocks);
+    mem_free(ticks);
+    mem_free(behind);
     return 0;
 }

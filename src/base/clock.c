@@ -26,11 +26,14 @@ uint64_t clock_now(void)
     return now != NULL ? now() : clock_system(CLOCK_MONOTONIC);
 }
 
+bool clock_is_replaced(void)
+{
+    return atomic_load_explicit(&clock_replaced, memory_order_acquire) != NULL;
+}
+
 uint64_t clock_wall(void)
 {
-    return atomic_load_explicit(&clock_replaced, memory_order_acquire) != NULL
-               ? 0
-               : clock_system(CLOCK_REALTIME);
+    return clock_is_replaced() ? 0 : clock_system(CLOCK_REALTIME);
 }
 
 uint64_t clock_thread(void)

@@ -5,6 +5,7 @@
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define CLOCK_US UINT64_C(1000)
@@ -26,5 +27,6 @@ uint64_t clock_thread(void);
 /* From now on clock_now() is now(); NULL restores the system's clock.  The whole
  * process shares the setting. */
 void clock_set(clock_fn *now);
+bool clock_is_replaced(void);
 
 #endif

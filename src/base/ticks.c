@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ticks.c - see ticks.h.
+ *
+ * The counter of x86-64 is good if it counts at one rate in all states of the processor (CPUID), and if the system takes
+ * its own time from it: then the system has found that those of all cores go together.
+ */
+#include "base/ticks.h"
+
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "base/clock.h"
+#include "base/sys.h"
+
+#define PERIOD       (20 * CLOCK_US) /* between two anchors, at most */
+#define LEARN        (10 * CLOCK_MS) /* over which the rate is measured */
+#define FORGET       (1 * CLOCK_S)   /* over more than that it is not */
+#define ANCHOR_WIDTH 200 /* ns: between the two looks at the clock of an anchor, at most */
+#define NARROW       4   /* ns: by so much wider than the narrowest is narrow */
+#define TRIES        4
+#define FIRST_TRIES  16             /* until it is known what is narrow */
+#define OFF_MAX      (1 * CLOCK_US) /* an anchor may be elsewhere by that, and by 1 ns in OFF_PART */
+#define OFF_PART     4096
+#define STRIKES_MAX  8
+
+#define SOURCE_PATH  "/sys/devices/system/clocksource/clocksource0/current_clocksource"
+
+static ticks_counter_fn *_Atomic counter_replaced;
+
+/* ---- the counter of the processor ---- */
+
+#if defined(__x86_64__)
+
+#include <cpuid.h>
+
+/* May be read before loads that stand before it. */
+static inline uint64_t counter_read(void)
+{
+    return __builtin_ia32_rdtsc();
+}
+
+static inline uint64_t counter_read_behind(void)
+{
+    unsigned core;
+
+    return __builtin_ia32_rdtscp(&core);
+}
+
+static bool counter_is_steady(void)
+{
+    unsigned a, b, c, d;
+
+    return __get_cpuid(0x80000007, &a, &b, &c, &d) != 0 && (d & 1u << 8) != 0 && /* invariant */
+           __get_cpuid(0x80000001, &a, &b, &c, &d) != 0 && (d & 1u << 27) != 0;  /* rdtscp */
+}
+
+static bool counter_is_good(void)
+{
+    char name[16] = {0};
+    int fd = counter_is_steady() ? sys_open(SOURCE_PATH, O_RDONLY, 0) : -1;
+
+    if (fd < 0)
+        return false;
+    if (sys_read(fd, name, sizeof name - 1) < 0)
+        name[0] = '\0';
+    sys_close(fd);
+    return strcmp(name, "tsc\n") == 0;
+}
+
+#else
+
+static inline uint64_t counter_read(void)
+{
+    return 0;
+}
+
+static inline uint64_t counter_read_behind(void)
+{
+    return 0;
+}
+
+static bool counter_is_good(void)
+{
+    return false;
+}
+
+#endif
+
+/* The acquire pairs with the release in ticks_set(): what the test prepared. */
+static inline uint64_t counter_now(bool is_behind)
+{
+    ticks_counter_fn *counter = atomic_load_explicit(&counter_replaced, memory_order_acquire);
+
+    if (unlikely(counter != NULL))
+        return counter();
+    return is_behind ? counter_read_behind() : counter_read();
+}
+
+static bool counter_is_usable(void)
+{
+    if (atomic_load_explicit(&counter_replaced, memory_order_acquire) != NULL)
+        return true;
+    return !clock_is_replaced() && counter_is_good();
+}
+
+void ticks_set(ticks_counter_fn *counter)
+{
+    atomic_store_explicit(&counter_replaced, counter, memory_order_release);
+}
+
+/* ---- the time ---- */
+
+static uint64_t scale(const struct ticks *t, uint64_t gone)
+{
+    return gone * t->rate >> 32;
+}
+
+static inline uint64_t say(struct ticks *t, uint64_t ns)
+{
+    if (ns > t->last_ns)
+        t->last_ns = ns;
+    return t->last_ns;
+}
+
+/* The counter, and two times between which it was read. */
+struct look {
+    uint64_t at, before, after;
+};
+
+static uint64_t width_of(const struct look *look)
+{
+    return look->after - look->before;
+}
+
+static bool is_narrow(const struct ticks *t, const struct look *look)
+{
+    return width_of(look) <= t->narrowest + NARROW;
+}
+
+static struct look look_once(void)
+{
+    struct look look;
+
+    look.before = clock_now();
+    look.at = counter_now(true);
+    look.after = clock_now();
+    return look;
+}
+
+/* The narrowest of some looks, most of the time of one.  False: something came between again and again. */
+static bool anchor_look(struct ticks *t, struct look *best)
+{
+    bool is_first = t->base_ns == 0;
+
+    *best = look_once();
+    for (int i = 1; i < (is_first ? FIRST_TRIES : TRIES) && (is_first || !is_narrow(t, best));
+         i++) {
+        struct look look = look_once();
+
+        if (width_of(&look) < width_of(best))
+            *best = look;
+    }
+    if (width_of(best) < t->narrowest)
+        t->narrowest = width_of(best);
+    else if (!is_narrow(t, best))
+        t->narrowest++; /* the processor may have become slower */
+    return width_of(best) <= ANCHOR_WIDTH;
+}
+
+/* Where counter and rate lead from the anchor; 0: that is not known, or too far. */
+static uint64_t anchor_led(const struct ticks *t, const struct look *look)
+{
+    if (t->rate == 0 || look->before - t->at_ns > FORGET)
+        return 0;
+    return t->at_ns + scale(t, look->at - t->at); /* anything, if the counter has gone back */
+}
+
+static bool is_off(const struct ticks *t, const struct look *look, uint64_t led_ns)
+{
+    uint64_t most = OFF_MAX + (look->before - t->at_ns) / OFF_PART;
+
+    return led_ns != 0 && (led_ns + most < look->before || led_ns > look->after + most);
+}
+
+/* The time of the look: of a narrow one the middle; of another, in which something came between, where we are led to, if it
+ * is possible. */
+static uint64_t anchor_time(const struct ticks *t, const struct look *look, uint64_t led_ns)
+{
+    if (is_narrow(t, look) || led_ns == 0)
+        return look->before + width_of(look) / 2;
+    return led_ns < look->before ? look->before : led_ns > look->after ? look->after : led_ns;
+}
+
+/* The counter is not what it was taken for: its rate has to be measured again. */
+static void strike(struct ticks *t)
+{
+    t->strikes++;
+    t->rate = t->base = t->base_ns = 0;
+}
+
+static void measure(struct ticks *t, uint64_t at, uint64_t at_ns)
+{
+    uint64_t gone_ns = at_ns - t->base_ns;
+
+    if (t->base_ns != 0 && gone_ns < LEARN)
+        return;
+    if (t->base_ns != 0 && gone_ns <= FORGET && at > t->base)
+        t->rate = (gone_ns << 32) / (at - t->base);
+    t->base = at;
+    t->base_ns = at_ns;
+}
+
+/* Is there nothing to be learned from an anchor at this time, the rate not being known? */
+static bool is_too_soon(const struct ticks *t, uint64_t now_ns)
+{
+    return t->strikes >= STRIKES_MAX || (t->base_ns != 0 && now_ns - t->base_ns < LEARN);
+}
+
+/* Behind the reach of the anchor. */
+static OUT_OF_LINE uint64_t ticks_look(struct ticks *t)
+{
+    struct look look;
+    uint64_t led_ns, at_ns;
+
+    t->reach = 0;
+    if (t->rate == 0) {
+        uint64_t now_ns = clock_now();
+
+        if (is_too_soon(t, now_ns))
+            return say(t, now_ns);
+    }
+    if (!anchor_look(t, &look)) {
+        strike(t);
+        return say(t, clock_now());
+    }
+    led_ns = anchor_led(t, &look);
+    if (is_off(t, &look, led_ns)) {
+        strike(t);
+        led_ns = 0;
+    }
+    at_ns = anchor_time(t, &look, led_ns);
+    if (is_narrow(t, &look))
+        measure(t, look.at, at_ns);
+    t->at = look.at;
+    t->at_ns = at_ns;
+    if (t->rate != 0)
+        t->reach = (PERIOD << 32) / t->rate;
+    return say(t, at_ns);
+}
+
+static inline uint64_t ticks_read(struct ticks *t, bool is_behind)
+{
+    uint64_t gone;
+
+    if (unlikely(t->reach == 0))
+        return ticks_look(t);
+    gone = counter_now(is_behind) - t->at;
+    return likely(gone < t->reach) ? say(t, t->at_ns + scale(t, gone)) : ticks_look(t);
+}
+
+void ticks_start(struct ticks *t)
+{
+    *t = (struct ticks){.narrowest = ANCHOR_WIDTH,
+                        .strikes = counter_is_usable() ? 0 : STRIKES_MAX};
+}
+
+uint64_t ticks_now(struct ticks *t)
+{
+    return ticks_read(t, false);
+}
+
+uint64_t ticks_now_behind(struct ticks *t)
+{
+    return ticks_read(t, true);
+}
