@@ -133,11 +133,17 @@ static inline void progress_look_soon(struct mbx_ep *ep)
     ep->progress.rounds = PROGRESS_LOOK_AROUND;
 }
 
-/* What is sent, and each round of progress, is recorded from now on. */
+/* The next round of progress is recorded. */
+static inline void progress_record_next(struct mbx_ep *ep)
+{
+    ep->progress.look_at = 0;
+}
+
+/* What is sent, and rounds of progress, are recorded from now on. */
 static inline void wait_is_recorded(struct mbx_ep *ep)
 {
     ep->wait.detours = true;
-    ep->progress.due |= DUE_MOVE;
+    progress_record_next(ep);
 }
 
 /* An awaited request is complete, or there is something else that those who wait are to see. */

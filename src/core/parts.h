@@ -157,11 +157,13 @@ struct ep_tracing {
     struct trace_recorder *recorder; /* or NULL */
     bool is_on; /* with a trace, failpoints, or somebody who is told of unexpected messages: */
     bool tells_modules;              /* the modules are, too */
+    bool is_late;                    /* a send is under way, and not recorded yet */
     uint32_t names_told, peers_told; /* of core/names.h: changes; and peers */
     struct tracer *tracer;           /* or NULL; p2p/tracer.h */
-    /* with a recorder: a TRACED request is complete, a round of progress is over */
+    /* with a recorder: a TRACED request is complete; a round of progress is over, and is asked for again after so many
+     * more, from 1 */
     void (*completed)(struct mbx_ep *ep, const struct request *req, int error);
-    void (*looked)(struct mbx_ep *ep);
+    unsigned (*looked)(struct mbx_ep *ep);
 };
 
 /* lib/ages.c: which object was seen at each place of a pool, and when first */

@@ -106,6 +106,20 @@ static OUT_OF_LINE int progress_look_around(struct mbx_ep *ep)
     return moved;
 }
 
+/* Now and then, and when the recorder has asked for it. */
+static OUT_OF_LINE int progress_look(struct mbx_ep *ep)
+{
+    uint32_t again = PROGRESS_LOOK_AROUND;
+    int moved = 0;
+
+    if (ep->progress.rounds >= PROGRESS_LOOK_AROUND)
+        moved = progress_look_around(ep);
+    if (ep->tracing.looked != NULL)
+        again = ep->progress.rounds + ep->tracing.looked(ep);
+    ep->progress.look_at = again < PROGRESS_LOOK_AROUND ? again : PROGRESS_LOOK_AROUND;
+    return moved;
+}
+
 void progress_polled(struct mbx_ep *ep)
 {
     ep->net.polled = transport_polled(ep->net.transport);
@@ -116,7 +130,7 @@ void progress_polled(struct mbx_ep *ep)
 /* Is there something to move that no peer has sent just now? */
 static bool progress_is_due(const struct mbx_ep *ep)
 {
-    return ep->wait.detours || !list_is_empty(&ep->progress.works) ||
+    return ep->wait.has_threads || !list_is_empty(&ep->progress.works) ||
            !list_is_empty(&ep->progress.active) || !list_is_empty(&ep->progress.busy);
 }
 
@@ -131,8 +145,6 @@ static OUT_OF_LINE int progress_lists(struct mbx_ep *ep)
         moved += progress_active(ep);
     if (unlikely(!list_is_empty(&ep->progress.busy)))
         moved += progress_busy(ep);
-    if (unlikely(ep->tracing.looked != NULL))
-        ep->tracing.looked(ep);
     if (!progress_is_due(ep))
         ep->progress.due &= (uint8_t)~DUE_MOVE;
     return moved;
@@ -154,8 +166,8 @@ static ALWAYS_INLINE int progress_run(struct mbx_ep *ep)
 
     if (unlikely(ep->progress.due & DUE_MOVE))
         moved += progress_lists(ep);
-    if (unlikely(ep->progress.rounds >= PROGRESS_LOOK_AROUND))
-        moved += progress_look_around(ep);
+    if (unlikely(ep->progress.rounds >= ep->progress.look_at))
+        moved += progress_look(ep);
     if (moved == 0 && (ep->progress.due & DUE_READ))
         progress_all_read(ep);
     if (MBX_CHECKS && moved != 0)
@@ -172,7 +184,7 @@ static OUT_OF_LINE int progress_all(struct mbx_ep *ep)
 /* Nothing to do in this round, and nothing to read. */
 static inline bool progress_is_idle(struct mbx_ep *ep)
 {
-    return ++ep->progress.rounds < PROGRESS_LOOK_AROUND && ep->progress.due == 0 &&
+    return ++ep->progress.rounds < ep->progress.look_at && ep->progress.due == 0 &&
            transport_is_quiet(ep->net.hint);
 }
 

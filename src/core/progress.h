@@ -41,9 +41,11 @@ struct ep_progress {
     uint8_t due;          /* enum ep_due: whatever is not sent by a peer just now */
     bool has_logged_drop; /* a malformed packet has been logged */
     uint32_t rounds;      /* since peers were looked at */
-    struct list busy;     /* peers */
-    struct list active;   /* requests whose protocol has work */
-    struct list works;    /* of modules: work.node */
+    uint32_t
+        look_at; /* the next round of which more is done: PROGRESS_LOOK_AROUND, or before */
+    struct list busy;   /* peers */
+    struct list active; /* requests whose protocol has work */
+    struct list works;  /* of modules: work.node */
 };
 
 /* Rounds from one look at what is looked at seldom to the next. */

@@ -177,11 +177,19 @@ static OUT_OF_LINE void tracepoint_names(struct mbx_ep *ep)
     ep->tracing.names_told = names->changes;
 }
 
-static inline void tracepoint_look_for_names(struct mbx_ep *ep)
+/* Names come before the events that follow them, a send before what happens in its call. */
+static inline void catch_up(struct mbx_ep *ep)
 {
     if (unlikely(ep->names.changes != ep->tracing.names_told) ||
         unlikely(ep->peers.count != ep->tracing.peers_told))
         tracepoint_names(ep);
+    if (unlikely(ep->tracing.is_late))
+        tracer_send_told(ep);
+}
+
+void tracepoint_catch_up(struct mbx_ep *ep)
+{
+    catch_up(ep);
 }
 
 /* ---- events ---- */
@@ -189,7 +197,7 @@ static inline void tracepoint_look_for_names(struct mbx_ep *ep)
 void tracepoint_event(struct mbx_ep *ep, const struct trace_event *event)
 {
     if (ep->tracing.recorder != NULL) {
-        tracepoint_look_for_names(ep);
+        catch_up(ep);
         trace_record(ep->tracing.recorder, event);
     }
     failpoint_reached(&ep->settings.transports, trace_type_name(event->type));
@@ -197,7 +205,7 @@ void tracepoint_event(struct mbx_ep *ep, const struct trace_event *event)
 
 void tracepoint_note(struct mbx_ep *ep, const struct trace_event *event)
 {
-    tracepoint_look_for_names(ep);
+    catch_up(ep);
     trace_record(ep->tracing.recorder, event);
 }
 
@@ -206,7 +214,7 @@ void tracepoint_close(struct mbx_ep *ep)
     if (ep->tracing.is_on)
         failpoint_reached(&ep->settings.transports, trace_type_name(TRACE_CLOSE));
     if (ep->tracing.recorder != NULL)
-        tracepoint_look_for_names(ep);
+        catch_up(ep);
     tracer_close(ep);
 }
 
@@ -258,21 +266,31 @@ void tracepoint_message(struct mbx_ep *ep, enum trace_type type,
                          });
 }
 
-void tracepoint_arrived(struct mbx_ep *ep, const struct mbx_match_envelope *envelope,
-                        const struct request *req, size_t whole)
+/* A message of so many bytes that is all there has met req: is req about to be complete, without an error?  Of
+ * pieces that is not known. */
+static bool tracepoint_is_done(const struct request *req, size_t size)
 {
-    const struct trace_event event = {
-        .type = TRACE_ARRIVE,
-        .context_id = envelope->context_id,
-        .source = envelope->source,
-        .tag = envelope->tag,
-        .amount = whole != 0 ? whole - sizeof(struct wire_header) + 1 : 0,
-        .partner = tracepoint_request(ep, req),
-    };
+    return size <= req->size &&
+           (req->flags & (REQUEST_TRACED | REQUEST_PIECES)) == REQUEST_TRACED;
+}
 
-    tracepoint_event(ep, &event);
-    if (ep->tracing.recorder != NULL)
-        tracer_arrived(ep, &event);
+void tracepoint_arrived(struct mbx_ep *ep, const struct mbx_match_envelope *envelope,
+                        struct request *req, size_t whole)
+{
+    size_t size = whole - sizeof(struct wire_header);
+
+    tracepoint_event(ep, &(struct trace_event){
+                             .type = TRACE_ARRIVE,
+                             .context_id = envelope->context_id,
+                             .source = envelope->source,
+                             .tag = envelope->tag,
+                             .amount = whole != 0 ? size + 1 : 0,
+                             .partner = tracepoint_request(ep, req),
+                         });
+    if (whole != 0 && tracepoint_is_done(req, size)) {
+        req->flags &= ~(unsigned)REQUEST_TRACED; /* its completion is not recorded again */
+        trace_done(ep->tracing.recorder);
+    }
 }
 
 void tracepoint_look(struct mbx_ep *ep, const struct mbx_match_envelope *envelope,

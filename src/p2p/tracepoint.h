@@ -32,7 +32,7 @@ void tracepoint_message(struct mbx_ep *ep, enum trace_type type,
                         const struct mbx_match_envelope *envelope,
                         const struct message *message, const struct request *req);
 void tracepoint_arrived(struct mbx_ep *ep, const struct mbx_match_envelope *envelope,
-                        const struct request *req, size_t whole);
+                        struct request *req, size_t whole);
 void tracepoint_look(struct mbx_ep *ep, const struct mbx_match_envelope *envelope,
                      uint64_t ignore, const struct message *found);
 
@@ -67,7 +67,7 @@ static inline void tracepoint_arrive(struct mbx_ep *ep,
 /* A message met req; all of it is in a packet of `whole` bytes, or, if that is 0, it is not. */
 static inline void tracepoint_arrive_whole(struct mbx_ep *ep,
                                            const struct mbx_match_envelope *envelope,
-                                           const struct request *req, size_t whole)
+                                           struct request *req, size_t whole)
 {
     if (unlikely(ep->tracing.is_on))
         tracepoint_arrived(ep, envelope, req, whole);
@@ -124,6 +124,9 @@ static inline void tracepoint_take(struct mbx_ep *ep, const struct message *mess
 
 /* With ep->tracing.is_on: goes to the trace, and may be the end. */
 void tracepoint_event(struct mbx_ep *ep, const struct trace_event *event);
+
+/* With a recorder: records what has happened and is not recorded yet. */
+void tracepoint_catch_up(struct mbx_ep *ep);
 
 /* With a recorder: goes to the trace alone. */
 void tracepoint_note(struct mbx_ep *ep, const struct trace_event *event);

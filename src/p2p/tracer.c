@@ -36,10 +36,10 @@
 #define PLACE_AFTER (100 * CLOCK_US)
 #define PLACES      (2 * TRACE_PLACES_MAX) /* half of them stay free */
 
-/* While looks follow each other so fast, and no wait is told yet, one of SKIPPED + 1 reads the clock: it takes longer than
- * all else that a look in vain does, and so much later a message would be seen. */
-#define SKIPPED 7
-#define FAST    (1 * CLOCK_US) /* so many looks */
+/* While looks follow each other so fast, and no wait is told yet, the next one is that many rounds of progress later:
+ * a look takes longer than all else that a round in vain does, and so much later a message would be seen. */
+#define SKIP 8
+#define FAST (1 * CLOCK_US) /* from one look to the next */
 
 /* Where the program calls from, and its number in the trace. */
 struct place {
@@ -48,22 +48,18 @@ struct place {
 };
 
 struct tracer {
-    /* the send whose call has not returned */
+    /* the send whose call has not returned, and when it began */
     struct trace_event send;
+    uint64_t send_ns;
     bool is_sending, has_left;
-    bool comes;      /* the program was away before it */
-    uint64_t behind; /* trace_count() behind its event */
-
-    /* the last message that came whole */
-    struct trace_event arrival;
-    uint64_t behind_arrival;
+    bool comes; /* the program was away before it */
 
     uint64_t *sends; /* messages sent to each peer */
     uint32_t peers;
 
     /* the wait, since from; 0: there is none */
-    uint64_t from, last; /* its first look, the last one that has read the clock */
-    unsigned skip;       /* so many looks do not read it */
+    uint64_t from, last; /* its first look, and its last one */
+    bool is_fast;        /* looks are */
     bool is_told, is_placed;
     uint64_t waits;              /* that were told */
     uint64_t ran_ns, sampled_ns; /* clock_thread(), and when */
@@ -96,6 +92,7 @@ static void place_tell(struct mbx_ep *ep, bool comes)
     caller_find(&caller);
     if (caller.address == 0)
         return;
+    tracepoint_catch_up(ep);
     place = place_of(t, caller.address);
     if (place->number == 0) {
         if (t->place_count == TRACE_PLACES_MAX || caller_place(caller.address, path, &at) < 0)
@@ -133,7 +130,6 @@ static void wait_begin(struct mbx_ep *ep, uint64_t now)
     struct tracer *t = ep->tracing.tracer;
 
     t->from = t->last = now;
-    t->skip = 0; /* whether rounds are fast is seen at the next look */
     t->is_told = t->is_placed = false;
     t->sampled_ns = 0;
     t->sleeps = ep->stats.sleeps;
@@ -156,8 +152,10 @@ void tracer_acts(struct mbx_ep *ep)
 {
     struct tracer *t = ep->tracing.tracer;
 
-    if (t->from != 0)
-        wait_end(ep, t->is_told ? clock_now() : 0);
+    if (t->from == 0)
+        return;
+    wait_end(ep, t->is_told ? trace_now(ep->tracing.recorder) : 0);
+    progress_record_next(ep);
 }
 
 /* Behind a gap: has the thread run in it? */
@@ -175,27 +173,18 @@ static bool has_run(struct mbx_ep *ep, uint64_t now)
     return ran > before + RAN;
 }
 
-static void tracer_looked(struct mbx_ep *ep)
+/* A look within a wait, at time now. */
+static void wait_goes_on(struct mbx_ep *ep, uint64_t now)
 {
     struct tracer *t = ep->tracing.tracer;
-    uint64_t now;
 
-    if (t->from != 0 && t->skip != 0 && ep->stats.sleeps == t->sleeps) {
-        t->skip--;
-        return;
-    }
-    now = clock_now();
-    if (t->from == 0) {
-        wait_begin(ep, now);
-        return;
-    }
     if (unlikely(now - t->last > WAIT_GAP) && has_run(ep, now)) {
         wait_end(ep, now);
         wait_begin(ep, now);
         wait_sample(t);
         return;
     }
-    t->skip = now - t->last < FAST && !t->is_told ? SKIPPED : 0;
+    t->is_fast = now - t->last < FAST;
     t->last = now;
     t->sleeps = ep->stats.sleeps;
     if (!t->is_told && now - t->from >= WAIT_TOLD) {
@@ -207,12 +196,24 @@ static void tracer_looked(struct mbx_ep *ep)
     if (unlikely(!t->is_placed && now - t->from >= PLACE_AFTER)) {
         t->is_placed = true;
         place_tell(ep, false);
-        t->last = clock_now(); /* the look at the stack is no gap */
+        t->last = trace_now(ep->tracing.recorder); /* the look at the stack is no gap */
         wait_sample(t);
         return;
     }
     if (t->is_told && now - t->sampled_ns >= SAMPLE)
         wait_sample(t);
+}
+
+static unsigned tracer_looked(struct mbx_ep *ep)
+{
+    struct tracer *t = ep->tracing.tracer;
+    uint64_t now = trace_now(ep->tracing.recorder);
+
+    if (t->from == 0)
+        wait_begin(ep, now);
+    else
+        wait_goes_on(ep, now);
+    return t->is_fast && !t->is_told ? SKIP : 1;
 }
 
 /* ---- sends ---- */
@@ -246,18 +247,19 @@ static enum mbx_protocol protocol_at_once(const struct mbx_ep *ep, uint64_t size
     return size <= ep->limits.inline_max ? MBX_INLINE : MBX_SHORT;
 }
 
+/* The message leaves before its record is written: what is behind the packet costs its receiver nothing. */
 void tracer_send_begins(struct mbx_ep *ep, uint32_t number, uint32_t context_id, uint64_t tag,
                         uint64_t size)
 {
     struct tracer *t = ep->tracing.tracer;
-    uint64_t n = number < ep->peers.count ? next_to(ep, number) : 0, before;
+    uint64_t n = number < ep->peers.count ? next_to(ep, number) : 0;
 
     tracer_acts(ep);
+    tracepoint_catch_up(ep);
     t->is_sending = n != 0;
     if (n == 0)
         return; /* it will be refused */
     t->has_left = false;
-    before = trace_last_ns(ep->tracing.recorder);
     t->send = (struct trace_event){.type = TRACE_SEND,
                                    .context_id = context_id,
                                    .source = number,
@@ -265,8 +267,17 @@ void tracer_send_begins(struct mbx_ep *ep, uint32_t number, uint32_t context_id,
                                    .amount = size,
                                    .entry = n,
                                    .partner = amount_of(protocol_at_once(ep, size), 0)};
-    tracepoint_note(ep, &t->send);
-    t->behind = trace_count(ep->tracing.recorder);
+    ep->tracing.is_late = true;
+    t->send_ns = trace_now(ep->tracing.recorder);
+}
+
+void tracer_send_told(struct mbx_ep *ep)
+{
+    struct tracer *t = ep->tracing.tracer;
+    uint64_t before = trace_last_ns(ep->tracing.recorder);
+
+    ep->tracing.is_late = false;
+    trace_record_at(ep->tracing.recorder, &t->send, t->send_ns);
     t->comes = was_away(ep, before);
 }
 
@@ -285,16 +296,12 @@ void tracer_send_goes_on(struct mbx_ep *ep, struct request *req)
     tracepoint_note(ep, &event);
 }
 
-/* It has left at once: its event says so, if it is the last one. */
-static void sent_at_once(struct mbx_ep *ep)
+/* It has left at once, and the last event is another one. */
+static OUT_OF_LINE void sent_at_once(struct mbx_ep *ep)
 {
     const struct tracer *t = ep->tracing.tracer;
     struct trace_event event = t->send;
 
-    if (trace_count(ep->tracing.recorder) == t->behind) {
-        trace_done(ep->tracing.recorder);
-        return;
-    }
     event.type = TRACE_SENT;
     event.amount = t->send.partner;
     event.partner = t->send.entry;
@@ -305,22 +312,22 @@ static void sent_at_once(struct mbx_ep *ep)
 void tracer_send_ends(struct mbx_ep *ep, bool is_done)
 {
     struct tracer *t = ep->tracing.tracer;
-    bool comes = t->is_sending && t->comes && (is_done || t->has_left);
 
-    if (!t->is_sending || (is_done && t->has_left)) {
-        t->is_sending = false;
-        if (comes)
-            place_tell(ep, true);
+    if (!t->is_sending)
         return;
-    }
     t->is_sending = false;
     if (!is_done && !t->has_left) {
-        trace_take_back(ep->tracing.recorder);
+        ep->tracing.is_late = false; /* the message was refused, and nothing has happened */
         t->sends[t->send.source]--;
         return;
     }
-    sent_at_once(ep);
-    if (comes)
+    if (likely(ep->tracing.is_late)) {
+        tracepoint_catch_up(ep);
+        trace_done(ep->tracing.recorder);
+    } else if (!t->has_left) {
+        sent_at_once(ep);
+    }
+    if (unlikely(t->comes))
         place_tell(ep, true);
 }
 
@@ -358,46 +365,33 @@ void tracer_handed(struct mbx_ep *ep, const struct request *req)
                                               .entry = req->completion.request});
 }
 
-void tracer_arrived(struct mbx_ep *ep, const struct trace_event *event)
+static void sent(struct mbx_ep *ep, const struct request *req, int error)
 {
-    struct tracer *t = ep->tracing.tracer;
+    struct trace_event event = event_of(TRACE_SENT, req);
 
-    t->arrival = *event;
-    t->behind_arrival = trace_count(ep->tracing.recorder);
+    event.amount = amount_of(req->protocol, error);
+    tracepoint_note(ep, &event);
 }
 
-/* Is the last event that the message of this one, a completion without error, has come? */
-static bool came_just_now(const struct mbx_ep *ep, const struct trace_event *received)
+static void received(struct mbx_ep *ep, const struct request *req, int error)
 {
-    const struct tracer *t = ep->tracing.tracer;
+    struct trace_event event = event_of(TRACE_RECEIVED, req);
 
-    return trace_count(ep->tracing.recorder) == t->behind_arrival &&
-           t->arrival.partner == received->entry && t->arrival.amount == received->amount + 1 &&
-           t->arrival.context_id == received->context_id &&
-           t->arrival.source == received->source && t->arrival.tag == received->tag;
+    if (error == -ECANCELED || event.source == MBX_ANY_SOURCE)
+        return; /* it has received nothing */
+    event.amount = req->completion.received;
+    event.partner = (uint64_t)-error;
+    tracepoint_note(ep, &event);
 }
 
 static void tracer_completed(struct mbx_ep *ep, const struct request *req, int error)
 {
-    bool is_send = request_is_send(req);
-    struct trace_event event = event_of(is_send ? TRACE_SENT : TRACE_RECEIVED, req);
-
     if (ep->tracing.recorder == NULL)
         return; /* the endpoint closes */
-    if (!is_send && (error == -ECANCELED || event.source == MBX_ANY_SOURCE))
-        return; /* it has received nothing */
-    if (is_send) {
-        event.amount = amount_of(req->protocol, error);
-    } else {
-        event.amount = req->completion.received;
-        event.partner = (uint64_t)-error;
-        if (error == 0 && came_just_now(ep, &event)) {
-            trace_done(ep->tracing.recorder);
-            ep->tracing.tracer->behind_arrival = 0;
-            return;
-        }
-    }
-    tracepoint_note(ep, &event);
+    if (request_is_send(req))
+        sent(ep, req, error);
+    else
+        received(ep, req, error);
 }
 
 /* ---- the trace ---- */

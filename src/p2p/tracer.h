@@ -3,8 +3,8 @@
  * tracer.h - how messages travel, and when the program waits, goes to the trace.
  *
  * Nothing of this happens without a trace.  A send is recorded by the long way that mbx_send() and the
- * like take then; a completion by a flag of its request; a round of progress by a bit that is
- * always due; and a step of a protocol costs the branch of tracer_step().
+ * like take then; a completion by a flag of its request; a round of progress when the recorder has asked for it
+ * (ep_progress.look_at); and a step of a protocol costs the branch of tracer_step().
  */
 #ifndef P2P_TRACER_H
 #define P2P_TRACER_H
@@ -23,13 +23,13 @@ void tracer_close(struct mbx_ep *ep);
 void tracer_send_begins(struct mbx_ep *ep, uint32_t number, uint32_t context_id, uint64_t tag,
                         uint64_t size);
 void tracer_send_goes_on(struct mbx_ep *ep, struct request *req);
+/* With ep->tracing.is_late: another event comes, so the send is recorded now. */
+void tracer_send_told(struct mbx_ep *ep);
 void tracer_send_ends(struct mbx_ep *ep, bool is_done);
 /* The program acts: it does not wait any more. */
 void tracer_acts(struct mbx_ep *ep);
 /* A receive was recorded; the last event before it was at `before`. */
 void tracer_posted(struct mbx_ep *ep, uint64_t before);
-/* A message that is all there has met a receive: this event was recorded. */
-void tracer_arrived(struct mbx_ep *ep, const struct trace_event *event);
 /* A step of the protocol of req, with this many bytes. */
 void tracer_step_of(struct mbx_ep *ep, enum trace_type type, const struct request *req,
                     uint64_t amount);

@@ -18,7 +18,6 @@
 #include <errno.h>
 #include <stdatomic.h>
 
-#include "base/clock.h"
 #include "base/mem.h"
 #include "base/sys.h"
 #include "trace/format.h"
@@ -28,10 +27,7 @@
 struct flight {
     unsigned char *bytes; /* the whole file */
     size_t size;
-    uint64_t slots, count; /* count: events recorded so far */
-    uint64_t slot;         /* of the next one */
-    uint64_t start_ns, last_ns;
-    uint64_t names;
+    uint64_t slots, names;
     int fd; /* its offset is where the next name goes; -1: names are left out */
 };
 
@@ -74,7 +70,6 @@ int flight_open(int fd, uint64_t slots, const struct trace_info *info, struct fl
         return -ENOMEM;
     f->fd = fd;
     f->slots = slots;
-    f->start_ns = f->last_ns = info->start_ns;
     err = flight_map(f);
     if (err < 0) {
         mem_free(f);
@@ -86,16 +81,21 @@ int flight_open(int fd, uint64_t slots, const struct trace_info *info, struct fl
     return 0;
 }
 
-/* The release keeps the stores of a record before that of the count that includes it: who reads
- * is another process, or a core file. */
-static void store_count(struct flight *f)
+unsigned char *flight_ring(const struct flight *f)
 {
-    _Atomic uint64_t *count = (_Atomic uint64_t *)(void *)(f->bytes + FLIGHT_COUNT_AT);
-
-    atomic_store_explicit(count, htole64(f->count), memory_order_release);
+    return f->bytes + FLIGHT_HEADER_SIZE;
 }
 
-static int record_name(struct flight *f, const struct trace_event *event)
+/* The release keeps the stores of a record before that of the count that includes it: who reads
+ * is another process, or a core file. */
+void flight_count(struct flight *f, uint64_t count)
+{
+    _Atomic uint64_t *counted = (_Atomic uint64_t *)(void *)(f->bytes + FLIGHT_COUNT_AT);
+
+    atomic_store_explicit(counted, htole64(count), memory_order_release);
+}
+
+int flight_name(struct flight *f, const struct trace_event *event)
 {
     unsigned char bytes[TRACE_RECORD_SIZE];
     int err = -ENOSPC;
@@ -114,46 +114,6 @@ static int record_name(struct flight *f, const struct trace_event *event)
     }
     f->fd = -1;
     return err;
-}
-
-int flight_record(struct flight *f, const struct trace_event *event)
-{
-    if (unlikely(trace_is_name(event->type)))
-        return record_name(f, event);
-    f->last_ns = clock_now();
-    record_put(f->bytes + FLIGHT_HEADER_SIZE + f->slot * TRACE_RECORD_SIZE, event,
-               f->last_ns - f->start_ns, f->count);
-    if (++f->slot == f->slots)
-        f->slot = 0;
-    f->count++;
-    store_count(f);
-    return 0;
-}
-
-uint64_t flight_last_ns(const struct flight *f)
-{
-    return f->last_ns;
-}
-
-void flight_take_back(struct flight *f)
-{
-    assert(f->count > 0);
-    f->count--;
-    f->slot = f->slot == 0 ? f->slots - 1 : f->slot - 1;
-    store_count(f);
-}
-
-uint64_t flight_count(const struct flight *f)
-{
-    return f->count + f->names;
-}
-
-void flight_done(struct flight *f)
-{
-    uint64_t slot = f->slot == 0 ? f->slots - 1 : f->slot - 1;
-
-    assert(f->count > 0);
-    record_done(f->bytes + FLIGHT_HEADER_SIZE + slot * TRACE_RECORD_SIZE);
 }
 
 void flight_close(struct flight *f)

@@ -13,19 +13,14 @@ struct flight;
  * 0; -ENOMEM; or why the file cannot grow.  Undone by flight_close(). */
 int flight_open(int fd, uint64_t slots, const struct trace_info *info, struct flight **out);
 
-/* Puts an event into the ring, or a name behind it; delta_ns is not looked at.
- * 0; or why a name cannot be written: names that follow are left out. */
-int flight_record(struct flight *flight, const struct trace_event *event);
+/* Where the events are put, slots of them: number k at k mod slots. */
+unsigned char *flight_ring(const struct flight *flight);
 
-/* When the last event was recorded. */
-uint64_t flight_last_ns(const struct flight *flight);
+/* So many events have been put there so far: others see them from now on. */
+void flight_count(struct flight *flight, uint64_t count);
 
-/* Takes back the event that was recorded last. */
-void flight_take_back(struct flight *flight);
-
-/* As trace_count(), and trace_done(). */
-uint64_t flight_count(const struct flight *flight);
-void flight_done(struct flight *flight);
+/* Writes a name behind the ring.  0; or why it cannot be written: names that follow are left out. */
+int flight_name(struct flight *flight, const struct trace_event *event);
 
 void flight_close(struct flight *flight);
 

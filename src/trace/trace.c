@@ -32,6 +32,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/sys.h"
+#include "base/ticks.h"
 #include "trace/flight.h"
 #include "trace/format.h"
 
@@ -85,43 +86,60 @@ static void text_put(struct trace_event *event, const char *text, uint32_t part,
 /* ---- recording ---- */
 
 struct trace_recorder {
-    int fd; /* -1 after a failure */
-    struct trace_info info;
-    struct flight *flight; /* or NULL: a trace, to which all that follows belongs but path */
+    unsigned char
+        *next;       /* where the next record goes, if there is room; NULL after a failure */
+    size_t room;     /* bytes from there on that may be stored into */
+    uint64_t number; /* of the next record; of a flight recording names are not counted */
     uint64_t last_ns;
-    uint64_t count;        /* records in the file */
-    uint64_t at;           /* where the next one goes */
+    struct flight *flight; /* or NULL: a trace */
+    struct ticks ticks;
+    struct trace_info info;
+    int fd; /* -1 after a failure */
+    /* of a trace */
     unsigned char *window; /* [from, from + WINDOW) of the file, or NULL */
     uint64_t from;
-    uint64_t ready;      /* so long the file is: at most up to the end of the window */
+    uint64_t at;    /* where the next record goes; means something while there is no window */
+    uint64_t ready; /* so long the file is: at most up to the end of the window */
+    size_t ring;    /* of a flight recording: its bytes */
     char path[PATH_MAX]; /* "": a memory file */
 };
 
-static void recorder_unmap(struct trace_recorder *r)
+/* Where the next record goes in the file. */
+static uint64_t recorder_at(const struct trace_recorder *r)
 {
-    if (r->window != NULL)
-        sys_munmap(r->window, WINDOW);
-    r->window = NULL;
+    return r->window != NULL ? r->from + (uint64_t)(r->next - r->window) : r->at;
 }
 
-/* Makes the window one that holds [at, at + size).  0 or a negative errno. */
+static void recorder_unmap(struct trace_recorder *r)
+{
+    r->at = recorder_at(r);
+    if (r->window != NULL)
+        sys_munmap(r->window, WINDOW);
+    r->window = r->next = NULL;
+    r->room = 0;
+}
+
+/* Makes the window one that holds so many bytes more.  0 or a negative errno. */
 static int recorder_map(struct trace_recorder *r, size_t size)
 {
-    if (r->window != NULL && r->at + size <= r->from + WINDOW)
+    if (r->window != NULL && recorder_at(r) + size <= r->from + WINDOW)
         return 0;
     recorder_unmap(r);
     r->from = r->at / WINDOW_ALIGN * WINDOW_ALIGN;
     r->window = sys_mmap(WINDOW, r->fd, (off_t)r->from);
-    return r->window != NULL ? 0 : -errno;
+    if (r->window == NULL)
+        return -errno;
+    r->next = r->window + (r->at - r->from);
+    return 0;
 }
 
-/* Makes [at, at + size) ready: the file grows by zeros.  0 or a negative errno. */
-static OUT_OF_LINE int recorder_prepare(struct trace_recorder *r, size_t size)
+/* Makes so many bytes more ready: the file grows by zeros.  0 or a negative errno. */
+static int recorder_prepare(struct trace_recorder *r, size_t size)
 {
     static unsigned char zeros[PIECE]; /* not const: then they would be in the library's file */
     int err = recorder_map(r, size);
 
-    while (err == 0 && r->ready < r->at + size) {
+    while (err == 0 && r->ready < recorder_at(r) + size) {
         ssize_t more = sys_write(r->fd, zeros, PIECE);
 
         if (more < 0)
@@ -130,13 +148,9 @@ static OUT_OF_LINE int recorder_prepare(struct trace_recorder *r, size_t size)
             return -ENOSPC;
         r->ready += PIECE;
     }
+    if (err == 0)
+        r->room = r->ready - recorder_at(r);
     return err;
-}
-
-/* As recorder_prepare(). */
-static inline int recorder_room(struct trace_recorder *r, size_t size)
-{
-    return likely(r->at + size <= r->ready) ? 0 : recorder_prepare(r, size);
 }
 
 /* The first file of this process's that is not there yet.  A descriptor, or a negative
@@ -190,7 +204,8 @@ static int recorder_open(const char *folder, const char *kind, const struct trac
         mem_free(r);
         return err;
     }
-    r->info.start_ns = r->last_ns = clock_now();
+    ticks_start(&r->ticks);
+    r->info.start_ns = r->last_ns = ticks_now(&r->ticks);
     r->info.wall_ns = clock_wall();
     *out = r;
     return 0;
@@ -219,8 +234,9 @@ int trace_start(const char *folder, const struct trace_info *info, struct trace_
         recorder_drop(r);
         return err;
     }
-    header_put(r->window, TRACE_MAGIC, &r->info);
-    r->at = TRACE_HEADER_SIZE;
+    header_put(r->next, TRACE_MAGIC, &r->info);
+    r->next += TRACE_HEADER_SIZE;
+    r->room -= TRACE_HEADER_SIZE;
     *out = r;
     return 0;
 }
@@ -243,6 +259,8 @@ int trace_start_flight(const char *folder, uint64_t events, const struct trace_i
         err = -errno;
         goto close_flight;
     }
+    r->next = flight_ring(r->flight);
+    r->room = r->ring = events * TRACE_RECORD_SIZE;
     *out = r;
     return 0;
 
@@ -260,7 +278,6 @@ static void recorder_end(struct trace_recorder *r, int err)
     int fd = r->fd;
 
     recorder_unmap(r);
-    r->ready = 0;
     r->fd = -1;
     if (fd < 0)
         return;
@@ -273,9 +290,27 @@ static void recorder_end(struct trace_recorder *r, int err)
                  r->path, strerrordesc_np(-err));
 }
 
-static OUT_OF_LINE void recorder_fly(struct trace_recorder *r, const struct trace_event *event)
+/* Makes room for a record: the ring begins anew, the file grows.  False: nothing is recorded any more. */
+static OUT_OF_LINE bool recorder_room(struct trace_recorder *r)
 {
-    int err = flight_record(r->flight, event);
+    int err;
+
+    if (r->flight != NULL) {
+        r->next = flight_ring(r->flight);
+        r->room = r->ring;
+        return true;
+    }
+    if (r->fd < 0)
+        return false;
+    err = recorder_prepare(r, TRACE_RECORD_SIZE);
+    if (err < 0)
+        recorder_end(r, err);
+    return err == 0;
+}
+
+static OUT_OF_LINE void recorder_name(struct trace_recorder *r, const struct trace_event *event)
+{
+    int err = flight_name(r->flight, event);
 
     if (err < 0)
         LOG_WARN("the flight recording (MBX_FLIGHT) has no room for more names of peers and "
@@ -283,68 +318,59 @@ static OUT_OF_LINE void recorder_fly(struct trace_recorder *r, const struct trac
                  strerrordesc_np(-err));
 }
 
+static inline void recorder_put(struct trace_recorder *r, const struct trace_event *event,
+                                uint64_t now)
+{
+    record_put(r->next, event, now - (r->flight != NULL ? r->info.start_ns : r->last_ns),
+               r->number);
+    r->last_ns = now;
+    r->next += TRACE_RECORD_SIZE;
+    r->room -= TRACE_RECORD_SIZE;
+    r->number++;
+    if (r->flight != NULL)
+        flight_count(r->flight, r->number);
+}
+
+static inline bool has_room(struct trace_recorder *r)
+{
+    return likely(r->room >= TRACE_RECORD_SIZE) || recorder_room(r);
+}
+
+/* A receive is posted when the program says so; all else may come from what another process was seen to have done. */
 void trace_record(struct trace_recorder *r, const struct trace_event *event)
 {
-    unsigned char *record;
-    uint64_t now;
-    int err;
-
     assert(event->type > 0 && event->type < TRACE_TYPES);
-    if (r->flight != NULL) {
-        recorder_fly(r, event);
-        return;
-    }
-    if (unlikely(r->fd < 0))
-        return;
-    err = recorder_room(r, TRACE_RECORD_SIZE);
-    if (unlikely(err < 0)) {
-        recorder_end(r, err);
-        return;
-    }
-    record = r->window + (r->at - r->from);
-    now = clock_now();
-    record_put(record, event, now - r->last_ns, r->count);
-    r->last_ns = now;
-    r->at += TRACE_RECORD_SIZE;
-    r->count++;
+    if (r->flight != NULL && unlikely(trace_is_name(event->type)))
+        recorder_name(r, event);
+    else if (has_room(r))
+        recorder_put(r, event,
+                     event->type == TRACE_POST ? ticks_now(&r->ticks)
+                                               : ticks_now_behind(&r->ticks));
+}
+
+void trace_record_at(struct trace_recorder *r, const struct trace_event *event, uint64_t now_ns)
+{
+    assert(now_ns >= r->last_ns && !trace_is_name(event->type));
+    if (has_room(r))
+        recorder_put(r, event, now_ns);
+}
+
+uint64_t trace_now(struct trace_recorder *r)
+{
+    return ticks_now(&r->ticks);
 }
 
 uint64_t trace_last_ns(const struct trace_recorder *r)
 {
-    return r->flight != NULL ? flight_last_ns(r->flight) : r->last_ns;
-}
-
-void trace_take_back(struct trace_recorder *r)
-{
-    unsigned char *record;
-
-    if (r->flight != NULL) {
-        flight_take_back(r->flight);
-        return;
-    }
-    if (r->fd < 0)
-        return;
-    assert(r->count > 0 && r->at - TRACE_RECORD_SIZE >= r->from);
-    r->at -= TRACE_RECORD_SIZE;
-    r->count--;
-    record = r->window + (r->at - r->from);
-    r->last_ns -= get64(record + 48);
-    memset(record, 0, TRACE_RECORD_SIZE);
-}
-
-uint64_t trace_count(const struct trace_recorder *r)
-{
-    return r->flight != NULL ? flight_count(r->flight) : r->count;
+    return r->last_ns;
 }
 
 void trace_done(struct trace_recorder *r)
 {
-    if (r->flight != NULL) {
-        flight_done(r->flight);
-    } else if (r->fd >= 0) {
-        assert(r->count > 0 && r->at - TRACE_RECORD_SIZE >= r->from);
-        record_done(r->window + (r->at - TRACE_RECORD_SIZE - r->from));
-    }
+    if (unlikely(r->next == NULL))
+        return;
+    assert(r->number > 0);
+    record_done(r->next - TRACE_RECORD_SIZE);
 }
 
 void trace_record_text(struct trace_recorder *r, enum trace_type type, uint32_t context_id,

@@ -247,17 +247,18 @@ int trace_start_flight(const char *folder, uint64_t events, const struct trace_i
  * a warning says so once, and nothing more is recorded: the file then ends without a close. */
 void trace_record(struct trace_recorder *recorder, const struct trace_event *event);
 
+/* The time, as it is recorded. */
+uint64_t trace_now(struct trace_recorder *recorder);
+
 /* When the last event was recorded. */
 uint64_t trace_last_ns(const struct trace_recorder *recorder);
 
-/* Takes back the event that was recorded last. */
-void trace_take_back(struct trace_recorder *recorder);
+/* As trace_record(), of an event that was at now_ns, which trace_now() has said, and before which nothing else is to be
+ * recorded. */
+void trace_record_at(struct trace_recorder *recorder, const struct trace_event *event,
+                     uint64_t now_ns);
 
-/* How many events were recorded, names among them. */
-uint64_t trace_count(const struct trace_recorder *recorder);
-
-/* What the last event, a send or an arrive, is about is complete.  Only once, and while trace_count() says what it said
- * behind that event. */
+/* What the last event, a send or an arrive, is about is complete.  Only once, right behind that event. */
 void trace_done(struct trace_recorder *recorder);
 
 /* Appends a text: TRACE_PROGRAM; TRACE_CONTEXT with context_id and size; or TRACE_PLACE with

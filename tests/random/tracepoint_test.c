@@ -457,17 +457,18 @@ static void test_off_costs_no_clock(void **state)
     if (!config_is_loop(config) || config_has_faults(config) ||
         config_window(config) != UINT64_MAX)
         return; /* these have clocks of their own, or look whether a receiver is alive */
+    clock_set(
+        count_clock); /* also before a trace is opened: that has a counter beside the clock */
     cluster_open(&cl, config, 2, NULL);
     clock_reads = 0;
-    clock_set(count_clock);
     tell_story(&cl);
     clock_set(NULL);
     silent_reads = clock_reads;
     cluster_close(&cl);
     make_folder();
+    clock_set(count_clock);
     cluster_open(&cl, config, 2, traced);
     clock_reads = 0;
-    clock_set(count_clock);
     tell_story(&cl);
     clock_set(NULL);
     assert_true(clock_reads >=
@@ -476,13 +477,58 @@ static void test_off_costs_no_clock(void **state)
     remove_folder(2);
 }
 
+/* Of so many rounds in vain, how many do nothing at all? */
+#define ROUNDS 640
+
+static unsigned idle_rounds(const struct configuration *config, const char *const *params)
+{
+    struct cluster cl;
+    unsigned idle = 0;
+
+    cluster_open(&cl, config, 2, params);
+    tell_story(&cl);
+    for (unsigned i = 0; i < ROUNDS; i++)
+        mbx_progress(cl.eps[1]);
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        if (mbx_idle(cl.eps[1]))
+            idle++;
+        else
+            mbx_progress(cl.eps[1]);
+    }
+    cluster_close(&cl);
+    return idle;
+}
+
+/* What waits, and looks in vain, is recorded by one round in eight. */
+static void test_rounds_in_vain_stay_idle(void **state)
+{
+    const struct configuration *config = *state;
+    unsigned without, with;
+
+    if (config_has_faults(config) || config_window(config) != UINT64_MAX)
+        return; /* what comes again, or is told again, is no round in vain */
+    without = idle_rounds(config, NULL);
+    clock_set(count_clock); /* fast: no wait is told */
+    make_folder();
+    with = idle_rounds(config, traced);
+    clock_set(NULL);
+    remove_folder(2);
+    if (with < without / 4 * 3)
+        fail_msg("%u of %d rounds are idle, %u without a trace", with, ROUNDS, without);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_event),     cmocka_unit_test(test_missed_probes),
-        cmocka_unit_test(test_every_protocol),  cmocka_unit_test(test_no_folder),
-        cmocka_unit_test(test_full_disk),       cmocka_unit_test(test_off_costs_no_clock),
-        cmocka_unit_test(test_announce_events), cmocka_unit_test(test_one_record),
+        cmocka_unit_test(test_every_event),
+        cmocka_unit_test(test_missed_probes),
+        cmocka_unit_test(test_every_protocol),
+        cmocka_unit_test(test_no_folder),
+        cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_off_costs_no_clock),
+        cmocka_unit_test(test_announce_events),
+        cmocka_unit_test(test_one_record),
+        cmocka_unit_test(test_rounds_in_vain_stay_idle),
     };
 
     return test_main(argc, argv, tests, ARRAY_COUNT(tests));
