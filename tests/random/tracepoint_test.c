@@ -373,13 +373,16 @@ static void test_one_record(void **state)
 {
     const struct configuration *config = *state;
     static char bytes[300000], there[sizeof bytes];
+    static struct trace_event e[EVENTS_MAX];
     mbx_request send, recv;
     struct cluster cl;
+    int count;
 
     if (strcmp(config->name, "loop") != 0 && strcmp(config->name, "shm") != 0)
         skip();
     make_folder();
     cluster_open(&cl, config, 2, traced);
+    assert_int_equal(mbx_inject(cl.eps[0], 1, CONTEXT, 9, NULL, 8, 0), -EINVAL); /* no event */
     recv = post(&cl, 0, 1, 0);
     send_tag(&cl, 1);
     cluster_wait_error(&cl, 1, recv, 0);
@@ -394,6 +397,11 @@ static void test_one_record(void **state)
     cluster_close(&cl);
     assert_int_equal(done_of(0), 2);
     assert_int_equal(done_of(1), 1);
+    count = events_about(0, true, e);
+    assert_int_equal(count_of(e, count, TRACE_SEND), 3);
+    assert_int_equal(count_of(e, count, TRACE_SENT), 3);
+    count = events_about(1, true, e);
+    assert_int_equal(count_of(e, count, TRACE_RECEIVED), 3);
     remove_folder(2);
 }
 
