@@ -77,6 +77,10 @@ struct match_class {
 
 #define CLASS_NONE MBX_MATCH_CLASSES /* overflow */
 
+/* What is in no table is walked as long as it is a short queue.  Who finds its entry there on a way of more steps puts
+ * into tables what lies on it: else each search would pass the same entries. */
+#define DEEP_WAY 4u
+
 /* mbx_match_recv.at is 0, or 1 + the class.  mbx_match_msg.at is the first node, or 0, and: */
 #define IN_PRIMARY (UINT32_C(1) << 31)
 
@@ -84,8 +88,9 @@ struct mbx_match_deep {
     alignas(CACHE_APART) uint64_t seeds[2]; /* engines of two threads share no line */
     uint64_t spread;                        /* into the upper bits of a hash; see deep_hash() */
     uint64_t busy;                          /* classes with receives */
-    struct match_class *only;               /* the class that has all receives, if one has */
-    struct match_class *last;               /* used last */
+    struct match_class
+        *only; /* the class that has all receives that are in tables, if one has */
+    struct match_class *last; /* used last */
     struct match_class *primary;
     uint32_t class_count;
     struct match_class classes[MBX_MATCH_CLASSES];

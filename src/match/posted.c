@@ -280,18 +280,20 @@ static inline struct mbx_match_link *first_unknown(struct mbx_match *m, uint64_t
     return link;
 }
 
-/* The oldest that accepts key, which none does that is in a table.  What is walked in vain
+/* The oldest that accepts key, which none does that is in a table.  What is walked in vain, or past on a long way,
  * goes into the tables. */
 static OUT_OF_LINE struct mbx_match_recv *search_rest(struct mbx_match *m, struct match_key key,
                                                       uint64_t *steps, struct place *place)
 {
-    uint64_t count;
+    uint64_t count, before = *steps;
     struct mbx_match_link *link = first_unknown(m, &count);
     bool are_few = count <= m->options.short_max;
     struct mbx_match_recv *recv = NULL;
 
     if (are_few)
         recv = walk(link, &m->recvs.all, false, key, steps);
+    if (recv != NULL && *steps - before > DEEP_WAY && m->deep != NULL)
+        (void)catch_up(m, link);
     if (recv != NULL || link == &m->recvs.all)
         return recv;
     if (deep_get(m) != NULL)

@@ -230,7 +230,7 @@ static void a_receive_that_found_no_room_in_its_table_is_met(void **state)
 }
 
 /* Searches of the tables come first.  What the tables lack is walked as long as it is little, and comes
- * into them when that was in vain, or when it is much. */
+ * into them when that was in vain, or a long way, or when it is much. */
 static void receives_come_into_tables_late(void **state)
 {
     enum { COUNT = 100 };
@@ -253,14 +253,14 @@ static void receives_come_into_tables_late(void **state)
         assert_int_equal(mbx_match_post(&m, &r[i], &msg), 0);
     e.tag = 51;
     assert_ptr_equal(mbx_match_find(&m, &e), &r[51]); /* in a table */
-    e.tag = 90;
-    assert_ptr_equal(mbx_match_find(&m, &e), &r[90]); /* walked to */
+    e.tag = 82;
+    assert_ptr_equal(mbx_match_find(&m, &e), &r[82]); /* walked to, not far */
     for (int i = 80; i < 96; i++)
         assert_int_equal(r[i].at, 0);
     e.tag = 1000;
     assert_null(mbx_match_find(&m, &e)); /* walked in vain */
     for (int i = 80; i < 96; i++)
-        assert_int_equal(r[i].at != 0, i != 90);
+        assert_int_equal(r[i].at != 0, i != 82);
     for (int i = 96; i < COUNT; i++)
         assert_int_equal(mbx_match_post(&m, &r[i], &msg), 0);
     for (int i = 52; i < 65; i++) { /* seventeen are too many */
@@ -271,13 +271,22 @@ static void receives_come_into_tables_late(void **state)
     e.tag = COUNT - 1;
     assert_ptr_equal(mbx_match_find(&m, &e), &r[COUNT - 1]);
     assert_int_not_equal(r[64].at, 0);
+    for (int i = 0; i < 6; i++) {
+        e.tag = (uint64_t)i;
+        assert_ptr_equal(mbx_match_find(&m, &e), &r[i]);
+    }
+    for (int i = 0; i < 6; i++)
+        assert_int_equal(mbx_match_post(&m, &r[i], &msg), 0);
+    assert_ptr_equal(mbx_match_find(&m, &e), &r[5]); /* farther */
+    for (int i = 0; i < 5; i++)
+        assert_int_not_equal(r[i].at, 0);
     assert_true(mbx_match_is_valid(&m));
     mbx_match_fini(&m);
 }
 
 static void messages_are_indexed_late(void **state)
 {
-    enum { COUNT = 100 };
+    enum { COUNT = 102 };
     static struct mbx_match_msg g[COUNT];
     struct mbx_match_envelope e = {1, 2, 50};
     struct mbx_match_recv *recv;
@@ -288,7 +297,7 @@ static void messages_are_indexed_late(void **state)
     mbx_match_init(&m, NULL);
     for (uint64_t i = 0; i < COUNT; i++) {
         g[i].envelope = (struct mbx_match_envelope){1, 2, i};
-        if (i < COUNT - 20)
+        if (i < 80)
             assert_int_equal(mbx_match_arrive(&m, &g[i], &recv), 0);
     }
     assert_ptr_equal(mbx_match_peek(&m, &e, 0), &g[50]);
@@ -297,13 +306,19 @@ static void messages_are_indexed_late(void **state)
         assert_int_equal(mbx_match_arrive(&m, &g[i], &recv), 0);
     e.tag = 51;
     assert_ptr_equal(mbx_match_peek(&m, &e, 0), &g[51]);
-    e.tag = 90;
-    assert_ptr_equal(mbx_match_peek(&m, &e, 0), &g[90]);
+    e.tag = 83;
+    assert_ptr_equal(mbx_match_peek(&m, &e, 0), &g[83]);
     for (int i = 80; i < 96; i++)
         assert_int_equal(g[i].at, 0);
     e.tag = 1000;
     assert_null(mbx_match_peek(&m, &e, 0));
     for (int i = 80; i < 96; i++)
+        assert_int_not_equal(g[i].at, 0);
+    for (int i = 96; i < COUNT; i++)
+        assert_int_equal(mbx_match_arrive(&m, &g[i], &recv), 0);
+    e.tag = COUNT - 1;
+    assert_ptr_equal(mbx_match_peek(&m, &e, 0), &g[COUNT - 1]);
+    for (int i = 96; i < COUNT; i++)
         assert_int_not_equal(g[i].at, 0);
     assert_true(mbx_match_is_valid(&m));
     mbx_match_fini(&m);

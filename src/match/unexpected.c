@@ -319,17 +319,19 @@ first_unknown(struct mbx_match *m, const struct match_class *class, uint64_t *co
 }
 
 /* The oldest that has key, which none has that is in the index of this class.  What is walked in
- * vain is indexed. */
+ * vain, or past on a long way, is indexed. */
 static struct mbx_match_msg *search_rest(struct mbx_match *m, struct match_class *class,
                                          struct match_key key, uint64_t *steps)
 {
-    uint64_t count;
+    uint64_t count, before = *steps;
     struct mbx_match_link *link = first_unknown(m, class, &count);
     bool are_few = count <= m->options.short_max;
     struct mbx_match_msg *found = NULL;
 
     if (are_few)
         found = walk(m, link, key, class->mask, steps);
+    if (found != NULL && *steps - before > DEEP_WAY)
+        (void)catch_up(m, class, link);
     if (found != NULL || link == &m->msgs.all)
         return found;
     link = catch_up(m, class, link);
