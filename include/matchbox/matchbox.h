@@ -227,10 +227,12 @@ MBX_API int mbx_address_get(const struct mbx_ep *ep, struct mbx_address *address
  * For programs that get addresses from a launcher, which takes longer for each.  The label is a number that the
  * others can work out, as one made of a rank, and of all that tells the job from others: endpoints of two jobs that
  * their launchers call the same find each other's labels.  Until ep closes the label is its own; ep may have several.
+ * The label of a process that was killed stays.
  *
- * Returns    0; -EINVAL label is 0; -ENOTSUP the job has no file in which its endpoints find each other
- *            (MBX_SHM_FRONTS=no, MBX_SHM_PASS, no job, or another transport), so addresses have to be exchanged
- *            otherwise; -EEXIST an endpoint that is open, or whose process was killed, has this label; -ENOSPC all labels (512) are in use.
+ * Returns    0; -EINVAL label is 0; -ENOTSUP ep is not in a file in which the endpoints of a job find each other
+ *            (MBX_SHM_FRONTS=no, MBX_SHM_PASS, no job, another transport, or 512 endpoints have been there before), so
+ *            addresses have to be exchanged otherwise; -EEXIST an endpoint has this label, ep included, that has not closed;
+ *            -ENOSPC 512 labels have been used in this job and on this machine.
  * Progress   none.
  * Source     src/core/peer.c
  */
@@ -239,9 +241,9 @@ MBX_API int mbx_address_share(struct mbx_ep *ep, uint64_t label);
 /*
  * mbx_address_find - the address that an endpoint of this job on this machine shares under a label.
  *
- * It is as that endpoint has written it: mbx_peer_add() checks it, as any address.
+ * It is as that endpoint has written it: mbx_peer_add() checks it, as any address.  It may be that of a process that was killed.
  *
- * Returns    0; -ENOENT nobody shares one under this label (yet, or any more), or not here.
+ * Returns    0; -ENOENT nobody shares one under this label (yet, or any more), or ep is not where others share theirs (see above).
  * Progress   none.
  * Source     src/core/peer.c
  */

@@ -43,11 +43,14 @@ static bool registry_start(void)
 
 enum bell_state bell_register(void)
 {
+    /* the loader's lock, and what it calls, is not for behind ours */
+    bool beside = !sys_has_one_thread() && program_stays();
+
     pthread_mutex_lock(&registry.lock);
     if (registry.process != getpid() || bell_registered() == BELL_FENCES) {
         registry.process = getpid();
         atomic_store(&registry.state, BELL_REGISTERS);
-        if (sys_has_one_thread() || !program_stays() || !registry_start())
+        if (!beside || !registry_start())
             registry_run(NULL);
     }
     pthread_mutex_unlock(&registry.lock);

@@ -231,6 +231,22 @@ static socklen_t name_of(uint64_t job, struct sockaddr_un *name)
                                         (unsigned long long)job));
 }
 
+/* A descriptor for fd at which others look, or -1. */
+static int name_descriptor(int fd)
+{
+    static const int from[] = {FRONTS_FD, FRONTS_FD_HIGH};
+
+    for (size_t i = 0; i < ARRAY_COUNT(from); i++) {
+        int named = sys_dup(fd, from[i]);
+
+        if (named < from[i] + FRONTS_FDS)
+            return named;
+        sys_close(named);
+    }
+    errno = EMFILE;
+    return -1;
+}
+
 /* We have the name: others shall find the file.  0; system errors. */
 static int make(struct fronts *f, int socket)
 {
@@ -242,7 +258,7 @@ static int make(struct fronts *f, int socket)
     f->head->job = f->job;
     f->head->front_size = f->front_size;
     f->head->magic = FRONTS_MAGIC;
-    f->named = sys_dup(fd, FRONTS_FD);
+    f->named = name_descriptor(fd);
     if (f->named >= 0 && sys_listen(socket, SOMAXCONN) == 0) {
         f->socket = socket;
         return 0;
@@ -278,23 +294,30 @@ static int check(const struct fronts *f, int fd)
                : -ENOENT;
 }
 
-/* The file is one of the descriptors of process.  0; the error of the last one. */
+/* The file is descriptor place of process.  0; errors. */
+static int find_at(struct fronts *f, uint32_t process, uint32_t place)
+{
+    int fd = shared_file_open(process, place);
+    int err = fd < 0 ? fd : check(f, fd);
+
+    if (err == 0)
+        err = map(f, fd);
+    if (err != 0 && fd >= 0)
+        sys_close(fd);
+    return err;
+}
+
+/* The file is one of the descriptors of process.  0; the error of the last one.  What is there instead, which may be
+ * anything that the process has open, does not end the search; that we have no descriptor or memory left does. */
 static int find(struct fronts *f, uint32_t process)
 {
     int err = -ENOENT;
 
-    for (uint32_t i = 0; i < FRONTS_FDS && err == -ENOENT; i++) {
-        int fd = shared_file_open(process, FRONTS_FD + i);
-
-        if (fd < 0) {
-            err = fd;
-            continue;
-        }
-        err = check(f, fd);
-        if (err == 0)
-            err = map(f, fd);
-        if (err != 0)
-            sys_close(fd);
+    for (uint32_t i = 0; i < 2 * FRONTS_FDS && err != 0; i++) {
+        err = find_at(f, process,
+                      i < FRONTS_FDS ? FRONTS_FD + i : FRONTS_FD_HIGH + i - FRONTS_FDS);
+        if (err == -EMFILE || err == -ENFILE || err == -ENOMEM)
+            break;
     }
     return err;
 }

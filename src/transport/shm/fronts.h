@@ -15,7 +15,7 @@
  *
  * The file has no name.  Whoever of a job comes first makes it and binds an abstract socket, whose name
  * follows from the number of the job; the others connect to that, which tells them the first
- * one's pid (SO_PEERCRED), and open its descriptor FRONTS_FD, or one of the next.  Nothing is read from the socket.
+ * one's pid (SO_PEERCRED), and open its descriptor FRONTS_FD, or one of the others (below).  Nothing is read from the socket.
  * It ends with its owner, whatever that dies of; who comes later is the first of another file.
  *
  * Nobody needs this file.  Where it cannot be had, or is full, a front is in the file of its segment, as the
@@ -36,10 +36,12 @@
 
 #define FRONTS_PLACES 512u
 
-/* The descriptors of the first one that are tried.  They are below 64: a process that first has one above waits until the
- * kernel has made room for more, and that takes 20 ms if it has several threads. */
-#define FRONTS_FD  48
-#define FRONTS_FDS 16
+/* The descriptors of the first one that are tried: FRONTS_FD and the next ones, or, if it has these open already,
+ * FRONTS_FD_HIGH and the next ones.  A process that first has one above 63 waits until the kernel has made room for more, and
+ * that takes 20 ms if it has several threads. */
+#define FRONTS_FD      48
+#define FRONTS_FD_HIGH 200
+#define FRONTS_FDS     8
 
 struct fronts;
 

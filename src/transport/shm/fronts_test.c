@@ -188,6 +188,92 @@ static void a_front_is_not_found_behind_its_end(void **state)
     ended_well(child);
 }
 
+/* What others cannot open, at the first descriptor at which they look. */
+static void be_first_with_program(void)
+{
+    struct node node;
+
+    CHECK(dup2(open("/proc/self/exe", O_RDONLY | O_CLOEXEC), FRONTS_FD) == FRONTS_FD);
+    CHECK(node_open_in_job(&node, 1) == 0 && is_in_fronts(&node));
+    stage_set(1);
+    stage_await(2);
+    node_close(&node);
+}
+
+/* All of these are open already, and the same once more: then there is no such file. */
+static void be_first_with_many(void)
+{
+    int file = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    struct node node;
+
+    for (int i = 0; i < FRONTS_FDS; i++)
+        CHECK(dup2(file, FRONTS_FD + i) == FRONTS_FD + i);
+    CHECK(node_open_in_job(&node, 1) == 0 && is_in_fronts(&node));
+    stage_set(1);
+    stage_await(2);
+    node_close(&node);
+    for (int i = 0; i < FRONTS_FDS; i++)
+        CHECK(dup2(file, FRONTS_FD_HIGH + i) == FRONTS_FD_HIGH + i);
+    CHECK(node_open_in_job(&node, 1) == 0 && !is_in_fronts(&node));
+    node_close(&node);
+}
+
+static void join_behind(void (*first)(void))
+{
+    pid_t child = start(first);
+    struct node node;
+
+    stage_await(1);
+    assert_int_equal(node_open_in_job(&node, 0), 0);
+    assert_true(is_in_fronts(&node));
+    node_close(&node);
+    stage_set(2);
+    ended_well(child);
+}
+
+static void what_the_first_one_has_open_keeps_nobody_out(void **state)
+{
+    (void)state;
+    join_behind(be_first_with_program);
+}
+
+static void the_first_one_may_have_many_open(void **state)
+{
+    (void)state;
+    join_behind(be_first_with_many);
+}
+
+static void share_and_be_killed(void)
+{
+    struct node node;
+
+    CHECK(node_open_in_job(&node, 1) == 0 && is_in_fronts(&node));
+    CHECK(transport_share(node.t, 1, &board->address[1]) == 0);
+    CHECK(transport_share(node.t, 2, &board->address[1]) == 0); /* one may have several */
+    stage_set(2);
+    stage_await(9);
+}
+
+/* As its address stays with a launcher. */
+static void the_label_of_a_killed_process_stays(void **state)
+{
+    struct transport_address found, address;
+    struct node node;
+    pid_t child;
+
+    (void)state;
+    assert_int_equal(node_open_in_job(&node, 0), 0);
+    child = start(share_and_be_killed);
+    stage_await(2);
+    kill_unreaped(child);
+    node.t->ops->address(node.t, &address);
+    assert_int_equal(transport_share(node.t, 1, &address), -EEXIST);
+    assert_int_equal(transport_find(node.t, 2, &found), 0);
+    assert_true(address_is_same(&found, &board->address[1]));
+    reap(child);
+    node_close(&node);
+}
+
 static void be_first(void)
 {
     struct node node;
@@ -411,6 +497,9 @@ int main(void)
         TEST_IN_JOB(others_reach_a_front_of_a_job),
         TEST_IN_JOB(a_front_is_not_found_behind_its_end),
         TEST_IN_JOB(a_job_goes_on_behind_the_first_one),
+        TEST_IN_JOB(what_the_first_one_has_open_keeps_nobody_out),
+        TEST_IN_JOB(the_first_one_may_have_many_open),
+        TEST_IN_JOB(the_label_of_a_killed_process_stays),
         TEST_IN_JOB(a_place_is_never_given_twice),
         TEST_IN_JOB(an_address_is_found_by_its_label),
         TEST_IN_JOB(labels_are_few),

@@ -550,7 +550,8 @@ int segment_share(struct segment *s, uint64_t label, const struct transport_addr
     now = fronts_labelled(fronts, label);
     if (open_front(fronts, now) != NULL)
         return -EEXIST;
-    s->control->address = *address;
+    if (s->control->address.cookie != s->file->cookie) /* others read it once it has a label */
+        s->control->address = *address;
     return fronts_label(fronts, label, now, s->file->cookie);
 }
 

@@ -766,6 +766,7 @@ static void allow_reads(const struct shm *shm)
 struct shm *shm_create(const struct transport_config *config)
 {
     struct shm *shm = mem_calloc(1, sizeof *shm);
+    enum bell_state state;
 
     if (shm == NULL)
         return NULL;
@@ -777,8 +778,9 @@ struct shm *shm_create(const struct transport_config *config)
     list_init(&shm->blocked);
     link_table_init(&shm->links, &link_naming);
     shm->pid = (uint32_t)getpid();
-    shm->registers = bell_register() == BELL_REGISTERS;
-    shm->fence = bell_registered() != BELL_REGISTERED;
+    state = bell_register();
+    shm->registers = state == BELL_REGISTERS;
+    shm->fence = state != BELL_REGISTERED;
     return shm;
 }
 
