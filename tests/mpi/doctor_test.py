@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""doctor_test.py BUILD [--through pml|provider] [--mpi openmpi|mpich] [--programs FOLDER] [--times N] [PATTERN...] - `mbx doctor` names the deadlock, and only deadlocks.
+"""doctor_test.py BUILD [--through pml|provider] [--mpi openmpi|mpich] [--programs FOLDER] [--times N] [--jobs N] [PATTERN...] - `mbx doctor` names the deadlock, and only deadlocks.
 
 Each pattern of stuck.c runs until the doctor has said what it is to say, or has been silent often enough.  Two run at
-a time: most of the time of a job is that of its start.  Of a deadlock the doctor is asked once more, which must say the same: how
+a time (--jobs): most of the time of a job is that of its start.  Of a deadlock the doctor is asked once more, which must say the same: how
 long that takes is how long a diagnosis takes, and the longest one is said at the end.
 """
 import argparse
@@ -222,6 +222,8 @@ def diagnose(args, pattern, job, number, dead):
         if status != 0:
             break
     args.diagnoses.append((took, pattern))
+    if took > AIM_S:
+        print(f"{pattern}: a diagnosis took {took:.2f} s, at a load of {os.getloadavg()[0]:.1f}", flush=True)
     if status != 3 or deadlocked(text) != dead:
         raise Failed("asked a second time, the doctor says\n" + text)
 
@@ -313,6 +315,7 @@ def main():
     parser.add_argument("--mpi", default="openmpi", choices=["openmpi", "mpich"], help="whose mpiexec is in PATH")
     parser.add_argument("--programs", help="where stuck and no_attach are, built for that MPI")
     parser.add_argument("--times", type=int, default=1, help="rounds of all patterns")
+    parser.add_argument("--jobs", type=int, default=2, help="so many at a time")
     args = parser.parse_intermixed_args()
     args.diagnoses = []  # (seconds, pattern)
     args.mbx = os.path.join(os.path.abspath(args.build), "tools", "mbx")
@@ -343,7 +346,7 @@ def main():
     patterns = [pattern for pattern in args.patterns or [*dict.fromkeys([*STUCK, *args.controls]), *others] if pattern not in untold] * args.times
     alone = [pattern for pattern in patterns if pattern in others]  # they ask for all jobs of this machine
     patterns = [pattern for pattern in patterns if pattern not in others]
-    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
         failed = [pattern for pattern, wrong in zip(patterns, pool.map(goes_wrong, patterns)) if wrong]
     failed += [pattern for pattern in alone if goes_wrong(pattern)]
     if args.diagnoses:
