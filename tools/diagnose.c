@@ -35,7 +35,7 @@ static const char *why_of_tags(const struct see_mpi *wanted, const struct see_mp
 /* Of two communicators: does the tag say the same of both?  That of a nonblocking collective says nothing. */
 static bool is_same_in_other(const struct see_mpi *wanted, const struct see_mpi *is)
 {
-    if (wanted->is_collective != is->is_collective)
+    if (wanted->is_collective != is->is_collective || wanted->is_of_group != is->is_of_group)
         return false;
     return wanted->is_any_tag || wanted->tag == is->tag ||
            (wanted->is_nonblocking && is->is_nonblocking);

@@ -10,7 +10,8 @@
  *   MPICH, with remote CQ data       0-30 tag    31-50 communicator    51- protocol
  *
  * and of MPICH's communicator bit 0 is a collective, 1 and 2 say which ranks of each node, 3 the
- * local group of an intercommunicator, and the rest is the number.
+ * local group of an intercommunicator, and the rest is the number.  Where some ranks make a communicator by messages on
+ * another one (MPI_Comm_create_group, MPI_Intercomm_create), the tag is the program's, or 0, and has a bit more (MPIR_TAG_COLL_BIT).
  */
 #include "see/mpi.h"
 
@@ -34,6 +35,7 @@ struct see_layout {
     unsigned synchronous, acknowledgement; /* of the protocol bits; 0: not known */
     /* tag of the first nonblocking collective; those after it are below, of MPICH above; 0: not known */
     int32_t nonblocking;
+    int32_t group; /* bit of the tag where some ranks make a communicator; 0: not known */
 };
 
 static const struct see_layout layouts[] = {
@@ -84,7 +86,8 @@ static const struct see_layout layouts[] = {
      .protocol_bits = 12,
      .synchronous = 2,
      .acknowledgement = 1,
-     .nonblocking = 287},
+     .nonblocking = 287,
+     .group = 1 << 28},
     /* 4.1: communicators and tags as before and after, other bits of the protocol */
     {.way = "provider",
      .family = MPICH,
@@ -210,6 +213,12 @@ static void mpich_communicator(const struct see_layout *layout, struct see_mpi *
     mpi->communicator = bits >> 4;
     if (!mpi->is_collective || mpi->is_any_tag)
         return;
+    mpi->is_of_group = mpi->tag & layout->group;
+    if (mpi->is_of_group) {
+        mpi->tag &= ~layout->group;
+        mpi->operation = "group collective";
+        return;
+    }
     mpi->operation = collective_name(
         mpich_collectives, sizeof mpich_collectives / sizeof mpich_collectives[0], mpi->tag);
     mpi->is_nonblocking = layout->nonblocking != 0 && mpi->tag >= layout->nonblocking;

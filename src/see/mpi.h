@@ -41,6 +41,7 @@ struct see_mpi {
     bool is_acknowledgement;
     bool is_collective;
     bool is_nonblocking;   /* of a collective: each communicator numbers these by their tags */
+    bool is_of_group;      /* of a collective: of ranks that make a communicator */
     const char *operation; /* of a collective, "barrier"; or NULL */
     const char *part;  /* of the communicator, "node": MPICH makes some of its own; or NULL */
     unsigned protocol; /* further bits of the MPI's protocol, which this row does not name */

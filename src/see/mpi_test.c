@@ -93,6 +93,13 @@ static void test_provider_under_mpich(void **state)
                 "collective tag 286");
     check_words("provider " MPICH_4_0, TAGGED, mpich_tag(0, 4, 1, 287), 0, 4,
                 "nonblocking collective tag 287");
+    /* as MPI_Intercomm_create and MPI_Comm_create_group exchange them; the tag of a program may be as large */
+    check_words("provider " MPICH_4_0, TAGGED, mpich_tag(0, 0, 1, 1 << 28), 0, 0,
+                "group collective tag 0");
+    check_words("provider " MPICH_4_0, TAGGED, mpich_tag(0, 0, 1, 1 << 28 | 300), 0, 0,
+                "group collective tag 300");
+    check_words("provider " MPICH_4_0, TAGGED, mpich_tag(0, 0, 0, 1 << 28), 0, 0,
+                "tag 268435456");
     check_words("provider " MPICH_4_2, TAGGED, mpich_tag(0, 4, 1, 300), 0, 4,
                 "collective tag 300");
     check_words("provider " MPICH_4_0, TAGGED, mpich_tag(0, 4, 0, 300), 0, 4, "tag 300");
