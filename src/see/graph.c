@@ -95,6 +95,15 @@ static bool is_collective(const struct see_rank *rank, const struct see_entry *e
            mpi.is_collective;
 }
 
+/* Does it belong to a collective that its rank is in?  One that it has begun and left, MPI_Ibarrier, has another tag. */
+static bool is_of_this_call(const struct see_rank *rank, const struct see_entry *entry)
+{
+    struct see_mpi mpi;
+
+    return see_mpi_decode(rank->layout, entry->context_id, entry->tag, entry->ignore, &mpi) &&
+           mpi.operation != NULL && !mpi.is_nonblocking;
+}
+
 /* What may be waited for, whatever else is known. */
 static bool is_pending(const struct see_rank *rank, const struct see_entry *entry,
                        enum see_call call)
@@ -104,6 +113,8 @@ static bool is_pending(const struct see_rank *rank, const struct see_entry *entr
     if (call == SEE_CALL_PROBES || entry->kind == SEE_PROBE)
         return call == SEE_CALL_PROBES && entry->kind == SEE_PROBE;
     if (call == SEE_CALL_COLLECTIVE && entry->needs == 0 && !is_collective(rank, entry))
+        return false;
+    if (call == SEE_CALL_WINDOW && entry->needs == 0 && !is_of_this_call(rank, entry))
         return false;
     return entry->kind != SEE_UNEXPECTED && entry->kind != SEE_PROBED &&
            entry->kind != SEE_NONE;
@@ -136,7 +147,7 @@ bool see_is_awaited(const struct see_rank *rank, const struct see_entry *entry)
         return false;
     if (entry->needs != 0)
         return true;
-    if (call == SEE_CALL_LIBRARY || call == SEE_CALL_WINDOW)
+    if (call == SEE_CALL_LIBRARY)
         return false;
     if (count_known(rank, call, &least) == 0)
         return true;

@@ -13,7 +13,8 @@
  * of collectives count, for some collectives use no messages, and those that say that they are waited for, for the leaders
  * of an intercommunicator that is being made exchange messages of the program's tag.  MPI_Win_fence and MPI_Win_free wait for
  * accesses first, and the calls that make a window for memory that is registered or shared, which is no message: there only
- * those count that say that they are waited for.
+ * those count that say that they are waited for, and those of a collective of the call's own, which are told from an
+ * MPI_Ibarrier of the program by their tags.
  *
  * Which of its operations a call waits for, an entry may say (`needs`: the component for Open MPI, and the library's own
  * waits).  Then
@@ -67,7 +68,7 @@ enum see_call {
     SEE_CALL_BLOCKS_ANY, /* until one of several has ended */
     SEE_CALL_LIBRARY,    /* the library's own: until an operation that says so has ended */
     SEE_CALL_COLLECTIVE, /* until messages of a collective have come and gone */
-    SEE_CALL_WINDOW,     /* of a window: until an operation that says so has ended */
+    SEE_CALL_WINDOW,     /* of a window: until what is known as its own has ended */
     SEE_CALL_PROBES,     /* until there is what the last probe has asked for */
     SEE_CALL_FINISHES    /* MPI_Finalize, mbx_close */
 };

@@ -77,7 +77,8 @@ static const char *verdict(struct scene *before, struct scene *now)
     return text;
 }
 
-#define BARRIER ((uint32_t)-16)
+#define BARRIER  ((uint32_t)-16)
+#define IBARRIER ((uint32_t)-27)
 
 /* Rank 1 waits for 0, and rank 2 computes. */
 static void wait_for_both(struct scene *s, const char *call, uint16_t needs)
@@ -214,7 +215,11 @@ static void test_windows(void **state)
         add(&s, 0, SEE_POSTED, 1, BARRIER, 1);
         add(&s, 1, SEE_POSTED, 0, BARRIER, 1);
         assert_string_equal(verdict(&s, &s), "dd");
-        s.entries[0][0].needs = 0; /* of an MPI_Ibarrier */
+        s.entries[0][0].needs = 0; /* of a barrier: the call's own */
+        assert_string_equal(verdict(&s, &s), "dd");
+        s.entries[0][0].tag = IBARRIER; /* of the program, begun before */
+        assert_string_equal(verdict(&s, &s), "aa");
+        s.entries[0][0].tag = 7;
         assert_string_equal(verdict(&s, &s), "aa");
     }
 }

@@ -71,7 +71,7 @@ STUCK = {
 CROWD = min(os.cpu_count() + 1, 9)  # more ranks than cores, on a small machine
 # name: ranks.  Nobody is deadlocked
 CONTROLS = {"late_sender": 2, "computing_master": 3, "polling": 2, "testing": 2, "testing_a_window": 2, "running_ring": 3, "running_collectives": 2,
-            "late_at_barrier": 3, "wait_any_beside": 3, "receive_beside": 3, "late_receiver": 2, "flood": 2, "attach_forbidden": 2, "stopped": 2, "reads_a_file": 2,
+            "running_fences": 3, "late_at_barrier": 3, "wait_any_beside": 3, "receive_beside": 3, "late_receiver": 2, "flood": 2, "attach_forbidden": 2, "stopped": 2, "reads_a_file": 2,
             "lock_and_receive": 2, "killed": 3, "crowd": CROWD}
 # what the doctor says of some of them, once they have waited for a second
 SAYS = {
@@ -103,7 +103,6 @@ NOT_BY_PROVIDER = {
     "small_head_to_head": "MBX_STRICT_SENDS has no effect",
     "wait_all_beside": "that MPI_Waitall needs all of its operations is not known",
     "leader_left_out": "which message the call waits for is not known",
-    "fence_and_barrier": "which message the call waits for is not known",
     "beyond_the_window": "a message beyond the window meets its receive at the sender, which goes on",
     "flood": "messages beyond the window stay at their sender, which makes no progress",
 }
@@ -118,6 +117,11 @@ NOT_UNDER_MPICH = {
 CONTROLS_OF_MPICH = {"receive_from_finalized": 2, "send_to_itself": 1, "receive_from_itself": 1}
 SAYS_OF_MPICH = {
     "receive_from_finalized": ["waits in MPI_Recv", "tag 7 on MPI_COMM_WORLD from peer ", ", which is not seen", "1 of its 2 ranks are not seen (1)"],
+}
+# of a deadlock there.  Unlike Open MPI's, messages of MPI_Intercomm_create are told from those of the program, so NOT_BY_PROVIDER does not hold
+TEXTS_OF_MPICH = {
+    "leader_left_out": ["is in MPI_Intercomm_create", "waits for group collective tag 0 on MPI_COMM_WORLD from 1, which waits, too",
+                        "waits for tag 7 on MPI_COMM_WORLD from 0, which waits, too", "it belongs to a collective"],
 }
 NAMES = {"openmpi": "Open MPI", "mpich": "MPICH"}
 
@@ -230,6 +234,8 @@ def diagnose(args, pattern, job, number, dead):
 
 def stuck(args, pattern):
     ranks, dead, texts = STUCK[pattern]
+    if args.mpi == "mpich":
+        texts = TEXTS_OF_MPICH.get(pattern, texts)
     # through the provider communicators have no names
     texts = [words for words in texts if args.through == "pml" or not words.startswith('"')]
     text = ""
@@ -339,6 +345,8 @@ def main():
             return True
 
     untold = dict(NOT_BY_PROVIDER if args.through == "provider" else {}, **(NOT_UNDER_MPICH if args.mpi == "mpich" else {}))
+    if args.mpi == "mpich":
+        untold = {pattern: why for pattern, why in untold.items() if pattern not in TEXTS_OF_MPICH}
     args.controls = dict(CONTROLS, **(CONTROLS_OF_MPICH if args.mpi == "mpich" else {}))
     for pattern, why in untold.items():
         if pattern in args.patterns or not args.patterns:

@@ -568,6 +568,18 @@ static void running_collectives(void)
         MPI_Allreduce(&value, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
 }
 
+static void running_fences(void)
+{
+    static int word;
+    MPI_Win window;
+
+    MPI_Win_create(&word, sizeof word, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window);
+    for (;;) {
+        MPI_Win_fence(0, window);
+        MPI_Put(&rank, 1, MPI_INT, (rank + 1) % size, 0, 1, MPI_INT, window);
+    }
+}
+
 /* The last rank computes, and the others wait for it, again and again. */
 static void imbalance(void)
 {
@@ -649,6 +661,7 @@ static const struct {
     {"testing_a_window", testing_a_window},
     {"running_ring", running_ring},
     {"running_collectives", running_collectives},
+    {"running_fences", running_fences},
     {"imbalance", imbalance},
     {"late_at_barrier", late_at_barrier},
 };
