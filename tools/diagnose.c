@@ -499,8 +499,8 @@ static void say_waiter(FILE *out, const struct see_job *job, const enum see_node
         entry = see_is_awaited(rank, &rank->entries[i]) ? &rank->entries[i] : NULL;
     say_wait(out, rank);
     if (entry == NULL) {
-        fputs("it cannot be told what for, because that is no message that is seen here; "
-              "neither it nor who waits for it is judged\n",
+        fputs("it cannot be told what for, because no message that is seen here is known to be "
+              "of this call; neither it nor who waits for it is judged\n",
               out);
         return;
     }
