@@ -25,8 +25,14 @@
 #define OFF_MAX      (1 * CLOCK_US) /* an anchor may be elsewhere by that, and by 1 ns in OFF_PART */
 #define OFF_PART     4096
 #define STRIKES_MAX  8
+#define LED_MOST                                                                               \
+    CLOCK_MS /* the error of the rate over that is less than what a look may be wrong */
 
-#define SOURCE_PATH  "/sys/devices/system/clocksource/clocksource0/current_clocksource"
+/* Nanoseconds of 2^32 ticks, of 20 GHz and of 50 MHz: another rate is none, as if the host slept while it was measured. */
+#define RATE_MIN    ((UINT64_C(1) << 32) / 20)
+#define RATE_MAX    ((UINT64_C(1) << 32) * 20)
+
+#define SOURCE_PATH "/sys/devices/system/clocksource/clocksource0/current_clocksource"
 
 static ticks_counter_fn *_Atomic counter_replaced;
 
@@ -185,11 +191,11 @@ static bool is_off(const struct ticks *t, const struct look *look, uint64_t led_
     return led_ns != 0 && (led_ns + most < look->before || led_ns > look->after + most);
 }
 
-/* The time of the look: of a narrow one the middle; of another, in which something came between, where we are led to, if it
- * is possible. */
+/* The time of the look: of a narrow one the middle; of another, in which something came between, where we are led to by an
+ * anchor of shortly before, if it is possible. */
 static uint64_t anchor_time(const struct ticks *t, const struct look *look, uint64_t led_ns)
 {
-    if (is_narrow(t, look) || led_ns == 0)
+    if (is_narrow(t, look) || led_ns == 0 || look->before - t->at_ns > LED_MOST)
         return look->before + width_of(look) / 2;
     return led_ns < look->before ? look->before : led_ns > look->after ? look->after : led_ns;
 }
@@ -207,8 +213,11 @@ static void measure(struct ticks *t, uint64_t at, uint64_t at_ns)
 
     if (t->base_ns != 0 && gone_ns < LEARN)
         return;
-    if (t->base_ns != 0 && gone_ns <= FORGET && at > t->base)
-        t->rate = (gone_ns << 32) / (at - t->base);
+    if (t->base_ns != 0 && gone_ns <= FORGET && at > t->base) {
+        uint64_t rate = (gone_ns << 32) / (at - t->base);
+
+        t->rate = rate >= RATE_MIN && rate <= RATE_MAX ? rate : 0;
+    }
     t->base = at;
     t->base_ns = at_ns;
 }
@@ -226,7 +235,10 @@ static OUT_OF_LINE uint64_t ticks_look(struct ticks *t)
     uint64_t led_ns, at_ns;
 
     t->reach = 0;
-    if (t->rate == 0) {
+    if (clock_is_replaced() &&
+        atomic_load_explicit(&counter_replaced, memory_order_acquire) == NULL)
+        t->strikes = STRIKES_MAX; /* since ticks_start() */
+    if (t->rate == 0 || t->strikes >= STRIKES_MAX) {
         uint64_t now_ns = clock_now();
 
         if (is_too_soon(t, now_ns))

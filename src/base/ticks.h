@@ -11,12 +11,12 @@
  *
  * So two processes do not drift apart: an error of the rate of 20 ppm is 0.4 ns at the end of a period.  Where the counter
  * is not known to be good, where the system itself does not use it, and where clock_set() has replaced the clock, the time is
- * that of clock_now(), and the counter is never read.
+ * that of clock_now(), and the counter is not read (any more than until the next anchor, if it is replaced later).
  *
  * Invariants
  *   I1  what one struct ticks says never goes back
  *   I2  an anchor is within the two looks at the clock between which the counter was read, and these are about as close as
- *       any have been, or it is as near as that to where the anchor before leads
+ *       any have been, or it is as near as that to where an anchor of shortly before leads
  *   I3  the counter is not used (again) before its rate is known over LEARN; after STRIKES_MAX anchors that are not where
  *       counter and rate have led it never is again
  */
@@ -38,7 +38,7 @@ struct ticks {
     unsigned strikes;
 };
 
-/* Before the first look; after clock_set(). */
+/* Before the first look. */
 void ticks_start(struct ticks *ticks);
 
 /* As clock_now().  One thread at a time. */

@@ -350,6 +350,55 @@ static void test_after_a_pause_it_goes_on(void **state)
     }
 }
 
+/* The host sleeps while the rate is measured, and the counter goes on: that is no rate. */
+static void test_no_rate_is_learned_of_a_host_that_sleeps(void **state)
+{
+    struct ticks ticks;
+
+    (void)state;
+    ticks_start(&ticks);
+    ticks_now(&ticks);
+    pass(LEARN / 2);
+    count += 3600 * (CLOCK_S / 1000) * mhz;
+    pass(LEARN);
+    ticks_now(&ticks);
+    assert_int_equal(ticks.reach, 0);
+    for (uint64_t end = real_ns + 3 * LEARN; real_ns < end; pass(CLOCK_US))
+        assert_near(ticks_now(&ticks), real_ns, 1);
+    assert_int_not_equal(ticks.reach, 0);
+}
+
+/* Long after its anchor a wide look is where it is, and not where an old rate leads to. */
+static void test_a_wide_look_after_a_pause_is_not_led(void **state)
+{
+    struct ticks ticks;
+    uint64_t before;
+
+    (void)state;
+    mhz = 2000;
+    hold = 40;
+    start(&ticks);
+    count += mhz / 2; /* 500 ns, as of a rate that is wrong by 3 ppm */
+    pass(CLOCK_S / 5);
+    hold = 50;
+    before = real_ns;
+    assert_near(ticks_now(&ticks), before + 25, 1); /* the middle */
+}
+
+static void test_a_clock_that_is_replaced_later_is_the_time(void **state)
+{
+    struct ticks ticks;
+
+    (void)state;
+    start(&ticks);
+    ticks_set(NULL);
+    for (uint64_t end = real_ns + LEARN; real_ns < end; pass(CLOCK_MS)) {
+        ticks.reach =
+            0; /* the counter of the machine is somewhere else, and this is what it says of the anchor */
+        assert_int_equal(ticks_now(&ticks), real_ns);
+    }
+}
+
 /* ---- those of the machine ---- */
 
 static void test_it_is_the_time_of_the_machine(void **state)
@@ -397,6 +446,12 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_an_anchor_takes_time, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_replaced_clock_alone_is_the_time, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_no_rate_is_learned_of_a_host_that_sleeps, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_a_wide_look_after_a_pause_is_not_led, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_a_clock_that_is_replaced_later_is_the_time, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_after_a_pause_it_goes_on, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_it_is_the_time_of_the_machine, set_up, tear_down),

@@ -130,6 +130,7 @@ static void wait_begin(struct mbx_ep *ep, uint64_t now)
     struct tracer *t = ep->tracing.tracer;
 
     t->from = t->last = now;
+    t->is_fast = false; /* whether rounds are fast is seen at the next look */
     t->is_told = t->is_placed = false;
     t->sampled_ns = 0;
     t->sleeps = ep->stats.sleeps;

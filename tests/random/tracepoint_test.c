@@ -525,6 +525,50 @@ static void test_rounds_in_vain_stay_idle(void **state)
         fail_msg("%u of %d rounds are idle, %u without a trace", with, ROUNDS, without);
 }
 
+static uint64_t now_ns;
+
+static uint64_t given_clock(void)
+{
+    return now_ns;
+}
+
+/* A receive whose message comes after so many rounds that take so long each. */
+static void wait_slowly(struct cluster *cl, unsigned rounds, uint64_t ns)
+{
+    mbx_request recv = post(cl, 0, 1, 0);
+
+    for (unsigned i = 0; i < rounds; i++, now_ns += ns)
+        mbx_progress(cl->eps[1]);
+    send_tag(cl, 1);
+    cluster_wait_error(cl, 1, recv, 0);
+}
+
+/* Who looks now and then waits as well as who looks all the time, also if the wait before was short. */
+static void test_slow_rounds_are_waits(void **state)
+{
+    const struct configuration *config = *state;
+    static struct trace_event e[EVENTS_MAX];
+    struct cluster cl;
+    int count;
+
+    if (!config_is_loop(config) || config_has_faults(config) ||
+        config_window(config) != UINT64_MAX)
+        return; /* these have clocks of their own */
+    now_ns = CLOCK_S;
+    clock_set(given_clock);
+    make_folder();
+    cluster_open(&cl, config, 2, traced);
+    for (int i = 0; i < 3; i++)
+        wait_slowly(&cl, 30, 50);
+    wait_slowly(&cl, 12, 60 * CLOCK_US);
+    cluster_close(&cl);
+    clock_set(NULL);
+    count = events_about(1, true, e);
+    assert_int_equal(count_of(e, count, TRACE_WAIT), 1);
+    assert_int_equal(count_of(e, count, TRACE_WAITED), 1);
+    remove_folder(2);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -537,6 +581,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_announce_events),
         cmocka_unit_test(test_one_record),
         cmocka_unit_test(test_rounds_in_vain_stay_idle),
+        cmocka_unit_test(test_slow_rounds_are_waits),
     };
 
     return test_main(argc, argv, tests, ARRAY_COUNT(tests));
