@@ -23,7 +23,8 @@
 static char folder[64], setting[96];
 static const char *const traced[] = {setting, "RPUT=off", NULL};
 static const char *const traced_announce[] = {setting, "RPUT=always", "RPUT_SIZE=1", NULL};
-static unsigned warnings, clock_reads;
+static unsigned warnings;
+static _Atomic unsigned clock_reads; /* devices have threads */
 
 static void count_line(void *arg, enum log_level level, const char *text)
 {
@@ -525,7 +526,7 @@ static void test_rounds_in_vain_stay_idle(void **state)
         fail_msg("%u of %d rounds are idle, %u without a trace", with, ROUNDS, without);
 }
 
-static uint64_t now_ns;
+static _Atomic uint64_t now_ns;
 
 static uint64_t given_clock(void)
 {
