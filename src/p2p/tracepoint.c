@@ -177,14 +177,15 @@ static OUT_OF_LINE void tracepoint_names(struct mbx_ep *ep)
     ep->tracing.names_told = names->changes;
 }
 
-/* Names come before the events that follow them, a send before what happens in its call. */
+/* A send comes before what happens in its call, names before the events that follow them.  The names of a send were told
+ * when it began, and it has an earlier time than names that change in its call. */
 static inline void catch_up(struct mbx_ep *ep)
 {
+    if (unlikely(ep->tracing.is_late))
+        tracer_send_told(ep);
     if (unlikely(ep->names.changes != ep->tracing.names_told) ||
         unlikely(ep->peers.count != ep->tracing.peers_told))
         tracepoint_names(ep);
-    if (unlikely(ep->tracing.is_late))
-        tracer_send_told(ep);
 }
 
 void tracepoint_catch_up(struct mbx_ep *ep)
