@@ -23,9 +23,6 @@ extern const struct verbs_group verbs_bits, verbs_found, verbs_messages, verbs_r
 /* What no correct peer sends. */
 extern const struct verbs_group verbs_broken;
 
-/* With an adapter that dawdles, by chance. */
-extern const struct verbs_group verbs_taken_back;
-
 /* With an adapter that matches eager messages alone, and with one that matches none. */
 extern const struct verbs_group verbs_without_rendezvous, verbs_without_tags;
 

@@ -47,13 +47,12 @@ static void await_end(int pidfd)
 }
 
 /* Of a group of tests: one daemon. */
-static struct ibv_context *open_adapter(const char *quirks, const char *seed)
+static struct ibv_context *open_adapter(const char *quirks)
 {
     struct ibv_context *context;
     struct ibv_device **list;
 
     setenv(ADAPTER_ENV_QUIRKS, quirks, 1);
-    setenv(ADAPTER_ENV_SEED, seed, 1);
     assert_int_equal(verbs_library_load(), 0);
     list = ibv_get_device_list(NULL);
     context = ibv_open_device(list[0]);
@@ -101,7 +100,7 @@ static void the_daemons_have_not_complained(void **state)
 static int conformance(const char *quirks, uint32_t list, bool is_brief, bool can_be_lost)
 {
     struct conformance_target target = verbs_target;
-    struct ibv_context *context = can_be_lost ? NULL : open_adapter(quirks, "1");
+    struct ibv_context *context = can_be_lost ? NULL : open_adapter(quirks);
     char name[100];
     int failed;
 
@@ -118,9 +117,9 @@ static int conformance(const char *quirks, uint32_t list, bool is_brief, bool ca
     return failed;
 }
 
-static int run(const struct verbs_group *group, const char *quirks, const char *seed)
+static int run(const struct verbs_group *group, const char *quirks)
 {
-    struct ibv_context *context = open_adapter(quirks, seed);
+    struct ibv_context *context = open_adapter(quirks);
     int failed = _cmocka_run_group_tests(group->name, group->tests, group->count, NULL, NULL);
 
     close_adapter(context);
@@ -154,16 +153,14 @@ int main(int argc, char **argv)
         return 2;
     }
     prepare(argv[1]);
-    failed += run(&verbs_bits, "", "1");
-    failed += run(&verbs_messages, "", "1");
-    failed += run(&verbs_receives, "", "1");
-    failed += run(&verbs_found, "", "1");
-    failed += run(&verbs_broken, "", "1");
-    failed += run(&verbs_taken_back, "dawdle", "1");
-    failed += run(&verbs_taken_back, "dawdle", "2");
-    failed += run(&verbs_without_rendezvous, "eager-only", "1");
+    failed += run(&verbs_bits, "");
+    failed += run(&verbs_messages, "");
+    failed += run(&verbs_receives, "");
+    failed += run(&verbs_found, "");
+    failed += run(&verbs_broken, "");
+    failed += run(&verbs_without_rendezvous, "eager-only");
     setenv(ADAPTER_ENV_TAGS, "0", 1);
-    failed += run(&verbs_without_tags, "", "1");
+    failed += run(&verbs_without_tags, "");
     unsetenv(ADAPTER_ENV_TAGS);
     for (size_t i = 0; i < ARRAY_COUNT(lists); i++)
         failed += conformance("", lists[i], i > 0, false);
