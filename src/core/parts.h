@@ -31,7 +31,10 @@ struct rput_target {
 /* Where the buffer of a receive is, as the sender was told: rput_recv.c, coop.c. */
 struct announced {
     uint64_t address, key;
-    uint64_t number; /* grows from one to the next of that sender */
+    union {
+        uint64_t number; /* open: grows from one to the next of that sender */
+        uint64_t began;  /* RPUT_FILLING: progress.looks then */
+    };
 };
 
 /* The part of a receive that its sender is asked to write: coop.c. */

@@ -103,6 +103,7 @@ static OUT_OF_LINE int progress_look_around(struct mbx_ep *ep)
         progress_show(ep);
     request_look(ep);
     ep->progress.rounds = 0;
+    ep->progress.looks++;
     return moved;
 }
 

@@ -41,6 +41,7 @@ struct ep_progress {
     uint8_t due;          /* enum ep_due: whatever is not sent by a peer just now */
     bool has_logged_drop; /* a malformed packet has been logged */
     uint32_t rounds;      /* since peers were looked at */
+    uint64_t looks;       /* so often they were */
     uint32_t
         look_at; /* the next round of which more is done: PROGRESS_LOOK_AROUND, or before */
     struct list busy;   /* peers */

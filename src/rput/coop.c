@@ -62,17 +62,21 @@ static bool word_close(struct mbx_ep *ep, struct request *req)
 
 /* ---- is it of use? ---- */
 
-static bool coop_suits(struct mbx_ep *ep, struct peer *peer)
+bool coop_is_possible(const struct mbx_ep *ep, const struct peer *peer)
 {
     const struct transport_limits *limits = &peer->link->transport->limits;
 
     if (!limits->is_copy || !limits->is_instant)
         return false;
-    if (ep->settings.tuning.coop == TUNING_ALWAYS)
-        return true;
-    if (ep_is_oversubscribed(ep))
-        return false; /* the processor of the sender may be ours */
-    return !backoff_skips(&peer->coop_backoff);
+    /* else the processor of the sender may be ours */
+    return ep->settings.tuning.coop == TUNING_ALWAYS || !ep_is_oversubscribed(ep);
+}
+
+static bool coop_suits(struct mbx_ep *ep, struct peer *peer)
+{
+    if (!coop_is_possible(ep, peer))
+        return false;
+    return ep->settings.tuning.coop == TUNING_ALWAYS || !backoff_skips(&peer->coop_backoff);
 }
 
 static void coop_was_useless(struct peer *peer)

@@ -21,6 +21,9 @@ enum coop_state {
     COOP_FILLING,                           /* has its part, its sender writes the other one */
 };
 
+/* Could this peer copy a part of what is read from it? */
+bool coop_is_possible(const struct mbx_ep *ep, const struct peer *peer);
+
 /* The receive of this state that a WRITTEN of peer names, or NULL. */
 struct request *coop_named(const struct mbx_ep *ep, const struct peer *peer, uint64_t receiver);
 

@@ -32,6 +32,9 @@
  * What is told costs a packet, and is of no use if a message was under way or the next one is
  * short.  So for each peer the tries are counted: after one that was of no use `pause` receives
  * are not told, and pause doubles, up to PAUSE_MOST; after one that was it is 0 again.
+ * If we do nothing but wait while the sender writes, it was of no use either where both sides
+ * could have copied a part (coop.c), in half of the time.  Who waits makes rounds of progress;
+ * it may compute next time, so then pause is PAUSE_WAITED at most.
  *
  * Invariants
  *   I1  a request is ANNOUNCED from ANNOUNCE until nothing can be written into its buffer any
@@ -49,9 +52,12 @@
 #include "transport/memory.h"
 
 /* Earlier open receives that one is compared with; if there are more it is not told. */
-#define OTHERS_MOST 64
+#define OTHERS_MOST  64
 
-#define PAUSE_MOST  16
+#define PAUSE_MOST   16
+#define PAUSE_WAITED 4 /* who has waited may compute next time */
+
+#define WAITED       2 /* looks around while one is written: between them are many rounds */
 
 static int on_open(struct mbx_ep *ep)
 {
@@ -76,11 +82,24 @@ static void rput_was_used(struct rput *rput)
     backoff_end(&rput->backoff);
 }
 
-static void rput_was_useless(const struct mbx_ep *ep, struct rput *rput)
+static void rput_was_useless(const struct mbx_ep *ep, struct rput *rput, uint8_t pause_most)
 {
     if (ep->settings.tuning.rput == TUNING_ALWAYS)
         return;
-    backoff_more(&rput->backoff, PAUSE_MOST);
+    backoff_more(&rput->backoff, pause_most);
+}
+
+/* Of req, in RPUT_FILLING, all is written that its sender will write. */
+static void rput_was_filled(const struct mbx_ep *ep, const struct peer *peer,
+                            const struct request *req)
+{
+    bool has_waited = ep->progress.looks - req->announced.began >= WAITED;
+
+    if (has_waited && req->total - req->done >= ep->rput.coop_from &&
+        coop_is_possible(ep, peer))
+        rput_was_useless(ep, peer->rput, PAUSE_WAITED);
+    else
+        rput_was_used(peer->rput);
 }
 
 /* ---- telling ---- */
@@ -269,7 +288,7 @@ static void on_left(struct mbx_ep *ep, struct request *req, enum recv_cause caus
         return;
     if (cause != RECV_ENDED) {
         ep->stats.rput_missed++;
-        rput_was_useless(ep, peer_get(ep, req->peer)->rput);
+        rput_was_useless(ep, peer_get(ep, req->peer)->rput, PAUSE_MOST);
     }
     rput_unexpose(ep, req);
 }
@@ -340,15 +359,19 @@ static int on_write(struct mbx_ep *ep, struct peer *peer, const struct wire_pack
     if (req == NULL || !lockword_give(ep, &req->open.word, peer, true))
         return -EPROTO;
     ep->stats.rput_won++;
-    rput_was_used(peer->rput);
     recv_taken(ep, req, &envelope, RECV_WRITTEN, peer);
     recv_describe(ep, req, &envelope, packet->header.data, write->size);
     req->remote.request = write->sender;
     req->done = write->done;
     proto_move(ep, req, RPUT_FILLING);
+    if (req->done < req->total && !(packet->header.flags & WIRE_STOPPED)) {
+        req->announced.began = ep->progress.looks;
+        return 0;
+    }
+    rput_was_used(peer->rput);
     if (req->done == req->total)
         rput_received(ep, req);
-    else if (packet->header.flags & WIRE_STOPPED)
+    else
         rput_fetch(ep, req, write->address, write->key);
     return 0;
 }
@@ -365,6 +388,7 @@ static int on_written(struct mbx_ep *ep, struct peer *peer, const struct wire_pa
     if (req == NULL || written->done < req->done || written->done > req->total ||
         is_stopped != (written->done < req->total))
         return -EPROTO;
+    rput_was_filled(ep, peer, req);
     req->done = written->done;
     if (is_stopped)
         rput_fetch(ep, req, written->address, written->key);

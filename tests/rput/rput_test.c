@@ -15,6 +15,7 @@
 #include "base/random.h"
 #include "base/sys.h"
 #include "core/core.h"
+#include "rput/coop.h"
 #include "rput/rput.h"
 
 #define CONTEXT   31
@@ -436,6 +437,55 @@ static void test_it_is_given_up_where_it_is_of_no_use(void **state)
     cluster_close(&cl);
 }
 
+/* A message that its sender writes while the receiver makes so many rounds of progress, and no more
+ * before all is written. */
+static void write_while(struct cluster *cl, int rounds)
+{
+    struct mbx_completion done;
+    mbx_request recv = post(cl, 0, 1, 0);
+
+    step(cl, 0);
+    send(cl, 5, 1, SIZE);
+    for (int i = 0; i < rounds; i++)
+        mbx_progress(cl->eps[1]);
+    assert_int_equal(mbx_test(cl->eps[1], recv, &done), 0);
+    for (int i = 0; i < 5; i++)
+        step(cl, 0);
+    expect(cl, recv, 0, 5, SIZE);
+}
+
+/* Where both sides can copy a part, the next one is for them. */
+static void test_who_waits_while_it_is_written_could_have_helped(void **state)
+{
+    const char *const params[] = {"RPUT_SIZE=1000", "COOP_SIZE=1000", "READ_CHUNK=4K", NULL};
+    struct cluster cl;
+    bool is_copied;
+
+    open_two(&cl, state, params);
+    is_copied = cl.eps[1]->rput.coop_from != SIZE_MAX &&
+                coop_is_possible(cl.eps[1], peer_get(cl.eps[1], 0));
+    write_while(&cl, 200);
+    assert_int_equal(cluster_stats(&cl, 1).rput_won, 1);
+    post(&cl, 1, 2, 0);
+    assert_int_equal(cluster_stats(&cl, 1).rput_announced, is_copied ? 1 : 2);
+    post(&cl, 2, 3, 0);
+    assert_int_equal(cluster_stats(&cl, 1).rput_announced, is_copied ? 2 : 3);
+    cluster_close(&cl);
+}
+
+static void test_who_does_not_wait_is_written_again(void **state)
+{
+    const char *const params[] = {"RPUT_SIZE=1000", "COOP_SIZE=1000", "READ_CHUNK=4K", NULL};
+    struct cluster cl;
+
+    open_two(&cl, state, params);
+    for (uint64_t i = 1; i <= 3; i++) {
+        write_while(&cl, 1);
+        assert_int_equal(cluster_stats(&cl, 1).rput_won, i);
+    }
+    cluster_close(&cl);
+}
+
 /* ---- cancel ---- */
 
 static void test_a_cancel_closes_it(void **state)
@@ -751,6 +801,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_what_nobody_wants_is_dropped),
         cmocka_unit_test(test_holding_drops_them),
         cmocka_unit_test(test_it_is_given_up_where_it_is_of_no_use),
+        cmocka_unit_test(test_who_waits_while_it_is_written_could_have_helped),
+        cmocka_unit_test(test_who_does_not_wait_is_written_again),
         cmocka_unit_test(test_a_cancel_closes_it),
         cmocka_unit_test(test_a_cancelled_one_leaves_its_message),
         cmocka_unit_test(test_cancels_race),
