@@ -16,6 +16,7 @@
 #include <stdlib.h>
 
 #include "base/base.h"
+#include "base/clock.h"
 #include "base/sys.h"
 #include "core/core.h"
 
@@ -201,6 +202,20 @@ static void test_a_read_beside_a_sleeper(void **state)
 
 /* ---- who polled for all leaves ---- */
 
+static uint64_t held_time;
+
+static uint64_t held_clock(void)
+{
+    return held_time;
+}
+
+/* The time stands still until clock_set(NULL): no wait runs out, however late its thread is. */
+static void hold_clock(void)
+{
+    held_time = clock_now();
+    clock_set(held_clock);
+}
+
 static uint32_t waiter_count(struct mbx_ep *ep)
 {
     uint32_t waiters;
@@ -230,8 +245,8 @@ static void *wait_a_long_time(void *arg)
     return NULL;
 }
 
-/* The first poller runs out of time; nobody but the second waiter can then notice what
- * comes. */
+/* The first poller runs out of time, and not before both wait; nobody but the second waiter
+ * can then notice what comes. */
 static void test_the_poller_leaves(void **state)
 {
     const struct configuration *config = *state;
@@ -248,10 +263,14 @@ static void test_the_poller_leaves(void **state)
         assert_int_equal(mbx_recv(vain.ep, 1, CONTEXT, NOBODY, 0, NULL, 0, NULL, &vain.request),
                          0);
         assert_int_equal(mbx_recv(wait.ep, 1, CONTEXT, 1, 0, NULL, 0, NULL, &wait.request), 0);
+        hold_clock();
         assert_int_equal(pthread_create(&first, NULL, wait_in_vain, &vain), 0);
         while (waiter_count(vain.ep) == 0)
             sched_yield();
         assert_int_equal(pthread_create(&second, NULL, wait_a_long_time, &wait), 0);
+        while (waiter_count(vain.ep) == 1)
+            sched_yield();
+        clock_set(NULL);
         pthread_join(first, NULL);
         assert_int_equal(mbx_send(cl.eps[1], 0, CONTEXT, 1, NULL, 0, NULL, NULL), 0);
         while (atomic_load(&wait.got) == 0)
