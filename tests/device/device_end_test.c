@@ -47,6 +47,22 @@ static void check(bool ok, const char *what, long value)
     abort();
 }
 
+/* 'S': it sleeps; 'Z', 'X' or 0: it is gone. */
+static char state_of(pid_t pid)
+{
+    char path[64], text[256] = "", *behind;
+    FILE *file;
+
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    file = fopen(path, "r");
+    if (file == NULL)
+        return 0;
+    check(fgets(text, sizeof text, file) != NULL || ferror(file), "fgets", errno);
+    fclose(file);
+    behind = strrchr(text, ')');
+    return behind != NULL ? behind[2] : 0;
+}
+
 /* By whoever can: a process is killed; else the library stops its device itself. */
 static void end_device(struct mbx_ep *ep)
 {
@@ -236,7 +252,18 @@ static void test_both_devices_end_under_way(void **state)
 
 /* ---- it dies while its application sleeps ---- */
 
-/* Kills the parent's device and sends then: nobody is there who could ring. */
+static void await_sleep(pid_t pid)
+{
+    const uint64_t start = clock_now();
+
+    while (state_of(pid) != 'S') {
+        check(clock_now() - start < (uint64_t)LONG_TIME, "not asleep", pid);
+        usleep(1000);
+    }
+}
+
+/* Kills the parent's device when the parent sleeps, and sends then: nobody is there who could
+ * ring. */
 static void kill_and_send(struct mbx_ep *ep, uint32_t parent, const struct hello *theirs,
                           int down)
 {
@@ -244,7 +271,7 @@ static void kill_and_send(struct mbx_ep *ep, uint32_t parent, const struct hello
         char byte;
 
         check(read(down, &byte, 1) == 1, "read", errno);
-        usleep(20000); /* the parent falls asleep; if it has not yet, the test is easier */
+        await_sleep(getppid());
         if (i == 0)
             check(kill(theirs->device, SIGKILL) == 0, "kill", errno);
         send_all(ep, parent, i, seeded_bytes(0, LARGEST), i == 0 ? 300 : LARGEST);
@@ -414,17 +441,9 @@ static void receive_for_ever(struct mbx_ep *ep, uint32_t parent, const struct he
 /* One that nobody has waited for yet has gone, too. */
 static bool is_running(pid_t pid)
 {
-    char path[64], text[256] = "", *behind;
-    FILE *file;
+    const char state = state_of(pid);
 
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    file = fopen(path, "r");
-    if (file == NULL)
-        return false;
-    check(fgets(text, sizeof text, file) != NULL || ferror(file), "fgets", errno);
-    fclose(file);
-    behind = strrchr(text, ')');
-    return behind != NULL && behind[2] != 'Z' && behind[2] != 'X';
+    return state != 0 && state != 'Z' && state != 'X';
 }
 
 /* Sends of any size until n have left. */

@@ -114,6 +114,7 @@ static void telling_open(struct telling *t, const struct story *story,
     t->device = device_of(t->cl.eps[1]);
     assert_int_equal(
         mbx_recv(t->cl.eps[1], MBX_ANY_SOURCE, CONTEXT, WARM, 0, t->got[0], 8, NULL, &recv), 0);
+    cluster_settle(&t->cl); /* the device has it */
     assert_int_equal(mbx_inject(t->cl.eps[0], 1, CONTEXT, WARM, "warm", 4, 0), 0);
     cluster_wait(&t->cl, 1, recv, NULL);
     assert_int_equal(cluster_stats(&t->cl, 1).device_matched, 1);
