@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 
 #include "base/base.h"
 #include "core/core.h"
@@ -29,7 +30,7 @@
 #define LONG   ((size_t)3 << 20)
 #define SENDS  200
 
-enum { WORD_READY, WORD_STOPPED }; /* in the shared memory */
+enum { WORD_READY, WORD_STOPPED, WORD_OVER }; /* in the shared memory */
 
 static const char *const network[] = {"TRANSPORT=ofi", "OFI_PROVIDER=tcp;ofi_rxm", NULL};
 static unsigned char bytes[LONG];
@@ -194,7 +195,6 @@ static void stops(struct forked_job *job, int rank, const void *arg)
     if (rank == 1) {
         MUST(forked_signal(ep, 0, GO) == 0, 30);
         forked_await(job, ep, WORD_READY, 1);
-        job->shared->words[WORD_STOPPED] = (int)getpid();
         raise(SIGSTOP);
         MUST(forked_signal(ep, 0, DATA) == 0, 31);
         for (int i = 0; i < SENDS; i++)
@@ -205,12 +205,11 @@ static void stops(struct forked_job *job, int rank, const void *arg)
     MUST(forked_receive(ep, 1, GO) == 0, 40);
     recv = post(ep, 1, DATA, 0);
     job->shared->words[WORD_READY] = 1;
-    while (job->shared->words[WORD_STOPPED] == 0)
-        usleep(1000);
+    forked_await(job, NULL, WORD_STOPPED, 1);
     for (int i = 0; i < SENDS; i++)
         MUST(mbx_send(ep, 1, NEVER, 0, bytes, 12000, NULL, &sends[i]) == 0, 41);
     MUST(mbx_wait(ep, recv, STOPPED_NS, &done) == -ETIMEDOUT, 42);
-    kill(job->shared->words[WORD_STOPPED], SIGCONT);
+    job->shared->words[WORD_OVER] = 1;
     expect_error(ep, recv, 0, 43);
     for (int i = 0; i < SENDS; i++)
         expect_error(ep, sends[i], 0, 44);
@@ -220,9 +219,15 @@ static void stops(struct forked_job *job, int rank, const void *arg)
 static void a_process_that_is_stopped_is_not_dead(void **state)
 {
     struct forked_job job;
+    int status;
 
     (void)state;
     forked_start(&job, 2, stops, NULL);
+    assert_int_equal(waitpid(job.pids[1], &status, WUNTRACED), job.pids[1]);
+    assert_true(WIFSTOPPED(status));
+    job.shared->words[WORD_STOPPED] = 1;
+    forked_await(&job, NULL, WORD_OVER, 1);
+    kill(job.pids[1], SIGCONT);
     forked_wait(&job);
     assert_int_equal(job.statuses[0], 0);
     assert_int_equal(job.statuses[1], 0);
