@@ -249,7 +249,10 @@ static void test_full_and_requests(void **state)
     s = cluster_stats(&cl, 0);
     assert_true(s.full > 0);
     assert_true(s.requests_now > 0);
-    assert_int_equal(s.requests_now, s.requests_max);
+    if (config_is_elsewhere(*state)) /* its device takes some meanwhile */
+        assert_in_range(s.requests_now, 1, s.requests_max);
+    else
+        assert_int_equal(s.requests_now, s.requests_max);
     for (int i = 0; i < 3000; i++)
         recv_one(&cl, &got, 1);
     s = cluster_stats(&cl, 0);
