@@ -150,10 +150,15 @@ void fixture_arrived(struct fixture *fix, int from, int to)
     expect_recv(fix, to, &word, sizeof word, mark);
 }
 
+time_t fixture_end(void)
+{
+    return time(NULL) + PATIENCE_SEC;
+}
+
 ssize_t fixture_read(struct fixture *fix, int node, struct fi_cq_tagged_entry *entry,
                      fi_addr_t *source)
 {
-    time_t end = time(NULL) + PATIENCE_SEC;
+    time_t end = fixture_end();
     ssize_t n;
 
     do {

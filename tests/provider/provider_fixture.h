@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <setjmp.h>
+#include <time.h>
 #include <cmocka.h>
 
 #include <rdma/fabric.h>
@@ -98,8 +99,10 @@ void fixture_progress(struct fixture *fix);
  * of its own, behind all that: no other completion may be next at node to. */
 void fixture_arrived(struct fixture *fix, int from, int to);
 
-/* Reads one completion of a node, waiting up to a few seconds; -FI_EAVAIL if an
- * error is next. */
+/* When a wait that begins now has failed, by time(): on a busy machine, too. */
+time_t fixture_end(void);
+
+/* Reads one completion of a node, until fixture_end(); -FI_EAVAIL if an error is next. */
 ssize_t fixture_read(struct fixture *fix, int node, struct fi_cq_tagged_entry *entry,
                      fi_addr_t *source);
 
