@@ -140,7 +140,8 @@ static void with_each(const struct configuration *config, const char *const *par
 /* ---- one thread -------------------------------------------------------------------------- */
 
 /* They must not take what is left when they are closed for something to be waited for. */
-static const char *const polls_long[] = {"SPIN=10s", "CLOSE_TIMEOUT=0", NULL};
+static const char *const polls_long[] = {"SPIN=10s", "CLOSE_TIMEOUT=0", "OVERSUBSCRIBED=no",
+                                         NULL};
 static const char *const usual[] = {"CLOSE_TIMEOUT=0", NULL};
 
 static void wait_a_while(struct cluster *cl, mbx_request request)
@@ -197,10 +198,11 @@ static void wait_with_one_core(struct cluster *cl, mbx_request request)
 /* With more peers than cores, or told so, it sleeps soon, whatever MBX_SPIN is. */
 static void a_wait_in_a_crowd(void **state)
 {
+    static const char *const counts[] = {"SPIN=10s", "CLOSE_TIMEOUT=0", NULL};
     static const char *const told[] = {"SPIN=10s", "CLOSE_TIMEOUT=0", "OVERSUBSCRIBED=yes",
                                        NULL};
 
-    with_each(*state, polls_long, wait_with_one_core);
+    with_each(*state, counts, wait_with_one_core);
     with_each(*state, told, wait_in_a_crowd);
 }
 

@@ -265,6 +265,7 @@ pid_t start(void (*story)(void))
     assert_true(child >= 0);
     if (child == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
+        running = 0; /* one that was started before is no child of this one */
         crash_plainly();
         story();
         _exit(0);
