@@ -159,8 +159,7 @@ int node_open(unsigned i)
         .rank = i + 10,
         .wants_cswap = true,
         .settings.shm = {.ring_size = 16 << 10, .attach = true},
-        /* nobody else tells that an endpoint of this process has closed before it was met */
-        .settings.verbs.timeout_ns = 2 * CLOCK_S,
+        .settings.verbs.timeout_ns = fixture.answer_ns,
     };
     struct testing_settings *settings = testing_settings(&config.settings);
     int err;
@@ -185,16 +184,22 @@ void node_close(unsigned i)
     fixture.nodes[i].t = NULL;
 }
 
-void fixture_init(void **state, unsigned nodes)
+void fixture_init_within(void **state, unsigned nodes, uint64_t answer_ns)
 {
     fixture = (struct fixture){
         .kind = *state,
+        .answer_ns = answer_ns,
         .mem_before = mem_live(),
         .fds_before = sys_fds_live(),
         .maps_before = sys_maps_live(),
     };
     for (unsigned i = 0; i < nodes; i++)
         assert_int_equal(node_open(i), 0);
+}
+
+void fixture_init(void **state, unsigned nodes)
+{
+    fixture_init_within(state, nodes, NETWORK_PATIENCE);
 }
 
 void fixture_fini(void)

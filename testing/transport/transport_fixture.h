@@ -54,6 +54,7 @@ struct node {
 
 struct fixture {
     const struct kind *kind;
+    uint64_t answer_ns;
     struct node nodes[MAX_NODES];
     uint64_t mem_before;
     int64_t fds_before, maps_before;
@@ -67,6 +68,10 @@ void be_quiet(void *arg, enum log_level level, const char *text);
 /* ---- the fixture: fixture_init() gets the state of a test ---- */
 
 void fixture_init(void **state, unsigned nodes);
+
+/* Who is not answered within this time is given up, over verbs: there nobody else tells that an
+ * endpoint of this process has closed before it was met. */
+void fixture_init_within(void **state, unsigned nodes, uint64_t answer_ns);
 void fixture_fini(void);
 int node_open(unsigned i);
 void node_close(unsigned i);

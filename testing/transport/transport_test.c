@@ -400,7 +400,7 @@ static void a_closed_endpoint_cannot_be_reached(void **state)
 {
     struct link *link;
 
-    fixture_init(state, 2);
+    fixture_init_within(state, 2, 2 * CLOCK_S);
     node_close(1);
     link = link_to(0, 1);
     assert_true(is_gone(send_until_error(link)));
@@ -412,7 +412,7 @@ static void a_new_endpoint_does_not_inherit_links(void **state)
 {
     struct link *link;
 
-    fixture_init(state, 2);
+    fixture_init_within(state, 2, 10 * CLOCK_S);
     link = link_to(0, 1);
     send_all(link, 0, 1);
     node_close(1);
@@ -445,7 +445,7 @@ static void sending_to_one_that_closed_fails(void **state)
 {
     struct link *link;
 
-    fixture_init(state, 2);
+    fixture_init_within(state, 2, 2 * CLOCK_S);
     link = link_to(0, 1);
     send_until_full(link, 0);
     node_close(1);
