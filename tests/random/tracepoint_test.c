@@ -496,6 +496,7 @@ static unsigned idle_rounds(const struct configuration *config, const char *cons
 
     cluster_open(&cl, config, 2, params);
     tell_story(&cl);
+    cluster_settle(&cl); /* a device has had its core */
     for (unsigned i = 0; i < ROUNDS; i++)
         mbx_progress(cl.eps[1]);
     for (unsigned i = 0; i < ROUNDS; i++) {
