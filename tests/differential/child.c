@@ -23,7 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define HELLO_WAIT_MS  20000
+#define HELLO_WAIT_MS  60000
 #define ANSWER_WAIT_MS (8 * ENGINE_STALLED_MS)
 #define END_WAIT_S     5 /* an engine that stalls may not end either */
 
