@@ -11,8 +11,10 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 
-TRIES = 60   # looks until a deadlock must be seen
+TRIES = 60   # looks until a deadlock must be seen; and as many as there are in SEEN_S
+SEEN_S = 60
 SILENT = 3   # looks at a job that is none
 SILENT_MS = 300  # that a rank has there to answer
 
@@ -82,12 +84,20 @@ def doctor(args, number, wait=1000):
     return run.returncode, run.stdout
 
 
+def looks():
+    until = time.monotonic() + SEEN_S
+    look = 0
+    while look < TRIES or time.monotonic() < until:
+        yield look
+        look += 1
+
+
 def stuck(args, pattern):
     ranks, dead, texts = STUCK[pattern]
     text = ""
     with Job(args, pattern, ranks) as job:
         number = job.number(args)
-        for _ in range(TRIES):
+        for _ in looks():
             status, text = doctor(args, number)
             named = sorted(int(rank) for rank in re.findall(r"^rank (\d+) \(pid \d+\) is in", text, re.M))
             if status == 3 and named == dead and all(words in text for words in texts):
@@ -101,7 +111,7 @@ def control(args, pattern):
     with Job(args, pattern, CONTROLS[pattern]) as job:
         number = job.number(args)
         texts = SAYS.get(pattern, [])
-        for look in range(TRIES):
+        for look in looks():
             status, text = doctor(args, number, SILENT_MS)
             if status != 0 or "no rank is deadlocked" not in text:
                 raise Failed(f"nobody is deadlocked, and the doctor ends with {status} and says\n" + text)
@@ -121,31 +131,45 @@ def questions(pid):
     raise Failed(f"process {pid} has no page")
 
 
+def rounds_of_a_job_that_ends(args):
+    """Questions of another test's program, beside this one, are counted, too: then the job may end before its doctor has seen it."""
+    for _ in looks():
+        with Job(args, "late_sender", 2) as job:
+            command, asked = judge(args, job, "1000000"), questions(job.pids[0])
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            while questions(job.pids[0]) < asked + 2 and process.poll() is None:
+                os.sched_yield()
+        text = process.communicate()[0]  # the job is over
+        if process.returncode != 1 or "no job of this user" not in text:
+            break
+    return process.returncode, text
+
+
+def judge(args, job, *options):
+    return [args.mbx, "doctor", "--job", job.number(args), "--wait", "1000", "--between", "10", "--rounds", *options]
+
+
 def rounds(args):
     """Judged again and again: until a rank is deadlocked, so many times, or until the job is over."""
-    def judge(job, *options):
-        return [args.mbx, "doctor", "--job", job.number(args), "--wait", "1000", "--between", "10", "--rounds", *options]
-
     with Job(args, "head_to_head", 2) as job:
-        run = subprocess.run(judge(job, "1000000"), stdout=subprocess.PIPE, text=True)
+        run = subprocess.run(judge(args, job, "1000000"), stdout=subprocess.PIPE, text=True)
         if run.returncode != 3 or "deadlock of 2 of 2 ranks" not in run.stdout or "rounds: a rank is deadlocked" not in run.stdout:
             raise Failed(f"rounds end with {run.returncode}:\n{run.stdout}")
     with Job(args, "running_ring", 2) as job:
-        run = subprocess.run(judge(job, "5"), stdout=subprocess.PIPE, text=True)
-        if run.returncode != 0 or not re.fullmatch(r"5 rounds: no rank was deadlocked\n(in [1-9]\d* of them a rank answered .*\n)?", run.stdout):
-            raise Failed(f"rounds end with {run.returncode}:\n{run.stdout}")
+        until = time.monotonic() + SEEN_S
+        waits = False
+        while not waits:  # five rounds may find nobody who waits
+            run = subprocess.run(judge(args, job, "5"), stdout=subprocess.PIPE, text=True)
+            waits = re.fullmatch(r"5 rounds: no rank was deadlocked\n(in [1-9]\d* of them a rank answered .*\n)?", run.stdout)
+            if run.returncode != 0 or (not waits and time.monotonic() > until):
+                raise Failed(f"rounds end with {run.returncode}:\n{run.stdout}")
     with Job(args, "nothing_waits", 2) as job:
-        run = subprocess.run(judge(job, "5"), stdout=subprocess.PIPE, text=True)
+        run = subprocess.run(judge(args, job, "5"), stdout=subprocess.PIPE, text=True)
         if run.returncode != 0 or not run.stdout.startswith("5 rounds: no rank was deadlocked\nbut no rank has answered with anything that waits"):
             raise Failed(f"rounds that judge nothing end with {run.returncode}:\n{run.stdout}")
-    with Job(args, "late_sender", 2) as job:
-        command, asked = judge(job, "1000000"), questions(job.pids[0])
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        while questions(job.pids[0]) < asked + 2 and process.poll() is None:
-            os.sched_yield()
-    text = process.communicate()[0]  # the job is over
-    if process.returncode != 0 or "rounds: no rank was deadlocked" not in text:
-        raise Failed(f"rounds of a job that ends end with {process.returncode}:\n{text}")
+    status, text = rounds_of_a_job_that_ends(args)
+    if status != 0 or "rounds: no rank was deadlocked" not in text:
+        raise Failed(f"rounds of a job that ends end with {status}:\n{text}")
 
 
 def hostile(args):

@@ -6,6 +6,7 @@ PROGRAM is verbs_pair, and MBX_VERBS_LIBRARY the software adapter; with its matc
 where one of the two is stopped while messages come.
 """
 import os
+import random
 import re
 import socket
 import subprocess
@@ -13,9 +14,15 @@ import sys
 
 
 def free_port():
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        return str(held.getsockname()[1])
+    """One that the system gives to nobody who asks for any."""
+    while True:
+        port = random.randrange(16384, 32768)
+        with socket.socket() as held:
+            try:
+                held.bind(("", port))
+                return str(port)
+            except OSError:
+                pass
 
 
 def pair(program, *stop, **settings):
