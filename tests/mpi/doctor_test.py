@@ -17,7 +17,8 @@ import subprocess
 import sys
 import time
 
-TRIES = 60   # looks until a deadlock must be seen: starting the job takes some
+TRIES = 60   # looks until a deadlock must be seen, and as many as there are in SEEN_S: starting the job takes some
+SEEN_S = 60
 AIM_S = 2    # that a diagnosis may take
 SILENT = 4   # looks at a job that is none,
 SILENT_MS = "500"  # in each of which a rank that computes has so long to answer: it will not
@@ -146,6 +147,14 @@ def end(process):
         process.wait()
 
 
+def looks():
+    until = time.monotonic() + SEEN_S
+    look = 0
+    while look < TRIES or time.monotonic() < until:
+        yield look
+        look += 1
+
+
 class Job:
     """A program that is under way: of a pattern, or with these words behind it."""
 
@@ -219,7 +228,7 @@ def deadlocked(text):
 
 def diagnose(args, pattern, job, number, dead):
     """Asks of ranks that are stuck, and measures.  A rank without a core may not answer in time; then it is not judged."""
-    for _ in range(TRIES):
+    for _ in looks():
         start = time.monotonic()
         status, text = job.doctor(number)
         took = time.monotonic() - start
@@ -241,7 +250,7 @@ def stuck(args, pattern):
     text = ""
     with Job(args, pattern, ranks) as job:
         number = job.wait_for(ranks)
-        for _ in range(TRIES):
+        for _ in looks():
             status, text = job.doctor(number, "--wait", "10000")
             named = deadlocked(text)
             if status == 3 and named == dead and all(words in text for words in texts):
@@ -264,7 +273,7 @@ def control(args, pattern):
                 raise Failed("nobody is deadlocked, and the doctor says\n" + text)
             if pattern in NEVER and NEVER[pattern] in text:
                 raise Failed("a rank polls, and the doctor says\n" + text)
-        for _ in range(TRIES):
+        for _ in looks():
             if all(words in text for words in texts):
                 return
             status, text = job.doctor(number)
@@ -279,7 +288,7 @@ def elsewhere(args):
     wanted = (f"2 ranks of stuck: {NAMES[args.mpi]}, not over Matchbox: "
               f"{'OMPI_MCA_pml' if args.mpi == 'openmpi' else 'FI_PROVIDER_PATH'} is not in their environment")
     try:
-        for _ in range(TRIES):
+        for _ in looks():
             text = subprocess.run([args.mbx, "doctor"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
             if wanted in text:
                 return
@@ -293,7 +302,7 @@ def late_to_init(args):
     wanted = [f"1 rank of stuck: {NAMES[args.mpi]}, not over Matchbox yet: ", "  rank 1 (pid ", ") waits for a signal (pause)"]
     with Job(args, "late_to_init", 2) as job:
         number = job.wait_for(1)
-        for _ in range(TRIES):
+        for _ in looks():
             run = subprocess.run([args.mbx, "doctor"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
             if f"job {number}: deadlock" in run.stdout:  # another user's job may be in one
                 break
