@@ -18,7 +18,7 @@ import tempfile
 import time
 
 LIMIT_S = 60
-LISTEN_LIMIT_S = 20
+LISTEN_LIMIT_S = 60
 PORTS_TRIED = 20
 FIRST_PORT = 10240
 LOOK_AGAIN_MS = 2
