@@ -3,8 +3,8 @@
  * liveness.c - peers that go away while somebody waits for them.
  *
  * A peer that dies says nothing, and who only waits sends nothing that could fail.  So while
- * there are requests, progress looks, LIVENESS_LOOKS times in MBX_PEER_TIMEOUT, at those peers
- * that one of them waits for; and for a receive from any source at all of them, a share
+ * there are requests, progress looks, LIVENESS_LOOKS times in MBX_PEER_TIMEOUT, from the first wait
+ * on, at those peers that one of them waits for; and for a receive from any source at all of them, a share
  * in each look.  Over a network nobody can be looked at without a connection: there these are
  * the peers that have one, and LIVENESS_MET others, which get one for that.  If such a peer is
  * gone,
@@ -216,6 +216,8 @@ void liveness_look(struct mbx_ep *ep)
     struct liveness liveness = {.ep = ep};
     bool found = false, had_seen_all = ep->liveness.has_seen_all;
 
+    if (ep->liveness.last_ns == 0)
+        ep->liveness.last_ns = now_ns; /* somebody waits for the first time */
     if (now_ns - ep->liveness.last_ns < (uint64_t)liveness_ns(ep))
         return;
     ep->liveness.last_ns = now_ns;

@@ -13,6 +13,7 @@
 #include <sched.h>
 #include <signal.h>
 
+#include "base/sys.h"
 #include "transport/shm/shm_testing.h"
 
 /* ---- the dead ---- */
@@ -149,6 +150,49 @@ static void a_killed_receiver_is_noticed_while_asleep(void **state)
     node_close(&node);
 }
 
+static uint64_t stopped_ns;
+
+static uint64_t stopped(void)
+{
+    return stopped_ns;
+}
+
+/* System calls of so many polls in which nothing comes. */
+static uint64_t calls_of_polls(struct node *node, unsigned polls)
+{
+    uint64_t before = sys_calls();
+
+    for (unsigned i = 0; i < polls; i++)
+        transport_shm.poll(node->t, 16);
+    return sys_calls() - before;
+}
+
+/* The looks for the dead begin with the first poll that might look, and not with one: a job in which
+ * everybody meets everybody would ask the system about each, whom it has just heard. */
+static void who_has_just_been_met_is_not_looked_for(void **state)
+{
+    pid_t child = start(only_exist);
+    struct node node;
+
+    (void)state;
+    stage_await(1);
+    stopped_ns = clock_now();
+    clock_set(stopped);
+    assert_int_equal(node_open(&node), 0);
+    stopped_ns += CLOCK_S; /* the program did something else */
+    assert_int_equal(send_number(connect_to(&node, 1), 0), 0);
+    assert_int_equal(calls_of_polls(&node, 3000), 0);
+    stopped_ns += 99 * CLOCK_MS;
+    assert_int_equal(calls_of_polls(&node, 3000), 0);
+    stopped_ns += CLOCK_MS;
+    assert_in_range(calls_of_polls(&node, 3000), 1, 10);
+    assert_int_equal(calls_of_polls(&node, 3000), 0);
+    clock_set(NULL);
+    node_close(&node);
+    kill_unreaped(child);
+    reap(child);
+}
+
 /* "passed": segments are passed as descriptors. */
 int main(int argc, char **argv)
 {
@@ -157,6 +201,7 @@ int main(int argc, char **argv)
         TEST(a_slot_of_a_sender_killed_while_claiming_is_freed),
         TEST(sending_to_a_killed_receiver_fails),
         TEST(a_killed_receiver_is_noticed_while_asleep),
+        TEST(who_has_just_been_met_is_not_looked_for),
     };
 
     nodes_pass = is_passed(argc, argv);

@@ -13,7 +13,8 @@
  * may write at once.  What is in the ring belongs to the receiver; it survives us.
  *
  * Order of opening (link_claim): claim the slot, so it is ours alone; write who we are
- * and that we know the key; say READY with a release; ring the bell.
+ * and that we know the key, and that the receiver wants to be told; say READY with a release.
+ * The first packet then rings the bell, as one for a ring that has cooled does.
  *
  * Order of moving (link_move): all that went into the starter is published; say `moved` with a
  * release; ring the bell; then write into the ring.  The receiver goes there when it has seen `moved`
@@ -402,11 +403,13 @@ static int link_claim(struct shm_link *link)
     link->slot = (uint32_t)i;
     link->fence = shm->fence || s->needs_fence;
     ring_producer_init(&link->out, starter_of(link), SEGMENT_STARTER_CELLS);
-    /* pairs with the acquire in inbound_ring(): address and proof */
+    /* the receiver looks here when a packet is there, once */
+    atomic_store_explicit(&starter_of(link)->armed, 1, memory_order_relaxed);
+    /* pairs with the acquire in state_of_slot(): address and proof */
     atomic_store_explicit(&slot->claim, slot_claim(SLOT_READY, shm->pid), memory_order_release);
     set_state(link, LINK_STARTING);
-    bell_ring(s, link->slot);
     /* a receiver that closes says so first and then looks for senders */
+    __sync_synchronize();
     return atomic_load(&s->control->closed) != 0 ? link_kill(link, -ENOTCONN) : 0;
 }
 

@@ -334,11 +334,14 @@ static bool sweep_slots(struct shm *shm)
     return inbound_sweep(shm, slots);
 }
 
-/* Looks for the dead.  True if one was found. */
+/* Looks for the dead, if it is time.  The first call begins that time: whoever has just been met is alive.
+ * True if one was found. */
 static bool sweep(struct shm *shm, uint64_t now)
 {
     bool found;
 
+    if (shm->swept_ns == 0)
+        shm->swept_ns = now;
     if (now - shm->swept_ns < SWEEP_NS)
         return false;
     shm->swept_ns = now;

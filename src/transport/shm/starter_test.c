@@ -96,6 +96,79 @@ static void a_starter_is_used_again(void **state)
     node_close(&node);
 }
 
+/* The receiver is told of the first packet by who has claimed the slot, and of the next ones when it has looked. */
+static void a_first_packet_rings_once(void **state)
+{
+    struct node node, sender;
+    struct segment_bell *bell;
+    struct link *link;
+    uint32_t before;
+
+    (void)state;
+    payload_limit = SHORT;
+    assert_int_equal(node_open_as(&node, 0), 0);
+    assert_int_equal(node_open(&sender), 0);
+    link = connect_to(&sender, 0);
+    bell = &inside(&node)->control->doorbell;
+    before = atomic_load(&bell->count);
+    assert_int_equal(send_number(link, 0), 0);
+    assert_int_equal(link_of(link)->state, LINK_STARTING);
+    assert_int_equal(atomic_load(&bell->count) - before, BELL_STEP);
+    assert_int_equal(send_number(link, 1), 0); /* nobody has looked yet */
+    assert_int_equal(atomic_load(&bell->count) - before, BELL_STEP);
+    await(&node, 2);
+    node_close(&sender);
+    node_close(&node);
+}
+
+/* A claim alone rings for nobody, who would get up, find nothing and lie down again before the packet is there. */
+static void a_claim_without_a_packet_is_silent(void **state)
+{
+    struct node node, sender;
+    struct shm_link *link;
+
+    (void)state;
+    payload_limit = SHORT;
+    assert_int_equal(node_open_as(&node, 0), 0);
+    assert_int_equal(node_open(&sender), 0);
+    link = link_of(connect_to(&sender, 0));
+    assert_int_equal(link_prepare(link, SHORT), 0);
+    assert_int_equal(slots_taken(&node), 1);
+    assert_int_equal(transport_shm.wait(node.t, CLOCK_MS), -ETIMEDOUT);
+    assert_int_equal(node.accepted, 0);
+    assert_int_equal(send_number(&link->link, 0), 0);
+    await(&node, 1);
+    node_close(&sender);
+    await_free_slots(&node);
+    node_close(&node);
+}
+
+static void claim_and_die(void)
+{
+    struct node node;
+
+    stage_await(1);
+    CHECK(node_open_as(&node, 1) == 0);
+    CHECK(link_prepare(link_of(connect_to(&node, 0)), SHORT) == 0);
+    raise(SIGKILL);
+}
+
+static void a_sender_killed_behind_its_claim_is_let_go_of(void **state)
+{
+    pid_t child = start(claim_and_die);
+    struct node node;
+
+    (void)state;
+    assert_int_equal(node_open_as(&node, 0), 0);
+    stage_set(1);
+    reap(child);
+    assert_int_equal(slots_taken(&node), 1);
+    await_free_slots(&node);
+    assert_int_equal(node.arrived, 0);
+    node_close(&node);
+    stage_set(0);
+}
+
 /* How many pages of the slots are there; without the last, which may have something else behind them. */
 static unsigned pages_of_slots(const struct segment *s)
 {
@@ -223,6 +296,9 @@ int main(int argc, char **argv)
         TEST(the_first_packets_cost_no_ring),
         TEST(the_ring_follows_the_starter_in_order),
         TEST(a_starter_is_used_again),
+        TEST(a_first_packet_rings_once),
+        TEST(a_claim_without_a_packet_is_silent),
+        TEST(a_sender_killed_behind_its_claim_is_let_go_of),
         TEST(slots_that_nobody_uses_cost_nothing),
         TEST(a_sender_killed_while_it_moves_is_let_go_of),
     };
