@@ -194,9 +194,10 @@ static void corrupt_stream(uint32_t slot)
 
     for (unsigned i = 0; i < 12; i++)
         cell = corrupt_packet(cell);
-    corrupt_sender(&cl.segment->slots[slot]);
+    corrupt_sender(segment_slot(cl.segment, slot));
     atomic_store(&segment_starter(cl.segment, slot)->moved, 1);
-    atomic_store(&cl.segment->slots[slot].claim, slot_claim(SLOT_READY, (uint32_t)getpid()));
+    atomic_store(&segment_slot(cl.segment, slot)->claim,
+                 slot_claim(SLOT_READY, (uint32_t)getpid()));
 }
 
 static void corrupt(void)
@@ -212,10 +213,10 @@ static void corrupt(void)
                              sizeof s->control->head);
         break;
     case 1:
-        corrupt_claim(&s->slots[slot]);
+        corrupt_claim(segment_slot(s, slot));
         break;
     case 2:
-        corrupt_sender(&s->slots[slot]);
+        corrupt_sender(segment_slot(s, slot));
         break;
     case 3:
     case 4:

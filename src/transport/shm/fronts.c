@@ -22,7 +22,7 @@
 #include "base/mem.h"
 #include "base/sys.h"
 
-#define FRONTS_MAGIC UINT64_C(0x32746e6f7266626d) /* "mbfront2" */
+#define FRONTS_MAGIC UINT64_C(0x33746e6f7266626d) /* "mbfront3" */
 #define FRONTS_TRIES 1000                         /* while the first one makes it */
 #define SEALS        (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
@@ -34,7 +34,7 @@ struct fronts_label {
 struct fronts_head {
     uint64_t magic;
     uint64_t job;
-    uint64_t front_size;
+    uint64_t parts;
     uint64_t zero[5];
     _Atomic uint64_t table[FRONTS_PLACES];
     struct fronts_label labels[FRONTS_PLACES];
@@ -44,7 +44,7 @@ static_assert(sizeof(struct fronts_head) <= FRONT_UNIT, "in front of the first f
 
 struct fronts {
     struct fronts_head *head;
-    size_t front_size; /* as it was found good */
+    uint32_t parts; /* as it was found good */
     uint64_t job;
     int fd;
     int named;  /* of who has made it: the descriptor that others find; or -1 */
@@ -112,24 +112,24 @@ int shared_file_open(uint32_t process, uint32_t place)
 
 /* ---- layout ---- */
 
-static size_t size_of(size_t front_size)
+static size_t size_of(uint32_t parts)
 {
-    return FRONT_UNIT + FRONTS_PLACES * front_size;
+    return FRONT_UNIT + parts * FRONTS_STRIDE;
 }
 
 static void *front_of(const struct fronts *f, uint32_t place)
 {
-    return (unsigned char *)f->head + FRONT_UNIT + place * f->front_size;
+    return (unsigned char *)f->head + (1 + place) * FRONT_UNIT;
 }
 
 void *fronts_take(struct fronts *f, uint64_t cookie, uint32_t *at)
 {
-    for (uint32_t i = 0; i < FRONTS_PLACES; i++) {
-        uint32_t place = (uint32_t)((cookie + i) % FRONTS_PLACES);
+    for (uint32_t place = 0; place < FRONTS_PLACES; place++) {
         uint64_t nobody = 0;
 
-        if (atomic_compare_exchange_strong(&f->head->table[place], &nobody, cookie)) {
-            *at = (uint32_t)(1 + place * (f->front_size / FRONT_UNIT));
+        if (atomic_load_explicit(&f->head->table[place], memory_order_relaxed) == 0 &&
+            atomic_compare_exchange_strong(&f->head->table[place], &nobody, cookie)) {
+            *at = 1 + place;
             return front_of(f, place);
         }
     }
@@ -137,18 +137,18 @@ void *fronts_take(struct fronts *f, uint64_t cookie, uint32_t *at)
     return NULL;
 }
 
-void fronts_drop(struct fronts *f, uint32_t at)
+void fronts_drop(struct fronts *f, uint32_t at, uint32_t parts)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t kept = (size_t)sysconf(_SC_PAGESIZE);
 
-    (void)sys_fallocate_punch(f->fd, (off_t)(at * FRONT_UNIT + page),
-                              (off_t)(f->front_size - page));
+    for (uint32_t part = 0; part < parts; part++, kept = 0)
+        (void)sys_fallocate_punch(f->fd, (off_t)(at * FRONT_UNIT + part * FRONTS_STRIDE + kept),
+                                  (off_t)(FRONT_UNIT - kept));
 }
 
 void *fronts_find(const struct fronts *f, uint64_t cookie)
 {
-    for (uint32_t i = 0; i < FRONTS_PLACES; i++) {
-        uint32_t place = (uint32_t)((cookie + i) % FRONTS_PLACES);
+    for (uint32_t place = 0; place < FRONTS_PLACES; place++) {
         /* pairs with the exchange in fronts_take() */
         uint64_t whose = atomic_load_explicit(&f->head->table[place], memory_order_acquire);
 
@@ -193,9 +193,9 @@ uint64_t fronts_labelled(const struct fronts *f, uint64_t label)
     return entry != NULL ? atomic_load_explicit(&entry->cookie, memory_order_acquire) : 0;
 }
 
-size_t fronts_size(const struct fronts *f)
+uint32_t fronts_parts(const struct fronts *f)
 {
-    return f->front_size;
+    return f->parts;
 }
 
 int fronts_fd(const struct fronts *f)
@@ -208,7 +208,7 @@ int fronts_fd(const struct fronts *f)
 /* 0; system errors. */
 static int map(struct fronts *f, int fd)
 {
-    f->head = sys_mmap(size_of(f->front_size), fd, 0);
+    f->head = sys_mmap(size_of(f->parts), fd, 0);
     if (f->head == NULL)
         return -errno;
     f->fd = fd;
@@ -217,7 +217,7 @@ static int map(struct fronts *f, int fd)
 
 static void unmap(struct fronts *f)
 {
-    sys_munmap(f->head, size_of(f->front_size));
+    sys_munmap(f->head, size_of(f->parts));
     sys_close(f->fd);
 }
 
@@ -250,13 +250,13 @@ static int name_descriptor(int fd)
 /* We have the name: others shall find the file.  0; system errors. */
 static int make(struct fronts *f, int socket)
 {
-    int fd = shared_file_create(size_of(f->front_size));
+    int fd = shared_file_create(size_of(f->parts));
     int err = fd < 0 ? fd : map(f, fd);
 
     if (err != 0)
         goto close_file;
     f->head->job = f->job;
-    f->head->front_size = f->front_size;
+    f->head->parts = f->parts;
     f->head->magic = FRONTS_MAGIC;
     f->named = name_descriptor(fd);
     if (f->named >= 0 && sys_listen(socket, SOMAXCONN) == 0) {
@@ -284,14 +284,13 @@ static int check(const struct fronts *f, int fd)
 
     if (err != 0)
         return err;
-    if (size != size_of(f->front_size))
+    if (size != size_of(f->parts))
         return -ENOENT; /* also one for fronts of another size */
     if (sys_read(fd, &head, offsetof(struct fronts_head, table)) !=
         (ssize_t)offsetof(struct fronts_head, table))
         return -ENOENT;
-    return head.magic == FRONTS_MAGIC && head.job == f->job && head.front_size == f->front_size
-               ? 0
-               : -ENOENT;
+    return head.magic == FRONTS_MAGIC && head.job == f->job && head.parts == f->parts ? 0
+                                                                                      : -ENOENT;
 }
 
 /* The file is descriptor place of process.  0; errors. */
@@ -354,7 +353,7 @@ static int meet(struct fronts *f, const struct sockaddr_un *name, socklen_t size
     return err != 0 || process == 0 ? err : find(f, process);
 }
 
-static struct fronts *create(uint64_t job, size_t front_size)
+static struct fronts *create(uint64_t job, uint32_t parts)
 {
     struct fronts *f = mem_calloc(1, sizeof *f);
     struct sockaddr_un name;
@@ -364,7 +363,7 @@ static struct fronts *create(uint64_t job, size_t front_size)
     if (f == NULL)
         return NULL;
     f->job = job;
-    f->front_size = front_size;
+    f->parts = parts;
     f->named = f->socket = -1;
     for (int i = 0; i < FRONTS_TRIES && err == -ECONNREFUSED; i++) {
         if (i > 0)
@@ -391,28 +390,28 @@ static void destroy(struct fronts *f)
 
 /* ---- users ---- */
 
-static struct fronts *find_joined(uint64_t job, size_t front_size)
+static struct fronts *find_joined(uint64_t job, uint32_t parts)
 {
     struct list *node;
 
     list_for_each (node, &joined.all) {
         struct fronts *f = container_of(node, struct fronts, node);
 
-        if (f->job == job && f->front_size == front_size)
+        if (f->job == job && f->parts == parts)
             return f;
     }
     return NULL;
 }
 
-struct fronts *fronts_join(uint64_t job, size_t front_size)
+struct fronts *fronts_join(uint64_t job, uint32_t parts)
 {
     struct fronts *f;
 
-    assert(front_size % FRONT_UNIT == 0);
+    assert(parts >= 1);
     pthread_mutex_lock(&joined.lock);
-    f = find_joined(job, front_size);
+    f = find_joined(job, parts);
     if (f == NULL) {
-        f = create(job, front_size);
+        f = create(job, parts);
         if (f != NULL)
             list_add_tail(&joined.all, &f->node);
     }

@@ -2,14 +2,18 @@
 /*
  * fronts.h - one file for the fronts of all segments of a job on this machine.
  *
- *   | head, table | front 0 | front 1 | ... |        a memfd, sealed like a segment's
+ *   | head, table | front 0 | front 1 | ... | front 0, second part | front 1, second part | ... | ...
+ *
+ * It is a memfd, sealed like a segment's.  A front lies in parts of FRONT_UNIT bytes, FRONTS_STRIDE apart.  The
+ * first one is all of it that a job of some hundred ranks uses.
  *
  * Who first sends to somebody opens and maps the front of its segment: six system calls, and a page table
  * of its own.  Where all of a job on a machine keep their fronts in one file, each maps it once, and
  * then finds anybody's without a system call: by the cookie of its address, in the table.
  *
- *   table[i]   0, or the cookie of the segment whose front is in place i.  A place is looked for from
- *              cookie mod FRONTS_PLACES on, and never given back: a sender may still have it.
+ *   table[i]   0, or the cookie of the segment whose front is in place i.  Places are taken in order, so that
+ *              what is used lies side by side: each process has page tables for what it has used of the
+ *              file, which are easily more memory than what is in it.  None is given back: a sender may still have it.
  *   labels[i]  a number that its owner has given to a front, and the cookie of that one; looked for from
  *              label mod FRONTS_PLACES on.  So somebody is found whose address was not told.
  *
@@ -35,6 +39,7 @@
 #define FRONT_UNIT    ((size_t)65536)
 
 #define FRONTS_PLACES 512u
+#define FRONTS_STRIDE (FRONTS_PLACES * FRONT_UNIT)
 
 /* The descriptors of the first one that are tried: FRONTS_FD and the next ones, or, if it has these open already,
  * FRONTS_FD_HIGH and the next ones.  A process that first has one above 63 waits until the kernel has made room for more, and
@@ -45,20 +50,20 @@
 
 struct fronts;
 
-/* The file of this job, for fronts of so many bytes, a multiple of FRONT_UNIT, with one more user in this
- * process.  NULL: there is none; the log says why at level debug. */
-struct fronts *fronts_join(uint64_t job, size_t front_size);
+/* The file of this job, for fronts of so many parts, with one more user in this process.  NULL: there is none; the log
+ * says why at level debug. */
+struct fronts *fronts_join(uint64_t job, uint32_t parts);
 
 /* One more user of it; one less. */
 void fronts_hold(struct fronts *fronts);
 void fronts_leave(struct fronts *fronts);
 
-/* A place for the front of the segment with this cookie, all zero, and *at, in FRONT_UNITs, of the file.
+/* A place for the front of the segment with this cookie, all zero, and *at, in FRONT_UNITs, of the file: its first part.
  * NULL: none is free. */
 void *fronts_take(struct fronts *fronts, uint64_t cookie, uint32_t *at);
 
-/* Gives back the memory behind the first page of a front whose owner has closed. */
-void fronts_drop(struct fronts *fronts, uint32_t at);
+/* Gives back the memory of the first `parts` of a front whose owner has closed, but for its first page. */
+void fronts_drop(struct fronts *fronts, uint32_t at, uint32_t parts);
 
 /* The front of the segment with this cookie, or NULL. */
 void *fronts_find(const struct fronts *fronts, uint64_t cookie);
@@ -70,8 +75,8 @@ int fronts_label(struct fronts *fronts, uint64_t label, uint64_t now, uint64_t c
 /* The cookie of the front with this label, or 0. */
 uint64_t fronts_labelled(const struct fronts *fronts, uint64_t label);
 
-/* The bytes of each, and the descriptor of the file. */
-size_t fronts_size(const struct fronts *fronts);
+/* The parts of each, and the descriptor of the file. */
+uint32_t fronts_parts(const struct fronts *fronts);
 int fronts_fd(const struct fronts *fronts);
 
 /* ---- files as those of segments are ---- */

@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -31,17 +32,25 @@
 static uint64_t job;   /* of the test that runs */
 static bool in_no_job; /* the next node */
 
-static int node_open_in_job(struct node *node, unsigned i)
+/* With room for so many senders. */
+static int node_open_in_job_of(uint32_t peers, struct node *node, unsigned i)
 {
     struct transport_config config = config_for(node);
     int err;
 
+    if (peers != 0)
+        config.peers = peers;
     config.settings.shm.fronts = true;
     config.settings.shm.job = in_no_job ? 0 : job;
     err = node_open_with(node, &config);
     if (err == 0)
         transport_shm.address(node->t, &board->address[i]);
     return err;
+}
+
+static int node_open_in_job(struct node *node, unsigned i)
+{
+    return node_open_in_job_of(0, node, i);
 }
 
 static bool is_in_fronts(const struct node *node)
@@ -153,6 +162,120 @@ static void others_reach_a_front_of_a_job(void **state)
     stage_set(2);
     ended_well(child);
     node_close(&node);
+}
+
+/* ---- slots in later parts ---- */
+
+#define MANY_PEERS 1024 /* their slots lie in several parts */
+
+/* Slots lie where no other does, each in its front. */
+static void check_places(const struct segment *s)
+{
+    const unsigned char *front = (const unsigned char *)s->control, *last = front;
+
+    for (uint32_t i = 0; i < s->peers; i++) {
+        const unsigned char *slot = (const unsigned char *)segment_slot(s, i);
+
+        assert_true(slot >= last + (i == 0 ? sizeof(struct segment_control)
+                                           : sizeof(struct segment_slot)));
+        assert_true((size_t)(slot - front) % FRONTS_STRIDE + sizeof(struct segment_slot) <=
+                    FRONT_UNIT);
+        last = slot;
+    }
+}
+
+static void send_through_a_late_slot(void)
+{
+    struct node node;
+    struct shm_link *link;
+
+    stage_await(1);
+    CHECK(node_open_in_job_of(MANY_PEERS, &node, 1) == 0 && is_in_fronts(&node) == !in_no_job);
+    link = link_of(connect_to(&node, 0));
+    stream(&node, &link->link, 0, NUMBERS);
+    CHECK(link->remote->is_apart && link->slot == atomic_load(&board->number));
+    stage_await(2);
+    node_close(&node);
+}
+
+/* The next sender gets this slot, and leaves it. */
+static void use_a_late_slot(uint32_t slot)
+{
+    pid_t child = start(send_through_a_late_slot);
+    struct node node;
+
+    assert_int_equal(node_open_in_job_of(MANY_PEERS, &node, 0), 0);
+    assert_int_equal(is_in_fronts(&node), !in_no_job);
+    check_places(inside(&node)->own);
+    atomic_store(&inside(&node)->control->used, slot);
+    atomic_store(&board->number, slot);
+    stage_set(1);
+    await(&node, NUMBERS);
+    assert_int_equal(slot_state_of(atomic_load(&segment_slot(inside(&node)->own, slot)->claim)),
+                     SLOT_READY);
+    stage_set(2);
+    ended_well(child);
+    await_free_slots(&node);
+    node_close(&node);
+    stage_set(0);
+}
+
+static void slots_in_later_parts_are_as_others(void **state)
+{
+    struct node node;
+    uint32_t first;
+
+    (void)state;
+    assert_int_equal(node_open_in_job_of(MANY_PEERS, &node, 0), 0);
+    first = inside(&node)->own->first_slots;
+    assert_in_range(first, 100, MANY_PEERS / 2);
+    node_close(&node);
+    use_a_late_slot(first - 1);
+    use_a_late_slot(first);
+    use_a_late_slot(MANY_PEERS - 1);
+}
+
+static void send_from_outside_through_a_late_slot(void)
+{
+    in_no_job = true;
+    send_through_a_late_slot();
+}
+
+/* Who is not of the job maps the parts of one front. */
+static void others_reach_slots_in_later_parts(void **state)
+{
+    pid_t child = start(send_from_outside_through_a_late_slot);
+    struct node node;
+
+    (void)state;
+    assert_int_equal(node_open_in_job_of(MANY_PEERS, &node, 0), 0);
+    atomic_store(&inside(&node)->control->used, MANY_PEERS - 1);
+    atomic_store(&board->number, MANY_PEERS - 1);
+    stage_set(1);
+    await(&node, NUMBERS);
+    stage_set(2);
+    ended_well(child);
+    await_free_slots(&node);
+    node_close(&node);
+}
+
+/* The memory of a front whose owner has closed is given back, in all of its parts that were used. */
+static void a_closed_front_keeps_a_page(void **state)
+{
+    struct fronts *fronts = fronts_join(job, 3);
+    uint32_t at;
+    unsigned char *front = fronts_take(fronts, 7, &at);
+
+    (void)state;
+    for (size_t part = 0; part < 3; part++)
+        memset(front + part * FRONTS_STRIDE, 1, FRONT_UNIT);
+    fronts_drop(fronts, at, 2);
+    assert_int_equal(front[0], 1);
+    assert_int_equal(front[FRONT_UNIT - 1], 0);
+    assert_int_equal(front[FRONTS_STRIDE], 0);
+    assert_int_equal(front[FRONTS_STRIDE + FRONT_UNIT - 1], 0);
+    assert_int_equal(front[2 * FRONTS_STRIDE], 1); /* it was said not to be used */
+    fronts_leave(fronts);
 }
 
 /* ---- ends ---- */
@@ -301,18 +424,17 @@ static void a_job_goes_on_behind_the_first_one(void **state)
     reap(child);
 }
 
-static void a_place_is_never_given_twice(void **state)
+static void places_are_given_in_order_and_once(void **state)
 {
-    struct fronts *fronts = fronts_join(job, FRONT_UNIT);
+    struct fronts *fronts = fronts_join(job, 1);
     struct node node;
-    uint32_t at, before = 0;
+    uint32_t at;
 
     (void)state;
     assert_non_null(fronts);
     for (uint32_t i = 0; i < FRONTS_PLACES; i++) {
         assert_non_null(fronts_take(fronts, 7 + i / 2, &at));
-        assert_true(at >= 1 && at <= FRONTS_PLACES && at != before);
-        before = at;
+        assert_int_equal(at, i + 1); /* in FRONT_UNITs */
     }
     assert_null(fronts_take(fronts, 7, &at));
     assert_non_null(fronts_find(fronts, 7 + FRONTS_PLACES / 2 - 1));
@@ -500,7 +622,10 @@ int main(void)
         TEST_IN_JOB(what_the_first_one_has_open_keeps_nobody_out),
         TEST_IN_JOB(the_first_one_may_have_many_open),
         TEST_IN_JOB(the_label_of_a_killed_process_stays),
-        TEST_IN_JOB(a_place_is_never_given_twice),
+        TEST_IN_JOB(places_are_given_in_order_and_once),
+        TEST_IN_JOB(slots_in_later_parts_are_as_others),
+        TEST_IN_JOB(others_reach_slots_in_later_parts),
+        TEST_IN_JOB(a_closed_front_keeps_a_page),
         TEST_IN_JOB(an_address_is_found_by_its_label),
         TEST_IN_JOB(labels_are_few),
         TEST_IN_JOB(a_wrong_address_is_not_found),

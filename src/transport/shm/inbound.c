@@ -71,7 +71,7 @@ static void resume(struct shm *shm, struct inbound *in)
 {
     /* pairs with the release in inbound_mark() */
     uint64_t taken =
-        atomic_load_explicit(&shm->own->slots[in->slot].taken, memory_order_acquire);
+        atomic_load_explicit(&segment_slot(shm->own, in->slot)->taken, memory_order_acquire);
 
     in->repeat_head = (uint32_t)taken_head(taken);
     in->has_moved = taken_has_moved(taken);
@@ -136,7 +136,7 @@ static enum slot_state state_of_slot(const struct shm *shm, uint32_t slot)
 {
     /* pairs with the release in link_claim() */
     return slot_state_of(
-        atomic_load_explicit(&shm->own->slots[slot].claim, memory_order_acquire));
+        atomic_load_explicit(&segment_slot(shm->own, slot)->claim, memory_order_acquire));
 }
 
 static void settle_refused(struct shm *shm, struct inbound *in);
@@ -201,7 +201,7 @@ void inbound_ring(struct shm *shm, uint32_t slot)
 /* Leaves it alone until its sender ends. */
 static void refuse(struct shm *shm, struct inbound *in, const char *reason)
 {
-    struct segment_slot *slot = &shm->own->slots[in->slot];
+    struct segment_slot *slot = segment_slot(shm->own, in->slot);
     uint64_t claim = atomic_load_explicit(&slot->claim, memory_order_relaxed);
 
     LOG_DEBUG("shm: refusing pid %u in slot %u, %s", slot_pid_of(claim), in->slot, reason);
@@ -217,7 +217,7 @@ static void refuse(struct shm *shm, struct inbound *in, const char *reason)
 /* Who is it, and does he know the key?  0 and his address; -EPERM; -ENOMEM. */
 static int identify(struct shm *shm, struct inbound *in, struct transport_address *address)
 {
-    struct segment_slot *slot = &shm->own->slots[in->slot];
+    struct segment_slot *slot = segment_slot(shm->own, in->slot);
     uint64_t proof;
     int err;
 
@@ -280,24 +280,25 @@ OUT_OF_LINE bool inbound_introduce(struct shm *shm, struct inbound *in)
 
 /* ---- end ---- */
 
-static void free_slot(struct shm *shm, uint32_t slot)
+static void free_slot(struct shm *shm, uint32_t number)
 {
     struct segment *own = shm->own;
-    uint64_t claim = atomic_load_explicit(&own->slots[slot].claim, memory_order_relaxed);
+    struct segment_slot *slot = segment_slot(own, number);
+    uint64_t claim = atomic_load_explicit(&slot->claim, memory_order_relaxed);
 
     /* first: if we are killed on the way, who receives behind us clears it again */
-    atomic_store_explicit(&own->slots[slot].claim,
-                          slot_claim(SLOT_CLEARING, slot_pid_of(claim)), memory_order_release);
-    segment_clear_ring(own, slot);
-    atomic_store_explicit(&own->slots[slot].taken, 0, memory_order_relaxed);
-    atomic_store_explicit(&own->slots[slot].borrows, 0, memory_order_relaxed);
-    own->slots[slot].rank = 0;
-    /* a sender that was killed may have set the bit and not rung */
-    atomic_fetch_and_explicit(&own->control->ready[slot / 64], ~(UINT64_C(1) << slot % 64),
-                              memory_order_relaxed);
-    /* pairs with the acquire in take_slot() */
-    atomic_store_explicit(&own->slots[slot].claim, slot_claim(SLOT_FREE, 0),
+    atomic_store_explicit(&slot->claim, slot_claim(SLOT_CLEARING, slot_pid_of(claim)),
                           memory_order_release);
+    segment_clear_ring(own, number);
+    atomic_store_explicit(&slot->taken, 0, memory_order_relaxed);
+    atomic_store_explicit(&slot->borrows, 0, memory_order_relaxed);
+    slot->rank = 0;
+    /* a sender that was killed may have set the bit and not rung */
+    atomic_fetch_and_explicit(&own->control->ready[number / 64], ~(UINT64_C(1) << number % 64),
+                              memory_order_relaxed);
+    /* pairs with the acquire in take_slot_of() */
+    atomic_store_explicit(&slot->claim, slot_claim(SLOT_FREE, 0), memory_order_release);
+    atomic_fetch_add_explicit(&own->control->left, 1, memory_order_relaxed);
 }
 
 /* Nothing will follow from that sender.  If it has closed altogether, its segment is let go of now:
@@ -541,7 +542,7 @@ bool inbound_sweep(struct shm *shm, uint32_t limit)
     for (uint32_t n = 0; n < end && limit > 0; n++) {
         uint32_t slot = shm->sweep_slot < end ? shm->sweep_slot : 0;
         uint64_t claim =
-            atomic_load_explicit(&shm->own->slots[slot].claim, memory_order_relaxed);
+            atomic_load_explicit(&segment_slot(shm->own, slot)->claim, memory_order_relaxed);
 
         shm->sweep_slot = slot + 1;
         if (slot_state_of(claim) == SLOT_FREE && shm->inbound[slot] == NULL)

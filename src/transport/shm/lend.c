@@ -42,7 +42,7 @@ static uint64_t what_borrows(struct link *l)
 
     /* pairs with the release in shm_borrow_from() */
     return shm->role == SHM_WHOLE && link_has_slot(link)
-               ? atomic_load_explicit(&link->remote->slots[link->slot].borrows,
+               ? atomic_load_explicit(&segment_slot(link->remote, link->slot)->borrows,
                                       memory_order_acquire)
                : 0;
 }
@@ -138,7 +138,7 @@ static struct segment_slot *slot_of_sender(const struct shm *shm, const struct s
 {
     for (uint32_t i = 0; i < shm->inbound_end; i++)
         if (shm->inbound[i] != NULL && shm->inbound[i]->answer == link)
-            return &shm->own->slots[i];
+            return segment_slot(shm->own, i);
     return NULL;
 }
 

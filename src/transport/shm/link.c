@@ -213,7 +213,7 @@ static uint32_t rank_of(const struct shm_link *link)
         return *(const volatile uint32_t *)&link->remote->control->rank;
     for (uint32_t i = 0; i < shm->inbound_end; i++)
         if (shm->inbound[i] != NULL && shm->inbound[i]->answer == link)
-            return *(const volatile uint32_t *)&shm->own->slots[i].rank;
+            return *(const volatile uint32_t *)&segment_slot(shm->own, i)->rank;
     return 0;
 }
 
@@ -352,22 +352,46 @@ static void use_slot(struct segment *s, uint32_t i)
         ;
 }
 
-/* Takes a free slot for us: its index, or -1. */
-static int64_t take_slot(struct segment *s, uint32_t pid)
+/* Takes a free slot of [first, end) for us: its index, or -1. */
+static int64_t take_slot_of(struct segment *s, uint32_t first, uint32_t end, uint32_t pid)
 {
-    for (uint32_t i = 0; i < s->peers; i++) {
+    for (uint32_t i = first; i < end; i++) {
         uint64_t claim = slot_claim(SLOT_FREE, 0);
 
-        if (atomic_load_explicit(&s->slots[i].claim, memory_order_relaxed) != claim)
+        if (atomic_load_explicit(&segment_slot(s, i)->claim, memory_order_relaxed) != claim)
             continue;
         use_slot(s, i);
         /* the acquire pairs with the release in free_slot(): the ring is clear */
-        if (atomic_compare_exchange_strong_explicit(&s->slots[i].claim, &claim,
+        if (atomic_compare_exchange_strong_explicit(&segment_slot(s, i)->claim, &claim,
                                                     slot_claim(SLOT_CLAIMED, pid),
                                                     memory_order_acquire, memory_order_relaxed))
             return i;
     }
     return -1;
+}
+
+/* Takes a slot of those that are used, if somebody has left one: who is one of many senders does not look at those
+ * of all others.  Its index, or -1. */
+static int64_t take_left_slot(struct segment *s, uint32_t used, uint32_t pid)
+{
+    uint32_t left = atomic_load_explicit(&s->control->left, memory_order_relaxed);
+    int64_t i = left != 0 ? take_slot_of(s, 0, used, pid) : -1;
+
+    if (left != 0) /* what others do to it meanwhile counts */
+        atomic_compare_exchange_strong_explicit(&s->control->left, &left, i >= 0 ? left - 1 : 0,
+                                                memory_order_relaxed, memory_order_relaxed);
+    return i;
+}
+
+/* Takes a free slot for us: its index, or -1.  One that was used costs no new memory. */
+static int64_t take_slot(struct segment *s, uint32_t pid)
+{
+    uint32_t used = segment_slots_used(s);
+    int64_t i = take_left_slot(s, used, pid);
+
+    if (i < 0)
+        i = take_slot_of(s, used, s->peers, pid);
+    return i >= 0 ? i : take_slot_of(s, 0, used, pid); /* whatever `left` says */
 }
 
 static int no_slot(struct shm_link *link)
@@ -396,7 +420,7 @@ static int link_claim(struct shm_link *link)
     i = take_slot(s, shm->pid);
     if (i < 0)
         return no_slot(link);
-    slot = &s->slots[i];
+    slot = segment_slot(s, i);
     slot->address = shm->address;
     slot->rank = shm->control->rank;
     slot->proof = shm_proof(shm, link->cookie, &slot->address);
@@ -494,7 +518,8 @@ OUT_OF_LINE int link_prepare(struct shm_link *link, uint32_t size)
 static int check_receiver(struct shm_link *link)
 {
     struct segment *s = link->remote;
-    uint64_t claim = atomic_load_explicit(&s->slots[link->slot].claim, memory_order_acquire);
+    uint64_t claim =
+        atomic_load_explicit(&segment_slot(s, link->slot)->claim, memory_order_acquire);
 
     if (atomic_load(&s->control->closed) != 0)
         return link_kill(link, -ENOTCONN);
@@ -580,7 +605,7 @@ static bool is_address_of(const struct shm *shm, const struct shm_link *link,
 static bool has_our_slot(const struct shm *shm, const struct shm_link *link)
 {
     for (uint32_t i = 0, end = shm_slots(shm); i < end; i++) {
-        const struct segment_slot *slot = &shm->own->slots[i];
+        const struct segment_slot *slot = segment_slot(shm->own, i);
         uint64_t claim = atomic_load_explicit(&slot->claim, memory_order_acquire);
         struct transport_address address;
 

@@ -91,11 +91,32 @@ static size_t segment_size(struct geometry g)
     return lent_offset(g) + SEGMENT_PAGE + SEGMENT_CHUNKS * SEGMENT_CHUNK_SIZE;
 }
 
-/* What everybody needs who has found it, in pages. */
+/* What everybody needs who has found it, in its own file. */
 static size_t front_size(uint32_t peers)
 {
     return round_up(control_size(peers) + (size_t)peers * sizeof(struct segment_slot),
                     FRONT_UNIT);
+}
+
+/* Among the fronts of a job it is in parts of a FRONT_UNIT: control and the first slots, and then so many in each. */
+#define PART_SLOTS ((uint32_t)(FRONT_UNIT / sizeof(struct segment_slot)))
+
+static uint32_t first_slots(uint32_t peers)
+{
+    return (uint32_t)((FRONT_UNIT - control_size(peers)) / sizeof(struct segment_slot));
+}
+
+static_assert(sizeof(struct segment_control) + SEGMENT_PEERS_MAX / 8 +
+                      sizeof(struct segment_slot) <=
+                  FRONT_UNIT,
+              "the first part has a slot");
+
+/* Of a front with this number of used slots. */
+static uint32_t parts_of(uint32_t peers, uint32_t used)
+{
+    uint32_t first = first_slots(peers);
+
+    return used <= first ? 1 : 1 + (used - first + PART_SLOTS - 1) / PART_SLOTS;
 }
 
 static bool geometry_is_valid(struct geometry g)
@@ -110,11 +131,28 @@ static size_t mapped_front(const struct segment *s)
     return min_size(segment_size(geometry_of(s)), front_size(s->peers));
 }
 
+/* From the first part of a front to the end of the last one, in a file of fronts. */
+static size_t spread_front(const struct segment *s)
+{
+    return (parts_of(s->peers, s->peers) - 1) * FRONTS_STRIDE + FRONT_UNIT;
+}
+
+struct segment_slot *segment_far_slot(const struct segment *s, uint32_t i)
+{
+    uint32_t behind = i - s->first_slots;
+    unsigned char *part =
+        (unsigned char *)s->control + (1 + behind / PART_SLOTS) * FRONTS_STRIDE;
+
+    assert(s->is_apart && i >= s->first_slots && i < s->peers);
+    return (struct segment_slot *)(void *)part + behind % PART_SLOTS;
+}
+
 /* Its front lies at front. */
 static void place_front(struct segment *s, void *front)
 {
     s->control = front;
     s->slots = (struct segment_slot *)(void *)((unsigned char *)front + control_size(s->peers));
+    s->first_slots = (uint16_t)first_slots(s->peers);
 }
 
 /* Its file lies at base, so much of it. */
@@ -153,7 +191,7 @@ static void unmap(const struct segment *s)
     if (file->base != NULL)
         sys_munmap(file->base, file->mapped);
     if (file->front != NULL)
-        sys_munmap(file->front, mapped_front(s));
+        sys_munmap(file->front, spread_front(s));
     if (file->fronts != NULL)
         fronts_leave(file->fronts);
 }
@@ -204,7 +242,7 @@ static void publish(struct segment *s)
 /* Its front goes among those of its job, if it can. */
 static void place_among_fronts(struct segment *s, uint64_t job)
 {
-    struct fronts *fronts = job != 0 ? fronts_join(job, front_size(s->peers)) : NULL;
+    struct fronts *fronts = job != 0 ? fronts_join(job, parts_of(s->peers, s->peers)) : NULL;
     void *front =
         fronts != NULL ? fronts_take(fronts, s->file->cookie, &s->file->front_at) : NULL;
 
@@ -412,9 +450,9 @@ static int map_apart(struct segment *s, int fd, const struct segment_head *head)
 
     if (err != 0)
         return err;
-    if (at > size || size - at < mapped_front(s))
+    if (at > size || size - at < spread_front(s))
         return -EPROTO;
-    front = sys_mmap(mapped_front(s), fd, (off_t)at);
+    front = sys_mmap(spread_front(s), fd, (off_t)at);
     if (front == NULL)
         return -errno;
     found = *(volatile struct segment_head *)front;
@@ -422,7 +460,7 @@ static int map_apart(struct segment *s, int fd, const struct segment_head *head)
     if (err == 0 && !geometries_agree(geometry_in(&found), geometry_in(head)))
         err = -EPROTO;
     if (err != 0) {
-        sys_munmap(front, mapped_front(s));
+        sys_munmap(front, spread_front(s));
         return err;
     }
     file->front = front;
@@ -516,7 +554,7 @@ static int attach_front(const struct transport_address *address, uint64_t key_ch
     if (!geometry_is_valid(geometry_in(&head)) ||
         check_head(&head, segment_size(geometry_in(&head)), address->cookie, key_check) != 0 ||
         head.place != address->place || head.host != address->host ||
-        front_size(head.peers) != fronts_size(fronts))
+        parts_of(head.peers, head.peers) != fronts_parts(fronts))
         return -ENOENT;
     s = mem_calloc(1, sizeof *s);
     if (s == NULL)
@@ -715,7 +753,8 @@ void segment_close(struct segment *s)
     s->file->fd = -1;
     if (s->file->fronts != NULL) {
         s->control->head.magic = 0;
-        fronts_drop(s->file->fronts, s->file->front_at);
+        fronts_drop(s->file->fronts, s->file->front_at,
+                    parts_of(s->peers, segment_slots_used(s)));
     }
     segment_detach(s);
 }

@@ -5,8 +5,8 @@
  *   | control | ready bits | slot 0 .. slot n-1 | words | ring 0 | ... | ring n-1 | lent | chunks |
  *   |<-- front: what a sender maps first ------>|<-- and what it maps when it needs it ----------->|
  *
- * The front may be in another file, with the fronts of the whole job (fronts.h); the one here
- * is not used then, but for its head.
+ * The front may be in another file, with the fronts of the whole job (fronts.h), where its slots lie in parts; the
+ * one here is not used then, but for its head.
  *
  * A slot and its ring belong to one sender at a time.  The file is sparse: a ring costs
  * memory from the moment when somebody writes to it.
@@ -20,7 +20,8 @@
  * and `producer_waiting` in the ring that each side is at.
  *
  * Nobody reads the memory of slots that no sender has used: a first read, too, would cost a page.
- * Senders take the first free slot, and say before it how many slots are used (control->used).
+ * Senders take a free slot of those that were used, if there is one (control->left), else the next one, and say before it
+ * how many slots are used (control->used).
  *
  *   slot   FREE ----> CLAIMED ----> READY ----> CLEARING ----> FREE    the sender has ended,
  *               sender        sender  |   receiver                     and all is delivered
@@ -59,7 +60,7 @@
 #include "transport/version.h"
 
 #define SEGMENT_MAGIC         UINT64_C(0x3a786f626863746d) /* "mtchbox:" */
-#define SEGMENT_VERSION       11u /* of all of it; "mtchbox1" to "mtchbox8" had no mark */
+#define SEGMENT_VERSION       12u /* of all of it; "mtchbox1" to "mtchbox8" had no mark */
 #define SEGMENT_PEERS_MAX     65536u
 #define SEGMENT_WORDS         1024u  /* for cswap() */
 #define SEGMENT_TABLE         34816u /* words behind these, for load() */
@@ -145,7 +146,9 @@ struct segment_control {
     alignas(CACHE_LINE) _Atomic uint32_t closed; /* the owner has gone */
     _Atomic uint32_t starved;                    /* a sender found no slot */
     _Atomic uint32_t used;                       /* no slot from this one on was ever claimed */
-    uint32_t rank;                               /* of the owner: transport_config.rank */
+    _Atomic uint32_t left; /* of those before it so many, or about so many, are
+                                                    free again */
+    uint32_t rank;         /* of the owner: transport_config.rank */
 
     /* The owner's, once its front has a label (fronts.h). */
     alignas(CACHE_LINE) struct transport_address address;
@@ -162,14 +165,15 @@ struct segment_control {
  * An endpoint has one for each other that it sends to, and most of these need no more than the front. */
 struct segment {
     struct segment_control *control;
-    struct segment_slot *slots;
-    struct segment_file *file; /* NULL: nothing of its file is mapped */
+    struct segment_slot *slots; /* the first ones: segment_slot() */
+    struct segment_file *file;  /* NULL: nothing of its file is mapped */
     uint32_t peers;
     uint32_t ring_cells;
     unsigned users; /* in this process, the owner included */
-    bool needs_fence;
-    uint8_t long_shift; /* segment_ring_cells() */
-    bool is_apart;      /* control and slots are not in file */
+    bool needs_fence : 1;
+    bool is_apart : 1;    /* control and slots are not in file */
+    uint8_t long_shift;   /* segment_ring_cells() */
+    uint16_t first_slots; /* is_apart: so many slots lie in its first part */
 };
 
 static_assert(sizeof(struct segment) <= 40, "what malloc makes 48 bytes of");
@@ -294,9 +298,18 @@ static inline unsigned char *segment_chunk(const struct segment *s, uint32_t i)
     return (unsigned char *)s->file->lent + SEGMENT_PAGE + i * SEGMENT_CHUNK_SIZE;
 }
 
+/* Slot i, in a later part of a front that is_apart. */
+struct segment_slot *segment_far_slot(const struct segment *s, uint32_t i);
+
+static inline struct segment_slot *segment_slot(const struct segment *s, uint32_t i)
+{
+    return likely(i < s->first_slots || !s->is_apart) ? &s->slots[i] : segment_far_slot(s, i);
+}
+
 static inline struct ring *segment_starter(const struct segment *s, uint32_t i)
 {
-    return (struct ring *)(void *)((unsigned char *)&s->slots[i] + SEGMENT_STARTER_OFFSET);
+    return (struct ring *)(void *)((unsigned char *)segment_slot(s, i) +
+                                   SEGMENT_STARTER_OFFSET);
 }
 
 /* Slots from this one on are free, and their memory need not be there. */

@@ -329,7 +329,7 @@ static inline void inbound_mark(struct shm *shm, const struct inbound *in, bool 
      * all that we did until then */
     atomic_signal_fence(memory_order_seq_cst);
     /* pairs with the acquire in inbound.c's create() */
-    atomic_store_explicit(&shm->own->slots[in->slot].taken,
+    atomic_store_explicit(&segment_slot(shm->own, in->slot)->taken,
                           slot_taken(in->ring.head, in->has_moved, in_delivery),
                           memory_order_release);
     atomic_signal_fence(memory_order_seq_cst);

@@ -169,18 +169,67 @@ static void a_sender_killed_behind_its_claim_is_let_go_of(void **state)
     stage_set(0);
 }
 
-/* How many pages of the slots are there; without the last, which may have something else behind them. */
+static uint32_t slot_of_first_packet(struct node *sender)
+{
+    struct shm_link *link = link_of(connect_to(sender, 0));
+
+    assert_int_equal(send_number(&link->link, 0), 0);
+    return link->slot;
+}
+
+/* A sender takes the next slot, and does not look at those of others; but one that was left comes first. */
+static void slots_are_taken_in_order(void **state)
+{
+    struct node node, senders[3], more[4];
+    _Atomic uint32_t *left;
+
+    (void)state;
+    payload_limit = SHORT;
+    assert_int_equal(node_open_as(&node, 0), 0);
+    left = &inside(&node)->control->left;
+    for (unsigned i = 0; i < ARRAY_COUNT(senders); i++) {
+        assert_int_equal(node_open(&senders[i]), 0);
+        assert_int_equal(slot_of_first_packet(&senders[i]), i);
+    }
+    for (unsigned i = 0; i < ARRAY_COUNT(more); i++)
+        assert_int_equal(node_open(&more[i]), 0);
+    node_close(&senders[1]);
+    while (slots_taken(&node) == 3)
+        transport_shm.poll(node.t, 16);
+    assert_int_equal(atomic_load(left), 1);
+    assert_int_equal(slot_of_first_packet(&more[0]), 1);
+    assert_int_equal(atomic_load(left), 0);
+    atomic_store(left, 7); /* it is anybody's to write */
+    assert_int_equal(slot_of_first_packet(&more[1]), 3);
+    assert_int_equal(atomic_load(left), 0);
+    atomic_store(&inside(&node)->own->slots[0].claim, slot_claim(SLOT_FREE, 0));
+    assert_int_equal(slot_of_first_packet(&more[2]), 4);
+    atomic_store(&inside(&node)->control->used, inside(&node)->own->peers);
+    assert_int_equal(slot_of_first_packet(&more[3]), 0); /* there is no other */
+    for (unsigned i = 0; i < ARRAY_COUNT(more); i++)
+        node_close(&more[i]);
+    node_close(&senders[2]);
+    node_close(&node);
+    node_close(&senders[0]); /* whose slot another one had */
+}
+
+/* How many pages with slots are there; but for those of the last slot, which may have something else behind it. */
 static unsigned pages_of_slots(const struct segment *s)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), pages;
-    unsigned char *begin = (unsigned char *)s->control, there[1024];
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), last = 0;
+    uintptr_t end = (uintptr_t)segment_slot(s, s->peers - 1) & ~(page - 1);
     unsigned count = 0;
 
-    pages = (size_t)((unsigned char *)(s->slots + s->peers) - begin) / page;
-    assert_in_range(pages, 2, sizeof there);
-    assert_int_equal(mincore(begin, pages * page, there), 0);
-    for (size_t i = 0; i < pages; i++)
-        count += there[i] & 1;
+    for (uint32_t i = 0; i < s->peers; i++) {
+        uintptr_t at = (uintptr_t)segment_slot(s, i) & ~(page - 1);
+        unsigned char is_there = 0;
+
+        if (at == last || at == end)
+            continue;
+        assert_int_equal(mincore((void *)at, page, &is_there), 0);
+        count += is_there & 1;
+        last = at;
+    }
     return count;
 }
 
@@ -299,6 +348,7 @@ int main(int argc, char **argv)
         TEST(a_first_packet_rings_once),
         TEST(a_claim_without_a_packet_is_silent),
         TEST(a_sender_killed_behind_its_claim_is_let_go_of),
+        TEST(slots_are_taken_in_order),
         TEST(slots_that_nobody_uses_cost_nothing),
         TEST(a_sender_killed_while_it_moves_is_let_go_of),
     };
