@@ -4,7 +4,8 @@
  *            first message between every two ranks?
  * Method     as start_mpi.c: mbx_job_open, mbx_open and mbx_job_connect are the start, mbx_job_fence,
  *            mbx_close and mbx_job_close the end.  kept_kib is what the job has grown by when
- *            nobody has sent anything for QUIET_S.
+ *            nobody has sent anything for QUIET_S; tables_kib is what its page tables have, which
+ *            the other figures do not contain.
  *
  * usage: mbx run -n RANKS start_native nothing|contact
  */
@@ -23,7 +24,7 @@ enum { TAG_HELLO = 1, TAG_SUM };
 
 struct report {
     double first_s, again_s;
-    int64_t grown_kib, whole_kib, kept_kib;
+    int64_t grown_kib, whole_kib, kept_kib, tables_kib;
 };
 
 static struct mbx_job *job;
@@ -54,23 +55,34 @@ static void wait_for(mbx_request request)
     require(done.error, "a request");
 }
 
-/* This process's share of memory, KiB; -1: the system does not say. */
-static int64_t memory_kib(void)
+/* What a line of a file of the system says behind this word, in KiB. */
+static int64_t kib_in(const char *path, const char *word)
 {
-    FILE *rollup = fopen("/proc/self/smaps_rollup", "r");
+    FILE *file = fopen(path, "r");
     char line[200];
     int64_t kib = -1;
 
-    while (rollup != NULL && kib < 0 && fgets(line, sizeof line, rollup) != NULL)
-        if (strncmp(line, "Pss:", 4) == 0)
-            kib = strtol(line + 4, NULL, 10);
-    if (rollup != NULL)
-        fclose(rollup);
+    while (file != NULL && kib < 0 && fgets(line, sizeof line, file) != NULL)
+        if (strncmp(line, word, strlen(word)) == 0)
+            kib = strtol(line + strlen(word), NULL, 10);
+    if (file != NULL)
+        fclose(file);
     if (kib < 0) {
-        fprintf(stderr, "start_native: /proc/self/smaps_rollup has no Pss\n");
+        fprintf(stderr, "start_native: %s has no %s\n", path, word);
         exit(1);
     }
     return kib;
+}
+
+/* This process's share of memory. */
+static int64_t memory_kib(void)
+{
+    return kib_in("/proc/self/smaps_rollup", "Pss:");
+}
+
+static int64_t tables_kib(void)
+{
+    return kib_in("/proc/self/status", "VmPTE:");
 }
 
 /* Everybody speaks to everybody; seconds of this rank. */
@@ -123,6 +135,7 @@ static void gather(struct report *mine)
         mine->grown_kib += other.grown_kib;
         mine->whole_kib += other.whole_kib;
         mine->kept_kib += other.kept_kib;
+        mine->tables_kib += other.tables_kib;
     }
 }
 
@@ -143,7 +156,7 @@ static void contacts(void)
     mbx_request *requests = malloc(2 * ranks * sizeof *requests);
     uint64_t *in = malloc(ranks * sizeof *in);
     struct report mine;
-    int64_t before;
+    int64_t before, tables_before;
 
     if (requests == NULL || in == NULL) {
         fprintf(stderr, "start_native: no memory\n");
@@ -151,17 +164,20 @@ static void contacts(void)
     }
     require(mbx_job_fence(job), "mbx_job_fence");
     before = memory_kib();
+    tables_before = tables_kib();
     mine.first_s = contact(requests, in, 1);
     mine.again_s = contact(requests, in, 2);
     mine.whole_kib = memory_kib();
     mine.grown_kib = mine.whole_kib - before;
+    mine.tables_kib = tables_kib() - tables_before;
     be_quiet();
     mine.kept_kib = memory_kib() - before;
     gather(&mine);
     if (rank == 0)
-        printf("first_ms=%.3f again_ms=%.3f grown_kib=%lld whole_kib=%lld kept_kib=%lld ",
+        printf("first_ms=%.3f again_ms=%.3f grown_kib=%lld whole_kib=%lld kept_kib=%lld "
+               "tables_kib=%lld ",
                mine.first_s * 1e3, mine.again_s * 1e3, (long long)mine.grown_kib,
-               (long long)mine.whole_kib, (long long)mine.kept_kib);
+               (long long)mine.whole_kib, (long long)mine.kept_kib, (long long)mine.tables_kib);
     free(requests);
     free(in);
 }
