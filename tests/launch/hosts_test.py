@@ -15,14 +15,15 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
+
+sys.dont_write_bytecode = True
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+from looks import looks  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 HOSTS = os.path.join(HERE, "../../scripts/hosts/netns-hosts")
 SCHEMA = os.path.join(HERE, "../../docs/queues.schema.json")
 NAMES = ["h1", "h2", "h3"]
-TRIES = 60   # looks until what must be seen is seen, and as many as there are in SEEN_S: a rank of a busy machine may not answer in time
-SEEN_S = 60
 MISSES = 5   # looks at a ring that do not name it, and say no reason: a rank may have answered the second time alone
 SILENT = 3   # looks at a job that is not deadlocked
 NOT_HERE = 77
@@ -82,14 +83,6 @@ class Job:
 def doctor(args, *options, launch=None, hosts=NAMES):
     where = ["--launch", launch] if launch else ["--hosts", ",".join(hosts), "--launch", enter("%h")]
     return run(args.mbx, "doctor", "--launch-wait", "120000", "--wait", "10000", *where, *options)
-
-
-def looks():
-    end = time.monotonic() + SEEN_S
-    look = 0
-    while look < TRIES or time.monotonic() < end:
-        yield look
-        look += 1
 
 
 def until(look, is_right, is_wrong):

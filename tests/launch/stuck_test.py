@@ -11,10 +11,11 @@ import re
 import subprocess
 import sys
 import tempfile
-import time
 
-TRIES = 60   # looks until a deadlock must be seen; and as many as there are in SEEN_S
-SEEN_S = 60
+sys.dont_write_bytecode = True
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+from looks import looks  # noqa: E402
+
 SILENT = 3   # looks at a job that is none
 SILENT_MS = 300  # that a rank has there to answer
 
@@ -84,14 +85,6 @@ def doctor(args, number, wait=1000):
     return run.returncode, run.stdout
 
 
-def looks():
-    until = time.monotonic() + SEEN_S
-    look = 0
-    while look < TRIES or time.monotonic() < until:
-        yield look
-        look += 1
-
-
 def stuck(args, pattern):
     ranks, dead, texts = STUCK[pattern]
     text = ""
@@ -156,13 +149,13 @@ def rounds(args):
         if run.returncode != 3 or "deadlock of 2 of 2 ranks" not in run.stdout or "rounds: a rank is deadlocked" not in run.stdout:
             raise Failed(f"rounds end with {run.returncode}:\n{run.stdout}")
     with Job(args, "running_ring", 2) as job:
-        until = time.monotonic() + SEEN_S
-        waits = False
-        while not waits:  # five rounds may find nobody who waits
+        for _ in looks():  # five rounds may find nobody who waits
             run = subprocess.run(judge(args, job, "5"), stdout=subprocess.PIPE, text=True)
             waits = re.fullmatch(r"5 rounds: no rank was deadlocked\n(in [1-9]\d* of them a rank answered .*\n)?", run.stdout)
-            if run.returncode != 0 or (not waits and time.monotonic() > until):
-                raise Failed(f"rounds end with {run.returncode}:\n{run.stdout}")
+            if run.returncode != 0 or waits:
+                break
+        if run.returncode != 0 or not waits:
+            raise Failed(f"rounds end with {run.returncode}:\n{run.stdout}")
     with Job(args, "nothing_waits", 2) as job:
         run = subprocess.run(judge(args, job, "5"), stdout=subprocess.PIPE, text=True)
         if run.returncode != 0 or not run.stdout.startswith("5 rounds: no rank was deadlocked\nbut no rank has answered with anything that waits"):

@@ -17,8 +17,10 @@ import subprocess
 import sys
 import time
 
-TRIES = 60   # looks until a deadlock must be seen, and as many as there are in SEEN_S: starting the job takes some
-SEEN_S = 60
+sys.dont_write_bytecode = True
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+from looks import looks  # noqa: E402
+
 AIM_S = 2    # that a diagnosis may take
 SILENT = 4   # looks at a job that is none,
 SILENT_MS = "500"  # in each of which a rank that computes has so long to answer: it will not
@@ -145,14 +147,6 @@ def end(process):
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-
-
-def looks():
-    until = time.monotonic() + SEEN_S
-    look = 0
-    while look < TRIES or time.monotonic() < until:
-        yield look
-        look += 1
 
 
 class Job:
