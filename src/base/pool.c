@@ -28,7 +28,8 @@ void pool_init(struct pool *pool, size_t object_size, uint32_t chunk_objects,
         .chunk_mask = (UINT32_C(1) << bits_for(chunk_objects)) - 1,
         .index_mask = (UINT64_C(1) << bits_for(max_objects)) - 1,
         .live_bit = UINT64_C(1) << bits_for(max_objects),
-        .stride = sizeof(struct pool_slot) + round_up(object_size, sizeof(struct pool_slot)),
+        .stride = round_up(sizeof(struct pool_slot) + object_size,
+                           object_size > CACHE_LINE ? CACHE_LINE : sizeof(struct pool_slot)),
     };
 }
 
@@ -64,7 +65,8 @@ static bool add_chunk(struct pool *pool)
 
     if (left == 0 || !grow_directory(pool))
         return false;
-    chunk = mem_alloc(min_size(left, (size_t)pool->chunk_mask + 1) * pool->stride);
+    chunk = mem_alloc_aligned(CACHE_LINE,
+                              min_size(left, (size_t)pool->chunk_mask + 1) * pool->stride);
     if (chunk == NULL)
         return false;
     pool->chunks[pool->chunk_count++] = chunk;

@@ -70,7 +70,8 @@ typedef void pool_visit_fn(void *arg, void *object);
 #define POOL_SLACK 64u
 
 /* Allocates nothing yet; every chunk will hold chunk_objects (rounded up to a power
- * of two) objects of object_size bytes, aligned to 16.
+ * of two) objects of object_size bytes, aligned to 16.  Slots of objects that are longer than a cache line
+ * begin with one.
  * 1 <= max_objects <= POOL_MAX_OBJECTS, chunk_objects >= 1.  Undone by pool_fini(). */
 void pool_init(struct pool *pool, size_t object_size, uint32_t chunk_objects,
                uint32_t max_objects);

@@ -72,6 +72,16 @@ static inline void request_tell_done(struct mbx_ep *ep, struct request *req, int
     request_release(ep, req);
 }
 
+inline void request_told(struct mbx_ep *ep, struct request *req,
+                         const struct mbx_completion *completion)
+{
+    assert(req->state > REQUEST_LINGER && req->flags == REQUEST_DONE && completion->error == 0);
+    USDT(complete, completion->request, completion->kind, 0, req->flags);
+    req->state = REQUEST_COMPLETE;
+    req->done_call(completion);
+    request_release(ep, req);
+}
+
 /* request_complete() for a request that failed, is silent or internal, is awaited, is traced, or has
  * something to give back. */
 static OUT_OF_LINE void request_complete_rest(struct mbx_ep *ep, struct request *req, int error)

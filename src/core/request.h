@@ -6,8 +6,7 @@
  *   buf, size, done, total                       how far its bytes are: the protocol
  *   match deferred access target coop            one of them, by the protocol (proto.h I2)
  *   remote                                       the other side, once it is known
- *   open                                         in its place: a receive that waits: receiver.c,
- *                                                lockword.c
+ *   open                                         a receive that waits: receiver.c, lockword.c
  *   shadow, announced                            where else a receive is
  */
 #ifndef CORE_REQUEST_H
@@ -59,9 +58,9 @@ enum request_flags {
 
 /* A receive that waits for a message, as senders know it. */
 struct recv_open {
+    uint64_t word; /* the name of its word, or 0: lockword.h */
     /* grows in the order of the posts, once receives are advertised: receiver.c */
     uint64_t number;
-    uint64_t word; /* the name of its word, or 0: lockword.h */
 };
 
 /* The other side of a message or an access, once it is known.  The buffer is that of the sender,
@@ -71,6 +70,8 @@ struct remote {
     uint64_t key, address;
 };
 
+/* In this order a receive that waits, meets a whole message and is told by a call is in three cache lines: those of the
+ * engine, and what it has up to completion.error (static_assert below). */
 struct request {
     union {                            /* one of these: proto.h */
         struct mbx_match_recv match;   /* receive: its place in the matching engine */
@@ -79,19 +80,23 @@ struct request {
         struct rput_target target;     /* send that writes (rput_send.c) */
         struct coop coop;              /* receive, PROTO_COOP */
     };
-    struct list out;   /* on its peer's out */
-    struct list queue; /* on active or done; or among the deferred sends, or open receives; or
-                          among the accesses that wait, or those of a peer */
-    uint8_t state;     /* PROTO_STATE() */
-    uint8_t protocol;  /* enum mbx_protocol, once known */
-    uint32_t flags;    /* enum request_flags */
-    /* the rest, down to completion, means nothing in a send that was complete at once */
-    uint32_t peer; /* of a receive: once matched */
+    uint8_t state;    /* PROTO_STATE() */
+    uint8_t protocol; /* enum mbx_protocol, once known */
+    uint32_t flags;   /* enum request_flags */
     union {
         char *buf;
         struct pieces *pieces; /* PIECES */
     };
     size_t size; /* of the data; receive, PIECES: 0 until it is matched (recv.c) */
+    void (*done_call)(const struct mbx_completion *completion); /* DONE */
+    struct recv_open open; /* receive, PROTO_RECV; its word is 0 in PROTO_RPUT_RECV */
+    struct list out;       /* on its peer's out */
+    struct list queue; /* on active or done; or among the deferred sends, or open receives; or
+                          among the accesses that wait, or those of a peer */
+    struct mbx_completion completion; /* of a receive: error once matched, if the rest goes
+                                         well */
+    /* the rest means nothing in a send that was complete at once, nor do buf and size */
+    uint32_t peer; /* of a receive: once matched */
     union {
         uint64_t done;        /* bytes moved */
         uint64_t rts_payload; /* send, RNDV_RTS: bytes that go with it */
@@ -100,18 +105,17 @@ struct request {
         uint64_t total; /* bytes to move; of a receive: what fits */
         uint64_t end;   /* send: behind the bytes that were asked for, or may be written */
     };
-    union {
-        struct remote remote;
-        struct recv_open open; /* receive, PROTO_RECV; its word is 0 in PROTO_RPUT_RECV */
-    };
-    struct mbx_completion completion; /* of a receive: error once matched, if the rest goes
-                                         well */
-    void (*done_call)(const struct mbx_completion *completion); /* DONE */
-    union {                                                     /* last: request_size() */
+    struct remote remote;
+    union {                         /* last: request_size() */
         struct shadow_recv shadow;  /* receive, with a device: where else it is */
         struct announced announced; /* receive, ANNOUNCED: no device then */
     };
 };
+
+static_assert(sizeof(struct pool_slot) + offsetof(struct request, completion.kind) +
+                      sizeof(enum mbx_queue) <=
+                  3 * CACHE_LINE,
+              "a receive that is told by a call needs no other line");
 
 /* What the pool has of it at the least: a shadow is there only in an endpoint with a device. */
 #define REQUEST_BYTES_MIN (offsetof(struct request, announced) + sizeof(struct announced))
@@ -143,6 +147,10 @@ static inline mbx_request request_handle(const struct request *req)
  * has been so for REQUEST_REST_NS. */
 void request_rest(struct mbx_ep *ep);
 void request_complete(struct mbx_ep *ep, struct request *req, int error);
+/* request_complete() of a request that is DONE and nothing else, without an error.  Its user is told this completion: so it need not
+ * be written into the request, of which nobody has a further use. */
+void request_told(struct mbx_ep *ep, struct request *req,
+                  const struct mbx_completion *completion);
 /* The packet that req stood on an out for has left. */
 void request_left(struct mbx_ep *ep, struct request *req);
 /* Forgets a request that nobody has seen. */

@@ -212,6 +212,9 @@ static inline void recv_in_pieces(struct request *req, struct pieces *pieces)
     req->pieces = pieces;
 }
 void recv_matched(struct mbx_ep *ep, struct request *req, const struct arrival *arrival);
+/* recv_matched() of an eager message without a FIN that is here whole and fits, if req is told by a call and nothing else is asked of
+ * it: then it is done, and touches no further line of req.  False: nothing has happened. */
+bool recv_told(struct mbx_ep *ep, struct request *req, const struct arrival *arrival);
 /* req gets message, which has left the queue of unexpected ones and is gone then. */
 void recv_given(struct mbx_ep *ep, struct request *req, struct message *message);
 /* req has met this message: what its completion will say. */

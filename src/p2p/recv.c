@@ -5,6 +5,7 @@
  * recv_matched() is the one place where a receive and a message meet, whichever of
  * them came first; but for a receive that has no request (try_recv.c).
  */
+#include "base/copy.h"
 #include "base/usdt.h"
 #include "core/core.h"
 #include "p2p/p2p.h"
@@ -69,6 +70,29 @@ void recv_matched(struct mbx_ep *ep, struct request *req, const struct arrival *
     } else {
         rndv_receive(ep, req, arrival);
     }
+}
+
+inline bool recv_told(struct mbx_ep *ep, struct request *req, const struct arrival *arrival)
+{
+    struct mbx_completion completion;
+
+    if (req->flags != REQUEST_DONE || unlikely(arrival->size > req->size))
+        return false;
+    completion = (struct mbx_completion){
+        .request = req->completion.request,
+        .user = req->completion.user,
+        .kind = MBX_RECVS,
+        .received = arrival->size,
+        .status = {.context_id = arrival->envelope.context_id,
+                   .source = arrival->envelope.source,
+                   .tag = arrival->envelope.tag,
+                   .data = arrival->data,
+                   .size = arrival->size},
+    };
+    eager_count_received(ep, arrival->size, false);
+    copy_bytes(req->buf, arrival->payload, arrival->size);
+    request_told(ep, req, &completion);
+    return true;
 }
 
 /* As recv_given(). */
