@@ -54,7 +54,7 @@ static int persistent_start(mca_pml_base_request_t *base)
     if (is_send)
         pml_request_begin(base, own);
     else
-        pml_recv_begin((pml_recv_t *)base);
+        pml_recv_begin((pml_recv_t *)base, base->req_peer);
     err = is_send ? pml_send_start((pml_send_t *)base) : pml_recv_start((pml_recv_t *)base);
     if (err != OMPI_SUCCESS)
         persistent_rest(base, own);

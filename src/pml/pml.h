@@ -47,6 +47,9 @@
 /* The sign bit of a tag is compared, and nothing else. */
 #define PML_IGNORE_ANY_TAG UINT64_C(0x7fffffff)
 
+/* Requests begin with a cache line. */
+#define PML_LINE 64
+
 struct pml_recv;
 
 struct pml {
@@ -73,16 +76,20 @@ struct pml_later {
     struct mbx_completion completion;
 };
 
-/* What a request of either kind has besides Open MPI's part. */
+/* What a request of either kind has besides Open MPI's part.  Of this a receive into one piece touches, without
+ * threads, the first word alone, which lies in a line with the last words of Open MPI's part. */
 struct pml_own {
-    mbx_request handle; /* of the library; names nothing once the request is complete */
-    _Atomic int ends;   /* enum pml_ends, with threads; with both the request goes back */
-    bool is_converted;  /* the request's convertor is in use; datatype.c */
-    void *copy;         /* in the memory of MPI_Buffer_attach, or NULL */
-    struct pml_recv *next_spare;
-    struct mbx_options usual; /* of a receive into one piece; the same for all its lives */
-    struct pml_later later;
-    struct pml_blocks blocks; /* of a message that they pack or unpack; datatype.c */
+    union {
+        mbx_request handle; /* of the library; names nothing once the request is complete */
+        struct pml_recv *next_spare; /* of one that is spare */
+    };
+    _Atomic int ends;  /* enum pml_ends, with threads; with both the request goes back */
+    bool is_converted; /* the request's convertor is in use; datatype.c */
+    void *copy;        /* in the memory of MPI_Buffer_attach, or NULL */
+    union {
+        struct pml_blocks blocks; /* of a message that they pack or unpack; datatype.c */
+        struct pml_later later;   /* of one that is complete */
+    };
 };
 
 /* Open MPI's request comes first: debuggers read it in the base's free lists. */
@@ -116,13 +123,15 @@ static inline void pml_request_begin(mca_pml_base_request_t *base, struct pml_ow
     request->req_status._cancelled = 0;
     base->req_pml_complete = false;
     base->req_free_called = false;
-    atomic_store_explicit(&own->ends, 0, memory_order_relaxed);
+    if (unlikely(pml.has_threads))
+        atomic_store_explicit(&own->ends, 0, memory_order_relaxed);
 }
 
-/* A debugger takes a receive whose status has a tag for one that has met its message. */
-static inline void pml_recv_begin(pml_recv_t *recv)
+/* A debugger takes a receive whose status has a tag for one that has met its message.  Which rank is wanted lies in the
+ * status, too: in the line that its completion writes. */
+static inline void pml_recv_begin(pml_recv_t *recv, int src)
 {
-    recv->super.req_base.req_ompi.req_status.MPI_SOURCE = OMPI_ANY_SOURCE;
+    recv->super.req_base.req_ompi.req_status.MPI_SOURCE = src;
     recv->super.req_base.req_ompi.req_status.MPI_TAG = OMPI_ANY_TAG;
     pml_request_begin(&recv->super.req_base, &recv->own);
 }
@@ -137,6 +146,9 @@ void pml_recv_describe(pml_recv_t *recv, void *buf, size_t count, ompi_datatype_
 
 /* MPI completes it, with the error that is in its status.  It may be gone afterwards. */
 void pml_request_complete(mca_pml_base_request_t *base, struct pml_own *own);
+
+/* MPI frees a receive: req_free of all of them. */
+int pml_request_free_recv(ompi_request_t **request);
 
 /* What MPI_Wait does with a receive that is complete, without threads: MPI frees it. */
 void pml_recv_end(pml_recv_t *recv);

@@ -47,7 +47,10 @@
 #define YIELDS_AWAKE 64u
 #define SLEEP_NS     1000000
 
-#define COPIES       8
+/* Requests of MPI_Waitall whose lines are asked for ahead. */
+#define WAIT_AHEAD 8
+
+#define COPIES     8
 
 static struct {
     ompi_request_fns_t usual; /* Open MPI's */
@@ -218,7 +221,8 @@ void pml_progress_test(void)
         progress.is_tested = false;
 }
 
-static OUT_OF_LINE void wait_long(ompi_request_t *request)
+/* Until the request is complete; is_short: or the core has been given away. */
+static inline void wait_looks(ompi_request_t *request, bool is_short)
 {
     const ompi_request_t *outer =
         progress.awaited; /* which calls us from Open MPI's progress */
@@ -227,12 +231,28 @@ static OUT_OF_LINE void wait_long(ompi_request_t *request)
     for (unsigned looks = 1; !REQUEST_COMPLETE(request); looks++) {
         if (progress_look() != 0)
             progress_moved();
-        else if (progress_in_vain(1) && progress_yields() > YIELDS_AWAKE)
-            mbx_sleep(pml.ep, SLEEP_NS, NULL);
+        else if (progress_in_vain(1)) {
+            if (is_short)
+                break;
+            if (progress_yields() > YIELDS_AWAKE)
+                mbx_sleep(pml.ep, SLEEP_NS, NULL);
+        }
         if (looks % LOOKS_ALONE == 0)
             opal_progress();
     }
     progress.awaited = outer;
+}
+
+static OUT_OF_LINE void wait_long(ompi_request_t *request)
+{
+    wait_looks(request, false);
+}
+
+/* Is the request complete before the core has been given away? */
+static OUT_OF_LINE bool wait_short(ompi_request_t *request)
+{
+    wait_looks(request, true);
+    return REQUEST_COMPLETE(request);
 }
 
 /* As the library asks of a request of ours, without threads.  Open MPI's own waits put what they wait by into each of their requests;
@@ -289,6 +309,59 @@ static FLATTEN int progress_wait(ompi_request_t **out, ompi_status_public_t *sta
     pml_recv_end((pml_recv_t *)request);
     *out = MPI_REQUEST_NULL;
     return OMPI_SUCCESS;
+}
+
+/* Asks for the lines of a request that end it, if it is one of ours. */
+static inline void wait_prefetch(const ompi_request_t *request)
+{
+    __builtin_prefetch(&request->req_status, 1);
+    __builtin_prefetch(&((const mca_pml_base_request_t *)request)->req_datatype, 1);
+}
+
+/* A request that is complete: what MPI_Waitall does with it.  False: Open MPI is to do it, for it is not ours, is persistent or
+ * has failed.  Whose it is says the call that frees it, which lies in a line that is needed anyway. */
+static inline bool wait_all_ends(ompi_request_t **out, ompi_status_public_t *status)
+{
+    ompi_request_t *request = *out;
+
+    if (unlikely(request->req_persistent) ||
+        unlikely(request->req_status.MPI_ERROR != OMPI_SUCCESS))
+        return false;
+    if (likely(request->req_free == pml_request_free_recv)) {
+        if (status != NULL)
+            *status = request->req_status;
+        pml_recv_end((pml_recv_t *)request);
+    } else if (request == &ompi_request_empty || request == MPI_REQUEST_NULL) {
+        /* a send that has left at once, or nothing */
+        if (status != NULL)
+            *status = request->req_status;
+    } else {
+        return false;
+    }
+    *out = MPI_REQUEST_NULL;
+    return true;
+}
+
+/* MPI_Waitall, without threads.  What ends while the core is kept is ended here, one after the other.  From the first on that is
+ * not, Open MPI's own goes on, which says who waits for what, too (progress_waits()): it does with each what
+ * it would have done among all. */
+static int progress_wait_all(size_t count, ompi_request_t **requests,
+                             ompi_status_public_t *statuses)
+{
+    bool has_statuses = statuses != MPI_STATUSES_IGNORE;
+    size_t i;
+
+    for (i = 0; i < count; i++) {
+        if (i + WAIT_AHEAD < count)
+            wait_prefetch(requests[i + WAIT_AHEAD]);
+        if (!REQUEST_COMPLETE(requests[i]) && !wait_short(requests[i]))
+            break;
+        if (!wait_all_ends(&requests[i], has_statuses ? &statuses[i] : NULL))
+            break;
+    }
+    return i == count ? OMPI_SUCCESS
+                      : progress.usual.req_wait_all(count - i, requests + i,
+                                                    has_statuses ? statuses + i : statuses);
 }
 
 /* ---- testing, where ranks share cores ---- */
@@ -376,8 +449,10 @@ int pml_progress_open(void)
     progress.looks_mpi[false] = progress.keep != LOOKS_KEEP ? LOOKS_MPI : 1;
     progress.looks_mpi[true] = 1;
     progress.usual = ompi_request_functions;
-    if (!pml.is_mpi_waiting)
+    if (!pml.is_mpi_waiting) {
         ompi_request_functions.req_wait = progress_wait;
+        ompi_request_functions.req_wait_all = progress_wait_all;
+    }
     if (!pml.has_threads && progress.keep < LOOKS_TESTED) {
         ompi_request_functions.req_test = progress_test;
         ompi_request_functions.req_test_any = progress_test_any;

@@ -11,29 +11,26 @@
 
 static_assert(sizeof(void *) == sizeof(mbx_message), "a message's handle is kept in a pointer");
 
-/* What the library is told of a receive that is not in one piece. */
-struct recv_pieces {
+/* What the library is told of a receive: layout is that of one which is not in one piece. */
+struct recv_told {
     struct mbx_options options;
     struct mbx_layout layout;
 };
 
-/* Where the bytes are to be written, and with which options. */
-static inline const struct mbx_options *recv_room(pml_recv_t *recv, void *buf, size_t count,
-                                                  const ompi_datatype_t *type,
-                                                  struct recv_pieces *pieces, void **bytes)
+/* Where the bytes are to be written, and with which options: *told. */
+static inline void *recv_room(pml_recv_t *recv, void *buf, size_t count,
+                              const ompi_datatype_t *type, struct recv_told *told)
 {
-    if (likely(pml_data_is_flat(type, count))) {
-        *bytes = pml_data_flat(buf, type);
-        return &recv->own.usual;
-    }
-    pml_data_recv(&recv->super.req_base, &recv->own, buf, count, type, &pieces->layout);
-    *bytes = NULL;
-    pieces->options = recv->own.usual;
-    pieces->options.flags |= MBX_LAYOUT;
-    pieces->options.layout = &pieces->layout;
+    told->options =
+        (struct mbx_options){.user = recv, .flags = pml.done, .done = pml_recv_done};
+    if (likely(pml_data_is_flat(type, count)))
+        return pml_data_flat(buf, type);
+    pml_data_recv(&recv->super.req_base, &recv->own, buf, count, type, &told->layout);
+    told->options.flags |= MBX_LAYOUT;
+    told->options.layout = &told->layout;
     if (recv->own.is_converted)
-        pieces->options.done = pml_later_done;
-    return &pieces->options;
+        told->options.done = pml_later_done;
+    return NULL;
 }
 
 static OUT_OF_LINE int recv_failed(pml_recv_t *recv, int err)
@@ -46,14 +43,11 @@ static OUT_OF_LINE int recv_failed(pml_recv_t *recv, int err)
 static OUT_OF_LINE int recv_post(pml_recv_t *recv, struct pml_wanted wanted, void *buf,
                                  size_t count, ompi_datatype_t *type)
 {
-    const struct mbx_options *options;
-    struct recv_pieces pieces;
-    void *bytes;
-    int err;
+    struct recv_told told;
+    void *bytes = recv_room(recv, buf, count, type, &told);
+    int err = mbx_recv(pml.ep, wanted.source, wanted.context_id, wanted.tag, wanted.ignore,
+                       bytes, pml_data_size(type, count), &told.options, &recv->own.handle);
 
-    options = recv_room(recv, buf, count, type, &pieces, &bytes);
-    err = mbx_recv(pml.ep, wanted.source, wanted.context_id, wanted.tag, wanted.ignore, bytes,
-                   pml_data_size(type, count), options, &recv->own.handle);
     return likely(err == 0) ? OMPI_SUCCESS : recv_failed(recv, err);
 }
 
@@ -87,7 +81,7 @@ static inline int recv_begin(pml_recv_t *recv, void *buf, size_t count, ompi_dat
 {
     int err;
 
-    pml_recv_begin(recv);
+    pml_recv_begin(recv, src);
     pml_recv_describe(recv, buf, count, type, src, tag, comm, false);
     err = recv_go(recv, buf, count, type, src, tag, comm);
     if (unlikely(err != OMPI_SUCCESS))
@@ -192,14 +186,11 @@ FLATTEN int pml_recv(void *buf, size_t count, ompi_datatype_t *type, int src, in
 static int recv_take_message(pml_recv_t *recv, void *buf, size_t count, ompi_datatype_t *type,
                              const ompi_message_t *message)
 {
-    const struct mbx_options *options;
-    struct recv_pieces pieces;
-    void *bytes;
-    int err;
+    struct recv_told told;
+    void *bytes = recv_room(recv, buf, count, type, &told);
+    int err = mbx_mrecv(pml.ep, (mbx_message)(uintptr_t)message->req_ptr, bytes,
+                        pml_data_size(type, count), &told.options, &recv->own.handle);
 
-    options = recv_room(recv, buf, count, type, &pieces, &bytes);
-    err = mbx_mrecv(pml.ep, (mbx_message)(uintptr_t)message->req_ptr, bytes,
-                    pml_data_size(type, count), options, &recv->own.handle);
     return err == 0 ? OMPI_SUCCESS : recv_failed(recv, err);
 }
 
@@ -211,7 +202,7 @@ int pml_imrecv(void *buf, size_t count, ompi_datatype_t *type, ompi_message_t **
 
     if (recv == NULL)
         return OMPI_ERR_OUT_OF_RESOURCE;
-    pml_recv_begin(recv);
+    pml_recv_begin(recv, (*message)->peer);
     pml_recv_describe(recv, buf, count, type, (*message)->peer, OMPI_ANY_TAG, (*message)->comm,
                       false);
     err = recv_take_message(recv, buf, count, type, *message);
@@ -279,7 +270,7 @@ void pml_recv_done(const struct mbx_completion *completion)
     pml_recv_t *recv = completion->user;
     mca_pml_base_request_t *base = &recv->super.req_base;
     ompi_status_public_t *status = &base->req_ompi.req_status;
-    int source = recv_source(base->req_comm, base->req_peer, &completion->status);
+    int source = recv_source(base->req_comm, status->MPI_SOURCE, &completion->status);
 
     if (unlikely(!pml_request_is_plain(base, completion)) ||
         unlikely(source == MPI_UNDEFINED)) {

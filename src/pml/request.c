@@ -20,7 +20,6 @@
 #include "pml/pml.h"
 
 static int request_free_send(ompi_request_t **request);
-static int request_free_recv(ompi_request_t **request);
 static int request_cancel_send(ompi_request_t *request, int flag);
 static int request_cancel_recv(ompi_request_t *request, int flag);
 
@@ -53,10 +52,8 @@ static void send_construct(pml_send_t *send)
 static void recv_construct(pml_recv_t *recv)
 {
     request_open(&recv->super.req_base, &recv->own, MCA_PML_REQUEST_RECV);
-    recv->super.req_base.req_ompi.req_free = request_free_recv;
+    recv->super.req_base.req_ompi.req_free = pml_request_free_recv;
     recv->super.req_base.req_ompi.req_cancel = request_cancel_recv;
-    recv->own.usual =
-        (struct mbx_options){.user = recv, .flags = pml.done, .done = pml_recv_done};
 }
 
 static OBJ_CLASS_INSTANCE(pml_send_t, mca_pml_base_send_request_t, send_construct, NULL);
@@ -64,9 +61,8 @@ static OBJ_CLASS_INSTANCE(pml_recv_t, mca_pml_base_recv_request_t, recv_construc
 
 static int list_open(opal_free_list_t *list, size_t size, opal_class_t *class)
 {
-    return opal_free_list_init(list, size, opal_cache_line_size, class, 0,
-                               (size_t)opal_cache_line_size, 4, -1, 64, NULL, 0, NULL, NULL,
-                               NULL);
+    return opal_free_list_init(list, size, PML_LINE, class, 0, PML_LINE, 4, -1, 64, NULL, 0,
+                               NULL, NULL, NULL);
 }
 
 int pml_requests_open(void)
@@ -299,7 +295,7 @@ static int request_free_send(ompi_request_t **request)
     return request_free(request, &send->super.req_base, &send->own);
 }
 
-static int request_free_recv(ompi_request_t **request)
+int pml_request_free_recv(ompi_request_t **request)
 {
     pml_recv_t *recv = (pml_recv_t *)*request;
 

@@ -7,6 +7,7 @@
  *   a cancelled receive says so, and the message that it might have met goes to the next one;
  *   requests that are freed while they are active still do their work;
  *   buffered sends leave their buffer; a persistent request may be freed, and started, in any order;
+ *   MPI_Waitall ends requests of all kinds, and says of each how it has ended;
  *   what nobody has received is gone with its communicator, which ends its send; a communicator ends
  *   with its last request.
  *
@@ -159,6 +160,141 @@ static void persistent_requests_start_again(MPI_Comm pair, int self)
     MPI_Start(&requests[1]);
     MPI_Request_free(&requests[1]);
     MPI_Barrier(pair);
+}
+
+#define LOOKS_LONG 200000 /* in vain: whoever waits meanwhile has given its core away */
+
+static void check_status(const MPI_Status *status, int source, int tag, int error, int count)
+{
+    int got;
+
+    MPI_Get_count(status, MPI_BYTE, &got);
+    CHECK_EQUAL(status->MPI_SOURCE, source);
+    CHECK_EQUAL(status->MPI_TAG, tag);
+    CHECK_EQUAL(class_of(status->MPI_ERROR), error);
+    CHECK_EQUAL(got, count);
+}
+
+/* TRUNCATED comes last: behind a failure Open MPI waits for no other. */
+enum {
+    PLAIN,
+    NOTHING,
+    FROM_ANY,
+    LEFT,
+    PROC_NULL,
+    SYNCHRONOUS,
+    PERSISTENT,
+    LAST,
+    TRUNCATED,
+    KINDS
+};
+
+/* Which of these are there. */
+struct mixture {
+    bool
+        is_late; /* they come while the other rank waits, the first one when that has given its core away */
+    bool has_failed; /* TRUNCATED is */
+    bool has_statuses;
+    bool is_simple; /* without SYNCHRONOUS and PERSISTENT */
+};
+
+static bool has_kind(struct mixture mixture, int kind)
+{
+    return kind != NOTHING &&
+           !(mixture.is_simple && (kind == SYNCHRONOUS || kind == PERSISTENT));
+}
+
+static void answer_kinds(MPI_Comm pair, struct mixture mixture)
+{
+    int flag;
+
+    for (int i = 0; mixture.is_late && i < LOOKS_LONG; i++)
+        MPI_Iprobe(1, 99, pair, &flag, MPI_STATUS_IGNORE);
+    for (int kind = PLAIN; kind < KINDS; kind++) {
+        if (!has_kind(mixture, kind) || kind == PROC_NULL)
+            continue;
+        if (kind == LEFT || kind == SYNCHRONOUS)
+            MPI_Recv(in, 8, MPI_BYTE, 1, 20 + kind, pair, MPI_STATUS_IGNORE);
+        else
+            MPI_Send(out, kind == TRUNCATED ? 100 : 8, MPI_BYTE, 1, 20 + kind, pair);
+    }
+}
+
+static MPI_Request begin_kind(MPI_Comm pair, int kind, int size)
+{
+    int source = kind == PROC_NULL ? MPI_PROC_NULL : kind == FROM_ANY ? MPI_ANY_SOURCE : 0;
+    MPI_Request request;
+
+    if (kind == LEFT)
+        MPI_Isend(out, 8, MPI_BYTE, 0, 20 + kind, pair, &request);
+    else if (kind == SYNCHRONOUS)
+        MPI_Issend(out, 8, MPI_BYTE, 0, 20 + kind, pair, &request);
+    else if (kind == PERSISTENT)
+        MPI_Recv_init(in + 100 * kind, size, MPI_BYTE, 0, 20 + kind, pair, &request);
+    else
+        MPI_Irecv(in + 100 * kind, size, MPI_BYTE, source, 20 + kind, pair, &request);
+    if (kind == PERSISTENT)
+        MPI_Start(&request);
+    return request;
+}
+
+static void check_kinds(const MPI_Status *statuses, struct mixture mixture)
+{
+    for (int kind = PLAIN; kind < KINDS; kind++) {
+        const MPI_Status *status = &statuses[kind];
+
+        if (!has_kind(mixture, kind))
+            check_status(status, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_SUCCESS, 0);
+        else if (kind == PROC_NULL)
+            check_status(status, MPI_PROC_NULL, MPI_ANY_TAG, MPI_SUCCESS, 0);
+        else if (kind == LEFT || kind == SYNCHRONOUS)
+            CHECK_EQUAL(status->MPI_ERROR, MPI_SUCCESS);
+        else if (kind != TRUNCATED)
+            check_status(status, 0, 20 + kind, MPI_SUCCESS, 8);
+        else if (mixture.has_failed)
+            check_status(status, 0, 20 + kind, MPI_ERR_TRUNCATE, 50);
+        else
+            check_status(status, 0, 20 + kind, MPI_SUCCESS, 100);
+    }
+}
+
+static void wait_for_kinds(MPI_Comm pair, struct mixture mixture)
+{
+    MPI_Request requests[KINDS], persistent;
+    MPI_Status statuses[KINDS];
+    int err;
+
+    for (int kind = PLAIN; kind < KINDS; kind++)
+        requests[kind] = has_kind(mixture, kind)
+                             ? begin_kind(pair, kind, mixture.has_failed ? 50 : 100)
+                             : MPI_REQUEST_NULL;
+    persistent = requests[PERSISTENT];
+    MPI_Send(NULL, 0, MPI_BYTE, 0, 10, pair);
+    err = MPI_Waitall(KINDS, requests, mixture.has_statuses ? statuses : MPI_STATUSES_IGNORE);
+    CHECK_EQUAL(class_of(err), mixture.has_failed ? MPI_ERR_IN_STATUS : MPI_SUCCESS);
+    for (int kind = PLAIN; kind < TRUNCATED; kind++)
+        CHECK(requests[kind] == (kind == PERSISTENT ? persistent : MPI_REQUEST_NULL));
+    if (persistent != MPI_REQUEST_NULL)
+        MPI_Request_free(&persistent);
+    if (mixture.has_statuses)
+        check_kinds(statuses, mixture);
+}
+
+static void requests_of_all_kinds_end_together(MPI_Comm pair, int self)
+{
+    for (int i = 0; i < 16; i++) {
+        const struct mixture mixture = {.is_late = (i & 1) != 0,
+                                        .has_failed = (i & 2) != 0,
+                                        .has_statuses = (i & 4) != 0,
+                                        .is_simple = (i & 8) != 0};
+
+        if (self == 0) {
+            MPI_Recv(NULL, 0, MPI_BYTE, 1, 10, pair, MPI_STATUS_IGNORE);
+            answer_kinds(pair, mixture);
+        } else {
+            wait_for_kinds(pair, mixture);
+        }
+    }
 }
 
 /* Strided bytes, by rendezvous and not, and a receive that unpacks in another way. */
@@ -336,6 +472,7 @@ int main(int argc, char **argv)
         freed_requests_do_their_work(pair, self);
         buffered_sends_leave_their_buffer(pair, self);
         persistent_requests_start_again(pair, self);
+        requests_of_all_kinds_end_together(pair, self);
         pieces_are_packed(pair, self);
         all_kinds_of_elements_arrive(pair, self);
         what_is_left_is_gone(pair, self);
