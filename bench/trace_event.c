@@ -3,7 +3,8 @@
  * trace_event.c - what an event of a trace costs.
  *
  * Question   how long does it take to record an event, the pages of the file included?
- * Method     record COUNT events into a new file in FOLDER, into a flight recording of 4,096 events in memory, and look at the
+ * Method     record COUNT events into a new file in FOLDER, all like an event before but for their numbers, or none (so that each
+ *            has a long record); into a flight recording of 4,096 events in memory; and look at the
  *            clock and at the processor's counter (base/ticks.h) as many times, in turns, REPEATS times; the median and the fastest repeat.  The file is removed again.
  *
  * usage: trace_event FOLDER [COUNT [REPEATS]]
@@ -42,8 +43,8 @@ static void remove_file(const char *folder)
     unlink(path);
 }
 
-/* folder NULL: into a flight recording. */
-static double record_all(const char *folder, unsigned long count)
+/* folder NULL: into a flight recording.  Each event has a tag that is by so much higher than that of the one before. */
+static double record_all(const char *folder, unsigned long count, uint64_t tag_step)
 {
     struct trace_info info = {.rank = 0};
     struct trace_recorder *recorder;
@@ -61,7 +62,7 @@ static double record_all(const char *folder, unsigned long count)
         trace_record(recorder, &(struct trace_event){.type = TRACE_ARRIVE,
                                                      .context_id = 1,
                                                      .source = 2,
-                                                     .tag = i,
+                                                     .tag = i * tag_step,
                                                      .partner = i + 1});
     end = clock_now();
     trace_stop(recorder);
@@ -97,32 +98,37 @@ int main(int argc, char **argv)
 {
     unsigned long count = argc > 2 ? strtoul(argv[2], NULL, 10) : 100000;
     unsigned long repeats = argc > 3 ? strtoul(argv[3], NULL, 10) : 15;
-    double *events, *flights, *clocks, *ticks, *behind;
+    double *events, *longs, *flights, *clocks, *ticks, *behind;
 
     if (argc < 2 || count == 0 || repeats == 0) {
         fprintf(stderr, "usage: trace_event FOLDER [COUNT [REPEATS]]\n");
         return 2;
     }
     events = mem_calloc(repeats, sizeof *events);
+    longs = mem_calloc(repeats, sizeof *longs);
     flights = mem_calloc(repeats, sizeof *flights);
     clocks = mem_calloc(repeats, sizeof *clocks);
     ticks = mem_calloc(repeats, sizeof *ticks);
     behind = mem_calloc(repeats, sizeof *behind);
-    if (events == NULL || flights == NULL || clocks == NULL || ticks == NULL || behind == NULL)
+    if (events == NULL || longs == NULL || flights == NULL || clocks == NULL || ticks == NULL ||
+        behind == NULL)
         return 1;
     for (unsigned long i = 0; i < repeats; i++) {
-        events[i] = record_all(argv[1], count);
-        flights[i] = record_all(NULL, count);
+        events[i] = record_all(argv[1], count, 0);
+        longs[i] = record_all(argv[1], count, 1);
+        flights[i] = record_all(NULL, count, 0);
         clocks[i] = read_clock(count);
         ticks[i] = read_ticks(count, ticks_now);
         behind[i] = read_ticks(count, ticks_now_behind);
     }
     print("event", events, repeats);
+    print("event_long", longs, repeats);
     print("flight", flights, repeats);
     print("clock", clocks, repeats);
     print("ticks", ticks, repeats);
     print("ticks_behind", behind, repeats);
     mem_free(events);
+    mem_free(longs);
     mem_free(flights);
     mem_free(clocks);
     mem_free(ticks);

@@ -92,10 +92,14 @@ static uint64_t number(struct input *in)
     }
 }
 
-static void put_header(unsigned char *bytes, struct input *in, unsigned rank)
+/* The version is one of those that are read; mostly ours, which is returned. */
+static bool put_header(unsigned char *bytes, struct input *in, unsigned rank)
 {
+    unsigned version = take(in) % 8;
+
+    version = version == 1 || version == 2 ? TRACE_VERSION - version : TRACE_VERSION;
     memcpy(bytes, TRACE_MAGIC, 8);
-    put(bytes + 8, TRACE_VERSION - (take(in) % 8 == 1), 4);
+    put(bytes + 8, version, 4);
     put(bytes + 12, TRACE_RECORD_SIZE, 4);
     put(bytes + 16, take(in) % 8 == 0 ? number(in) : rank, 4);
     put(bytes + 20, 100 + number(in), 4);
@@ -106,10 +110,33 @@ static void put_header(unsigned char *bytes, struct input *in, unsigned rank)
     put(bytes + 52, rank, 4);
     put(bytes + 56, number(in), 8);
     put_check(bytes, TRACE_HEADER_SIZE, 28, 0);
+    return version == TRACE_VERSION;
 }
 
-/* Mostly one that its type may have. */
-static void put_record(unsigned char *bytes, struct input *in, uint64_t n)
+/* What the last send or arrive is about is complete. */
+static void put_done(unsigned char *bytes)
+{
+    for (unsigned i = 0; i < 4; i++)
+        bytes[12 + i] ^= (unsigned char)"enod"[i];
+}
+
+/* One like an event of before, if there is one, with close numbers. */
+static void put_short(unsigned char *bytes, struct input *in, uint64_t n)
+{
+    const uint64_t half = UINT64_C(1) << 26;
+    unsigned how = take(in);
+    uint64_t entry = how & 8 ? half + number(in) : how & 16 ? number(in) : 0;
+    uint64_t partner = how & 32 ? half + number(in) : how & 64 ? number(in) : 0;
+
+    put(bytes, 128 | how % 8 | (entry & (2 * half - 1)) << 10 | partner << 37, 8);
+    put(bytes + 8, number(in), 4);
+    put_check(bytes, TRACE_SHORT_SIZE, 12, n);
+    if (how >= 128)
+        put_done(bytes);
+}
+
+/* Mostly one that its type may have.  has_form: it gives its form a number. */
+static void put_record(unsigned char *bytes, struct input *in, uint64_t n, bool has_form)
 {
     static const struct trace_event forms[] = {
         {TRACE_PEER, 1, 1, 1, {1}, 1, 1, 0},     {TRACE_SEND, 1, 1, 1, {1}, 1, 1, 0},
@@ -128,7 +155,8 @@ static void put_record(unsigned char *bytes, struct input *in, uint64_t n)
     if (form == 255)
         e.type = take(in) % (TRACE_TYPES + 1);
 #define DRAW(field) ((e.field) != 0 ? number(in) : 0)
-    put(bytes, (uint64_t)e.type, 4);
+    put(bytes, (uint64_t)e.type, 2);
+    put(bytes + 2, has_form ? form / 8 % 8 : 0, 2);
     put(bytes + 4, DRAW(context_id), 4);
     put(bytes + 8, DRAW(source), 4);
     put(bytes + 16, DRAW(tag), 8);
@@ -138,9 +166,8 @@ static void put_record(unsigned char *bytes, struct input *in, uint64_t n)
     put(bytes + 48, number(in), 8);
 #undef DRAW
     put_check(bytes, TRACE_RECORD_SIZE, 12, n);
-    if ((form & 64) != 0 && (e.type == TRACE_SEND || e.type == TRACE_ARRIVE)) /* it is done */
-        for (unsigned i = 0; i < 4; i++)
-            bytes[12 + i] ^= (unsigned char)"enod"[i];
+    if ((form & 64) != 0 && (e.type == TRACE_SEND || e.type == TRACE_ARRIVE))
+        put_done(bytes);
 }
 
 /* One file of at most so many events, and of fewer where the input is at its end. */
@@ -149,15 +176,23 @@ static void make_file(struct input *in, unsigned rank, unsigned events)
     static unsigned char bytes[TRACE_HEADER_SIZE + (EVENTS_MAX + 1) * TRACE_RECORD_SIZE];
     size_t size = TRACE_HEADER_SIZE;
     FILE *file = fopen(paths[rank], "wb");
+    unsigned count;
+    bool has_forms;
 
     memset(bytes, 0, sizeof bytes);
-    put_header(bytes, in, rank);
-    for (unsigned i = 0; i < events && in->size != 0; i++, size += TRACE_RECORD_SIZE)
-        put_record(bytes + size, in, i);
+    has_forms = put_header(bytes, in, rank);
+    for (count = 0; count < events && in->size != 0; count++) {
+        if (has_forms && count > 2 && take(in) % 2 != 0) {
+            put_short(bytes + size, in, count);
+            size += TRACE_SHORT_SIZE;
+        } else {
+            put_record(bytes + size, in, count, has_forms);
+            size += TRACE_RECORD_SIZE;
+        }
+    }
     if (rank % 2 == 0) { /* a close */
         put(bytes + size, TRACE_CLOSE, 4);
-        put_check(bytes + size, TRACE_RECORD_SIZE, 12,
-                  (size - TRACE_HEADER_SIZE) / TRACE_RECORD_SIZE);
+        put_check(bytes + size, TRACE_RECORD_SIZE, 12, count);
         size += TRACE_RECORD_SIZE;
     }
     require(file != NULL && fwrite(bytes, 1, size, file) == size && fclose(file) == 0,

@@ -102,7 +102,7 @@ int flight_name(struct flight *f, const struct trace_event *event)
 
     if (f->fd < 0)
         return 0;
-    record_put(bytes, event, 0, f->names);
+    record_put(bytes, event, 0, f->names, 0);
     if (f->names < FLIGHT_NAMES_MAX) {
         ssize_t done = sys_write(f->fd, bytes, sizeof bytes);
 

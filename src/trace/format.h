@@ -19,6 +19,7 @@
 
 #define CHECK_DONE         UINT32_C(0x646f6e65) /* in the check of a record: complete at once */
 #define VERSION_DONE       4u                   /* the first format that has it */
+#define VERSION_SHORT      5u                   /* the first one with short records (short.h) */
 #define PIECE_OF_VERSION_3 ((size_t)64 << 10)
 
 static_assert(sizeof TRACE_MAGIC - 1 == 8, "the magic fills its field");
@@ -116,13 +117,13 @@ static inline void header_put(unsigned char *bytes, const char magic[8],
     put32(bytes + HEADER_CHECK_AT, check_of(bytes, TRACE_HEADER_SIZE, HEADER_CHECK_AT, 0));
 }
 
-/* Record number `number`.  The words are put together before any of them is stored: the
+/* Record number `number`, which gives its form this number (short.h; 0 in a flight recording).  The words are put together before any of them is stored: the
  * check over what was just stored in halves would wait for these stores. */
 static inline void record_put(unsigned char *bytes, const struct trace_event *event,
-                              uint64_t delta_ns, uint64_t number)
+                              uint64_t delta_ns, uint64_t number, unsigned form)
 {
     const uint64_t words[TRACE_RECORD_SIZE / 8] = {
-        (uint64_t)event->type /* and zero */ | (uint64_t)event->context_id << 32,
+        (uint64_t)event->type | (uint64_t)form << 16 | (uint64_t)event->context_id << 32,
         event->source,
         event->tag,
         event->ignore,

@@ -9,7 +9,8 @@
  * what its type allows (`shapes`).  Whether the receives and messages that the numbers
  * name are there is for those to see who replay a trace.
  *
- * A record that is done is two events (trace.h); the second one is given out by the next call.
+ * A record that is done is two events (trace.h); the second one is given out by the next call.  A short record
+ * is an event with what an earlier record has (short.h).
  *
  * A flight recording may be written while it is read.  The count is read first: whatever is
  * written after that takes the places of the oldest records.  The count is read again behind the
@@ -26,6 +27,7 @@
 #include "base/mem.h"
 #include "base/sys.h"
 #include "trace/format.h"
+#include "trace/short.h"
 #include "trace/trace.h"
 
 #define NO_CLOSE "the file ends without a close: the program was ended, or its disk was full"
@@ -35,7 +37,7 @@ bool trace_text_add(char *text, size_t size, const struct trace_event *event)
     unsigned char bytes[TRACE_RECORD_SIZE];
     size_t at = (size_t)(event->tag >> 32) * TEXT_SIZE;
 
-    record_put(bytes, event, 0, 0);
+    record_put(bytes, event, 0, 0, 0);
     for (size_t i = 0; i < TEXT_SIZE; i++, at++) {
         unsigned char c = bytes[TEXT_AT + i];
 
@@ -123,11 +125,23 @@ static const char *check_name(const struct trace_event *e)
     return e->tag >> 32 >= TEXT_MAX / TEXT_SIZE ? "its text is too long" : NULL;
 }
 
-/* Is what this record is about complete, as its check says? */
-static bool is_done(const unsigned char *bytes, uint64_t number)
+/* Bytes of the record that begins so. */
+static size_t record_size(const struct trace_reader *r, const unsigned char *bytes)
 {
-    return get32(bytes + CHECK_AT) ==
-           (check_of(bytes, TRACE_RECORD_SIZE, CHECK_AT, number) ^ CHECK_DONE);
+    return r->forms != NULL && is_short(bytes) ? TRACE_SHORT_SIZE : TRACE_RECORD_SIZE;
+}
+
+static uint32_t check_of_record(const struct trace_reader *r, const unsigned char *bytes,
+                                uint64_t number)
+{
+    return check_of(bytes, record_size(r, bytes), CHECK_AT, number);
+}
+
+/* Is what this record is about complete, as its check says? */
+static bool is_done(const struct trace_reader *r, const unsigned char *bytes, uint64_t number)
+{
+    return r->version >= VERSION_DONE &&
+           get32(bytes + CHECK_AT) == (check_of_record(r, bytes, number) ^ CHECK_DONE);
 }
 
 /* Takes out of e what only a record that is done has: the protocol of a send, the bytes of an arrive.  Returns that; 0 there
@@ -144,34 +158,59 @@ static uint64_t take_done(struct trace_event *e)
     return value;
 }
 
-/* What is wrong with the record of this number, or NULL. */
-static const char *check_record(const struct trace_reader *r, const unsigned char *bytes,
-                                uint64_t number)
+/* The number that a long record gives to its form; a version, or a flight recording, without forms has 0 there. */
+static unsigned form_given(const unsigned char *bytes)
 {
-    bool done = r->version >= VERSION_DONE && is_done(bytes, number);
-    struct trace_event e;
-    unsigned shape;
+    return get32(bytes) >> 16;
+}
 
-    if (!done &&
-        get32(bytes + CHECK_AT) != check_of(bytes, TRACE_RECORD_SIZE, CHECK_AT, number))
-        return "the check is wrong: the record is damaged or not in its place";
-    record_get(bytes, &e);
-    if (e.type == 0 || e.type >= TRACE_TYPES)
+/* What the record has, into *e.  What is wrong with it, or NULL. */
+static const char *get_record(const struct trace_reader *r, const unsigned char *bytes,
+                              struct trace_event *e)
+{
+    if (record_size(r, bytes) == TRACE_SHORT_SIZE)
+        return short_get(bytes, r->forms, e) ? NULL : "it is like an event that is not there";
+    record_get(bytes, e);
+    if (e->type == 0 || e->type >= TRACE_TYPES)
         return "it is of an unknown type";
-    if (get32(bytes) != (uint32_t)e.type)
+    if (bytes[1] != 0 || (r->forms == NULL && form_given(bytes) != 0))
         return "field zero is not 0";
-    if (r->version >= VERSION_DONE && take_done(&e) == 0 && done)
-        return "it is complete at once, and does not say how";
-    if (trace_is_name(e.type))
-        return check_name(&e);
-    shape = shapes[e.type];
-    if (!(shape & HAS_ENVELOPE) && (e.context_id | e.source | e.tag) != 0)
+    return form_given(bytes) >= FORMS ? "its form has a number that is too large" : NULL;
+}
+
+/* What is wrong with an event, or NULL. */
+static const char *check_event(const struct trace_event *e)
+{
+    unsigned shape = shapes[e->type];
+
+    if (trace_is_name(e->type))
+        return check_name(e);
+    if (!(shape & HAS_ENVELOPE) && (e->context_id | e->source | e->tag) != 0)
         return "it has an envelope, which its type has not";
-    if (!(shape & HAS_IGNORE) && e.source == TRACE_ANY_SOURCE)
+    if (!(shape & HAS_IGNORE) && e->source == TRACE_ANY_SOURCE)
         return "a message has no wildcards";
-    if (!(shape & (HAS_IGNORE | HAS_AMOUNT)) && e.ignore != 0)
+    if (!(shape & (HAS_IGNORE | HAS_AMOUNT)) && e->ignore != 0)
         return "a message has no wildcards";
-    return check_numbers(shape, e.entry != 0, e.partner != 0);
+    return check_numbers(shape, e->entry != 0, e->partner != 0);
+}
+
+/* The record of this number, into *e.  What is wrong with it, or NULL. */
+static const char *check_record(const struct trace_reader *r, const unsigned char *bytes,
+                                uint64_t number, struct trace_event *e)
+{
+    bool done = is_done(r, bytes, number);
+    struct trace_event event;
+    const char *reason;
+
+    if (!done && get32(bytes + CHECK_AT) != check_of_record(r, bytes, number))
+        return "the check is wrong: the record is damaged or not in its place";
+    reason = get_record(r, bytes, e);
+    if (reason != NULL)
+        return reason;
+    event = *e;
+    if (r->version >= VERSION_DONE && take_done(&event) == 0 && done)
+        return "it is complete at once, and does not say how";
+    return check_event(&event);
 }
 
 static bool is_trace(const unsigned char *bytes)
@@ -209,18 +248,16 @@ static int reader_fail(struct trace_reader *r, int err, uint64_t offset, const c
     return err;
 }
 
-/* The event of a record that is right; and the second one, if it is done. */
+/* What a record that is right has, *event, becomes the event that it is; and the second one, if it is done. */
 static void reader_event(struct trace_reader *r, const unsigned char *bytes, uint64_t number,
                          struct trace_event *event)
 {
-    uint64_t value, met;
+    uint64_t value, met = event->partner;
 
-    record_get(bytes, event);
     if (r->version < VERSION_DONE)
         return;
-    met = event->partner;
     value = take_done(event);
-    r->has_second = value != 0 && is_done(bytes, number);
+    r->has_second = value != 0 && is_done(r, bytes, number);
     r->second = (struct trace_event){
         .context_id = event->context_id, .source = event->source, .tag = event->tag};
     if (event->type == TRACE_SEND) {
@@ -232,11 +269,6 @@ static void reader_event(struct trace_reader *r, const unsigned char *bytes, uin
         r->second.amount = value - 1;
         r->second.entry = met;
     }
-}
-
-static uint64_t reader_offset(const struct trace_reader *r)
-{
-    return TRACE_HEADER_SIZE + r->records * TRACE_RECORD_SIZE;
 }
 
 /* Reads until buffer holds size bytes from its start, or the file ends.  0 or a negative
@@ -307,8 +339,17 @@ static int reader_header(struct trace_reader *r)
         .wall_ns = get64(bytes + 56),
     };
     r->held = 0;
+    r->offset = TRACE_HEADER_SIZE;
     r->slots = memcmp(bytes, FLIGHT_MAGIC, 8) == 0; /* how many says reader_flight() */
     return 0;
+}
+
+static int reader_forms(struct trace_reader *r)
+{
+    if (r->version < VERSION_SHORT)
+        return 0;
+    r->forms = mem_calloc(1, sizeof *r->forms);
+    return r->forms != NULL ? 0 : reader_fail(r, -ENOMEM, 0, "no memory");
 }
 
 /* ---- flight recordings ---- */
@@ -341,10 +382,14 @@ static void skip_overwritten(struct trace_reader *r, uint64_t count_after)
 {
     if (count_after > r->number + r->slots)
         r->number = min_size(count_after - r->slots, r->count);
-    for (uint64_t i = r->number; i < r->count; i++)
-        if (check_record(r, ring_record(r, i), i) != NULL &&
-            (i == r->number || check_record(r, ring_record(r, i), i + r->slots) == NULL))
+    for (uint64_t i = r->number; i < r->count; i++) {
+        const unsigned char *bytes = ring_record(r, i);
+        struct trace_event event;
+
+        if (check_record(r, bytes, i, &event) != NULL &&
+            (i == r->number || check_record(r, bytes, i + r->slots, &event) == NULL))
             r->number = i + 1;
+    }
 }
 
 /* The ring, at once.  0 or a negative errno. */
@@ -412,9 +457,8 @@ static int next_name(struct trace_reader *r, struct trace_event *event)
         if (reader_fill(r, sizeof r->buffer) < 0 || r->held < TRACE_RECORD_SIZE)
             return 0;
     }
-    if (check_record(r, r->buffer + r->at, r->records) != NULL)
+    if (check_record(r, r->buffer + r->at, r->records, event) != NULL)
         return 0; /* zeros, or one that was being written */
-    record_get(r->buffer + r->at, event);
     if (!trace_is_name(event->type))
         return 0;
     r->at += TRACE_RECORD_SIZE;
@@ -437,7 +481,7 @@ static int next_of_flight(struct trace_reader *r, struct trace_event *event)
     r->closed = true; /* of names */
     if (r->number == r->count)
         return 0;
-    reason = check_record(r, ring_record(r, r->number), r->number);
+    reason = check_record(r, ring_record(r, r->number), r->number, event);
     if (reason != NULL)
         return reader_fail(r, -EBADMSG,
                            FLIGHT_HEADER_SIZE + r->number % r->slots * TRACE_RECORD_SIZE,
@@ -468,8 +512,8 @@ int trace_open(struct trace_reader *r, const char *path)
         return err;
     }
     err = reader_header(r);
-    if (err == 0 && trace_is_flight(r))
-        err = reader_flight(r);
+    if (err == 0)
+        err = trace_is_flight(r) ? reader_flight(r) : reader_forms(r);
     if (err < 0)
         trace_close(r);
     return err;
@@ -483,11 +527,18 @@ static bool is_zero(const unsigned char *bytes, size_t size)
     return true;
 }
 
+/* Is there a whole record in the buffer? */
+static bool reader_has_record(const struct trace_reader *r)
+{
+    size_t left = r->held - r->at;
+
+    return left != 0 && left >= record_size(r, r->buffer + r->at);
+}
+
 /* No whole record is left in the buffer: reads on.  1 there is one now; 0 this was the
  * end; or an error. */
 static int reader_more(struct trace_reader *r)
 {
-    uint64_t offset = reader_offset(r);
     size_t left = r->held - r->at;
     int err;
 
@@ -495,17 +546,18 @@ static int reader_more(struct trace_reader *r)
     r->at = 0;
     r->held = left;
     err = reader_fill(r, sizeof r->buffer);
-    if (r->held >= TRACE_RECORD_SIZE)
+    if (reader_has_record(r))
         return 1; /* an error will be met again, when these have been given out */
     if (err < 0)
-        return reader_fail(r, err, offset, "cannot be read: %s", strerrordesc_np(-err));
-    if (r->held != 0 && (r->closed || !is_zero(r->buffer, r->held)))
-        return reader_fail(r, -EBADMSG, offset,
-                           r->closed ? "something follows the close"
-                                     : "the file ends within a record, after %zu of %d bytes",
-                           r->held, TRACE_RECORD_SIZE);
+        return reader_fail(r, err, r->offset, "cannot be read: %s", strerrordesc_np(-err));
+    if (r->held != 0 && r->closed)
+        return reader_fail(r, -EBADMSG, r->offset, "something follows the close");
+    if (r->held != 0 && !is_zero(r->buffer, r->held))
+        return reader_fail(r, -EBADMSG, r->offset,
+                           "the file ends within a record, after %zu of %zu bytes", r->held,
+                           record_size(r, r->buffer));
     if (!r->closed)
-        return reader_fail(r, -EBADMSG, offset, NO_CLOSE);
+        return reader_fail(r, -EBADMSG, r->offset, NO_CLOSE);
     return 0;
 }
 
@@ -513,9 +565,9 @@ static int reader_more(struct trace_reader *r)
  * end?  Behind the last record of a piece that may be nothing.  Nothing can be read after this. */
 static bool reader_is_unused(struct trace_reader *r)
 {
-    size_t at = r->at + TRACE_RECORD_SIZE, seen = 0;
+    size_t size = record_size(r, r->buffer + r->at), at = r->at + size, seen = 0;
     size_t piece = r->version < VERSION_DONE ? PIECE_OF_VERSION_3 : TRACE_PIECE;
-    bool ends_piece = (reader_offset(r) + TRACE_RECORD_SIZE) % piece == 0;
+    bool ends_piece = (r->offset + size) % piece == 0;
 
     for (;;) {
         if (!is_zero(r->buffer + at, r->held - at))
@@ -532,14 +584,26 @@ static bool reader_is_unused(struct trace_reader *r)
 /* The record at r->at is not right, for this reason. */
 static int reader_wrong(struct trace_reader *r, const char *reason)
 {
-    bool is_empty = is_zero(r->buffer + r->at, TRACE_RECORD_SIZE);
+    const unsigned char *bytes = r->buffer + r->at;
+    bool is_empty = is_zero(bytes, record_size(r, bytes));
 
     if (!reader_is_unused(r))
-        return reader_fail(r, -EBADMSG, reader_offset(r), "record %" PRIu64 ": %s", r->records,
+        return reader_fail(r, -EBADMSG, r->offset, "record %" PRIu64 ": %s", r->records,
                            reason);
-    return reader_fail(r, -EBADMSG, reader_offset(r),
+    return reader_fail(r, -EBADMSG, r->offset,
                        is_empty ? NO_CLOSE
                                 : "the file ends within a record: the program was ended");
+}
+
+/* Later short records may be like this one. */
+static void reader_remember(struct trace_reader *r, const unsigned char *bytes,
+                            const struct trace_event *event)
+{
+    if (r->forms == NULL)
+        return;
+    if (!is_short(bytes))
+        r->forms->forms[form_given(bytes)] = form_of(event);
+    forms_read(r->forms, event);
 }
 
 int trace_next(struct trace_reader *r, struct trace_event *event)
@@ -556,21 +620,23 @@ int trace_next(struct trace_reader *r, struct trace_event *event)
         return next_of_flight(r, event);
     if (r->failed != 0)
         return r->failed;
-    if (r->held - r->at < TRACE_RECORD_SIZE) {
+    if (!reader_has_record(r)) {
         int more = reader_more(r);
 
         if (more <= 0)
             return more;
     }
     if (r->closed)
-        return reader_fail(r, -EBADMSG, reader_offset(r), "something follows the close");
+        return reader_fail(r, -EBADMSG, r->offset, "something follows the close");
     bytes = r->buffer + r->at;
-    reason = check_record(r, bytes, r->records);
+    reason = check_record(r, bytes, r->records, event);
     if (reason != NULL)
         return reader_wrong(r, reason);
+    reader_remember(r, bytes, event);
     reader_event(r, bytes, r->records, event);
     r->closed = event->type == TRACE_CLOSE;
-    r->at += TRACE_RECORD_SIZE;
+    r->at += record_size(r, bytes);
+    r->offset += record_size(r, bytes);
     r->records++;
     return 1;
 }
@@ -581,5 +647,7 @@ void trace_close(struct trace_reader *r)
         sys_close(r->fd);
     r->fd = -1;
     mem_free(r->ring);
+    mem_free(r->forms);
     r->ring = NULL;
+    r->forms = NULL;
 }

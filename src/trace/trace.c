@@ -14,7 +14,10 @@
  *   ────|── records ──────|── zeros ──────|── not there yet ────|
  *                         at
  *
- * A flight recording has the same recorder, whose events go to flight.c.
+ * What fills the file costs more than what is stored into it: so a record is short if it can be (short.h).
+ *
+ * A flight recording has the same recorder, whose events go to flight.c, and no short records: it has no pages to save, and
+ * older records, which are overwritten, say nothing of newer ones.
  */
 #include "trace/trace.h"
 
@@ -35,6 +38,7 @@
 #include "base/ticks.h"
 #include "trace/flight.h"
 #include "trace/format.h"
+#include "trace/short.h"
 
 #define WINDOW       ((size_t)4 << 20) /* mapped at a time; a multiple of every page size */
 #define WINDOW_ALIGN TRACE_PIECE       /* where one begins: every page size divides it */
@@ -91,7 +95,9 @@ struct trace_recorder {
     size_t room;     /* bytes from there on that may be stored into */
     uint64_t number; /* of the next record; of a flight recording names are not counted */
     uint64_t last_ns;
+    unsigned char *last;   /* the last record, while next is not NULL */
     struct flight *flight; /* or NULL: a trace */
+    struct forms *forms;   /* of a trace */
     struct ticks ticks;
     struct trace_info info;
     int fd; /* -1 after a failure */
@@ -219,6 +225,7 @@ static void recorder_drop(struct trace_recorder *r)
         sys_close(r->fd);
     if (r->path[0] != '\0')
         unlink(r->path);
+    mem_free(r->forms);
     mem_free(r);
 }
 
@@ -229,7 +236,8 @@ int trace_start(const char *folder, const struct trace_info *info, struct trace_
 
     if (err < 0)
         return err;
-    err = recorder_prepare(r, TRACE_HEADER_SIZE);
+    r->forms = mem_calloc(1, sizeof *r->forms);
+    err = r->forms != NULL ? recorder_prepare(r, TRACE_HEADER_SIZE) : -ENOMEM;
     if (err < 0) {
         recorder_drop(r);
         return err;
@@ -318,17 +326,60 @@ static OUT_OF_LINE void recorder_name(struct trace_recorder *r, const struct tra
                  strerrordesc_np(-err));
 }
 
+/* A record whose form is not that of the last one of its type, or that cannot be short. */
+static OUT_OF_LINE size_t recorder_put_other(struct trace_recorder *r,
+                                             const struct trace_event *event, uint64_t delta_ns,
+                                             bool fits, uint64_t numbers)
+{
+    struct forms_last *last = &r->forms->last[event->type];
+    unsigned number = form_number(event);
+    struct form *form = &r->forms->forms[number];
+
+    last->number = number;
+    last->first = short_first(number);
+    if (fits && form_is_of(form, event)) {
+        short_put(r->next, last->first | numbers, delta_ns, r->number);
+        return TRACE_SHORT_SIZE;
+    }
+    *form = form_of(event);
+    record_put(r->next, event, delta_ns, r->number, number);
+    return TRACE_RECORD_SIZE;
+}
+
+/* Puts a record into a trace, a short one if possible.  Returns its size. */
+static inline size_t recorder_put_traced(struct trace_recorder *r,
+                                         const struct trace_event *event, uint64_t delta_ns)
+{
+    struct forms_last *last = &r->forms->last[event->type];
+    uint64_t numbers;
+    bool fits = short_numbers(last, event, delta_ns, &numbers);
+
+    if (unlikely(!form_is_of(&r->forms->forms[last->number], event)) || unlikely(!fits))
+        return recorder_put_other(r, event, delta_ns, fits, numbers);
+    short_put(r->next, last->first | numbers, delta_ns, r->number);
+    return TRACE_SHORT_SIZE;
+}
+
+/* A record of that size has been put at next. */
+static inline void recorder_went(struct trace_recorder *r, size_t size, uint64_t now)
+{
+    r->last_ns = now;
+    r->last = r->next;
+    r->next += size;
+    r->room -= size;
+    r->number++;
+}
+
 static inline void recorder_put(struct trace_recorder *r, const struct trace_event *event,
                                 uint64_t now)
 {
-    record_put(r->next, event, now - (r->flight != NULL ? r->info.start_ns : r->last_ns),
-               r->number);
-    r->last_ns = now;
-    r->next += TRACE_RECORD_SIZE;
-    r->room -= TRACE_RECORD_SIZE;
-    r->number++;
-    if (r->flight != NULL)
-        flight_count(r->flight, r->number);
+    if (r->flight == NULL) {
+        recorder_went(r, recorder_put_traced(r, event, now - r->last_ns), now);
+        return;
+    }
+    record_put(r->next, event, now - r->info.start_ns, r->number, 0);
+    recorder_went(r, TRACE_RECORD_SIZE, now);
+    flight_count(r->flight, r->number);
 }
 
 static inline bool has_room(struct trace_recorder *r)
@@ -370,7 +421,7 @@ void trace_done(struct trace_recorder *r)
     if (unlikely(r->next == NULL))
         return;
     assert(r->number > 0);
-    record_done(r->next - TRACE_RECORD_SIZE);
+    record_done(r->last);
 }
 
 void trace_record_text(struct trace_recorder *r, enum trace_type type, uint32_t context_id,
@@ -401,5 +452,6 @@ void trace_stop(struct trace_recorder *r)
                             .type = TRACE_CLOCK, .amount = wall, .entry = clock_now()});
     trace_record(r, &(struct trace_event){.type = TRACE_CLOSE});
     recorder_end(r, 0);
+    mem_free(r->forms);
     mem_free(r);
 }

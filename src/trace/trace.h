@@ -4,13 +4,13 @@
  *
  * The recorder belongs to one endpoint and writes FOLDER/matchbox-HOST-PID-N.trace, HOST being the halves
  * of the header's field in one, as 8 digits: processes with one number, of several hosts or in several pid
- * namespaces, have files of different names.  The reader gives the events back in their order.  A file is a header and records of one
- * size, all numbers little-endian:
+ * namespaces, have files of different names.  The reader gives the events back in their order.  A file is a header and records, all
+ * numbers little-endian:
  *
  *   header  offset size field        meaning
  *              0     8  magic        "MBXTRACE"
  *              8     4  version      TRACE_VERSION
- *             12     4  record_size  TRACE_RECORD_SIZE
+ *             12     4  record_size  TRACE_RECORD_SIZE, of a long record
  *             16     4  rank         in its job; 2^32-1 not known
  *             20     4  pid          of the process
  *             24     4  endpoint     the N of the file's name
@@ -24,7 +24,9 @@
  *
  *   record  offset size field        meaning
  *              0     1  type         enum trace_type
- *              1     3  zero         0
+ *              1     1  zero         0
+ *              2     2  form         a number for what short records that follow may have of this one; of a flight
+ *                                    recording 0
  *              4     4  context_id   of the envelope
  *              8     4  source       of the envelope; 2^32-1 is ANY_SOURCE; of what we send, its
  *                                    receiver
@@ -36,6 +38,9 @@
  *             32     8  entry        who this is about
  *             40     8  partner      whom it met, or found; 0 nobody
  *             48     8  delta_ns     since the record before (the first: since start_ns)
+ *
+ * A record with bit 7 in its first byte is a short one, of TRACE_SHORT_SIZE bytes: type, envelope, and ignore or amount are those of the last
+ * long record of that form (short.h).
  *
  *   type     envelope is    entry                              partner
  *   post     the receive's  the receive                        message taken, or 0: it waits
@@ -108,7 +113,8 @@
  * receive has, as its amount, the bytes of a message that is all there + 1 (else 0).  If it is complete then, its
  * record is made one that is done, and the reader gives out two events of one time: send and sent, arrive and received.
  *
- * Version 3 had no records that are done, and grew by pieces of 64 KiB; else it is the same, and is read, too.
+ * Version 4 had no short records, and 0 in place of form; version 3 had no records that are done either, and grew by pieces of 64 KiB.  Else
+ * they are the same, and are read, too.
  *
  * The k-th message of one envelope that is sent to a peer is the k-th of that envelope that arrives
  * there from us: so the files of both sides pair up, and nothing is added to what travels.
@@ -141,10 +147,11 @@
 #include <stdint.h>
 
 #define TRACE_MAGIC        "MBXTRACE"
-#define TRACE_VERSION      4u
+#define TRACE_VERSION      5u
 #define TRACE_VERSION_READ 3u /* the oldest one that is read */
 #define TRACE_HEADER_SIZE  64
 #define TRACE_RECORD_SIZE  56
+#define TRACE_SHORT_SIZE   16
 #define TRACE_PIECE        ((size_t)256 << 10) /* by which a file that is recorded to grows */
 #define TRACE_RANK_UNKNOWN UINT32_MAX
 #define TRACE_ANY_SOURCE   UINT32_MAX
@@ -280,9 +287,11 @@ struct trace_reader {
     char error[TRACE_ERROR_MAX]; /* one line: the file, the offset, what is wrong */
     char path[256];              /* for messages: may be cut */
     int fd;
-    int failed;       /* what trace_next() said last, if it was an error; else 0 */
-    bool closed;      /* a close was read */
-    uint64_t records; /* given out; what is done counts once */
+    int failed;          /* what trace_next() said last, if it was an error; else 0 */
+    bool closed;         /* a close was read */
+    uint64_t records;    /* given out; what is done counts once */
+    uint64_t offset;     /* of the next one; of a trace */
+    struct forms *forms; /* or NULL: it has no short records */
     uint32_t version;
     bool has_second; /* of a record that is done */
     struct trace_event second;

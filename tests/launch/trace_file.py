@@ -5,6 +5,8 @@ import struct
 POST, ARRIVE, CANCEL, PEEK, CLAIM, TAKE, DISCARD, CLOSE, _, RTR = range(1, 11)
 PROGRAM, NAME, PEER, SEND, LEAVE, SENT, RECEIVED, RTS, DATA, CTS, READ, SHARE, FIN, HAND, WAIT, WAITED = range(22, 38)
 DONE = 0x100  # added to the type of a record: what it is about is complete at once
+SHORT = 128  # of a short record
+HALF = 1 << 26  # in it: the number is the last one of its type
 ANY = 0xffffffff
 ALL = (1 << 64) - 1
 
@@ -24,16 +26,35 @@ def checked(data, check_at, number, done=False):
     return bytes(data)
 
 
-def header(rank, pid=4711, version=4):
+def header(rank, pid=4711, version=5):
     return checked(struct.pack("<8s6IQQIIQ", b"MBXTRACE", version, 56, rank, pid, 2, 0, 1000, 77, 4, pid, 0), 28, 0)
 
 
-def trace(*events, rank=5, pid=4711, version=4):
-    """events: (type, context, source, tag, ignore, entry, partner), and the ns since the one before, if not 1,500"""
+def long_record(number, kind, context, source, tag, ignore, entry, partner, ns=1500):
+    """kind: the type, and the number of its form times 2^16"""
+    return checked(struct.pack("<4I5Q", kind & ~DONE, context, source, 0, tag, ignore, entry, partner, ns), 12, number, kind & DONE != 0)
+
+
+def short_record(number, kind, form, entry, partner, ns=1500):
+    first = SHORT | form & 127 | form >> 7 << 8 | entry << 10 | partner << 37
+    return checked(struct.pack("<QII", first, ns, 0), 12, number, kind & DONE != 0)
+
+
+def records(data):
+    """The number and the bytes of each record of a trace."""
+    at, number = 64, 0
+    while at < len(data):
+        size = 16 if data[at] & SHORT else 56
+        yield number, bytearray(data[at:at + size])
+        at, number = at + size, number + 1
+
+
+def trace(*events, rank=5, pid=4711, version=5):
+    """events: (type, context, source, tag, ignore, entry, partner) or (SHORT, form, entry, partner); and the ns since the one before, if
+    not 1,500"""
     data = header(rank, pid, version)
-    for number, (kind, context, source, tag, ignore, entry, partner, *ns) in enumerate(events):
-        data += checked(struct.pack("<4I5Q", kind & ~DONE, context, source, 0, tag, ignore, entry,
-                                    partner, *(ns or [1500])), 12, number, kind & DONE != 0)
+    for number, event in enumerate(events):
+        data += (short_record if event[0] & SHORT else long_record)(number, *event)
     return data
 
 

@@ -12,8 +12,8 @@ import subprocess
 import sys
 import tempfile
 
-from trace_file import (ALL, ANY, ARRIVE, CANCEL, CLAIM, CLOSE, DISCARD, DONE, LEAVE, NAME, PEEK, PEER, POST, PROGRAM, RECEIVED, RTR, SEND, SENT,
-                        TAKE, WAIT, WAITED, checked, text, trace)
+from trace_file import (ALL, ANY, ARRIVE, CANCEL, CLAIM, CLOSE, DISCARD, DONE, HALF, LEAVE, NAME, PEEK, PEER, POST, PROGRAM, RECEIVED, RTR, SEND,
+                        SENT, SHORT, TAKE, WAIT, WAITED, checked, text, trace)
 
 MBX = os.path.abspath(sys.argv[1])
 
@@ -222,6 +222,29 @@ def test_done(path):
     expect_error("done: in version 3", trace((SEND | DONE, *sent[1:], 2), END, version=3), "record 0: the check is wrong", path)
 
 
+def test_short(path):
+    """A short record is what the last long one of its form was, with other numbers."""
+    shorts = trace((POST | 3 << 16, 1, 2, 3, 0, 7, 0), (SEND | DONE | 511 << 16, 1, 2, 3, 8, 1, 2),
+                   (SHORT, 3, HALF + 2, 0), (SHORT | DONE, 511, HALF + 1, HALF, 70), (ARRIVE | 3 << 16, 1, 2, 3, 9, 0, 7),
+                   (SHORT | DONE, 3, 0, HALF + 2), END)
+    longs = trace((POST, 1, 2, 3, 0, 7, 0), (SEND | DONE, 1, 2, 3, 8, 1, 2), (POST, 1, 2, 3, 0, 9, 0),
+                  (SEND | DONE, 1, 2, 3, 8, 2, 2, 70), (ARRIVE, 1, 2, 3, 9, 0, 7), (ARRIVE | DONE, 1, 2, 3, 9, 0, 9), END)
+    listings = []
+    for data in shorts, longs:
+        with open(path, "wb") as out:
+            out.write(data)
+        done = run(path)
+        expect("short: status", (done.returncode, done.stderr), (0, ""))
+        listings.append(done.stdout)
+    expect("short: as long ones", *listings)
+    for name, data, text in (("of no form", trace((POST, 1, 2, 3, 0, 7, 0), (SHORT, 3, HALF + 1, 0)), "offset 120: record 1: it is like an event that is not there"),
+                             ("of version 4", trace((POST, 1, 2, 3, 0, 7, 0), (SHORT, 0, HALF + 1, 0), END, version=4), "record 1: the check is wrong"),
+                             ("large form", trace((POST | 512 << 16, 1, 2, 3, 0, 7, 0)), "record 0: its form has a number that is too large"),
+                             ("zero", trace((POST | 2 << 8, 1, 2, 3, 0, 7, 0)), "record 0: field zero is not 0"),
+                             ("form of version 4", trace((POST | 2 << 16, 1, 2, 3, 0, 7, 0), version=4), "record 0: field zero is not 0")):
+        expect_error(f"short: {name}", data, text, path)
+
+
 def test_damaged(path):
     for size, offset in (20, 20), (64, 64), (65, 64), (len(STORY) - 1, len(STORY) - 56):
         out = expect_error(f"cut at {size}", STORY[:size], f"at offset {offset}: ", path)
@@ -234,7 +257,7 @@ def test_damaged(path):
     damaged[8] ^= 1
     expect_error("a bit of the version", damaged, "at offset 0: the check of the header is wrong: it is damaged", path)
     for magic in STORY[:8], b"MBXFLGHT":
-        expect_error("version", checked(magic + b"\1" + STORY[9:64], 28, 0) + STORY[64:], "another version of Matchbox: it has format 1, and here formats 3 to 4 are read; mbx of", path)
+        expect_error("version", checked(magic + b"\1" + STORY[9:64], 28, 0) + STORY[64:], "another version of Matchbox: it has format 1, and here formats 3 to 5 are read; mbx of", path)
     expect_error("text", b"x" * 100, "this is no trace", path)
 
 
@@ -337,7 +360,7 @@ def test_arguments(path):
 def main():
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "a.trace")
-        for test in (test_good, test_names, test_cut_wait, test_several, test_done, test_damaged, test_contradictions,
+        for test in (test_good, test_names, test_cut_wait, test_several, test_done, test_short, test_damaged, test_contradictions,
                      test_wrong_order, test_arguments, test_random_stories):
             test(path)
     for failure in failures:

@@ -256,10 +256,10 @@ def put_on_hosts(paths, walls, rates, apart=3600 * 10**9):
         struct.pack_into("<Q", head, 56, 10**18 + begun + walls[n])
         moved = file.checked(bytes(head[:28]) + bytes(4) + bytes(head[32:]), 28, 0)
         behind = 0.0
-        for number, at in enumerate(range(64, len(data), 56)):
-            record = bytearray(data[at:at + 56])
-            delta = struct.unpack_from("<Q", record, 48)[0] * (1 + rates[n]) + behind
-            struct.pack_into("<Q", record, 48, int(delta))
+        for number, record in file.records(data):
+            time = ("<Q", record, 48) if len(record) == 56 else ("<I", record, 8)
+            delta = struct.unpack_from(*time)[0] * (1 + rates[n]) + behind
+            struct.pack_into(*time, int(delta))
             behind = delta - int(delta)
             if record[0] == file.PEER:
                 struct.pack_into("<Q", record, 16, hosts[struct.unpack_from("<I", record, 4)[0]])

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * short.h - records of 16 bytes, of events that are like an earlier one but for their numbers and their times.
+ *
+ *   word 0   bits 0-6, 8-9  the form; bit 7 is 1, which no type has
+ *                 10-36     entry    0: it is 0; else what it is more than the last entry of its type, + SHORT_HALF
+ *                 37-63     partner  as entry
+ *   word 1   bits  0-31     nanoseconds since the record before
+ *                 32-63     check    where a long record has it, and made as its is
+ *
+ * A form is what an event has besides: type, envelope, and ignore or amount.  A long record gives its form a number (FORMS
+ * of them), which may have been another form's until then; what the forms, and the last entry and partner of each type, are is known
+ * from the records in front.  Recorder and reader keep it in a struct forms each.
+ */
+#ifndef TRACE_SHORT_H
+#define TRACE_SHORT_H
+
+#include "trace/format.h"
+
+#define FORMS      512u
+#define FORM_AT    2 /* in a long record: 16 bits */
+#define SHORT_BITS 27
+#define SHORT_HALF (UINT64_C(1) << (SHORT_BITS - 1))
+#define SHORT_FLAG 0x80u
+
+static_assert(TRACE_TYPES <= SHORT_FLAG, "no type is taken for a short record");
+static_assert(1 + 9 + 2 * SHORT_BITS == 64 && FORMS == 1u << 9, "the first word is full");
+
+struct form {
+    uint32_t type; /* 0: no record has given it */
+    uint32_t context_id, source;
+    uint64_t tag, ignore;
+};
+
+struct forms {
+    struct form forms[FORMS];
+    /* of the events of each type */
+    struct forms_last {
+        uint64_t entry, partner; /* the last ones that are not 0 */
+        /* the recorder's: of the last event the number of its form, and what the first word of a short record has of that */
+        uint64_t number, first;
+    } last[TRACE_TYPES];
+};
+
+static inline struct form form_of(const struct trace_event *event)
+{
+    return (struct form){.type = (uint32_t)event->type,
+                         .context_id = event->context_id,
+                         .source = event->source,
+                         .tag = event->tag,
+                         .ignore = event->ignore};
+}
+
+/* With one branch, for nearly always it is. */
+static inline bool form_is_of(const struct form *form, const struct trace_event *event)
+{
+    return ((form->type ^ (uint32_t)event->type) | (form->context_id ^ event->context_id) |
+            (form->source ^ event->source) | (form->tag ^ event->tag) |
+            (form->ignore ^ event->ignore)) == 0;
+}
+
+/* ---- recording ---- */
+
+/* The number of event's form: any would do.  Events of one envelope and several types have several. */
+static inline unsigned form_number(const struct trace_event *event)
+{
+    uint64_t mix =
+        ((uint64_t)event->context_id << 32 | event->source) * UINT64_C(0x9e3779b97f4a7c15);
+
+    mix = (mix ^ mix >> 32 ^ event->tag) * UINT64_C(0x9e3779b97f4a7c15);
+    return (unsigned)(mix >> 55) ^ (unsigned)event->type;
+}
+
+static inline uint64_t short_first(unsigned form)
+{
+    return SHORT_FLAG | (form & 127) | (uint64_t)(form >> 7) << 8;
+}
+
+/* What a short record has of a number, which becomes the last one; more than SHORT_BITS: it has no room. */
+static inline uint64_t short_number(uint64_t number, uint64_t *last)
+{
+    uint64_t more = number - *last + SHORT_HALF;
+
+    if (number == 0)
+        return 0;
+    *last = number;
+    return more != 0 ? more : UINT64_MAX;
+}
+
+/* Of each event: *numbers, which the first word of its record has if it is short.  False: it cannot be. */
+static inline bool short_numbers(struct forms_last *last, const struct trace_event *event,
+                                 uint64_t delta_ns, uint64_t *numbers)
+{
+    uint64_t entry = short_number(event->entry, &last->entry);
+    uint64_t partner = short_number(event->partner, &last->partner);
+
+    *numbers = entry << 10 | partner << (10 + SHORT_BITS);
+    return (entry | partner | delta_ns >> (32 - SHORT_BITS)) >> SHORT_BITS == 0;
+}
+
+static inline void short_put(unsigned char *bytes, uint64_t first, uint64_t delta_ns,
+                             uint64_t number)
+{
+    uint64_t sum = check_add(check_add(check_begin(number), first), delta_ns);
+
+    put64(bytes, first);
+    /* who is killed between the two leaves a record that says how long it is */
+    atomic_signal_fence(memory_order_release);
+    put64(bytes + 8, delta_ns | (uint64_t)check_end(sum) << 32);
+}
+
+/* ---- reading ---- */
+
+static inline bool is_short(const unsigned char *bytes)
+{
+    return (bytes[0] & SHORT_FLAG) != 0;
+}
+
+static inline uint64_t number_of_short(uint64_t more, uint64_t last)
+{
+    more &= 2 * SHORT_HALF - 1;
+    return more == 0 ? 0 : last + more - SHORT_HALF;
+}
+
+/* False: no record has given the form. */
+static inline bool short_get(const unsigned char *bytes, const struct forms *forms,
+                             struct trace_event *event)
+{
+    uint64_t first = get64(bytes);
+    const struct form *form = &forms->forms[(first & 127) | (first >> 8 & 3) << 7];
+    const struct forms_last *last = &forms->last[form->type];
+
+    if (form->type == 0)
+        return false;
+    *event = (struct trace_event){
+        .type = form->type,
+        .context_id = form->context_id,
+        .source = form->source,
+        .tag = form->tag,
+        .ignore = form->ignore,
+        .entry = number_of_short(first >> 10, last->entry),
+        .partner = number_of_short(first >> (10 + SHORT_BITS), last->partner),
+        .delta_ns = get32(bytes + 8),
+    };
+    return true;
+}
+
+/* Behind each record. */
+static inline void forms_read(struct forms *forms, const struct trace_event *event)
+{
+    struct forms_last *last = &forms->last[event->type];
+
+    if (event->entry != 0)
+        last->entry = event->entry;
+    if (event->partner != 0)
+        last->partner = event->partner;
+}
+
+#endif
