@@ -135,6 +135,19 @@ static void put_short(unsigned char *bytes, struct input *in, uint64_t n)
         put_done(bytes);
 }
 
+/* One like the last one of its type, if that was no long one. */
+static void put_tiny(unsigned char *bytes, struct input *in, uint64_t n)
+{
+    static const unsigned char types[] = {TRACE_SEND, TRACE_ARRIVE, TRACE_POST, TRACE_WAIT};
+    unsigned how = take(in);
+
+    put(bytes, 64 | (how < 240 ? types[how % ARRAY_COUNT(types)] : how % 64), 1);
+    put(bytes + 1, number(in), 3);
+    put_check(bytes, TRACE_TINY_SIZE, 4, n);
+    if ((how & 4) != 0)
+        put_done(bytes - 8); /* its check lies 8 bytes sooner */
+}
+
 /* Mostly one that its type may have.  has_form: it gives its form a number. */
 static void put_record(unsigned char *bytes, struct input *in, uint64_t n, bool has_form)
 {
@@ -182,9 +195,14 @@ static void make_file(struct input *in, unsigned rank, unsigned events)
     memset(bytes, 0, sizeof bytes);
     has_forms = put_header(bytes, in, rank);
     for (count = 0; count < events && in->size != 0; count++) {
-        if (has_forms && count > 2 && take(in) % 2 != 0) {
+        unsigned how = has_forms && count > 2 ? take(in) % 4 : 0;
+
+        if (how == 1) {
             put_short(bytes + size, in, count);
             size += TRACE_SHORT_SIZE;
+        } else if (how == 2) {
+            put_tiny(bytes + size, in, count);
+            size += TRACE_TINY_SIZE;
         } else {
             put_record(bytes + size, in, count, has_forms);
             size += TRACE_RECORD_SIZE;

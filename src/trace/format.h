@@ -14,7 +14,8 @@
 #include "base/base.h"
 #include "trace/trace.h"
 
-#define CHECK_AT           12 /* in a record */
+#define CHECK_AT           12 /* in a record, */
+#define TINY_CHECK_AT      4  /* but for a tiny one */
 #define HEADER_CHECK_AT    28
 
 #define CHECK_DONE         UINT32_C(0x646f6e65) /* in the check of a record: complete at once */
@@ -142,11 +143,9 @@ static inline void record_put(unsigned char *bytes, const struct trace_event *ev
 
 /* What the record is about is complete: one store, so a record is never half of one and half of the
  * other, for who reads it meanwhile, or when the process is ended. */
-static inline void record_done(unsigned char *bytes)
+static inline void record_done(unsigned char *check)
 {
-    _Atomic uint32_t *check = (_Atomic uint32_t *)(void *)(bytes + CHECK_AT);
-
-    atomic_store_explicit(check, htole32(get32(bytes + CHECK_AT) ^ CHECK_DONE),
+    atomic_store_explicit((_Atomic uint32_t *)(void *)check, htole32(get32(check) ^ CHECK_DONE),
                           memory_order_relaxed);
 }
 

@@ -128,20 +128,29 @@ static const char *check_name(const struct trace_event *e)
 /* Bytes of the record that begins so. */
 static size_t record_size(const struct trace_reader *r, const unsigned char *bytes)
 {
-    return r->forms != NULL && is_short(bytes) ? TRACE_SHORT_SIZE : TRACE_RECORD_SIZE;
+    if (r->forms == NULL)
+        return TRACE_RECORD_SIZE;
+    return is_short(bytes)  ? TRACE_SHORT_SIZE
+           : is_tiny(bytes) ? TRACE_TINY_SIZE
+                            : TRACE_RECORD_SIZE;
+}
+
+static size_t check_at(const struct trace_reader *r, const unsigned char *bytes)
+{
+    return record_size(r, bytes) == TRACE_TINY_SIZE ? TINY_CHECK_AT : CHECK_AT;
 }
 
 static uint32_t check_of_record(const struct trace_reader *r, const unsigned char *bytes,
                                 uint64_t number)
 {
-    return check_of(bytes, record_size(r, bytes), CHECK_AT, number);
+    return check_of(bytes, record_size(r, bytes), check_at(r, bytes), number);
 }
 
 /* Is what this record is about complete, as its check says? */
 static bool is_done(const struct trace_reader *r, const unsigned char *bytes, uint64_t number)
 {
-    return r->version >= VERSION_DONE &&
-           get32(bytes + CHECK_AT) == (check_of_record(r, bytes, number) ^ CHECK_DONE);
+    return r->version >= VERSION_DONE && get32(bytes + check_at(r, bytes)) ==
+                                             (check_of_record(r, bytes, number) ^ CHECK_DONE);
 }
 
 /* Takes out of e what only a record that is done has: the protocol of a send, the bytes of an arrive.  Returns that; 0 there
@@ -168,8 +177,12 @@ static unsigned form_given(const unsigned char *bytes)
 static const char *get_record(const struct trace_reader *r, const unsigned char *bytes,
                               struct trace_event *e)
 {
-    if (record_size(r, bytes) == TRACE_SHORT_SIZE)
-        return short_get(bytes, r->forms, e) ? NULL : "it is like an event that is not there";
+    if (record_size(r, bytes) != TRACE_RECORD_SIZE) {
+        bool is_like = is_short(bytes) ? short_get(get64(bytes), get32(bytes + 8), r->forms, e)
+                                       : tiny_get(bytes, r->forms, e);
+
+        return is_like ? NULL : "it is like an event that is not there";
+    }
     record_get(bytes, e);
     if (e->type == 0 || e->type >= TRACE_TYPES)
         return "it is of an unknown type";
@@ -202,7 +215,7 @@ static const char *check_record(const struct trace_reader *r, const unsigned cha
     struct trace_event event;
     const char *reason;
 
-    if (!done && get32(bytes + CHECK_AT) != check_of_record(r, bytes, number))
+    if (!done && get32(bytes + check_at(r, bytes)) != check_of_record(r, bytes, number))
         return "the check is wrong: the record is damaged or not in its place";
     reason = get_record(r, bytes, e);
     if (reason != NULL)
@@ -601,9 +614,9 @@ static void reader_remember(struct trace_reader *r, const unsigned char *bytes,
 {
     if (r->forms == NULL)
         return;
-    if (!is_short(bytes))
+    if (record_size(r, bytes) == TRACE_RECORD_SIZE)
         r->forms->forms[form_given(bytes)] = form_of(event);
-    forms_read(r->forms, event);
+    forms_read(r->forms, bytes, event);
 }
 
 int trace_next(struct trace_reader *r, struct trace_event *event)

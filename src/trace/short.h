@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * short.h - records of 16 bytes, of events that are like an earlier one but for their numbers and their times.
+ * short.h - records of 16 and 8 bytes, of events that are like an earlier one but for their numbers and their times.
  *
  *   word 0   bits 0-6, 8-9  the form; bit 7 is 1, which no type has
  *                 10-36     entry    0: it is 0; else what it is more than the last entry of its type, + SHORT_HALF
  *                 37-63     partner  as entry
  *   word 1   bits  0-31     nanoseconds since the record before
  *                 32-63     check    where a long record has it, and made as its is
+ *
+ * If word 0 is that of the record of its type before, which was no long one, the record is a tiny one: its numbers go on as they did.
+ *
+ *   the word bits  0-5      type; bit 6 is 1, which no type has, and bit 7 is 0
+ *                  8-31     nanoseconds since the record before
+ *                 32-63     check
  *
  * A form is what an event has besides: type, envelope, and ignore or amount.  A long record gives its form a number (FORMS
  * of them), which may have been another form's until then; what the forms, and the last entry and partner of each type, are is known
@@ -22,8 +28,10 @@
 #define SHORT_BITS 27
 #define SHORT_HALF (UINT64_C(1) << (SHORT_BITS - 1))
 #define SHORT_FLAG 0x80u
+#define TINY_FLAG  0x40u
+#define TINY_NS    (UINT64_C(1) << 24) /* a tiny record has fewer */
 
-static_assert(TRACE_TYPES <= SHORT_FLAG, "no type is taken for a short record");
+static_assert(TRACE_TYPES <= TINY_FLAG, "no type is taken for a short or a tiny record");
 static_assert(1 + 9 + 2 * SHORT_BITS == 64 && FORMS == 1u << 9, "the first word is full");
 
 struct form {
@@ -37,6 +45,7 @@ struct forms {
     /* of the events of each type */
     struct forms_last {
         uint64_t entry, partner; /* the last ones that are not 0 */
+        uint64_t word;           /* the first one of the last record; 0: it was a long one */
         /* the recorder's: of the last event the number of its form, and what the first word of a short record has of that */
         uint64_t number, first;
     } last[TRACE_TYPES];
@@ -109,11 +118,24 @@ static inline void short_put(unsigned char *bytes, uint64_t first, uint64_t delt
     put64(bytes + 8, delta_ns | (uint64_t)check_end(sum) << 32);
 }
 
+static inline void tiny_put(unsigned char *bytes, enum trace_type type, uint64_t delta_ns,
+                            uint64_t number)
+{
+    uint64_t word = (uint64_t)type | TINY_FLAG | delta_ns << 8;
+
+    put64(bytes, word | (uint64_t)check_end(check_add(check_begin(number), word)) << 32);
+}
+
 /* ---- reading ---- */
 
 static inline bool is_short(const unsigned char *bytes)
 {
     return (bytes[0] & SHORT_FLAG) != 0;
+}
+
+static inline bool is_tiny(const unsigned char *bytes)
+{
+    return (bytes[0] & (SHORT_FLAG | TINY_FLAG)) == TINY_FLAG;
 }
 
 static inline uint64_t number_of_short(uint64_t more, uint64_t last)
@@ -122,11 +144,10 @@ static inline uint64_t number_of_short(uint64_t more, uint64_t last)
     return more == 0 ? 0 : last + more - SHORT_HALF;
 }
 
-/* False: no record has given the form. */
-static inline bool short_get(const unsigned char *bytes, const struct forms *forms,
+/* The event of a first word.  False: no record has given the form. */
+static inline bool short_get(uint64_t first, uint64_t delta_ns, const struct forms *forms,
                              struct trace_event *event)
 {
-    uint64_t first = get64(bytes);
     const struct form *form = &forms->forms[(first & 127) | (first >> 8 & 3) << 7];
     const struct forms_last *last = &forms->last[form->type];
 
@@ -140,16 +161,30 @@ static inline bool short_get(const unsigned char *bytes, const struct forms *for
         .ignore = form->ignore,
         .entry = number_of_short(first >> 10, last->entry),
         .partner = number_of_short(first >> (10 + SHORT_BITS), last->partner),
-        .delta_ns = get32(bytes + 8),
+        .delta_ns = delta_ns,
     };
     return true;
 }
 
+/* False: there is no record of this type before, or it was a long one. */
+static inline bool tiny_get(const unsigned char *bytes, const struct forms *forms,
+                            struct trace_event *event)
+{
+    unsigned type = bytes[0] & (TINY_FLAG - 1);
+
+    return type < TRACE_TYPES && forms->last[type].word != 0 &&
+           short_get(forms->last[type].word, get32(bytes) >> 8, forms, event) &&
+           (unsigned)event->type == type;
+}
+
 /* Behind each record. */
-static inline void forms_read(struct forms *forms, const struct trace_event *event)
+static inline void forms_read(struct forms *forms, const unsigned char *bytes,
+                              const struct trace_event *event)
 {
     struct forms_last *last = &forms->last[event->type];
 
+    if (!is_tiny(bytes))
+        last->word = is_short(bytes) ? get64(bytes) : 0;
     if (event->entry != 0)
         last->entry = event->entry;
     if (event->partner != 0)

@@ -95,7 +95,7 @@ struct trace_recorder {
     size_t room;     /* bytes from there on that may be stored into */
     uint64_t number; /* of the next record; of a flight recording names are not counted */
     uint64_t last_ns;
-    unsigned char *last;   /* the last record, while next is not NULL */
+    unsigned char *check;  /* of the last record, while next is not NULL */
     struct flight *flight; /* or NULL: a trace */
     struct forms *forms;   /* of a trace */
     struct ticks ticks;
@@ -338,15 +338,17 @@ static OUT_OF_LINE size_t recorder_put_other(struct trace_recorder *r,
     last->number = number;
     last->first = short_first(number);
     if (fits && form_is_of(form, event)) {
-        short_put(r->next, last->first | numbers, delta_ns, r->number);
+        last->word = last->first | numbers;
+        short_put(r->next, last->word, delta_ns, r->number);
         return TRACE_SHORT_SIZE;
     }
+    last->word = 0;
     *form = form_of(event);
     record_put(r->next, event, delta_ns, r->number, number);
     return TRACE_RECORD_SIZE;
 }
 
-/* Puts a record into a trace, a short one if possible.  Returns its size. */
+/* Puts a record into a trace, a tiny or short one if possible.  Returns its size. */
 static inline size_t recorder_put_traced(struct trace_recorder *r,
                                          const struct trace_event *event, uint64_t delta_ns)
 {
@@ -356,7 +358,12 @@ static inline size_t recorder_put_traced(struct trace_recorder *r,
 
     if (unlikely(!form_is_of(&r->forms->forms[last->number], event)) || unlikely(!fits))
         return recorder_put_other(r, event, delta_ns, fits, numbers);
-    short_put(r->next, last->first | numbers, delta_ns, r->number);
+    if (likely((last->first | numbers) == last->word) && likely(delta_ns < TINY_NS)) {
+        tiny_put(r->next, event->type, delta_ns, r->number);
+        return TRACE_TINY_SIZE;
+    }
+    last->word = last->first | numbers;
+    short_put(r->next, last->word, delta_ns, r->number);
     return TRACE_SHORT_SIZE;
 }
 
@@ -364,7 +371,7 @@ static inline size_t recorder_put_traced(struct trace_recorder *r,
 static inline void recorder_went(struct trace_recorder *r, size_t size, uint64_t now)
 {
     r->last_ns = now;
-    r->last = r->next;
+    r->check = r->next + (size == TRACE_TINY_SIZE ? TINY_CHECK_AT : CHECK_AT);
     r->next += size;
     r->room -= size;
     r->number++;
@@ -421,7 +428,7 @@ void trace_done(struct trace_recorder *r)
     if (unlikely(r->next == NULL))
         return;
     assert(r->number > 0);
-    record_done(r->last);
+    record_done(r->check);
 }
 
 void trace_record_text(struct trace_recorder *r, enum trace_type type, uint32_t context_id,

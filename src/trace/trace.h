@@ -39,8 +39,8 @@
  *             40     8  partner      whom it met, or found; 0 nobody
  *             48     8  delta_ns     since the record before (the first: since start_ns)
  *
- * A record with bit 7 in its first byte is a short one, of TRACE_SHORT_SIZE bytes: type, envelope, and ignore or amount are those of the last
- * long record of that form (short.h).
+ * A record with bit 7 in its first byte is a short one, of TRACE_SHORT_SIZE bytes, one with bit 6 alone a tiny one, of TRACE_TINY_SIZE: type, envelope, and ignore or amount are those of the last
+ * long record of that form, and numbers are what they are more than earlier ones (short.h).
  *
  *   type     envelope is    entry                              partner
  *   post     the receive's  the receive                        message taken, or 0: it waits
@@ -152,6 +152,7 @@
 #define TRACE_HEADER_SIZE  64
 #define TRACE_RECORD_SIZE  56
 #define TRACE_SHORT_SIZE   16
+#define TRACE_TINY_SIZE    8
 #define TRACE_PIECE        ((size_t)256 << 10) /* by which a file that is recorded to grows */
 #define TRACE_RANK_UNKNOWN UINT32_MAX
 #define TRACE_ANY_SOURCE   UINT32_MAX

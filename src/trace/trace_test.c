@@ -139,9 +139,32 @@ static struct trace_event long_at(unsigned i)
 static struct trace_event short_at(unsigned i)
 {
     const struct trace_event first = {TRACE_POST, 1, 2, 3, {4}, 1, 0, 0};
+    const struct trace_event other = {
+        TRACE_ARRIVE, 1, 2, 3, {0}, 0, UINT64_MAX - (uint64_t)i * (i + 1), 0};
+
+    return i == 0 ? first : other;
+}
+
+/* All but two long ones and a short one are tiny records. */
+static struct trace_event tiny_at(unsigned i)
+{
+    const struct trace_event first = {TRACE_POST, 1, 2, 3, {4}, 1, 0, 0};
     const struct trace_event other = {TRACE_ARRIVE, 1, 2, 3, {0}, 0, UINT64_MAX - i, 0};
 
     return i == 0 ? first : other;
+}
+
+/* Numbers go on by the same, and forms take each other's numbers. */
+static struct trace_event regular_at(unsigned i)
+{
+    const uint32_t source = i / 12 * 7 % 400;
+    const struct trace_event kinds[] = {
+        {TRACE_POST, 1, source, 3, {4}, i + 1, 0, 0},
+        {TRACE_ARRIVE, 1, source, 3, {0}, 0, i + 1, 0},
+        {TRACE_TAKE, 1, source, 3, {0}, i + 1, 2 * i + 1, 0},
+    };
+
+    return kinds[i % ARRAY_COUNT(kinds)];
 }
 
 /* Of many peers: their forms have numbers of each other's now and then.  Numbers go forth and back, by little and by much. */
@@ -258,7 +281,9 @@ static size_t load(const char *path)
 
 static size_t size_at(const unsigned char *file, size_t at)
 {
-    return (file[at] & 128) != 0 ? TRACE_SHORT_SIZE : TRACE_RECORD_SIZE;
+    return (file[at] & 128) != 0  ? TRACE_SHORT_SIZE
+           : (file[at] & 64) != 0 ? TRACE_TINY_SIZE
+                                  : TRACE_RECORD_SIZE;
 }
 
 /* So many records of the file are whole before there; *begin, if it is not NULL: where the next one begins. */
@@ -267,7 +292,7 @@ static unsigned records_before(const unsigned char *file, size_t end, size_t *be
     size_t at = TRACE_HEADER_SIZE;
     unsigned count = 0;
 
-    for (; at + TRACE_SHORT_SIZE <= end && at + size_at(file, at) <= end; count++)
+    for (; at + TRACE_TINY_SIZE <= end && at + size_at(file, at) <= end; count++)
         at += size_at(file, at);
     if (begin != NULL)
         *begin = at;
@@ -299,8 +324,8 @@ static uint64_t number_at(size_t at, unsigned size)
 
 static void test_round_trip(void **state)
 {
-    static struct trace_event (*const stories[])(unsigned) = {event_at, long_at, short_at,
-                                                              mixed_at};
+    static struct trace_event (*const stories[])(unsigned) = {event_at, long_at,  short_at,
+                                                              tiny_at,  mixed_at, regular_at};
     static const unsigned counts[] = {0, 1, 63, 64, 1023, 1024, 1025, 3000, 40000};
     char error[TRACE_ERROR_MAX];
     unsigned count;
@@ -377,8 +402,13 @@ static void test_short_layout(void **state)
     assert_int_equal(start(3, &recorder), 0);
     trace_record(recorder, &(struct trace_event){TRACE_TAKE, 1, 2, 3, {0}, 1000, 70, 0});
     trace_record(recorder, &(struct trace_event){TRACE_TAKE, 1, 2, 3, {0}, 1005, 69, 0});
+    trace_record(recorder, &(struct trace_event){TRACE_TAKE, 1, 2, 3, {0}, 1010, 68, 0});
     trace_stop(recorder);
-    assert_int_equal(load(path_of(0)), 64 + 56 + 16 + 56);
+    assert_int_equal(load(path_of(0)), 64 + 56 + 16 + 8 + 56);
+    assert_int_equal(number_at(second + 16, 4), TRACE_TAKE | 64 | 7 << 8);
+    memcpy(check, bytes + second + 20, sizeof check);
+    put_check(second + 16, 8, second + 20, 2);
+    assert_memory_equal(check, bytes + second + 20, sizeof check);
     form = number_at(first + 2, 2);
     word = number_at(second, 8);
     assert_int_equal(word >> 7 & 1, 1);
@@ -437,6 +467,41 @@ static void test_short_room(void **state)
     assert_int_equal(size_behind(5, UINT64_MAX, 5, 7), 16);
     assert_int_equal(size_behind(5, 5, 5, UINT32_MAX), 16);
     assert_int_equal(size_behind(5, 5, 5, UINT64_C(1) << 32), 56);
+}
+
+/* Of which size is the third record of a type, which comes so late, and is read as it was recorded? */
+static size_t size_of_third(uint64_t late_ns)
+{
+    static struct trace_reader reader;
+    struct trace_event event = {TRACE_CLAIM, 1, 2, 3, {0}, 1, 0, 0}, got;
+    struct trace_recorder *recorder;
+    size_t size;
+
+    assert_int_equal(start(3, &recorder), 0);
+    for (; event.entry <= 3; event.entry++) {
+        now_ns += event.entry == 3 ? late_ns - 7 : 0;
+        trace_record(recorder, &event);
+    }
+    trace_stop(recorder);
+    assert_int_equal(trace_open(&reader, path_of(0)), 0);
+    for (uint64_t i = 1; i <= 3; i++) {
+        assert_int_equal(trace_next(&reader, &got), 1);
+        assert_int_equal(got.entry, i);
+        assert_int_equal(got.delta_ns, i == 3 ? late_ns : 7);
+    }
+    trace_close(&reader);
+    load(path_of(0));
+    size = size_at(bytes, 64 + 56 + 16);
+    unlink(path_of(0));
+    return size;
+}
+
+static void test_tiny_room(void **state)
+{
+    (void)state;
+    assert_int_equal(size_of_third(7), 8);
+    assert_int_equal(size_of_third((1u << 24) - 1), 8);
+    assert_int_equal(size_of_third(1u << 24), 16);
 }
 
 static void test_header(void **state)
@@ -671,6 +736,8 @@ static void test_killed_at_the_end_of_a_piece(void **state)
     enum { END = 8 * PIECE, LONGS = (END - TRACE_HEADER_SIZE) / TRACE_RECORD_SIZE };
     enum { SHORTS = (END - TRACE_HEADER_SIZE - 2 * TRACE_RECORD_SIZE) / TRACE_SHORT_SIZE };
 
+    enum { TINIES = 2 * SHORTS - 2 };
+
     (void)state;
     /* so many records end where a piece does */
     static_assert(TRACE_HEADER_SIZE + LONGS * TRACE_RECORD_SIZE == END, "long ones");
@@ -681,6 +748,8 @@ static void test_killed_at_the_end_of_a_piece(void **state)
     story = short_at;
     killed_at_the_end(2 + SHORTS, 3);
     killed_at_the_end(2 + SHORTS, 8);
+    story = tiny_at;
+    killed_at_the_end(3 + TINIES, 3);
 }
 
 /* A process is killed at random moments: what it had recorded is there. */
@@ -737,8 +806,8 @@ static void test_truncated(void **state)
     size_t size;
 
     (void)state;
-    for (int i = 0; i < 2; i++) {
-        story = i == 0 ? event_at : short_at;
+    for (int i = 0; i < 3; i++) {
+        story = i == 0 ? event_at : i == 1 ? short_at : tiny_at;
         make_file(70);
         size = load(path_of(0));
         for (size_t cut = 0; cut < size; cut++)
@@ -774,6 +843,8 @@ static void test_each_bit_flipped(void **state)
     flip_each_bit(12);
     story = short_at;
     flip_each_bit(8);
+    story = tiny_at;
+    flip_each_bit(9);
 }
 
 /* Bytes, runs of bytes and whole records go wrong; the reader ends before the first. */
@@ -948,7 +1019,7 @@ static void test_done_behind_a_failure(void **state)
     (void)state;
     assert_int_equal(start(0, &recorder), 0);
     sys_fail_at(1, ENOSPC);
-    for (unsigned i = 0; i < PIECE / TRACE_SHORT_SIZE + 2; i++)
+    for (unsigned i = 0; i < PIECE / TRACE_TINY_SIZE + 2; i++)
         trace_record(recorder, &send_event);
     sys_fail_at(0, 0);
     assert_int_equal(warnings, 1);
@@ -973,6 +1044,27 @@ static const char *said_of_short(uint64_t word)
     for (size_t i = 0; i < 8; i++)
         bytes[third + i] = (unsigned char)(word >> 8 * i);
     put_check(third, TRACE_SHORT_SIZE, third + 12, 2);
+    store(path_of(0), size);
+    assert_int_equal(read_file(path_of(0), 3, &count, error), -EBADMSG);
+    assert_int_equal(count, 2);
+    unlink(path_of(0));
+    return error;
+}
+
+/* The same, whose third record is a tiny one of this type. */
+static const char *said_of_tiny(unsigned type)
+{
+    static char error[TRACE_ERROR_MAX];
+    const size_t third = TRACE_HEADER_SIZE + 2 * TRACE_RECORD_SIZE;
+    unsigned count;
+    size_t size;
+
+    story = short_at;
+    make_file(3);
+    size = load(path_of(0));
+    memset(bytes + third, 0, TRACE_TINY_SIZE);
+    bytes[third] = (unsigned char)(type | 64);
+    put_check(third, TRACE_TINY_SIZE, third + 4, 2);
     store(path_of(0), size);
     assert_int_equal(read_file(path_of(0), 3, &count, error), -EBADMSG);
     assert_int_equal(count, 2);
@@ -1026,6 +1118,10 @@ static void test_forged_short(void **state)
                            "record 2: it needs an entry or a partner"));
     assert_non_null(
         strstr(said_of_short(same | 1 << 10), "record 2: it needs an entry or a partner"));
+    for (unsigned type = 0; type < 64;
+         type++) /* tiny ones: of posts and arrives there were only long records */
+        assert_non_null(
+            strstr(said_of_tiny(type), "record 2: it is like an event that is not there"));
     assert_non_null(strstr(said_of_long(1, 1), "record 2: field zero is not 0"));
     assert_non_null(strstr(said_of_long(3, 2), "record 2: its form has a number"));
 }
@@ -1325,6 +1421,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_layout, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_short_layout, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_short_room, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_tiny_room, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_header, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_own_files, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_names_of_hosts, set_up, tear_down),

@@ -5,6 +5,7 @@ import struct
 POST, ARRIVE, CANCEL, PEEK, CLAIM, TAKE, DISCARD, CLOSE, _, RTR = range(1, 11)
 PROGRAM, NAME, PEER, SEND, LEAVE, SENT, RECEIVED, RTS, DATA, CTS, READ, SHARE, FIN, HAND, WAIT, WAITED = range(22, 38)
 DONE = 0x100  # added to the type of a record: what it is about is complete at once
+TINY = 64  # added to the type of a tiny record
 SHORT = 128  # of a short record
 HALF = 1 << 26  # in it: the number is the last one of its type
 ANY = 0xffffffff
@@ -40,21 +41,26 @@ def short_record(number, kind, form, entry, partner, ns=1500):
     return checked(struct.pack("<QII", first, ns, 0), 12, number, kind & DONE != 0)
 
 
+def tiny_record(number, kind, ns=1500):
+    return checked(struct.pack("<II", kind & ~DONE | ns << 8, 0), 4, number, kind & DONE != 0)
+
+
 def records(data):
     """The number and the bytes of each record of a trace."""
     at, number = 64, 0
     while at < len(data):
-        size = 16 if data[at] & SHORT else 56
+        size = 16 if data[at] & SHORT else 8 if data[at] & TINY else 56
         yield number, bytearray(data[at:at + size])
         at, number = at + size, number + 1
 
 
 def trace(*events, rank=5, pid=4711, version=5):
-    """events: (type, context, source, tag, ignore, entry, partner) or (SHORT, form, entry, partner); and the ns since the one before, if
-    not 1,500"""
+    """events: (type, context, source, tag, ignore, entry, partner) or (SHORT, form, entry, partner) or (type | TINY,); and the ns since the one
+    before, if not 1,500"""
     data = header(rank, pid, version)
     for number, event in enumerate(events):
-        data += (short_record if event[0] & SHORT else long_record)(number, *event)
+        put = short_record if event[0] & SHORT else tiny_record if event[0] & TINY else long_record
+        data += put(number, *event)
     return data
 
 

@@ -13,7 +13,7 @@ import sys
 import tempfile
 
 from trace_file import (ALL, ANY, ARRIVE, CANCEL, CLAIM, CLOSE, DISCARD, DONE, HALF, LEAVE, NAME, PEEK, PEER, POST, PROGRAM, RECEIVED, RTR, SEND,
-                        SENT, SHORT, TAKE, WAIT, WAITED, checked, text, trace)
+                        SENT, SHORT, TAKE, TINY, WAIT, WAITED, checked, text, trace)
 
 MBX = os.path.abspath(sys.argv[1])
 
@@ -225,10 +225,11 @@ def test_done(path):
 def test_short(path):
     """A short record is what the last long one of its form was, with other numbers."""
     shorts = trace((POST | 3 << 16, 1, 2, 3, 0, 7, 0), (SEND | DONE | 511 << 16, 1, 2, 3, 8, 1, 2),
-                   (SHORT, 3, HALF + 2, 0), (SHORT | DONE, 511, HALF + 1, HALF, 70), (ARRIVE | 3 << 16, 1, 2, 3, 9, 0, 7),
+                   (SHORT, 3, HALF + 2, 0), (SHORT | DONE, 511, HALF + 1, HALF, 70), (SEND | TINY, 9),
+                   (SEND | TINY | DONE,), (ARRIVE | 3 << 16, 1, 2, 3, 9, 0, 7),
                    (SHORT | DONE, 3, 0, HALF + 2), END)
     longs = trace((POST, 1, 2, 3, 0, 7, 0), (SEND | DONE, 1, 2, 3, 8, 1, 2), (POST, 1, 2, 3, 0, 9, 0),
-                  (SEND | DONE, 1, 2, 3, 8, 2, 2, 70), (ARRIVE, 1, 2, 3, 9, 0, 7), (ARRIVE | DONE, 1, 2, 3, 9, 0, 9), END)
+                  (SEND | DONE, 1, 2, 3, 8, 2, 2, 70), (SEND, 1, 2, 3, 8, 3, 2, 9), (SEND | DONE, 1, 2, 3, 8, 4, 2), (ARRIVE, 1, 2, 3, 9, 0, 7), (ARRIVE | DONE, 1, 2, 3, 9, 0, 9), END)
     listings = []
     for data in shorts, longs:
         with open(path, "wb") as out:
@@ -238,6 +239,11 @@ def test_short(path):
         listings.append(done.stdout)
     expect("short: as long ones", *listings)
     for name, data, text in (("of no form", trace((POST, 1, 2, 3, 0, 7, 0), (SHORT, 3, HALF + 1, 0)), "offset 120: record 1: it is like an event that is not there"),
+                             ("tiny behind a long one", trace((POST, 1, 2, 3, 0, 7, 0), (POST | TINY,)), "offset 120: record 1: it is like an event that is not there"),
+                             ("tiny behind a short and a long one", trace((POST | 3 << 16, 1, 2, 3, 0, 7, 0), (SHORT, 3, HALF + 1, 0), (POST | 4 << 16, 1, 2, 4, 0, 9, 0), (POST | TINY,)),
+                              "record 3: it is like an event that is not there"),
+                             ("tiny of a form of another type", trace((POST | 3 << 16, 1, 2, 3, 0, 7, 0), (SHORT, 3, HALF + 1, 0), (ARRIVE | 3 << 16, 1, 2, 3, 9, 0, 7), (POST | TINY,)),
+                              "record 3: it is like an event that is not there"),
                              ("of version 4", trace((POST, 1, 2, 3, 0, 7, 0), (SHORT, 0, HALF + 1, 0), END, version=4), "record 1: the check is wrong"),
                              ("large form", trace((POST | 512 << 16, 1, 2, 3, 0, 7, 0)), "record 0: its form has a number that is too large"),
                              ("zero", trace((POST | 2 << 8, 1, 2, 3, 0, 7, 0)), "record 0: field zero is not 0"),

@@ -257,14 +257,16 @@ def put_on_hosts(paths, walls, rates, apart=3600 * 10**9):
         moved = file.checked(bytes(head[:28]) + bytes(4) + bytes(head[32:]), 28, 0)
         behind = 0.0
         for number, record in file.records(data):
-            time = ("<Q", record, 48) if len(record) == 56 else ("<I", record, 8)
-            delta = struct.unpack_from(*time)[0] * (1 + rates[n]) + behind
-            struct.pack_into(*time, int(delta))
+            is_tiny, check = len(record) == 8, 4 if len(record) == 8 else 12
+            time = ("<Q", record, 48) if len(record) == 56 else ("<I", record, 0 if is_tiny else 8)
+            ns, = struct.unpack_from(*time)
+            delta = (ns >> 8 if is_tiny else ns) * (1 + rates[n]) + behind
+            struct.pack_into(*time, record[0] | int(delta) << 8 if is_tiny else int(delta))
             behind = delta - int(delta)
             if record[0] == file.PEER:
                 struct.pack_into("<Q", record, 16, hosts[struct.unpack_from("<I", record, 4)[0]])
-            struct.pack_into("<I", record, 12, 0)
-            moved += file.checked(bytes(record), 12, number)
+            struct.pack_into("<I", record, check, 0)
+            moved += file.checked(bytes(record), check, number)
         with open(f"{path}.moved", "wb") as opened:
             opened.write(moved)
     return [f"{path}.moved" for path in paths]
