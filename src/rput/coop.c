@@ -66,7 +66,7 @@ bool coop_is_possible(const struct mbx_ep *ep, const struct peer *peer)
 {
     const struct transport_limits *limits = &peer->link->transport->limits;
 
-    if (!limits->is_copy || !limits->is_instant)
+    if (!limits->is_copy || !limits->is_instant || !peer->path.can_read)
         return false;
     /* else the processor of the sender may be ours */
     return ep->settings.tuning.coop == TUNING_ALWAYS || !ep_is_oversubscribed(ep);

@@ -193,6 +193,33 @@ static void who_has_just_been_met_is_not_looked_for(void **state)
     reap(child);
 }
 
+/* The sender that had the slot before has set its bit late, and died before it rang. */
+static void a_first_packet_that_rang_for_nobody_is_found(void **state)
+{
+    struct node node, sender;
+    struct link *link;
+
+    (void)state;
+    payload_limit = 8; /* one cell */
+    stopped_ns = clock_now();
+    clock_set(stopped);
+    assert_int_equal(node_open_as(&node, 0), 0);
+    assert_int_equal(node_open(&sender), 0);
+    calls_of_polls(&node, 3000); /* the time until the next look for the dead begins */
+    link = connect_to(&sender, 0);
+    atomic_fetch_or(&inside(&node)->control->ready[0], UINT64_C(1));
+    assert_int_equal(send_number(link, 0), 0);
+    assert_int_equal(link_of(link)->slot, 0);
+    calls_of_polls(&node, 3000);
+    assert_int_equal(node.arrived, 0);
+    stopped_ns += 100 * CLOCK_MS;
+    calls_of_polls(&node, 3000);
+    assert_int_equal(node.arrived, 1);
+    clock_set(NULL);
+    node_close(&sender);
+    node_close(&node);
+}
+
 /* "passed": segments are passed as descriptors. */
 int main(int argc, char **argv)
 {
@@ -202,6 +229,7 @@ int main(int argc, char **argv)
         TEST(sending_to_a_killed_receiver_fails),
         TEST(a_killed_receiver_is_noticed_while_asleep),
         TEST(who_has_just_been_met_is_not_looked_for),
+        TEST(a_first_packet_that_rang_for_nobody_is_found),
     };
 
     nodes_pass = is_passed(argc, argv);

@@ -298,7 +298,8 @@ static void free_slot(struct shm *shm, uint32_t number)
                               memory_order_relaxed);
     /* pairs with the acquire in take_slot_of() */
     atomic_store_explicit(&slot->claim, slot_claim(SLOT_FREE, 0), memory_order_release);
-    atomic_fetch_add_explicit(&own->control->left, 1, memory_order_relaxed);
+    /* behind that: a sender that sees the count shall find the slot */
+    atomic_fetch_add_explicit(&own->control->left, 1, memory_order_release);
 }
 
 /* Nothing will follow from that sender.  If it has closed altogether, its segment is let go of now:
@@ -534,6 +535,14 @@ static void bury(struct shm *shm, uint32_t slot)
         destroy(shm, shm->inbound[slot]);
 }
 
+/* The sender who had the slot before may have set its bit late, and died before it rang: then the first packet of this
+ * one has found the bit set, and rung for nobody. */
+static void begin_unrung(struct shm *shm, uint32_t slot)
+{
+    if (shm->inbound[slot] == NULL && state_of_slot(shm, slot) == SLOT_READY)
+        inbound_ring(shm, slot);
+}
+
 bool inbound_sweep(struct shm *shm, uint32_t limit)
 {
     uint32_t end = shm_slots(shm);
@@ -548,8 +557,10 @@ bool inbound_sweep(struct shm *shm, uint32_t limit)
         if (slot_state_of(claim) == SLOT_FREE && shm->inbound[slot] == NULL)
             continue;
         limit--;
-        if (slot_pid_of(claim) == shm->pid || process_is_alive(slot_pid_of(claim)))
+        if (slot_pid_of(claim) == shm->pid || process_is_alive(slot_pid_of(claim))) {
+            begin_unrung(shm, slot);
             continue;
+        }
         bury(shm, slot);
         found = true;
     }
