@@ -60,7 +60,8 @@ static struct {
     _Atomic unsigned
         looks; /* in vain, in a row; of all threads together, not to the last one */
     _Atomic unsigned yields;       /* since something has come; so, too */
-    const ompi_request_t *awaited; /* that wait_long() waits for, or NULL */
+    const ompi_request_t *awaited; /* that wait_looks() waits for, or NULL */
+    unsigned alone;                /* looks of waits, without Open MPI's others */
     struct pml_later *later, **last;
 } progress = {.last = &progress.later};
 
@@ -228,7 +229,7 @@ static inline void wait_looks(ompi_request_t *request, bool is_short)
         progress.awaited; /* which calls us from Open MPI's progress */
 
     progress.awaited = request;
-    for (unsigned looks = 1; !REQUEST_COMPLETE(request); looks++) {
+    while (!REQUEST_COMPLETE(request)) {
         if (progress_look() != 0)
             progress_moved();
         else if (progress_in_vain(1)) {
@@ -237,7 +238,7 @@ static inline void wait_looks(ompi_request_t *request, bool is_short)
             if (progress_yields() > YIELDS_AWAKE)
                 mbx_sleep(pml.ep, SLEEP_NS, NULL);
         }
-        if (looks % LOOKS_ALONE == 0)
+        if (++progress.alone % LOOKS_ALONE == 0)
             opal_progress();
     }
     progress.awaited = outer;
@@ -251,6 +252,7 @@ static OUT_OF_LINE void wait_long(ompi_request_t *request)
 /* Is the request complete before the core has been given away? */
 static OUT_OF_LINE bool wait_short(ompi_request_t *request)
 {
+    progress_moved();
     wait_looks(request, true);
     return REQUEST_COMPLETE(request);
 }
@@ -354,8 +356,9 @@ static int progress_wait_all(size_t count, ompi_request_t **requests,
     for (i = 0; i < count; i++) {
         if (i + WAIT_AHEAD < count)
             wait_prefetch(requests[i + WAIT_AHEAD]);
-        if (!REQUEST_COMPLETE(requests[i]) && !wait_short(requests[i]))
-            break;
+        if (!REQUEST_COMPLETE(requests[i]) &&
+            (requests[i]->req_type != OMPI_REQUEST_PML || !wait_short(requests[i])))
+            break; /* others, as nonblocking collectives, are moved by Open MPI's progress */
         if (!wait_all_ends(&requests[i], has_statuses ? &statuses[i] : NULL))
             break;
     }
