@@ -1030,8 +1030,8 @@ static void test_done_behind_a_failure(void **state)
 
 /* ---- forged short records ---- */
 
-/* The file of short_at() whose third record has this first word; what is said of it. */
-static const char *said_of_short(uint64_t word)
+/* The file of short_at() whose third record is of this size and begins so; what is said of it. */
+static const char *said_of_forged(const unsigned char *begin, size_t length, size_t record)
 {
     static char error[TRACE_ERROR_MAX];
     const size_t third = TRACE_HEADER_SIZE + 2 * TRACE_RECORD_SIZE;
@@ -1041,9 +1041,8 @@ static const char *said_of_short(uint64_t word)
     story = short_at;
     make_file(3);
     size = load(path_of(0));
-    for (size_t i = 0; i < 8; i++)
-        bytes[third + i] = (unsigned char)(word >> 8 * i);
-    put_check(third, TRACE_SHORT_SIZE, third + 12, 2);
+    memcpy(bytes + third, begin, length);
+    put_check(third, record, third + record - sizeof(uint32_t), 2);
     store(path_of(0), size);
     assert_int_equal(read_file(path_of(0), 3, &count, error), -EBADMSG);
     assert_int_equal(count, 2);
@@ -1051,25 +1050,22 @@ static const char *said_of_short(uint64_t word)
     return error;
 }
 
-/* The same, whose third record is a tiny one of this type. */
+/* A short record with this first word. */
+static const char *said_of_short(uint64_t word)
+{
+    unsigned char begin[8];
+
+    for (size_t i = 0; i < sizeof begin; i++)
+        begin[i] = (unsigned char)(word >> 8 * i);
+    return said_of_forged(begin, sizeof begin, TRACE_SHORT_SIZE);
+}
+
+/* A tiny one of this type. */
 static const char *said_of_tiny(unsigned type)
 {
-    static char error[TRACE_ERROR_MAX];
-    const size_t third = TRACE_HEADER_SIZE + 2 * TRACE_RECORD_SIZE;
-    unsigned count;
-    size_t size;
+    const unsigned char begin[4] = {(unsigned char)(type | 64)};
 
-    story = short_at;
-    make_file(3);
-    size = load(path_of(0));
-    memset(bytes + third, 0, TRACE_TINY_SIZE);
-    bytes[third] = (unsigned char)(type | 64);
-    put_check(third, TRACE_TINY_SIZE, third + 4, 2);
-    store(path_of(0), size);
-    assert_int_equal(read_file(path_of(0), 3, &count, error), -EBADMSG);
-    assert_int_equal(count, 2);
-    unlink(path_of(0));
-    return error;
+    return said_of_forged(begin, sizeof begin, TRACE_TINY_SIZE);
 }
 
 /* A file of long_at() in whose third record this byte has this value. */
