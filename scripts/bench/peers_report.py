@@ -25,6 +25,11 @@ def read(folder, bench):
         sys.exit(f"{bench.name}: {path}: {error}")
 
 
+def counts(line):
+    """Are the figures of this line of enough batches?"""
+    return int(line.get("batches", FEWEST)) >= FEWEST
+
+
 def short(value, unit):
     """Three digits and the unit that suits: 6.34 us."""
     scale, name = next(((s, n) for s, n in reversed(UNITS[unit]) if abs(value) >= s), UNITS[unit][0])
@@ -49,13 +54,14 @@ class Cells:
         found = {}
         for line in lines:
             values = figure.values(line) if line.get("question") == question.name and "about" not in line else None
-            if values and figure.x in line and int(line.get("batches", FEWEST)) >= FEWEST:
+            if values and figure.x in line and counts(line):
                 cores = line["cores"] if question.by_distance else "any"
                 key = (cores, figure.panel_of(line), int(line[figure.x]), line["who"])
                 found.setdefault(key, []).append(values)
         best = min if figure.better == "less" else max
         self.values = {key: (statistics.median(m for m, _ in rounds), best(b for _, b in rounds))
                        for key, rounds in found.items()}
+        self.only = next((line["only_cores"] for line in lines if line.get("only_cores", "any") != "any"), None)
         self.lines_ns = [float(ns) for line in lines if line.get("question") == question.name and "line_ns" in line
                          for ns in line["line_ns"].split(",") if float(ns) > 0]
         skipped = [line for line in lines if line.get("question") == question.name and "skipped" in line]
@@ -67,8 +73,10 @@ class Cells:
         return {key[1] for key in self.stopped if key[0] == panel}
 
     def classes(self):
-        """Those with tables: near and far, and the others if there is nothing else."""
+        """Those with tables: near and far, or the one of --cores; and the others if there is nothing else."""
         there = {key[0] for key in self.values if ALL[key[3]].is_ours()}
+        if self.only in there:
+            return [self.only]
         return [c for c in ("near", "far", "any") if c in there] or [c for c in CLASSES if c in there]
 
     def where(self, cores):

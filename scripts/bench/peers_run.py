@@ -15,12 +15,16 @@ from peers_who import ALL, CORES, Build
 
 NEAR_MOST_NS = 90  # as bench/mpi_pt2pt
 MORE_TO_DO = 3
+WAIT_S, TRIES = 60, 5  # of --cores: for each run
+PAUSE_S = 0.5
+CASE = ("size", "depth", "ranks", "mode", "receives", "pattern", "type")
 BEFORE = "in_an_earlier_round:_"
-OPTIONS = ["short", "quick", "only=", "who=", "rounds=", "out=", "resume", "again", "for=", "report=", "help"]
+OPTIONS = ["short", "quick", "only=", "who=", "rounds=", "out=", "cores=", "resume", "again", "for=", "report=", "help"]
 
 
 class Options:
     level, rounds, out, limit_s, report, build = "full", None, None, None, None, "build"
+    cores = None
     resume = again = False
 
     def __init__(self, bench):
@@ -55,6 +59,8 @@ class Options:
             self.rounds = self.number(name, value)
         elif name == "--for":
             self.limit_s = self.number(name, value)
+        elif name == "--cores":
+            self.cores = self.names(name, value, ["near", "far"])[0]
         elif name in ("--resume", "--again"):
             setattr(self, name[2:], True)
         else:
@@ -80,6 +86,10 @@ def parse(bench, arguments, text):
     if o.level == "quick" and not o.out:
         o.out, o.again = os.path.join(o.build, f"bench-{bench.folder}"), not o.resume
     o.out = o.out or os.path.join(ROOT, "docs", "benchmarks", datetime.date.today().isoformat(), bench.folder)
+    if o.cores:
+        o.only = [question.name for question in bench.asked if question.name in o.only and question.by_distance]
+        if not o.only:
+            o.usage("--cores: these questions have one table for all cores")
     return o
 
 
@@ -113,8 +123,8 @@ def unit_of(line):
 def check_same(o, lines, about):
     """What is gone on with was measured with this commit, on such a machine, by the same peers."""
     def facts(all_lines):
-        return {key: line[key] for line in all_lines if line.get("about") in ("run", "machine")
-                for key in ("commit", "cpu", "cores") if key in line}
+        return {key: line[key] for line in all_lines if line.get("about") in ("run", "machine", "level")
+                for key in ("commit", "cpu", "cores", "only_cores") if key in line}
 
     was, now = facts(lines.kept), facts(map(as_dict, about))
     for key, value in was.items():
@@ -130,14 +140,13 @@ def about_peers():
 
 
 def begin(o, lines):
-    about = list(about_peers())
+    about = [*about_peers(), f"about=level level={o.level} only_cores={o.cores or 'any'}"]
     if lines.kept:
         check_same(o, lines, about)
         lines.put(f"about=piece load={os.getloadavg()[0]:.2f}")
         return
     for line in about:
         lines.put(line)
-    lines.put(f"about=level level={o.level}")
 
 
 # ---- turns -----------------------------------------------------------------------
@@ -154,10 +163,19 @@ def distance(line, measured):
     return {"core": "one-core", "cache": "near", "far": "far"}.get(line.get("distance"), measured)
 
 
+def has_all(found, measured, cores):
+    """Have all cases figures that count, of such cores?"""
+    def case(line):
+        return tuple(line.get(key) for key in CASE)
+
+    return {case(line) for line in found} == {case(line) for line in found if distance(line, measured) == cores and
+                                              peers_report.counts(line)}
+
+
 class Run:
     def __init__(self, o, lines):
         self.o, self.lines, self.build = o, lines, Build(o.build, o.bench.name)
-        self.start, self.failed_ours = time.monotonic(), False
+        self.start, self.failed_ours, self.not_met = time.monotonic(), False, 0
         self.slow = {}  # what is not tried again: (question, group, who) -> depth -> the line; None stands for all
         for line in lines.kept:
             self.note_slow(line)
@@ -232,17 +250,44 @@ class Run:
                 self.skip(unit, prefix, line)
         return [line for line in found if "skipped" not in line]
 
+    def line_before(self, unit):
+        """What a cache line takes; of --cores the first time that they are so, or None: they were not in WAIT_S."""
+        cores = self.o.cores
+        before, until = self.build.line_ns(), time.monotonic() + WAIT_S
+        while cores and cores_of(before, before) != cores:
+            if time.monotonic() >= until:
+                self.progress(unit, f": the cores were not {cores} in {WAIT_S} s; --resume tries again")
+                return None
+            time.sleep(PAUSE_S)
+            before = self.build.line_ns()
+        return before or 0
+
+    def attempt(self, unit, prefix):
+        """One run.  None: it was not made, as the cores were not those of --cores; else: are its figures of them?"""
+        before = self.line_before(unit)
+        if before is None:
+            return None
+        found = self.ask(unit, prefix)
+        behind = self.build.line_ns()
+        measured = cores_of(before or None, behind)
+        for line in found:
+            rest = " ".join(f"{key}={value}" for key, value in line.items() if key not in ("engine", "perf", "bench"))
+            self.lines.put(f"{prefix} cores={distance(line, measured)} line_ns={before:.1f},{behind or 0:.1f} {rest}")
+        return not self.o.cores or has_all(found, measured, self.o.cores)
+
     def one(self, unit):
         prefix = "round={} question={} group={} who={}".format(*unit[:4])
         self.progress(unit, "")
         begun = time.monotonic()
-        before = self.build.line_ns()
-        found = self.ask(unit, prefix)
-        behind = self.build.line_ns()
-        measured = cores_of(before, behind)
-        for line in found:
-            rest = " ".join(f"{key}={value}" for key, value in line.items() if key not in ("engine", "perf", "bench"))
-            self.lines.put(f"{prefix} cores={distance(line, measured)} line_ns={before or 0:.1f},{behind or 0:.1f} {rest}")
+        for left in reversed(range(TRIES)):
+            is_good = self.attempt(unit, prefix)
+            if is_good is None:
+                self.not_met += 1
+                return
+            if is_good:
+                break
+            self.progress(unit, f": the cores were not {self.o.cores} all the time; "
+                                f"{'again' if left else f'{TRIES} tries, what there is counts'}")
         self.done += 1
         self.lines.put(f"about=unit {prefix} took_s={time.monotonic() - begun:.2f}")
 
@@ -276,6 +321,10 @@ def main(bench, text):
         return MORE_TO_DO
     lines.file.close()
     status = peers_report.write(o.out, bench)
+    if run_.not_met:
+        print(f"{bench.name}: {run_.not_met} of {run_.total} runs were not made, since the cores were not {o.cores}; "
+              "--resume tries them again", file=sys.stderr)
+        return MORE_TO_DO
     return 1 if run_.failed_ours else status
 
 
