@@ -7,9 +7,7 @@
  *            The first tenth of the batches warms up and does not count.
  *            A virtual machine moves its cores about, within seconds.  So before and behind each
  *            batch the ranks look how far apart they are, and a batch counts for the distance that
- *            both looks say: `core`, two threads of one core (each computes more slowly beside
- *            the other one); `cache`, two cores that share a cache, by the time that a line
- *            takes from one to the other; `far`.  A line of output for each that was met.
+ *            both looks say (distance.h).  A line of output for each that was met.
  *            With --type the elements of a message are of a derived type, at both ends; SIZE is
  *            still the bytes of data, in whole elements, one at least:
  *              vector  MPI_Type_vector: 16 doubles, every other one of 32
@@ -41,6 +39,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "distance.h"
+
 #define BATCHES     60 /* at most */
 #define FEWEST      10
 #define ROUNDS      500
@@ -62,13 +62,6 @@ static int rank, batches = BATCHES;
 static const char *type_name;            /* NULL: bytes */
 static MPI_Datatype type = MPI_BYTE;     /* of an element, */
 static size_t type_size = 1, extent = 1; /* its bytes of data, and from one to the next */
-
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
 
 /* Large messages need fewer rounds for the same time. */
 static int rounds_for(size_t size, int least, int most)
@@ -190,16 +183,6 @@ static double stream(char *buf, int count, int windows)
 
 /* ---- how far the two cores are from each other ---- */
 
-#define FLIPS      40 /* of the line, one after the other */
-#define TRIES      8  /* of which the fastest counts */
-#define NEAR_MOST  90 /* ns that the line takes between cores that share a cache */
-#define SUMS       4000
-#define ALONE_MORE 1.4 /* so much longer may a loop take beside the other rank's */
-
-enum distance { CORE, CACHE, FAR, DISTANCES, MIXED = DISTANCES };
-
-static const char *const distance_names[] = {"core", "cache", "far"};
-
 static _Atomic uint32_t *line; /* 0 where it is rank 0's turn */
 
 /* The line, in memory of both ranks. */
@@ -225,25 +208,7 @@ static void line_open(void)
     close(fd);
 }
 
-static double alone; /* what sums() takes while the other rank sleeps */
-
-/* A loop that has work for a whole core, seconds. */
-static double sums(void)
-{
-    uint64_t a = 1, b = 2, c = 3, d = 4, e = 5, f = 6;
-    double start = MPI_Wtime();
-
-    for (int i = 0; i < SUMS; i++) {
-        a += b ^ (uint64_t)i;
-        b += 3;
-        c += d ^ (uint64_t)i;
-        d += 5;
-        e += f ^ (uint64_t)i;
-        f += 7;
-        __asm__ volatile("" : "+r"(a), "+r"(b), "+r"(c), "+r"(d), "+r"(e), "+r"(f));
-    }
-    return MPI_Wtime() - start;
-}
+static double alone; /* what the loop takes while the other rank sleeps */
 
 /* Rank 1 sleeps, so that rank 0 has a core to itself, whichever that is. */
 static void alone_measure(void)
@@ -256,44 +221,21 @@ static void alone_measure(void)
         if (rank == 1)
             nanosleep(&nap, NULL);
         for (int i = 0; rank == 0 && i < 20; i++) {
-            double seconds = sums();
+            double seconds = distance_sums(MPI_Wtime);
 
             alone = seconds < alone ? seconds : alone;
         }
     }
 }
 
-/* Do both ranks have a core to themselves? */
-static bool has_core(void)
-{
-    double seconds[TRIES];
-
-    for (int t = 0; t < TRIES; t++)
-        seconds[t] = sums();
-    qsort(seconds, TRIES, sizeof *seconds, compare);
-    return seconds[TRIES / 2] < alone * ALONE_MORE;
-}
-
 /* At rank 0; the other one gets an answer that means nothing. */
 static enum distance distance_now(void)
 {
-    double least = 1e9;
-    bool own_core;
+    double beside;
 
     MPI_Barrier(MPI_COMM_WORLD);
-    own_core = has_core();
-    for (int t = 0; t < TRIES; t++) {
-        double start = MPI_Wtime(), ns;
-
-        for (int i = 0; i < FLIPS; i++) {
-            while (atomic_load_explicit(line, memory_order_acquire) != (uint32_t)rank)
-                ;
-            atomic_store_explicit(line, 1 - (uint32_t)rank, memory_order_release);
-        }
-        ns = (MPI_Wtime() - start) / FLIPS / 2 * 1e9;
-        least = ns < least ? ns : least;
-    }
-    return !own_core ? CORE : least <= NEAR_MOST ? CACHE : FAR;
+    beside = distance_sums_median(MPI_Wtime);
+    return distance_of(alone, beside, distance_line_ns(MPI_Wtime, line, (uint32_t)rank));
 }
 
 /* ---- reports ---- */
@@ -303,7 +245,7 @@ static void report(const char *label, const char *what, size_t size, enum distan
 {
     double median, least;
 
-    qsort(seconds, (size_t)count, sizeof *seconds, compare);
+    qsort(seconds, (size_t)count, sizeof *seconds, distance_compare);
     median = seconds[count / 2];
     least = seconds[0];
     printf("bench=%s engine=%s ", what, label);

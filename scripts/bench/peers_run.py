@@ -11,9 +11,8 @@ import time
 import peers_report
 from benchlib import ROOT, as_dict, machine, one_word, version
 from peers_ask import Unmeasured
-from peers_who import ALL, CORES, Build
+from peers_who import ALL, CORES, DISTANCES, Build
 
-NEAR_MOST_NS = 90  # as bench/mpi_pt2pt
 MORE_TO_DO = 3
 WAIT_S, TRIES = 60, 5  # of --cores: for each run
 PAUSE_S = 0.5
@@ -154,13 +153,12 @@ def begin(o, lines):
 def cores_of(before, behind):
     if before is None or behind is None:
         return "unknown"
-    near = [ns <= NEAR_MOST_NS for ns in (before, behind)]
-    return "moved" if near[0] != near[1] else "near" if near[0] else "far"
+    return before[0] if before[0] == behind[0] else "moved"
 
 
 def distance(line, measured):
     """Of a batch of mpi_pt2pt its own."""
-    return {"core": "one-core", "cache": "near", "far": "far"}.get(line.get("distance"), measured)
+    return DISTANCES.get(line.get("distance"), measured)
 
 
 def has_all(found, measured, cores):
@@ -250,29 +248,26 @@ class Run:
                 self.skip(unit, prefix, line)
         return [line for line in found if "skipped" not in line]
 
-    def line_before(self, unit):
-        """What a cache line takes; of --cores the first time that they are so, or None: they were not in WAIT_S."""
-        cores = self.o.cores
-        before, until = self.build.line_ns(), time.monotonic() + WAIT_S
-        while cores and cores_of(before, before) != cores:
+    def wait_for_cores(self, unit):
+        """Until they are as --cores says.  False: they were not in WAIT_S."""
+        until = time.monotonic() + WAIT_S
+        while self.o.cores and cores_of(*[self.build.distance()] * 2) != self.o.cores:
             if time.monotonic() >= until:
-                self.progress(unit, f": the cores were not {cores} in {WAIT_S} s; --resume tries again")
-                return None
+                self.progress(unit, f": the cores were not {self.o.cores} in {WAIT_S} s; --resume tries again")
+                return False
             time.sleep(PAUSE_S)
-            before = self.build.line_ns()
-        return before or 0
+        return True
 
     def attempt(self, unit, prefix):
-        """One run.  None: it was not made, as the cores were not those of --cores; else: are its figures of them?"""
-        before = self.line_before(unit)
-        if before is None:
-            return None
+        """One run.  Are its figures of cores as --cores says?"""
+        before = self.build.distance()
         found = self.ask(unit, prefix)
-        behind = self.build.line_ns()
-        measured = cores_of(before or None, behind)
+        behind = self.build.distance()
+        measured = cores_of(before, behind)
+        line_ns = ",".join(f"{end[1] if end else 0:.1f}" for end in (before, behind))
         for line in found:
             rest = " ".join(f"{key}={value}" for key, value in line.items() if key not in ("engine", "perf", "bench"))
-            self.lines.put(f"{prefix} cores={distance(line, measured)} line_ns={before:.1f},{behind or 0:.1f} {rest}")
+            self.lines.put(f"{prefix} cores={distance(line, measured)} line_ns={line_ns} {rest}")
         return not self.o.cores or has_all(found, measured, self.o.cores)
 
     def one(self, unit):
@@ -280,11 +275,10 @@ class Run:
         self.progress(unit, "")
         begun = time.monotonic()
         for left in reversed(range(TRIES)):
-            is_good = self.attempt(unit, prefix)
-            if is_good is None:
+            if not self.wait_for_cores(unit):
                 self.not_met += 1
                 return
-            if is_good:
+            if self.attempt(unit, prefix):
                 break
             self.progress(unit, f": the cores were not {self.o.cores} all the time; "
                                 f"{'again' if left else f'{TRIES} tries, what there is counts'}")

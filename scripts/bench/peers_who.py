@@ -11,6 +11,7 @@ MPI, LIBRARY, LIBFABRIC = "an MPI program", "a library", "a program of libfabric
 UCX = ["--mca", "pml", "ucx", "--mca", "pml_ucx_tls", "any", "--mca", "pml_ucx_devices", "any"]
 CORES = 2
 LIMIT_S = 60  # of one run
+DISTANCES = {"core": "one-core", "cache": "near", "far": "far"}  # as bench/distance.h has them
 
 
 class Who:
@@ -104,11 +105,14 @@ class Build:
         return ["taskset", "-c", cores, self.file("tools", "mbx"), "run", *bind, "-n", str(ranks),
                 self.program(name, "native"), *map(str, arguments)]
 
-    def line_ns(self):
-        """What a cache line takes from one of the two cores to the other, now; None: mbx perf failed."""
+    def distance(self):
+        """(how far the two cores are from each other now, what a cache line takes in ns); None: the program failed."""
+        cores = map(str, sorted(os.sched_getaffinity(0))[:CORES])
         try:
-            lines = run_limited(self.bench, [self.file("tools", "mbx"), "perf", "lat", "--iterations", "2000"],
-                                LIMIT_S)
+            lines = run_limited(self.bench, [self.file("bench", "distance"), *cores], LIMIT_S)
         except SystemExit:
             lines = None
-        return float(as_dict(lines[0])["line_median_ns"]) if lines else None
+        if not lines:
+            return None
+        line = as_dict(lines[0])
+        return DISTANCES[line["distance"]], float(line["line_ns"])

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Question   how far apart are two cores of this machine now?
+ * Method     a loop that has work for a whole core, while the other one sleeps.  Then, for 60 ms, both
+ *            cores in turns run that loop and hand a cache line to each other.  The last third
+ *            counts: the median of the loops, and the least that the line took in most of it (a
+ *            median again).  distance.h says which distance that is.
+ *
+ *   distance CORE CORE      prints one line: distance=core|cache|far line_ns=NS
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <stdalign.h>
+#include <stdio.h>
+
+#include "base/base.h"
+#include "base/clock.h"
+#include "distance.h"
+
+#define WORK_NS    (60 * CLOCK_MS)
+#define ROUNDS_MAX 20000
+#define ALONE      100
+
+struct pair {
+    alignas(CACHE_LINE) _Atomic uint32_t line;
+    alignas(CACHE_LINE) _Atomic uint32_t ended; /* both see it behind the same round */
+    int core;                                   /* of the other one */
+};
+
+static double now_s(void)
+{
+    return (double)clock_now() / 1e9;
+}
+
+/* Both may be used, so this works. */
+static void pin(int core)
+{
+    cpu_set_t set;
+
+    CPU_ZERO(&set);
+    CPU_SET((unsigned)core, &set);
+    (void)sched_setaffinity(0, sizeof set, &set);
+}
+
+static void *other(void *arg)
+{
+    struct pair *pair = arg;
+
+    pin(pair->core);
+    do {
+        (void)distance_sums_median(now_s);
+        (void)distance_line_ns(now_s, &pair->line, 1);
+    } while (atomic_load_explicit(&pair->ended, memory_order_acquire) == 0);
+    return NULL;
+}
+
+static double median(double *values, size_t count)
+{
+    qsort(values, count, sizeof *values, distance_compare);
+    return values[count / 2];
+}
+
+static void measure(struct pair *pair, double alone)
+{
+    static double beside[ROUNDS_MAX], line_ns[ROUNDS_MAX];
+    uint64_t until = clock_now() + WORK_NS;
+    size_t rounds = 0, first;
+    bool is_last;
+
+    do {
+        is_last = rounds == ROUNDS_MAX - 1 || clock_now() >= until;
+        beside[rounds] = distance_sums_median(now_s);
+        /* before the line, which the other one has behind it */
+        atomic_store_explicit(&pair->ended, is_last, memory_order_release);
+        line_ns[rounds++] = distance_line_ns(now_s, &pair->line, 0);
+    } while (!is_last);
+    first = rounds - (rounds + 2) / 3;
+    beside[0] = median(&beside[first], rounds - first);
+    line_ns[0] = median(&line_ns[first], rounds - first);
+    printf("distance=%s line_ns=%.1f\n",
+           distance_names[distance_of(alone, beside[0], line_ns[0])], line_ns[0]);
+}
+
+static double alone_s(void)
+{
+    double least = 1;
+
+    for (int i = 0; i < ALONE; i++) {
+        double seconds = distance_sums(now_s);
+
+        least = seconds < least ? seconds : least;
+    }
+    return least;
+}
+
+/* The number of a core that this process may run on, or -1. */
+static int core_of(const char *text)
+{
+    char *end;
+    long core = strtol(text, &end, 10);
+    cpu_set_t set;
+
+    if (*text < '0' || *text > '9' || *end != '\0' || core >= CPU_SETSIZE ||
+        sched_getaffinity(0, sizeof set, &set) != 0 || !CPU_ISSET((unsigned)core, &set)) {
+        fprintf(stderr, "distance: '%s' is no core that this process may run on\n", text);
+        return -1;
+    }
+    return (int)core;
+}
+
+int main(int argc, char **argv)
+{
+    int first = argc == 3 ? core_of(argv[1]) : -1;
+    struct pair pair = {.core = first >= 0 ? core_of(argv[2]) : -1};
+    double alone;
+    pthread_t thread;
+
+    if (pair.core < 0 || first == pair.core) {
+        fprintf(stderr, "usage: distance CORE CORE, two different numbers of cores\n");
+        return 2;
+    }
+    pin(first);
+    alone = alone_s();
+    if (pthread_create(&thread, NULL, other, &pair) != 0) {
+        fprintf(stderr, "distance: there is no second thread\n");
+        return 1;
+    }
+    measure(&pair, alone);
+    pthread_join(thread, NULL);
+    return 0;
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * distance.h - how far apart two cores are: two threads of one core, two cores that share a cache, or
+ * far.  A virtual machine moves its cores about, within seconds.  For benchmarks that do not use the
+ * library, too.
+ */
+#ifndef BENCH_DISTANCE_H
+#define BENCH_DISTANCE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#define DISTANCE_FLIPS 40 /* of the line, one after the other */
+#define DISTANCE_TRIES 8  /* of which the fastest counts, and of loops the median */
+#define DISTANCE_NEAR  90 /* ns that the line takes at most between cores that share a cache */
+#define DISTANCE_SUMS  4000
+#define DISTANCE_MORE  1.4 /* so much longer may a loop take beside the other core's */
+
+/* `core`: each computes more slowly beside the other one. */
+enum distance { CORE, CACHE, FAR, DISTANCES, MIXED = DISTANCES };
+
+static const char *const distance_names[] = {"core", "cache", "far"};
+
+typedef double distance_clock(void); /* seconds */
+
+/* A loop that has work for a whole core, seconds. */
+static inline double distance_sums(distance_clock *now)
+{
+    uint64_t a = 1, b = 2, c = 3, d = 4, e = 5, f = 6;
+    double start = now();
+
+    for (int i = 0; i < DISTANCE_SUMS; i++) {
+        a += b ^ (uint64_t)i;
+        b += 3;
+        c += d ^ (uint64_t)i;
+        d += 5;
+        e += f ^ (uint64_t)i;
+        f += 7;
+        __asm__ volatile("" : "+r"(a), "+r"(b), "+r"(c), "+r"(d), "+r"(e), "+r"(f));
+    }
+    return now() - start;
+}
+
+static inline int distance_compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* The median of what a loop takes now, seconds. */
+static inline double distance_sums_median(distance_clock *now)
+{
+    double seconds[DISTANCE_TRIES];
+
+    for (int t = 0; t < DISTANCE_TRIES; t++)
+        seconds[t] = distance_sums(now);
+    qsort(seconds, DISTANCE_TRIES, sizeof *seconds, distance_compare);
+    return seconds[DISTANCE_TRIES / 2];
+}
+
+/* The least that *line takes from the one to the other, ns; who: 0 or 1, the other one calls it as
+ * the other.  *line is 0 before and behind. */
+static inline double distance_line_ns(distance_clock *now, _Atomic uint32_t *line, uint32_t who)
+{
+    double least = 1e9;
+
+    for (int t = 0; t < DISTANCE_TRIES; t++) {
+        double start = now(), ns;
+
+        for (int i = 0; i < DISTANCE_FLIPS; i++) {
+            while (atomic_load_explicit(line, memory_order_acquire) != who)
+                ;
+            atomic_store_explicit(line, 1 - who, memory_order_release);
+        }
+        ns = (now() - start) / DISTANCE_FLIPS / 2 * 1e9;
+        least = ns < least ? ns : least;
+    }
+    return least;
+}
+
+/* alone, beside: what a loop takes while the other core sleeps, and works. */
+static inline enum distance distance_of(double alone, double beside, double line_ns)
+{
+    if (beside >= alone * DISTANCE_MORE)
+        return CORE;
+    return line_ns <= DISTANCE_NEAR ? CACHE : FAR;
+}
+
+#endif
