@@ -11,335 +11,27 @@
 #include <cmocka.h>
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/base.h"
-#include "base/clock.h"
-#include "base/log.h"
 #include "base/mem.h"
 #include "base/random.h"
 #include "base/sys.h"
-#include "trace/trace.h"
+#include "trace/trace_testing.h"
 
-#define EVENTS_MAX 5000
-
-static char folder[64];
-static unsigned warnings;
-static uint64_t now_ns;
-
-/* What is recorded, and expected of a file: its i-th event. */
-static struct trace_event event_at(unsigned i);
-static struct trace_event (*story)(unsigned i) = event_at;
-
-static void count_line(void *arg, enum log_level level, const char *text)
-{
-    (void)arg;
-    (void)text;
-    warnings += level == LOG_LEVEL_WARN;
-}
-
-static uint64_t tick(void)
-{
-    return now_ns += 7;
-}
-
-static const char *path_of(unsigned n)
-{
-    static char path[128];
-
-    snprintf(path, sizeof path, "%s/matchbox-0000000b-%ld-%u.trace", folder, (long)getpid(), n);
-    return path;
-}
-
-static int set_up(void **state)
-{
-    (void)state;
-    snprintf(folder, sizeof folder, "/tmp/matchbox-trace-test.XXXXXX");
-    assert_non_null(mkdtemp(folder));
-    log_set_sink(count_line, NULL);
-    clock_set(tick);
-    warnings = 0;
-    now_ns = 1000;
-    story = event_at;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    sys_fail_none();
-    mem_fail_at(0);
-    clock_set(NULL);
-    log_set_sink(NULL, NULL);
-    for (unsigned n = 0; n < 4; n++)
-        unlink(path_of(n));
-    assert_int_equal(rmdir(folder), 0); /* nothing else was left there */
-    assert_int_equal(sys_fds_live(), 0);
-    assert_int_equal(mem_live(), 0);
-    return 0;
-}
-
-/* ---- events, and what is read of a file ---- */
-
-/* The i-th event of a story in which all types, and extreme values, occur. */
-static struct trace_event event_at(unsigned i)
-{
-    const uint64_t big = UINT64_MAX - i;
-    const struct trace_event kinds[] = {
-        {TRACE_POST, 1, 2, 3, {4}, i + 1, 0, 0},
-        {TRACE_POST, 1, TRACE_ANY_SOURCE, big, {big}, big, 9, 0},
-        {TRACE_ARRIVE, UINT32_MAX, 2, big, {0}, i + 1, 0, 0},
-        {TRACE_ARRIVE, 1, 0, i, {0}, 0, big, 0},
-        {TRACE_CANCEL, 1, TRACE_ANY_SOURCE, 3, {big}, i + 1, 0, 0},
-        {TRACE_PEEK, 1, TRACE_ANY_SOURCE, 3, {big}, 0, 0, 0},
-        {TRACE_PEEK, 1, 7, i, {0}, 0, 5, 0},
-        {TRACE_CLAIM, 1, 2, 3, {0}, i + 1, 0, 0},
-        {TRACE_TAKE, 1, 2, 3, {0}, i + 1, 6, 0},
-        {TRACE_DISCARD, 0, 0, 0, {0}, i + 1, 0, 0},
-        {TRACE_SEND, 1, 2, 3, {big}, i + 1, 0, 0},
-        {TRACE_LEAVE, 1, 2, 3, {2}, i + 1, big, 0},
-        {TRACE_SENT, 1, 2, 3, {1}, 0, i + 1, 0},
-        {TRACE_SENT, 1, 2, 3, {4}, big, 0, 0},
-        {TRACE_RECEIVED, 1, 2, 3, {big}, i + 1, 0, 0},
-        {TRACE_RTS, 1, 2, 3, {0}, i + 1, 0, 0},
-        {TRACE_READ, 1, 2, 3, {big}, i + 1, 0, 0},
-        {TRACE_FIN, 1, 2, 3, {0}, i + 1, 0, 0},
-        {TRACE_HAND, 1, TRACE_ANY_SOURCE, 3, {7}, i + 1, 0, 0},
-        {TRACE_WAIT, 0, 0, 0, {10000}, i + 1, 0, 0},
-        {TRACE_WAITED, 0, 0, 0, {big}, i + 1, 700, 0},
-        {TRACE_CLOCK, 0, 0, 0, {big}, i + 1, 0, 0},
-        {TRACE_AT, 0, 0, 0, {0}, i + 1, 0, 0},
-        {TRACE_AT, 0, 0, 0, {0}, i + 1, 1, 0},
-    };
-
-    return kinds[i % ARRAY_COUNT(kinds)];
-}
-
-/* All of them are long records. */
-static struct trace_event long_at(unsigned i)
-{
-    const struct trace_event kinds[] = {
-        {TRACE_POST, 1, 2, i, {4}, i + 1, 0, 0},
-        {TRACE_ARRIVE, 1, 2, i, {0}, 0, i + 1, 0},
-        {TRACE_PEEK, 1, 2, i, {0}, 0, 0, 0},
-        {TRACE_CLAIM, 1, 2, i, {0}, i + 1, 0, 0},
-    };
-
-    return kinds[i % ARRAY_COUNT(kinds)];
-}
-
-/* All but two of them are short records. */
-static struct trace_event short_at(unsigned i)
-{
-    const struct trace_event first = {TRACE_POST, 1, 2, 3, {4}, 1, 0, 0};
-    const struct trace_event other = {
-        TRACE_ARRIVE, 1, 2, 3, {0}, 0, UINT64_MAX - (uint64_t)i * (i + 1), 0};
-
-    return i == 0 ? first : other;
-}
-
-/* All but two long ones and a short one are tiny records. */
-static struct trace_event tiny_at(unsigned i)
-{
-    const struct trace_event first = {TRACE_POST, 1, 2, 3, {4}, 1, 0, 0};
-    const struct trace_event other = {TRACE_ARRIVE, 1, 2, 3, {0}, 0, UINT64_MAX - i, 0};
-
-    return i == 0 ? first : other;
-}
-
-/* Numbers go on by the same, and forms take each other's numbers. */
-static struct trace_event regular_at(unsigned i)
-{
-    const uint32_t source = i / 12 * 7 % 400;
-    const struct trace_event kinds[] = {
-        {TRACE_POST, 1, source, 3, {4}, i + 1, 0, 0},
-        {TRACE_ARRIVE, 1, source, 3, {0}, 0, i + 1, 0},
-        {TRACE_TAKE, 1, source, 3, {0}, i + 1, 2 * i + 1, 0},
-    };
-
-    return kinds[i % ARRAY_COUNT(kinds)];
-}
-
-/* Of many peers: their forms have numbers of each other's now and then.  Numbers go forth and back, by little and by much. */
-static struct trace_event mixed_at(unsigned i)
-{
-    static const enum trace_type types[] = {TRACE_POST, TRACE_ARRIVE, TRACE_TAKE};
-    uint64_t chance = (i + 1) * UINT64_C(0x9e3779b97f4a7c15), n;
-    enum trace_type type;
-
-    chance ^= chance >> 31;
-    chance *= UINT64_C(0xbf58476d1ce4e5b9);
-    chance ^= chance >> 29;
-    type = types[chance % 3];
-    n = (chance >> 40) % 8 == 0 ? chance | 1 : ((uint64_t)i << 20 | (chance >> 20 & 15)) + 1;
-    return (struct trace_event){.type = type,
-                                .context_id = 1 + (chance >> 8 & 1),
-                                .source = (uint32_t)(chance >> 16) % 40,
-                                .tag = 5 + (chance >> 10 & 1),
-                                .entry = type != TRACE_ARRIVE || chance >> 63 != 0 ? n : 0,
-                                .partner = type == TRACE_TAKE                          ? n ^ 3
-                                           : type == TRACE_ARRIVE && chance >> 63 == 0 ? n
-                                                                                       : 0};
-}
-
-static const struct trace_info job = {.size = 4, .address = 12, .host = 11};
-
-/* A process of the same number in another pid namespace, or on another machine. */
-static const struct trace_info elsewhere = {
-    .size = 4, .address = 12, .host = UINT64_C(12) << 32};
-
-static int start(uint32_t rank, struct trace_recorder **recorder)
-{
-    struct trace_info info = job;
-
-    info.rank = rank;
-    return trace_start(folder, &info, recorder);
-}
-
-static void record_events(struct trace_recorder *recorder, unsigned count)
-{
-    for (unsigned i = 0; i < count; i++) {
-        const struct trace_event event = story(i);
-
-        trace_record(recorder, &event);
-    }
-}
-
-/* Writes the file of number 0. */
-static void make_file(unsigned count)
-{
-    struct trace_recorder *recorder;
-
-    assert_int_equal(start(3, &recorder), 0);
-    record_events(recorder, count);
-    trace_stop(recorder);
-    assert_int_equal(warnings, 0);
-}
-
-static void assert_event(const struct trace_event *got, const struct trace_event *want)
-{
-    assert_int_equal(got->type, want->type);
-    assert_int_equal(got->context_id, want->context_id);
-    assert_int_equal(got->source, want->source);
-    assert_int_equal(got->tag, want->tag);
-    assert_int_equal(got->ignore, want->ignore);
-    assert_int_equal(got->entry, want->entry);
-    assert_int_equal(got->partner, want->partner);
-    assert_int_equal(got->delta_ns, 7);
-}
-
-/* Reads until the end or an error: *count events, each as it was recorded, the close not
- * counted.  Returns what trace_open() or trace_next() said last. */
-static int read_file(const char *path, unsigned total, unsigned *count, char *error)
-{
-    static struct trace_reader reader;
-    struct trace_event event, again;
-    int result = trace_open(&reader, path);
-
-    *count = 0;
-    if (result == 0) {
-        while ((result = trace_next(&reader, &event)) == 1) {
-            const struct trace_event want = story(*count);
-
-            if (event.type == TRACE_CLOSE) {
-                assert_int_equal(*count, total);
-                continue;
-            }
-            assert_in_range(*count, 0, total);
-            assert_event(&event, &want);
-            (*count)++;
-        }
-        assert_int_equal(trace_next(&reader, &again), result); /* it stays so */
-        trace_close(&reader);
-    }
-    assert_int_equal(result < 0, reader.error[0] != '\0');
-    snprintf(error, TRACE_ERROR_MAX, "%s", reader.error);
-    return result;
-}
-
-/* ---- files as bytes ---- */
-
-static unsigned char bytes[EVENTS_MAX * TRACE_RECORD_SIZE];
-
-static size_t load(const char *path)
-{
-    FILE *file = fopen(path, "rb");
-    size_t size;
-
-    assert_non_null(file);
-    size = fread(bytes, 1, sizeof bytes, file);
-    fclose(file);
-    return size;
-}
-
-static size_t size_at(const unsigned char *file, size_t at)
-{
-    return (file[at] & 128) != 0  ? TRACE_SHORT_SIZE
-           : (file[at] & 64) != 0 ? TRACE_TINY_SIZE
-                                  : TRACE_RECORD_SIZE;
-}
-
-/* So many records of the file are whole before there; *begin, if it is not NULL: where the next one begins. */
-static unsigned records_before(const unsigned char *file, size_t end, size_t *begin)
-{
-    size_t at = TRACE_HEADER_SIZE;
-    unsigned count = 0;
-
-    for (; at + TRACE_TINY_SIZE <= end && at + size_at(file, at) <= end; count++)
-        at += size_at(file, at);
-    if (begin != NULL)
-        *begin = at;
-    return count;
-}
-
-/* It is not emptied before: what was goes to the disk at once when it is closed, with some file
- * systems, and there are thousands of these. */
-static void store(const char *path, size_t size)
-{
-    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-
-    assert_true(fd >= 0);
-    assert_int_equal(ftruncate(fd, (off_t)size), 0);
-    assert_int_equal(write(fd, bytes, size), size);
-    close(fd);
-}
-
-static uint64_t number_at(size_t at, unsigned size)
-{
-    uint64_t number = 0;
-
-    while (size-- > 0)
-        number = number << 8 | bytes[at + size];
-    return number;
-}
-
-/* ---- tests ---- */
+/* ---- the file ---- */
 
 static void test_round_trip(void **state)
 {
-    static struct trace_event (*const stories[])(unsigned) = {event_at, long_at,  short_at,
-                                                              tiny_at,  mixed_at, regular_at};
-    static const unsigned counts[] = {0, 1, 63, 64, 1023, 1024, 1025, 3000, 40000};
-    char error[TRACE_ERROR_MAX];
-    unsigned count;
-
     (void)state;
-    for (size_t i = 0; i < ARRAY_COUNT(counts) * ARRAY_COUNT(stories); i++) {
-        unsigned n = counts[i / ARRAY_COUNT(stories)];
-
-        story = stories[i % ARRAY_COUNT(stories)];
-        make_file(n);
-        assert_int_equal(read_file(path_of(0), n, &count, error), 0);
-        assert_int_equal(count, n);
-        unlink(path_of(0));
-    }
+    try_round_trips(event_at);
+    try_round_trips(long_at);
 }
 
 /* The table of trace.h, byte by byte. */
@@ -349,7 +41,7 @@ static void test_layout(void **state)
 
     (void)state;
     make_file(2);
-    assert_int_equal(load(path_of(0)), 64 + 3 * 56);
+    assert_int_equal(load_file(trace_path(0)), 64 + 3 * 56);
     assert_memory_equal(bytes, "MBXTRACE", 8);
     assert_int_equal(number_at(8, 4), 5);
     assert_int_equal(number_at(12, 4), 56);
@@ -374,134 +66,7 @@ static void test_layout(void **state)
     assert_int_equal(number_at(second + 16, 8), UINT64_MAX - 1);
     assert_int_equal(number_at(second + 40, 8), 9);
     assert_int_equal(number_at(second + 56, 2), TRACE_CLOSE);
-}
-
-/* The check of bytes [from, from + size), and the number in it: the formula of docs/tracing.md. */
-static void put_check(size_t from, size_t size, size_t at, uint64_t number)
-{
-    uint64_t sum = number ^ UINT64_C(0x6d626d6174636865);
-
-    memset(bytes + at, 0, 4);
-    for (size_t i = from; i < from + size; i += 8) {
-        sum = (sum ^ number_at(i, 8)) * UINT64_C(0x9e3779b97f4a7c15);
-        sum ^= sum >> 29;
-    }
-    for (size_t i = 0; i < 4; i++)
-        bytes[at + i] = (unsigned char)((sum ^ sum >> 32) >> 8 * i);
-}
-
-/* A short record, bit by bit. */
-static void test_short_layout(void **state)
-{
-    const size_t first = 64, second = 64 + 56;
-    struct trace_recorder *recorder;
-    uint64_t form, word;
-    unsigned char check[4];
-
-    (void)state;
-    assert_int_equal(start(3, &recorder), 0);
-    trace_record(recorder, &(struct trace_event){TRACE_TAKE, 1, 2, 3, {0}, 1000, 70, 0});
-    trace_record(recorder, &(struct trace_event){TRACE_TAKE, 1, 2, 3, {0}, 1005, 69, 0});
-    trace_record(recorder, &(struct trace_event){TRACE_TAKE, 1, 2, 3, {0}, 1010, 68, 0});
-    trace_stop(recorder);
-    assert_int_equal(load(path_of(0)), 64 + 56 + 16 + 8 + 56);
-    assert_int_equal(number_at(second + 16, 4), TRACE_TAKE | 64 | 7 << 8);
-    memcpy(check, bytes + second + 20, sizeof check);
-    put_check(second + 16, 8, second + 20, 2);
-    assert_memory_equal(check, bytes + second + 20, sizeof check);
-    form = number_at(first + 2, 2);
-    word = number_at(second, 8);
-    assert_int_equal(word >> 7 & 1, 1);
-    assert_int_equal((word & 127) | (word >> 8 & 3) << 7, form);
-    assert_int_equal(word >> 10 & ((1u << 27) - 1), (1u << 26) + 5);
-    assert_int_equal(word >> 37, (1u << 26) - 1);
-    assert_int_equal(number_at(second + 8, 4), 7);
-    memcpy(check, bytes + second + 12, sizeof check);
-    put_check(second, 16, second + 12, 1);
-    assert_memory_equal(check, bytes + second + 12, sizeof check);
-}
-
-/* Of which size is the record of an event that has these numbers, and comes so late, behind one of its form with other numbers?
- * It is read as it was recorded. */
-static size_t size_behind(uint64_t before, uint64_t entry, uint64_t partner, uint64_t late_ns)
-{
-    static struct trace_reader reader;
-    struct trace_event event = {TRACE_TAKE, 1, 2, 3, {0}, before, before, 0};
-    struct trace_recorder *recorder;
-    struct trace_event got;
-    size_t size;
-
-    assert_int_equal(start(3, &recorder), 0);
-    trace_record(recorder, &event);
-    event.entry = entry;
-    event.partner = partner;
-    now_ns += late_ns - 7;
-    trace_record(recorder, &event);
-    trace_stop(recorder);
-    assert_int_equal(trace_open(&reader, path_of(0)), 0);
-    assert_int_equal(trace_next(&reader, &got), 1);
-    assert_int_equal(trace_next(&reader, &got), 1);
-    assert_int_equal(got.entry, entry);
-    assert_int_equal(got.partner, partner);
-    assert_int_equal(got.delta_ns, late_ns);
-    trace_close(&reader);
-    load(path_of(0));
-    size = size_at(bytes, 64 + 56);
-    unlink(path_of(0));
-    return size;
-}
-
-static void test_short_room(void **state)
-{
-    const uint64_t half = UINT64_C(1) << 26, n = UINT64_C(1) << 40;
-
-    (void)state;
-    assert_int_equal(size_behind(n, n, n, 7), 16);
-    assert_int_equal(size_behind(n, n + half - 1, n, 7), 16);
-    assert_int_equal(size_behind(n, n + half, n, 7), 56);
-    assert_int_equal(size_behind(n, n - half + 1, n, 7), 16);
-    assert_int_equal(size_behind(n, n - half, n, 7), 56); /* 0 is the number 0 */
-    assert_int_equal(size_behind(n, n, n + half - 1, 7), 16);
-    assert_int_equal(size_behind(n, n, n + half, 7), 56);
-    assert_int_equal(size_behind(n, n, n - half, 7), 56);
-    assert_int_equal(size_behind(5, UINT64_MAX, 5, 7), 16);
-    assert_int_equal(size_behind(5, 5, 5, UINT32_MAX), 16);
-    assert_int_equal(size_behind(5, 5, 5, UINT64_C(1) << 32), 56);
-}
-
-/* Of which size is the third record of a type, which comes so late, and is read as it was recorded? */
-static size_t size_of_third(uint64_t late_ns)
-{
-    static struct trace_reader reader;
-    struct trace_event event = {TRACE_CLAIM, 1, 2, 3, {0}, 1, 0, 0}, got;
-    struct trace_recorder *recorder;
-    size_t size;
-
-    assert_int_equal(start(3, &recorder), 0);
-    for (; event.entry <= 3; event.entry++) {
-        now_ns += event.entry == 3 ? late_ns - 7 : 0;
-        trace_record(recorder, &event);
-    }
-    trace_stop(recorder);
-    assert_int_equal(trace_open(&reader, path_of(0)), 0);
-    for (uint64_t i = 1; i <= 3; i++) {
-        assert_int_equal(trace_next(&reader, &got), 1);
-        assert_int_equal(got.entry, i);
-        assert_int_equal(got.delta_ns, i == 3 ? late_ns : 7);
-    }
-    trace_close(&reader);
-    load(path_of(0));
-    size = size_at(bytes, 64 + 56 + 16);
-    unlink(path_of(0));
-    return size;
-}
-
-static void test_tiny_room(void **state)
-{
-    (void)state;
-    assert_int_equal(size_of_third(7), 8);
-    assert_int_equal(size_of_third((1u << 24) - 1), 8);
-    assert_int_equal(size_of_third(1u << 24), 16);
+    assert_int_equal(TRACE_PIECE, 256 << 10);
 }
 
 static void test_header(void **state)
@@ -510,7 +75,7 @@ static void test_header(void **state)
 
     (void)state;
     make_file(0);
-    assert_int_equal(trace_open(&reader, path_of(0)), 0);
+    assert_int_equal(trace_open(&reader, trace_path(0)), 0);
     assert_int_equal(reader.info.rank, 3);
     assert_int_equal(reader.info.pid, getpid());
     assert_int_equal(reader.info.endpoint, 0);
@@ -529,17 +94,21 @@ static void test_own_files(void **state)
     (void)state;
     make_file(5);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(start(TRACE_RANK_UNKNOWN, &recorders[i]), 0);
-        record_events(recorders[i], 10);
+        assert_int_equal(start_recorder(TRACE_RANK_UNKNOWN, &recorders[i]), 0);
+        record_story(recorders[i], 10);
     }
     for (int i = 0; i < 2; i++)
         trace_stop(recorders[i]);
     trace_stop(NULL);
-    assert_int_equal(stat(path_of(2), &status), 0);
+    assert_int_equal(stat(trace_path(2), &status), 0);
     assert_int_equal(status.st_mode & 07777, 0600);
-    assert_int_equal(read_file(path_of(0), 5, &count, error), 0);
+    assert_int_equal(read_file(trace_path(0), 5, &count, error), 0);
     assert_int_equal(count, 5);
 }
+
+/* A process of the same number in another pid namespace, or on another machine. */
+static const struct trace_info elsewhere = {
+    .size = 4, .address = 12, .host = UINT64_C(12) << 32};
 
 /* One number of a process in several pid namespaces: files that are gathered in one folder have different names. */
 static void test_names_of_hosts(void **state)
@@ -569,10 +138,11 @@ static void test_no_folder(void **state)
     assert_null(recorder);
 }
 
+/* ---- what fails while it is recorded ---- */
+
 /* A file grows by pieces of 256 KiB, and is mapped in windows of 4 MiB, of which each begins with the last piece of the one before: whole records of
  * the first piece, if all are long; and events that need several windows. */
-#define PIECE         (256u << 10)
-#define PIECE_RECORDS ((PIECE - TRACE_HEADER_SIZE) / TRACE_RECORD_SIZE)
+#define PIECE_RECORDS ((TRACE_PIECE - TRACE_HEADER_SIZE) / TRACE_RECORD_SIZE)
 #define LONG          150000u
 #define WINDOW_PIECES 16
 
@@ -599,9 +169,9 @@ static void test_each_call_fails(void **state)
 
         warnings = 0;
         sys_fail_at(n, ENOSPC);
-        err = start(0, &recorder);
+        err = start_recorder(0, &recorder);
         if (err == 0) {
-            record_events(recorder, LONG);
+            record_story(recorder, LONG);
             trace_stop(recorder);
         }
         sys_fail_at(0, 0);
@@ -611,13 +181,13 @@ static void test_each_call_fails(void **state)
         assert_int_equal(mem_live(), 0);
         if (err != 0) {
             assert_int_equal(err, -ENOSPC);
-            assert_int_equal(access(path_of(0), F_OK), -1);
+            assert_int_equal(access(trace_path(0), F_OK), -1);
             refused++;
             continue;
         }
-        err = read_file(path_of(0), LONG, &count, error);
-        pieces = (unsigned)((size_of_file(path_of(0)) + PIECE - 1) / PIECE);
-        unlink(path_of(0));
+        err = read_file(trace_path(0), LONG, &count, error);
+        pieces = (unsigned)((size_of_file(trace_path(0)) + TRACE_PIECE - 1) / TRACE_PIECE);
+        unlink(trace_path(0));
         if (calls < n)
             break;
         assert_true(count >= PIECE_RECORDS); /* what the first piece held is there */
@@ -647,9 +217,9 @@ static void test_no_memory(void **state)
     (void)state;
     for (uint64_t n = 1; n <= 2; n++) {
         mem_fail_at(n);
-        assert_int_equal(start(0, &recorder), -ENOMEM);
+        assert_int_equal(start_recorder(0, &recorder), -ENOMEM);
         mem_fail_at(0);
-        assert_int_equal(access(path_of(0), F_OK), -1);
+        assert_int_equal(access(trace_path(0), F_OK), -1);
     }
 }
 
@@ -660,35 +230,37 @@ static void test_full_disk(void **state)
     struct rlimit old;
     struct trace_recorder *recorder;
     char error[TRACE_ERROR_MAX], offset[64];
-    off_t room = (off_t)(small.rlim_cur / PIECE * PIECE), size;
+    off_t room = (off_t)(small.rlim_cur / TRACE_PIECE * TRACE_PIECE), size;
     unsigned count;
 
     (void)state;
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
-    assert_int_equal(start(0, &recorder), 0);
+    assert_int_equal(start_recorder(0, &recorder), 0);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &(struct rlimit){small.rlim_cur, old.rlim_max}),
                      0);
-    record_events(recorder, LONG);
+    record_story(recorder, LONG);
     trace_stop(recorder);
     setrlimit(RLIMIT_FSIZE, &old);
     assert_int_equal(warnings, 1);
-    assert_int_equal(read_file(path_of(0), LONG, &count, error), -EBADMSG);
+    assert_int_equal(read_file(trace_path(0), LONG, &count, error), -EBADMSG);
     assert_non_null(strstr(error, "ends without a close"));
-    size = size_of_file(path_of(0));
+    size = size_of_file(trace_path(0));
     assert_true(size <= room && size > room - TRACE_RECORD_SIZE);
     snprintf(offset, sizeof offset, "at offset %ld:", (long)size);
     assert_non_null(strstr(error, offset));
     assert_true(count >= (size - TRACE_HEADER_SIZE) / TRACE_RECORD_SIZE);
 }
 
-/* The file of process pid, number 0. */
-static const char *path_of_process(pid_t pid)
+static void test_killed_at_the_end_of_a_piece(void **state)
 {
-    static char path[128];
+    enum { END = 8 * TRACE_PIECE, LONGS = (END - TRACE_HEADER_SIZE) / TRACE_RECORD_SIZE };
 
-    snprintf(path, sizeof path, "%s/matchbox-0000000b-%ld-0.trace", folder, (long)pid);
-    return path;
+    (void)state;
+    /* so many records end where a piece does */
+    static_assert(TRACE_HEADER_SIZE + LONGS * TRACE_RECORD_SIZE == END, "long ones");
+    story = long_at;
+    try_kill_at_the_end(LONGS, 20);
 }
 
 /* Records until it is killed; *recorded is behind by one at most. */
@@ -696,7 +268,7 @@ static void record_forever(_Atomic uint32_t *recorded)
 {
     struct trace_recorder *recorder;
 
-    if (start(3, &recorder) < 0)
+    if (start_recorder(3, &recorder) < 0)
         _exit(1);
     for (unsigned i = 0;; i++) {
         const struct trace_event event = story(i);
@@ -704,52 +276,6 @@ static void record_forever(_Atomic uint32_t *recorded)
         trace_record(recorder, &event);
         atomic_store(recorded, i + 1);
     }
-}
-
-/* It is killed while it writes the last record that the file has room for: `torn` bytes of it are missing. */
-static void killed_at_the_end(unsigned whole, size_t torn)
-{
-    const off_t end = 8 * (off_t)TRACE_PIECE;
-    static const char zeros[20];
-    struct trace_recorder *recorder;
-    char path[128], error[TRACE_ERROR_MAX];
-    unsigned count;
-    int fd;
-
-    assert_int_equal(start(3, &recorder), 0);
-    record_events(recorder, whole);
-    snprintf(path, sizeof path, "%s", path_of_process(getpid()));
-    trace_stop(recorder);
-    fd = open(path, O_RDWR);
-    assert_true(fd >= 0);
-    assert_int_equal(ftruncate(fd, end), 0); /* without the close */
-    assert_int_equal(pwrite(fd, zeros, torn, end - (off_t)torn), torn);
-    assert_int_equal(close(fd), 0);
-    assert_int_equal(read_file(path, UINT32_MAX, &count, error), -EBADMSG);
-    assert_int_equal(count, whole - 1);
-    assert_non_null(strstr(error, "the file ends within a record: the program was ended"));
-    unlink(path);
-}
-
-static void test_killed_at_the_end_of_a_piece(void **state)
-{
-    enum { END = 8 * PIECE, LONGS = (END - TRACE_HEADER_SIZE) / TRACE_RECORD_SIZE };
-    enum { SHORTS = (END - TRACE_HEADER_SIZE - 2 * TRACE_RECORD_SIZE) / TRACE_SHORT_SIZE };
-
-    enum { TINIES = 2 * SHORTS - 2 };
-
-    (void)state;
-    /* so many records end where a piece does */
-    static_assert(TRACE_HEADER_SIZE + LONGS * TRACE_RECORD_SIZE == END, "long ones");
-    static_assert(TRACE_HEADER_SIZE + 2 * TRACE_RECORD_SIZE + SHORTS * TRACE_SHORT_SIZE == END,
-                  "short ones");
-    story = long_at;
-    killed_at_the_end(LONGS, 20);
-    story = short_at;
-    killed_at_the_end(2 + SHORTS, 3);
-    killed_at_the_end(2 + SHORTS, 8);
-    story = tiny_at;
-    killed_at_the_end(3 + TINIES, 3);
 }
 
 /* A process is killed at random moments: what it had recorded is there. */
@@ -777,74 +303,28 @@ static void test_killed(void **state)
         assert_int_equal(kill(pid, SIGKILL), 0);
         assert_int_equal(waitpid(pid, NULL, 0), pid);
         whole = atomic_load(recorded);
-        assert_int_equal(read_file(path_of_process(pid), UINT32_MAX, &count, error), -EBADMSG);
+        assert_int_equal(read_file(trace_path_of(pid, 0), UINT32_MAX, &count, error), -EBADMSG);
         if (count != whole && count != whole + 1)
             fail_msg("%u recorded, and %u read: %s", whole, count, error);
-        unlink(path_of_process(pid));
+        unlink(trace_path_of(pid, 0));
         if (strstr(error, "the program") == NULL)
             fail_msg("%u recorded, and %u read: %s", whole, count, error);
     }
     sys_munmap(recorded, 4096);
 }
 
-/* What is there of the story, which has been cut. */
-static void assert_cut(size_t cut, unsigned events)
-{
-    char error[TRACE_ERROR_MAX], offset[64];
-    size_t begin;
-    unsigned count;
-
-    store(path_of(0), cut);
-    assert_int_equal(read_file(path_of(0), events, &count, error), -EBADMSG);
-    assert_int_equal(count, records_before(bytes, cut, &begin));
-    snprintf(offset, sizeof offset, "at offset %zu:", cut < TRACE_HEADER_SIZE ? cut : begin);
-    assert_non_null(strstr(error, offset));
-}
+/* ---- what is damaged ---- */
 
 static void test_truncated(void **state)
 {
-    size_t size;
-
     (void)state;
-    for (int i = 0; i < 3; i++) {
-        story = i == 0 ? event_at : i == 1 ? short_at : tiny_at;
-        make_file(70);
-        size = load(path_of(0));
-        for (size_t cut = 0; cut < size; cut++)
-            assert_cut(cut, 70);
-        unlink(path_of(0));
-    }
-}
-
-static void flip_each_bit(unsigned events)
-{
-    char error[TRACE_ERROR_MAX];
-    unsigned count;
-    size_t size;
-
-    make_file(events);
-    size = load(path_of(0));
-    for (size_t bit = 0; bit < size * 8; bit++) {
-        size_t at = bit / 8;
-        unsigned whole = records_before(bytes, at, NULL);
-
-        bytes[at] ^= (unsigned char)(1 << bit % 8);
-        store(path_of(0), size);
-        assert_int_equal(read_file(path_of(0), events, &count, error), -EBADMSG);
-        assert_int_equal(count, whole);
-        bytes[at] ^= (unsigned char)(1 << bit % 8);
-    }
-    unlink(path_of(0));
+    try_each_cut(70);
 }
 
 static void test_each_bit_flipped(void **state)
 {
     (void)state;
-    flip_each_bit(12);
-    story = short_at;
-    flip_each_bit(8);
-    story = tiny_at;
-    flip_each_bit(9);
+    try_each_bit(12);
 }
 
 /* Bytes, runs of bytes and whole records go wrong; the reader ends before the first. */
@@ -858,7 +338,7 @@ static void test_random_damage(void **state)
 
     (void)state;
     make_file(200);
-    size = load(path_of(0));
+    size = load_file(trace_path(0));
     memcpy(whole, bytes, size);
     for (uint64_t seed = 1; seed <= 3000; seed++) {
         size_t first = 0;
@@ -873,10 +353,10 @@ static void test_random_damage(void **state)
             for (size_t i = 0; i < length; i++)
                 bytes[at + i] = (unsigned char)random_next(&random);
         }
-        store(path_of(0), size);
+        store_file(trace_path(0), size);
         while (first < size && bytes[first] == whole[first])
             first++;
-        if (read_file(path_of(0), 200, &count, error) != (first < size ? -EBADMSG : 0))
+        if (read_file(trace_path(0), 200, &count, error) != (first < size ? -EBADMSG : 0))
             fail_msg("seed %llu: damage at %zu is not noticed", (unsigned long long)seed,
                      first);
         if (first < size && first >= TRACE_HEADER_SIZE)
@@ -888,45 +368,24 @@ static void test_random_damage(void **state)
 /* Records that are whole but stand elsewhere. */
 static void test_moved_records(void **state)
 {
-    unsigned char *third = bytes + TRACE_HEADER_SIZE + 2 * TRACE_RECORD_SIZE;
-    unsigned char other[TRACE_RECORD_SIZE];
+    (void)state;
+    try_swap(TRACE_RECORD_SIZE);
+}
+
+/* What follows the end, whole or not. */
+static void test_longer_files(void **state)
+{
     char error[TRACE_ERROR_MAX];
     unsigned count;
     size_t size;
 
     (void)state;
     make_file(10);
-    size = load(path_of(0));
-    memcpy(other, third + TRACE_RECORD_SIZE, sizeof other);
-    memcpy(third + TRACE_RECORD_SIZE, third, sizeof other);
-    memcpy(third, other, sizeof other);
-    store(path_of(0), size);
-    assert_int_equal(read_file(path_of(0), 10, &count, error), -EBADMSG);
-    assert_int_equal(count, 2);
-    assert_non_null(strstr(error, "at offset 176: record 2: the check is wrong"));
-
-    unlink(path_of(0)); /* short ones */
-    story = short_at;
-    make_file(10);
-    assert_int_equal(load(path_of(0)),
-                     third - bytes + 8 * TRACE_SHORT_SIZE + TRACE_RECORD_SIZE);
-    memcpy(other, third + TRACE_SHORT_SIZE, TRACE_SHORT_SIZE);
-    memcpy(third + TRACE_SHORT_SIZE, third, TRACE_SHORT_SIZE);
-    memcpy(third, other, TRACE_SHORT_SIZE);
-    store(path_of(0), (size_t)(third - bytes) + 8 * TRACE_SHORT_SIZE + TRACE_RECORD_SIZE);
-    assert_int_equal(read_file(path_of(0), 10, &count, error), -EBADMSG);
-    assert_int_equal(count, 2);
-    assert_non_null(strstr(error, "at offset 176: record 2: the check is wrong"));
-    story = event_at;
-
-    load(path_of(0)); /* what follows the end, whole or not */
-    unlink(path_of(0));
-    make_file(10);
-    load(path_of(0));
+    size = load_file(trace_path(0));
     memset(bytes + size, 0, TRACE_RECORD_SIZE);
     for (size_t more = 1; more <= TRACE_RECORD_SIZE; more++) {
-        store(path_of(0), size + more);
-        assert_int_equal(read_file(path_of(0), 10, &count, error), -EBADMSG);
+        store_file(trace_path(0), size + more);
+        assert_int_equal(read_file(trace_path(0), 10, &count, error), -EBADMSG);
         assert_int_equal(count, 10);
         assert_non_null(strstr(error, "something follows the close"));
     }
@@ -950,7 +409,7 @@ static void assert_next(struct trace_reader *reader, struct trace_event want, ui
         want.amount = 0;
     assert_int_equal(trace_next(reader, &got), 1);
     assert_int_equal(got.delta_ns, delta_ns);
-    got.delta_ns = 7;
+    got.delta_ns = TICK_NS;
     assert_event(&got, &want);
 }
 
@@ -962,7 +421,7 @@ static void test_done(void **state)
     struct trace_event event;
 
     (void)state;
-    assert_int_equal(start(3, &recorder), 0);
+    assert_int_equal(start_recorder(3, &recorder), 0);
     for (int i = 0; i < 4; i++) {
         trace_record(recorder, &send_event);
         if (i % 2 == 0)
@@ -972,7 +431,7 @@ static void test_done(void **state)
             trace_done(recorder);
     }
     trace_stop(recorder);
-    assert_int_equal(trace_open(&reader, path_of(0)), 0);
+    assert_int_equal(trace_open(&reader, trace_path(0)), 0);
     for (int i = 0; i < 4; i++) {
         assert_next(&reader, send_event, 7);
         if (i % 2 == 0)
@@ -995,13 +454,13 @@ static void test_all_done(void **state)
     struct trace_event event;
 
     (void)state;
-    assert_int_equal(start(3, &recorder), 0);
+    assert_int_equal(start_recorder(3, &recorder), 0);
     for (unsigned i = 0; i < LONG; i++) {
         trace_record(recorder, &arrive_event);
         trace_done(recorder);
     }
     trace_stop(recorder);
-    assert_int_equal(trace_open(&reader, path_of(0)), 0);
+    assert_int_equal(trace_open(&reader, trace_path(0)), 0);
     for (unsigned i = 0; i < LONG; i++) {
         assert_next(&reader, arrive_event, 7);
         assert_next(&reader, received_event, 0);
@@ -1017,109 +476,15 @@ static void test_done_behind_a_failure(void **state)
     struct trace_recorder *recorder;
 
     (void)state;
-    assert_int_equal(start(0, &recorder), 0);
+    assert_int_equal(start_recorder(0, &recorder), 0);
     sys_fail_at(1, ENOSPC);
-    for (unsigned i = 0; i < PIECE / TRACE_TINY_SIZE + 2; i++)
+    for (unsigned i = 0; i < TRACE_PIECE / TRACE_TINY_SIZE + 2; i++)
         trace_record(recorder, &send_event);
     sys_fail_at(0, 0);
     assert_int_equal(warnings, 1);
     trace_done(recorder);
     trace_stop(recorder);
-    assert_in_range(load(path_of(0)), PIECE - TRACE_RECORD_SIZE + 1, PIECE);
-}
-
-/* ---- forged short records ---- */
-
-/* The file of short_at() whose third record is of this size and begins so; what is said of it. */
-static const char *said_of_forged(const unsigned char *begin, size_t length, size_t record)
-{
-    static char error[TRACE_ERROR_MAX];
-    const size_t third = TRACE_HEADER_SIZE + 2 * TRACE_RECORD_SIZE;
-    unsigned count;
-    size_t size;
-
-    story = short_at;
-    make_file(3);
-    size = load(path_of(0));
-    memcpy(bytes + third, begin, length);
-    put_check(third, record, third + record - sizeof(uint32_t), 2);
-    store(path_of(0), size);
-    assert_int_equal(read_file(path_of(0), 3, &count, error), -EBADMSG);
-    assert_int_equal(count, 2);
-    unlink(path_of(0));
-    return error;
-}
-
-/* A short record with this first word. */
-static const char *said_of_short(uint64_t word)
-{
-    unsigned char begin[8];
-
-    for (size_t i = 0; i < sizeof begin; i++)
-        begin[i] = (unsigned char)(word >> 8 * i);
-    return said_of_forged(begin, sizeof begin, TRACE_SHORT_SIZE);
-}
-
-/* A tiny one of this type. */
-static const char *said_of_tiny(unsigned type)
-{
-    const unsigned char begin[4] = {(unsigned char)(type | 64)};
-
-    return said_of_forged(begin, sizeof begin, TRACE_TINY_SIZE);
-}
-
-/* A file of long_at() in whose third record this byte has this value. */
-static const char *said_of_long(size_t at, unsigned char value)
-{
-    static char error[TRACE_ERROR_MAX];
-    const size_t third = TRACE_HEADER_SIZE + 2 * TRACE_RECORD_SIZE;
-    unsigned count;
-    size_t size;
-
-    story = long_at;
-    make_file(3);
-    size = load(path_of(0));
-    bytes[third + at] = value;
-    put_check(third, TRACE_RECORD_SIZE, third + 12, 2);
-    store(path_of(0), size);
-    assert_int_equal(read_file(path_of(0), 3, &count, error), -EBADMSG);
-    assert_int_equal(count, 2);
-    unlink(path_of(0));
-    return error;
-}
-
-static void test_forged_short(void **state)
-{
-    uint64_t form, same;
-
-    (void)state;
-    story = short_at;
-    make_file(3);
-    load(path_of(0));
-    unlink(path_of(0));
-    same = number_at(TRACE_HEADER_SIZE + 2 * TRACE_RECORD_SIZE, 8);
-    for (form = 0; form < 512; form++) {
-        uint64_t word = (same & ~UINT64_C(0x37f)) | (form & 127) | (form >> 7) << 8;
-
-        if (form != number_at(TRACE_HEADER_SIZE + 2, 2) &&
-            form != number_at(TRACE_HEADER_SIZE + TRACE_RECORD_SIZE + 2, 2))
-            break;
-        assert_int_equal(word & 128, 128);
-    }
-    assert_non_null(
-        strstr(said_of_short((same & ~UINT64_C(0x37f)) | (form & 127) | (form >> 7) << 8),
-               "record 2: it is like an event that is not there"));
-    /* an arrive without a partner, and with an entry besides */
-    assert_non_null(strstr(said_of_short(same & ((UINT64_C(1) << 37) - 1)),
-                           "record 2: it needs an entry or a partner"));
-    assert_non_null(
-        strstr(said_of_short(same | 1 << 10), "record 2: it needs an entry or a partner"));
-    for (unsigned type = 0; type < 64;
-         type++) /* tiny ones: of posts and arrives there were only long records */
-        assert_non_null(
-            strstr(said_of_tiny(type), "record 2: it is like an event that is not there"));
-    assert_non_null(strstr(said_of_long(1, 1), "record 2: field zero is not 0"));
-    assert_non_null(strstr(said_of_long(3, 2), "record 2: its form has a number"));
+    assert_in_range(load_file(trace_path(0)), TRACE_PIECE - TRACE_RECORD_SIZE + 1, TRACE_PIECE);
 }
 
 /* ---- versions before ---- */
@@ -1127,7 +492,7 @@ static void test_forged_short(void **state)
 /* Makes the file of number 0, all of whose records are long, one of that version. */
 static void make_older(unsigned char version)
 {
-    size_t size = load(path_of(0));
+    size_t size = load_file(trace_path(0));
     uint64_t number = 0;
 
     bytes[8] = version;
@@ -1143,7 +508,7 @@ static void make_older(unsigned char version)
         for (size_t i = 0; i < 4; i++)
             bytes[at + 12 + i] ^= (unsigned char)(done >> 8 * i);
     }
-    store(path_of(0), size);
+    store_file(trace_path(0), size);
 }
 
 static void test_version_3(void **state)
@@ -1157,23 +522,23 @@ static void test_version_3(void **state)
     story = long_at;
     make_file(200);
     make_older(3);
-    assert_int_equal(read_file(path_of(0), 200, &count, error), 0);
+    assert_int_equal(read_file(trace_path(0), 200, &count, error), 0);
     assert_int_equal(count, 200);
-    unlink(path_of(0));
+    unlink(trace_path(0));
 
     /* it has no records that are done, nor what they need */
     for (size_t i = 0; i < 2 * ARRAY_COUNT(newer); i++) {
-        assert_int_equal(start(0, &recorder), 0);
-        record_events(recorder, 2);
+        assert_int_equal(start_recorder(0, &recorder), 0);
+        record_story(recorder, 2);
         trace_record(recorder, newer[i / 2]);
         if (i % 2 == 1)
             trace_done(recorder);
         trace_stop(recorder);
         make_older(3);
-        assert_int_equal(read_file(path_of(0), 2, &count, error), -EBADMSG);
+        assert_int_equal(read_file(trace_path(0), 2, &count, error), -EBADMSG);
         assert_int_equal(count, 2);
         assert_non_null(strstr(error, "record 2: "));
-        unlink(path_of(0));
+        unlink(trace_path(0));
     }
 }
 
@@ -1188,13 +553,13 @@ static void test_version_4(void **state)
     size_t size;
 
     (void)state;
-    assert_int_equal(start(0, &recorder), 0);
+    assert_int_equal(start_recorder(0, &recorder), 0);
     trace_record(recorder, &send_event);
     trace_done(recorder);
     trace_record(recorder, &arrive_event);
     trace_stop(recorder);
     make_older(4);
-    assert_int_equal(trace_open(&reader, path_of(0)), 0);
+    assert_int_equal(trace_open(&reader, trace_path(0)), 0);
     assert_next(&reader, send_event, 7);
     assert_next(&reader, sent_event, 0);
     assert_next(&reader, arrive_event, 7);
@@ -1202,15 +567,15 @@ static void test_version_4(void **state)
     assert_int_equal(event.type, TRACE_CLOSE);
     assert_int_equal(trace_next(&reader, &event), 0);
     trace_close(&reader);
-    unlink(path_of(0));
+    unlink(trace_path(0));
 
     story = long_at;
     make_file(3);
-    size = load(path_of(0));
+    size = load_file(trace_path(0));
     bytes[8] = 4; /* its records have forms */
     put_check(0, TRACE_HEADER_SIZE, 28, 0);
-    store(path_of(0), size);
-    assert_int_equal(read_file(path_of(0), 3, &count, error), -EBADMSG);
+    store_file(trace_path(0), size);
+    assert_int_equal(read_file(trace_path(0), 3, &count, error), -EBADMSG);
     assert_int_equal(count, 0);
     assert_non_null(strstr(error, "record 0: field zero is not 0"));
 }
@@ -1228,15 +593,23 @@ static void test_version_3_killed(void **state)
     story = long_at;
     make_file(WHOLE);
     make_older(3);
-    load(path_of(0));
+    load_file(trace_path(0));
     memset(bytes + END - 20, 0, 20);
-    store(path_of(0), END);
-    assert_int_equal(read_file(path_of(0), UINT32_MAX, &count, error), -EBADMSG);
+    store_file(trace_path(0), END);
+    assert_int_equal(read_file(trace_path(0), UINT32_MAX, &count, error), -EBADMSG);
     assert_int_equal(count, WHOLE - 1);
     assert_non_null(strstr(error, "the file ends within a record: the program was ended"));
 }
 
 /* ---- fields ---- */
+
+static void test_forged_zero(void **state)
+{
+    (void)state;
+    story = long_at;
+    assert_non_null(strstr(said_of_forged(TRACE_RECORD_SIZE, 1, &(unsigned char){1}, 1),
+                           "record 2: field zero is not 0"));
+}
 
 /* The fields of each type: e envelope, w wildcards, a amount, n entry, p partner, o partner or 0, x either
  * entry or partner, d an amount if there is a partner. */
@@ -1281,15 +654,15 @@ static unsigned records_with(const struct trace_event *event)
     struct trace_event got;
     unsigned count = 0;
 
-    assert_int_equal(start(0, &recorder), 0);
-    record_events(recorder, 2);
+    assert_int_equal(start_recorder(0, &recorder), 0);
+    record_story(recorder, 2);
     trace_record(recorder, event);
     trace_stop(recorder);
-    assert_int_equal(trace_open(&reader, path_of(0)), 0);
+    assert_int_equal(trace_open(&reader, trace_path(0)), 0);
     while (trace_next(&reader, &got) == 1)
         count++;
     trace_close(&reader);
-    unlink(path_of(0));
+    unlink(trace_path(0));
     return count;
 }
 
@@ -1344,7 +717,7 @@ static void test_texts(void **state)
     struct trace_event event;
 
     (void)state;
-    assert_int_equal(start(0, &recorder), 0);
+    assert_int_equal(start_recorder(0, &recorder), 0);
     for (size_t length = 0; length < sizeof text; length++) {
         memset(text, 'a' + (int)(length % 26), length);
         text[length] = '\0';
@@ -1352,7 +725,7 @@ static void test_texts(void **state)
     }
     trace_record_text(recorder, TRACE_PROGRAM, 0, 0, "one\ntwo\177");
     trace_stop(recorder);
-    assert_int_equal(trace_open(&reader, path_of(0)), 0);
+    assert_int_equal(trace_open(&reader, trace_path(0)), 0);
     assert_int_equal(reader.info.host, 11);
     for (size_t length = 0; length < sizeof text; length++) {
         do {
@@ -1378,12 +751,12 @@ static void test_no_trace(void **state)
     unsigned count;
 
     (void)state;
-    assert_int_equal(read_file(path_of(0), 0, &count, error), -ENOENT);
-    assert_non_null(strstr(error, path_of(0)));
+    assert_int_equal(read_file(trace_path(0), 0, &count, error), -ENOENT);
+    assert_non_null(strstr(error, trace_path(0)));
     assert_int_equal(read_file(folder, 0, &count, error), -EISDIR);
     memset(bytes, 'x', 1000);
-    store(path_of(0), 1000);
-    assert_int_equal(read_file(path_of(0), 0, &count, error), -EBADMSG);
+    store_file(trace_path(0), 1000);
+    assert_int_equal(read_file(trace_path(0), 0, &count, error), -EBADMSG);
     assert_non_null(strstr(error, "this is no trace"));
 }
 
@@ -1399,7 +772,7 @@ static void test_each_read_fails(void **state)
     make_file(300);
     for (int64_t n = 1;; n++) {
         sys_fail_name("read", n, EIO);
-        err = read_file(path_of(0), 300, &count, error);
+        err = read_file(trace_path(0), 300, &count, error);
         sys_fail_none();
         if (err == 0)
             break;
@@ -1413,36 +786,34 @@ static void test_each_read_fails(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_round_trip, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_layout, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_short_layout, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_short_room, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_tiny_room, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_header, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_own_files, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_names_of_hosts, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_no_folder, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_each_call_fails, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_no_memory, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_full_disk, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_killed, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_killed_at_the_end_of_a_piece, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_truncated, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_each_bit_flipped, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_random_damage, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_moved_records, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_done, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_all_done, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_done_behind_a_failure, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_forged_short, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_version_3, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_version_4, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_version_3_killed, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_forged_fields, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_forged_names, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_texts, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_no_trace, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_each_read_fails, set_up, tear_down),
+        TEST(test_round_trip),
+        TEST(test_layout),
+        TEST(test_header),
+        TEST(test_own_files),
+        TEST(test_names_of_hosts),
+        TEST(test_no_folder),
+        TEST(test_each_call_fails),
+        TEST(test_no_memory),
+        TEST(test_full_disk),
+        TEST(test_killed_at_the_end_of_a_piece),
+        TEST(test_killed),
+        TEST(test_truncated),
+        TEST(test_each_bit_flipped),
+        TEST(test_random_damage),
+        TEST(test_moved_records),
+        TEST(test_longer_files),
+        TEST(test_done),
+        TEST(test_all_done),
+        TEST(test_done_behind_a_failure),
+        TEST(test_version_3),
+        TEST(test_version_4),
+        TEST(test_version_3_killed),
+        TEST(test_forged_zero),
+        TEST(test_forged_fields),
+        TEST(test_forged_names),
+        TEST(test_texts),
+        TEST(test_no_trace),
+        TEST(test_each_read_fails),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
