@@ -15,37 +15,18 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/base.h"
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/mem.h"
 #include "base/random.h"
 #include "base/sys.h"
-#include "trace/trace.h"
+#include "trace/trace_testing.h"
 
 #define SLOTS 100u
-#define TICK  7u
-
-static char folder[64];
-static unsigned warnings;
-static uint64_t now_ns;
-
-static void count_line(void *arg, enum log_level level, const char *text)
-{
-    (void)arg;
-    (void)text;
-    warnings += level == LOG_LEVEL_WARN;
-}
-
-static uint64_t tick(void)
-{
-    return now_ns += TICK;
-}
 
 static const char *path_of(pid_t pid)
 {
@@ -54,34 +35,6 @@ static const char *path_of(pid_t pid)
     snprintf(path, sizeof path, "%s/matchbox-0000000b-%ld-0.flight", folder, (long)pid);
     return path;
 }
-
-static int set_up(void **state)
-{
-    (void)state;
-    snprintf(folder, sizeof folder, "/tmp/matchbox-flight-test.XXXXXX");
-    assert_non_null(mkdtemp(folder));
-    log_set_sink(count_line, NULL);
-    clock_set(tick);
-    warnings = 0;
-    now_ns = 1000;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    sys_fail_none();
-    mem_fail_at(0);
-    clock_set(NULL);
-    log_set_sink(NULL, NULL);
-    assert_int_equal(rmdir(folder), 0); /* nothing is left there */
-    assert_int_equal(sys_fds_live(), 0);
-    assert_int_equal(sys_maps_live(), 0);
-    assert_int_equal(mem_live(), 0);
-    return 0;
-}
-
-static const struct trace_info job = {.rank = 3, .size = 4, .address = 12, .host = 11};
 
 static int start(uint64_t slots, struct trace_recorder **recorder)
 {
@@ -105,7 +58,7 @@ struct seen {
     char error[TRACE_ERROR_MAX];
 };
 
-/* Events are those of record(), one behind the other, and in virtual time TICK apart. */
+/* Events are those of record(), one behind the other, and in virtual time TICK_NS apart. */
 static struct seen read_back(const char *path, bool is_virtual)
 {
     static struct trace_reader reader;
@@ -132,7 +85,7 @@ static struct seen read_back(const char *path, bool is_virtual)
         assert_int_equal(event.tag, seen.first + seen.events - 1);
         assert_int_equal(event.partner, event.tag + 1);
         if (is_virtual)
-            assert_int_equal(time, (event.tag + 1) * TICK);
+            assert_int_equal(time, (event.tag + 1) * TICK_NS);
     }
     snprintf(seen.error, sizeof seen.error, "%s", reader.error);
     assert_int_equal(trace_next(&reader, &event), seen.result); /* it stays so */
@@ -299,14 +252,14 @@ static void test_lapped(void **state)
  * between the two. */
 static void (*between)(void);
 
-ssize_t pread(int fd, void *bytes, size_t size, off_t offset)
+ssize_t pread(int fd, void *to, size_t size, off_t offset)
 {
     void (*what)(void) = between;
 
     between = NULL;
     if (what != NULL)
         what();
-    return syscall(SYS_pread64, fd, bytes, size, offset);
+    return syscall(SYS_pread64, fd, to, size, offset);
 }
 
 static struct trace_recorder *lapping;
@@ -466,7 +419,7 @@ static void test_no_memory(void **state)
  * is right. */
 static void test_each_bit_flipped(void **state)
 {
-    static unsigned char bytes[128 + 8 * TRACE_RECORD_SIZE];
+    static unsigned char whole[128 + 8 * TRACE_RECORD_SIZE];
     struct trace_recorder *recorder;
     int fd;
 
@@ -476,26 +429,26 @@ static void test_each_bit_flipped(void **state)
         record(recorder, n);
     fd = open(path_of(getpid()), O_RDWR | O_CLOEXEC);
     assert_true(fd >= 0);
-    assert_int_equal(pread(fd, bytes, sizeof bytes, 0), sizeof bytes);
-    for (size_t bit = 0; bit < sizeof bytes * 8; bit++) {
+    assert_int_equal(pread(fd, whole, sizeof whole, 0), sizeof whole);
+    for (size_t bit = 0; bit < sizeof whole * 8; bit++) {
         size_t at = bit / 8;
         struct seen seen;
 
-        bytes[at] ^= (unsigned char)(1 << bit % 8);
-        assert_int_equal(pwrite(fd, &bytes[at], 1, (off_t)at), 1);
+        whole[at] ^= (unsigned char)(1 << bit % 8);
+        assert_int_equal(pwrite(fd, &whole[at], 1, (off_t)at), 1);
         seen = read_back(path_of(getpid()), true);
         if (at < 64)
             assert_int_equal(seen.result, -EBADMSG);
         else if (at >= 128)
             assert_true(seen.result == -EBADMSG || seen.events == 7);
-        bytes[at] ^= (unsigned char)(1 << bit % 8);
-        assert_int_equal(pwrite(fd, &bytes[at], 1, (off_t)at), 1);
+        whole[at] ^= (unsigned char)(1 << bit % 8);
+        assert_int_equal(pwrite(fd, &whole[at], 1, (off_t)at), 1);
     }
     assert_int_equal(read_back(path_of(getpid()), true).events, 8);
-    for (off_t size = 0; size < (off_t)sizeof bytes; size += 5) {
+    for (off_t size = 0; size < (off_t)sizeof whole; size += 5) {
         assert_int_equal(ftruncate(fd, size), 0);
         assert_int_equal(read_back(path_of(getpid()), true).result, -EBADMSG);
-        assert_int_equal(pwrite(fd, bytes, sizeof bytes, 0), sizeof bytes);
+        assert_int_equal(pwrite(fd, whole, sizeof whole, 0), sizeof whole);
     }
     close(fd);
     trace_stop(recorder);
@@ -504,18 +457,18 @@ static void test_each_bit_flipped(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_last_events, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_names_stay, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_too_many_names, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_done, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_in_memory, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_lapped, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_torn_while_copied, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_other_folder, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_killed, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_each_call_fails, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_no_memory, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_each_bit_flipped, set_up, tear_down),
+        TEST(test_last_events),
+        TEST(test_names_stay),
+        TEST(test_too_many_names),
+        TEST(test_done),
+        TEST(test_in_memory),
+        TEST(test_lapped),
+        TEST(test_torn_while_copied),
+        TEST(test_other_folder),
+        TEST(test_killed),
+        TEST(test_each_call_fails),
+        TEST(test_no_memory),
+        TEST(test_each_bit_flipped),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
