@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include <unistd.h>
 
 #include "base/base.h"
@@ -304,6 +305,35 @@ static void test_forged_tiny(void **state)
             strstr(said_of_tiny(type), "record 2: it is like an event that is not there"));
 }
 
+static struct trace_event peek_at(unsigned i)
+{
+    return (struct trace_event){
+        .type = TRACE_PEEK, .context_id = 1, .source = 2, .tag = i < 2 ? 3 : 4};
+}
+
+/* A tiny record is like no long one: neither like the short one before that, nor like what a word of 0 would say. */
+static void test_forged_tiny_behind_a_long_one(void **state)
+{
+    const size_t third = TRACE_HEADER_SIZE + TRACE_RECORD_SIZE + TRACE_SHORT_SIZE;
+    const size_t fourth = third + TRACE_RECORD_SIZE;
+    char error[TRACE_ERROR_MAX];
+    unsigned count;
+
+    (void)state;
+    story = peek_at;
+    make_file(3);
+    assert_int_equal(load_file(trace_path(0)), fourth + TRACE_RECORD_SIZE);
+    memset(bytes + third + 2, 0, 2);
+    put_check(third, TRACE_RECORD_SIZE, third + 12, 2);
+    memset(bytes + fourth, 0, TRACE_TINY_SIZE);
+    bytes[fourth] = TRACE_PEEK | 64;
+    put_check(fourth, TRACE_TINY_SIZE, fourth + 4, 3);
+    store_file(trace_path(0), fourth + TRACE_TINY_SIZE);
+    assert_int_equal(read_file(trace_path(0), 3, &count, error), -EBADMSG);
+    assert_int_equal(count, 3);
+    assert_non_null(strstr(error, "record 3: it is like an event that is not there"));
+}
+
 /* A long record gives a form a number that there is not. */
 static void test_forged_form(void **state)
 {
@@ -326,6 +356,7 @@ int main(void)
         TEST(test_moved_records),
         TEST(test_forged_short),
         TEST(test_forged_tiny),
+        TEST(test_forged_tiny_behind_a_long_one),
         TEST(test_forged_form),
     };
 
