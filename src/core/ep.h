@@ -279,7 +279,7 @@ static inline int64_t liveness_ns(const struct mbx_ep *ep)
  * delivered, and may end what waits for it; the rest ends when the looks have found it gone. */
 static inline void liveness_suspect(struct peer *peer)
 {
-    peer->health.is_awaited = true;
+    peer->health.is_suspected = true;
 }
 
 /* May somebody wait for a peer? */

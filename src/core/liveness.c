@@ -4,10 +4,18 @@
  *
  * A peer that dies says nothing, and who only waits sends nothing that could fail.  So while
  * there are requests, progress looks, LIVENESS_LOOKS times in MBX_PEER_TIMEOUT, from the first wait
- * on, at those peers that one of them waits for; and for a receive from any source at all of them, a share
- * in each look.  Over a network nobody can be looked at without a connection: there these are
- * the peers that have one, and LIVENESS_MET others, which get one for that.  If such a peer is
- * gone,
+ * on, at those peers that one of them waits for; for a receive from any source these are all.  If
+ * they are more than LIVENESS_FEW, each look takes a share, because each peer costs system calls:
+ *
+ *   of 256 peers     0 .. 42  43 .. 85  86 .. 128  129 .. 171  172 .. 214  215 .. 255
+ *   have their turn  look 1   look 2    look 3     look 4      look 5      look 6      and again
+ *
+ * Of those that have their turn it takes who is waited for, and besides who is suspected, or was seen
+ * gone once.
+ *
+ * Over a network nobody can be looked at without a connection: there a receive from any source waits
+ * for the peers that have one, and LIVENESS_MET others, which get one for that.  If a peer is
+ * gone that is waited for,
  *
  *   its sends           end with -ENOTCONN, whatever they wait for
  *   receives that have met a message of it and wait for its data
@@ -35,7 +43,7 @@
  * A packet that cannot be sent to a peer any more ends the request that it is a part of, and
  * nothing else: what is owed to the peer is forgotten (outq_pay()), and a claim waits as if it
  * had left.  What the peer had sent before may still be unread, and decides about the rest.  So
- * the peer is looked at (liveness_suspect()), and gone when the looks say so.
+ * the next look takes the peer (liveness_suspect()), and it is gone when the looks say so.
  *
  * Invariant
  *   I1  a peer that is dead or lost is gone, and one that is gone was doubted
@@ -44,8 +52,13 @@
 #include "core/core.h"
 #include "core/module.h"
 
-/* Peers that are looked at in one look for the sake of receives from any source, at least. */
-#define LIVENESS_PART 64
+/* So many peers that are waited for by name are looked at in each look, and so many have their turn
+ * at least. */
+#define LIVENESS_FEW 16
+
+/* Looks in which all peers have their turn.  Three turns in MBX_PEER_TIMEOUT: over a network it takes
+ * more than one to see that a peer is gone. */
+#define LIVENESS_CYCLE (LIVENESS_LOOKS / 3)
 
 /* Peers that get a link for that alone, in the life of an endpoint, where only a link can tell
  * whether somebody is there. */
@@ -62,21 +75,52 @@ static uint32_t liveness_whom(const struct mbx_ep *ep, const struct request *req
                                                                             : MBX_ANY_SOURCE;
 }
 
+/* One look. */
 struct liveness {
     struct mbx_ep *ep;
-    bool is_for_any;  /* a receive from any source waits */
-    bool is_death;    /* a peer has died, which was not known */
-    bool is_all_seen; /* what the gone had sent, by a device elsewhere */
+    uint32_t first, turns; /* peers whose turn it is: from which on, and how many */
+    uint32_t named;        /* peers that are waited for by name */
+    bool is_for_any;       /* a receive from any source waits */
+    bool is_death;         /* a peer has died, which was not known */
+    bool is_all_seen;      /* what the gone had sent, by a device elsewhere */
 };
+
+/* Each endpoint begins elsewhere: whom it meets first, others do not. */
+static struct liveness liveness_begin(struct mbx_ep *ep)
+{
+    uint32_t count = ep->peers.count, turns = count / LIVENESS_CYCLE + 1;
+    struct liveness liveness = {.ep = ep};
+
+    if (turns < LIVENESS_FEW)
+        turns = LIVENESS_FEW;
+    liveness.turns = turns < count ? turns : count;
+    liveness.first = count != 0 ? ep->liveness.next % count : 0;
+    ep->liveness.next = liveness.first + liveness.turns;
+    return liveness;
+}
+
+static bool liveness_has_turn(const struct liveness *liveness, uint32_t number)
+{
+    uint32_t count = liveness->ep->peers.count;
+
+    return (number + count - liveness->first) % count < liveness->turns;
+}
+
+static void liveness_await(struct liveness *liveness, uint32_t whom)
+{
+    struct mbx_ep *ep = liveness->ep;
+
+    if (whom >= ep->peers.count || peer_is_free(ep, whom) || peer_use(ep, whom) != 0)
+        return; /* nobody, or the next look finds memory */
+    liveness->named += !peer_get(ep, whom)->health.is_awaited;
+    peer_get(ep, whom)->health.is_awaited = true;
+}
 
 static void liveness_mark(void *arg, void *object)
 {
     struct liveness *liveness = arg;
-    uint32_t whom = liveness_whom(liveness->ep, object);
 
-    if (whom < liveness->ep->peers.count && !peer_is_free(liveness->ep, whom) &&
-        peer_use(liveness->ep, whom) == 0) /* else nobody, or the next look finds memory */
-        peer_get(liveness->ep, whom)->health.is_awaited = true;
+    liveness_await(liveness, liveness_whom(liveness->ep, object));
     liveness->is_for_any |= recv_is_from_any(object);
 }
 
@@ -87,10 +131,8 @@ static void liveness_mark_probe(struct liveness *liveness)
     if (!ep->liveness.is_probed)
         return;
     ep->liveness.is_probed = false;
-    if (ep->liveness.probed == MBX_ANY_SOURCE)
-        liveness->is_for_any = true;
-    else if (!peer_is_free(ep, ep->liveness.probed) && peer_use(ep, ep->liveness.probed) == 0)
-        peer_get(ep, ep->liveness.probed)->health.is_awaited = true;
+    liveness_await(liveness, ep->liveness.probed);
+    liveness->is_for_any |= ep->liveness.probed == MBX_ANY_SOURCE;
 }
 
 int liveness_probed(struct mbx_ep *ep, uint32_t source)
@@ -130,19 +172,13 @@ static void liveness_mark_any(struct mbx_ep *ep, uint32_t number)
         peer_get(ep, number)->health.is_awaited |= !peer_get(ep, number)->health.is_gone;
 }
 
-/* Any peer may be the one that is waited for: a share of them is looked at.  All have had two
- * looks before the time is over.  Each endpoint begins elsewhere: whom it meets first, others
- * do not. */
-static void liveness_mark_part(struct mbx_ep *ep)
+/* Any peer may be the one that is waited for. */
+static void liveness_mark_turns(const struct liveness *liveness)
 {
-    uint32_t part = ep->peers.count / (LIVENESS_LOOKS / 3) + 1;
+    struct mbx_ep *ep = liveness->ep;
 
-    if (part < LIVENESS_PART)
-        part = LIVENESS_PART;
-    for (uint32_t i = 0; i < part && i < ep->peers.count; i++) {
-        ep->liveness.next %= ep->peers.count;
-        liveness_mark_any(ep, ep->liveness.next++);
-    }
+    for (uint32_t i = 0; i < liveness->turns; i++)
+        liveness_mark_any(ep, (liveness->first + i) % ep->peers.count);
 }
 
 /* What a request ends with that needs this peer, which is gone. */
@@ -178,12 +214,8 @@ static int liveness_error(int err)
 static bool liveness_peer(struct mbx_ep *ep, struct peer *peer)
 {
     bool was_dead = peer->health.is_dead, was_gone = peer->health.is_gone;
-    int err;
+    int err = peer->link->transport->ops->check(peer->link);
 
-    if (!peer->health.is_awaited && (!peer->health.is_doubted || peer->health.is_gone))
-        return false;
-    peer->health.is_awaited = false;
-    err = peer->link->transport->ops->check(peer->link);
     if (err == 0)
         return false;
     if (!peer->health.is_doubted) {
@@ -203,18 +235,42 @@ static bool liveness_peer(struct mbx_ep *ep, struct peer *peer)
 
 void liveness_leave(struct mbx_ep *ep, struct peer *peer)
 {
-    for (int look = 0; look < 2 && !peer->health.is_gone; look++) {
-        peer->health.is_awaited = true;
+    for (int look = 0; look < 2 && !peer->health.is_gone; look++)
         (void)liveness_peer(ep, peer);
+}
+
+static bool liveness_is_due(const struct liveness *liveness, const struct peer *peer)
+{
+    const struct peer_health *health = &peer->health;
+
+    return health->is_suspected || (health->is_doubted && !health->is_gone) ||
+           (health->is_awaited &&
+            (liveness->named <= LIVENESS_FEW || liveness_has_turn(liveness, peer->number)));
+}
+
+/* Is one of those gone that this look takes?  Who still waits for the others marks them again. */
+static bool liveness_look_at_due(const struct liveness *liveness)
+{
+    struct mbx_ep *ep = liveness->ep;
+    bool found = false;
+
+    for (uint32_t i = 0; i < ep->peers.count; i++) {
+        struct peer *peer = peer_is_used(ep, i) ? peer_get(ep, i) : NULL;
+        bool is_due = peer != NULL && liveness_is_due(liveness, peer);
+
+        if (peer != NULL)
+            peer->health.is_awaited = peer->health.is_suspected = false;
+        found |= is_due && liveness_peer(ep, peer);
     }
+    return found;
 }
 
 void liveness_look(struct mbx_ep *ep)
 {
     uint64_t now_ns = clock_now();
     uint32_t dead = ep->failures.count;
-    struct liveness liveness = {.ep = ep};
-    bool found = false, had_seen_all = ep->liveness.has_seen_all;
+    bool found, had_seen_all = ep->liveness.has_seen_all;
+    struct liveness liveness;
 
     if (ep->liveness.last_ns == 0)
         ep->liveness.last_ns = now_ns; /* somebody waits for the first time */
@@ -223,12 +279,12 @@ void liveness_look(struct mbx_ep *ep)
     ep->liveness.last_ns = now_ns;
     if (ep->see.watch != NULL)
         ep->see.watch(ep);
+    liveness = liveness_begin(ep);
     pool_for_each(&ep->requests.pool, liveness_mark, &liveness);
     liveness_mark_probe(&liveness);
     if (liveness.is_for_any)
-        liveness_mark_part(ep);
-    for (uint32_t i = 0; i < ep->peers.count; i++)
-        found |= peer_is_used(ep, i) && liveness_peer(ep, peer_get(ep, i));
+        liveness_mark_turns(&liveness);
+    found = liveness_look_at_due(&liveness);
     liveness.is_death = ep->failures.count != dead;
     liveness.is_all_seen = ep->liveness.has_seen_all = module_has_seen_all(ep);
     if (found || (!had_seen_all && liveness.is_all_seen))

@@ -205,67 +205,6 @@ static void test_a_look_waits_for_no_word(void **state)
     mbx_close(ep);
 }
 
-static uint64_t stopped_ns;
-static unsigned looks;
-
-static uint64_t stopped(void)
-{
-    return stopped_ns;
-}
-
-static int check_counting(struct link *link)
-{
-    (void)link;
-    looks++;
-    return 0;
-}
-
-/* Looks at peers in rounds of progress enough for one, at this time. */
-static unsigned looks_at(struct mbx_ep *ep, uint64_t now_ns)
-{
-    unsigned before = looks;
-
-    stopped_ns = now_ns;
-    for (int i = 0; i < 2 * PROGRESS_LOOK_AROUND; i++)
-        (void)mbx_progress(ep);
-    return looks - before;
-}
-
-/* Peers are looked at when somebody has waited for them for some time, and not when the first wait begins:
- * in a job in which everybody meets everybody that would be all of them at once, and each costs system calls. */
-static void test_the_first_wait_looks_at_nobody(void **state)
-{
-    struct cluster cl;
-    struct transport_ops counting;
-    struct transport *transport;
-    const struct transport_ops *ops;
-    mbx_request recv;
-    char got;
-    uint64_t period;
-
-    cluster_open(&cl, *state, 2, NULL);
-    assert_int_equal(peer_use(cl.eps[0], 1), 0);
-    transport = peer_get(cl.eps[0], 1)->link->transport;
-    ops = transport->ops;
-    counting = *ops;
-    counting.check = check_counting;
-    transport->ops = &counting;
-    period = (uint64_t)liveness_ns(cl.eps[0]);
-    stopped_ns = clock_now();
-    clock_set(stopped);
-    assert_int_equal(looks_at(cl.eps[0], stopped_ns + CLOCK_S), 0); /* nobody waits */
-    assert_int_equal(mbx_recv(cl.eps[0], 1, CONTEXT, 1, 0, &got, sizeof got, NULL, &recv), 0);
-    assert_int_equal(looks_at(cl.eps[0], stopped_ns + CLOCK_S), 0);
-    assert_int_equal(looks_at(cl.eps[0], stopped_ns + period - 1), 0);
-    assert_int_equal(looks_at(cl.eps[0], stopped_ns + 1), 1);
-    assert_int_equal(looks_at(cl.eps[0], stopped_ns + period), 1);
-    clock_set(NULL);
-    transport->ops = ops;
-    assert_int_equal(mbx_cancel(cl.eps[0], recv), 0);
-    cluster_wait_error(&cl, 0, recv, -ECANCELED);
-    cluster_close(&cl);
-}
-
 static void test_wrong_addresses_are_refused(void **state)
 {
     struct mbx_ep *ep = cluster_open_one(*state, NULL);
@@ -409,7 +348,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_who_is_used_is_a_peer),
         cmocka_unit_test(test_who_waits_for_anybody_meets_few),
         cmocka_unit_test(test_a_look_waits_for_no_word),
-        cmocka_unit_test(test_the_first_wait_looks_at_nobody),
         cmocka_unit_test(test_wrong_addresses_are_refused),
         cmocka_unit_test(test_no_memory_for_a_peer),
         cmocka_unit_test(test_who_has_gone_costs_little),

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * looks_test.c - whom of those that are waited for a look takes, and when the dead are found.
+ *
+ * One endpoint knows many peers that nobody has ever opened.  It asks its transport whether they are
+ * there (transport_ops.check), and the test answers, and counts.  Time stands, and goes on by a look.
+ */
+#include "cluster.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "base/clock.h"
+
+#define CONTEXT 17
+#define JOB     300
+#define FEW     16        /* of which each look takes all */
+#define SHARE   (JOB / 4) /* of more than these a look does not take so many */
+#define COOKIE  16        /* where the transports' addresses say which endpoint it is */
+
+struct job {
+    struct mbx_ep *ep;
+    struct transport *transport;
+    const struct transport_ops *ops;
+    struct transport_ops asked;
+    mbx_request recvs[JOB];
+};
+
+static struct {
+    uint64_t now_ns;
+    unsigned looks, looks_at[JOB]; /* in the last look */
+    bool is_dead[JOB];
+} seen;
+
+static uint64_t stopped(void)
+{
+    return seen.now_ns;
+}
+
+static int check_seen(struct link *link)
+{
+    seen.looks++;
+    seen.looks_at[link->peer]++;
+    return seen.is_dead[link->peer] ? -EHOSTDOWN : 0;
+}
+
+static void name_and_meet(struct job *job, uint32_t number)
+{
+    struct mbx_address address;
+    uint32_t named, salt = number + 1;
+
+    mbx_address_get(job->ep, &address);
+    for (size_t i = 0; i < sizeof salt; i++)
+        address.bytes[COOKIE + i] ^= ((const uint8_t *)&salt)[i];
+    assert_int_equal(mbx_peer_add(job->ep, &address, &named), 0);
+    assert_int_equal(named, number);
+    assert_int_equal(peer_use(job->ep, number), 0);
+}
+
+static void job_open_with(struct job *job, const struct configuration *config, uint32_t count)
+{
+    memset(&seen, 0, sizeof seen);
+    job->ep =
+        cluster_open_one(config, (const char *[]){"CLOSE_TIMEOUT=0", "LOG_LEVEL=error", NULL});
+    for (uint32_t i = 0; i < count; i++)
+        name_and_meet(job, i);
+    job->transport = peer_get(job->ep, 0)->link->transport;
+    job->ops = job->transport->ops;
+    job->asked = *job->ops;
+    job->asked.check = check_seen;
+    job->transport->ops = &job->asked;
+    seen.now_ns = clock_now();
+    clock_set(stopped);
+}
+
+static void job_open(struct job *job, const struct configuration *config)
+{
+    job_open_with(job, config, JOB);
+}
+
+static void job_close(struct job *job)
+{
+    clock_set(NULL);
+    job->transport->ops = job->ops;
+    (void)mbx_close(job->ep);
+}
+
+static void post(struct job *job, uint32_t source, mbx_request *recv)
+{
+    assert_int_equal(mbx_recv(job->ep, source, CONTEXT, 1, 0, NULL, 0, NULL, recv), 0);
+}
+
+static void cancel(struct job *job, mbx_request recv)
+{
+    struct mbx_completion done;
+
+    assert_int_equal(mbx_cancel(job->ep, recv), 0);
+    assert_int_equal(mbx_wait(job->ep, recv, -1, &done), 0);
+    assert_int_equal(done.error, -ECANCELED);
+}
+
+/* Rounds of progress enough for a look. */
+static void make_progress(struct job *job)
+{
+    for (int i = 0; i < 2 * PROGRESS_LOOK_AROUND; i++)
+        (void)mbx_progress(job->ep);
+}
+
+/* The next look, a period behind the one before; how many peers it took. */
+static unsigned look(struct job *job)
+{
+    seen.looks = 0;
+    memset(seen.looks_at, 0, sizeof seen.looks_at);
+    seen.now_ns += (uint64_t)liveness_ns(job->ep);
+    make_progress(job);
+    return seen.looks;
+}
+
+/* Receives that name the first `count` peers; the first look is a period later. */
+static void wait_for(struct job *job, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        post(job, i, &job->recvs[i]);
+    make_progress(job);
+}
+
+static void wait_no_more(struct job *job, uint32_t from, uint32_t to)
+{
+    for (uint32_t i = from; i < to; i++)
+        cancel(job, job->recvs[i]);
+}
+
+/* Peers are looked at when somebody has waited for them for some time, and not when the first wait begins:
+ * in a job in which everybody meets everybody that would be all of them at once, and each costs system calls. */
+static void test_the_first_wait_looks_at_nobody(void **state)
+{
+    struct job job;
+
+    job_open(&job, *state);
+    seen.now_ns += CLOCK_S;
+    assert_int_equal(look(&job), 0); /* nobody waits */
+    seen.now_ns += CLOCK_S;
+    wait_for(&job, 1);
+    assert_int_equal(seen.looks, 0);
+    seen.now_ns += (uint64_t)liveness_ns(job.ep) - 1;
+    make_progress(&job);
+    assert_int_equal(seen.looks, 0);
+    seen.now_ns++;
+    make_progress(&job);
+    assert_int_equal(seen.looks, 1);
+    assert_int_equal(look(&job), 1);
+    wait_no_more(&job, 0, 1);
+    job_close(&job);
+}
+
+static void test_few_are_looked_at_in_each_look(void **state)
+{
+    struct job job;
+
+    job_open(&job, *state);
+    wait_for(&job, FEW);
+    for (int i = 0; i < LIVENESS_LOOKS; i++)
+        assert_int_equal(look(&job), FEW);
+    wait_no_more(&job, 0, FEW);
+    job_close(&job);
+}
+
+static void test_anybody_is_all_where_there_are_few(void **state)
+{
+    mbx_request recv;
+    struct job job;
+
+    job_open_with(&job, *state, FEW);
+    post(&job, MBX_ANY_SOURCE, &recv);
+    make_progress(&job);
+    for (int i = 0; i < LIVENESS_LOOKS; i++)
+        assert_int_equal(look(&job), FEW);
+    cancel(&job, recv);
+    job_close(&job);
+}
+
+/* What a look costs would grow with the ranks of a job in which each waits for all others, and what all
+ * ranks pay with their square. */
+static void test_of_many_a_look_takes_a_share(void **state)
+{
+    unsigned times[JOB] = {0};
+    struct job job;
+
+    job_open(&job, *state);
+    wait_for(&job, JOB);
+    for (int i = 0; i < LIVENESS_LOOKS; i++) {
+        assert_in_range(look(&job), FEW, SHARE);
+        for (uint32_t number = 0; number < JOB; number++)
+            times[number] += seen.looks_at[number];
+    }
+    for (uint32_t number = 0; number < JOB; number++)
+        assert_in_range(times[number], 3, 4);
+    wait_no_more(&job, 0, JOB);
+    job_close(&job);
+}
+
+/* Who has ended its wait costs nothing any more. */
+static void test_who_is_not_waited_for_is_not_looked_at(void **state)
+{
+    struct job job;
+
+    job_open(&job, *state);
+    wait_for(&job, JOB);
+    (void)look(&job);
+    wait_no_more(&job, 1, JOB);
+    assert_int_equal(look(&job), 1);
+    assert_int_equal(seen.looks_at[0], 1);
+    wait_no_more(&job, 0, 1);
+    job_close(&job);
+}
+
+/* From the death on, until this receive has ended, or receives from any source are told: less than
+ * MBX_PEER_TIMEOUT.  The second look at the dead one is the next one. */
+static void find_dead(struct job *job, uint32_t number, mbx_request recv)
+{
+    uint64_t died_ns = seen.now_ns;
+    uint32_t dead = job->ep->failures.count;
+    struct mbx_completion done;
+    int rc, taken = 0;
+
+    seen.is_dead[number] = true;
+    while (job->ep->failures.count == dead) {
+        (void)look(job);
+        taken += seen.looks_at[number] != 0;
+        assert_true(taken == 0 || seen.looks_at[number] != 0);
+        assert_true(seen.now_ns - died_ns < job->ep->settings.peer_timeout_ns);
+    }
+    assert_int_equal(taken, 2);
+    rc = mbx_test(job->ep, recv, &done);
+    assert_true(rc == -EHOSTDOWN || (rc == 1 && done.error == -ENOTCONN));
+}
+
+/* One after another, so that the dead are before the others' turn, behind it, and in it. */
+static void test_each_that_dies_is_found_in_time(void **state)
+{
+    struct job job;
+
+    job_open(&job, *state);
+    wait_for(&job, JOB);
+    for (uint32_t i = 0; i < JOB; i++)
+        find_dead(&job, i * 7 % JOB, job.recvs[i * 7 % JOB]);
+    job_close(&job);
+}
+
+static void test_all_that_die_are_found_in_time(void **state)
+{
+    struct mbx_completion done;
+    struct job job;
+    uint64_t died_ns;
+
+    job_open(&job, *state);
+    wait_for(&job, JOB);
+    (void)look(&job);
+    died_ns = seen.now_ns;
+    memset(seen.is_dead, 1, sizeof seen.is_dead);
+    for (uint32_t i = 0; i < JOB; i++) {
+        while (mbx_test(job.ep, job.recvs[i], &done) == 0) {
+            (void)look(&job);
+            assert_true(seen.now_ns - died_ns < job.ep->settings.peer_timeout_ns);
+        }
+        assert_int_equal(done.error, -ENOTCONN);
+    }
+    job_close(&job);
+}
+
+static void test_who_waits_for_anybody_hears_of_the_dead_in_time(void **state)
+{
+    mbx_request recv;
+    struct job job;
+
+    job_open(&job, *state);
+    post(&job, MBX_ANY_SOURCE, &recv);
+    make_progress(&job);
+    for (uint32_t i = 0; i < JOB; i++)
+        find_dead(&job, i * 7 % JOB, recv);
+    assert_int_equal(look(&job), 0);
+    cancel(&job, recv);
+    job_close(&job);
+}
+
+/* A packet could not be sent to it: the next look takes it, though nobody may wait for it. */
+static void test_who_is_suspected_is_looked_at_next(void **state)
+{
+    mbx_request recv;
+    struct job job;
+
+    job_open(&job, *state);
+    post(&job, MBX_ANY_SOURCE, &recv);
+    make_progress(&job);
+    for (uint32_t i = 0; i < JOB; i++) {
+        liveness_suspect(peer_get(job.ep, i * 7 % JOB));
+        assert_in_range(look(&job), FEW, SHARE);
+        assert_int_equal(seen.looks_at[i * 7 % JOB], 1);
+    }
+    cancel(&job, recv);
+    job_close(&job);
+}
+
+/* Nobody is at the addresses, so there must not be a device that looks by itself, and no faults. */
+static bool is_meant(const struct configuration *config)
+{
+    return strcmp(config->name, "shm") == 0 || strcmp(config->name, "both") == 0;
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_first_wait_looks_at_nobody),
+        cmocka_unit_test(test_few_are_looked_at_in_each_look),
+        cmocka_unit_test(test_anybody_is_all_where_there_are_few),
+        cmocka_unit_test(test_of_many_a_look_takes_a_share),
+        cmocka_unit_test(test_who_is_not_waited_for_is_not_looked_at),
+        cmocka_unit_test(test_each_that_dies_is_found_in_time),
+        cmocka_unit_test(test_all_that_die_are_found_in_time),
+        cmocka_unit_test(test_who_waits_for_anybody_hears_of_the_dead_in_time),
+        cmocka_unit_test(test_who_is_suspected_is_looked_at_next),
+    };
+
+    return test_main_for(argc, argv, is_meant, tests, ARRAY_COUNT(tests));
+}
