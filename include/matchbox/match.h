@@ -147,7 +147,7 @@ struct mbx_match_probed {
 /* What struct mbx_match_counters has and cannot be derived from the ages. */
 struct mbx_match_tally {
     uint64_t cancelled, claimed;
-    uint64_t lonely; /* arrivals and finds that met nobody */
+    uint64_t lonely; /* finds that met nobody, less the messages that were kept */
     uint64_t peeks;
     uint64_t further_steps; /* beyond one for each match */
     uint64_t search_max;    /* of those that took more */

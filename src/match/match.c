@@ -90,6 +90,12 @@ static ALWAYS_INLINE void queue_leave(struct mbx_match_queue *queue)
     queue->full_at++;
 }
 
+/* As queue_count(), read where it stands: else the compiler reads it on the way to the oldest, too. */
+static ALWAYS_INLINE uint64_t queue_count_here(const struct mbx_match_queue *queue)
+{
+    return queue->most - (*(const volatile uint64_t *)&queue->full_at - queue->next);
+}
+
 /* How many have left it. */
 static inline uint64_t queue_left(const struct mbx_match_queue *queue)
 {
@@ -182,29 +188,24 @@ static ALWAYS_INLINE int take_msg(struct mbx_match *m, struct mbx_match_msg *msg
     return 0;
 }
 
-/* What the probe before has found goes to a receive. */
-static OUT_OF_LINE int take_probed(struct mbx_match *m, struct mbx_match_msg **msg)
-{
-    *msg = m->probed.msg;
-    return take_msg(m, *msg);
-}
-
-/* The oldest message of a queue that is walked that such a receive accepts, or NULL; that is not
- * the oldest of all. */
+/* The oldest message that such a receive accepts, or NULL, of a queue of count that is walked; the
+ * first is not looked at if it is known that it is not accepted. */
 static ALWAYS_INLINE struct mbx_match_msg *walk_msgs(const struct mbx_match *m,
                                                      const struct mbx_match_envelope *wanted,
-                                                     uint64_t ignore, uint64_t *steps)
+                                                     uint64_t ignore, uint64_t count,
+                                                     bool is_first_known, uint64_t *steps)
 {
-    const struct mbx_match_link *link = m->msgs.all.next;
-    uint64_t others = 0;
+    const struct mbx_match_link *link = is_first_known ? m->msgs.all.next : &m->msgs.all;
 
-    do {
+    for (uint64_t left = count - is_first_known; left > 0; left--) {
         link = link->next;
-        others++;
-    } while (link != &m->msgs.all &&
-             !mbx_match_accepts(wanted, ignore, &msg_of(link)->envelope));
-    *steps = others + (link != &m->msgs.all);
-    return link != &m->msgs.all ? msg_of(link) : NULL;
+        if (mbx_match_accepts(wanted, ignore, &msg_of(link)->envelope)) {
+            *steps = count - left + 1;
+            return msg_of(link);
+        }
+    }
+    *steps = count;
+    return NULL;
 }
 
 /* The message of a queue that is not walked that such a receive takes, if a glance into the index of
@@ -265,40 +266,74 @@ static OUT_OF_LINE int post_long(struct mbx_match *m, struct mbx_match_recv *rec
     struct match_taker any = {.fits = NULL};
     bool has_none;
 
-    if (unlikely(m->probed.msg != NULL) && is_probed(m, &recv->envelope, recv->ignore))
-        return take_probed(m, msg);
     *msg = take_msg_seen(m, key_of(&recv->envelope), mask_of(&recv->envelope, recv->ignore),
                          &any, &has_none);
     return likely(*msg != NULL) ? 0 : post_longer(m, recv, msg, has_none);
 }
 
-/* As mbx_match_post(), of a queue of messages that is walked. */
-static OUT_OF_LINE int post_short(struct mbx_match *m, struct mbx_match_recv *recv,
-                                  struct mbx_match_msg **msg)
+/* As mbx_match_post(), of count messages of which none is for recv. */
+static OUT_OF_LINE int post_in_vain(struct mbx_match *m, struct mbx_match_recv *recv,
+                                    struct mbx_match_msg **msg, uint64_t count)
 {
-    struct mbx_match_msg *found = msg_of(m->msgs.all.next);
-    uint64_t steps = 1;
-
-    if (found->at == 0 || !accepts(recv, &found->envelope)) {
-        if (is_probed(m, &recv->envelope, recv->ignore))
-            found = m->probed.msg;
-        else
-            found = walk_msgs(m, &recv->envelope, recv->ignore, &steps);
-    }
-    count_steps(&m->count, steps, found != NULL);
-    *msg = found;
-    if (found != NULL)
-        return take_msg(m, found);
+    count_steps(&m->count, count, false);
+    *msg = NULL;
     queue_recv(m, recv);
     return 0;
 }
 
-/* As mbx_match_post(); messages wait, and the oldest does not fit or is in a table. */
+/* As mbx_match_post(), of a queue of messages that is walked, some of which may be in an index. */
+static OUT_OF_LINE int post_short(struct mbx_match *m, struct mbx_match_recv *recv,
+                                  struct mbx_match_msg **msg)
+{
+    uint64_t count = queue_count(&m->msgs), steps;
+    struct mbx_match_msg *found =
+        walk_msgs(m, &recv->envelope, recv->ignore, count, false, &steps);
+
+    if (found == NULL)
+        return post_in_vain(m, recv, msg, count);
+    count_steps(&m->count, steps, true);
+    *msg = found;
+    return take_msg(m, found);
+}
+
+/* As mbx_match_post(), of a queue of messages that is walked; the oldest does not fit or is in an index.  If that
+ * is in none, no message is (I2 of deep.h).  All that is seldom called ends it, so it saves no registers. */
+static OUT_OF_LINE int post_listed(struct mbx_match *m, struct mbx_match_recv *recv,
+                                   struct mbx_match_msg **msg)
+{
+    uint64_t count = queue_count(&m->msgs), steps;
+    struct mbx_match_msg *found;
+
+    if (unlikely(msg_of(m->msgs.all.next)->at != 0))
+        return post_short(m, recv, msg);
+    found = walk_msgs(m, &recv->envelope, recv->ignore, count, true, &steps);
+    if (found == NULL)
+        return post_in_vain(m, recv, msg, count);
+    count_steps(&m->count, steps, true);
+    unqueue_msg(m, found);
+    *msg = found;
+    return 0;
+}
+
+/* As post_further(), after a probe, whose message may be the one. */
+static OUT_OF_LINE int post_after_probe(struct mbx_match *m, struct mbx_match_recv *recv,
+                                        struct mbx_match_msg **msg)
+{
+    if (!is_probed(m, &recv->envelope, recv->ignore))
+        return queue_count(&m->msgs) > m->options.short_max ? post_long(m, recv, msg)
+                                                            : post_listed(m, recv, msg);
+    *msg = m->probed.msg;
+    return take_msg(m, *msg);
+}
+
+/* As mbx_match_post(); messages wait, and the oldest does not fit or is in an index. */
 static OUT_OF_LINE int post_further(struct mbx_match *m, struct mbx_match_recv *recv,
                                     struct mbx_match_msg **msg)
 {
+    if (unlikely(m->probed.msg != NULL))
+        return post_after_probe(m, recv, msg);
     return queue_count(&m->msgs) > m->options.short_max ? post_long(m, recv, msg)
-                                                        : post_short(m, recv, msg);
+                                                        : post_listed(m, recv, msg);
 }
 
 int mbx_match_post(struct mbx_match *m, struct mbx_match_recv *recv, struct mbx_match_msg **msg)
@@ -306,8 +341,8 @@ int mbx_match_post(struct mbx_match *m, struct mbx_match_recv *recv, struct mbx_
     struct mbx_match_msg *oldest = msg_of(m->msgs.all.next);
 
     if (queue_is_empty(&m->msgs)) {
-        queue_recv(m, recv);
         *msg = NULL;
+        queue_recv(m, recv);
         return 0;
     }
     if (unlikely(oldest->at != 0 || !is_for(recv, &oldest->envelope)))
@@ -358,18 +393,16 @@ static OUT_OF_LINE struct mbx_match_msg *take_further(struct mbx_match *m,
                                                       uint64_t ignore, mbx_match_fits_fn *fits,
                                                       const void *arg)
 {
-    struct mbx_match_msg *found = msg_of(m->msgs.all.next);
-    bool is_long = queue_count(&m->msgs) > m->options.short_max;
-    uint64_t steps = 1;
+    struct mbx_match_msg *found;
+    uint64_t count = queue_count(&m->msgs), steps = 1;
 
-    if (is_long && likely(m->probed.msg == NULL || !is_probed(m, envelope, ignore)))
+    if (unlikely(m->probed.msg != NULL) && is_probed(m, envelope, ignore))
+        found = m->probed.msg;
+    else if (count > m->options.short_max)
         return take_long(m, envelope, ignore, fits, arg);
-    if (is_long || found->at == 0 || !mbx_match_accepts(envelope, ignore, &found->envelope)) {
-        if (is_probed(m, envelope, ignore))
-            found = m->probed.msg;
-        else
-            found = walk_msgs(m, envelope, ignore, &steps);
-    }
+    else
+        found =
+            walk_msgs(m, envelope, ignore, count, msg_of(m->msgs.all.next)->at == 0, &steps);
     if (found == NULL)
         return NULL;
     if (!fits(arg, found)) {
@@ -397,19 +430,32 @@ struct mbx_match_msg *mbx_match_take(struct mbx_match *m,
     return oldest;
 }
 
-/* As mbx_match_peek(); messages wait, and the oldest does not fit. */
+/* As mbx_match_peek(), of a queue that is not walked. */
 static OUT_OF_LINE struct mbx_match_msg *
+peek_long(struct mbx_match *m, const struct mbx_match_envelope *envelope, uint64_t ignore)
+{
+    uint64_t steps = 1;
+    struct mbx_match_msg *found =
+        unexpected_find(m, key_of(envelope), mask_of(envelope, ignore), &steps);
+
+    count_steps(&m->count, steps, false);
+    remember(m, found, envelope, ignore);
+    return found;
+}
+
+/* As mbx_match_peek(); messages wait, and the oldest does not fit. */
+static ALWAYS_INLINE struct mbx_match_msg *
 peek_further(struct mbx_match *m, const struct mbx_match_envelope *envelope, uint64_t ignore)
 {
     struct mbx_match_msg *found;
-    uint64_t steps = 1;
+    uint64_t count = queue_count(&m->msgs), steps = 1;
 
-    if (is_probed(m, envelope, ignore))
+    if (unlikely(m->probed.msg != NULL) && is_probed(m, envelope, ignore))
         found = m->probed.msg;
-    else if (queue_count(&m->msgs) > m->options.short_max)
-        found = unexpected_find(m, key_of(envelope), mask_of(envelope, ignore), &steps);
+    else if (count > m->options.short_max)
+        return peek_long(m, envelope, ignore);
     else
-        found = walk_msgs(m, envelope, ignore, &steps);
+        found = walk_msgs(m, envelope, ignore, count, true, &steps);
     count_steps(&m->count, steps, false);
     remember(m, found, envelope, ignore);
     return found;
@@ -458,7 +504,7 @@ static ALWAYS_INLINE struct mbx_match_recv *take_recv(struct mbx_match *m,
     return recv;
 }
 
-/* Nobody is met. */
+/* A find meets nobody. */
 static ALWAYS_INLINE struct mbx_match_recv *stay_alone(struct mbx_match *m)
 {
     m->count.lonely++;
@@ -473,25 +519,22 @@ static ALWAYS_INLINE bool is_met(const struct mbx_match_recv *oldest,
     return likely(oldest->at == 0) && likely(is_for(oldest, envelope));
 }
 
-/* The oldest receive that such a message meets, or NULL; the oldest of all is none for is_met(). */
+/* The oldest receive that such a message meets, or NULL, of a queue of count that is walked; the first
+ * is not looked at if it is known that it is not met. */
 static ALWAYS_INLINE struct mbx_match_recv *
-walk_recvs(struct mbx_match *m, const struct mbx_match_envelope *envelope)
+walk_recvs(struct mbx_match *m, const struct mbx_match_envelope *envelope, uint64_t count,
+           bool is_first_known)
 {
-    struct mbx_match_link *link = m->recvs.all.next;
-    uint64_t others = 0;
+    struct mbx_match_link *link = is_first_known ? m->recvs.all.next : &m->recvs.all;
 
-    if (likely(recv_of(link)->at == 0) || !accepts(recv_of(link), envelope)) {
-        do {
-            link = link->next;
-            others++;
-        } while (link != &m->recvs.all && !accepts(recv_of(link), envelope));
+    for (uint64_t left = count - is_first_known; left > 0; left--) {
+        link = link->next;
+        if (accepts(recv_of(link), envelope)) {
+            count_steps(&m->count, count - left + 1, true);
+            return recv_of(link);
+        }
     }
-    if (unlikely(link == &m->recvs.all)) {
-        count_steps(&m->count, others, false);
-        return NULL;
-    }
-    count_steps(&m->count, others + 1, true);
-    return recv_of(link);
+    return NULL;
 }
 
 /* The receive of a queue that is not walked that a message with key meets, if all that are in tables
@@ -548,12 +591,16 @@ static OUT_OF_LINE struct mbx_match_recv *find_long(struct mbx_match *m,
 static OUT_OF_LINE struct mbx_match_recv *
 find_further(struct mbx_match *m, const struct mbx_match_envelope *envelope)
 {
+    uint64_t count = queue_count(&m->recvs);
     struct mbx_match_recv *found;
 
-    if (queue_count(&m->recvs) > m->options.short_max)
+    if (count > m->options.short_max)
         return find_long(m, envelope);
-    found = walk_recvs(m, envelope);
-    return found != NULL ? take_recv(m, found) : stay_alone(m);
+    found = walk_recvs(m, envelope, count, recv_of(m->recvs.all.next)->at == 0);
+    if (found != NULL)
+        return take_recv(m, found);
+    count_steps(&m->count, count, false);
+    return stay_alone(m);
 }
 
 struct mbx_match_recv *mbx_match_find(struct mbx_match *m,
@@ -583,6 +630,7 @@ struct mbx_match_recv *mbx_match_first(struct mbx_match *m,
 
 int mbx_match_keep(struct mbx_match *m, struct mbx_match_msg *msg)
 {
+    m->count.lonely--;
     queue_msg(m, msg);
     return 0;
 }
@@ -591,9 +639,7 @@ static OUT_OF_LINE int arrive_longer(struct mbx_match *m, struct mbx_match_msg *
                                      struct mbx_match_recv **recv, bool has_none)
 {
     *recv = find_longer(m, &msg->envelope, has_none);
-    if (*recv == NULL)
-        queue_msg(m, msg);
-    return 0;
+    return *recv != NULL ? 0 : mbx_match_keep(m, msg);
 }
 
 static OUT_OF_LINE int arrive_long(struct mbx_match *m, struct mbx_match_msg *msg,
@@ -605,37 +651,42 @@ static OUT_OF_LINE int arrive_long(struct mbx_match *m, struct mbx_match_msg *ms
     return likely(*recv != NULL) ? 0 : arrive_longer(m, msg, recv, has_none);
 }
 
-static OUT_OF_LINE int arrive_from_table(struct mbx_match *m, struct mbx_match_recv *recv)
+/* As mbx_match_arrive(), of count receives of which none is for msg. */
+static OUT_OF_LINE int arrive_in_vain(struct mbx_match *m, struct mbx_match_msg *msg,
+                                      struct mbx_match_recv **recv, uint64_t count)
 {
-    take_recv_from_table(m, recv);
+    count_steps(&m->count, count, false);
+    *recv = NULL;
+    queue_msg(m, msg);
     return 0;
 }
 
-/* As mbx_match_arrive(), of a queue that is walked.  All that is seldom called ends it, so it saves no
- * registers. */
+/* As mbx_match_arrive(), of a queue that is walked, some of which may be in a table. */
 static OUT_OF_LINE int arrive_short(struct mbx_match *m, struct mbx_match_msg *msg,
                                     struct mbx_match_recv **recv)
 {
-    struct mbx_match_recv *found = walk_recvs(m, &msg->envelope);
-
-    *recv = found;
-    if (found == NULL) {
-        stay_alone(m);
-        queue_msg(m, msg);
-        return 0;
-    }
-    if (unlikely(found->at != 0))
-        return arrive_from_table(m, found);
-    unqueue_recv(m, found);
-    return 0;
+    *recv = find_further(m, &msg->envelope);
+    return *recv != NULL ? 0 : mbx_match_keep(m, msg);
 }
 
-/* As mbx_match_arrive(); receives wait, and the oldest does not fit or is in a table. */
-static OUT_OF_LINE int arrive_further(struct mbx_match *m, struct mbx_match_msg *msg,
-                                      struct mbx_match_recv **recv)
+/* As mbx_match_arrive(); receives wait, and the oldest does not fit or is in a table.  If that is in none, no
+ * receive is (I5 of deep.h).  All that is seldom called ends it, so it saves no registers. */
+static ALWAYS_INLINE int arrive_further(struct mbx_match *m, struct mbx_match_msg *msg,
+                                        struct mbx_match_recv **recv)
 {
-    return queue_count(&m->recvs) > m->options.short_max ? arrive_long(m, msg, recv)
-                                                         : arrive_short(m, msg, recv);
+    struct mbx_match_recv *found;
+    uint64_t count = queue_count_here(&m->recvs);
+
+    if (count > m->options.short_max)
+        return arrive_long(m, msg, recv);
+    if (unlikely(recv_of(m->recvs.all.next)->at != 0))
+        return arrive_short(m, msg, recv);
+    found = walk_recvs(m, &msg->envelope, count, true);
+    if (found == NULL)
+        return arrive_in_vain(m, msg, recv, count);
+    unqueue_recv(m, found);
+    *recv = found;
+    return 0;
 }
 
 int mbx_match_arrive(struct mbx_match *m, struct mbx_match_msg *msg,
@@ -644,7 +695,7 @@ int mbx_match_arrive(struct mbx_match *m, struct mbx_match_msg *msg,
     struct mbx_match_recv *oldest = recv_of(m->recvs.all.next);
 
     if (queue_is_empty(&m->recvs)) {
-        *recv = stay_alone(m);
+        *recv = NULL;
         queue_msg(m, msg);
         return 0;
     }
@@ -728,8 +779,8 @@ struct mbx_match_msg *mbx_match_next_msg(const struct mbx_match *m,
     return link != &m->msgs.all ? msg_of(link) : NULL;
 }
 
-/* What an arrival took from the PRQ left it, and was not cancelled; of messages likewise.  Each
- * search that matched took a step, and those that took more have counted them. */
+/* What an arrival took from the PRQ left it, and was not cancelled; of messages likewise.  Each message that
+ * waits, or did, met nobody.  Each search that matched took a step, and those that took more have counted them. */
 void mbx_match_counters_get(const struct mbx_match *m, struct mbx_match_counters *counters)
 {
     const struct mbx_match_tally *count = &m->count;
@@ -737,11 +788,12 @@ void mbx_match_counters_get(const struct mbx_match *m, struct mbx_match_counters
     uint64_t by_arrival = queue_left(&m->recvs) - first - count->cancelled;
     uint64_t by_post = queue_left(&m->msgs) - first - count->claimed;
     uint64_t posted = m->recvs.next - first + by_post;
+    uint64_t kept = m->msgs.next - first;
     uint64_t steps = by_arrival + by_post + count->further_steps;
 
     *counters = (struct mbx_match_counters){
         .posted = posted,
-        .arrived = m->msgs.next - first + by_arrival,
+        .arrived = kept + by_arrival,
         .matched_posts = by_arrival,
         .matched_arrivals = by_post,
         .met_posts = by_post,
@@ -752,7 +804,7 @@ void mbx_match_counters_get(const struct mbx_match *m, struct mbx_match_counters
         .recvs_max = m->recvs.most,
         .msgs = queue_count(&m->msgs),
         .msgs_max = m->msgs.most,
-        .searches = posted + by_arrival + count->lonely + count->peeks,
+        .searches = posted + by_arrival + kept + count->lonely + count->peeks,
         .search_steps = steps,
         .search_max = count->search_max == 0 ? steps != 0 : count->search_max,
         .overflowed = count->overflowed,

@@ -478,6 +478,28 @@ static void a_probe_is_remembered_while_messages_arrive(void **state)
     mbx_match_fini(&b.m);
 }
 
+/* A find in vain and the keep after it are one search, as an arrival is. */
+static void kept_messages_are_searched_for_once(void **state)
+{
+    struct mbx_match_counters count;
+    struct bench b;
+
+    (void)state;
+    bench_init(&b, 0);
+    b.g[0].envelope = (struct mbx_match_envelope){.context_id = 1, .source = 2, .tag = 3};
+    assert_null(mbx_match_find(&b.m, &b.g[0].envelope));
+    assert_int_equal(mbx_match_keep(&b.m, &b.g[0]), 0);
+    mbx_match_counters_get(&b.m, &count);
+    assert_int_equal(count.arrived, 1);
+    assert_int_equal(count.searches, 1);
+    bench_arrive(&b, 1, 2, 4);
+    assert_null(mbx_match_find(&b.m, &b.g[0].envelope));
+    mbx_match_counters_get(&b.m, &count);
+    assert_int_equal(count.arrived, 2);
+    assert_int_equal(count.searches, 3);
+    mbx_match_fini(&b.m);
+}
+
 /* Short queues compare everything that stands before the match. */
 static void searches_are_counted_entry_by_entry(void **state)
 {
@@ -671,6 +693,7 @@ int main(void)
         cmocka_unit_test(a_probe_says_nothing_about_receives_that_accept_more),
         cmocka_unit_test(a_probe_is_forgotten_when_a_message_leaves),
         cmocka_unit_test(a_probe_is_remembered_while_messages_arrive),
+        cmocka_unit_test(kept_messages_are_searched_for_once),
         cmocka_unit_test(searches_are_counted_entry_by_entry),
         cmocka_unit_test(counters_of_the_least_are_right),
         cmocka_unit_test(broken_invariants_are_seen),
