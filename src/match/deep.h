@@ -108,17 +108,22 @@ static inline bool is_older(uint64_t seq, uint64_t than)
 
 static inline struct match_key key_of(const struct mbx_match_envelope *envelope)
 {
-    return (struct match_key){(uint64_t)envelope->context_id << 32 | envelope->source,
+    return (struct match_key){(uint64_t)envelope->source << 32 | envelope->context_id,
                               envelope->tag};
+}
+
+static inline struct mbx_match_envelope envelope_of(struct match_key key)
+{
+    return (struct mbx_match_envelope){(uint32_t)key.place, (uint32_t)(key.place >> 32),
+                                       key.tag};
 }
 
 /* What such a receive compares. */
 static inline struct match_mask mask_of(const struct mbx_match_envelope *wanted,
                                         uint64_t ignore)
 {
-    uint64_t source = wanted->source == MBX_MATCH_ANY_SOURCE ? 0 : UINT32_MAX;
-
-    return (struct match_mask){(uint64_t)UINT32_MAX << 32 | source, ~ignore};
+    return (struct match_mask){wanted->source == MBX_MATCH_ANY_SOURCE ? UINT32_MAX : UINT64_MAX,
+                               ~ignore};
 }
 
 static inline bool key_fits(struct match_key a, struct match_key b, struct match_mask mask)

@@ -32,6 +32,7 @@
  * queue are never 2^63 posts or arrivals apart.
  */
 #include "match/deep.h"
+#include "match/take.h"
 
 #define SHORT_MAX 16 /* entries of a queue that is walked */
 #define BATCH     16 /* entries whose tables are fetched ahead */
@@ -85,21 +86,10 @@ static ALWAYS_INLINE uint64_t queue_enter(struct mbx_match_queue *queue)
     return queue->next++;
 }
 
-static ALWAYS_INLINE void queue_leave(struct mbx_match_queue *queue)
-{
-    queue->full_at++;
-}
-
 /* As queue_count(), read where it stands: else the compiler reads it on the way to the oldest, too. */
 static ALWAYS_INLINE uint64_t queue_count_here(const struct mbx_match_queue *queue)
 {
     return queue->most - (*(const volatile uint64_t *)&queue->full_at - queue->next);
-}
-
-/* How many have left it. */
-static inline uint64_t queue_left(const struct mbx_match_queue *queue)
-{
-    return queue->full_at - queue->most;
 }
 
 static ALWAYS_INLINE void queue_recv(struct mbx_match *m, struct mbx_match_recv *recv)
@@ -126,13 +116,6 @@ static ALWAYS_INLINE void queue_msg(struct mbx_match *m, struct mbx_match_msg *m
     link_append(&m->msgs.all, &msg->link);
 }
 
-static ALWAYS_INLINE void unqueue_msg(struct mbx_match *m, struct mbx_match_msg *msg)
-{
-    link_remove(&msg->link);
-    msg->state = MBX_MATCH_IDLE;
-    queue_leave(&m->msgs);
-}
-
 static inline bool accepts(const struct mbx_match_recv *recv,
                            const struct mbx_match_envelope *envelope)
 {
@@ -148,14 +131,6 @@ static ALWAYS_INLINE bool is_for(const struct mbx_match_recv *recv,
            recv->envelope.context_id == envelope->context_id &&
            (recv->envelope.source == envelope->source ||
             recv->envelope.source == MBX_MATCH_ANY_SOURCE);
-}
-
-/* A search that looked at so many, and found somebody or not. */
-static inline void count_steps(struct mbx_match_tally *count, uint64_t steps, bool has_found)
-{
-    count->further_steps += steps - has_found;
-    if (steps > count->search_max)
-        count->search_max = steps;
 }
 
 /* ---- a message for a receive ---- */
@@ -208,38 +183,6 @@ static ALWAYS_INLINE struct mbx_match_msg *walk_msgs(const struct mbx_match *m,
     return NULL;
 }
 
-/* The message of a queue that is not walked that such a receive takes, if a glance into the index of
- * the primary class finds it, and it is in no other; it leaves if taker takes it.  NULL: else; has_none
- * as of unexpected_take(). */
-static ALWAYS_INLINE struct mbx_match_msg *
-take_msg_seen(struct mbx_match *m, struct match_key key, struct match_mask mask,
-              struct match_taker *taker, bool *has_none)
-{
-    struct mbx_match_deep *deep = m->deep;
-    struct mbx_match_msg *msg;
-    struct table *index;
-    struct group group;
-
-    *has_none = false;
-    if (unlikely(deep == NULL || !mask_is(&deep->primary->mask, mask)))
-        return NULL;
-    index = &deep->primary->index;
-    group = unexpected_glance(deep, key, mask, has_none);
-    if (unlikely(group.bucket == NULL))
-        return NULL;
-    msg = msg_of_head(group_head(group));
-    if (unlikely(msg->at != IN_PRIMARY))
-        return NULL;
-    if (unlikely(!taker_takes(taker, msg)))
-        return msg;
-    msg_leaves_table(index, msg, group);
-    unqueue_msg(m, msg);
-    count_steps(&m->count, 2, true);
-    if (unlikely(table_is_empty(index)))
-        deep_trim(deep, index);
-    return msg;
-}
-
 /* As post_long(), of what a glance does not find. */
 static OUT_OF_LINE int post_longer(struct mbx_match *m, struct mbx_match_recv *recv,
                                    struct mbx_match_msg **msg, bool has_none)
@@ -263,12 +206,17 @@ static OUT_OF_LINE int post_longer(struct mbx_match *m, struct mbx_match_recv *r
 static OUT_OF_LINE int post_long(struct mbx_match *m, struct mbx_match_recv *recv,
                                  struct mbx_match_msg **msg)
 {
-    struct match_taker any = {.fits = NULL};
+    struct mbx_match_msg *found;
+    struct group group;
     bool has_none;
 
-    *msg = take_msg_seen(m, key_of(&recv->envelope), mask_of(&recv->envelope, recv->ignore),
-                         &any, &has_none);
-    return likely(*msg != NULL) ? 0 : post_longer(m, recv, msg, has_none);
+    found = msg_seen(m, key_of(&recv->envelope), mask_of(&recv->envelope, recv->ignore), &group,
+                     &has_none);
+    if (unlikely(found == NULL))
+        return post_longer(m, recv, msg, has_none);
+    *msg = found;
+    msg_seen_leaves(m, found, group);
+    return 0;
 }
 
 /* As mbx_match_post(), of count messages of which none is for recv. */
@@ -360,49 +308,13 @@ static inline void remember(struct mbx_match *m, struct mbx_match_msg *found,
                                           wanted->source == MBX_MATCH_ANY_SOURCE};
 }
 
-/* As mbx_match_take(), of a queue that is not walked. */
-static OUT_OF_LINE struct mbx_match_msg *take_long(struct mbx_match *m,
-                                                   const struct mbx_match_envelope *envelope,
-                                                   uint64_t ignore, mbx_match_fits_fn *fits,
-                                                   const void *arg)
+/* found, which such a receive accepts, or NULL: it leaves if it fits. */
+static struct mbx_match_msg *take_found(struct mbx_match *m,
+                                        const struct mbx_match_envelope *envelope,
+                                        uint64_t ignore, mbx_match_fits_fn *fits,
+                                        const void *arg, struct mbx_match_msg *found,
+                                        uint64_t steps)
 {
-    struct match_taker taker = {.fits = fits, .arg = arg};
-    struct match_key key = key_of(envelope);
-    struct match_mask mask = mask_of(envelope, ignore);
-    struct mbx_match_msg *found;
-    uint64_t steps = 1;
-    bool has_none;
-
-    found = take_msg_seen(m, key, mask, &taker, &has_none);
-    if (likely(taker.has_taken))
-        return found;
-    if (found == NULL)
-        found = unexpected_take(m, key, mask, &steps, &taker, has_none);
-    if (unlikely(!taker.has_taken)) {
-        remember(m, found, envelope, ignore);
-        return NULL;
-    }
-    count_steps(&m->count, steps, true);
-    unqueue_msg(m, found);
-    return found;
-}
-
-/* As mbx_match_take(); messages wait, and the oldest is not accepted or is in a table. */
-static OUT_OF_LINE struct mbx_match_msg *take_further(struct mbx_match *m,
-                                                      const struct mbx_match_envelope *envelope,
-                                                      uint64_t ignore, mbx_match_fits_fn *fits,
-                                                      const void *arg)
-{
-    struct mbx_match_msg *found;
-    uint64_t count = queue_count(&m->msgs), steps = 1;
-
-    if (unlikely(m->probed.msg != NULL) && is_probed(m, envelope, ignore))
-        found = m->probed.msg;
-    else if (count > m->options.short_max)
-        return take_long(m, envelope, ignore, fits, arg);
-    else
-        found =
-            walk_msgs(m, envelope, ignore, count, msg_of(m->msgs.all.next)->at == 0, &steps);
     if (found == NULL)
         return NULL;
     if (!fits(arg, found)) {
@@ -414,20 +326,88 @@ static OUT_OF_LINE struct mbx_match_msg *take_further(struct mbx_match *m,
     return found;
 }
 
+/* As match_take_rest() or match_take_longer(). */
+static struct mbx_match_msg *take_searched(struct mbx_match *m, struct match_key key,
+                                           struct match_mask mask, mbx_match_fits_fn *fits,
+                                           const void *arg, bool has_none)
+{
+    const struct mbx_match_envelope envelope = envelope_of(key);
+    struct match_taker taker = {.fits = fits, .arg = arg};
+    struct mbx_match_msg *found;
+    uint64_t steps = 1;
+
+    if (is_probed(m, &envelope, ~mask.tag))
+        return take_found(m, &envelope, ~mask.tag, fits, arg, m->probed.msg, steps);
+    found = unexpected_take(m, key, mask, &steps, &taker, has_none);
+    if (unlikely(!taker.has_taken)) {
+        remember(m, found, &envelope, ~mask.tag);
+        return NULL;
+    }
+    count_steps(&m->count, steps, true);
+    unqueue_msg(m, found);
+    return found;
+}
+
+OUT_OF_LINE struct mbx_match_msg *match_take_rest(struct mbx_match *m, struct match_key key,
+                                                  struct match_mask mask,
+                                                  mbx_match_fits_fn *fits, const void *arg)
+{
+    return take_searched(m, key, mask, fits, arg, true);
+}
+
+OUT_OF_LINE struct mbx_match_msg *match_take_longer(struct mbx_match *m, struct match_key key,
+                                                    struct match_mask mask,
+                                                    mbx_match_fits_fn *fits, const void *arg)
+{
+    return take_searched(m, key, mask, fits, arg, false);
+}
+
+OUT_OF_LINE struct mbx_match_msg *match_take_asked(struct mbx_match *m, struct match_key key,
+                                                   struct match_mask mask,
+                                                   mbx_match_fits_fn *fits, const void *arg,
+                                                   struct mbx_match_msg *msg,
+                                                   struct group group)
+{
+    const struct mbx_match_envelope envelope = envelope_of(key);
+
+    if (unlikely(!fits(arg, msg))) {
+        remember(m, msg, &envelope, ~mask.tag);
+        return NULL;
+    }
+    msg_seen_leaves(m, msg, group);
+    return msg;
+}
+
+/* As mbx_match_take(), of a queue that is walked; messages wait, and the oldest is not accepted or is in a
+ * table. */
+OUT_OF_LINE struct mbx_match_msg *match_take_short(struct mbx_match *m, struct match_key key,
+                                                   uint64_t ignore, mbx_match_fits_fn *fits,
+                                                   const void *arg)
+{
+    const struct mbx_match_envelope envelope = envelope_of(key);
+    uint64_t steps = 1;
+    struct mbx_match_msg *found;
+
+    if (unlikely(m->probed.msg != NULL) && is_probed(m, &envelope, ignore))
+        found = m->probed.msg;
+    else
+        found = walk_msgs(m, &envelope, ignore, queue_count(&m->msgs),
+                          msg_of(m->msgs.all.next)->at == 0, &steps);
+    return take_found(m, &envelope, ignore, fits, arg, found, steps);
+}
+
+static OUT_OF_LINE struct mbx_match_msg *take_long(struct mbx_match *m, struct match_key key,
+                                                   struct match_mask mask,
+                                                   mbx_match_fits_fn *fits, const void *arg)
+{
+    return match_take_long(m, key, mask, NULL, fits, arg);
+}
+
 struct mbx_match_msg *mbx_match_take(struct mbx_match *m,
                                      const struct mbx_match_envelope *envelope, uint64_t ignore,
                                      mbx_match_fits_fn *fits, const void *arg)
 {
-    struct mbx_match_msg *oldest = msg_of(m->msgs.all.next);
-
-    if (queue_is_empty(&m->msgs))
-        return NULL;
-    if (unlikely(oldest->at != 0 || !mbx_match_accepts(envelope, ignore, &oldest->envelope)))
-        return take_further(m, envelope, ignore, fits, arg);
-    if (unlikely(!fits(arg, oldest)))
-        return NULL;
-    unqueue_msg(m, oldest);
-    return oldest;
+    return match_take(m, envelope, ignore, fits, arg, take_long);
 }
 
 /* As mbx_match_peek(), of a queue that is not walked. */

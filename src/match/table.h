@@ -116,7 +116,14 @@ static inline uint64_t bucket_free(const struct bucket *bucket)
 
 static inline uint64_t bucket_lane(uint64_t lanes)
 {
-    return (uint64_t)__builtin_ctzll(lanes) / 8;
+    return (unsigned)__builtin_ctzll(lanes) / 8;
+}
+
+/* The byte of a place in prints. */
+static inline unsigned char *bucket_print(struct bucket *bucket, uint64_t lane)
+{
+    return (unsigned char *)&bucket->prints +
+           (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? BUCKET_GROUPS - lane : lane);
 }
 
 static inline uint32_t bucket_passed(const struct bucket *bucket)
@@ -228,7 +235,7 @@ static inline void table_add(struct table *t, struct group group, uintptr_t head
 /* The group that table_find() has found empties. */
 static inline void table_remove(struct table *t, struct group group)
 {
-    group.bucket->prints &= ~(UINT64_C(0xff) << 8 * group.lane);
+    *bucket_print(group.bucket, group.lane) = 0;
     t->used--;
     if (unlikely(group.bucket != group.home))
         table_unpass(t, group.home, group.bucket);

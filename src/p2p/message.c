@@ -160,10 +160,9 @@ void message_rest(struct message *message, const struct wire_rest *rest)
 
 void message_drop(struct mbx_ep *ep, struct message *message)
 {
-    ep->stats.unexpected_bytes_now -= ep->messages.stride;
     if (unlikely(message->size == MESSAGE_LONG)) {
         ep->stats.unexpected_bytes_now -= more_bytes(&message->more->arrival);
         mem_free(message->more);
     }
-    pool_give(&ep->messages, message);
+    message_drop_short(ep, message);
 }

@@ -63,14 +63,25 @@ static_assert(sizeof(struct message) <= sizeof(struct mbx_match_msg) + 48, "many
  * fragments to come.  NULL: no memory. */
 struct message *message_keep(struct mbx_ep *ep, const struct arrival *arrival);
 void message_drop(struct mbx_ep *ep, struct message *message);
+/* As message_drop(), of one that has no memory but its place in the pool. */
+static inline void message_drop_short(struct mbx_ep *ep, struct message *message)
+{
+    ep->stats.unexpected_bytes_now -= ep->messages.stride;
+    pool_give(&ep->messages, message);
+}
 /* message_is_ready() of one that does not lie in the pool, or not all of it. */
 bool message_is_ready_long(const struct message *message, size_t size);
+/* As message_is_ready(), but false of one that does not lie in the pool. */
+static inline bool message_is_ready_short(const struct message *message, size_t size)
+{
+    return likely(message->size <= MESSAGE_INLINE) && likely(message->size <= size) &&
+           likely(message->sender == 0);
+}
 /* Is all of it here, no longer than size, and does its sender wait for nothing? */
 static inline bool message_is_ready(const struct message *message, size_t size)
 {
-    return likely(message->size <= MESSAGE_INLINE)
-               ? likely(message->size <= size) && likely(message->sender == 0)
-               : message_is_ready_long(message, size);
+    return likely(message->size <= MESSAGE_INLINE) ? message_is_ready_short(message, size)
+                                                   : message_is_ready_long(message, size);
 }
 /* The payload credit that its sender has spent on it. */
 uint64_t message_credit(const struct message *message);

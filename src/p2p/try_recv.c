@@ -12,6 +12,7 @@
 #include "base/copy.h"
 #include "base/usdt.h"
 #include "core/core.h"
+#include "match/take.h"
 #include "p2p/p2p.h"
 #include "p2p/credit.h"
 
@@ -20,6 +21,21 @@ static bool try_fits(const void *size, const struct mbx_match_msg *msg)
 {
     return message_is_ready(container_of((void *)(uintptr_t)msg, struct message, match),
                             *(const size_t *)size);
+}
+
+/* The same of most. */
+static ALWAYS_INLINE bool try_fits_soon(const void *size, const struct mbx_match_msg *msg)
+{
+    return message_is_ready_short(container_of((void *)(uintptr_t)msg, struct message, match),
+                                  *(const size_t *)size);
+}
+
+/* As match_take_fn. */
+static OUT_OF_LINE struct mbx_match_msg *
+try_take_deep(struct mbx_match *m, struct match_key key, struct match_mask mask,
+              mbx_match_fits_fn *fits, const void *size)
+{
+    return match_take_long(m, key, mask, try_fits_soon, fits, size);
 }
 
 /* One that has memory of its own. */
@@ -42,21 +58,22 @@ static ALWAYS_INLINE void try_take(struct mbx_ep *ep, struct message *message, v
                                    struct mbx_status *status)
 {
     const struct mbx_match_envelope *envelope = &message->match.envelope;
+    uint32_t size = message->size;
 
     status->context_id = envelope->context_id;
     status->source = envelope->source;
     status->tag = envelope->tag;
     ep->stats.unexpected_now--;
     credit_met(ep, message);
-    if (unlikely(message->size == MESSAGE_LONG)) {
+    if (unlikely(size == MESSAGE_LONG)) {
         try_take_long(ep, message, buf, status);
         return;
     }
     status->data = message->data;
-    status->size = message->size;
-    copy_small(buf, message->payload, message->size);
-    eager_count_received(ep, message->size, false);
-    message_drop(ep, message);
+    status->size = size;
+    copy_small(buf, message->payload, size);
+    eager_count_received(ep, size, false);
+    message_drop_short(ep, message);
 }
 
 /* Not valid: -EINVAL, and a line says why. */
@@ -80,7 +97,7 @@ static ALWAYS_INLINE int try_recv(struct mbx_ep *ep, uint32_t source, uint32_t c
     context = context_get(ep, context_id);
     if (unlikely(context == NULL) || unlikely(ep->tracing.is_on))
         return 0;
-    found = mbx_match_take(&context->match, &wanted, ignore, try_fits, &size);
+    found = match_take(&context->match, &wanted, ignore, try_fits, &size, try_take_deep);
     if (found == NULL)
         return 0;
     USDT(met, context_id, source, tag, 0);

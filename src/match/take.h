@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * take.h - mbx_match_take() of a long queue, to be compiled into who knows what fits.
+ *
+ *   a glance into the index ── found, and it fits at once ──> it leaves         no call
+ *       │                         └── else ─────────────────> match_take_asked
+ *       └── nothing, or it is in several indexes ───────────> match_take_longer, match_take_rest
+ *
+ * What is seldom needed is called at the end, and with all that it needs: so the usual way keeps most of what it
+ * works with in registers that a call may change, and saves few.
+ */
+#ifndef MATCH_TAKE_H
+#define MATCH_TAKE_H
+
+#include "match/deep.h"
+
+/* ---- a message leaves ---- */
+
+static ALWAYS_INLINE void queue_leave(struct mbx_match_queue *queue)
+{
+    queue->full_at++;
+}
+
+/* How many have left it. */
+static inline uint64_t queue_left(const struct mbx_match_queue *queue)
+{
+    return queue->full_at - queue->most;
+}
+
+/* msg is in no table, or has left them. */
+static ALWAYS_INLINE void unqueue_msg(struct mbx_match *m, struct mbx_match_msg *msg)
+{
+    link_remove(&msg->link);
+    msg->state = MBX_MATCH_IDLE;
+    queue_leave(&m->msgs);
+}
+
+/* A search that looked at so many, and found somebody or not. */
+static inline void count_steps(struct mbx_match_tally *count, uint64_t steps, bool has_found)
+{
+    count->further_steps += steps - has_found;
+    if (steps > count->search_max)
+        count->search_max = steps;
+}
+
+/* The message of a queue that is not walked that such a receive takes, if a glance into the index of the
+ * primary class finds it, and it is in no other; *group is its place.  NULL: else; has_none as of
+ * unexpected_take(). */
+static ALWAYS_INLINE struct mbx_match_msg *msg_seen(const struct mbx_match *m,
+                                                    struct match_key key,
+                                                    struct match_mask mask, struct group *group,
+                                                    bool *has_none)
+{
+    struct mbx_match_deep *deep = m->deep;
+    struct mbx_match_msg *msg;
+
+    *has_none = false;
+    if (unlikely(deep == NULL) || unlikely(!mask_is(&deep->primary->mask, mask)))
+        return NULL;
+    *group = unexpected_glance(deep, key, mask, has_none);
+    if (unlikely(group->bucket == NULL))
+        return NULL;
+    msg = msg_of_head(group_head(*group));
+    return likely(msg->at == IN_PRIMARY) ? msg : NULL;
+}
+
+/* What msg_seen() has found leaves. */
+static ALWAYS_INLINE void msg_seen_leaves(struct mbx_match *m, struct mbx_match_msg *msg,
+                                          struct group group)
+{
+    struct table *index = &m->deep->primary->index;
+
+    unqueue_msg(m, msg);
+    count_steps(&m->count, 2, true);
+    msg_leaves_table(index, msg, group);
+    if (unlikely(table_is_empty(index)))
+        deep_trim(m->deep, index);
+}
+
+/* ---- match.c: what a glance leaves open ---- */
+
+/* As mbx_match_take(), of a queue that is not walked. */
+struct mbx_match_msg *match_take_longer(struct mbx_match *m, struct match_key key,
+                                        struct match_mask mask, mbx_match_fits_fn *fits,
+                                        const void *arg);
+/* The same, if none that is in the index of the primary class, which has this mask, has key. */
+struct mbx_match_msg *match_take_rest(struct mbx_match *m, struct match_key key,
+                                      struct match_mask mask, mbx_match_fits_fn *fits,
+                                      const void *arg);
+/* The same of a queue that is walked. */
+struct mbx_match_msg *match_take_short(struct mbx_match *m, struct match_key key,
+                                       uint64_t ignore, mbx_match_fits_fn *fits,
+                                       const void *arg);
+/* msg, which msg_seen() has found at group, leaves if it fits; else NULL. */
+struct mbx_match_msg *match_take_asked(struct mbx_match *m, struct match_key key,
+                                       struct match_mask mask, mbx_match_fits_fn *fits,
+                                       const void *arg, struct mbx_match_msg *msg,
+                                       struct group group);
+
+/* As mbx_match_take(), of a queue that is not walked.  soon: as fits(), but false where the answer takes a
+ * call; or NULL. */
+static ALWAYS_INLINE struct mbx_match_msg *
+match_take_long(struct mbx_match *m, struct match_key key, struct match_mask mask,
+                mbx_match_fits_fn *soon, mbx_match_fits_fn *fits, const void *arg)
+{
+    struct mbx_match_msg *msg;
+    struct group group;
+    bool has_none;
+
+    msg = msg_seen(m, key, mask, &group, &has_none);
+    if (unlikely(msg == NULL))
+        return has_none ? match_take_rest(m, key, mask, fits, arg)
+                        : match_take_longer(m, key, mask, fits, arg);
+    if (soon == NULL || unlikely(!soon(arg, msg)))
+        return match_take_asked(m, key, mask, fits, arg, msg, group);
+    msg_seen_leaves(m, msg, group);
+    return msg;
+}
+
+typedef struct mbx_match_msg *match_take_fn(struct mbx_match *m, struct match_key key,
+                                            struct match_mask mask, mbx_match_fits_fn *fits,
+                                            const void *arg);
+
+/* As mbx_match_take(); take_long calls match_take_long(). */
+static ALWAYS_INLINE struct mbx_match_msg *match_take(struct mbx_match *m,
+                                                      const struct mbx_match_envelope *envelope,
+                                                      uint64_t ignore, mbx_match_fits_fn *fits,
+                                                      const void *arg, match_take_fn *take_long)
+{
+    struct mbx_match_msg *oldest = msg_of(m->msgs.all.next);
+
+    if (queue_is_empty(&m->msgs))
+        return NULL;
+    if (unlikely(oldest->at != 0 || !mbx_match_accepts(envelope, ignore, &oldest->envelope)))
+        return queue_count(&m->msgs) > m->options.short_max
+                   ? take_long(m, key_of(envelope), mask_of(envelope, ignore), fits, arg)
+                   : match_take_short(m, key_of(envelope), ignore, fits, arg);
+    if (unlikely(!fits(arg, oldest)))
+        return NULL;
+    unqueue_msg(m, oldest);
+    return oldest;
+}
+
+#endif
