@@ -5,17 +5,18 @@
  * A peer that dies says nothing, and who only waits sends nothing that could fail.  So while
  * there are requests, progress looks, LIVENESS_LOOKS times in MBX_PEER_TIMEOUT, from the first wait
  * on, at those peers that one of them waits for; for a receive from any source these are all.  If
- * they are more than LIVENESS_FEW, each look takes a share, because each peer costs system calls:
+ * they are more than LIVENESS_FEW, each look takes a share, where each peer costs system calls:
  *
  *   of 256 peers     0 .. 42  43 .. 85  86 .. 128  129 .. 171  172 .. 214  215 .. 255
  *   have their turn  look 1   look 2    look 3     look 4      look 5      look 6      and again
  *
- * Of those that have their turn it takes who is waited for, and besides who is suspected, or was seen
- * gone once.
+ * Of those that have their turn it takes who is waited for, and besides who is suspected or probed, or was
+ * seen gone once.  A look that is late takes the turns of those that were left out.
  *
- * Over a network nobody can be looked at without a connection: there a receive from any source waits
- * for the peers that have one, and LIVENESS_MET others, which get one for that.  If a peer is
- * gone that is waited for,
+ * Over a network it costs nothing to look at a peer, and takes several looks: one asks who is silent, and a
+ * later one sees that there is no answer.  So all that are waited for by name are taken.  But nobody can be
+ * looked at without a connection: there a receive from any source waits for the peers that have one,
+ * and LIVENESS_MET others, which get one for that.  If a peer is gone that is waited for,
  *
  *   its sends           end with -ENOTCONN, whatever they wait for
  *   receives that have met a message of it and wait for its data
@@ -56,8 +57,10 @@
  * at least. */
 #define LIVENESS_FEW 16
 
-/* Looks in which all peers have their turn.  Three turns in MBX_PEER_TIMEOUT: over a network it takes
- * more than one to see that a peer is gone. */
+/* So many that are looked at without costs are looked at for receives from any source, at least. */
+#define LIVENESS_PART 64
+
+/* Looks in which all peers have their turn. */
 #define LIVENESS_CYCLE (LIVENESS_LOOKS / 3)
 
 /* Peers that get a link for that alone, in the life of an endpoint, where only a link can tell
@@ -85,17 +88,21 @@ struct liveness {
     bool is_all_seen;      /* what the gone had sent, by a device elsewhere */
 };
 
-/* Each endpoint begins elsewhere: whom it meets first, others do not. */
-static struct liveness liveness_begin(struct mbx_ep *ep)
+/* The look that is due, or so many, of which this is the only one.  Each endpoint begins elsewhere: whom it
+ * meets first, others do not. */
+static struct liveness liveness_begin(struct mbx_ep *ep, uint64_t due)
 {
-    uint32_t count = ep->peers.count, turns = count / LIVENESS_CYCLE + 1;
-    struct liveness liveness = {.ep = ep};
+    uint32_t count = ep->peers.count;
+    uint64_t turns = max_size(LIVENESS_FEW, count / LIVENESS_CYCLE + 1);
+    struct liveness liveness = {.ep = ep, .turns = count};
 
-    if (turns < LIVENESS_FEW)
-        turns = LIVENESS_FEW;
-    liveness.turns = turns < count ? turns : count;
-    liveness.first = count != 0 ? ep->liveness.next % count : 0;
-    ep->liveness.next = liveness.first + liveness.turns;
+    turns *= min_size(due, LIVENESS_CYCLE);
+    if (count != 0)
+        liveness.first = ep->liveness.next % count;
+    if (turns < count) {
+        liveness.turns = (uint32_t)turns;
+        ep->liveness.next = (liveness.first + liveness.turns) % count;
+    }
     return liveness;
 }
 
@@ -106,21 +113,28 @@ static bool liveness_has_turn(const struct liveness *liveness, uint32_t number)
     return (number + count - liveness->first) % count < liveness->turns;
 }
 
-static void liveness_await(struct liveness *liveness, uint32_t whom)
+/* False: whom is nobody, or there is no memory, which the next look finds. */
+static bool liveness_await(struct liveness *liveness, uint32_t whom)
 {
     struct mbx_ep *ep = liveness->ep;
 
     if (whom >= ep->peers.count || peer_is_free(ep, whom) || peer_use(ep, whom) != 0)
-        return; /* nobody, or the next look finds memory */
+        return false;
     liveness->named += !peer_get(ep, whom)->health.is_awaited;
     peer_get(ep, whom)->health.is_awaited = true;
+    return true;
+}
+
+static bool liveness_costs(const struct peer *peer)
+{
+    return peer->link->transport->limits.check_costs;
 }
 
 static void liveness_mark(void *arg, void *object)
 {
     struct liveness *liveness = arg;
 
-    liveness_await(liveness, liveness_whom(liveness->ep, object));
+    (void)liveness_await(liveness, liveness_whom(liveness->ep, object));
     liveness->is_for_any |= recv_is_from_any(object);
 }
 
@@ -131,8 +145,11 @@ static void liveness_mark_probe(struct liveness *liveness)
     if (!ep->liveness.is_probed)
         return;
     ep->liveness.is_probed = false;
-    liveness_await(liveness, ep->liveness.probed);
-    liveness->is_for_any |= ep->liveness.probed == MBX_ANY_SOURCE;
+    if (ep->liveness.probed == MBX_ANY_SOURCE)
+        liveness->is_for_any = true;
+    else if (liveness_await(liveness, ep->liveness.probed))
+        peer_get(ep, ep->liveness.probed)->health.is_suspected =
+            true; /* the next probe may be another's */
 }
 
 int liveness_probed(struct mbx_ep *ep, uint32_t source)
@@ -176,9 +193,16 @@ static void liveness_mark_any(struct mbx_ep *ep, uint32_t number)
 static void liveness_mark_turns(const struct liveness *liveness)
 {
     struct mbx_ep *ep = liveness->ep;
+    uint32_t count = ep->peers.count;
+    uint32_t part = (uint32_t)min_size(count, max_size(LIVENESS_PART, liveness->turns));
 
-    for (uint32_t i = 0; i < liveness->turns; i++)
-        liveness_mark_any(ep, (liveness->first + i) % ep->peers.count);
+    for (uint32_t i = 0; i < part; i++) {
+        uint32_t number = (liveness->first + i) % count;
+
+        if (i < liveness->turns ||
+            (peer_is_used(ep, number) && !liveness_costs(peer_get(ep, number))))
+            liveness_mark_any(ep, number);
+    }
 }
 
 /* What a request ends with that needs this peer, which is gone. */
@@ -244,8 +268,8 @@ static bool liveness_is_due(const struct liveness *liveness, const struct peer *
     const struct peer_health *health = &peer->health;
 
     return health->is_suspected || (health->is_doubted && !health->is_gone) ||
-           (health->is_awaited &&
-            (liveness->named <= LIVENESS_FEW || liveness_has_turn(liveness, peer->number)));
+           (health->is_awaited && (liveness->named <= LIVENESS_FEW || !liveness_costs(peer) ||
+                                   liveness_has_turn(liveness, peer->number)));
 }
 
 /* Is one of those gone that this look takes?  Who still waits for the others marks them again. */
@@ -267,19 +291,20 @@ static bool liveness_look_at_due(const struct liveness *liveness)
 
 void liveness_look(struct mbx_ep *ep)
 {
-    uint64_t now_ns = clock_now();
+    uint64_t now_ns = clock_now(), period_ns = (uint64_t)liveness_ns(ep), due;
     uint32_t dead = ep->failures.count;
     bool found, had_seen_all = ep->liveness.has_seen_all;
     struct liveness liveness;
 
     if (ep->liveness.last_ns == 0)
         ep->liveness.last_ns = now_ns; /* somebody waits for the first time */
-    if (now_ns - ep->liveness.last_ns < (uint64_t)liveness_ns(ep))
+    due = (now_ns - ep->liveness.last_ns) / period_ns;
+    if (due == 0)
         return;
     ep->liveness.last_ns = now_ns;
     if (ep->see.watch != NULL)
         ep->see.watch(ep);
-    liveness = liveness_begin(ep);
+    liveness = liveness_begin(ep, due);
     pool_for_each(&ep->requests.pool, liveness_mark, &liveness);
     liveness_mark_probe(&liveness);
     if (liveness.is_for_any)

@@ -180,6 +180,8 @@ struct transport_limits {
     uint32_t cswap_words; /* of our own, for cswap(); 0: it is not supported */
     uint32_t table_words; /* of our own behind these, for store() and load(); or 0 */
     bool is_instant;      /* cswap() is done when it returns, if cookie is 0 */
+    bool
+        check_costs; /* check(), system calls each time: who waits for many asks for some in turn */
 };
 
 struct transport_memory;
@@ -237,7 +239,7 @@ struct transport_ops {
     int (*send_eager)(struct link *link, uint32_t context_id, uint64_t tag, uint64_t data,
                       const void *payload, size_t size);
 
-    /* Is the other endpoint still there?  For who waits for it; costs a system call.
+    /* Is the other endpoint still there?  For who waits for it (limits.check_costs).
      * 0 as far as is known; -EHOSTDOWN it has died; -ECONNREFUSED it is no more, and was never
      * met, so that nobody knows whether it has closed or died; -ENOTCONN or another: it has
      * closed, or could never be reached. */

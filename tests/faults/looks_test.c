@@ -107,14 +107,19 @@ static void make_progress(struct job *job)
         (void)mbx_progress(job->ep);
 }
 
-/* The next look, a period behind the one before; how many peers it took. */
-static unsigned look(struct job *job)
+/* The next look, so many periods behind the one before; how many peers it took. */
+static unsigned look_late(struct job *job, unsigned periods)
 {
     seen.looks = 0;
     memset(seen.looks_at, 0, sizeof seen.looks_at);
-    seen.now_ns += (uint64_t)liveness_ns(job->ep);
+    seen.now_ns += periods * (uint64_t)liveness_ns(job->ep);
     make_progress(job);
     return seen.looks;
+}
+
+static unsigned look(struct job *job)
+{
+    return look_late(job, 1);
 }
 
 /* Receives that name the first `count` peers; the first look is a period later. */
@@ -197,6 +202,58 @@ static void test_of_many_a_look_takes_a_share(void **state)
     for (uint32_t number = 0; number < JOB; number++)
         assert_in_range(times[number], 3, 4);
     wait_no_more(&job, 0, JOB);
+    job_close(&job);
+}
+
+/* Whose progress is seldom has few looks, and each takes more. */
+static void test_a_late_look_takes_more(void **state)
+{
+    unsigned times[JOB] = {0};
+    struct job job;
+
+    job_open(&job, *state);
+    wait_for(&job, JOB);
+    for (int i = 0; i < 2; i++) {
+        assert_in_range(look_late(&job, 3), 2 * FEW, 3 * SHARE);
+        for (uint32_t number = 0; number < JOB; number++)
+            times[number] += seen.looks_at[number];
+    }
+    for (uint32_t number = 0; number < JOB; number++)
+        assert_in_range(times[number], 1, 2);
+    assert_int_equal(look_late(&job, 1000), JOB);
+    wait_no_more(&job, 0, JOB);
+    job_close(&job);
+}
+
+/* As over a network, where it takes several looks to see that nobody answers. */
+static void test_looks_that_cost_nothing_take_all(void **state)
+{
+    struct job job;
+
+    job_open(&job, *state);
+    job.transport->limits.check_costs = false;
+    wait_for(&job, JOB);
+    for (int i = 0; i < LIVENESS_LOOKS; i++)
+        assert_int_equal(look(&job), JOB);
+    wait_no_more(&job, 0, JOB);
+    job.transport->limits.check_costs = true;
+    job_close(&job);
+}
+
+/* Each look knows one probe, the last one before it, and the next look may know another. */
+static void test_who_was_probed_is_looked_at_next(void **state)
+{
+    struct mbx_status status;
+    struct job job;
+
+    job_open(&job, *state);
+    wait_for(&job, 2 * FEW);
+    for (uint32_t i = 0; i < JOB; i++) {
+        assert_int_equal(mbx_probe(job.ep, i * 7 % JOB, CONTEXT, 1, 0, &status), 0);
+        assert_in_range(look(&job), 1, 2 * FEW + 1);
+        assert_int_equal(seen.looks_at[i * 7 % JOB], 1);
+    }
+    wait_no_more(&job, 0, 2 * FEW);
     job_close(&job);
 }
 
@@ -315,6 +372,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_few_are_looked_at_in_each_look),
         cmocka_unit_test(test_anybody_is_all_where_there_are_few),
         cmocka_unit_test(test_of_many_a_look_takes_a_share),
+        cmocka_unit_test(test_a_late_look_takes_more),
+        cmocka_unit_test(test_looks_that_cost_nothing_take_all),
+        cmocka_unit_test(test_who_was_probed_is_looked_at_next),
         cmocka_unit_test(test_who_is_not_waited_for_is_not_looked_at),
         cmocka_unit_test(test_each_that_dies_is_found_in_time),
         cmocka_unit_test(test_all_that_die_are_found_in_time),

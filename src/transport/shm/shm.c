@@ -803,6 +803,7 @@ int shm_enter(struct shm *shm, const struct transport_config *config)
         .cswap_words = SEGMENT_WORDS,
         .table_words = SEGMENT_TABLE,
         .is_instant = true,
+        .check_costs = true,
     };
     return create_tables(shm);
 }
