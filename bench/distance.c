@@ -19,12 +19,12 @@
 
 #define WORK_NS    (60 * CLOCK_MS)
 #define ROUNDS_MAX 20000
-#define ALONE      100
+#define ALONE      1000
 
 struct pair {
     alignas(CACHE_LINE) _Atomic uint32_t line;
-    alignas(CACHE_LINE) _Atomic uint32_t ended; /* both see it behind the same round */
-    int core;                                   /* of the other one */
+    alignas(CACHE_LINE) _Atomic uint32_t rounds; /* how many there are; until that is known, UINT32_MAX */
+    int core;                                    /* of the other one */
 };
 
 static double now_s(void)
@@ -45,12 +45,13 @@ static void pin(int core)
 static void *other(void *arg)
 {
     struct pair *pair = arg;
+    uint32_t done = 0;
 
     pin(pair->core);
     do {
         (void)distance_sums_median(now_s);
         (void)distance_line_ns(now_s, &pair->line, 1);
-    } while (atomic_load_explicit(&pair->ended, memory_order_acquire) == 0);
+    } while (++done < atomic_load_explicit(&pair->rounds, memory_order_acquire));
     return NULL;
 }
 
@@ -64,14 +65,15 @@ static void measure(struct pair *pair, double alone)
 {
     static double beside[ROUNDS_MAX], line_ns[ROUNDS_MAX];
     uint64_t until = clock_now() + WORK_NS;
-    size_t rounds = 0, first;
+    uint32_t rounds = 0, first;
     bool is_last;
 
     do {
         is_last = rounds == ROUNDS_MAX - 1 || clock_now() >= until;
         beside[rounds] = distance_sums_median(now_s);
-        /* before the line, which the other one has behind it */
-        atomic_store_explicit(&pair->ended, is_last, memory_order_release);
+        /* before the line, so that the other one knows it behind the line of this round */
+        if (is_last)
+            atomic_store_explicit(&pair->rounds, rounds + 1, memory_order_release);
         line_ns[rounds++] = distance_line_ns(now_s, &pair->line, 0);
     } while (!is_last);
     first = rounds - (rounds + 2) / 3;
@@ -111,7 +113,7 @@ static int core_of(const char *text)
 int main(int argc, char **argv)
 {
     int first = argc == 3 ? core_of(argv[1]) : -1;
-    struct pair pair = {.core = first >= 0 ? core_of(argv[2]) : -1};
+    struct pair pair = {.rounds = UINT32_MAX, .core = first >= 0 ? core_of(argv[2]) : -1};
     double alone;
     pthread_t thread;
 

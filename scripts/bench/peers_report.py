@@ -51,15 +51,15 @@ class Cells:
 
     def __init__(self, question, figure, lines):
         self.question, self.figure = question, figure
-        found = {}
+        found = {}  # what was measured again in a round counts in place of what was there
         for line in lines:
             values = figure.values(line) if line.get("question") == question.name and "about" not in line else None
             if values and figure.x in line and counts(line):
                 cores = line["cores"] if question.by_distance else "any"
                 key = (cores, figure.panel_of(line), int(line[figure.x]), line["who"])
-                found.setdefault(key, []).append(values)
+                found.setdefault(key, {})[line.get("round")] = values
         best = min if figure.better == "less" else max
-        self.values = {key: (statistics.median(m for m, _ in rounds), best(b for _, b in rounds))
+        self.values = {key: (statistics.median(m for m, _ in rounds.values()), best(b for _, b in rounds.values()))
                        for key, rounds in found.items()}
         self.only = next((line["only_cores"] for line in lines if line.get("only_cores", "any") != "any"), None)
         self.lines_ns = [float(ns) for line in lines if line.get("question") == question.name and "line_ns" in line

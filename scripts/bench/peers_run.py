@@ -14,7 +14,7 @@ from peers_ask import Unmeasured
 from peers_who import ALL, CORES, DISTANCES, Build
 
 MORE_TO_DO = 3
-WAIT_S, TRIES = 60, 5  # of --cores: for each run
+WAIT_S, TRIES, GIVE_UP = 60, 5, 10  # of --cores: for each run, and after so many runs that were not made
 PAUSE_S = 0.5
 CASE = ("size", "depth", "ranks", "mode", "receives", "pattern", "type")
 BEFORE = "in_an_earlier_round:_"
@@ -59,7 +59,9 @@ class Options:
         elif name == "--for":
             self.limit_s = self.number(name, value)
         elif name == "--cores":
-            self.cores = self.names(name, value, ["near", "far"])[0]
+            if value not in ("near", "far"):
+                self.usage(f"--cores is near or far, not '{value}'")
+            self.cores = value
         elif name in ("--resume", "--again"):
             setattr(self, name[2:], True)
         else:
@@ -292,6 +294,9 @@ class Run:
             if unit[:4] in self.lines.units:
                 continue
             is_next, last = unit[:3] != last, unit[:3]
+            if self.not_met >= GIVE_UP:
+                print(f"{self.o.bench.name}: the cores of this machine do not become {self.o.cores}", file=sys.stderr)
+                return False
             if is_next and self.is_late():
                 print(f"{self.o.bench.name}: {self.done} of {self.total} runs are there; --resume goes on",
                       file=sys.stderr)
@@ -304,8 +309,9 @@ def main(bench, text):
     o = parse(bench, sys.argv[1:], text)
     if o.report:
         return peers_report.write(o.report, bench)
-    if not os.access(os.path.join(o.build, "tools", "mbx"), os.X_OK):
-        o.usage(f"'{o.build}' is no build directory: it has no tools/mbx")
+    for program in ("tools/mbx", "bench/distance"):
+        if not os.access(os.path.join(o.build, program), os.X_OK):
+            o.usage(f"'{o.build}' is no build directory, or one with sanitizers: it has no {program}")
     if len(os.sched_getaffinity(0)) < CORES:
         sys.exit(f"{bench.name}: one core; {CORES} are needed")
     lines = Lines(o)

@@ -75,6 +75,29 @@ def stops_by_its_clock(folder):
     assert figures(read(folder, "lines.txt"))
 
 
+def waits_for_its_cores(folder):
+    """A machine whose cores are far, become near, and have moved behind the first run: it waits, and measures again."""
+    build, out = os.path.join(folder, "build"), os.path.join(folder, "out")
+    os.makedirs(os.path.join(build, "bench"))
+    for name in ("tools", "bench/match"):
+        os.symlink(os.path.abspath(os.path.join(BUILD, name)), os.path.join(build, name))
+    with open(os.path.join(folder, "cores"), "w", encoding="utf-8") as file:
+        file.writelines(f"distance={word} line_ns=30.0\n" for word in ["far", "cache", "cache", "far"] + ["cache"] * 100)
+    with open(os.path.join(build, "bench", "distance"), "w", encoding="utf-8") as file:
+        file.write(f"#!/bin/sh\ncd '{folder}' && head -n 1 cores && sed -i 1d cores\n")
+        os.fchmod(file.fileno(), 0o755)
+    asked = ["--quick", "--who", "native", "--only", "receive,start", "--out", out]
+    _, said = peers(*asked, "--cores", "near", build)
+    assert said.count("the cores were not near all the time; again") == 1, said
+    lines = [dict(word.split("=", 1) for word in line.split()) for line in figures(read(out, "lines.txt"))]
+    assert {line["question"] for line in lines} == {"receive"}, "start does not tell near from far"
+    first = [line["cores"] for line in lines if line["group"] == lines[0]["group"]]
+    assert first == ["moved"] * (len(first) // 2) + ["near"] * (len(first) // 2), first
+    assert "moved" not in read(out, "report.md"), read(out, "report.md")
+    _, said = peers(*asked, "--cores", "far", "--resume", build, status=2)
+    assert "only_cores=near" in said, said
+
+
 def refuses_another_commit(folder):
     path = os.path.join(folder, "lines.txt")
     text = re.sub(r"commit=\S+", "commit=0123456789ab", read(folder, "lines.txt"))
@@ -138,6 +161,7 @@ LINES = """about=machine cpu=none cores=2
 round=1 question=latency group=g who=ob1 cores=near line_ns=30.0,30.0 size=8 half_rtt_median_ns=100.0 half_rtt_min_ns=90.0
 round=1 question=latency group=g who=ucx cores=near line_ns=30.0,30.0 size=8 half_rtt_median_ns=400.0 half_rtt_min_ns=90.0
 round=1 question=latency group=g who=component cores=near line_ns=30.0,30.0 size=8 half_rtt_median_ns=140.0 half_rtt_min_ns=90.0
+round=2 question=latency group=g who=component cores=near line_ns=30.0,30.0 size=8 half_rtt_median_ns=777.0 half_rtt_min_ns=7.0
 round=2 question=latency group=g who=component cores=near line_ns=30.0,30.0 size=8 half_rtt_median_ns=160.0 half_rtt_min_ns=80.0
 round=1 question=latency group=g who=component cores=far line_ns=200.0,200.0 size=8 half_rtt_median_ns=999.0 half_rtt_min_ns=99.0
 round=1 question=rate group=g who=ob1 cores=near line_ns=30.0,30.0 size=8 median_messages_per_s=3000000 max_messages_per_s=4000000
@@ -148,7 +172,8 @@ round=1 question=types group=g who=component skipped=failed why=it_fell
 
 
 def marks_what_is_lost(folder):
-    """150 of 100 ns is lost by 1.5; twice the rate is not, and half of it is by 2; far is apart from near."""
+    """150 of 100 ns is lost by 1.5; twice the rate is not, and half of it is by 2; far is apart from near; what was
+    measured again in a round counts once."""
     os.makedirs(folder)
     with open(os.path.join(folder, "lines.txt"), "w", encoding="utf-8") as file:
         file.write(LINES)
@@ -212,7 +237,9 @@ def leaves_out_what_was_stopped():
 def refuses_nonsense():
     for arguments, word in ((["--only", "latensy"], "latensy"), (["--who", "nobody"], "nobody"), (["--rounds", "0"], "'0'"),
                             (["--for", "soon"], "'soon'"), (["--short", "--quick"], "not both"), (["a", "b"], "'b'"),
-                            (["--resume", "--again"], "not both"), (["/nowhere"], "/nowhere")):
+                            (["--resume", "--again"], "not both"), (["/nowhere"], "/nowhere"),
+                            (["--cores", "near,far"], "'near,far'"),
+                            (["--cores", "far", "--only", "start"], "one table for all cores")):
         _, said = peers(*arguments, status=2)
         assert word in said, f"{arguments}: {said}"
     _, said = peers("--only", "crowd", status=2, script=os.path.join(SCRIPTS, "openmpi"))
@@ -227,6 +254,7 @@ with tempfile.TemporaryDirectory() as place:
     leaves_out_what_was_stopped()
     goes_on(os.path.join(place, "pieces"))
     stops_by_its_clock(os.path.join(place, "clock"))
+    waits_for_its_cores(os.path.join(place, "cores"))
     refuses_another_commit(os.path.join(place, "pieces"))
     names_who_is_missing(os.path.join(place, "missing"))
     is_interrupted(os.path.join(place, "interrupted"))
