@@ -295,6 +295,7 @@ static void count(struct mbx_match_counters *want, const struct oracle *o, const
     case OP_POST:
     case OP_POST_MANY:
     case OP_TRY:
+        want->searches++; /* what does not fit is not counted before the receive is posted */
         want->posted++;
         want->met_posts += met;
         want->matched_arrivals += met;
@@ -303,21 +304,25 @@ static void count(struct mbx_match_counters *want, const struct oracle *o, const
     case OP_ARRIVE_MANY:
     case OP_MEET:
     case OP_KEEP:
+        want->searches += op->kind == OP_MEET && !met ? 2 : 1; /* the arrival searches again */
         want->arrived++;
         want->met_arrivals += met;
         want->matched_posts += met;
         break;
     case OP_FIND:
+        want->searches++;
         want->arrived += met;
         want->met_arrivals += met;
         want->matched_posts += met;
         break;
     case OP_TAKE:
+        want->searches += met;
         want->posted += met;
         want->met_posts += met;
         want->matched_arrivals += met;
         break;
     case OP_PROBE:
+        want->searches++;
         want->claimed += met;
         break;
     case OP_CANCEL:
@@ -327,6 +332,8 @@ static void count(struct mbx_match_counters *want, const struct oracle *o, const
         want->claimed += (uint64_t)answer;
         break;
     case OP_PEEK:
+        want->searches++;
+        break;
     case OP_KINDS:
         break;
     }
@@ -404,7 +411,7 @@ static bool msgs_agree(const struct history_run *run)
     return mbx_match_next_msg(&run->m, msg) == NULL;
 }
 
-/* The searches are the engine's own affair: how many it compares is not a rule. */
+/* The steps of the searches are the engine's own affair: how many it compares is not a rule. */
 static bool counters_agree(const struct mbx_match_counters *got,
                            const struct mbx_match_counters *want)
 {
@@ -414,7 +421,8 @@ static bool counters_agree(const struct mbx_match_counters *got,
            got->met_posts == want->met_posts && got->met_arrivals == want->met_arrivals &&
            got->cancelled == want->cancelled && got->claimed == want->claimed &&
            got->recvs == want->recvs && got->recvs_max == want->recvs_max &&
-           got->msgs == want->msgs && got->msgs_max == want->msgs_max;
+           got->msgs == want->msgs && got->msgs_max == want->msgs_max &&
+           got->searches == want->searches;
 }
 
 bool history_check(struct history_run *run)

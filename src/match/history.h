@@ -70,7 +70,7 @@ struct history {
 struct history_run {
     struct mbx_match m;
     struct oracle oracle;
-    struct mbx_match_counters want; /* all but the searches */
+    struct mbx_match_counters want; /* all but the steps of searches */
     uint64_t live;                  /* mem_live() before the engine */
     bool has_failed;                /* the allocation fail_at was reached */
     const char *why;                /* what was wrong */
