@@ -9,9 +9,15 @@
 
 #include "base/base.h"
 
-#define CONTEXT 33
-#define SIZE    100000
-#define MANY    300
+#define CONTEXT  33
+#define SIZE     100000
+#define MANY     300
+
+#define STAY     17 /* messages: one more than a queue that is walked has */
+#define STAY_TAG 1000
+
+static const size_t lengths[] = {0, 1, 8, 24, 25, 32, 1000, 5000};
+#define LENGTHS (2 * ARRAY_COUNT(lengths)) /* two of each */
 
 /* What options.done has been told of one request. */
 struct told {
@@ -256,34 +262,63 @@ static struct mbx_status receive(struct cluster *cl, uint32_t source, uint64_t t
     return done.status;
 }
 
-/* Messages of all lengths are there, and are received in their order, by name and from anybody. */
-static void test_try_recv(void **state)
+/* Messages of a tag of their own, so many that such a queue is not walked.  They stay. */
+static void send_those_that_stay(struct cluster *cl)
 {
-    static const size_t sizes[] = {0, 1, 8, 24, 25, 32, 1000, 5000};
-    static unsigned char got[SIZE];
-    const unsigned char *data = seeded_bytes(1, SIZE);
-    mbx_request sends[2 * ARRAY_COUNT(sizes)];
-    struct mbx_completion done;
-    int tried = 0;
-    struct cluster cl;
-
-    cluster_open(&cl, *state, 2, NULL);
-    for (uint64_t i = 0; i < ARRAY_COUNT(sends); i++) {
-        const struct mbx_options options = {.data = i};
+    for (uint64_t i = 0; i < STAY; i++) {
+        const struct mbx_options options = {.data = i, .flags = MBX_SILENT | MBX_COPY};
 
         assert_int_equal(
-            mbx_send(cl.eps[0], 1, CONTEXT, i / 2, data + i, sizes[i / 2], &options, &sends[i]),
-            0);
+            mbx_send(cl->eps[0], 1, CONTEXT, STAY_TAG, &i, sizeof i, &options, NULL), 0);
     }
-    cluster_settle(&cl);
-    for (uint64_t i = ARRAY_COUNT(sends); i-- > 0;) {
-        uint64_t first =
-            i / 2 * 2 + (i % 2 == 0); /* the earlier of two that are alike comes first */
-        size_t size = sizes[i / 2];
+}
+
+static void receive_those_that_stay(struct cluster *cl)
+{
+    int tried = 0;
+
+    for (uint64_t i = 0, got; i < STAY; i++) {
+        assert_int_equal(receive(cl, 0, STAY_TAG, &got, sizeof got, &tried).data, i);
+        assert_int_equal(got, i);
+    }
+}
+
+/* All that has arrived is searched in vain, as receives by name do: they find it in their index then. */
+static void search_in_vain(struct cluster *cl)
+{
+    struct mbx_status status;
+
+    assert_int_equal(mbx_try_recv(cl->eps[1], 0, CONTEXT, STAY_TAG + 1, 0, NULL, 0, &status),
+                     0);
+}
+
+/* Messages of all lengths are there, and are received: the newest tag first, and of two that are alike the
+ * earlier one first.  Says how often mbx_try_recv() has done it. */
+static int receive_all_lengths(struct cluster *cl, bool is_by_name)
+{
+    static unsigned char got[SIZE];
+    const unsigned char *data = seeded_bytes(1, SIZE);
+    mbx_request sends[LENGTHS];
+    struct mbx_completion done;
+    int tried = 0;
+
+    for (uint64_t i = 0; i < LENGTHS; i++) {
+        const struct mbx_options options = {.data = i};
+
+        assert_int_equal(mbx_send(cl->eps[0], 1, CONTEXT, i / 2, data + i, lengths[i / 2],
+                                  &options, &sends[i]),
+                         0);
+    }
+    cluster_settle(cl);
+    search_in_vain(cl);
+    for (uint64_t i = LENGTHS; i-- > 0;) {
+        uint64_t first = i / 2 * 2 + (i % 2 == 0);
+        size_t size = lengths[i / 2];
         struct mbx_status status;
 
         memset(got, 0xee, SIZE);
-        status = receive(&cl, i % 2 != 0 ? MBX_ANY_SOURCE : 0, i / 2, got, size, &tried);
+        status = receive(cl, is_by_name || i % 2 == 0 ? 0 : MBX_ANY_SOURCE, i / 2, got, size,
+                         &tried);
         assert_int_equal(status.data, first);
         assert_int_equal(status.source, 0);
         assert_int_equal(status.context_id, CONTEXT);
@@ -292,16 +327,54 @@ static void test_try_recv(void **state)
         assert_memory_equal(got, data + first, size);
         assert_int_equal(got[size], 0xee);
     }
-    for (size_t i = 0; i < ARRAY_COUNT(sends); i++)
-        cluster_wait(&cl, 0, sends[i], &done);
-    cluster_settle(&cl);
+    for (size_t i = 0; i < LENGTHS; i++)
+        cluster_wait(cl, 0, sends[i], &done);
+    return tried;
+}
+
+static void nothing_is_left(struct cluster *cl)
+{
+    cluster_settle(cl);
     for (int i = 0; i < 2; i++)
-        assert_int_equal(cluster_stats(&cl, i).requests_now, 0);
-    assert_int_equal(cluster_stats(&cl, 1).unexpected_now, 0);
-    assert_int_equal(cluster_stats(&cl, 1).unexpected_bytes_now, 0);
+        assert_int_equal(cluster_stats(cl, i).requests_now, 0);
+    assert_int_equal(cluster_stats(cl, 1).unexpected_now, 0);
+    assert_int_equal(cluster_stats(cl, 1).unexpected_bytes_now, 0);
+}
+
+static void test_try_recv(void **state)
+{
+    struct cluster cl;
+    int tried;
+
+    cluster_open(&cl, *state, 2, NULL);
+    tried = receive_all_lengths(&cl, false);
+    nothing_is_left(&cl);
     if (strcmp(cl.config->name, "shm") == 0)
-        assert_int_equal(tried, ARRAY_COUNT(sends));
+        assert_int_equal(tried, LENGTHS);
     cluster_close(&cl);
+}
+
+/* The same behind others, so that each is found by a table. */
+static void try_recv_behind_many(const struct configuration *config, bool is_by_name)
+{
+    struct cluster cl;
+    int tried;
+
+    cluster_open(&cl, config, 2, NULL);
+    send_those_that_stay(&cl);
+    tried = receive_all_lengths(&cl, is_by_name);
+    receive_those_that_stay(&cl);
+    nothing_is_left(&cl);
+    if (strcmp(cl.config->name, "shm") == 0)
+        assert_int_equal(tried, LENGTHS);
+    cluster_close(&cl);
+}
+
+/* By a glance into the index of one mask; or messages are in those of two. */
+static void test_try_recv_behind_many(void **state)
+{
+    try_recv_behind_many(*state, true);
+    try_recv_behind_many(*state, false);
 }
 
 /* Their senders get their credit back. */
@@ -328,42 +401,87 @@ static void test_try_recv_many(void **state)
     cluster_close(&cl);
 }
 
-/* What mbx_recv() alone can do stays for it: nothing has happened. */
-static void test_try_recv_refuses(void **state)
+typedef int send_fn(struct mbx_ep *ep, uint32_t peer, uint32_t context_id, uint64_t tag,
+                    const void *buf, size_t size, const struct mbx_options *options,
+                    mbx_request *request);
+
+/* What mbx_recv() alone can do: a message, and the room for it. */
+static const struct refused {
+    send_fn *send;
+    size_t size, room;
+} refused[] = {
+    {mbx_send, 8, 7},       {mbx_ssend, 8, SIZE},    {mbx_send, 24, 0},
+    {mbx_send, 5000, 4999}, {mbx_ssend, 5000, SIZE}, {mbx_send, 1000, 0},
+    {mbx_send, SIZE, SIZE}, /* which elsewhere than in shared memory may be eager */
+};
+
+/* It stays for that: nothing has happened. */
+static void refuse(struct cluster *cl, uint64_t tag)
 {
-    static unsigned char got[SIZE];
-    const unsigned char *data = seeded_bytes(1, SIZE);
-    mbx_request sends[3], recv;
+    static unsigned char got[SIZE + 1];
+    const struct refused *message = &refused[tag];
+    size_t received = message->size < message->room ? message->size : message->room;
     struct mbx_completion done;
     struct mbx_status status;
-    struct cluster cl;
-    uint64_t count;
+    mbx_request recv;
 
-    cluster_open(&cl, *state, 2, NULL);
-    count =
-        strcmp(cl.config->name, "shm") == 0 ? 3 : 2; /* elsewhere the long one may be eager */
-    assert_int_equal(mbx_try_recv(cl.eps[1], 0, CONTEXT, 0, 0, got, SIZE, &status), 0);
-    assert_int_equal(mbx_send(cl.eps[0], 1, CONTEXT, 0, data, 8, NULL, &sends[0]), 0);
-    assert_int_equal(mbx_ssend(cl.eps[0], 1, CONTEXT, 1, data, 8, NULL, &sends[1]), 0);
-    if (count > 2)
-        assert_int_equal(mbx_send(cl.eps[0], 1, CONTEXT, 2, data, SIZE, NULL, &sends[2]), 0);
-    cluster_settle(&cl);
-    for (uint64_t tag = 0; tag < count; tag++) {
-        size_t size = tag == 0 ? 7 : SIZE;
+    memset(got, 0xee, sizeof got);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(
+            mbx_try_recv(cl->eps[1], 0, CONTEXT, tag, 0, got, message->room, &status), 0);
+    assert_int_equal(got[0], 0xee);
+    assert_int_equal(mbx_recv(cl->eps[1], 0, CONTEXT, tag, 0, got, message->room, NULL, &recv),
+                     0);
+    cluster_wait(cl, 1, recv, &done);
+    assert_int_equal(done.error, message->size > message->room ? -EMSGSIZE : 0);
+    assert_int_equal(done.received, received);
+    assert_memory_equal(got, seeded_bytes(1, SIZE), received);
+    assert_int_equal(got[received], 0xee);
+}
 
-        for (int i = 0; i < 2; i++)
-            assert_int_equal(mbx_try_recv(cl.eps[1], 0, CONTEXT, tag, 0, got, size, &status),
-                             0);
-        assert_int_equal(mbx_recv(cl.eps[1], 0, CONTEXT, tag, 0, got, size, NULL, &recv), 0);
-        cluster_wait(&cl, 1, recv, &done);
-        assert_int_equal(done.error, tag == 0 ? -EMSGSIZE : 0);
-        assert_int_equal(done.received, tag == 1 ? 8 : size);
-        cluster_wait(&cl, 0, sends[tag], &done);
+/* The newest first. */
+static void refuse_all(struct cluster *cl)
+{
+    size_t count = ARRAY_COUNT(refused) - (strcmp(cl->config->name, "shm") != 0);
+    mbx_request sends[ARRAY_COUNT(refused)];
+    struct mbx_completion done;
+
+    for (size_t i = 0; i < count; i++)
+        assert_int_equal(refused[i].send(cl->eps[0], 1, CONTEXT, i, seeded_bytes(1, SIZE),
+                                         refused[i].size, NULL, &sends[i]),
+                         0);
+    cluster_settle(cl);
+    search_in_vain(cl);
+    for (size_t i = count; i-- > 0;) {
+        refuse(cl, i);
+        cluster_wait(cl, 0, sends[i], &done);
         assert_int_equal(done.error, 0);
     }
+}
+
+static void test_try_recv_refuses(void **state)
+{
+    struct mbx_status status;
+    unsigned char got[8];
+    struct cluster cl;
+
+    cluster_open(&cl, *state, 2, NULL);
+    refuse_all(&cl);
     assert_int_equal(mbx_try_recv(cl.eps[1], 2, CONTEXT, 1, 0, got, 8, &status), -EINVAL);
     assert_int_equal(mbx_try_recv(cl.eps[1], 0, UINT32_MAX, 1, 0, got, 8, &status), -EINVAL);
     assert_int_equal(mbx_try_recv(cl.eps[1], 0, CONTEXT, 1, 0, NULL, 8, &status), -EINVAL);
+    cluster_close(&cl);
+}
+
+static void test_try_recv_refuses_behind_many(void **state)
+{
+    struct cluster cl;
+
+    cluster_open(&cl, *state, 2, NULL);
+    send_those_that_stay(&cl);
+    refuse_all(&cl);
+    receive_those_that_stay(&cl);
+    nothing_is_left(&cl);
     cluster_close(&cl);
 }
 
@@ -377,8 +495,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_try_send),
         cmocka_unit_test(test_try_send_refuses),
         cmocka_unit_test(test_try_recv),
+        cmocka_unit_test(test_try_recv_behind_many),
         cmocka_unit_test(test_try_recv_many),
         cmocka_unit_test(test_try_recv_refuses),
+        cmocka_unit_test(test_try_recv_refuses_behind_many),
     };
 
     return test_main(argc, argv, tests, ARRAY_COUNT(tests));

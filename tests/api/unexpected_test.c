@@ -14,6 +14,7 @@
 
 #define FIRST_CONTEXT 61 /* and the next one */
 #define MOST          256
+#define STAY          17 /* one more than a queue that is walked has */
 
 /* What is unexpected, as far as we were told: in order of arrival. */
 struct model {
@@ -196,6 +197,39 @@ static void test_nobody_is_told_any_more(void **state)
     cluster_close(&cl);
 }
 
+/* The newest of many are taken at once, while those of another tag stay: the list follows. */
+static void test_the_list_of_a_long_queue(void **state)
+{
+    static const size_t sizes[] = {0, 8, 24, 25, 1000, 5000};
+    const struct mbx_options silent = {.flags = MBX_SILENT};
+    struct model model = {.count = STAY + ARRAY_COUNT(sizes)};
+    struct mbx_status status;
+    struct cluster cl;
+
+    cluster_open(&cl, *state, 2, NULL);
+    model.ep = cl.eps[1];
+    for (int i = 0; i < model.count; i++)
+        assert_int_equal(mbx_send(cl.eps[0], 1, FIRST_CONTEXT, i < STAY ? 0 : (uint64_t)i, room,
+                                  i < STAY ? 8 : sizes[i - STAY], &silent, NULL),
+                         0);
+    cluster_settle(&cl);
+    if (strcmp(cl.config->name, "shm") == 0) {
+        assert_int_equal(mbx_unexpected(cl.eps[1], model.queue, MOST), model.count);
+        assert_int_equal(mbx_try_recv(cl.eps[1], 0, FIRST_CONTEXT, 1, 0, NULL, 0, &status), 0);
+        for (int i = model.count; i-- > STAY; model.count--) {
+            check_list(&model);
+            assert_int_equal(mbx_try_recv(cl.eps[1], 0, FIRST_CONTEXT, (uint64_t)i, 0, room,
+                                          sizes[i - STAY], &status),
+                             1);
+            assert_true(is_same(&status, &model.queue[i]));
+        }
+        check_list(&model);
+    }
+    drain(&cl);
+    assert_int_equal(mbx_unexpected(cl.eps[1], NULL, 0), 0);
+    cluster_close(&cl);
+}
+
 static void test_wrong_arguments(void **state)
 {
     struct mbx_status list[1];
@@ -213,6 +247,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_list_is_what_was_told),
         cmocka_unit_test(test_nobody_is_told_any_more),
+        cmocka_unit_test(test_the_list_of_a_long_queue),
         cmocka_unit_test(test_wrong_arguments),
     };
 
