@@ -164,7 +164,8 @@ static ALWAYS_INLINE int take_msg(struct mbx_match *m, struct mbx_match_msg *msg
 }
 
 /* The oldest message that such a receive accepts, or NULL, of a queue of count that is walked; the
- * first is not looked at if it is known that it is not accepted. */
+ * first is not looked at if it is known that it is not accepted.  The count ends the walk, so who is found is
+ * not the head, which is no message. */
 static ALWAYS_INLINE struct mbx_match_msg *walk_msgs(const struct mbx_match *m,
                                                      const struct mbx_match_envelope *wanted,
                                                      uint64_t ignore, uint64_t count,
@@ -175,6 +176,7 @@ static ALWAYS_INLINE struct mbx_match_msg *walk_msgs(const struct mbx_match *m,
     for (uint64_t left = count - is_first_known; left > 0; left--) {
         link = link->next;
         if (mbx_match_accepts(wanted, ignore, &msg_of(link)->envelope)) {
+            assert(link != &m->msgs.all);
             *steps = count - left + 1;
             return msg_of(link);
         }
@@ -500,7 +502,7 @@ static ALWAYS_INLINE bool is_met(const struct mbx_match_recv *oldest,
 }
 
 /* The oldest receive that such a message meets, or NULL, of a queue of count that is walked; the first
- * is not looked at if it is known that it is not met. */
+ * is not looked at if it is known that it is not met.  As walk_msgs(). */
 static ALWAYS_INLINE struct mbx_match_recv *
 walk_recvs(struct mbx_match *m, const struct mbx_match_envelope *envelope, uint64_t count,
            bool is_first_known)
@@ -510,6 +512,7 @@ walk_recvs(struct mbx_match *m, const struct mbx_match_envelope *envelope, uint6
     for (uint64_t left = count - is_first_known; left > 0; left--) {
         link = link->next;
         if (accepts(recv_of(link), envelope)) {
+            assert(link != &m->recvs.all);
             count_steps(&m->count, count - left + 1, true);
             return recv_of(link);
         }

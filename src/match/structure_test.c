@@ -4,10 +4,15 @@
  * counters of searches, and mbx_match_is_valid(), which must see each invariant that is broken.
  */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "base/mem.h"
@@ -561,6 +566,45 @@ static void counters_of_the_least_are_right(void **state)
     mbx_match_fini(&b.m);
 }
 
+/* How a child ends that has counted one entry too many, of either queue, and looks for what the head would
+ * match if it were one: its next age and full_at lie where an entry has its envelope. */
+static int walk_past_the_end(bool is_of_msgs)
+{
+    int status = 0;
+    pid_t pid = fork();
+    struct bench b;
+
+    if (pid == 0) {
+        setrlimit(RLIMIT_CORE, &(struct rlimit){0});
+        signal(SIGABRT, SIG_DFL); /* not cmocka's */
+        fclose(stderr);
+        bench_init(&b, 0);
+        for (int i = 0; i < 2; i++)
+            is_of_msgs ? bench_arrive(&b, i, 3, 7) : bench_post(&b, i, 3, 7, 0);
+        (is_of_msgs ? &b.m.msgs : &b.m.recvs)->next++;
+        b.g[2].envelope = b.r[2].envelope = (struct mbx_match_envelope){3, 0, 2};
+        if (is_of_msgs)
+            mbx_match_post(&b.m, &b.r[2], &(struct mbx_match_msg *){NULL});
+        else
+            mbx_match_arrive(&b.m, &b.g[2], &(struct mbx_match_recv *){NULL});
+        _exit(0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return status;
+}
+
+/* A queue that is walked by a count that is wrong: nobody is given what is no entry. */
+static void the_head_is_never_found(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        int status = walk_past_the_end(i != 0);
+
+        assert_true(WIFSIGNALED(status));
+        assert_int_equal(WTERMSIG(status), SIGABRT);
+    }
+}
+
 /* mbx_match_is_valid() is only worth asking if each invariant that it names can fail. */
 static void broken_invariants_are_seen(void **state)
 {
@@ -696,6 +740,7 @@ int main(void)
         cmocka_unit_test(kept_messages_are_searched_for_once),
         cmocka_unit_test(searches_are_counted_entry_by_entry),
         cmocka_unit_test(counters_of_the_least_are_right),
+        cmocka_unit_test(the_head_is_never_found),
         cmocka_unit_test(broken_invariants_are_seen),
         cmocka_unit_test(broken_tables_are_seen),
     };
