@@ -256,9 +256,10 @@ MBX_MATCH_API size_t mbx_match_arrive_many(struct mbx_match *m,
 MBX_MATCH_API bool mbx_match_cancel(struct mbx_match *m, struct mbx_match_recv *recv);
 
 /* mbx_match_peek - the message that a receive with this envelope (source may be
- * MBX_MATCH_ANY_SOURCE) and these ignore bits would take, or NULL.  Takes nothing.  A receive that
- * accepts the message and compares no less is not searched for again, as long as no message has
- * left the queue. */
+ * MBX_MATCH_ANY_SOURCE) and these ignore bits would take, or NULL.  Takes nothing.  For a receive that
+ * accepts the message and compares no less, mbx_match_post() does not search again, as long as no
+ * message has left the queue; nor does mbx_match_take(), unless more than 16 messages wait: then it
+ * looks once where that receive's message would be before it remembers. */
 MBX_MATCH_API struct mbx_match_msg *
 mbx_match_peek(struct mbx_match *m, const struct mbx_match_envelope *envelope, uint64_t ignore);
 
