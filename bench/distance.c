@@ -23,7 +23,7 @@
 
 struct pair {
     alignas(CACHE_LINE) _Atomic uint32_t line;
-    alignas(CACHE_LINE) _Atomic uint32_t rounds; /* how many there are; until that is known, UINT32_MAX */
+    alignas(CACHE_LINE) _Atomic uint32_t rounds; /* UINT32_MAX: not known yet */
     int core;                                    /* of the other one */
 };
 
