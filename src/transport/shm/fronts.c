@@ -23,8 +23,9 @@
 #include "base/sys.h"
 
 #define FRONTS_MAGIC UINT64_C(0x33746e6f7266626d) /* "mbfront3" */
-#define FRONTS_TRIES 1000                         /* while the first one makes it */
-#define SEALS        (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+#define FRONTS_TRIES                                                                           \
+    100000 /* while the first one makes it, which may have to wait for a core */
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 struct fronts_label {
     _Atomic uint64_t label;  /* 0: nobody has it */

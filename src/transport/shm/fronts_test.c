@@ -574,7 +574,7 @@ static void who_takes_the_name_takes_no_more(void **state)
         uint64_t calls = sys_calls();
 
         assert_int_equal(node_open_in_job(&node, 0), 0);
-        assert_true(listens || sys_calls() - calls > 1000);
+        assert_true(listens || sys_calls() - calls > 400000); /* a machine may be busy */
         assert_false(is_in_fronts(&node));
         node_close(&node);
         close(fd);
