@@ -9,6 +9,7 @@ from peers_who import ALL
 
 CLASSES = {"near": "near cores", "far": "far cores", "one-core": "two threads of one core",
            "moved": "while the cores moved", "unknown": "the distance of the cores is not known"}
+NEAR_MOST_NS = 90  # as bench/distance.h
 FEWEST = 3  # batches of a line of mpi_pt2pt that counts, as in scripts/bench/pt2pt
 UNITS = {"ns": [(1, "ns"), (1e3, "us"), (1e6, "ms"), (1e9, "s")], "us": [(1, "us"), (1e3, "ms"), (1e6, "s")],
          "ms": [(1e-3, "us"), (1, "ms"), (1e3, "s")], "MB/s": [(1, "MB/s"), (1e3, "GB/s")],
@@ -23,6 +24,14 @@ def read(folder, bench):
             return [dict(word.split("=", 1) for word in line.split()) for line in lines if line.strip()]
     except (OSError, ValueError) as error:
         sys.exit(f"{bench.name}: {path}: {error}")
+
+
+def cores_meanwhile(line, cores):
+    """Of figures of which the looks before and behind the run say cores; mbx perf lat has looked meanwhile, too."""
+    if "line_median_ns" in line and cores in ("near", "far"):
+        if (float(line["line_median_ns"]) <= NEAR_MOST_NS) != (cores == "near"):
+            return "moved"
+    return cores
 
 
 def counts(line):
@@ -55,7 +64,7 @@ class Cells:
         for line in lines:
             values = figure.values(line) if line.get("question") == question.name and "about" not in line else None
             if values and figure.x in line and counts(line):
-                cores = line["cores"] if question.by_distance else "any"
+                cores = cores_meanwhile(line, line["cores"]) if question.by_distance else "any"
                 key = (cores, figure.panel_of(line), int(line[figure.x]), line["who"])
                 found.setdefault(key, {})[line.get("round")] = values
         best = min if figure.better == "less" else max
