@@ -847,7 +847,7 @@ static void test_close_lent(void **state)
     int count = 0, err = 1;
 
     cluster_open(&cl, *state, 2,
-                 (const char *[]){"CLOSE_TIMEOUT=0", "WINDOW=unlimited",
+                 (const char *[]){"CLOSE_TIMEOUT=0", "SHM_RING_SIZE=16K", "WINDOW=unlimited",
                                   "WINDOW_PAYLOAD=unlimited", NULL});
     transfer(&cl, &first);
     for (int i = 0; i < FLATS; i++) /* the most of the ring */
