@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Question   how far apart are two cores of this machine now?
- * Method     a loop that has work for a whole core, while the other one sleeps.  Then, for 60 ms, both
- *            cores in turns run that loop and hand a cache line to each other.  The last third
- *            counts: the median of the loops, and the least that the line took in most of it (a
- *            median again).  distance.h says which distance that is.
+ * Method     for 60 ms, again and again: both cores run a loop that has work for a whole core, then
+ *            hand a cache line to each other, then one runs that loop while the other one pauses.  The last
+ *            third counts, each time the median: how much slower the loop was beside the other
+ *            one's, and the least that the line took.  distance.h says which distance that is.
  *
- *   distance CORE CORE      prints one line: distance=core|cache|far line_ns=NS
+ *   distance CORE CORE      prints one line: distance=core|cache|far line_ns=NS slowed=FACTOR
  */
 #include <pthread.h>
 #include <sched.h>
@@ -19,7 +19,6 @@
 
 #define WORK_NS    (60 * CLOCK_MS)
 #define ROUNDS_MAX 20000
-#define ALONE      1000
 
 struct pair {
     alignas(CACHE_LINE) _Atomic uint32_t line;
@@ -49,8 +48,7 @@ static void *other(void *arg)
 
     pin(pair->core);
     do {
-        (void)distance_sums_median(now_s);
-        (void)distance_line_ns(now_s, &pair->line, 1);
+        (void)distance_look(now_s, &pair->line, 1);
     } while (++done < atomic_load_explicit(&pair->rounds, memory_order_acquire));
     return NULL;
 }
@@ -61,38 +59,29 @@ static double median(double *values, size_t count)
     return values[count / 2];
 }
 
-static void measure(struct pair *pair, double alone)
+static void measure(struct pair *pair)
 {
-    static double beside[ROUNDS_MAX], line_ns[ROUNDS_MAX];
+    static double slowed[ROUNDS_MAX], line_ns[ROUNDS_MAX];
     uint64_t until = clock_now() + WORK_NS;
     uint32_t rounds = 0, first;
     bool is_last;
 
     do {
+        struct distance_look look;
+
         is_last = rounds == ROUNDS_MAX - 1 || clock_now() >= until;
-        beside[rounds] = distance_sums_median(now_s);
-        /* before the line, so that the other one knows it behind the line of this round */
-        if (is_last)
+        if (is_last) /* the other one sees it behind its look, which ends with ours */
             atomic_store_explicit(&pair->rounds, rounds + 1, memory_order_release);
-        line_ns[rounds++] = distance_line_ns(now_s, &pair->line, 0);
+        look = distance_look(now_s, &pair->line, 0);
+        slowed[rounds] = look.slowed;
+        line_ns[rounds++] = look.line_ns;
     } while (!is_last);
     first = rounds - (rounds + 2) / 3;
-    beside[0] = median(&beside[first], rounds - first);
+    slowed[0] = median(&slowed[first], rounds - first);
     line_ns[0] = median(&line_ns[first], rounds - first);
-    printf("distance=%s line_ns=%.1f\n",
-           distance_names[distance_of(alone, beside[0], line_ns[0])], line_ns[0]);
-}
-
-static double alone_s(void)
-{
-    double least = 1;
-
-    for (int i = 0; i < ALONE; i++) {
-        double seconds = distance_sums(now_s);
-
-        least = seconds < least ? seconds : least;
-    }
-    return least;
+    printf("distance=%s line_ns=%.1f slowed=%.2f\n",
+           distance_names[distance_of((struct distance_look){slowed[0], line_ns[0]})],
+           line_ns[0], slowed[0]);
 }
 
 /* The number of a core that this process may run on, or -1. */
@@ -114,7 +103,6 @@ int main(int argc, char **argv)
 {
     int first = argc == 3 ? core_of(argv[1]) : -1;
     struct pair pair = {.rounds = UINT32_MAX, .core = first >= 0 ? core_of(argv[2]) : -1};
-    double alone;
     pthread_t thread;
 
     if (pair.core < 0 || first == pair.core) {
@@ -122,12 +110,11 @@ int main(int argc, char **argv)
         return 2;
     }
     pin(first);
-    alone = alone_s();
     if (pthread_create(&thread, NULL, other, &pair) != 0) {
         fprintf(stderr, "distance: there is no second thread\n");
         return 1;
     }
-    measure(&pair, alone);
+    measure(&pair);
     pthread_join(thread, NULL);
     return 0;
 }

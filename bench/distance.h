@@ -16,9 +16,9 @@
 #define DISTANCE_TRIES 8  /* of which the fastest counts, and of loops the median */
 #define DISTANCE_NEAR  90 /* ns that the line takes at most between cores that share a cache */
 #define DISTANCE_SUMS  4000
-#define DISTANCE_MORE  1.4 /* so much longer may a loop take beside the other core's */
+#define DISTANCE_MORE  1.25 /* so much longer may a loop take than while the other core pauses */
 
-/* `core`: each computes more slowly beside the other one. */
+/* `core`: each computes more slowly while the other one works. */
 enum distance { CORE, CACHE, FAR, DISTANCES, MIXED = DISTANCES };
 
 static const char *const distance_names[] = {"core", "cache", "far"};
@@ -81,12 +81,53 @@ static inline double distance_line_ns(distance_clock *now, _Atomic uint32_t *lin
     return least;
 }
 
-/* alone, beside: what a loop takes while the other core sleeps, and works. */
-static inline enum distance distance_of(double alone, double beside, double line_ns)
+/* Hardly takes anything from another thread of the same core. */
+static inline void distance_pause(void)
 {
-    if (beside >= alone * DISTANCE_MORE)
+#if defined __x86_64__ || defined __i386__
+    __builtin_ia32_pause();
+#elif defined __aarch64__
+    __asm__ volatile("isb");
+#endif
+}
+
+static inline void distance_await(_Atomic uint32_t *line, uint32_t value)
+{
+    while (atomic_load_explicit(line, memory_order_acquire) != value)
+        distance_pause();
+}
+
+struct distance_look {
+    double
+        slowed; /* what a loop takes while the other core works, in what it takes while that pauses */
+    double line_ns;
+};
+
+/* Both call it at the same time; as distance_line_ns().  It says something at 0. */
+static inline struct distance_look distance_look(distance_clock *now, _Atomic uint32_t *line,
+                                                 uint32_t who)
+{
+    double beside = distance_sums_median(now), alone = beside;
+    double line_ns = distance_line_ns(now, line, who);
+
+    /* The loops lie within a tenth of a millisecond: whoever else slows this core down slows down all of them. */
+    if (who == 0) {
+        distance_await(line, 0);
+        alone = distance_sums_median(now);
+        atomic_store_explicit(line, 1, memory_order_release);
+        distance_await(line, 0);
+    } else {
+        distance_await(line, 1);
+        atomic_store_explicit(line, 0, memory_order_release);
+    }
+    return (struct distance_look){.slowed = beside / alone, .line_ns = line_ns};
+}
+
+static inline enum distance distance_of(struct distance_look look)
+{
+    if (look.slowed >= DISTANCE_MORE)
         return CORE;
-    return line_ns <= DISTANCE_NEAR ? CACHE : FAR;
+    return look.line_ns <= DISTANCE_NEAR ? CACHE : FAR;
 }
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Question   how fast are two ranks of an MPI program, point to point?
- * Method     lat: batches of ROUNDS ping-pongs, receive posted first; half a round trip,
+ * Method     lat: batches of ROUNDS ping-pongs, MPI_Send and MPI_Recv; half a round trip,
  *            median and fastest batch.  bw: a window of messages one way and one answer,
  *            median and best batch.  rate: the same with 8 bytes and a window of 64.
  *            The first tenth of the batches warms up and does not count.
@@ -36,7 +36,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "distance.h"
@@ -208,34 +207,11 @@ static void line_open(void)
     close(fd);
 }
 
-static double alone; /* what the loop takes while the other rank sleeps */
-
-/* Rank 1 sleeps, so that rank 0 has a core to itself, whichever that is. */
-static void alone_measure(void)
-{
-    const struct timespec nap = {.tv_nsec = 2000000};
-
-    alone = 1;
-    for (int t = 0; t < 20; t++) {
-        MPI_Barrier(MPI_COMM_WORLD);
-        if (rank == 1)
-            nanosleep(&nap, NULL);
-        for (int i = 0; rank == 0 && i < 20; i++) {
-            double seconds = distance_sums(MPI_Wtime);
-
-            alone = seconds < alone ? seconds : alone;
-        }
-    }
-}
-
 /* At rank 0; the other one gets an answer that means nothing. */
 static enum distance distance_now(void)
 {
-    double beside;
-
     MPI_Barrier(MPI_COMM_WORLD);
-    beside = distance_sums_median(MPI_Wtime);
-    return distance_of(alone, beside, distance_line_ns(MPI_Wtime, line, (uint32_t)rank));
+    return distance_of(distance_look(MPI_Wtime, line, (uint32_t)rank));
 }
 
 /* ---- reports ---- */
@@ -405,7 +381,6 @@ int main(int argc, char **argv)
         return 2;
     }
     line_open();
-    alone_measure();
     if (argc == 3)
         measure(argv[1], argv[2],
                 strcmp(argv[2], "bw") == 0 ? (size_t)1 << 20
