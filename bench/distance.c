@@ -70,7 +70,7 @@ static void measure(struct pair *pair)
         struct distance_look look;
 
         is_last = rounds == ROUNDS_MAX - 1 || clock_now() >= until;
-        if (is_last) /* the other one sees it behind its look, which ends with ours */
+        if (is_last) /* the other one sees it behind this look: the line is handed over later */
             atomic_store_explicit(&pair->rounds, rounds + 1, memory_order_release);
         look = distance_look(now_s, &pair->line, 0);
         slowed[rounds] = look.slowed;

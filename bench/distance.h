@@ -81,7 +81,8 @@ static inline double distance_line_ns(distance_clock *now, _Atomic uint32_t *lin
     return least;
 }
 
-/* Hardly takes anything from another thread of the same core. */
+/* Hardly takes anything from another thread of the same core, on these processors; on others it does, and no two
+ * threads are seen to be of one core. */
 static inline void distance_pause(void)
 {
 #if defined __x86_64__ || defined __i386__
@@ -97,9 +98,9 @@ static inline void distance_await(_Atomic uint32_t *line, uint32_t value)
         distance_pause();
 }
 
+/* slowed: what a loop takes while the other core works, as a multiple of what it takes while that one pauses. */
 struct distance_look {
-    double
-        slowed; /* what a loop takes while the other core works, in what it takes while that pauses */
+    double slowed;
     double line_ns;
 };
 
@@ -110,7 +111,7 @@ static inline struct distance_look distance_look(distance_clock *now, _Atomic ui
     double beside = distance_sums_median(now), alone = beside;
     double line_ns = distance_line_ns(now, line, who);
 
-    /* The loops lie within a tenth of a millisecond: whoever else slows this core down slows down all of them. */
+    /* The loops lie within three tenths of a millisecond: whoever else slows this core down slows down all of them. */
     if (who == 0) {
         distance_await(line, 0);
         alone = distance_sums_median(now);
