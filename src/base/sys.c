@@ -132,7 +132,7 @@ struct failure {
 
 static struct failure fail_any;
 static struct failure fail_named[SYS_CALL_COUNT];
-static _Atomic uint64_t call_count;
+static _Atomic uint64_t call_counts[SYS_CALL_COUNT];
 static _Atomic int64_t fds_live;
 static _Atomic int64_t maps_live;
 static _Atomic uint64_t wake_patience_ns; /* 0: naps end by themselves */
@@ -152,7 +152,7 @@ static bool sys_fails(enum sys_call call)
 {
     bool any, named;
 
-    atomic_fetch_add_explicit(&call_count, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&call_counts[call], 1, memory_order_relaxed);
     named = failure_fires(&fail_named[call]); /* both always count this call */
     any = failure_fires(&fail_any);
     return any || named;
@@ -197,7 +197,21 @@ void sys_trust_wakes(uint64_t patience_ns)
 
 uint64_t sys_calls(void)
 {
-    return atomic_load_explicit(&call_count, memory_order_relaxed);
+    uint64_t calls = 0;
+
+    for (size_t i = 0; i < SYS_CALL_COUNT; i++)
+        calls += atomic_load_explicit(&call_counts[i], memory_order_relaxed);
+    return calls;
+}
+
+uint64_t sys_calls_of(const char *name)
+{
+    size_t i = 0;
+
+    while (i < SYS_CALL_COUNT && strcmp(sys_names[i], name) != 0)
+        i++;
+    assert(i < SYS_CALL_COUNT);
+    return atomic_load_explicit(&call_counts[i], memory_order_relaxed);
 }
 
 int64_t sys_fds_live(void)

@@ -164,8 +164,9 @@ void sys_fail_none(void);
  * not woken in patience_ns says so and aborts.  0, the default: all of them end in time. */
 void sys_trust_wakes(uint64_t patience_ns);
 
-/* Wrapped calls made so far in this process. */
+/* Wrapped calls made so far in this process, by all its threads; and those of the wrapper of this name. */
 uint64_t sys_calls(void);
+uint64_t sys_calls_of(const char *name);
 
 /* Descriptors and mappings that are open. */
 int64_t sys_fds_live(void);

@@ -260,7 +260,7 @@ static void test_each_wrapper_fails_by_name(void **state)
 {
     (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(wrappers); i++) {
-        uint64_t calls = sys_calls();
+        uint64_t calls = sys_calls(), its_calls = sys_calls_of(wrappers[i].name);
 
         assert_int_equal(sys_fail_name(wrappers[i].name, SYS_FAIL_ALWAYS, ENOTUNIQ), 0);
         for (int again = 0; again < 3; again++) {
@@ -269,6 +269,7 @@ static void test_each_wrapper_fails_by_name(void **state)
                 fail_msg("%s did not fail", wrappers[i].name);
         }
         assert_int_equal(sys_calls(), calls + 3);
+        assert_int_equal(sys_calls_of(wrappers[i].name), its_calls + 3);
         assert_int_equal(sys_fail_name(wrappers[i].name, 0, 0), 0);
     }
     assert_int_equal(sys_fail_name("no_such_call", 1, EIO), -EINVAL);

@@ -30,7 +30,7 @@ static void memory_of_another_process_can_be_read(void **state)
     (void)state;
     assert_int_equal(node_open(&node), 0);
     stage_await(1);
-    link = connect_to(&node, 1);
+    link = attach_to(&node, 1);
     assert_int_equal(
         transport_read(link, target, board->remote, board->key, sizeof target, NULL), 0);
     for (size_t i = 0; i < sizeof target; i++)
@@ -87,7 +87,7 @@ static void lend_and_leave(void)
 
     stage_await(1);
     CHECK(node_open_as(&node, 1) == 0);
-    link = connect_to(&node, 0);
+    link = attach_to(&node, 0);
     CHECK(send_number(link, 0) == 0);
     CHECK(transport_lend(link, &chunk, &size) == NULL && !transport_lends(link));
     stage_set(2);
@@ -356,7 +356,7 @@ static void what_a_killed_receiver_has_not_given_back_is_free(void **state)
     (void)state;
     stage_await(1);
     assert_int_equal(node_open_as(&node, 0), 0);
-    link = connect_to(&node, 1);
+    link = attach_to(&node, 1);
     assert_int_equal(send_number(link, 0), 0);
     stage_await(2);
     for (uint32_t i = 0; i < SEGMENT_CHUNKS; i++)

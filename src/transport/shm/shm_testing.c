@@ -188,6 +188,20 @@ struct link *connect_to(struct node *node, unsigned i)
     return link;
 }
 
+struct link *attach_to(struct node *node, unsigned i)
+{
+    struct link *link = connect_to(node, i);
+    int err = -EAGAIN;
+
+    for (unsigned n = 0; n < STAGE_PATIENCE && err == -EAGAIN; n++) {
+        err = link_attach(link_of(link));
+        if (err == -EAGAIN)
+            usleep(1000);
+    }
+    CHECK(err == 0);
+    return link;
+}
+
 unsigned slots_taken(const struct node *node)
 {
     const struct shm *shm = inside(node);

@@ -70,6 +70,10 @@ int node_open_as(struct node *node, unsigned i); /* others find it as number i *
 void node_close(struct node *node);
 
 struct link *connect_to(struct node *node, unsigned i);
+
+/* The same, and its segment is mapped: who passes it answers when it has a core, and until then a packet is
+ * refused, and a read. */
+struct link *attach_to(struct node *node, unsigned i);
 struct shm *inside(const struct node *node);
 
 /* Slots that are somebody's, or not yet let go of. */

@@ -32,7 +32,7 @@ static void begin_in_a_starter(void)
 
     stage_await(1);
     CHECK(node_open_as(&node, 1) == 0);
-    link = link_of(connect_to(&node, 0));
+    link = link_of(attach_to(&node, 0));
     for (uint64_t i = 0; i < SEGMENT_STARTER_MOST; i++) {
         CHECK(send_number(&link->link, i) == 0);
         file = link->remote->file;
@@ -149,7 +149,7 @@ static void claim_and_die(void)
 
     stage_await(1);
     CHECK(node_open_as(&node, 1) == 0);
-    CHECK(link_prepare(link_of(connect_to(&node, 0)), SHORT) == 0);
+    CHECK(link_prepare(link_of(attach_to(&node, 0)), SHORT) == 0);
     raise(SIGKILL);
 }
 
@@ -309,7 +309,7 @@ static void move_and_die(void)
 
     stage_await(1);
     CHECK(node_open_as(&node, 1) == 0);
-    link = link_of(connect_to(&node, 0));
+    link = link_of(attach_to(&node, 0));
     CHECK(send_number(&link->link, 0) == 0);
     stage_set(2);
     stage_await(3);
