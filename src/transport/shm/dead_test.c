@@ -159,7 +159,13 @@ static uint64_t stopped(void)
 /* All but poll(), which is the thread's that passes segments: it begins when there is a core for it. */
 static uint64_t calls_of_ours(void)
 {
-    return sys_calls() - sys_calls_of("poll");
+    uint64_t polls, calls;
+
+    do {
+        polls = sys_calls_of("poll");
+        calls = sys_calls() - polls;
+    } while (polls != sys_calls_of("poll"));
+    return calls;
 }
 
 /* System calls of so many polls in which nothing comes. */
