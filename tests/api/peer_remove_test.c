@@ -169,6 +169,24 @@ static void test_two_hundred_guests_take_the_memory_of_one(void **state)
     cluster_close(&cl);
 }
 
+/* The first that it ever sent: nothing of it was looked at yet. */
+static void test_the_first_message_keeps_its_sender(void **state)
+{
+    struct cluster cl;
+
+    cluster_open(&cl, *state, GUEST, NULL);
+    guest_open(&cl);
+    talk(&cl, 0, GUEST, 8);
+    if (is_supported(cl.eps[0]) && send_late(&cl, GUEST, 0)) {
+        assert_int_equal(cluster_close_one(&cl, GUEST), 0);
+        cl.count = GUEST;
+        assert_int_equal(mbx_peer_remove(cl.eps[0], GUEST), -EBUSY);
+        receive_late(&cl, 0);
+        remove_guest(&cl, 0);
+    }
+    cluster_close(&cl);
+}
+
 /* ---- what refers to a peer ---- */
 
 static void test_a_request_keeps_its_peer(void **state)
@@ -265,6 +283,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_two_hundred_guests_take_the_memory_of_one),
+        cmocka_unit_test(test_the_first_message_keeps_its_sender),
         cmocka_unit_test(test_a_request_keeps_its_peer),
         cmocka_unit_test(test_addresses_keep_their_numbers),
     };

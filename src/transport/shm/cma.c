@@ -120,7 +120,7 @@ static int check_access(struct shm *shm, struct shm_link *link, uint64_t key)
     err = link_attach(link);
     if (err == 0)
         err = check_host(shm, link);
-    if (err == 0 && link_process(link) != shm->pid)
+    if (err == 0 && link_process(link) != shm->process)
         err = check_identity(link);
     return err;
 }

@@ -93,7 +93,8 @@ static bool other_has_ended(const struct shm *shm)
     uint64_t word = atomic_load(&shm->control->receiver);
     uint32_t pid = (uint32_t)word;
 
-    return receiver_of(word) != RECEIVER_OTHER || (pid != shm->pid && !process_is_alive(pid));
+    return receiver_of(word) != RECEIVER_OTHER ||
+           (pid != shm->process && !process_is_alive(pid));
 }
 
 static int shm_take_back(struct transport *t)
@@ -119,14 +120,14 @@ static int become_receiver(struct shm *shm)
     uint64_t word = receiver_word(RECEIVER_NOBODY, 0);
 
     return atomic_compare_exchange_strong(&shm->control->receiver, &word,
-                                          receiver_word(RECEIVER_OTHER, shm->pid))
+                                          receiver_word(RECEIVER_OTHER, shm->process))
                ? 0
                : -EBUSY;
 }
 
 static void stop_receiving(struct shm *shm)
 {
-    uint64_t word = receiver_word(RECEIVER_OTHER, shm->pid);
+    uint64_t word = receiver_word(RECEIVER_OTHER, shm->process);
 
     atomic_compare_exchange_strong(&shm->control->receiver, &word,
                                    receiver_word(RECEIVER_NOBODY, 0));

@@ -204,10 +204,11 @@ static void refuse(struct shm *shm, struct inbound *in, const char *reason)
     struct segment_slot *slot = segment_slot(shm->own, in->slot);
     uint64_t claim = atomic_load_explicit(&slot->claim, memory_order_relaxed);
 
-    LOG_DEBUG("shm: refusing pid %u in slot %u, %s", slot_pid_of(claim), in->slot, reason);
+    LOG_DEBUG("shm: refusing process %u in slot %u, %s", slot_process_of(claim), in->slot,
+              reason);
     leave_hot(shm, in);
     in->state = INBOUND_REFUSED;
-    atomic_store_explicit(&slot->claim, slot_claim(SLOT_REFUSED, slot_pid_of(claim)),
+    atomic_store_explicit(&slot->claim, slot_claim(SLOT_REFUSED, slot_process_of(claim)),
                           memory_order_release);
     say_to_look(shm, in->slot);
     shm->events->dropped(shm->arg, reason);
@@ -287,7 +288,7 @@ static void free_slot(struct shm *shm, uint32_t number)
     uint64_t claim = atomic_load_explicit(&slot->claim, memory_order_relaxed);
 
     /* first: if we are killed on the way, who receives behind us clears it again */
-    atomic_store_explicit(&slot->claim, slot_claim(SLOT_CLEARING, slot_pid_of(claim)),
+    atomic_store_explicit(&slot->claim, slot_claim(SLOT_CLEARING, slot_process_of(claim)),
                           memory_order_release);
     segment_clear_ring(own, number);
     atomic_store_explicit(&slot->taken, 0, memory_order_relaxed);
@@ -557,7 +558,8 @@ bool inbound_sweep(struct shm *shm, uint32_t limit)
         if (slot_state_of(claim) == SLOT_FREE && shm->inbound[slot] == NULL)
             continue;
         limit--;
-        if (slot_pid_of(claim) == shm->pid || process_is_alive(slot_pid_of(claim))) {
+        if (slot_process_of(claim) == shm->process ||
+            process_is_alive(slot_process_of(claim))) {
             begin_unrung(shm, slot);
             continue;
         }

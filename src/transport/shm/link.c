@@ -199,7 +199,7 @@ static void release(struct shm_link *link)
 
 static bool is_ours(const struct shm_link *link)
 {
-    return link_process(link) == owner_of(link)->pid;
+    return link_process(link) == owner_of(link)->process;
 }
 
 /* What the other side has said in its segment, or in the slot of ours that it sends through. */
@@ -353,7 +353,7 @@ static void use_slot(struct segment *s, uint32_t i)
 }
 
 /* Takes a free slot of [first, end) for us: its index, or -1. */
-static int64_t take_slot_of(struct segment *s, uint32_t first, uint32_t end, uint32_t pid)
+static int64_t take_slot_of(struct segment *s, uint32_t first, uint32_t end, uint32_t process)
 {
     for (uint32_t i = first; i < end; i++) {
         uint64_t claim = slot_claim(SLOT_FREE, 0);
@@ -363,7 +363,7 @@ static int64_t take_slot_of(struct segment *s, uint32_t first, uint32_t end, uin
         use_slot(s, i);
         /* the acquire pairs with the release in free_slot(): the ring is clear */
         if (atomic_compare_exchange_strong_explicit(&segment_slot(s, i)->claim, &claim,
-                                                    slot_claim(SLOT_CLAIMED, pid),
+                                                    slot_claim(SLOT_CLAIMED, process),
                                                     memory_order_acquire, memory_order_relaxed))
             return i;
     }
@@ -372,11 +372,11 @@ static int64_t take_slot_of(struct segment *s, uint32_t first, uint32_t end, uin
 
 /* Takes a slot of those that are used, if somebody has left one: who is one of many senders does not look at those
  * of all others.  Its index, or -1. */
-static int64_t take_left_slot(struct segment *s, uint32_t used, uint32_t pid)
+static int64_t take_left_slot(struct segment *s, uint32_t used, uint32_t process)
 {
     /* pairs with the release in free_slot(): the slot is free, too */
     uint32_t left = atomic_load_explicit(&s->control->left, memory_order_acquire);
-    int64_t i = left != 0 ? take_slot_of(s, 0, used, pid) : -1;
+    int64_t i = left != 0 ? take_slot_of(s, 0, used, process) : -1;
 
     if (left != 0) /* what others do to it meanwhile counts */
         atomic_compare_exchange_strong_explicit(&s->control->left, &left, i >= 0 ? left - 1 : 0,
@@ -385,14 +385,14 @@ static int64_t take_left_slot(struct segment *s, uint32_t used, uint32_t pid)
 }
 
 /* Takes a free slot for us: its index, or -1.  One that was used costs no new memory. */
-static int64_t take_slot(struct segment *s, uint32_t pid)
+static int64_t take_slot(struct segment *s, uint32_t process)
 {
     uint32_t used = segment_slots_used(s);
-    int64_t i = take_left_slot(s, used, pid);
+    int64_t i = take_left_slot(s, used, process);
 
     if (i < 0)
-        i = take_slot_of(s, used, s->peers, pid);
-    return i >= 0 ? i : take_slot_of(s, 0, used, pid); /* whatever `left` says */
+        i = take_slot_of(s, used, s->peers, process);
+    return i >= 0 ? i : take_slot_of(s, 0, used, process); /* whatever `left` says */
 }
 
 static int no_slot(struct shm_link *link)
@@ -418,7 +418,7 @@ static int link_claim(struct shm_link *link)
                   link_pid(link));
         return link_kill(link, -EHOSTUNREACH);
     }
-    i = take_slot(s, shm->pid);
+    i = take_slot(s, shm->process);
     if (i < 0)
         return no_slot(link);
     slot = segment_slot(s, i);
@@ -431,7 +431,8 @@ static int link_claim(struct shm_link *link)
     /* the receiver looks here when a packet is there, once */
     atomic_store_explicit(&starter_of(link)->armed, 1, memory_order_relaxed);
     /* pairs with the acquire in state_of_slot(): address and proof */
-    atomic_store_explicit(&slot->claim, slot_claim(SLOT_READY, shm->pid), memory_order_release);
+    atomic_store_explicit(&slot->claim, slot_claim(SLOT_READY, shm->process),
+                          memory_order_release);
     set_state(link, LINK_STARTING);
     /* a receiver that closes says so first and then looks for senders */
     __sync_synchronize();
@@ -524,7 +525,7 @@ static int check_receiver(struct shm_link *link)
 
     if (atomic_load(&s->control->closed) != 0)
         return link_kill(link, -ENOTCONN);
-    if (claim != slot_claim(SLOT_READY, owner_of(link)->pid)) {
+    if (claim != slot_claim(SLOT_READY, owner_of(link)->process)) {
         LOG_WARN("shm: pid %u has refused us", link_pid(link));
         return link_kill(link, -EHOSTUNREACH);
     }
@@ -595,14 +596,15 @@ static bool is_address_of(const struct shm *shm, const struct shm_link *link,
 {
     struct link_name name;
 
-    if (link_check_address(shm, address) != 0)
+    if (address->cookie != link->cookie || link_check_address(shm, address) != 0)
         return false;
     name = name_of(shm, address);
     return link_leads_to(link, &name);
 }
 
-/* Does a slot of ours belong to this sender?  One that is being claimed does not say yet of which
- * endpoint of its process. */
+/* Does a slot of ours belong to this sender?  One that is READY says of which endpoint it is; the claim may
+ * be that of another process, which receives in the endpoint's place (handoff.c).  Any other slot says the process
+ * alone. */
 static bool has_our_slot(const struct shm *shm, const struct shm_link *link)
 {
     for (uint32_t i = 0, end = shm_slots(shm); i < end; i++) {
@@ -612,13 +614,14 @@ static bool has_our_slot(const struct shm *shm, const struct shm_link *link)
 
         if (shm->inbound[i] != NULL && shm->inbound[i]->answer == link)
             return true;
-        if (slot_state_of(claim) == SLOT_FREE || slot_pid_of(claim) != link_pid(link))
-            continue;
-        if (slot_state_of(claim) != SLOT_READY)
+        if (slot_state_of(claim) == SLOT_READY) {
+            memcpy(&address, &slot->address, sizeof address);
+            if (is_address_of(shm, link, &address))
+                return true;
+        } else if (slot_state_of(claim) != SLOT_FREE &&
+                   slot_process_of(claim) == link_process(link)) {
             return true;
-        memcpy(&address, &slot->address, sizeof address);
-        if (is_address_of(shm, link, &address))
-            return true;
+        }
     }
     return false;
 }

@@ -33,7 +33,7 @@
  *
  * The chunks are memory that the owner lends (lend.c): it packs messages there, peers unpack them.
  *
- * The claim word of a slot holds state and pid (or number, passing.h) together, so that one exchange
+ * The claim word of a slot holds state and process (a pid, or a number: passing.h) together, so that one exchange
  * claims it and tells for whom.
  *
  * Who receives is the owner, or whoever has taken over from it (handoff.c).  So all that a
@@ -320,9 +320,9 @@ static inline uint32_t segment_slots_used(const struct segment *s)
     return used < s->peers ? used : s->peers;
 }
 
-static inline uint64_t slot_claim(enum slot_state state, uint32_t pid)
+static inline uint64_t slot_claim(enum slot_state state, uint32_t process)
 {
-    return (uint64_t)state << 32 | pid;
+    return (uint64_t)state << 32 | process;
 }
 
 static inline enum slot_state slot_state_of(uint64_t claim)
@@ -330,7 +330,7 @@ static inline enum slot_state slot_state_of(uint64_t claim)
     return (enum slot_state)(claim >> 32);
 }
 
-static inline uint32_t slot_pid_of(uint64_t claim)
+static inline uint32_t slot_process_of(uint64_t claim)
 {
     return (uint32_t)claim;
 }

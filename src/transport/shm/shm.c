@@ -590,7 +590,8 @@ static int shm_is_there(const struct transport *t, const struct transport_addres
 
     if (err != 0)
         return err;
-    return address->process == shm->pid || process_is_alive(address->process) ? 0 : -EHOSTDOWN;
+    return address->process == shm->process || process_is_alive(address->process) ? 0
+                                                                                  : -EHOSTDOWN;
 }
 
 static int shm_connect(struct transport *t, const struct transport_address *address,
@@ -695,7 +696,7 @@ static int check_config(const struct transport_config *config)
 /* Without it, who is elsewhere is reached over the network, or not at all. */
 static void start_passing(struct shm *shm)
 {
-    int err = passing_start(&shm->pid);
+    int err = passing_start(&shm->process);
 
     shm->passes = err == 0;
     if (err != 0)
@@ -712,7 +713,7 @@ static int make_address(struct shm *shm, const struct transport_config *config)
     int err;
 
     *address = (struct transport_address){
-        .kind = ADDRESS_SHM, .process = shm->pid, .credit = config->credit};
+        .kind = ADDRESS_SHM, .process = shm->process, .credit = config->credit};
     err = random_secret(&address->cookie, sizeof address->cookie);
     if (err == 0)
         err = host_id(&shm->host);
@@ -780,7 +781,7 @@ struct shm *shm_create(const struct transport_config *config)
     memcpy(shm->key, config->key, sizeof shm->key);
     list_init(&shm->blocked);
     link_table_init(&shm->links, &link_naming);
-    shm->pid = (uint32_t)getpid();
+    shm->process = (uint32_t)getpid();
     state = bell_register();
     shm->registers = state == BELL_REGISTERS;
     shm->fence = state != BELL_REGISTERED;

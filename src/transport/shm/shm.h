@@ -151,9 +151,8 @@ struct shm {
     uint32_t resident;                /* chunks of all of them, */
     uint32_t resident_most;           /* and there is room for so many */
     struct transport_address address; /* RECEIVER: as own */
-    uint32_t
-        pid; /* our process, or its number (passing.h); RECEIVER: address.process may be another */
-    uint64_t host; /* base/host.h, whatever the address says */
+    uint32_t process; /* ours, a pid or a number (passing.h); RECEIVER: not address.process */
+    uint64_t host;    /* base/host.h, whatever the address says */
     enum shm_role role;
     struct transport_ops ops; /* RECEIVER: base.ops */
     uint8_t key[TRANSPORT_KEY_SIZE];
@@ -161,7 +160,7 @@ struct shm {
     bool fence;         /* membarrier does not reach us (yet), or we have none: use real ones */
     bool registers;     /* it will soon (bell_register()) */
     bool attach;        /* cross-memory attach allowed */
-    bool passes;        /* segments are passed as descriptors, and pid is a number: passing.h */
+    bool passes; /* segments are passed as descriptors, and process is a number: passing.h */
     bool told_of_hosts; /* that memory of other namespaces cannot be read */
     bool doubt;         /* something was armed, and is to be looked at once more: bell.h */
     uint64_t doubt_since_ns, doubt_last_ns; /* when the first was armed, and the last */
@@ -187,13 +186,15 @@ static inline bool link_has_slot(const struct shm_link *link)
            link->state == LINK_OPEN || link->state == LINK_FULL;
 }
 
-/* The process on the other side, by which it is known: a pid, or a number (passing.h). */
+/* The process on the other side, by which it is known: a pid, or a number (passing.h).  What addresses and slots say
+ * is compared with this. */
 static inline uint32_t link_process(const struct shm_link *link)
 {
     return link->process;
 }
 
-/* Its pid: over there, if descriptors are passed. */
+/* Its pid, for the log and for calls of the system: over there, if descriptors are passed.  It is compared with
+ * nothing. */
 static inline uint32_t link_pid(const struct shm_link *link)
 {
     return passing_is_number(link->process) ? link->place : link->process;

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include "transport/shm/shm_testing.h"
 
@@ -151,6 +152,36 @@ static void senders_beyond_the_slots_wait_for_one(void **state)
         node_close(&sender[i]);
     await_free_slots(&owner);
     node_close(&owner);
+}
+
+/* It has closed, and its packet is unread; another process may have claimed its slot (handoff.c). */
+static void send_unread(uint32_t claimer)
+{
+    struct node receiver, sender;
+    struct link *link;
+
+    assert_int_equal(node_open_as(&receiver, 0), 0);
+    assert_int_equal(node_open_as(&sender, 1), 0);
+    link = connect_to(&receiver, 1);
+    assert_int_equal(send_number(link, 0), 0);
+    assert_int_equal(send_number(connect_to(&sender, 0), 0), 0);
+    if (claimer != 0)
+        atomic_store(&inside(&receiver)->own->slots[0].claim, slot_claim(SLOT_READY, claimer));
+    node_close(&sender);
+    assert_false(transport_shm.is_over(link));
+    for (unsigned i = 0; i < 10; i++)
+        transport_shm.poll(receiver.t, 16);
+    assert_int_equal(receiver.arrived, 1);
+    assert_true(transport_shm.is_over(link));
+    node_close(&receiver);
+}
+
+static void a_sender_is_over_when_its_packets_are_read(void **state)
+{
+    (void)state;
+    send_unread(0);
+    if (!nodes_pass)
+        send_unread((uint32_t)getppid());
 }
 
 /* Exactly the hot ones are not armed (I2 of shm.h). */
@@ -436,6 +467,7 @@ int main(int argc, char **argv)
         TEST(streams_between_processes_arrive_whole),
         TEST(each_address_has_one_link),
         TEST(senders_beyond_the_slots_wait_for_one),
+        TEST(a_sender_is_over_when_its_packets_are_read),
         TEST(two_exchanges_go_to_a_receiver_without_a_core),
         TEST(the_first_rings_are_long_where_a_second_cache_holds_all),
         TEST(quiet_rings_are_not_polled),
