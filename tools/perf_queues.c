@@ -6,8 +6,11 @@
  *
  *   depth, posted       rank 0 posts its receives, tag 0 first, and says so; rank 1 sends, tag 0 last
  *   depth, unexpected   rank 1 sends, tag 0 first, and then says so; rank 0 receives, tag 0 last
- *   flood               rank 1 sends and says nothing; rank 0 only makes progress until nothing has
- *                       arrived for a while, and then receives, tag 0 last
+ *   flood               rank 1 sends; rank 0 asks until all is there or several answers in a row have brought
+ *                       nothing, and then receives, tag 0 last
+ *
+ * Rank 1 answers when it has started all sends, and its answers leave after what may leave unasked.  So flood
+ * does not depend on time: a rank without a core keeps the other one waiting.
  *
  * The clock of depth runs from the moment at which rank 0 has said that it is ready, or begins to
  * receive, to the last completion.  With one receive posted this is a round trip.
@@ -19,9 +22,10 @@
 #include "base/base.h"
 #include "base/clock.h"
 
-#define MESSAGES 1 /* context ids */
-#define SIGNALS  2
-#define QUIET_NS 10000000u /* flood: nothing has arrived for so long */
+#define MESSAGES  1 /* context ids */
+#define SIGNALS   2
+#define QUESTIONS 3
+#define QUIET     8 /* flood: so many answers in a row bring nothing; credit may come between two */
 
 static int signal_peer(struct perf *p)
 {
@@ -132,27 +136,48 @@ int perf_depth(struct perf *p, const struct perf_case *c)
 
 /* ---- flood ---- */
 
-/* Makes progress until what is kept has not changed for a while. */
-static int await_quiet(struct perf *p, uint64_t *messages, uint64_t *bytes)
+static int ask(struct perf *p, bool is_last)
 {
-    uint64_t since = clock_now(), now;
+    return mbx_inject(p->ep, p->peer, QUESTIONS, 0, &is_last, sizeof is_last, 0);
+}
+
+static int answer_all(struct perf *p)
+{
+    bool is_last = false;
+    int err = 0;
+
+    while (err == 0 && !is_last) {
+        mbx_request request;
+
+        err =
+            mbx_recv(p->ep, p->peer, QUESTIONS, 0, 0, &is_last, sizeof is_last, NULL, &request);
+        if (err == 0)
+            err = perf_wait(p, request, sizeof is_last);
+        if (err == 0 && !is_last)
+            err = signal_peer(p);
+    }
+    return err;
+}
+
+/* What rank 1 sends unasked is there. */
+static int await_flood(struct perf *p, const struct perf_case *c, uint64_t *messages,
+                       uint64_t *bytes)
+{
     int err = 0;
 
     *messages = 0;
-    do {
-        uint64_t kept;
+    for (unsigned quiet = 0; quiet < QUIET && *messages < c->iterations && err == 0; quiet++) {
+        uint64_t before = *messages;
 
-        err = mbx_progress(p->ep);
-        if (err >= 0)
-            err = mbx_stat_read(p->ep, "unexpected_now", &kept);
-        if (err < 0)
-            return err;
-        now = clock_now();
-        if (kept != *messages)
-            since = now;
-        *messages = kept;
-    } while (*messages == 0 || now - since < QUIET_NS);
-    return mbx_stat_read(p->ep, "unexpected_bytes_now", bytes);
+        err = ask(p, false);
+        if (err == 0)
+            err = await_signal(p);
+        if (err == 0)
+            err = mbx_stat_read(p->ep, "unexpected_now", messages);
+        if (*messages != before)
+            quiet = 0;
+    }
+    return err != 0 ? err : mbx_stat_read(p->ep, "unexpected_bytes_now", bytes);
 }
 
 static int flood_block(struct perf *p, const struct perf_case *c, uint64_t *messages,
@@ -165,10 +190,14 @@ static int flood_block(struct perf *p, const struct perf_case *c, uint64_t *mess
         for (uint64_t tag = 0; tag < c->iterations && err == 0; tag++)
             err = send_one(p, c->size, tag);
         if (err == 0)
+            err = answer_all(p);
+        if (err == 0)
             err = perf_collect(p, MBX_SENDS, c->iterations);
         return err != 0 ? err : await_signal(p);
     }
-    err = await_quiet(p, messages, bytes);
+    err = await_flood(p, c, messages, bytes);
+    if (err == 0)
+        err = ask(p, true);
     start = clock_now();
     for (uint64_t tag = c->iterations; tag-- > 0 && err == 0;)
         err = post_one(p, c->size, p->peer, tag);

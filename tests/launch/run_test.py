@@ -21,9 +21,14 @@ import tempfile
 import time
 import uuid
 
+sys.dont_write_bytecode = True
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+import processes  # noqa: E402
+
 MBX = os.path.abspath(sys.argv[1])
 SPREAD = os.path.join(os.path.dirname(MBX), "../tests/support/spread_program")  # with parameters of tests
 MARK = "MATCHBOX_RUN_TEST"
+ALL = f"MATCHBOX_RUN_TESTS={uuid.uuid4().hex}"  # of all tests here
 PATIENCE_S = 150  # far above what anything here needs
 
 
@@ -41,7 +46,7 @@ class Job:
 
     def __init__(self, *args, stdin="", env=None):
         self.mark = uuid.uuid4().hex
-        environment = {**os.environ, MARK: self.mark, **(env or {})}
+        environment = {**os.environ, MARK: self.mark, **dict([ALL.split("=")]), **(env or {})}
         self.process = subprocess.Popen(
             [MBX, *args], env=environment, text=True, start_new_session=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -51,8 +56,7 @@ class Job:
         try:
             self.out, self.err = self.process.communicate(self.stdin, PATIENCE_S)
         except subprocess.TimeoutExpired:
-            for pid in marked(self.mark):
-                os.kill(pid, signal.SIGKILL)
+            processes.kill_marked(f"{MARK}={self.mark}")
             raise Failed(f"does not end: {self.process.args}")
         self.code = self.process.returncode
         return self
@@ -66,28 +70,14 @@ def mbx(*args, **more):
 
 
 def marked(mark):
-    """{pid: name} of all processes with this mark that are not dead."""
-    found = {}
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/environ", "rb") as file:
-                if f"{MARK}={mark}".encode() not in file.read().split(b"\0"):
-                    continue
-            with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
-                name, rest = file.read().split("(", 1)[1].rsplit(")", 1)
-            if rest.split()[0] not in "ZX":
-                found[int(pid)] = name
-        except OSError:
-            pass
-    return found
+    return processes.marked(f"{MARK}={mark}")
 
 
 def expect_nothing_left(mark, what):
     end = time.monotonic() + PATIENCE_S
     while left := marked(mark):
         if time.monotonic() > end:
-            for pid in left:
-                os.kill(pid, signal.SIGKILL)
+            processes.kill_marked(f"{MARK}={mark}")
             raise Failed(f"{what}: left behind {left}")
         time.sleep(0.01)
 
@@ -464,12 +454,11 @@ def supervisor_of(job):
 def is_rank(pid, guards):
     """A child of the supervisor that leads its group; adopted orphans do not, or lead a
     session as well."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
-            parent, group, session = map(int, file.read().rsplit(")", 1)[1].split()[1:4])
-        return parent in guards and group == pid and session != pid
-    except OSError:
+    seen = processes.fields(pid)
+    if seen is None:
         return False
+    parent, group, session = map(int, seen[1][1:4])
+    return parent in guards and group == pid and session != pid
 
 
 def ranks_of(job):
@@ -492,11 +481,6 @@ PROGRAMS = [
     "setsid sh -c 'sleep 1000 & sleep 1000' & wait",
     "trap '' TERM INT HUP; (setsid sleep 1000 &); sleep 1000; sleep 1000",
 ]
-
-
-def shared_memory():
-    """What is ours there, but for what another program, with the provider, publishes."""
-    return {name for name in os.listdir("/dev/shm") if re.search("mbx|matchbox(?!-name-)", name)}
 
 
 def whoever_is_killed_nothing_is_left():
@@ -526,8 +510,7 @@ def whoever_is_killed_nothing_is_left():
         expect_nothing_left(job.mark, what)
 
 
-def after_kill_9_shared_memory_is_clean():
-    before = shared_memory()
+def after_kill_9_no_rank_is_left():
     for who in ("mbx run", "a rank", "the supervisor"):
         job = Job("run", "-n", "2", MBX, "perf", "rate", "--iterations", "100000000")
         wait_for(lambda: sum(name == "mbx" for name in marked(job.mark).values()) == 3,
@@ -536,9 +519,6 @@ def after_kill_9_shared_memory_is_clean():
         os.kill(VICTIMS[who](job)[0], signal.SIGKILL)
         job.wait()
         expect_nothing_left(job.mark, f"perf, kill of {who}")
-    # other programs of ours may use /dev/shm, too, but not for ever
-    wait_for(lambda: not shared_memory() - before,
-             f"left in /dev/shm: {shared_memory() - before}")
 
 
 def devices_of(job):
@@ -596,6 +576,8 @@ def perf_prints_what_was_asked_for():
     job = mbx("perf", "flood", "-i", "300", "-s", "1000", env={"MBX_UNEXPECTED_MEMORY": "64K", "MBX_WINDOW": "16"})
     row = pairs(job.out)[0]
     expect(job.code == 0 and 0 < int(row["kept_bytes"]) <= 65536, str(job))
+    job = mbx("perf", "flood", "-i", "300", "-s", "100", env={"MBX_WINDOW": "0"})
+    expect(job.code == 0 and pairs(job.out)[0]["kept_messages"] == "0", str(job))
     job = mbx("run", "-n", "3", MBX, "perf", "lat")
     expect(job.code == 1 and "two ranks" in job.err, str(job))
 
@@ -951,7 +933,7 @@ TESTS = [
     ranks_have_no_file_but_the_board, a_reader_that_leaves_ends_the_job,
     a_terminal_is_read_and_interrupts, signals_are_passed_on,
     a_signal_kills_who_does_not_catch_it, a_repeated_signal_kills_who_ignores_it,
-    whoever_is_killed_nothing_is_left, after_kill_9_shared_memory_is_clean,
+    whoever_is_killed_nothing_is_left, after_kill_9_no_rank_is_left,
     devices_end_with_their_ranks,
     perf_prints_what_was_asked_for, perf_measures_between_two_that_no_launcher_started, perf_overlap_measures_every_size,
     what_is_computed_takes_its_time, perf_overlap_runs_every_mode_that_is_here,
@@ -977,6 +959,8 @@ def main():
         except Failed as error:
             failures += 1
             print("FAIL", test.__name__, error, flush=True)
+        finally:
+            processes.kill_marked(ALL)
     sys.exit(1 if failures else 0)
 
 
