@@ -11,6 +11,7 @@ software adapter, whose own tag matching is switched off.
 
 Each command has a network namespace of its own, and with it an adapter.  77: this machine allows none.
 """
+import contextlib
 import ctypes
 import errno
 import json
@@ -20,6 +21,10 @@ import signal
 import subprocess
 import sys
 import time
+
+sys.dont_write_bytecode = True
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+import processes  # noqa: E402
 
 BUILD = os.path.abspath(sys.argv[1])
 TAGS, ADAPTER = (os.path.join(BUILD, "src", "adapter", name) for name in ("libmbx-tags.so", "libmbx-adapter.so"))
@@ -96,16 +101,7 @@ def behaviour():
 
 def helpers_of(pid):
     """Its children of that name: the helper has the program's memory, and a process of its own."""
-    found = []
-    for entry in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{entry}/stat") as file:
-                name, rest = file.read().split("(", 1)[1].rsplit(")", 1)
-        except (OSError, IndexError):
-            continue
-        if name == "mbx-tags" and rest.split()[0] != "Z" and rest.split()[1] == str(pid):
-            found.append(int(entry))
-    return found
+    return [child for child, name in processes.children(pid).items() if name == "mbx-tags"]
 
 
 def wait_until(what, is_so):
@@ -116,26 +112,26 @@ def wait_until(what, is_so):
         time.sleep(0.01)
 
 
+@contextlib.contextmanager
 def waiting_program():
     """One that waits for a peer that never comes; and its helper."""
-    process = subprocess.Popen([*APART, *settings(MBX_TRANSPORT="verbs", MBX_DEVICE="verbs", MBX_LOG_LEVEL="warn"),
-                                program("tests", "verbs", "verbs_pair"), "listen", "7000"], text=True,
-                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    wait_until("a helper", lambda: process.poll() is not None or helpers_of(process.pid))
-    if process.poll() is not None:
-        sys.exit(f"the program has ended:\n{process.stdout.read()}")
-    return process, helpers_of(process.pid)[0]
+    with processes.started([*APART, *settings(MBX_TRANSPORT="verbs", MBX_DEVICE="verbs", MBX_LOG_LEVEL="warn"),
+                            program("tests", "verbs", "verbs_pair"), "listen", "7000"], text=True,
+                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        wait_until("a helper", lambda: process.poll() is not None or helpers_of(process.pid))
+        if process.poll() is not None:
+            sys.exit(f"the program has ended:\n{process.stdout.read()}")
+        with processes.watched(helpers_of(process.pid)[0]) as helper:
+            yield process, helper
 
 
 def ends():
-    process, helper = waiting_program()
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    wait_until("the end of the helper", lambda: not os.path.exists(f"/proc/{helper}"))
-    process, helper = waiting_program()
-    process.terminate()
-    process.wait()
-    wait_until("the end of the helper", lambda: not os.path.exists(f"/proc/{helper}"))
+    for number in signal.SIGKILL, signal.SIGTERM:
+        with waiting_program() as (process, helper):
+            process.send_signal(number)
+            process.wait()
+            if not processes.await_end(helper, PATIENCE):
+                sys.exit(f"the helper outlives its program: not after {PATIENCE} s")
     result = run(sys.executable, os.path.abspath(__file__), BUILD, "orphan")
     expect(result.returncode == 0, "a program whose helper is killed", result)
 
