@@ -59,7 +59,8 @@ static bool is_alone(uint64_t job)
     struct sockaddr_un name = {.sun_family = AF_UNIX};
     int used = snprintf(name.sun_path + 1, sizeof name.sun_path - 1,
                         "matchbox-hang-%" PRIx64 "-%u", job, (unsigned)getuid());
-    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    /* nobody can connect to it, as it does not listen, and so it takes nothing from anybody */
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     return fd < 0 ||
            bind(fd, (struct sockaddr *)&name,

@@ -50,6 +50,7 @@ enum sys_call {
     SYS_FTRUNCATE,
     SYS_FCHMOD,
     SYS_FCNTL_SEAL,
+    SYS_FCNTL_LOCK,
     SYS_FALLOCATE_PUNCH,
     SYS_MMAP,
     SYS_MREMAP,
@@ -72,8 +73,6 @@ enum sys_call {
     SYS_BIND,
     SYS_LISTEN,
     SYS_ACCEPT,
-    SYS_PEER,
-    SYS_DUP,
     SYS_SETSOCKOPT,
     SYS_SENDMSG,
     SYS_RECVMSG,
@@ -93,6 +92,7 @@ static const char *const sys_names[] = {
     [SYS_FTRUNCATE] = "ftruncate",
     [SYS_FCHMOD] = "fchmod",
     [SYS_FCNTL_SEAL] = "fcntl_seal",
+    [SYS_FCNTL_LOCK] = "fcntl_lock",
     [SYS_FALLOCATE_PUNCH] = "fallocate_punch",
     [SYS_MMAP] = "mmap",
     [SYS_MREMAP] = "mremap",
@@ -115,8 +115,6 @@ static const char *const sys_names[] = {
     [SYS_BIND] = "bind",
     [SYS_LISTEN] = "listen",
     [SYS_ACCEPT] = "accept",
-    [SYS_PEER] = "peer",
-    [SYS_DUP] = "dup",
     [SYS_SETSOCKOPT] = "setsockopt",
     [SYS_SENDMSG] = "sendmsg",
     [SYS_RECVMSG] = "recvmsg",
@@ -327,6 +325,12 @@ int sys_fcntl_seal(int fd, int command, int seals)
 {
     assert(command == F_ADD_SEALS || command == F_GET_SEALS);
     return sys_fails(SYS_FCNTL_SEAL) ? -1 : fcntl(fd, command, seals);
+}
+
+int sys_fcntl_lock(int fd, int command, struct flock *lock)
+{
+    assert(command == F_OFD_SETLK || command == F_OFD_GETLK);
+    return sys_fails(SYS_FCNTL_LOCK) ? -1 : fcntl(fd, command, lock);
 }
 
 int sys_fallocate_punch(int fd, off_t offset, off_t size)
@@ -611,23 +615,6 @@ int sys_listen(int fd, int backlog)
 int sys_accept(int fd, struct sockaddr *from, unsigned *size)
 {
     return sys_fails(SYS_ACCEPT) ? -1 : count_fd(accept4(fd, from, size, SOCK_CLOEXEC));
-}
-
-int sys_peer(int fd, uint32_t *process, uint32_t *user)
-{
-    struct ucred who;
-    socklen_t size = sizeof who;
-
-    if (sys_fails(SYS_PEER) || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) < 0)
-        return -1;
-    *process = (uint32_t)who.pid;
-    *user = who.uid;
-    return 0;
-}
-
-int sys_dup(int fd, int least)
-{
-    return sys_fails(SYS_DUP) ? -1 : count_fd(fcntl(fd, F_DUPFD_CLOEXEC, least));
 }
 
 int sys_setsockopt(int fd, int level, int option, int value)

@@ -33,6 +33,7 @@
 
 struct sockaddr; /* <sys/socket.h> has functions with names that we use */
 struct msghdr;
+struct flock; /* <fcntl.h> */
 
 /* ---- files and memory ---- */
 
@@ -45,11 +46,13 @@ int sys_fstat(int fd, struct stat *status);
 int sys_memfd_create(const char *name, unsigned flags); /* MFD_* */
 int sys_ftruncate(int fd, off_t size);
 int sys_fchmod(int fd, mode_t mode);
-int sys_dup(int fd, int least); /* the lowest free one from `least` on; O_CLOEXEC */
 
 /* command is F_ADD_SEALS (returns 0) or F_GET_SEALS (returns the seals, seals is
  * not used). */
 int sys_fcntl_seal(int fd, int command, int seals);
+
+/* command is F_OFD_SETLK or F_OFD_GETLK. */
+int sys_fcntl_lock(int fd, int command, struct flock *lock);
 
 /* Gives the pages of [offset, offset+size) back; they read as zero again. */
 int sys_fallocate_punch(int fd, off_t offset, off_t size);
@@ -117,9 +120,6 @@ int sys_connect(int fd, const struct sockaddr *to, unsigned size);
 int sys_bind(int fd, const struct sockaddr *name, unsigned size);
 int sys_listen(int fd, int backlog);
 int sys_accept(int fd, struct sockaddr *from, unsigned *size); /* SOCK_CLOEXEC is added */
-
-/* Who is at the other end of a connected local socket. */
-int sys_peer(int fd, uint32_t *process, uint32_t *user);
 int sys_setsockopt(int fd, int level, int option, int value);
 ssize_t sys_sendmsg(int fd, const struct msghdr *message,
                     int flags); /* MSG_NOSIGNAL is added */

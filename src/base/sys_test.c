@@ -71,6 +71,11 @@ static int do_fchmod(void)
 {
     return sys_fchmod(-1, 0);
 }
+static int do_fcntl_lock(void)
+{
+    return sys_fcntl_lock(-1, F_OFD_GETLK, &(struct flock){.l_type = F_WRLCK});
+}
+
 static int do_fcntl_seal(void)
 {
     return sys_fcntl_seal(-1, F_GET_SEALS, 0);
@@ -164,16 +169,6 @@ static int do_accept(void)
 {
     return sys_accept(-1, NULL, NULL);
 }
-static int do_peer(void)
-{
-    uint32_t process, user;
-
-    return sys_peer(-1, &process, &user);
-}
-static int do_dup(void)
-{
-    return sys_dup(-1, 0);
-}
 static int do_setsockopt(void)
 {
     return sys_setsockopt(-1, SOL_SOCKET, SO_PASSCRED, 1);
@@ -224,6 +219,7 @@ static const struct {
     {"ftruncate", do_ftruncate},
     {"fchmod", do_fchmod},
     {"fcntl_seal", do_fcntl_seal},
+    {"fcntl_lock", do_fcntl_lock},
     {"fallocate_punch", do_fallocate_punch},
     {"mmap", do_mmap},
     {"mremap", do_mremap},
@@ -245,8 +241,6 @@ static const struct {
     {"bind", do_bind},
     {"listen", do_listen},
     {"accept", do_accept},
-    {"peer", do_peer},
-    {"dup", do_dup},
     {"setsockopt", do_setsockopt},
     {"sendmsg", do_sendmsg},
     {"recvmsg", do_recvmsg},

@@ -11,9 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/base.h"
@@ -23,9 +21,14 @@
 #include "base/sys.h"
 
 #define FRONTS_MAGIC UINT64_C(0x33746e6f7266626d) /* "mbfront3" */
-#define FRONTS_TRIES                                                                           \
-    100000 /* while the first one makes it, which may have to wait for a core */
-#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+#define FRONTS_TURNS 4 /* in each of which another process is faster */
+#define SEALS        (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+/* The file of which the first one of a job locks a range.  Its length says where the file of fronts is. */
+#define MARK_FILE         "/dev/zero"
+#define MARK_PROCESS_BITS 22 /* the kernel has no longer numbers */
+#define MARK_PLACE_BITS   16
+#define MARK_BITS         (MARK_PROCESS_BITS + MARK_PLACE_BITS)
 
 struct fronts_label {
     _Atomic uint64_t label;  /* 0: nobody has it */
@@ -48,8 +51,7 @@ struct fronts {
     uint32_t parts; /* as it was found good */
     uint64_t job;
     int fd;
-    int named;  /* of who has made it: the descriptor that others find; or -1 */
-    int socket; /* and that which has the name; or -1 */
+    int mark; /* of who has made it: the descriptor with the lock; or -1 */
     unsigned users;
     struct list node;
 };
@@ -96,19 +98,46 @@ int shared_file_check(int fd, size_t *size)
     return (seals & F_SEAL_SHRINK) != 0 ? 0 : -EPROTO;
 }
 
-int shared_file_open(uint32_t process, uint32_t place)
+/* As they are when there is no such file, or it is not for us. */
+static int open_error(void)
 {
-    char path[64];
-    int fd;
-
-    snprintf(path, sizeof path, "/proc/%u/fd/%u", process, place);
-    fd = sys_open(path, O_RDWR | O_NONBLOCK | O_NOCTTY, 0);
-    if (fd >= 0)
-        return fd;
     if (errno == EACCES || errno == EPERM)
         return -EPERM; /* -EACCES says that its contents are not for us */
     /* a descriptor that is not a file any more, or not of this kind */
     return errno == ESRCH || errno == ENXIO || errno == EISDIR ? -ENOENT : -errno;
+}
+
+/* A file of our user is opened by its path, any other thing is not: a process that has the number by now, and is
+ * another user's, may have anything there, and root may open it. */
+static int open_own(int path)
+{
+    char name[64];
+    struct stat status;
+    int fd;
+
+    if (sys_fstat(path, &status) < 0)
+        return -errno;
+    if (!S_ISREG(status.st_mode))
+        return -ENOENT;
+    if (status.st_uid != geteuid())
+        return -EPERM;
+    snprintf(name, sizeof name, "/proc/self/fd/%d", path);
+    fd = sys_open(name, O_RDWR | O_NONBLOCK, 0);
+    return fd >= 0 ? fd : open_error();
+}
+
+int shared_file_open(uint32_t process, uint32_t place)
+{
+    char name[64];
+    int path, fd;
+
+    snprintf(name, sizeof name, "/proc/%u/fd/%u", process, place);
+    path = sys_open(name, O_PATH, 0);
+    if (path < 0)
+        return open_error();
+    fd = open_own(path);
+    sys_close(path);
+    return fd;
 }
 
 /* ---- layout ---- */
@@ -222,34 +251,31 @@ static void unmap(struct fronts *f)
     sys_close(f->fd);
 }
 
-static socklen_t name_of(uint64_t job, struct sockaddr_un *name)
+/* The first byte of what the first one of the job locks of MARK_FILE. */
+static struct flock mark_of(uint64_t job)
 {
-    *name = (struct sockaddr_un){.sun_family = AF_UNIX};
-    /* a 0 first: it is in no folder */
-    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
-                       (size_t)snprintf(name->sun_path + 1, sizeof name->sun_path - 1,
-                                        "matchbox-%u-%016llx", geteuid(),
-                                        (unsigned long long)job));
+    uint64_t mixed = (job + geteuid()) * UINT64_C(0x9e3779b97f4a7c15);
+
+    return (struct flock){.l_type = F_WRLCK,
+                          .l_whence = SEEK_SET,
+                          .l_start = (off_t)(mixed >> (MARK_BITS + 1) << MARK_BITS),
+                          .l_len = 1};
 }
 
-/* A descriptor for fd at which others look, or -1. */
-static int name_descriptor(int fd)
+/* Others shall find descriptor fd of this process.  0; -EAGAIN somebody was faster; other errors. */
+static int lock_mark(uint64_t job, int mark, int fd)
 {
-    static const int from[] = {FRONTS_FD, FRONTS_FD_HIGH};
+    struct flock lock = mark_of(job);
 
-    for (size_t i = 0; i < ARRAY_COUNT(from); i++) {
-        int named = sys_dup(fd, from[i]);
-
-        if (named < from[i] + FRONTS_FDS)
-            return named;
-        sys_close(named);
-    }
-    errno = EMFILE;
-    return -1;
+    if (fd >= 1 << MARK_PLACE_BITS)
+        return -EMFILE;
+    lock.l_len = (off_t)getpid() << MARK_PLACE_BITS | fd;
+    if (sys_fcntl_lock(mark, F_OFD_SETLK, &lock) == 0)
+        return 0;
+    return errno == EACCES ? -EAGAIN : -errno;
 }
 
-/* We have the name: others shall find the file.  0; system errors. */
-static int make(struct fronts *f, int socket)
+static int make(struct fronts *f, int mark)
 {
     int fd = shared_file_create(size_of(f->parts));
     int err = fd < 0 ? fd : map(f, fd);
@@ -259,15 +285,11 @@ static int make(struct fronts *f, int socket)
     f->head->job = f->job;
     f->head->parts = f->parts;
     f->head->magic = FRONTS_MAGIC;
-    f->named = name_descriptor(fd);
-    if (f->named >= 0 && sys_listen(socket, SOMAXCONN) == 0) {
-        f->socket = socket;
-        return 0;
-    }
-    err = -errno;
-    if (f->named >= 0)
-        sys_close(f->named);
-    unmap(f);
+    err = lock_mark(f->job, mark, fd); /* from now on it is found */
+    if (err == 0)
+        f->mark = mark;
+    else
+        unmap(f);
     return err;
 
 close_file:
@@ -307,70 +329,50 @@ static int find_at(struct fronts *f, uint32_t process, uint32_t place)
     return err;
 }
 
-/* The file is one of the descriptors of process.  0; the error of the last one.  What is there instead, which may be
- * anything that the process has open, does not end the search; that we have no descriptor or memory left does. */
-static int find(struct fronts *f, uint32_t process)
+/* The file that a lock stands for, whoever has made that.  0; errors. */
+static int find(struct fronts *f, const struct flock *lock)
 {
-    int err = -ENOENT;
+    if (lock->l_type != F_WRLCK || lock->l_start != mark_of(f->job).l_start ||
+        lock->l_len >> MARK_BITS != 0)
+        return -EPERM;
+    return find_at(f, (uint32_t)(lock->l_len >> MARK_PLACE_BITS),
+                   (uint32_t)(lock->l_len & ((1 << MARK_PLACE_BITS) - 1)));
+}
 
-    for (uint32_t i = 0; i < 2 * FRONTS_FDS && err != 0; i++) {
-        err = find_at(f, process,
-                      i < FRONTS_FDS ? FRONTS_FD + i : FRONTS_FD_HIGH + i - FRONTS_FDS);
-        if (err == -EMFILE || err == -ENFILE || err == -ENOMEM)
-            break;
-    }
+/* One turn: 0, joined; -EAGAIN, again; other errors. */
+static int meet(struct fronts *f, int mark)
+{
+    struct flock lock = mark_of(f->job);
+
+    if (sys_fcntl_lock(mark, F_OFD_GETLK, &lock) < 0)
+        return -errno;
+    return lock.l_type == F_UNLCK ? make(f, mark) : find(f, &lock);
+}
+
+static int join(struct fronts *f)
+{
+    int mark = sys_open(MARK_FILE, O_RDWR, 0), err = -EAGAIN;
+
+    if (mark < 0)
+        return -errno;
+    for (int i = 0; i < FRONTS_TURNS && err == -EAGAIN; i++)
+        err = meet(f, mark);
+    if (f->mark < 0)
+        sys_close(mark);
     return err;
-}
-
-/* Who has the name, if it is our user?  0; -EPERM; -ECONNREFUSED it does not listen yet. */
-static int whose_name(int socket, const struct sockaddr_un *name, socklen_t size,
-                      uint32_t *process)
-{
-    uint32_t user;
-
-    if (sys_connect(socket, (const struct sockaddr *)name, size) < 0 ||
-        sys_peer(socket, process, &user) < 0)
-        return -errno;
-    return user == geteuid() && *process != 0 ? 0 : -EPERM;
-}
-
-/* One turn: 0, joined; -ECONNREFUSED, again; other errors. */
-static int meet(struct fronts *f, const struct sockaddr_un *name, socklen_t size)
-{
-    int socket = sys_socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK);
-    uint32_t process = 0;
-    int err;
-
-    if (socket < 0)
-        return -errno;
-    if (sys_bind(socket, (const struct sockaddr *)name, size) == 0)
-        err = make(f, socket);
-    else if (errno == EADDRINUSE)
-        err = whose_name(socket, name, size, &process);
-    else
-        err = -errno;
-    if (f->socket < 0)
-        sys_close(socket);
-    return err != 0 || process == 0 ? err : find(f, process);
 }
 
 static struct fronts *create(uint64_t job, uint32_t parts)
 {
     struct fronts *f = mem_calloc(1, sizeof *f);
-    struct sockaddr_un name;
-    socklen_t size = name_of(job, &name);
-    int err = -ECONNREFUSED;
+    int err;
 
     if (f == NULL)
         return NULL;
     f->job = job;
     f->parts = parts;
-    f->named = f->socket = -1;
-    for (int i = 0; i < FRONTS_TRIES && err == -ECONNREFUSED; i++) {
-        if (i > 0)
-            sys_yield();
-        err = meet(f, &name, size);
-    }
+    f->mark = -1;
+    err = join(f);
     if (err == 0)
         return f;
     LOG_DEBUG("shm: no file of fronts for the job, error %d %s: each endpoint has its own",
@@ -381,10 +383,8 @@ static struct fronts *create(uint64_t job, uint32_t parts)
 
 static void destroy(struct fronts *f)
 {
-    if (f->named >= 0)
-        sys_close(f->named);
-    if (f->socket >= 0)
-        sys_close(f->socket);
+    if (f->mark >= 0)
+        sys_close(f->mark);
     unmap(f);
     mem_free(f);
 }

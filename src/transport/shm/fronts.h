@@ -17,10 +17,13 @@
  *   labels[i]  a number that its owner has given to a front, and the cookie of that one; looked for from
  *              label mod FRONTS_PLACES on.  So somebody is found whose address was not told.
  *
- * The file has no name.  Whoever of a job comes first makes it and binds an abstract socket, whose name
- * follows from the number of the job; the others connect to that, which tells them the first
- * one's pid (SO_PEERCRED), and open its descriptor FRONTS_FD, or one of the others (below).  Nothing is read from the socket.
- * It ends with its owner, whatever that dies of; who comes later is the first of another file.
+ * The file has no name.  Whoever of a job comes first makes it, and locks a range of /dev/zero (F_OFD_SETLK).  Where
+ * that begins follows from the number of the job and the user, and its length is the pid of the first one with the
+ * number of its descriptor of the file.  The others ask for the lock (F_OFD_GETLK), and open that descriptor.  Nobody can send
+ * anything to anybody so: a socket, in place of the lock, would take what strangers send, and who closes it closes what they
+ * have sent, too, for as long as they like.  Whoever else holds such a lock keeps a job from having the file, and no longer than
+ * that takes to see: what the lock says is a guess, and the file that it leads to is checked.
+ * The lock ends with its owner, whatever that dies of; who comes later is the first of another file.
  *
  * Nobody needs this file.  Where it cannot be had, or is full, a front is in the file of its segment, as the
  * front of whoever is in no job; and who is not of the job maps one front of it (segment.c).
@@ -40,13 +43,6 @@
 
 #define FRONTS_PLACES 512u
 #define FRONTS_STRIDE (FRONTS_PLACES * FRONT_UNIT)
-
-/* The descriptors of the first one that are tried: FRONTS_FD and the next ones, or, if it has these open already,
- * FRONTS_FD_HIGH and the next ones.  A process that first has one above 63 waits until the kernel has made room for more, and
- * that takes 20 ms if it has several threads. */
-#define FRONTS_FD      48
-#define FRONTS_FD_HIGH 200
-#define FRONTS_FDS     8
 
 struct fronts;
 

@@ -16,11 +16,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/sys.h"
@@ -311,61 +311,6 @@ static void a_front_is_not_found_behind_its_end(void **state)
     ended_well(child);
 }
 
-/* What others cannot open, at the first descriptor at which they look. */
-static void be_first_with_program(void)
-{
-    struct node node;
-
-    CHECK(dup2(open("/proc/self/exe", O_RDONLY | O_CLOEXEC), FRONTS_FD) == FRONTS_FD);
-    CHECK(node_open_in_job(&node, 1) == 0 && is_in_fronts(&node));
-    stage_set(1);
-    stage_await(2);
-    node_close(&node);
-}
-
-/* All of these are open already, and the same once more: then there is no such file. */
-static void be_first_with_many(void)
-{
-    int file = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    struct node node;
-
-    for (int i = 0; i < FRONTS_FDS; i++)
-        CHECK(dup2(file, FRONTS_FD + i) == FRONTS_FD + i);
-    CHECK(node_open_in_job(&node, 1) == 0 && is_in_fronts(&node));
-    stage_set(1);
-    stage_await(2);
-    node_close(&node);
-    for (int i = 0; i < FRONTS_FDS; i++)
-        CHECK(dup2(file, FRONTS_FD_HIGH + i) == FRONTS_FD_HIGH + i);
-    CHECK(node_open_in_job(&node, 1) == 0 && !is_in_fronts(&node));
-    node_close(&node);
-}
-
-static void join_behind(void (*first)(void))
-{
-    pid_t child = start(first);
-    struct node node;
-
-    stage_await(1);
-    assert_int_equal(node_open_in_job(&node, 0), 0);
-    assert_true(is_in_fronts(&node));
-    node_close(&node);
-    stage_set(2);
-    ended_well(child);
-}
-
-static void what_the_first_one_has_open_keeps_nobody_out(void **state)
-{
-    (void)state;
-    join_behind(be_first_with_program);
-}
-
-static void the_first_one_may_have_many_open(void **state)
-{
-    (void)state;
-    join_behind(be_first_with_many);
-}
-
 static void share_and_be_killed(void)
 {
     struct node node;
@@ -545,42 +490,130 @@ static void without_a_file_nothing_is_shared(void **state)
 
 /* ---- without ---- */
 
-static int bind_name(bool listens)
+/* Locks [first + skip, first + skip + length) of what the first one of the job locks from `first` on. */
+static int lock_mark(int mark, off_t skip, off_t length)
 {
-    struct sockaddr_un name = {.sun_family = AF_UNIX};
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    int length = snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "matchbox-%u-%016llx",
-                          geteuid(), (unsigned long long)job);
+    uint64_t mixed = (job + geteuid()) * UINT64_C(0x9e3779b97f4a7c15);
+    struct flock lock = {.l_type = F_WRLCK,
+                         .l_whence = SEEK_SET,
+                         .l_start = (off_t)(mixed >> 39 << 38) + skip,
+                         .l_len = length};
 
-    assert_int_equal(
-        bind(fd, (struct sockaddr *)&name,
-             (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length)),
-        0);
-    if (listens)
-        assert_int_equal(listen(fd, 8), 0);
-    return fd;
+    return fcntl(mark, F_OFD_SETLK, &lock);
 }
 
-/* Who has the name and does not listen is given time to; what it offers is looked at. */
-static void who_takes_the_name_takes_no_more(void **state)
+/* So a lock says where the file of fronts is. */
+static off_t length_for(pid_t process, int fd)
 {
-    int other = memfd_create("other", MFD_CLOEXEC);
+    return (off_t)process << 16 | fd;
+}
+
+static void join_by_length(void)
+{
+    struct node node;
+
+    stage_await(1);
+    CHECK(node_open_in_job(&node, 1) == 0 && is_in_fronts(&node));
+    node_close(&node);
+}
+
+/* The first one of the job has a lock where this test looks for it, and it is as this test makes it. */
+static void the_lock_says_where_the_file_is(void **state)
+{
+    int mark = open("/dev/zero", O_RDWR | O_CLOEXEC);
+    pid_t child = start(join_by_length);
     struct node node;
 
     (void)state;
-    assert_int_equal(dup3(other, FRONTS_FD, O_CLOEXEC), FRONTS_FD);
-    for (int listens = 0; listens < 2; listens++) {
-        int fd = bind_name(listens);
-        uint64_t calls = sys_calls();
+    assert_int_equal(node_open_in_job(&node, 0), 0);
+    assert_int_equal(lock_mark(mark, 0, 1), -1);
+    assert_int_equal(lock_mark(mark, 1, 1), -1);
+    assert_int_equal(
+        lock_mark(mark, length_for(getpid(), fronts_fd(inside(&node)->own->file->fronts)), 1),
+        0);
+    stage_set(1);
+    ended_well(child);
+    node_close(&node);
+    close(mark);
+}
 
-        assert_int_equal(node_open_in_job(&node, 0), 0);
-        assert_true(listens || sys_calls() - calls > 400000); /* a machine may be busy */
-        assert_false(is_in_fronts(&node));
-        node_close(&node);
-        close(fd);
+/* Opens an endpoint while somebody else has the lock: in few calls, and without the file. */
+static void join_without(void)
+{
+    uint64_t calls = sys_calls();
+    struct node node;
+
+    assert_int_equal(node_open_in_job(&node, 0), 0);
+    assert_in_range(sys_calls() - calls, 1, 100);
+    assert_false(is_in_fronts(&node));
+    node_close(&node);
+}
+
+/* Whoever has the lock of the job, and whatever that says, keeps nobody waiting. */
+static void who_takes_the_lock_takes_no_more(void **state)
+{
+    int mark = open("/dev/zero", O_RDWR | O_CLOEXEC),
+        other = memfd_create("other", MFD_CLOEXEC);
+    const struct {
+        off_t skip, length;
+    } locks[] = {
+        {0, 0},                                   /* all of it */
+        {-1, 2},                                  /* it begins elsewhere */
+        {5, 1},                                   /* the first byte is free */
+        {0, 1},                                   /* process 0 */
+        {0, (off_t)1 << 40},                      /* no number of a process */
+        {0, length_for((1 << 22) - 1, 3)},        /* of nobody */
+        {0, length_for(getpid(), (1 << 16) - 1)}, /* no descriptor */
+        {0, length_for(getpid(), other)},         /* a file of another kind */
+    };
+
+    (void)state;
+    assert_true(mark >= 0 && other >= 0);
+    for (size_t i = 0; i < ARRAY_COUNT(locks); i++) {
+        assert_int_equal(lock_mark(mark, locks[i].skip, locks[i].length), 0);
+        join_without();
+        close(mark);
+        mark = open("/dev/zero", O_RDWR | O_CLOEXEC);
     }
-    close(FRONTS_FD);
+    close(mark);
     close(other);
+}
+
+/* Another process has taken the lock between two calls of this one: it is looked for once more, and the file that was made
+ * for nothing is gone (tear_down()). */
+static void who_was_faster_is_found(void **state)
+{
+    struct node node;
+
+    (void)state;
+    assert_int_equal(sys_fail_name("fcntl_lock", 2, EAGAIN), 0);
+    assert_int_equal(node_open_in_job(&node, 0), 0);
+    assert_true(is_in_fronts(&node));
+    node_close(&node);
+}
+
+/* What a lock names is looked at before it is opened: one that had opened this would have been a writer, and a
+ * reader is told when the last one has gone. */
+static void what_is_no_file_is_not_opened(void **state)
+{
+    int mark = open("/dev/zero", O_RDWR | O_CLOEXEC);
+    char folder[] = "/tmp/matchbox-fronts.XXXXXX", name[sizeof folder + 8];
+    struct pollfd reader;
+
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    snprintf(name, sizeof name, "%s/fifo", folder);
+    assert_int_equal(mkfifo(name, 0600), 0);
+    reader =
+        (struct pollfd){.fd = open(name, O_RDONLY | O_NONBLOCK | O_CLOEXEC), .events = POLLIN};
+    assert_true(reader.fd >= 0);
+    unlink(name);
+    rmdir(folder);
+    assert_int_equal(lock_mark(mark, 0, length_for(getpid(), reader.fd)), 0);
+    join_without();
+    assert_int_equal(poll(&reader, 1, 0), 0);
+    close(reader.fd);
+    close(mark);
 }
 
 /* Each system call of opening fails in turn: the endpoint opens without the file, or says why it does
@@ -606,7 +639,7 @@ static void what_fails_leaves_nothing(void **state)
         without += !is_in_fronts(&node);
         node_close(&node);
     }
-    assert_true(without >= 8 && failed >= 4);
+    assert_true(without >= 7 && failed >= 4);
 }
 
 #define TEST_IN_JOB(name) cmocka_unit_test_setup_teardown(name, set_up_job, tear_down)
@@ -619,8 +652,6 @@ int main(void)
         TEST_IN_JOB(others_reach_a_front_of_a_job),
         TEST_IN_JOB(a_front_is_not_found_behind_its_end),
         TEST_IN_JOB(a_job_goes_on_behind_the_first_one),
-        TEST_IN_JOB(what_the_first_one_has_open_keeps_nobody_out),
-        TEST_IN_JOB(the_first_one_may_have_many_open),
         TEST_IN_JOB(the_label_of_a_killed_process_stays),
         TEST_IN_JOB(places_are_given_in_order_and_once),
         TEST_IN_JOB(slots_in_later_parts_are_as_others),
@@ -630,7 +661,10 @@ int main(void)
         TEST_IN_JOB(labels_are_few),
         TEST_IN_JOB(a_wrong_address_is_not_found),
         TEST_IN_JOB(without_a_file_nothing_is_shared),
-        TEST_IN_JOB(who_takes_the_name_takes_no_more),
+        TEST_IN_JOB(the_lock_says_where_the_file_is),
+        TEST_IN_JOB(who_takes_the_lock_takes_no_more),
+        TEST_IN_JOB(who_was_faster_is_found),
+        TEST_IN_JOB(what_is_no_file_is_not_opened),
         TEST_IN_JOB(what_fails_leaves_nothing),
     };
 

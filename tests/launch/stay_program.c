@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * stay_program.c - a rank that others can do something to while it is open.
+ *
+ * usage: stay_program FIFO
+ *
+ * Opens an endpoint and says "open".  When FIFO, which it opens to read, has ended, it exchanges a message with every
+ * rank, closes the endpoint, and says "closed".
+ */
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <matchbox/matchbox.h>
+
+static void must(int result, const char *what)
+{
+    if (result >= 0)
+        return;
+    fprintf(stderr, "stay_program: %s: %s\n", what, mbx_strerror(result));
+    exit(1);
+}
+
+static void say(const char *what)
+{
+    printf("%s\n", what);
+    fflush(stdout);
+}
+
+static void await_end(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    char byte;
+
+    while (fd < 0 || read(fd, &byte, 1) != 0)
+        must(fd < 0 ? -1 : 0, "the fifo");
+    close(fd);
+}
+
+static void exchange(struct mbx_ep *ep, uint32_t peer, uint32_t rank)
+{
+    struct mbx_completion completion;
+    mbx_request sent, received;
+    uint32_t in = UINT32_MAX;
+
+    must(mbx_recv(ep, peer, 1, 0, 0, &in, sizeof in, NULL, &received), "recv");
+    must(mbx_send(ep, peer, 1, 0, &rank, sizeof rank, NULL, &sent), "send");
+    must(mbx_wait(ep, sent, -1, &completion), "wait");
+    must(completion.error, "a send");
+    must(mbx_wait(ep, received, -1, &completion), "wait");
+    must(completion.error, "a receive");
+    must(in == peer ? 0 : -1, "another message");
+}
+
+int main(int argc, char **argv)
+{
+    struct mbx_config config = {.key = NULL};
+    struct mbx_job *job;
+    struct mbx_ep *ep;
+
+    if (argc != 2) {
+        fprintf(stderr, "usage: stay_program FIFO\n");
+        return 2;
+    }
+    must(mbx_job_open(&job), "job");
+    config.key = mbx_job_key(job);
+    must(mbx_open(&config, &ep), "open");
+    must(mbx_job_connect(job, ep), "connect");
+    say("open");
+    await_end(argv[1]);
+    for (uint32_t peer = 0; peer < mbx_job_size(job); peer++)
+        exchange(ep, peer, mbx_job_rank(job));
+    must(mbx_close(ep), "close");
+    mbx_job_close(job);
+    say("closed");
+    return 0;
+}
