@@ -29,6 +29,9 @@ static const char *why_of_tags(const struct see_mpi *wanted, const struct see_mp
 {
     if (wanted->is_collective != is->is_collective)
         return is->is_collective ? "it belongs to a collective" : "it belongs to no collective";
+    if (wanted->number != 0 && is->number != 0)
+        return is->number < wanted->number ? "it belongs to an earlier nonblocking collective"
+                                           : "it belongs to a later nonblocking collective";
     return is->is_collective ? "it belongs to another collective" : "the tag differs";
 }
 
@@ -63,7 +66,18 @@ static void compare(const struct see_rank *rank, const struct see_entry *receive
                                              : NULL;
 }
 
-/* Does entry differ in one thing alone from what this receive wants?  In what, or NULL. */
+static bool is_any_tag(const struct see_rank *rank, const struct see_entry *receive)
+{
+    struct see_mpi mpi;
+
+    return receive->ignore == UINT64_MAX ||
+           (see_mpi_decode(rank->layout, receive->context_id, receive->tag, receive->ignore,
+                           &mpi) &&
+            mpi.is_any_tag);
+}
+
+/* Does a message differ from what this receive wants in one thing alone, or is its tag the one that the receive names, and
+ * all else differs?  In what, or NULL. */
 static const char *near_miss(const struct see_rank *rank, const struct see_entry *receive,
                              const struct see_entry *message, uint64_t sender)
 {
@@ -72,11 +86,13 @@ static const char *near_miss(const struct see_rank *rank, const struct see_entry
     const char *tag;
 
     compare(rank, receive, message, &other_communicator, &tag);
-    if (other_communicator + (tag != NULL) + other_source != 1)
-        return NULL;
+    if (tag != NULL)
+        return other_communicator || other_source ? NULL : tag;
+    if (other_source && other_communicator)
+        return is_any_tag(rank, receive) ? NULL : "the source and the communicator differ";
     return other_communicator ? "the communicator differs"
            : other_source     ? "the source differs"
-                              : tag;
+                              : NULL;
 }
 
 /* How many entries of a rank are unexpected messages like this one; 0: an earlier one is. */
@@ -274,19 +290,95 @@ static void say_rank(FILE *out, const struct see_job *job, const enum see_node *
 
 /* ---- cycles ---- */
 
-/* A deadlocked rank that this one waits for, or SEE_NOBODY. */
-static uint32_t next_of(const struct see_job *job, const enum see_node *nodes, uint32_t at)
+/* An operation for which this rank waits for a deadlocked one, *whose; or NULL. */
+static const struct see_entry *next_wait(const struct see_job *job, const enum see_node *nodes,
+                                         uint32_t at, uint32_t *whose)
 {
     const struct see_rank *rank = &job->ranks[at];
 
     for (uint32_t i = 0; i < rank->count; i++) {
-        uint32_t whose = see_whose(job, at, &rank->entries[i]);
+        const struct see_entry *entry = &rank->entries[i];
 
-        if (see_is_awaited(rank, &rank->entries[i]) && whose != SEE_NOBODY &&
-            nodes[whose] == SEE_DEADLOCKED && !see_can_end(job, nodes, at, &rank->entries[i]))
-            return whose;
+        *whose = see_whose(job, at, entry);
+        if (see_is_awaited(rank, entry) && *whose != SEE_NOBODY &&
+            nodes[*whose] == SEE_DEADLOCKED && !see_can_end(job, nodes, at, entry))
+            return entry;
     }
-    return SEE_NOBODY;
+    *whose = SEE_NOBODY;
+    return NULL;
+}
+
+static uint32_t next_of(const struct see_job *job, const enum see_node *nodes, uint32_t at)
+{
+    uint32_t whose;
+
+    next_wait(job, nodes, at, &whose);
+    return whose;
+}
+
+/* What a cycle of ranks within one collective says.  Ranks that call the same collectives in one order, with the same
+ * root, count and type, never wait for each other so: what a rank waits for was sent before that rank's own part.  Which of
+ * these differs is not known: no message has it. */
+static const char *why_of_collective(const struct see_mpi *mpi)
+{
+    static const char *const rooted[] = {"bcast",   "gather",   "gatherv",
+                                         "scatter", "scatterv", "reduce"};
+
+    if (mpi->is_nonblocking)
+        return "likely they have begun different ones, or with different roots; or else with "
+               "different counts or types";
+    for (size_t i = 0; i < ARRAY_COUNT(rooted); i++)
+        if (mpi->operation != NULL && strcmp(mpi->operation, rooted[i]) == 0)
+            return "likely the roots differ; or else the counts or types";
+    return "likely the counts or types differ";
+}
+
+/* Are both of one collective?  A nonblocking one has a tag of its own. */
+static bool is_same_collective(const struct see_mpi *a, const struct see_mpi *b)
+{
+    return a->communicator == b->communicator && !is_other_part(a, b) && a->tag == b->tag &&
+           a->is_of_group == b->is_of_group;
+}
+
+/* Is each wait of the cycle for a message of one and the same collective?  *one: that of the first. */
+static bool is_within_collective(const struct see_job *job, const enum see_node *nodes,
+                                 uint32_t from, struct see_mpi *one,
+                                 const struct see_entry **first)
+{
+    uint32_t at = from, whose;
+
+    *first = NULL;
+    do {
+        const struct see_entry *entry = next_wait(job, nodes, at, &whose);
+        struct see_mpi mpi;
+
+        if (!see_mpi_decode(job->ranks[at].layout, entry->context_id, entry->tag, entry->ignore,
+                            &mpi) ||
+            !mpi.is_collective || entry->kind != SEE_POSTED)
+            return false;
+        if (*first == NULL) {
+            *first = entry;
+            *one = mpi;
+        }
+        if (!is_same_collective(one, &mpi))
+            return false;
+        at = whose;
+    } while (at != from);
+    return true;
+}
+
+/* "all of them wait within one bcast on MPI_COMM_WORLD: likely the roots differ; or else the counts or types" */
+static void say_collective(FILE *out, const struct see_job *job, const enum see_node *nodes,
+                           uint32_t from)
+{
+    const struct see_entry *entry;
+    char words[WORDS_MAX];
+    struct see_mpi mpi = {.tag = 0};
+
+    if (next_of(job, nodes, from) != from &&
+        is_within_collective(job, nodes, from, &mpi, &entry))
+        fprintf(out, "  all of them wait within one %s: %s\n",
+                words_of_envelope(&job->ranks[from], entry, words), why_of_collective(&mpi));
 }
 
 static void say_cycle(FILE *out, const struct see_job *job, const enum see_node *nodes,
@@ -315,8 +407,10 @@ static void say_cycles(FILE *out, const struct see_job *job, const enum see_node
             seen[at] = start + 1;
             at = next_of(job, nodes, at);
         }
-        if (at != SEE_NOBODY && nodes[at] == SEE_DEADLOCKED && seen[at] == start + 1)
+        if (at != SEE_NOBODY && nodes[at] == SEE_DEADLOCKED && seen[at] == start + 1) {
             say_cycle(out, job, nodes, at);
+            say_collective(out, job, nodes, at);
+        }
     }
     mem_free(seen);
 }

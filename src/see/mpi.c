@@ -199,8 +199,10 @@ static void open_mpi_collective(const struct see_layout *layout, struct see_mpi 
         open_mpi_collectives, sizeof open_mpi_collectives / sizeof open_mpi_collectives[0],
         OPEN_MPI_FIRST - mpi->tag);
     mpi->is_nonblocking = mpi->operation == NULL && mpi->tag <= layout->nonblocking;
-    if (mpi->is_nonblocking)
+    if (mpi->is_nonblocking) {
         mpi->operation = "nonblocking collective";
+        mpi->number = (uint32_t)layout->nonblocking - (uint32_t)mpi->tag + 1;
+    }
 }
 
 static void mpich_communicator(const struct see_layout *layout, struct see_mpi *mpi)
@@ -285,6 +287,8 @@ const char *see_mpi_words(const struct see_mpi *mpi, char words[SEE_MPI_WORDS])
         snprintf(what, sizeof what, "any tag");
     else if (mpi->operation != NULL && strchr(mpi->operation, ' ') == NULL)
         snprintf(what, sizeof what, "%s", mpi->operation);
+    else if (mpi->number != 0)
+        snprintf(what, sizeof what, "%s number %" PRIu32, mpi->operation, mpi->number);
     else
         snprintf(what, sizeof what, "%s%stag %" PRId32,
                  mpi->operation != NULL ? mpi->operation

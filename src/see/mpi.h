@@ -40,8 +40,9 @@ struct see_mpi {
     bool is_synchronous;   /* of a message: its sender waits for an acknowledgement */
     bool is_acknowledgement;
     bool is_collective;
-    bool is_nonblocking;   /* of a collective: each communicator numbers these by their tags */
-    bool is_of_group;      /* of a collective: of ranks that make a communicator */
+    bool is_nonblocking; /* of a collective: each communicator numbers these by their tags */
+    uint32_t number;     /* of a nonblocking one: the communicator's first is 1; 0: not known */
+    bool is_of_group;    /* of a collective: of ranks that make a communicator */
     const char *operation; /* of a collective, "barrier"; or NULL */
     const char *part;  /* of the communicator, "node": MPICH makes some of its own; or NULL */
     unsigned protocol; /* further bits of the MPI's protocol, which this row does not name */

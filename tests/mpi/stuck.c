@@ -47,6 +47,17 @@ static void communicator_differs(void)
     receive(1 - rank, 7);
 }
 
+static void source_and_communicator_differ(void)
+{
+    MPI_Comm halo;
+
+    MPI_Comm_dup(MPI_COMM_WORLD, &halo);
+    MPI_Comm_set_name(halo, "halo");
+    if (rank == 1)
+        MPI_Send(out, 4, MPI_CHAR, 0, 7, halo);
+    receive(rank == 0 ? 2 : 0, 7);
+}
+
 static void source_differs(void)
 {
     if (rank == 1)
@@ -296,7 +307,35 @@ static void nonblocking_left_out(void)
     MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
-/* The first receive takes what the second one is posted for. */
+/* One rank begins a broadcast with another root. */
+static void nonblocking_roots_differ(void)
+{
+    MPI_Request request;
+
+    MPI_Ibcast(in, 4, MPI_CHAR, 1 - rank, MPI_COMM_WORLD, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
+/* The first ones are not the same, and one rank has begun a second one. */
+static void nonblocking_differ(void)
+{
+    MPI_Request requests[2];
+
+    if (rank == 0)
+        MPI_Ibcast(in, 4, MPI_CHAR, 1, MPI_COMM_WORLD, &requests[0]);
+    else
+        MPI_Ireduce(out, in, 4, MPI_CHAR, MPI_MAX, 1, MPI_COMM_WORLD, &requests[0]);
+    if (rank == 1)
+        MPI_Ibarrier(MPI_COMM_WORLD, &requests[1]);
+    MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+}
+
+/* Each takes the next one for the root. */
+static void all_roots_differ(void)
+{
+    MPI_Bcast(in, 4, MPI_CHAR, (rank + 1) % size, MPI_COMM_WORLD);
+}
+
 /* Each communicator counts its nonblocking collectives; making one has taken some of MPI_COMM_WORLD. */
 static void nonblocking_elsewhere(void)
 {
@@ -309,6 +348,7 @@ static void nonblocking_elsewhere(void)
     MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
+/* The first receive takes what the second one is posted for. */
 static void wildcard_took_it(void)
 {
     if (rank == 2)
@@ -608,6 +648,7 @@ static const struct {
 } patterns[] = {
     {"tag_differs", tag_differs},
     {"communicator_differs", communicator_differs},
+    {"source_and_communicator_differ", source_and_communicator_differ},
     {"source_differs", source_differs},
     {"head_to_head", head_to_head},
     {"both_synchronous", both_synchronous},
@@ -635,6 +676,9 @@ static const struct {
     {"small_head_to_head", small_head_to_head},
     {"two_communicators", two_communicators},
     {"roots_differ", roots_differ},
+    {"nonblocking_roots_differ", nonblocking_roots_differ},
+    {"nonblocking_differ", nonblocking_differ},
+    {"all_roots_differ", all_roots_differ},
     {"not_started", not_started},
     {"inter_communicator", inter_communicator},
     {"nonblocking_left_out", nonblocking_left_out},
