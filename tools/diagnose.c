@@ -12,6 +12,7 @@
 #include "base/base.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "see/text.h"
 #include "words.h"
 
 #define FLOOD 1000 /* unexpected messages of a rank that are worth a line */
@@ -510,10 +511,7 @@ static void say_flood(FILE *out, const struct see_job *job, uint32_t at)
 
 uint64_t diagnose_fallbacks(const struct see_rank *rank)
 {
-    static const char name[] = " read_fallbacks=";
-    const char *text = rank->text != NULL ? strstr(rank->text, name) : NULL;
-
-    return text != NULL ? strtoull(text + sizeof name - 1, NULL, 10) : 0;
+    return see_text_sum(rank->text, "read_fallbacks=");
 }
 
 /* Long messages come in packets, because the memory of their senders cannot be read. */

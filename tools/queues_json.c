@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/host.h"
 #include "diagnose.h"
+#include "see/text.h"
 #include "words.h"
 
 static const char *how_name(enum see_how how)
@@ -153,7 +154,6 @@ static void put_rank(FILE *out, const struct see_job *job, uint32_t at, const ch
                      const struct queues_json *wanted)
 {
     const struct see_rank *rank = &job->ranks[at];
-    const char *names = rank->text != NULL ? strchr(rank->text, '\n') : NULL;
     char run[2] = {rank->run, '\0'};
 
     putc('{', out);
@@ -180,7 +180,7 @@ static void put_rank(FILE *out, const struct see_job *job, uint32_t at, const ch
         put_entry(out, job, at, &rank->entries[i]);
     }
     fputs("],", out);
-    put_lines(out, "names", names != NULL ? names + 1 : NULL);
+    put_lines(out, "names", see_text_names(rank->text));
     if (wanted->stats && rank->text != NULL && rank->text[0] != '\n') {
         putc(',', out);
         put_field(out, "statistics", rank->text);

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "see/graph.h"
+#include "see/text.h"
 #include "top.h"
 
 /* An answer that takes longer comes from a rank that did something else. */
@@ -122,31 +123,14 @@ static enum top_state answered_state(struct top_rank *to, const struct see_job *
 
 /* ---- what it has sent and received ---- */
 
-/* The sum of the statistics whose names begin so. */
-static uint64_t stats_sum(const char *text, const char *prefix)
-{
-    size_t length = strlen(prefix);
-    uint64_t sum = 0;
-
-    for (const char *at = text; (at = strstr(at, prefix)) != NULL; at += length) {
-        const char *value;
-
-        if (at != text && at[-1] != ' ')
-            continue;
-        value = at + strcspn(at, "= \n");
-        if (*value == '=')
-            sum += strtoull(value + 1, NULL, 10);
-    }
-    return sum;
-}
-
 static void add_traffic(struct top_rank *to, const struct see_rank *rank)
 {
-    to->last = (struct top_traffic){.now_ns = rank->state.now_ns,
-                                    .sent = rank->state.pulse.sent,
-                                    .received = rank->state.pulse.received,
-                                    .sent_bytes = stats_sum(rank->text, "sent_bytes_"),
-                                    .received_bytes = stats_sum(rank->text, "received_bytes_")};
+    to->last =
+        (struct top_traffic){.now_ns = rank->state.now_ns,
+                             .sent = rank->state.pulse.sent,
+                             .received = rank->state.pulse.received,
+                             .sent_bytes = see_text_sum(rank->text, "sent_bytes_"),
+                             .received_bytes = see_text_sum(rank->text, "received_bytes_")};
     if (!to->has_answered)
         to->first = to->last;
     to->has_answered = true;

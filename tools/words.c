@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "see/text.h"
 
 const char *words_of_rank(const struct see_rank *rank, char words[WORDS_MAX])
 {
@@ -26,17 +27,17 @@ const char *words_of_process(const struct see_rank *rank, char words[WORDS_MAX])
     return words;
 }
 
-/* What the program has said a peer is: of a line `peer NUMBER RANK` of its page.  It matters for those that are not seen. */
+/* What the program has said a peer is.  It matters for those that are not seen. */
 static bool given_rank(const struct see_rank *rank, uint32_t peer, uint32_t *given)
 {
-    const char *line = rank->text;
-    uint32_t number;
+    const char *at = see_text_names(rank->text);
+    struct see_line line;
 
-    while (line != NULL && (line = strchr(line, '\n')) != NULL) {
-        line++;
-        if (sscanf(line, "peer %" SCNu32 " %" SCNu32, &number, given) == 2 && number == peer)
+    while (see_text_line(&at, &line))
+        if (line.kind == SEE_LINE_PEER && line.number == peer) {
+            *given = line.value;
             return true;
-    }
+        }
     return false;
 }
 
@@ -56,18 +57,18 @@ const char *words_of_peer(const struct see_job *job, uint32_t at, const struct s
     return words;
 }
 
-/* What the program has named a context id: of a line `context ID SIZE NAME` of its page. */
-static bool given_name(const struct see_rank *rank, uint32_t context_id, char name[64])
+/* What the program has named a context id; a name that is empty is none. */
+static bool given_name(const struct see_rank *rank, uint32_t context_id,
+                       char name[SEE_NAME_TEXT])
 {
-    const char *line = rank->text;
-    uint32_t id;
+    const char *at = see_text_names(rank->text);
+    struct see_line line;
 
-    while (line != NULL && (line = strchr(line, '\n')) != NULL) {
-        line++;
-        if (sscanf(line, "context %" SCNu32 " %*u %63[^\n]", &id, name) == 2 &&
-            id == context_id)
-            return true;
-    }
+    while (see_text_line(&at, &line))
+        if (line.kind == SEE_LINE_CONTEXT && line.number == context_id) {
+            memcpy(name, line.name, SEE_NAME_TEXT);
+            return name[0] != '\0';
+        }
     return false;
 }
 
@@ -75,7 +76,7 @@ const char *words_of_communicator(const struct see_rank *rank, const struct see_
                                   char words[WORDS_MAX])
 {
     struct see_mpi mpi;
-    char given[64];
+    char given[SEE_NAME_TEXT];
     const char *name;
 
     if (!see_mpi_decode(rank->layout, entry->context_id, entry->tag, entry->ignore, &mpi)) {

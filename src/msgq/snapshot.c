@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "see/blocks.h"
 #include "see/job.h"
+#include "see/text.h"
 
 #define ENTRIES_MAX 65536u /* of an endpoint */
 #define NAMES_SIZE  65536u
@@ -83,26 +84,23 @@ static struct msgq_communicator *communicator_for(struct msgq_snapshot *snapshot
     return new;
 }
 
-/* What the program has named: lines `context ID SIZE NAME`. */
-static int take_names(struct msgq_snapshot *snapshot, uint32_t endpoint, char *text)
+/* What the program has named. */
+static int take_names(struct msgq_snapshot *snapshot, uint32_t endpoint, const char *text)
 {
-    for (char *line = text, *next; *line != '\0'; line = next) {
-        struct see_entry entry = {.kind = SEE_POSTED};
-        struct msgq_communicator *named;
-        uint32_t size;
-        char name[64];
+    struct see_line line;
 
-        next = strchr(line, '\n');
-        next = next != NULL ? next + 1 : line + strlen(line);
-        if (sscanf(line, "context %" SCNu32 " %" SCNu32 " %63[^\n]", &entry.context_id, &size,
-                   name) != 3)
+    while (see_text_line(&text, &line)) {
+        struct see_entry entry = {.kind = SEE_POSTED, .context_id = line.number};
+        struct msgq_communicator *named;
+
+        if (line.kind != SEE_LINE_CONTEXT)
             continue;
         named = communicator_for(snapshot, endpoint, &entry);
         if (named == NULL)
             return -ENOMEM;
-        named->size = size;
-        if (!named->is_world)
-            snprintf(named->name, sizeof named->name, "%s", name);
+        named->size = line.value;
+        if (!named->is_world && line.name[0] != '\0')
+            snprintf(named->name, sizeof named->name, "%s", line.name);
     }
     return 0;
 }

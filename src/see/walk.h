@@ -13,6 +13,7 @@
 #include <stddef.h>
 
 #include "see/page.h"
+#include "see/text.h"
 
 #define SEE_ROOT_MAGIC "MBXROOT"
 
@@ -111,7 +112,6 @@ enum see_field {
 };
 
 #define SEE_FIELD_TEXT 20
-#define SEE_NAME_TEXT  64
 
 /* The layout in the words of this build. */
 struct see_map {
