@@ -24,6 +24,8 @@
 #include <matchbox/matchbox.h>
 
 #include "base/base.h"
+#include "base/clock.h"
+#include "base/param.h"
 #include "base/random.h"
 #include "exec.h"
 #include "tool.h"
@@ -51,9 +53,10 @@ static const char usage[] =
     "provider,\n"
     "                     through libfabric (default: pml where it can be loaded)\n"
     "  -s, --summary      each rank says how it runs, and in the end what was matched\n"
-    "  -H, --hang=SECONDS when nothing has come to a rank that waits for so long: a report, "
-    "once,\n"
-    "                     if ranks are deadlocked, to standard error and into\n"
+    "  -H, --hang=TIME    when nothing has come to a rank that waits for so long (60 or 60s): "
+    "a "
+    "report,\n"
+    "                     once, if ranks are deadlocked, to standard error and into\n"
     "                     matchbox-hang-JOB.txt (MBX_HANG; MBX_HANG_THEN=abort ends the job)\n"
     "  -f, --force        override what is set already\n"
     "  -p, --print        print the variables instead, as lines for a shell, with a new key\n"
@@ -329,7 +332,7 @@ static int read_way(const struct tool *tool, const char *text, enum exec_way *wa
 static int read_arguments(const struct tool *tool, int argc, char **argv,
                           struct arguments *args)
 {
-    uint64_t number;
+    uint64_t hang_ns;
     int option, status = 0;
 
     while ((option = tool_option(tool, argc, argv, "+:t:H:sfpvhn:", options, &status)) >= 0) {
@@ -341,10 +344,11 @@ static int read_arguments(const struct tool *tool, int argc, char **argv,
             return tool_usage_error(tool, "-n is mpiexec's; write mbx exec mpiexec -n RANKS "
                                           "PROGRAM");
         if (option == 'H') {
-            status = tool_number(tool, "--hang", optarg, 1, 1000000, &number);
+            status =
+                tool_time(tool, "--hang", optarg, "s", CLOCK_MS, 1000000 * CLOCK_S, &hang_ns);
             if (status != 0)
                 return status;
-            snprintf(args->hang, sizeof args->hang, "%llus", (unsigned long long)number);
+            param_time_text(hang_ns, args->hang, sizeof args->hang);
         }
         if (option == 't' && (status = read_way(tool, optarg, &args->way)) != 0)
             return status;

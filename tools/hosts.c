@@ -49,7 +49,6 @@ int hosts_init(struct hosts *hosts, int argc)
 
 int hosts_option(struct hosts *hosts, const struct tool *tool, int option, const char *text)
 {
-    uint64_t number;
     int err = 0;
 
     if (option == 'L') {
@@ -61,8 +60,8 @@ int hosts_option(struct hosts *hosts, const struct tool *tool, int option, const
     } else if (option == 'X') {
         hosts->mbx = text;
     } else if (option == 'Y') {
-        err = tool_number(tool, "--launch-wait", text, 1, 3600000, &number);
-        hosts->limit_ns = err == 0 ? number * CLOCK_MS : 0;
+        err = tool_time(tool, "--launch-wait", text, "ms", CLOCK_MS, 3600 * CLOCK_S,
+                        &hosts->limit_ns);
     } else {
         return -1;
     }

@@ -203,11 +203,14 @@ static int print_window(const struct tool *tool)
 
 static void print_param(const struct mbx_param *param)
 {
+    size_t length = strlen(param->unit);
+    bool has_unit = length != 0 && strncmp(param->range, param->unit, length) != 0;
+
     printf("  %s=%s\n", param->name, param->value);
     printf("      %s\n", param->help);
     printf("      default %s, range %s%s%s, from the %s\n",
            param->initial[0] != '\0' ? param->initial : "empty", param->range,
-           param->unit[0] != '\0' ? ", unit " : "", param->unit,
+           has_unit ? ", unit " : "", has_unit ? param->unit : "",
            param->is_set ? "environment" : "default");
 }
 

@@ -50,10 +50,8 @@ static int take_option(const struct tool *tool, int option, struct launch *launc
         launch->ranks = (uint32_t)number;
         break;
     case 't':
-        if ((err = tool_number(tool, "--timeout", optarg, 1, 1000000, &number)) != 0)
-            return err;
-        launch->timeout_ns = number * CLOCK_S;
-        break;
+        return tool_time(tool, "--timeout", optarg, "s", CLOCK_MS, 1000000 * CLOCK_S,
+                         &launch->timeout_ns);
     case 'b':
         launch->bind = true;
         break;

@@ -18,6 +18,7 @@
 #include "base/host.h"
 #include "base/mem.h"
 #include "base/nearest.h"
+#include "base/param.h"
 
 struct tool_title tool_title;
 
@@ -49,16 +50,16 @@ int tool_usage_error(const struct tool *tool, const char *format, ...)
     return TOOL_USAGE;
 }
 
-/* The argument that getopt_long() has just refused. */
-static const char *refused_argument(char **argv)
+/* The option that getopt_long() has just refused, of this argument.  Some long options have letters for getopt_long() that nobody
+ * may write. */
+static const char *refused_option(const char *argument)
 {
     static char letter[3] = "-?";
 
-    if (optopt > 0 && optopt < 128) { /* long options have values above */
-        letter[1] = (char)optopt;
-        return letter;
-    }
-    return argv[optind - 1];
+    if (strncmp(argument, "--", 2) == 0)
+        return argument;
+    letter[1] = (char)optopt;
+    return letter;
 }
 
 static const char *option_at(const void *list, size_t i)
@@ -88,6 +89,7 @@ static int refuse_option(const struct tool *tool, const char *argument,
 int tool_option(const struct tool *tool, int argc, char **argv, const char *letters,
                 const struct option *options, int *status)
 {
+    const char *argument = optind < argc ? argv[optind] : ""; /* of the option that is next */
     int c;
 
     opterr = 0;
@@ -98,11 +100,11 @@ int tool_option(const struct tool *tool, int argc, char **argv, const char *lett
         return -2;
     }
     if (c == '?') {
-        *status = refuse_option(tool, refused_argument(argv), options);
+        *status = refuse_option(tool, refused_option(argument), options);
         return -2;
     }
     if (c == ':') {
-        *status = tool_usage_error(tool, "option needs a value: %s", refused_argument(argv));
+        *status = tool_usage_error(tool, "option needs a value: %s", refused_option(argument));
         return -2;
     }
     return c;
@@ -176,6 +178,22 @@ int tool_number(const struct tool *tool, const char *option, const char *text, u
         return tool_usage_error(tool, "%s takes a number from %llu to %llu, not '%s'", option,
                                 (unsigned long long)min, (unsigned long long)max, text);
     *number = value;
+    return 0;
+}
+
+int tool_time(const struct tool *tool, const char *option, const char *text, const char *unit,
+              uint64_t min_ns, uint64_t max_ns, uint64_t *ns)
+{
+    char min[32], max[32];
+    uint64_t time_ns;
+
+    if (!param_read_time(text, unit, &time_ns) || time_ns < min_ns || time_ns > max_ns)
+        return tool_usage_error(
+            tool,
+            "%s takes a time from %s to %s with ns, us, ms or s, or a number of %s, not '%s'",
+            option, param_time_text(min_ns, min, sizeof min),
+            param_time_text(max_ns, max, sizeof max), unit, text);
+    *ns = time_ns;
     return 0;
 }
 

@@ -79,6 +79,11 @@ int tool_number(const struct tool *tool, const char *option, const char *text, u
                 uint64_t max, uint64_t *number);
 int tool_size(const struct tool *tool, const char *option, const char *text, uint64_t *size);
 
+/* The time text of an option, in nanoseconds; a number alone is of this unit ("s", "ms").
+ * 0, or TOOL_USAGE after naming what is wrong. */
+int tool_time(const struct tool *tool, const char *option, const char *text, const char *unit,
+              uint64_t min_ns, uint64_t max_ns, uint64_t *ns);
+
 /* Whether execvp() would find program: 0, or TOOL_NOT_FOUND or TOOL_CANNOT_RUN after
  * saying why. */
 int tool_find_program(const struct tool *tool, const char *program);

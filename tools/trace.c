@@ -43,7 +43,7 @@ static const char usage[] =
     "that\n"
     "                 many web sites draw)\n"
     "  --messages N   of --chart: so many messages (default: 20)\n"
-    "  --perfetto OUT writes a trace for ui.perfetto.dev: ranks are processes, messages are "
+    "  --perfetto OUT  writes a trace for ui.perfetto.dev: ranks are processes, messages are "
     "flows\n"
     "  --otf2 FOLDER  writes a trace of OTF2 into this new folder, for Vampir and Scalasca\n"
     "  --flight       instead of files, the last events of processes that run with "

@@ -109,13 +109,20 @@ static bool read_with_suffix(const char *text, const struct suffix *suffixes, si
     return false;
 }
 
-static bool read_time(const char *text, uint64_t *number)
+bool param_read_time(const char *text, const char *unit, uint64_t *ns)
 {
+    const char *rest;
+    char with_unit[32];
+
     if (strcmp(text, "0") == 0) {
-        *number = 0;
+        *ns = 0;
         return true;
     }
-    return read_with_suffix(text, time_suffixes, ARRAY_COUNT(time_suffixes), number);
+    if (unit != NULL && read_digits(text, ns, &rest) && *rest == '\0') {
+        snprintf(with_unit, sizeof with_unit, "%" PRIu64 "%s", *ns, unit);
+        text = with_unit;
+    }
+    return read_with_suffix(text, time_suffixes, ARRAY_COUNT(time_suffixes), ns);
 }
 
 /* A number, also with its unit after a space, as ranges are shown ("1..65536 peers"); unit may
@@ -195,7 +202,7 @@ static bool read_value(const struct param *p, const char *text, struct value *va
     case PARAM_COUNT:
         return read_count(text, p->unit, &value->number) && is_in_range(p, value->number);
     case PARAM_TIME:
-        return read_time(text, &value->number) && is_in_range(p, value->number);
+        return param_read_time(text, p->unit, &value->number) && is_in_range(p, value->number);
     case PARAM_BOOL:
         return read_bool(text, &value->number);
     case PARAM_CHOICE:
@@ -258,6 +265,12 @@ static void format_value(const struct param *p, uint64_t number, const char *str
         snprintf(text, size, "%s", "");
         break;
     }
+}
+
+char *param_time_text(uint64_t ns, char *text, size_t size)
+{
+    format_number(ns, time_suffixes, ARRAY_COUNT(time_suffixes), "0", text, size);
+    return text;
 }
 
 static bool has_number(const struct param *p)
@@ -402,7 +415,8 @@ static int refuse_value(const struct loader *l, const struct param *p, const cha
 {
     char range[256];
     uint64_t number;
-    bool lacks_unit = p->type == PARAM_TIME && read_count(text, NULL, &number);
+    bool lacks_unit =
+        p->type == PARAM_TIME && p->unit == NULL && read_count(text, NULL, &number);
 
     return refuse(l, "%s%s: \"%s\" is wrong, it must be %s%s", PARAM_PREFIX, p->name, text,
                   param_range_text(p, range, sizeof range),

@@ -11,7 +11,8 @@
  *   type          accepted text                             stored as
  *   PARAM_SIZE    digits, then nothing, K, M, G or T (binary) uint64_t bytes
  *   PARAM_COUNT   digits                                    uint64_t
- *   PARAM_TIME    digits, then ns, us, ms or s; 0 alone      uint64_t nanoseconds
+ *   PARAM_TIME    digits, then ns, us, ms or s; 0 alone,     uint64_t nanoseconds
+ *                 and other digits alone if there is a unit
  *   PARAM_BOOL    yes no on off true false 1 0              uint64_t 1 or 0
  *   PARAM_CHOICE  one of choices                            uint64_t index of it
  *   PARAM_STRING  fewer than PARAM_STRING_MAX bytes         char[PARAM_STRING_MAX]
@@ -29,6 +30,7 @@
 #ifndef BASE_PARAM_H
 #define BASE_PARAM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -56,7 +58,8 @@ struct param {
     const char *name; /* without the prefix, as "SHM_RING_SIZE" */
     enum param_type type;
     enum param_level level;
-    const char *unit;           /* of a COUNT, as "messages"; else NULL */
+    const char *
+        unit; /* of a COUNT, as "messages"; of a TIME, that of digits alone, or NULL: they are refused */
     const char *default_text;   /* as a user would write it; NULL is 0 or "" */
     uint64_t min, max;          /* SIZE, COUNT, TIME; both 0 = no limits */
     const char *const *choices; /* ends with NULL; or NULL, if not a CHOICE */
@@ -86,6 +89,13 @@ int param_load_from(const struct param *table, size_t count, void *settings,
  * "10us", "yes".  What it writes can be read again without loss.  A text that does
  * not fit is cut.  Returns text. */
 char *param_format(const struct param *param, const void *settings, char *text, size_t size);
+
+/* A time as users write it, in nanoseconds: digits, and ns, us, ms or s; digits alone are of this unit ("s"), or refused if it is NULL.
+ * 0 alone is 0.  False: it is no time. */
+bool param_read_time(const char *text, const char *unit, uint64_t *ns);
+
+/* "300ms", which param_read_time() reads.  Returns text. */
+char *param_time_text(uint64_t ns, char *text, size_t size);
 
 /* What is accepted: "4K..1G", "1..65536 messages", "yes|no", "loop|shm".  Returns text. */
 char *param_range_text(const struct param *param, char *text, size_t size);

@@ -17,7 +17,8 @@
 #include "base/param.h"
 
 struct settings {
-    uint64_t ring_size, peers, spin, attach, transport, anything, slots, window, share;
+    uint64_t ring_size, peers, spin, patience, attach, transport, anything, slots, window,
+        share;
     char directory[PARAM_STRING_MAX];
 };
 
@@ -69,6 +70,11 @@ static const struct param table[] = {
      .offset = offsetof(struct settings, share)},
     {.name = "RUN_*", .type = PARAM_FOREIGN},
     {.name = "SPINS", .type = PARAM_GONE, .help = "it is MBX_SPIN now"},
+    {.name = "PATIENCE",
+     .type = PARAM_TIME,
+     .unit = "s",
+     .max = UINT64_C(3600000000000),
+     .offset = offsetof(struct settings, patience)},
 };
 
 static const struct param *row(const char *name)
@@ -199,6 +205,30 @@ static void test_strings_and_their_limit(void **state)
     memset(variable + start, 'x', PARAM_STRING_MAX);
     assert_int_equal(load(&s, variable, NULL), -EINVAL);
     assert_non_null(strstr(error, "text of at most 255 bytes"));
+}
+
+/* Without a unit it is that of the parameter, if there is one. */
+static void test_times_are_read_alike(void **state)
+{
+    static const char *const minutes[] = {"MBX_PATIENCE=60", "MBX_PATIENCE=60s",
+                                          "MBX_PATIENCE=60000ms", "MBX_PATIENCE=60000000us"};
+    struct settings s;
+    char text[32];
+    uint64_t ns;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof minutes / sizeof minutes[0]; i++) {
+        assert_int_equal(load(&s, minutes[i], NULL), 0);
+        assert_int_equal(s.patience, UINT64_C(60000000000));
+    }
+    expect_refusal("MBX_PATIENCE=3601", "MBX_PATIENCE: \"3601\" is wrong, it must be 0..3600s");
+    expect_refusal("MBX_PATIENCE=60 s", "MBX_PATIENCE: \"60 s\" is wrong, it must be 0..3600s");
+    assert_true(param_read_time("0", NULL, &ns) && ns == 0);
+    assert_true(param_read_time("300", "ms", &ns) && ns == 300000000);
+    assert_false(param_read_time("300", NULL, &ns));
+    assert_false(param_read_time("99999999999", "s", &ns)); /* of ns, more than there are */
+    assert_false(param_read_time("", "s", &ns));
+    assert_string_equal(param_time_text(300000000, text, sizeof text), "300ms");
 }
 
 static void test_bad_values_are_explained(void **state)
@@ -402,6 +432,7 @@ int main(void)
         cmocka_unit_test(test_good_values),
         cmocka_unit_test(test_words_in_place_of_numbers),
         cmocka_unit_test(test_strings_and_their_limit),
+        cmocka_unit_test(test_times_are_read_alike),
         cmocka_unit_test(test_bad_values_are_explained),
         cmocka_unit_test(test_empty_variables_are_not_set),
         cmocka_unit_test(test_unknown_names_suggest_the_nearest),

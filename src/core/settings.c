@@ -86,11 +86,11 @@ static const struct param own[] = {
      "how long a wait polls before it sleeps; at most 5us with more peers than cores (or "
      "MBX_OVERSUBSCRIBED=yes)",
      AT(spin_ns)},
-    {"CLOSE_TIMEOUT", PARAM_TIME, PARAM_USUAL, NULL, "2s", 0, 3600 * CLOCK_S, NULL,
+    {"CLOSE_TIMEOUT", PARAM_TIME, PARAM_USUAL, "s", "2s", 0, 3600 * CLOCK_S, NULL,
      "how long a close goes on with sends and answers that wait for room, or were injected "
      "and not received",
      AT(close_timeout_ns)},
-    {"PEER_TIMEOUT", PARAM_TIME, PARAM_USUAL, NULL, "2s", 20 * CLOCK_MS, 3600 * CLOCK_S, NULL,
+    {"PEER_TIMEOUT", PARAM_TIME, PARAM_USUAL, "s", "2s", 20 * CLOCK_MS, 3600 * CLOCK_S, NULL,
      "how soon a dead peer is detected while an operation depends on it", AT(peer_timeout_ns)},
     {"DEVICE", PARAM_CHOICE, PARAM_USUAL, NULL, "none", 0, 0, device_names,
      "what matches beside software: soft in the progress loop, on a thread, in a process; or "
@@ -129,7 +129,7 @@ static const struct param own[] = {
      "program that "
      "depends on buffering hangs; mbx doctor names it",
      AT(strict_sends)},
-    {"HANG", PARAM_TIME, PARAM_USUAL, NULL, "0", 0, 1000000 * CLOCK_S, NULL,
+    {"HANG", PARAM_TIME, PARAM_USUAL, "s", "0", 0, 1000000 * CLOCK_S, NULL,
      "when nothing has come to a rank that waits for so long, the ranks of its host are looked "
      "at (mbx "
      "doctor), and a deadlock is reported; 0 is never",
@@ -147,7 +147,7 @@ static const struct param own[] = {
      0},
     {"ADAPTER_*", PARAM_FOREIGN, PARAM_ADVANCED, NULL, NULL, 0, 0, NULL,
      "the software adapter's own (docs/adapter.md)", 0},
-    {"BOOT_TIMEOUT", PARAM_TIME, PARAM_USUAL, NULL, "600s", 0, 1000000 * CLOCK_S, NULL,
+    {"BOOT_TIMEOUT", PARAM_TIME, PARAM_USUAL, "s", "600s", 0, 1000000 * CLOCK_S, NULL,
      "how long a fence of the job waits for a rank of which the launcher tells nothing; 0 is "
      "forever",
      AT(boot_timeout_ns)},

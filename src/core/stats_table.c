@@ -71,9 +71,9 @@ static const struct stat_row rows[] = {
     STAT(coop_parts, "", "parts of long messages that their sender has written"),
 
     STATS_OF(sent, "", "messages sent by this protocol"),
-    STATS_OF(sent_bytes, "bytes", "bytes sent by this protocol"),
+    STATS_OF(sent_bytes, "bytes", "that this protocol has sent"),
     STATS_OF(received, "", "messages received by this protocol"),
-    STATS_OF(received_bytes, "bytes", "bytes received by this protocol"),
+    STATS_OF(received_bytes, "bytes", "that this protocol has received"),
 
     STAT(full, "", "times that a transport had no room and was tried again later"),
     STAT(lent, "",

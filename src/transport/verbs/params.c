@@ -29,7 +29,7 @@ const struct param ib_params[IB_PARAMS] = {
      "quarter "
      "of ulimit -l, and at most 1G; 0: none",
      AT(pinned)},
-    {"VERBS_TIMEOUT", PARAM_TIME, PARAM_USUAL, NULL, "0", 0, 3600 * CLOCK_S, NULL,
+    {"VERBS_TIMEOUT", PARAM_TIME, PARAM_USUAL, "s", "0", 0, 3600 * CLOCK_S, NULL,
      "how long a peer over verbs may not answer a handshake before it is taken for dead; 0: "
      "for "
      "ever, since one that computes does not answer",
