@@ -260,6 +260,26 @@ static int take_mappings(struct core_file *core, char *note, size_t size)
     return 0;
 }
 
+/* Which process it was.  A blank in an argument is not told from one between two. */
+static void take_process(struct core_file *core, const char *note)
+{
+    struct elf_prpsinfo info;
+    char *arguments = core->arguments;
+    size_t size;
+
+    static_assert(sizeof info.pr_psargs < CORE_ARGUMENTS, "they end");
+    memcpy(&info, note, sizeof info);
+    core->pid = (uint32_t)info.pr_pid;
+    memcpy(arguments, info.pr_psargs, sizeof info.pr_psargs);
+    arguments[sizeof info.pr_psargs] = '\0';
+    for (size = strlen(arguments); size > 0 && arguments[size - 1] == ' '; size--)
+        arguments[size - 1] = '\0';
+    for (size_t i = 0; i < size; i++)
+        if (arguments[i] == ' ')
+            arguments[i] = '\0';
+    core->arguments_size = size != 0 ? size + 1 : 0;
+}
+
 static int take_notes(struct core_file *core, const Elf64_Phdr *header)
 {
     uint64_t at = 0, size = header->p_filesz;
@@ -281,8 +301,7 @@ static int take_notes(struct core_file *core, const Elf64_Phdr *header)
         if (!is_within(name, bytes, size))
             return 0;
         if (note.n_type == NT_PRPSINFO && note.n_descsz >= sizeof(struct elf_prpsinfo))
-            memcpy(&core->pid, core->notes + name + offsetof(struct elf_prpsinfo, pr_pid),
-                   sizeof core->pid);
+            take_process(core, core->notes + name);
         if (note.n_type == NT_FILE && core->mappings == NULL &&
             take_mappings(core, core->notes + name, note.n_descsz) != 0)
             return -ENOMEM;

@@ -16,7 +16,8 @@
 
 #include "see/walk.h"
 
-#define CORE_WHY 320
+#define CORE_WHY       320
+#define CORE_ARGUMENTS 96
 
 struct core_segment {
     uint64_t start, in_file, in_memory; /* address; bytes in the core file, bytes in all */
@@ -35,7 +36,10 @@ struct core_file {
     struct core_segment *segments;
     struct core_mapping *mappings;
     char *notes;
-    uint32_t pid;          /* 0: it does not say */
+    uint32_t pid; /* 0: it does not say */
+    char arguments
+        [CORE_ARGUMENTS]; /* of its program, each ended by '\0'; none: it does not say */
+    size_t arguments_size;
     const char *file_path; /* the mapped file that was looked at last */
     int file_fd;           /* -1: it is not the same any more */
 };

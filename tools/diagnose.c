@@ -12,6 +12,7 @@
 #include "base/base.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "job_name.h"
 #include "see/text.h"
 #include "words.h"
 
@@ -691,11 +692,12 @@ uint32_t diagnose_judge(const struct see_job *before, const struct see_job *now,
 void diagnose_say(FILE *out, const struct see_job *before, const struct see_job *now,
                   const enum see_node *nodes)
 {
+    char title[JOB_TITLE];
     uint32_t dead = 0;
 
     for (uint32_t i = 0; i < now->count; i++)
         dead += nodes[i] == SEE_DEADLOCKED;
-    fprintf(out, "job %016" PRIx64 ": ", now->ranks[0].head.job);
+    fprintf(out, "%s: ", job_title(now, false, title));
     if (dead == 0)
         fprintf(out, "no rank is deadlocked\n");
     else

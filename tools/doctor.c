@@ -27,9 +27,10 @@ static const char usage[] =
     "and says which ranks are deadlocked:\n"
     "each of their operations can only be ended by ranks that are deadlocked, too, or that "
     "are\n"
-    "in MPI_Finalize.  No rank is stopped, and nothing has to be set before.\n"
+    "in MPI_Finalize.  No rank is stopped.  The job must run over Matchbox (mbx exec).\n"
     "\n"
-    "  --job JOB     only this job: the number that mbx queues prints\n"
+    "  --job JOB     only this job: its number, its program, or a process of it or that has "
+    "started it\n"
     "  --between MS  time from the first look to the second (default 300)\n"
     "  --rounds N    judge so often, each time from the last look and a new one, and report "
     "the "
@@ -106,7 +107,7 @@ static int say_all(const struct observed *before, const struct observed *now)
 
 /* Where it looks: at this host, or at several. */
 struct sight {
-    const struct observe_options *wanted;
+    struct observe_options *wanted;
     struct hosts *hosts;       /* of none: this one */
     struct observer *observer; /* of this one, for many looks; NULL: each finds its endpoints */
 };
@@ -161,10 +162,16 @@ static uint32_t say_strangers(const struct sight *sight, const struct observed *
 static int diagnose(const struct tool *tool, const struct sight *sight, uint64_t between_ns)
 {
     struct observed before, now = {.count = 0};
-    int status = TOOL_FAILED;
+    int status;
     uint32_t others = 0, silent = 0;
     int err = look(sight, false, &before);
 
+    if (err == 0 && (status = observed_choose(tool, sight->wanted, &before)) != 0) {
+        hosts_say(stderr, &before);
+        observe_free(&before);
+        return status;
+    }
+    status = TOOL_FAILED;
     if (err == 0) {
         usleep((useconds_t)(between_ns / CLOCK_US));
         err = look(sight, true, &now);
@@ -246,6 +253,13 @@ static int diagnose_again(const struct tool *tool, struct sight *sight, uint64_t
 
     if (err == 0)
         err = look(sight, true, &looks[0]);
+    if (err == 0)
+        status = observed_choose(tool, sight->wanted, &looks[0]);
+    if (status != TOOL_DONE) {
+        hosts_say(stderr, &looks[0]);
+        observe_free(&looks[0]);
+        return status;
+    }
     while (err == 0 && status == TOOL_DONE && done < rounds && !are_over(&looks[done % 2])) {
         const struct observed *before = &looks[done % 2];
         struct observed *now = &looks[(done + 1) % 2];
@@ -287,21 +301,20 @@ static int parse(const struct tool *tool, int argc, char **argv, struct observe_
         int err = 0;
 
         if (c == 'j') {
-            err = observe_parse_job(tool, optarg, &wanted->job);
+            observe_take_job(wanted, optarg);
         } else if (c == 'A') {
             watchdog->aborts = true;
         } else if (c == 'W') {
             err = tool_number(tool, "--from-watchdog", optarg, 1, INT32_MAX, &number);
             watchdog->pid = (pid_t)number;
         } else if (c == 'H') {
-            err = tool_number(tool, "--hang", optarg, 1, UINT32_MAX, &number);
-            watchdog->hang_ns = number * CLOCK_MS;
+            err = tool_time(tool, "--hang", optarg, "ms", CLOCK_MS, 1000000 * CLOCK_S,
+                            &watchdog->hang_ns);
         } else if (c == 'r') {
             err = tool_number(tool, "--rounds", optarg, 1, UINT32_MAX, rounds);
         } else if ((err = hosts_option(hosts, tool, c, optarg)) < 0) {
-            err = tool_number(tool, c == 'b' ? "--between" : "--wait", optarg, 1, 3600000,
-                              &number);
-            *(c == 'b' ? between_ns : &wanted->wait_ns) = number * CLOCK_MS;
+            err = tool_time(tool, c == 'b' ? "--between" : "--wait", optarg, "ms", CLOCK_MS,
+                            3600 * CLOCK_S, c == 'b' ? between_ns : &wanted->wait_ns);
         }
         if (err != 0)
             return err;
@@ -330,7 +343,8 @@ static int run(const struct tool *tool, int argc, char **argv)
         status = TOOL_DONE;
     else if (status == 0 && watchdog.pid != 0)
         status = watchdog_run(&watchdog, &wanted, between_ns);
-    else if (status == 0)
+    else if (status == 0 &&
+             (hosts.count != 0 || (status = observe_choose(tool, &wanted)) == TOOL_DONE))
         status = rounds > 1 ? diagnose_again(tool, &sight, between_ns, rounds)
                             : diagnose(tool, &sight, between_ns);
     hosts_fini(&hosts);

@@ -32,6 +32,7 @@
 #include "base/mem.h"
 #include "base/sys.h"
 #include "core_file.h"
+#include "job_name.h"
 #include "see/blocks.h"
 #include "see/walk.h"
 #include "tool.h"
@@ -153,6 +154,7 @@ static int finder_add(struct finder *finder, uint32_t pid, int fd)
     }
     if (!is_wanted(finder->options, &found->rank.head))
         return -ENOENT;
+    job_name_rank(&found->rank);
     finder->count++;
     return 0;
 }
@@ -445,6 +447,7 @@ static int read_core(struct finder *finder, const struct core_file *core,
     rank = &finder->all[finder->count++].rank;
     rank->head = *head;
     rank->how = SEE_CORE;
+    job_program_of(core->arguments, core->arguments_size, rank->program);
     see_blocks_init(&blocks, &core->source);
     if (read_once(&blocks.source, head->ep, map, &two[0]) == 0)
         return keep_reading(rank, &blocks.source, map, &two[0], 0);
@@ -628,9 +631,13 @@ int observer_ask(struct observer *observer, struct observed *out)
 
     *out = (struct observed){.count = 0};
     for (uint32_t i = 0; i < finder->count; i++) {
+        struct see_rank *rank = &finder->all[i].rank;
+        struct see_rank asked = {
+            .head = rank->head, .how = SEE_FAILED, .started = rank->started};
+
+        memcpy(asked.program, rank->program, sizeof asked.program);
+        *rank = asked;
         finder->all[i].has_answered = false;
-        finder->all[i].rank =
-            (struct see_rank){.head = finder->all[i].rank.head, .how = SEE_FAILED};
     }
     return hand_out(finder, ask_all(finder), out);
 }
@@ -659,16 +666,10 @@ int observe_cores(const struct observe_options *options, const char *const *path
     return finish(&finder, err, out);
 }
 
-int observe_parse_job(const struct tool *tool, const char *text, uint64_t *job)
+int observe_find(const struct observe_options *options, struct observed *out)
 {
-    char *end;
+    struct finder finder = {.options = options};
 
-    errno = 0;
-    *job = strtoull(text, &end, 16);
-    if (*text == '\0' || *end != '\0' || errno != 0 || *job == 0)
-        return tool_usage_error(tool,
-                                "--job takes the number behind `job` in the output, not "
-                                "'%s'",
-                                text);
-    return 0;
+    *out = (struct observed){.count = 0};
+    return finish(&finder, find_all(&finder), out);
 }

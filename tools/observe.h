@@ -10,9 +10,10 @@
 #include "see/job.h"
 
 struct observe_options {
-    uint64_t job;     /* of this job alone; 0: of all */
-    uint32_t rank;    /* of this rank alone; SEE_NOBODY: of all */
-    uint64_t wait_ns; /* so long a rank has time to answer */
+    uint64_t job;       /* of this job alone; 0: of all */
+    const char *called; /* what --job says, until it is known which job that is; or NULL */
+    uint32_t rank;      /* of this rank alone; SEE_NOBODY: of all */
+    uint64_t wait_ns;   /* so long a rank has time to answer */
 };
 
 #define OBSERVE_REFUSED 192
@@ -67,9 +68,25 @@ int observer_ask(struct observer *observer, struct observed *out);
 /* NULL is allowed. */
 void observer_close(struct observer *observer);
 
+/* The endpoints of this host alone, each SEE_FAILED: nothing of them is read, and nobody is asked.  As observe(). */
+int observe_find(const struct observe_options *options, struct observed *out);
+
+/* Leaves the job of this number alone; 0: none. */
+void observed_keep(struct observed *observed, uint64_t number);
+
 struct tool;
 
-/* What an option --job says.  0, or TOOL_USAGE after naming what is wrong. */
-int observe_parse_job(const struct tool *tool, const char *text, uint64_t *job);
+/* ---- job_choose.c ---- */
+
+/* What an option --job says. */
+void observe_take_job(struct observe_options *options, const char *text);
+
+/* As observed_choose(), among the jobs of this host. */
+int observe_choose(const struct tool *tool, struct observe_options *options);
+
+/* If options->called is not NULL: which of these jobs it means.  The others are taken out, and options->job is the number of
+ * the one.  0; else the exit status, after saying that it is none, or naming those that it may be. */
+int observed_choose(const struct tool *tool, struct observe_options *options,
+                    struct observed *observed);
 
 #endif

@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/mem.h"
 #include "observe.h"
@@ -48,14 +49,44 @@ int observed_sort(struct see_rank *ranks, uint32_t count, struct observed *out)
     return 0;
 }
 
+static void free_rank(struct see_rank *rank)
+{
+    mem_free(rank->entries);
+    mem_free(rank->text);
+    mem_free(rank->told);
+}
+
+void observed_keep(struct observed *observed, uint64_t number)
+{
+    struct see_rank *all = observed->count != 0 ? observed->jobs[0].ranks : NULL;
+    struct see_job kept = {.count = 0};
+
+    for (uint32_t i = 0; i < observed->count; i++) {
+        struct see_job *job = &observed->jobs[i];
+
+        if (job->ranks[0].head.job == number) {
+            kept = *job;
+            continue;
+        }
+        for (uint32_t r = 0; r < job->count; r++)
+            free_rank(&job->ranks[r]);
+    }
+    if (kept.count == 0) {
+        mem_free(all);
+        observed->count = 0;
+        return;
+    }
+    memmove(all, kept.ranks, kept.count * sizeof *all);
+    kept.ranks = all;
+    observed->jobs[0] = kept;
+    observed->count = 1;
+}
+
 void observe_free(struct observed *observed)
 {
     for (uint32_t i = 0; i < observed->count; i++)
-        for (uint32_t r = 0; r < observed->jobs[i].count; r++) {
-            mem_free(observed->jobs[i].ranks[r].entries);
-            mem_free(observed->jobs[i].ranks[r].text);
-            mem_free(observed->jobs[i].ranks[r].told);
-        }
+        for (uint32_t r = 0; r < observed->jobs[i].count; r++)
+            free_rank(&observed->jobs[i].ranks[r]);
     if (observed->count != 0)
         mem_free(observed->jobs[0].ranks);
     mem_free(observed->jobs);

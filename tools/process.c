@@ -83,6 +83,29 @@ uint64_t process_started(pid_t pid)
     return read_process(text, &process) ? process.started : 0;
 }
 
+uint64_t process_age(pid_t pid)
+{
+    uint64_t started = process_started(pid);
+    long ticks = sysconf(_SC_CLK_TCK);
+    struct timespec up;
+    uint64_t up_ns, started_ns;
+
+    if (started == 0 || ticks <= 0 || clock_gettime(CLOCK_BOOTTIME, &up) != 0)
+        return 0;
+    up_ns = (uint64_t)up.tv_sec * CLOCK_S + (uint64_t)up.tv_nsec;
+    started_ns = started * (CLOCK_S / (uint64_t)ticks);
+    return up_ns > started_ns ? up_ns - started_ns : 0;
+}
+
+pid_t process_parent(pid_t pid)
+{
+    struct process process;
+    char text[24];
+
+    snprintf(text, sizeof text, "%d", (int)pid);
+    return read_process(text, &process) ? process.parent : 0;
+}
+
 static bool table_add(struct table *table, const struct process *process)
 {
     if (table->count == table->room) {

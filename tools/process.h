@@ -19,6 +19,12 @@ void process_leave_orphans(void);
 /* When the process was started, in the kernel's ticks; 0 if that is not known. */
 uint64_t process_started(pid_t pid);
 
+/* How long ago the process was started, in ns; 0 if that is not known. */
+uint64_t process_age(pid_t pid);
+
+/* The process that has started it, or that has taken it over; 0 if that is not known. */
+pid_t process_parent(pid_t pid);
+
 /* Kills every descendant of this process that was started at `since` or later, and
  * theirs, until none is left; reaps those that are children.  Needs
  * process_adopt_orphans() before they were started.  False: some are still there after

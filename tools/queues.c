@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "hosts.h"
+#include "job_name.h"
 #include "observe.h"
 #include "queues.h"
 #include "snapshot.h"
@@ -31,7 +32,8 @@ static const char usage[] =
     "progress answers itself; what does not answer (it computes, or is stopped) is read from\n"
     "outside.\n"
     "\n"
-    "  --job JOB      only this job: the number behind `job`\n"
+    "  --job JOB      only this job: its number, its program, or a process of it or that has "
+    "started it\n"
     "  --rank RANK    only this rank\n"
     "  --core FILE    instead, the ranks of this core file; given again, of several, as those "
     "of\n"
@@ -78,7 +80,7 @@ struct wanted {
     struct observe_options observe;
     struct hosts hosts;
     bool stats, json, details, snapshot, watches;
-    uint64_t watch_s;
+    uint64_t watch_ns;
     const char **cores; /* of as many as there are arguments */
     uint32_t core_count;
 };
@@ -167,15 +169,12 @@ static uint32_t count_hosts(const struct see_job *job)
 
 static void print_job(const struct see_job *job, bool stats, bool cores)
 {
-    const char *mpi = job->ranks[0].head.mpi;
-    char now[32];
+    char now[32], title[JOB_TITLE];
     time_t seconds = time(NULL);
     struct tm tm;
 
     strftime(now, sizeof now, "%H:%M:%S", localtime_r(&seconds, &tm));
-    printf("job %016" PRIx64 "%s%.*s%s: %" PRIu32, job->ranks[0].head.job,
-           mpi[0] != '\0' ? " (" : "", (int)strcspn(mpi, ","), mpi, mpi[0] != '\0' ? ")" : "",
-           job->count);
+    printf("%s: %" PRIu32, job_title(job, true, title), job->count);
     if (job->size != SEE_NOBODY)
         printf(" of %" PRIu32 " ranks ", job->size);
     else
@@ -281,17 +280,36 @@ static int print(const struct tool *tool, const struct wanted *wanted,
     return status;
 }
 
+/* It is not said which job is meant: a program that reads JSON gets one without jobs. */
+static void print_none(const struct wanted *wanted, struct observed *observed)
+{
+    const struct queues_json json = {.details = wanted->details};
+
+    observed_keep(observed, 0);
+    if (wanted->json)
+        queues_json(stdout, observed, &json);
+    fflush(stdout);
+    hosts_say(stderr, observed);
+}
+
 static int look(const struct tool *tool, struct wanted *wanted)
 {
     char why[OBSERVE_WHY];
-    struct observed observed;
-    int err = find(wanted, &observed, why);
-    int status = TOOL_FAILED;
+    struct observed observed = {.count = 0};
+    bool is_here = wanted->core_count == 0 && wanted->hosts.count == 0;
+    int err, status = is_here ? observe_choose(tool, &wanted->observe) : 0;
 
+    err = status == 0 ? find(wanted, &observed, why) : 0;
     if (err < 0)
         tool_error(tool, "%s", why);
-    else
+    else if (status == 0)
+        status = observed_choose(tool, &wanted->observe, &observed);
+    if (err < 0)
+        status = TOOL_FAILED;
+    else if (status == 0)
         status = print(tool, wanted, &observed);
+    else
+        print_none(wanted, &observed);
     observe_free(&observed);
     return status;
 }
@@ -305,18 +323,19 @@ static int parse(const struct tool *tool, int argc, char **argv, struct wanted *
         int err = 0;
 
         if (c == 'j') {
-            err = observe_parse_job(tool, optarg, &wanted->observe.job);
+            observe_take_job(&wanted->observe, optarg);
         } else if (c == 'r') {
             err = tool_number(tool, "--rank", optarg, 0, UINT32_MAX - 1, &number);
             wanted->observe.rank = (uint32_t)number;
         } else if (c == 'c') {
             wanted->cores[wanted->core_count++] = optarg;
         } else if (c == 'w') {
-            err = tool_number(tool, "--watch", optarg, 0, 86400, &wanted->watch_s);
+            err =
+                tool_time(tool, "--watch", optarg, "s", 0, 86400 * CLOCK_S, &wanted->watch_ns);
             wanted->watches = true;
         } else if (c == 'm') {
-            err = tool_number(tool, "--wait", optarg, 1, 3600000, &number);
-            wanted->observe.wait_ns = number * CLOCK_MS;
+            err = tool_time(tool, "--wait", optarg, "ms", CLOCK_MS, 3600 * CLOCK_S,
+                            &wanted->observe.wait_ns);
         }
         wanted->stats |= c == 's';
         wanted->json |= c == 'J';
@@ -340,6 +359,14 @@ static int parse(const struct tool *tool, int argc, char **argv, struct wanted *
     return hosts_prepare(&wanted->hosts, tool);
 }
 
+static void rest(uint64_t ns)
+{
+    const struct timespec time = {.tv_sec = (time_t)(ns / CLOCK_S),
+                                  .tv_nsec = (long)(ns % CLOCK_S)};
+
+    nanosleep(&time, NULL);
+}
+
 static int run(const struct tool *tool, int argc, char **argv)
 {
     struct wanted wanted = {.observe = {.rank = SEE_NOBODY, .wait_ns = CLOCK_S},
@@ -356,7 +383,7 @@ static int run(const struct tool *tool, int argc, char **argv)
         status = TOOL_DONE;
     } else if (status == 0) {
         while ((status = look(tool, &wanted)), wanted.watches)
-            sleep((unsigned)wanted.watch_s);
+            rest(wanted.watch_ns);
     }
     hosts_fini(&wanted.hosts);
     mem_free(wanted.cores);

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/host.h"
 #include "diagnose.h"
+#include "job_name.h"
 #include "see/text.h"
 #include "words.h"
 
@@ -148,6 +149,9 @@ static void put_head(FILE *out, const struct see_rank *rank, const char *host)
     put_field(out, "library", head->library);
     putc(',', out);
     put_field(out, "mpi", head->mpi);
+    putc(',', out);
+    put_field(out, "program", rank->program);
+    fprintf(out, ",\"started\":%" PRIu32, rank->started);
 }
 
 static void put_rank(FILE *out, const struct see_job *job, uint32_t at, const char *host,
@@ -255,11 +259,14 @@ void queues_json(FILE *out, const struct observed *observed, const struct queues
     fprintf(out, "],\"jobs\":[");
     for (uint32_t j = 0; j < observed->count; j++) {
         const struct see_job *job = &observed->jobs[j];
+        char words[JOB_WORDS];
 
         fprintf(out, "%s{\"job\":\"%016" PRIx64 "\",", j > 0 ? "," : "",
                 job->ranks[0].head.job);
         put_field(out, "mpi", job->ranks[0].head.mpi);
         putc(',', out);
+        put_field(out, "program", job_program(job, words));
+        fprintf(out, ",\"started\":%" PRIu32 ",", job_started(job));
         put_number(out, "size", job->size);
         fprintf(out, ",\"ranks\":[");
         for (uint32_t i = 0; i < job->count; i++) {

@@ -310,6 +310,8 @@ static const struct field rank_fields[] = {
     {"opened_ns", NUMBER, false, AT(struct read_rank, rank.head.open_ns), UINT64_MAX, NULL},
     {"library", TEXT, false, AT(struct read_rank, rank.head.library), 0, NULL},
     {"mpi", TEXT, false, AT(struct read_rank, rank.head.mpi), 0, NULL},
+    {"program", TEXT, true, AT(struct read_rank, rank.program), 0, NULL},
+    {"started", NUMBER, true, AT(struct read_rank, rank.started), UINT32_MAX, NULL},
     {"seen", TEXT, false, AT(struct read_rank, seen), 0, NULL},
     {"state", TEXT, false, AT(struct read_rank, state), 0, NULL},
     {"call", TEXT, false, AT(struct read_rank, rank.state.call), 0, NULL},

@@ -25,9 +25,10 @@ static const char usage[] =
     "Shows what the ranks of this user's jobs on this host do with their time: how much of it\n"
     "each rank waits and where, how many messages it sends and receives, and how long its\n"
     "queues are.  The rank that never waits is the one that the others wait for.  No rank is\n"
-    "stopped, and nothing has to be set before.\n"
+    "stopped.  The job must run over Matchbox (mbx exec).\n"
     "\n"
-    "  --job JOB           only this job: the number that mbx queues prints\n"
+    "  --job JOB           only this job: its number, its program, or a process of it or that\n"
+    "                      has started it\n"
     "  --interval SECONDS  how long each table looks at the ranks (default 2)\n"
     "  --once              one table, and then an end\n"
     "  --plain             tables below each other; so it is, too, where there is no terminal\n"
@@ -143,9 +144,8 @@ static int show_table(struct view *view, const struct top *top)
     if (out == NULL)
         return -ENOMEM;
     if (!view->plain)
-        fprintf(out,
-                "%cmbx top: %llu s for each table; q ends, w: who waits least, r: by rank\n",
-                TOP_VERDICT, (unsigned long long)(view->interval_ns / CLOCK_S));
+        fprintf(out, "%cmbx top: %g s for each table; q ends, w: who waits least, r: by rank\n",
+                TOP_VERDICT, (double)view->interval_ns / (double)CLOCK_S);
     if (top->count == 0)
         fprintf(out, "%s\n", no_job);
     top_print(out, top, view->by_waits);
@@ -197,17 +197,16 @@ static int watch(const struct tool *tool, struct view *view)
 
 static int parse(const struct tool *tool, int argc, char **argv, struct view *view)
 {
-    uint64_t number;
     int c, status;
 
     while ((c = tool_option(tool, argc, argv, "+:h", options, &status)) >= 0) {
         int err = 0;
 
         if (c == 'j') {
-            err = observe_parse_job(tool, optarg, &view->wanted.job);
+            observe_take_job(&view->wanted, optarg);
         } else if (c == 'i') {
-            err = tool_number(tool, "--interval", optarg, 1, 3600, &number);
-            view->interval_ns = number * CLOCK_S;
+            err = tool_time(tool, "--interval", optarg, "s", 100 * CLOCK_MS, 3600 * CLOCK_S,
+                            &view->interval_ns);
         }
         view->once |= c == 'o';
         view->plain |= c == 'p' || c == 'o';
@@ -226,6 +225,9 @@ static int run(const struct tool *tool, int argc, char **argv)
 
     if (status != 0)
         return status < 0 ? TOOL_DONE : status;
+    status = observe_choose(tool, &view.wanted);
+    if (status != 0)
+        return status;
     if (!view.plain && isatty(STDOUT_FILENO)) {
         why = top_screen_open();
         if (why != NULL)

@@ -13,6 +13,7 @@
 
 #include <stdio.h>
 
+#include "job_name.h"
 #include "observe.h"
 #include "words.h"
 
@@ -60,6 +61,7 @@ struct top_rank {
 struct top_job {
     struct top_rank *ranks; /* as in struct see_job */
     uint32_t count, size;
+    char title[JOB_TITLE];
 };
 
 struct top {

@@ -191,6 +191,7 @@ static int begin(struct top *top, const struct observed *seen)
             .ranks = mem_calloc(seen->jobs[i].count, sizeof *top->jobs[i].ranks)};
         if (top->jobs[i].ranks == NULL)
             return -ENOMEM;
+        job_title(&seen->jobs[i], true, top->jobs[i].title);
         top->count++;
         for (uint32_t r = 0; r < seen->jobs[i].count; r++)
             top->jobs[i].ranks[r].head = seen->jobs[i].ranks[r].head;

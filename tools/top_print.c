@@ -208,11 +208,7 @@ static void print_verdict(FILE *out, const struct top_job *job)
 
 static void print_job(FILE *out, const struct top_job *job, bool by_waits)
 {
-    const struct see_head *head = &job->ranks[0].head;
-
-    fprintf(out, "job %016" PRIx64 "%s%.*s%s: %" PRIu32, head->job,
-            head->mpi[0] != '\0' ? " (" : "", (int)strcspn(head->mpi, ","), head->mpi,
-            head->mpi[0] != '\0' ? ")" : "", job->count);
+    fprintf(out, "%s: %" PRIu32, job->title, job->count);
     if (job->size != SEE_NOBODY)
         fprintf(out, " of %" PRIu32 " ranks", job->size);
     else

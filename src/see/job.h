@@ -17,8 +17,9 @@ enum see_how {
     SEE_FAILED  /* it can be seen that it is there, and no more */
 };
 
-#define SEE_HOST_TEXT 64
-#define SEE_TOLD_TEXT 160
+#define SEE_HOST_TEXT    64
+#define SEE_TOLD_TEXT    160
+#define SEE_PROGRAM_TEXT 64
 
 /* What only the host of a rank can tell of it, as the observer there has told it.  Empty: nothing. */
 struct see_told {
@@ -37,6 +38,8 @@ struct see_rank {
     struct see_state state;
     uint64_t looks;
     enum see_how how;
+    char program[SEE_PROGRAM_TEXT]; /* what it runs; empty: not known */
+    uint32_t started;               /* when, in s since 1970; 0: not known */
     char run; /* 'R' it runs, 'T' it is stopped, ...: of /proc/PID/stat; 0 not known */
     struct see_entry *entries; /* by kind, then by age */
     uint32_t count;

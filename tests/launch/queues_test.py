@@ -469,6 +469,45 @@ def observers_are_killed(args):
     check(job.end() == 0, "a rank whose observers were killed fails")
 
 
+def started_at(pid):
+    """When a process was, in seconds since 1970."""
+    with open("/proc/stat") as file:
+        boot = next(int(line.split()[1]) for line in file if line.startswith("btime "))
+    with open(f"/proc/{pid}/stat", errors="replace") as file:
+        return boot + int(file.read().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
+
+
+def by_name(args):
+    """Three jobs at a time: --job takes a program, a process, or the launcher, and lists what it may mean."""
+    with tempfile.TemporaryDirectory() as folder:
+        ocean, ice = f"ocean{os.getpid()}", f"ice{os.getpid()}"
+        jobs, numbers = [], []
+        for name in (ocean, ice, ocean):
+            path = os.path.join(folder, name)
+            if not os.path.lexists(path):
+                os.symlink(args.program, path)
+            job = start(argparse.Namespace(**{**vars(args), "program": path}), 5, 20)
+            for pid in (job.pids[0], job.pids[1], job.process.pid):
+                shown = json.loads(queues(args, "--json", "--job", str(pid)).stdout)["jobs"]
+                check(len(shown) == 1 and [rank["pid"] for rank in shown[0]["ranks"]] == job.pids, f"--job {pid}: {shown}")
+                check(shown[0]["program"] == name and shown[0]["ranks"][1]["program"] == name, f"the program: {shown[0]['program']}")
+                check(abs(shown[0]["started"] - min(map(started_at, job.pids))) <= 2, f"started {shown[0]['started']}")
+            jobs.append(job)
+            numbers.append(shown[0]["job"])
+        for text in (ice, numbers[1]):
+            shown = queues(args, "--job", text).stdout
+            check(re.match(rf"job {numbers[1]} \({ice}, started ([0-9-]+ )?[0-9:]+\): 2 of 2 ranks on this host", shown) and
+                  shown.count("\njob ") == 0, f"--job {text}:\n{shown}")
+        for command in ("queues", "doctor", "top"):
+            result = subprocess.run([args.mbx, command, "--job", ocean], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            check(result.returncode == 2 and all(number in result.stderr for number in (numbers[0], numbers[2])) and
+                  numbers[1] not in result.stderr and result.stdout == "", f"{command}: two are meant: {result}")
+            result = subprocess.run([args.mbx, command, "--job", ocean + "?"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            check(result.returncode == 1 and f"'{ocean}?'" in result.stderr and numbers[1] in result.stderr, f"{command}: none is meant: {result}")
+        for job in jobs:
+            check(job.end() == 0, "a job that was looked at by its name fails")
+
+
 def nothing_is_left(args):
     job = start(args, 3, 20)
     pids = list(job.pids)
@@ -515,6 +554,7 @@ def main():
         print(f"queues_test: {args.seeds} seeds")
         return
     ages(args)
+    by_name(args)
     debuggers(args)
     if args.cores:
         cores(args, 8 * args.seeds)
@@ -523,7 +563,9 @@ def main():
     nothing_is_left(args)
     hidden(args)
     check(queues(args, "--rank", "x").returncode == 2, "a rank that is none is accepted")
-    check(queues(args, "--job", "0").returncode == 2, "job 0 is accepted")
+    check(queues(args, "--job", "0").returncode == 1, "there is a job 0")
+    empty = queues(args, "--job", "0", "--json")
+    check(empty.returncode == 1 and json.loads(empty.stdout)["jobs"] == [], f"JSON where no job is meant: {empty}")
     print(f"queues_test: {args.seeds} seeds")
 
 

@@ -101,7 +101,10 @@ def wrong_arguments_are_named():
             (["run", "-n", "5000", "true"], "'5000'"), (["run", "-n", "2"], "PROGRAM"),
             (["run", "-n", "2", "--frob", "true"], "--frob"),
             (["run", "-n", "2", "-q", "true"], "-q"),
-            (["run", "-n", "2", "--timeout", "soon", "true"], "'soon'"),
+            (["run", "-n", "2", "--timeout", "soon", "true"], "'soon'"), (["run", "-n", "2", "--timeout", "0", "true"], "number of s, not '0'"),
+            (["exec", "--hang", "60x", "true"], "number of s, not '60x'"), (["doctor", "--between", "1h"], "number of ms, not '1h'"),
+            (["doctor", "--hosts"], "value: --hosts\n"), (["doctor", "--job"], "value: --job\n"), (["queues", "--core"], "value: --core\n"),
+            (["run", "-n"], "value: -n\n"), (["exec", "--summary", "-qv", "true"], ": -q\n"), (["info", "--json=1"], ": --json=1"),
             (["info", "--frob"], "--frob"), (["info", "frob"], "'frob'"),
             (["exec"], "COMMAND"), (["exec", "--frob", "true"], "--frob"),
             (["exec", "--print", "true"], "'true'"),
@@ -209,6 +212,10 @@ def values_can_be_pasted():
     expect(again.code == 0, str(again))
     job = mbx("info", "--params", env={"MBX_SPIN": "1"})
     expect(job.code == 1 and "with its unit: ns, us, ms or s" in job.err, str(job))
+    for name in ("HANG", "PEER_TIMEOUT", "CLOSE_TIMEOUT", "BOOT_TIMEOUT"):
+        for text in ("60", "60s", "60000ms"):
+            job = mbx("info", "--params", env={"MBX_" + name: text})
+            expect(job.code == 0 and f"MBX_{name}=60s\n" in job.out, str(job))
     job = mbx("info", env={"MBX_SPIN": "1"})
     expect(job.code == 1 and job.err.count("MBX_SPIN") == 1, str(job))
     expect("MBX_SPIN=1ms\n" in job.out and "what follows holds without any of them" in job.err, str(job))
@@ -781,6 +788,9 @@ def exec_sets_what_is_not_set():
     expect(job.out == "matchbox,verbs,ofi_rxm 0\n" and "MPIR_CVAR_NOLOCAL=0" in job.err, str(job))
     expect(mbx("exec", "sh", "-c", "exit 5").code == 5, "exit code of the command")
     expect(mbx("exec", "/nonexistent").code == 127, "no such command")
+    for text, seconds in (("60", "60s"), ("60s", "60s"), ("1500ms", "1500ms")):
+        job = mbx("exec", f"--hang={text}", "sh", "-c", "echo $MBX_HANG")
+        expect(job.out == seconds + "\n", str(job))
 
 
 def exec_takes_the_component_where_it_can_be_loaded():

@@ -307,7 +307,7 @@ def late_to_init(args):
         number = job.wait_for(1)
         for _ in looks():
             run = subprocess.run([args.mbx, "doctor"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-            if f"job {number}: deadlock" in run.stdout:  # another user's job may be in one
+            if re.search(f"^job {number} .*: deadlock", run.stdout, re.M):  # another user's job may be in one
                 break
             if all(words in run.stdout for words in wanted):
                 return

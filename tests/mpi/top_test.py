@@ -136,7 +136,7 @@ def on_a_screen(args, number):
 def arguments(args):
     run = top(args, "--once", "--interval", "1", "--job", "1")
     check(run.returncode == 1 and "no job of this user" in run.stderr, f"{run.returncode}: {run.stderr}")
-    for wrong, why in ((["--interval", "0"], "--interval"), (["--interval", "x"], "--interval"), (["--job", "?"], "--job"),
+    for wrong, why in ((["--interval", "0"], "--interval"), (["--interval", "x"], "--interval"), (["--job"], "--job"),
                        (["more"], "unknown argument 'more'"), (["--onces"], "did you mean --once?")):
         run = top(args, *wrong)
         check(run.returncode == 2 and why in run.stderr, f"{wrong}: {run.returncode}: {run.stderr}")

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * job_name_test.c - what a job is called, by the arguments of its processes, and what --job says.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "job_name.h"
+
+static void test_a_program_is_called_as_its_user_would(void **state)
+{
+    static const struct {
+        const char *arguments; /* with | between them */
+        const char *program;
+    } cases[] = {
+        {"./solve|-n|4", "solve"},
+        {"/usr/bin/gmx_mpi|mdrun", "gmx_mpi"},
+        {"solve", "solve"},
+        {"python3|model.py|--fast", "model.py"},
+        {"/usr/bin/python3.11|-u|-W|ignore|/home/a/model.py", "model.py"},
+        {"python3|-m|mpi4py.bench|helloworld", "mpi4py.bench"},
+        {"python3|-mmpi4py|run.py", "mpi4py"},
+        {"python3|-c|import mpi4py", "python3 -c"},
+        {"python3|-Wignore|model.py", "model.py"},
+        {"python3|--|-odd.py", "-odd.py"},
+        {"python3", "python3"},
+        {"python3|-W", "python3"},
+        {"bash|-x|./job.sh", "job.sh"},
+        {"/bin/sh|-c|./solve", "sh -c"},
+        {"-bash", "bash"},
+        {"Rscript|fit.R", "fit.R"},
+        {"pythonic|x.py", "pythonic"},
+        {"bashful|x.sh", "bashful"},
+        {"dir/", "dir/"},
+        {"a\x1b[2Jb", "a?[2Jb"},
+        {"", ""},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char arguments[128], program[SEE_PROGRAM_TEXT];
+        size_t size = strlen(cases[i].arguments) + 1;
+
+        memcpy(arguments, cases[i].arguments, size);
+        for (char *c = arguments; *c != '\0'; c++)
+            if (*c == '|')
+                *c = '\0';
+        job_program_of(arguments, size, program);
+        assert_string_equal(program, cases[i].program);
+    }
+}
+
+static void test_arguments_that_do_not_end_name_nothing(void **state)
+{
+    char program[SEE_PROGRAM_TEXT] = "before";
+
+    (void)state;
+    job_program_of("solve", 5, program);
+    assert_string_equal(program, "");
+    job_program_of("", 0, program);
+    assert_string_equal(program, "");
+}
+
+static void make_job(struct see_job *job, struct see_rank *ranks, uint32_t count)
+{
+    memset(ranks, 0, count * sizeof *ranks);
+    *job = (struct see_job){.ranks = ranks, .count = count, .size = count};
+    for (uint32_t i = 0; i < count; i++) {
+        ranks[i].head.job = UINT64_C(0x00000000000abc12);
+        ranks[i].head.pid = 1000000 + i;
+        ranks[i].how = SEE_CORE; /* nobody is looked for in /proc */
+    }
+}
+
+static void test_a_job_is_called_by_all_its_programs(void **state)
+{
+    struct see_rank ranks[4];
+    struct see_job job;
+    char words[JOB_WORDS], title[JOB_TITLE];
+
+    (void)state;
+    make_job(&job, ranks, 4);
+    assert_string_equal(job_words(&job, words), "");
+    assert_string_equal(job_title(&job, true, title), "job 00000000000abc12");
+    snprintf(ranks[1].program, SEE_PROGRAM_TEXT, "ocean");
+    assert_string_equal(job_words(&job, words), "ocean");
+    snprintf(ranks[2].program, SEE_PROGRAM_TEXT, "atmos");
+    snprintf(ranks[0].program, SEE_PROGRAM_TEXT, "ocean");
+    assert_string_equal(job_program(&job, words), "ocean+atmos");
+    snprintf(ranks[3].program, SEE_PROGRAM_TEXT, "ice");
+    assert_string_equal(job_program(&job, words), "ocean+atmos+...");
+    ranks[1].started = 1000;
+    ranks[2].started = 999;
+    assert_int_equal(job_started(&job), 999);
+    snprintf(ranks[0].head.mpi, SEE_MPI_TEXT, "component Open MPI v4.1.4, package: x");
+    job_title(&job, true, title);
+    assert_non_null(
+        strstr(title, "job 00000000000abc12 (ocean+atmos+..., started 1970-01-01 "));
+    assert_non_null(strstr(title, ", component Open MPI v4.1.4)"));
+}
+
+static void test_an_option_means_number_program_or_process(void **state)
+{
+    struct see_rank ranks[2];
+    struct see_job job;
+
+    (void)state;
+    make_job(&job, ranks, 2);
+    snprintf(ranks[0].program, SEE_PROGRAM_TEXT, "ocean");
+    snprintf(ranks[1].program, SEE_PROGRAM_TEXT, "atmos");
+    assert_true(job_is_called(&job, "00000000000abc12"));
+    assert_true(job_is_called(&job, "abc12"));
+    assert_true(job_is_called(&job, "ocean"));
+    assert_true(job_is_called(&job, "atmos"));
+    assert_true(job_is_called(&job, "ocean+atmos"));
+    assert_true(job_is_called(&job, "1000001"));
+    assert_false(job_is_called(&job, "1000002"));
+    assert_false(job_is_called(&job, "oce"));
+    assert_false(job_is_called(&job, ""));
+    assert_false(job_is_called(&job, "0"));
+    assert_false(job_is_called(&job, "1"));
+    ranks[1].how = SEE_ASKED; /* this process, and what has started it */
+    ranks[1].head.pid = (uint32_t)getpid();
+    {
+        char parent[24];
+
+        snprintf(parent, sizeof parent, "%d", (int)getppid());
+        assert_true(getppid() == 1 || job_is_called(&job, parent));
+        assert_false(job_is_called(&job, "1"));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_program_is_called_as_its_user_would),
+        cmocka_unit_test(test_arguments_that_do_not_end_name_nothing),
+        cmocka_unit_test(test_a_job_is_called_by_all_its_programs),
+        cmocka_unit_test(test_an_option_means_number_program_or_process),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
