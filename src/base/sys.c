@@ -12,6 +12,7 @@
 #include <limits.h>
 #include <sched.h>
 #include <fcntl.h>
+#include <linux/filter.h>
 #include <linux/futex.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -74,6 +75,8 @@ enum sys_call {
     SYS_LISTEN,
     SYS_ACCEPT,
     SYS_SETSOCKOPT,
+    SYS_FILTER,
+    SYS_SHUTDOWN,
     SYS_SENDMSG,
     SYS_RECVMSG,
     SYS_MEMBARRIER,
@@ -116,6 +119,8 @@ static const char *const sys_names[] = {
     [SYS_LISTEN] = "listen",
     [SYS_ACCEPT] = "accept",
     [SYS_SETSOCKOPT] = "setsockopt",
+    [SYS_FILTER] = "filter",
+    [SYS_SHUTDOWN] = "shutdown",
     [SYS_SENDMSG] = "sendmsg",
     [SYS_RECVMSG] = "recvmsg",
     [SYS_MEMBARRIER] = "membarrier",
@@ -620,6 +625,18 @@ int sys_accept(int fd, struct sockaddr *from, unsigned *size)
 int sys_setsockopt(int fd, int level, int option, int value)
 {
     return sys_fails(SYS_SETSOCKOPT) ? -1 : setsockopt(fd, level, option, &value, sizeof value);
+}
+
+int sys_filter(int fd, const struct sock_fprog *program)
+{
+    return sys_fails(SYS_FILTER)
+               ? -1
+               : setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, program, sizeof *program);
+}
+
+int sys_shutdown(int fd, int how)
+{
+    return sys_fails(SYS_SHUTDOWN) ? -1 : shutdown(fd, how);
 }
 
 ssize_t sys_sendmsg(int fd, const struct msghdr *message, int flags)

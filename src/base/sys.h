@@ -33,7 +33,8 @@
 
 struct sockaddr; /* <sys/socket.h> has functions with names that we use */
 struct msghdr;
-struct flock; /* <fcntl.h> */
+struct sock_fprog; /* <linux/filter.h> */
+struct flock;      /* <fcntl.h> */
 
 /* ---- files and memory ---- */
 
@@ -121,6 +122,10 @@ int sys_bind(int fd, const struct sockaddr *name, unsigned size);
 int sys_listen(int fd, int backlog);
 int sys_accept(int fd, struct sockaddr *from, unsigned *size); /* SOCK_CLOEXEC is added */
 int sys_setsockopt(int fd, int level, int option, int value);
+
+/* What the program does not let pass is dropped by whoever sends it (SO_ATTACH_FILTER). */
+int sys_filter(int fd, const struct sock_fprog *program);
+int sys_shutdown(int fd, int how); /* SHUT_* */
 ssize_t sys_sendmsg(int fd, const struct msghdr *message,
                     int flags); /* MSG_NOSIGNAL is added */
 

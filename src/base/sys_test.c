@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
 #include <linux/membarrier.h>
 #include <pthread.h>
 #include <signal.h>
@@ -173,6 +174,14 @@ static int do_setsockopt(void)
 {
     return sys_setsockopt(-1, SOL_SOCKET, SO_PASSCRED, 1);
 }
+static int do_filter(void)
+{
+    return sys_filter(-1, &(struct sock_fprog){.len = 0});
+}
+static int do_shutdown(void)
+{
+    return sys_shutdown(-1, SHUT_RD);
+}
 static int do_sendmsg(void)
 {
     return (int)sys_sendmsg(-1, &(struct msghdr){0}, 0);
@@ -242,6 +251,8 @@ static const struct {
     {"listen", do_listen},
     {"accept", do_accept},
     {"setsockopt", do_setsockopt},
+    {"filter", do_filter},
+    {"shutdown", do_shutdown},
     {"sendmsg", do_sendmsg},
     {"recvmsg", do_recvmsg},
     {"pread", do_pread},

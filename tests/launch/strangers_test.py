@@ -193,6 +193,11 @@ def test_descriptors_that_linger():
     expect(attack() == [], "a socket of the job has a name")
 
 
+def test_descriptors_that_linger_where_some_are_passed():
+    """To a rank that passes descriptors, whoever is not of the job sends none."""
+    expect(len(attack(MBX_SHM_PASS="always")) == 2, "no socket of each rank has a name")
+
+
 def test_locks():
     """Whoever has all of them has nothing: the ranks find each other, and none waits for him."""
     with stranger.Stranger(LOCKS) as enemy:

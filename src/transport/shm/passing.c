@@ -2,15 +2,23 @@
 /*
  * passing.c - see passing.h.
  *
- * Both sides speak in datagrams, so that nobody can keep the thread waiting.  The socket that asks is
- * connected to the name that it asks: the kernel takes nothing from anybody else there.  What comes
- * is copied, and every descriptor that was not asked for is closed.
+ * Both sides speak in datagrams, so that nobody can keep the thread waiting.  What comes is copied, and every
+ * descriptor that was not asked for is closed.
+ *
+ * Anybody can send to these sockets, and who closes a stranger's descriptor waits for it as long as the stranger likes.  So
+ * none is taken: the kernel drops what does not begin as it has to, while it is still the sender's (take_only()).
+ *
+ *   a request    names a cookie of this process, PASSING_TOKEN bits of which strangers do not know
+ *   a reply      has the number of the request, which was told to one socket alone; if that is a stranger's, who has the name of
+ *                a process that has ended, the reply is left where it is, and the socket with it, until the process ends
  *
  * A reply that is lost (no room, no memory) is asked for again after PASSING_AGAIN_NS.
  */
 #include "transport/shm/passing.h"
 
+#include <endian.h>
 #include <errno.h>
+#include <linux/filter.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
@@ -31,7 +39,9 @@
 #define PASSING_WAIT_MS  20
 #define PASSING_AGAIN_NS CLOCK_S
 #define PASSING_TRIES    1000 /* numbers that may be taken */
-#define PASSING_FDS      4    /* descriptors of one datagram that are looked at */
+#define PASSING_LOOKS    3
+#define PASSING_FDS      4                /* descriptors of one datagram that are looked at */
+#define PASSING_COUNTED  UINT64_C(0xffff) /* the bits of a cookie that are no token: a count */
 
 struct request_text {
     uint64_t magic;
@@ -45,6 +55,15 @@ struct reply_text {
     uint64_t nonce;
     int64_t error; /* 0, and a descriptor; or -ENOENT, -EACCES, -EPERM */
 };
+
+/* The pairs of bytes with which each begins, as take_only() has them. */
+#define REQUEST_PAIRS 0xe0fu /* the magic, and the cookie but for its count */
+#define REPLY_PAIRS   0x0ffu /* the magic and the nonce */
+
+static_assert(offsetof(struct request_text, cookie) == 16 &&
+                  __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+              "the count is in the ninth pair");
+static_assert(offsetof(struct reply_text, nonce) == 8, "behind the magic");
 
 union control {
     struct cmsghdr align;
@@ -64,8 +83,10 @@ static struct {
     pthread_mutex_t lock;
     unsigned users;
     uint32_t number;
-    int fd;   /* bound to our name */
-    int bell; /* eventfd: the thread is to end */
+    uint64_t token; /* of all cookies */
+    uint64_t count; /* and of the last one */
+    int fd;         /* bound to our name */
+    int bell;       /* eventfd: the thread is to end */
     pthread_t thread;
 } server = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -80,6 +101,35 @@ static socklen_t name_of(uint32_t number, struct sockaddr_un *name)
 }
 
 /* ---- datagrams ---- */
+
+/* From now on fd takes no datagrams but those of size bytes that begin as text does, in each pair i of bytes whose bit is in
+ * `pairs`.  0; system errors. */
+static int take_only(int fd, const void *text, size_t size, unsigned pairs)
+{
+    struct sock_filter steps[3 + 2 * 12 + 1] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_LEN, 0),
+        BPF_STMT(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)size),
+    };
+    struct sock_fprog program = {.filter = steps, .len = 2};
+
+    for (uint32_t i = 0; pairs >> i != 0; i++) {
+        uint16_t pair;
+
+        if ((pairs >> i & 1) == 0)
+            continue;
+        memcpy(&pair, (const unsigned char *)text + i * sizeof pair, sizeof pair);
+        steps[program.len++] =
+            (struct sock_filter)BPF_STMT(BPF_LD | BPF_H | BPF_ABS, i * (uint32_t)sizeof pair);
+        steps[program.len++] =
+            (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JEQ | BPF_K, be16toh(pair));
+    }
+    for (unsigned short i = 1; i < program.len; i += 2) /* to the last step */
+        steps[i].jf = (unsigned char)(program.len - i);
+    steps[program.len++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, UINT32_MAX);
+    steps[program.len++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, 0);
+    assert(program.len <= ARRAY_COUNT(steps));
+    return sys_filter(fd, &program) == 0 ? 0 : -errno;
+}
 
 static void take_fds(const struct cmsghdr *part, struct arrival *arrival)
 {
@@ -254,24 +304,30 @@ static int bind_number(int fd, uint32_t *number)
     return -EADDRINUSE;
 }
 
-static int open_socket(void)
+/* One without a name, which nobody has sent anything to yet, and that take_only()s. */
+static int open_socket(const void *text, size_t size, unsigned pairs)
 {
     int fd = sys_socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK), err;
 
     if (fd < 0)
         return -errno;
-    if (sys_setsockopt(fd, SOL_SOCKET, SO_PASSCRED, 1) == 0)
+    err = take_only(fd, text, size, pairs);
+    if (err == 0 && sys_setsockopt(fd, SOL_SOCKET, SO_PASSCRED, 1) < 0)
+        err = -errno;
+    if (err == 0)
         return fd;
-    err = -errno;
     sys_close(fd);
     return err;
 }
 
 static int server_start(void)
 {
-    int err;
+    int err = random_secret(&server.token, sizeof server.token);
+    struct request_text text = {.magic = PASSING_MAGIC, .cookie = server.token};
 
-    server.fd = open_socket();
+    if (err != 0)
+        return err;
+    server.fd = open_socket(&text, sizeof text, REQUEST_PAIRS);
     if (server.fd < 0)
         return server.fd;
     err = bind_number(server.fd, &server.number);
@@ -341,6 +397,18 @@ int passing_start(uint32_t *number)
     return err;
 }
 
+uint64_t passing_cookie(void)
+{
+    uint64_t cookie;
+
+    pthread_mutex_lock(&server.lock);
+    do {
+        cookie = (server.token & ~PASSING_COUNTED) | (++server.count & PASSING_COUNTED);
+    } while (segment_is_open(cookie));
+    pthread_mutex_unlock(&server.lock);
+    return cookie;
+}
+
 void passing_stop(void)
 {
     const uint64_t one = 1;
@@ -386,18 +454,45 @@ bool passing_is_alive(uint32_t number)
     return err != -ECONNREFUSED;
 }
 
+/* 0; -EPERM what comes next was sent by a stranger; -EAGAIN nothing has come; system errors. */
+static int look(int fd)
+{
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(sizeof(struct ucred))]; /* and no descriptor */
+    } control;
+    struct msghdr message = {.msg_control = control.bytes,
+                             .msg_controllen = sizeof control.bytes};
+    struct arrival arrival = {.is_own_user = false};
+
+    if (sys_recvmsg(fd, &message, MSG_DONTWAIT | MSG_PEEK) < 0)
+        return errno == EWOULDBLOCK ? -EAGAIN : -errno;
+    if (CMSG_FIRSTHDR(&message) != NULL)
+        take_user(CMSG_FIRSTHDR(&message), &arrival);
+    return arrival.is_own_user ? 0 : -EPERM;
+}
+
 void passing_forget(struct passing_request *request)
 {
-    if (request->waits)
-        sys_close(request->fd);
+    int err = -ECONNRESET;
+
+    if (!request->waits)
+        return;
     request->waits = false;
+    sys_shutdown(request->fd, SHUT_RD); /* nothing comes behind the last look */
+    /* who has replied may reset the connection, and that is said first */
+    for (int i = 0; i < PASSING_LOOKS && err == -ECONNRESET; i++)
+        err = look(request->fd);
+    if (err != -EPERM && err != -ECONNRESET)
+        sys_close(request->fd);
 }
 
 /* A socket of our own, which only that process can answer to. */
-static int open_asking(uint32_t number)
+static int open_asking(uint32_t number, uint64_t nonce)
 {
+    const struct reply_text text = {.magic = PASSING_MAGIC, .nonce = nonce};
     const struct sockaddr_un any = {.sun_family = AF_UNIX};
-    int fd = open_socket(), err = 0;
+    int fd = open_socket(&text, sizeof text, REPLY_PAIRS), err = 0;
 
     if (fd < 0)
         return fd;
@@ -422,7 +517,7 @@ static int send_request(uint32_t number, uint64_t cookie, uint64_t key_check,
     if (err != 0)
         return err;
     request->nonce = text.nonce;
-    request->fd = open_asking(number);
+    request->fd = open_asking(number, text.nonce);
     if (request->fd < 0)
         return request->fd;
     request->asked_ns = clock_now();
@@ -439,9 +534,11 @@ static int read_reply(const struct passing_request *request)
 {
     struct reply_text reply;
     struct arrival arrival;
-    int err = receive(request->fd, &reply, sizeof reply, &arrival);
+    int err = look(request->fd);
     bool is_ours;
 
+    if (err == 0)
+        err = receive(request->fd, &reply, sizeof reply, &arrival);
     if (err != 0)
         return err == -ECONNRESET || err == -ECONNREFUSED ? -ENOENT : err;
     is_ours = arrival.size == sizeof reply && reply.magic == PASSING_MAGIC &&

@@ -18,6 +18,9 @@
  * it has PASSING_BIT, which no pid has, and the kernel gives a name to one socket at a time.  Whether
  * the process lives is seen by whether its name leads to a socket.
  *
+ * Any user of the machine can send to such a socket.  The kernel drops what does not know a part of the cookies of the process,
+ * which its own users have told nobody but their peers (passing.c).
+ *
  * A process has one number, whatever the number of its endpoints.  A child made by fork() has none
  * until it opens an endpoint of its own.
  */
@@ -45,6 +48,9 @@ static inline bool passing_is_number(uint32_t process)
 /* Makes this process answer, if it does not, and counts who needs it.  0 and its number; system
  * errors. */
 int passing_start(uint32_t *number);
+
+/* For the next segment of a process that answers: it answers to requests for such cookies alone. */
+uint64_t passing_cookie(void);
 
 /* Undoes one passing_start(). */
 void passing_stop(void);

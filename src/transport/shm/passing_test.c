@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -40,14 +41,18 @@
 /* An owner: a process with one segment, that waits to be killed. */
 struct owner {
     pid_t pid;
-    uint32_t number;
+    struct name {
+        uint64_t cookie;
+        uint32_t number;
+        uint32_t zero;
+    } name;
     int ready[2];
 };
 
-static struct segment *make_segment(void)
+static struct segment *make_segment(uint64_t cookie)
 {
     struct segment_config config = {
-        .peers = 2, .ring_cells = 64, .cookie = COOKIE, .key_check = KEY_CHECK, .host = 7};
+        .peers = 2, .ring_cells = 64, .cookie = cookie, .key_check = KEY_CHECK, .host = 7};
     struct segment *s = NULL;
 
     assert_int_equal(segment_create(&config, &s), 0);
@@ -56,12 +61,14 @@ static struct segment *make_segment(void)
 
 static void be_owner(const struct owner *owner)
 {
-    uint32_t number;
+    struct name name = {0};
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    make_segment()->slots[1].proof = 4711;
-    if (passing_start(&number) != 0 ||
-        write(owner->ready[1], &number, sizeof number) != sizeof number)
+    if (passing_start(&name.number) != 0)
+        _exit(1);
+    name.cookie = passing_cookie();
+    make_segment(name.cookie)->slots[1].proof = 4711;
+    if (write(owner->ready[1], &name, sizeof name) != sizeof name)
         _exit(1);
     for (;;)
         pause();
@@ -76,8 +83,7 @@ static struct owner start_owner(void)
     assert_true(owner.pid >= 0);
     if (owner.pid == 0)
         be_owner(&owner);
-    assert_int_equal(read(owner.ready[0], &owner.number, sizeof owner.number),
-                     sizeof owner.number);
+    assert_int_equal(read(owner.ready[0], &owner.name, sizeof owner.name), sizeof owner.name);
     return owner;
 }
 
@@ -101,9 +107,9 @@ static void stop(const struct owner *owner)
 static struct transport_address address_of(const struct owner *owner)
 {
     return (struct transport_address){.kind = ADDRESS_SHM,
-                                      .process = owner->number,
+                                      .process = owner->name.number,
                                       .place = (uint32_t)owner->pid,
-                                      .cookie = COOKIE};
+                                      .cookie = owner->name.cookie};
 }
 
 /* As often as it takes on a busy machine. */
@@ -170,12 +176,12 @@ static void only_what_exists_is_passed_to_those_who_know_the_key(void **state)
     struct segment *s = NULL;
 
     (void)state;
-    assert_int_equal(ask(owner.number, COOKIE + 1, KEY_CHECK), -ENOENT);
-    assert_int_equal(ask(owner.number, COOKIE, KEY_CHECK + 1), -EACCES);
-    assert_int_equal(ask(owner.number ^ 1, COOKIE, KEY_CHECK), -ENOENT);
+    assert_int_equal(ask(owner.name.number, owner.name.cookie ^ 1, KEY_CHECK), -ENOENT);
+    assert_int_equal(ask(owner.name.number, owner.name.cookie, KEY_CHECK + 1), -EACCES);
+    assert_int_equal(ask(owner.name.number ^ 1, owner.name.cookie, KEY_CHECK), -ENOENT);
     assert_int_equal(attach(&owner, KEY_CHECK + 1, &s), -EACCES);
     kill_owner(&owner);
-    assert_int_equal(ask(owner.number, COOKIE, KEY_CHECK), -ENOENT);
+    assert_int_equal(ask(owner.name.number, owner.name.cookie, KEY_CHECK), -ENOENT);
 }
 
 static void another_user_gets_nothing(void **state)
@@ -192,7 +198,7 @@ static void another_user_gets_nothing(void **state)
     assert_true(pid >= 0);
     if (pid == 0)
         _exit(setresuid(NOBODY, NOBODY, NOBODY) == 0 &&
-                      ask(owner.number, COOKIE, KEY_CHECK) == -EPERM
+                      ask(owner.name.number, owner.name.cookie, KEY_CHECK) == -EPERM
                   ? 0
                   : 1);
     assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -205,11 +211,11 @@ static void the_end_of_a_process_is_seen(void **state)
     struct owner owner = start_owner();
 
     (void)state;
-    assert_true(process_is_alive(owner.number));
+    assert_true(process_is_alive(owner.name.number));
     stop(&owner); /* it lives, though it does not answer */
-    assert_true(process_is_alive(owner.number));
+    assert_true(process_is_alive(owner.name.number));
     kill_owner(&owner);
-    assert_false(process_is_alive(owner.number));
+    assert_false(process_is_alive(owner.name.number));
 }
 
 /* A child that goes on does not look like its parent. */
@@ -258,12 +264,14 @@ static void an_owner_that_stands_still_is_waited_for(void **state)
 
     (void)state;
     stop(&owner);
-    assert_int_equal(passing_ask(owner.number, COOKIE, KEY_CHECK, &request), -EAGAIN);
+    assert_int_equal(passing_ask(owner.name.number, owner.name.cookie, KEY_CHECK, &request),
+                     -EAGAIN);
     assert_true(request.waits);
-    assert_int_equal(passing_ask(owner.number, COOKIE, KEY_CHECK, &request), -EAGAIN);
+    assert_int_equal(passing_ask(owner.name.number, owner.name.cookie, KEY_CHECK, &request),
+                     -EAGAIN);
     kill(owner.pid, SIGCONT);
     for (int i = 0; i < PATIENCE && fd == -EAGAIN; i++) {
-        fd = passing_ask(owner.number, COOKIE, KEY_CHECK, &request);
+        fd = passing_ask(owner.name.number, owner.name.cookie, KEY_CHECK, &request);
         usleep(1000);
     }
     assert_true(fd >= 0);
@@ -274,8 +282,8 @@ static void an_owner_that_stands_still_is_waited_for(void **state)
 
 static void every_failing_call_is_clean(void **state)
 {
-    static const char *const names[] = {"socket",  "setsockopt", "bind",     "connect",
-                                        "sendmsg", "recvmsg",    "getrandom"};
+    static const char *const names[] = {"socket",  "filter",  "setsockopt", "bind",
+                                        "connect", "sendmsg", "recvmsg",    "getrandom"};
     struct owner owner = start_owner();
     uint32_t number;
 
@@ -285,10 +293,11 @@ static void every_failing_call_is_clean(void **state)
         int fd;
 
         assert_int_equal(sys_fail_name(names[i], 1, ENOMEM), 0);
-        assert_int_equal(passing_ask(owner.number, COOKIE, KEY_CHECK, &request), -ENOMEM);
+        assert_int_equal(passing_ask(owner.name.number, owner.name.cookie, KEY_CHECK, &request),
+                         -ENOMEM);
         sys_fail_none();
         passing_forget(&request);
-        fd = ask(owner.number, COOKIE, KEY_CHECK);
+        fd = ask(owner.name.number, owner.name.cookie, KEY_CHECK);
         assert_true(fd >= 0);
         sys_close(fd);
         assert_int_equal(sys_fds_live(), 0);
@@ -374,7 +383,7 @@ static void noise_is_not_answered(void **state)
                   i % 3 != 0 ? 0 : -1, i % 3 == 2 ? 1 : -1);
     }
     /* it has read them when it answers what comes behind them */
-    assert_int_equal(ask(number, COOKIE, KEY_CHECK), -ENOENT);
+    assert_int_equal(ask(number, passing_cookie(), KEY_CHECK), -ENOENT);
     assert_int_equal(recv(socket_fd, bytes, sizeof bytes, MSG_DONTWAIT), -1);
     assert_int_equal(sys_fds_live(), fds);
     close(socket_fd);
@@ -391,7 +400,7 @@ static void datagrams_without_end_do_not_keep_a_process_from_ending(void **state
     (void)state;
     assert_int_equal(passing_start(&number), 0);
     assert_int_equal(sys_fail_name("recvmsg", SYS_FAIL_ALWAYS, ENOMEM), 0);
-    assert_int_equal(passing_ask(number, COOKIE, KEY_CHECK, &request), -ENOMEM);
+    assert_int_equal(passing_ask(number, passing_cookie(), KEY_CHECK, &request), -ENOMEM);
     /* the thread is at it */
     calls = sys_calls();
     while (sys_calls() < calls + 100)
@@ -431,12 +440,13 @@ static uint32_t number_of_nobody(void)
 /* What an impostor's reply comes to, for whoever wants to map it. */
 static int attach_to_impostor(const struct lie *lie)
 {
-    struct owner owner = {.pid = getpid(), .number = number_of_nobody()};
+    struct owner owner = {.pid = getpid(),
+                          .name = {.number = number_of_nobody(), .cookie = COOKIE}};
     struct transport_address address = address_of(&owner);
     struct passing_request request = {0};
     struct segment *s = NULL;
     struct sockaddr_un name;
-    socklen_t size = name_of(owner.number, &name);
+    socklen_t size = name_of(owner.name.number, &name);
     int fd = socket(AF_UNIX, SOCK_DGRAM, 0), err;
     int64_t fds = sys_fds_live(), maps = sys_maps_live();
 
@@ -466,19 +476,23 @@ static int memory_file(size_t size, int seals)
 static void replies_of_impostors_are_refused(void **state)
 {
     const struct lie lies[] = {
-        {.magic = 1, .fds = {0, -1}},
-        {.nonce = 1, .fds = {0, -1}},
-        {.cut = 1, .fds = {0, -1}},
-        {.cut = 24, .fds = {0, -1}},
         {.fds = {-1, -1}},
         {.error = 5, .fds = {0, -1}},
         {.error = -EMFILE, .fds = {0, -1}},
         {.error = INT64_MIN, .fds = {0, 1}},
     };
 
+    const struct lie dropped[] = {
+        {.magic = 1, .fds = {0, -1}}, {.magic = INT64_C(1) << 56, .fds = {0, -1}},
+        {.nonce = 1, .fds = {0, -1}}, {.nonce = INT64_C(1) << 56, .fds = {0, -1}},
+        {.cut = 1, .fds = {0, -1}},   {.cut = 24, .fds = {0, -1}},
+    };
+
     (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(lies); i++)
         assert_int_equal(attach_to_impostor(&lies[i]), -EPROTO);
+    for (size_t i = 0; i < ARRAY_COUNT(dropped); i++)
+        assert_int_equal(attach_to_impostor(&dropped[i]), -EAGAIN);
     assert_int_equal(attach_to_impostor(&(struct lie){.error = -EACCES, .fds = {0, 1}}),
                      -EACCES);
 }
@@ -489,7 +503,7 @@ static void files_of_impostors_are_not_mapped(void **state)
     int ends[2], zero = open("/dev/zero", O_RDWR), plain = open("/", O_TMPFILE | O_RDWR, 0600);
     int unsealed = memory_file(1 << 20, 0), empty = memory_file(0, F_SEAL_SHRINK);
     int sealed = memory_file(1 << 20, F_SEAL_SHRINK);
-    struct segment *s = make_segment();
+    struct segment *s = make_segment(COOKIE);
     struct segment_head head = s->control->head;
     struct segment_head *forged;
 
@@ -530,10 +544,10 @@ static uint64_t set_clock(void)
 /* A reply that is lost is asked for again. */
 static void a_lost_reply_is_asked_for_again(void **state)
 {
-    struct owner owner = {.number = number_of_nobody() | 1};
+    struct owner owner = {.name = {.number = number_of_nobody() | 1, .cookie = COOKIE}};
     struct passing_request request = {0};
     struct sockaddr_un name;
-    socklen_t size = name_of(owner.number, &name);
+    socklen_t size = name_of(owner.name.number, &name);
     int fd = socket(AF_UNIX, SOCK_DGRAM, 0);
     unsigned char bytes[64];
 
@@ -541,18 +555,168 @@ static void a_lost_reply_is_asked_for_again(void **state)
     assert_int_equal(bind(fd, (struct sockaddr *)&name, size), 0);
     clock_set(set_clock);
     now_ns = CLOCK_S;
-    assert_int_equal(passing_ask(owner.number, COOKIE, KEY_CHECK, &request), -EAGAIN);
+    assert_int_equal(passing_ask(owner.name.number, owner.name.cookie, KEY_CHECK, &request),
+                     -EAGAIN);
     now_ns += CLOCK_S / 2;
-    assert_int_equal(passing_ask(owner.number, COOKIE, KEY_CHECK, &request), -EAGAIN);
+    assert_int_equal(passing_ask(owner.name.number, owner.name.cookie, KEY_CHECK, &request),
+                     -EAGAIN);
     assert_true(recv(fd, bytes, sizeof bytes, MSG_DONTWAIT) > 0);
     assert_int_equal(recv(fd, bytes, sizeof bytes, MSG_DONTWAIT), -1);
     now_ns += CLOCK_S;
-    assert_int_equal(passing_ask(owner.number, COOKIE, KEY_CHECK, &request), -EAGAIN);
-    assert_int_equal(passing_ask(owner.number, COOKIE, KEY_CHECK, &request), -EAGAIN);
+    assert_int_equal(passing_ask(owner.name.number, owner.name.cookie, KEY_CHECK, &request),
+                     -EAGAIN);
+    assert_int_equal(passing_ask(owner.name.number, owner.name.cookie, KEY_CHECK, &request),
+                     -EAGAIN);
     assert_true(recv(fd, bytes, sizeof bytes, MSG_DONTWAIT) > 0);
     passing_forget(&request);
     clock_set(NULL);
     close(fd);
+}
+
+/* ---- another user, who is hostile ---- */
+
+static void be_nobody(void)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (setresuid(NOBODY, NOBODY, NOBODY) != 0)
+        _exit(77);
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* the other one has ended with the user */
+}
+
+/* Has nobody the writing end of this pipe any more? */
+static bool has_hung_up(int end)
+{
+    struct pollfd poll_fd = {.fd = end, .events = POLLIN};
+
+    return poll(&poll_fd, 1, 0) == 1 && (poll_fd.revents & POLLHUP) != 0;
+}
+
+/* Sends text with a descriptor that it alone has, and ends.  Does a process that stands still have that descriptor then? */
+static bool reaches(uint32_t number, const void *text, size_t size)
+{
+    struct sockaddr_un name;
+    socklen_t length = name_of(number, &name);
+    int ends[2], status;
+    bool has_reached;
+    pid_t pid;
+
+    assert_int_equal(pipe(ends), 0);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        int fd = socket(AF_UNIX, SOCK_DGRAM, 0);
+
+        be_nobody();
+        if (connect(fd, (struct sockaddr *)&name, length) == 0)
+            send_with(fd, NULL, text, size, ends[1], -1);
+        _exit(0);
+    }
+    close(ends[1]);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    has_reached = !has_hung_up(ends[0]);
+    close(ends[0]);
+    return has_reached;
+}
+
+/* It is dropped while it is still his: whoever has it closes it, and may be kept waiting so. */
+static void what_strangers_send_does_not_arrive(void **state)
+{
+    struct owner owner;
+    uint64_t right[4], text[5] = {0};
+
+    (void)state;
+    if (geteuid() != 0)
+        skip();
+    owner = start_owner();
+    stop(&owner);
+    right[0] = UINT64_C(0x317373617078626d);
+    right[1] = right[3] = 0;
+    right[2] = owner.name.cookie;
+    for (unsigned bit = 0; bit < 64; bit++) {
+        memcpy(text, right, sizeof right);
+        text[0] ^= UINT64_C(1) << bit;
+        assert_false(reaches(owner.name.number, text, sizeof right));
+        memcpy(text, right, sizeof right);
+        text[2] ^= UINT64_C(1) << bit;
+        /* who knows all but the count knows an address; the owner has room for ten */
+        if (bit == 0 || bit >= 15)
+            assert_int_equal(reaches(owner.name.number, text, sizeof right), bit < 16);
+    }
+    memcpy(text, right, sizeof right);
+    assert_false(reaches(owner.name.number, text, sizeof right - 1));
+    assert_false(reaches(owner.name.number, text, sizeof right + 1));
+    assert_false(reaches(owner.name.number, text, 0));
+    kill_owner(&owner);
+}
+
+/* Answers the next request with a descriptor that it alone has, and ends. */
+static void answer_as_nobody(uint32_t number, const int ends[2], int ready)
+{
+    struct sockaddr_un name;
+    socklen_t size = name_of(number, &name);
+    int fd = socket(AF_UNIX, SOCK_DGRAM, 0);
+
+    be_nobody();
+    if (bind(fd, (struct sockaddr *)&name, size) != 0 || write(ready, "", 1) != 1)
+        _exit(1);
+    lie_to(fd, &(struct lie){.fds = {ends[1], -1}});
+    _exit(0);
+}
+
+/* Asks, has an answer, says what it comes to, and lives on. */
+static void ask_and_live(uint32_t number, int go, int told)
+{
+    struct passing_request request = {0};
+    int err = -EAGAIN;
+    char byte;
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (read(go, &byte, 1) != 1)
+        _exit(1);
+    while (err == -EAGAIN)
+        err = passing_ask(number, COOKIE, KEY_CHECK, &request);
+    passing_forget(&request);
+    if (write(told, &err, sizeof err) != sizeof err)
+        _exit(1);
+    for (;;)
+        pause();
+}
+
+/* He has the name of a process that has ended: what he passes is neither taken nor closed. */
+static void what_a_stranger_answers_is_left_alone(void **state)
+{
+    uint32_t number = number_of_nobody();
+    int go[2], told[2], ends[2], err, status;
+    struct pollfd gone;
+    pid_t asks, answers;
+
+    (void)state;
+    if (geteuid() != 0)
+        skip();
+    assert_true(pipe(go) == 0 && pipe(told) == 0);
+    asks = fork();
+    if (asks == 0)
+        ask_and_live(number, go[0], told[1]);
+    assert_int_equal(pipe(ends), 0);
+    answers = fork();
+    if (answers == 0)
+        answer_as_nobody(number, ends, go[1]);
+    close(ends[1]);
+    assert_int_equal(read(told[0], &err, sizeof err), sizeof err);
+    assert_int_equal(err, -EPERM);
+    assert_int_equal(waitpid(answers, &status, 0), answers);
+    assert_int_equal(status, 0);
+    assert_false(has_hung_up(ends[0]));
+    kill(asks, SIGKILL);
+    assert_int_equal(waitpid(asks, &status, 0), asks);
+    gone = (struct pollfd){.fd = ends[0], .events = POLLIN};
+    assert_int_equal(poll(&gone, 1, -1), 1);
+    close(ends[0]);
+    for (int i = 0; i < 2; i++) {
+        close(go[i]);
+        close(told[i]);
+    }
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, nothing_is_left, nothing_is_left)
@@ -572,6 +736,8 @@ int main(void)
         TEST(replies_of_impostors_are_refused),
         TEST(files_of_impostors_are_not_mapped),
         TEST(a_lost_reply_is_asked_for_again),
+        TEST(what_strangers_send_does_not_arrive),
+        TEST(what_a_stranger_answers_is_left_alone),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -349,20 +349,39 @@ static struct segment *find_local(const struct transport_address *address)
     return found;
 }
 
-int segment_lend(uint64_t cookie, uint64_t key_check, int (*lend)(void *arg, int fd), void *arg)
+/* The caller has the lock. */
+static const struct segment_file *open_file_with(uint64_t cookie)
 {
     struct list *node;
-    int err = -ENOENT;
 
-    pthread_mutex_lock(&local.lock);
     list_for_each (node, &local.segments) {
         const struct segment_file *file = container_of(node, struct segment_file, in_local);
 
-        if (file->cookie != cookie)
-            continue;
-        err = file->key_check == key_check ? lend(arg, file->fd) : -EACCES;
-        break;
+        if (file->cookie == cookie)
+            return file;
     }
+    return NULL;
+}
+
+bool segment_is_open(uint64_t cookie)
+{
+    bool is_open;
+
+    pthread_mutex_lock(&local.lock);
+    is_open = open_file_with(cookie) != NULL;
+    pthread_mutex_unlock(&local.lock);
+    return is_open;
+}
+
+int segment_lend(uint64_t cookie, uint64_t key_check, int (*lend)(void *arg, int fd), void *arg)
+{
+    const struct segment_file *file;
+    int err = -ENOENT;
+
+    pthread_mutex_lock(&local.lock);
+    file = open_file_with(cookie);
+    if (file != NULL)
+        err = file->key_check == key_check ? lend(arg, file->fd) : -EACCES;
     pthread_mutex_unlock(&local.lock);
     return err;
 }

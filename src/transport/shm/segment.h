@@ -237,6 +237,9 @@ int segment_find(const struct segment *s, uint64_t label, struct transport_addre
 int segment_lend(uint64_t cookie, uint64_t key_check, int (*lend)(void *arg, int fd),
                  void *arg);
 
+/* Is there an open one of this process with this cookie? */
+bool segment_is_open(uint64_t cookie);
+
 /* Maps the rest of what segment_attach() has found at address, with the same key check, unless it
  * segment_has_all(): all may lie elsewhere then.  0; as segment_attach(), and it is as it was. */
 int segment_map_all(struct segment *s, const struct transport_address *address,

@@ -710,11 +710,14 @@ static void start_passing(struct shm *shm)
 static int make_address(struct shm *shm, const struct transport_config *config)
 {
     struct transport_address *address = &shm->address;
-    int err;
+    int err = 0;
 
     *address = (struct transport_address){
         .kind = ADDRESS_SHM, .process = shm->process, .credit = config->credit};
-    err = random_secret(&address->cookie, sizeof address->cookie);
+    if (shm->passes)
+        address->cookie = passing_cookie();
+    else
+        err = random_secret(&address->cookie, sizeof address->cookie);
     if (err == 0)
         err = host_id(&shm->host);
     address->host = shm->host;
