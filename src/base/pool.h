@@ -24,7 +24,7 @@
  *   I2  the live bit is set if and only if the object is taken; live counts them
  *   I3  every slot that is not live is on the free list exactly once
  *   I4  an id is never given out twice in the life of a pool (until a slot was taken
- *       2^(63 - index bits) times: 2^43 with a million objects).  Slots that pool_trim() has
+ *       2^(63 - index bits) times: 2^33 with 2^30 objects).  Slots that pool_trim() has
  *       taken away come again with ids behind all that any of them had
  *   I5  slots that were never taken have the highest indices: they stand below all
  *       others on the free list, lowest index first

@@ -160,7 +160,15 @@ static inline void request_count_injected(struct mbx_ep *ep, int count)
     ep->requests.injected += (uint32_t)count;
 }
 
-/* Makes what pool_take() gave a request of this kind. */
+/* Room for a request; NULL: no memory, or there are MBX_REQUESTS. */
+static inline struct request *request_take(struct mbx_ep *ep)
+{
+    struct request *req = pool_take(&ep->requests.pool);
+
+    return likely(req != NULL) ? req : request_missing(ep);
+}
+
+/* Makes what request_take() gave a request of this kind. */
 static inline void request_init(struct mbx_ep *ep, struct request *req, enum mbx_queue kind,
                                 const struct mbx_options *options)
 {

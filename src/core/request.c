@@ -10,6 +10,8 @@
  * overflow and cost nothing while empty.  A request is completed in exactly one
  * place, request_complete().
  */
+#include <inttypes.h>
+
 #include "base/usdt.h"
 #include "core/core.h"
 #include "core/module.h"
@@ -38,6 +40,36 @@ void request_rest(struct mbx_ep *ep)
     trimmed |= pool_trim(&ep->messages);
     ep->requests.trims += trimmed;
     ep->requests.slack_ns = now_ns;
+}
+
+/* Once: who tries again would say it without end. */
+static void tell_missing(struct mbx_ep *ep, uint32_t count, const char *what, const char *why)
+{
+    const char *rank = settings_rank();
+
+    if (!ep->requests.is_told)
+        LOG_WARN("rank %s: %" PRIu32 " %s, and %s; said once", rank != NULL ? rank : "unknown",
+                 count, what, why);
+    ep->requests.is_told = true;
+}
+
+OUT_OF_LINE struct request *request_missing(struct mbx_ep *ep)
+{
+    uint32_t open = pool_live(&ep->requests.pool);
+
+    tell_missing(ep, open, "requests are open",
+                 open >= ep->settings.requests
+                     ? "MBX_REQUESTS allows no more: raise it, or leave it unlimited"
+                     : "there is no memory for another one (MBX_REQUESTS may bound them)");
+    return NULL;
+}
+
+OUT_OF_LINE struct message *message_missing(struct mbx_ep *ep)
+{
+    tell_missing(ep, pool_live(&ep->messages), "messages wait for their receive",
+                 "there is no memory for the next one, which waits at its sender "
+                 "(MBX_UNEXPECTED_MEMORY bounds them)");
+    return NULL;
 }
 
 void request_drop(struct mbx_ep *ep, struct request *req)

@@ -134,6 +134,7 @@ struct ep_requests {
     uint32_t injected; /* messages that have not left, or not been taken where they wait */
     uint64_t slack_ns; /* since when most of the pools is free; 0: it is not */
     unsigned trims;    /* how often memory was given back */
+    bool is_told;      /* that there was no memory for one, or for a message to keep */
     struct list done[MBX_EVENTS + 1]; /* by enum mbx_queue; the others are nobody's */
 };
 
@@ -146,6 +147,9 @@ static inline mbx_request request_handle(const struct request *req)
 /* Most of the pool of requests, or of kept messages, is free: the pools give memory back if this
  * has been so for REQUEST_REST_NS. */
 void request_rest(struct mbx_ep *ep);
+/* There is none: why, in one line, once.  NULL. */
+struct request *request_missing(struct mbx_ep *ep);
+struct message *message_missing(struct mbx_ep *ep);
 void request_complete(struct mbx_ep *ep, struct request *req, int error);
 /* request_complete() of a request that is DONE and nothing else, without an error.  Its user is told this completion: so it need not
  * be written into the request, of which nobody has a further use. */

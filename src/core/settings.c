@@ -42,6 +42,7 @@ static const char *const leaks_names[] = {"off", "warn", NULL};
 static const char *const hang_then_names[] = {"go-on", "abort", NULL};
 static const char *const window_words[] = {"auto", "unlimited", NULL};
 static const char *const auto_word[] = {"auto", NULL};
+static const char *const unlimited_word[] = {"unlimited", NULL};
 
 #define AT(field)      offsetof(struct settings, field)
 
@@ -159,8 +160,10 @@ static const struct param own[] = {
      AT(rts_payload)},
     {"INJECT_LIMIT", PARAM_SIZE, PARAM_ADVANCED, NULL, "8K", 0, WIRE_EAGER_MAX, NULL,
      "longest message that may be injected", AT(inject_limit)},
-    {"REQUESTS", PARAM_COUNT, PARAM_ADVANCED, "requests", "1048576", 1, UINT64_C(1) << 30, NULL,
-     "most requests, and most kept messages, of an endpoint", AT(requests)},
+    {"REQUESTS", PARAM_COUNT, PARAM_ADVANCED, "requests", "unlimited", 1, REQUESTS_MOST,
+     unlimited_word,
+     "most requests of an endpoint at one time; unlimited: while there is memory",
+     AT(requests)},
     {"PEERS_MAX", PARAM_COUNT, PARAM_ADVANCED, "peers", "1024", 1, 65536, NULL,
      "senders that one endpoint can hold a ring for; MBX_UNEXPECTED_MEMORY is divided among "
      "so many",

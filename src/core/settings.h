@@ -40,13 +40,16 @@ enum device_holds_choice { DEVICE_HOLDS_AUTO, DEVICE_HOLDS_YES, DEVICE_HOLDS_NO 
 #define SETTING_AUTO      UINT64_MAX
 #define SETTING_UNLIMITED (UINT64_MAX - 1)
 
+/* Requests that an endpoint can have at one time: their memory is more than 200 GiB then. */
+#define REQUESTS_MOST (UINT32_C(1) << 30)
+
 struct settings {
     uint64_t log_level;
     uint64_t transport; /* 0: auto; else index + 1 of transport_at() */
     uint64_t threads;   /* enum threads_choice */
     uint64_t eager_limit, inject_limit, rts_payload, read_chunk;
-    uint64_t rndv; /* enum rndv_choice */
-    uint64_t requests;
+    uint64_t rndv;           /* enum rndv_choice */
+    uint64_t requests;       /* unlimited: more than REQUESTS_MOST */
     uint64_t match_at;       /* enum match_at_choice */
     uint64_t oversubscribed; /* enum oversubscribed_choice */
     uint64_t unexpected_memory, window, window_payload;

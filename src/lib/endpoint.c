@@ -225,7 +225,6 @@ static void endpoint_limits(struct mbx_ep *ep)
 int mbx_open(const struct mbx_config *config, struct mbx_ep **out)
 {
     struct mbx_ep *ep;
-    uint32_t most;
     int err;
 
     if (config != NULL && config->flags != 0)
@@ -243,9 +242,9 @@ int mbx_open(const struct mbx_config *config, struct mbx_ep **out)
     ep->wait.has_threads = ep->wait.detours = ep->settings.threads == THREADS_MANY;
     ep->progress.due = DUE_MOVE; /* the first round finds out */
     ep->limits.cores = sys_cores();
-    most = (uint32_t)ep->settings.requests;
-    pool_init(&ep->requests.pool, request_size(ep->settings.device != DEVICE_NONE), 128, most);
-    pool_init(&ep->messages, sizeof(struct message), 128, most);
+    pool_init(&ep->requests.pool, request_size(ep->settings.device != DEVICE_NONE), 128,
+              (uint32_t)min_size(ep->settings.requests, REQUESTS_MOST));
+    pool_init(&ep->messages, sizeof(struct message), 128, POOL_MAX_OBJECTS); /* credit.h */
     list_init(&ep->progress.busy);
     list_init(&ep->progress.active);
     list_init(&ep->wait.waiters);

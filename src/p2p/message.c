@@ -58,7 +58,7 @@ struct message *message_keep(struct mbx_ep *ep, const struct arrival *arrival)
     size_t bytes = ep->messages.stride;
 
     if (unlikely(message == NULL))
-        return NULL;
+        return message_missing(ep);
     message->match.envelope = arrival->envelope;
     message->match.state = MBX_MATCH_IDLE;
     if (likely(arrival_is_short(arrival))) {
@@ -75,7 +75,7 @@ struct message *message_keep(struct mbx_ep *ep, const struct arrival *arrival)
         message->more = more_make(arrival);
         if (message->more == NULL) {
             pool_give(&ep->messages, message);
-            return NULL;
+            return message_missing(ep);
         }
         bytes += more_bytes(arrival);
     }

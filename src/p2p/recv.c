@@ -149,7 +149,7 @@ void recv_taken(struct mbx_ep *ep, struct request *req,
 struct request *recv_take(struct mbx_ep *ep, void *buf, size_t size,
                           const struct mbx_options *options)
 {
-    struct request *req = pool_take(&ep->requests.pool);
+    struct request *req = request_take(ep);
 
     if (unlikely(req == NULL))
         return NULL;

@@ -316,7 +316,7 @@ static int unusual_make(struct mbx_ep *ep, size_t size, const struct mbx_options
 {
     bool has_pieces = (options->flags & MBX_LAYOUT) != 0;
 
-    *u = (struct unusual){.req = pool_take(&ep->requests.pool)};
+    *u = (struct unusual){.req = request_take(ep)};
     if (has_pieces)
         u->pieces = pieces_make(ep, options->layout, size);
     if (u->req != NULL && (u->pieces != NULL || !has_pieces))
@@ -471,14 +471,14 @@ static ALWAYS_INLINE int send_start(struct mbx_ep *ep, uint32_t number, uint32_t
     if (unlikely(err < 0))
         return err;
     at_once = options->flags & MBX_AT_ONCE;
-    if (!at_once && unlikely((req = pool_take(&ep->requests.pool)) == NULL))
+    if (!at_once && unlikely((req = request_take(ep)) == NULL))
         return -ENOMEM;
     err = -EAGAIN;
     peer = peer_get(ep, number);
     /* a short message is on its way while its request is being written */
     if (likely(flags == 0 && size <= ep->limits.at_once_max))
         err = send_now(ep, peer, context_id, tag, options->data, buf, size);
-    if (at_once && unlikely(err != 0) && (req = pool_take(&ep->requests.pool)) == NULL)
+    if (at_once && unlikely(err != 0) && (req = request_take(ep)) == NULL)
         return -ENOMEM;
     if (req != NULL) {
         send_describe(ep, req, peer, context_id, tag, size, options);
@@ -537,7 +537,7 @@ static OUT_OF_LINE int inject_copy(struct mbx_ep *ep, struct peer *peer, uint32_
 
     if (copy == NULL)
         return -ENOMEM;
-    req = pool_take(&ep->requests.pool);
+    req = request_take(ep);
     if (req == NULL) {
         err = -ENOMEM;
         goto free_copy;

@@ -35,7 +35,7 @@ int pml_add_comm(ompi_communicator_t *comm)
     struct pml_comm *own = malloc(sizeof *own + size * sizeof own->peers[0]);
 
     if (own == NULL)
-        return OMPI_ERR_OUT_OF_RESOURCE;
+        return MPI_ERR_NO_MEM;
     own->context_id = pml_series_context_id(comm);
     own->rank = (uint32_t)comm->c_my_rank;
     own->size = (uint32_t)size;

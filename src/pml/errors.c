@@ -5,7 +5,7 @@
  *   -EMSGSIZE                MPI_ERR_TRUNCATE
  *   -ENOTCONN -EHOSTUNREACH  the rank has ended: MPI_ERR_OTHER, and one line that names it; where
  *                            MPI goes on (ULFM), MPI_ERR_PROC_FAILED
- *   -ENOMEM                  no memory
+ *   -ENOMEM                  MPI_ERR_NO_MEM; the library has said what there is no memory for
  *   any other                MPI_ERR_OTHER, and one line
  */
 #include "pml/pml.h"
@@ -27,6 +27,8 @@ int pml_error(int error)
 
 int pml_error_of_call(ompi_communicator_t *comm, int rank, int error)
 {
+    if (error == OMPI_ERR_OUT_OF_RESOURCE)
+        return MPI_ERR_NO_MEM; /* Open MPI would make MPI_ERR_INTERN of it */
     if (error != OMPI_ERR_UNREACH || rank < 0)
         return error;
     pml_deaths_look();

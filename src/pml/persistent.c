@@ -24,7 +24,7 @@ int pml_isend_init(const void *buf, size_t count, ompi_datatype_t *type, int dst
     pml_send_t *send = pml_send_take();
 
     if (send == NULL)
-        return OMPI_ERR_OUT_OF_RESOURCE;
+        return MPI_ERR_NO_MEM;
     pml_send_describe(send, buf, count, type, dst, tag, mode, comm, true);
     persistent_rest(&send->super.req_base, &send->own);
     *request = &send->super.req_base.req_ompi;
@@ -37,7 +37,7 @@ int pml_irecv_init(void *buf, size_t count, ompi_datatype_t *type, int src, int 
     pml_recv_t *recv = pml_recv_take();
 
     if (recv == NULL)
-        return OMPI_ERR_OUT_OF_RESOURCE;
+        return MPI_ERR_NO_MEM;
     pml_recv_describe(recv, buf, count, type, src, tag, comm, true);
     persistent_rest(&recv->super.req_base, &recv->own);
     *request = &recv->super.req_base.req_ompi;
@@ -56,9 +56,10 @@ static int persistent_start(mca_pml_base_request_t *base)
     else
         pml_recv_begin((pml_recv_t *)base, base->req_peer);
     err = is_send ? pml_send_start((pml_send_t *)base) : pml_recv_start((pml_recv_t *)base);
-    if (err != OMPI_SUCCESS)
-        persistent_rest(base, own);
-    return err;
+    if (err == OMPI_SUCCESS)
+        return OMPI_SUCCESS;
+    persistent_rest(base, own);
+    return pml_error_of_call(base->req_comm, base->req_peer, err);
 }
 
 int pml_start(size_t count, ompi_request_t **requests)

@@ -84,7 +84,7 @@ static int probe_wrap(ompi_communicator_t *comm, const struct mbx_status *found,
 
     if (wrap == NULL) {
         mbx_discard(pml.ep, handle);
-        return OMPI_ERR_OUT_OF_RESOURCE;
+        return MPI_ERR_NO_MEM;
     }
     wrap->comm = comm;
     wrap->req_ptr = (void *)(uintptr_t)handle;

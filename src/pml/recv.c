@@ -96,7 +96,7 @@ FLATTEN int pml_irecv(void *buf, size_t count, ompi_datatype_t *type, int src, i
     int err;
 
     if (unlikely(recv == NULL))
-        return OMPI_ERR_OUT_OF_RESOURCE;
+        return MPI_ERR_NO_MEM;
     err = recv_begin(recv, buf, count, type, src, tag, comm);
     if (unlikely(err != OMPI_SUCCESS))
         return pml_error_of_call(comm, src, err);
@@ -201,7 +201,7 @@ int pml_imrecv(void *buf, size_t count, ompi_datatype_t *type, ompi_message_t **
     int err;
 
     if (recv == NULL)
-        return OMPI_ERR_OUT_OF_RESOURCE;
+        return MPI_ERR_NO_MEM;
     pml_recv_begin(recv, (*message)->peer);
     pml_recv_describe(recv, buf, count, type, (*message)->peer, OMPI_ANY_TAG, (*message)->comm,
                       false);

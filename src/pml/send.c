@@ -200,7 +200,9 @@ int pml_send_start(pml_send_t *send)
     if (send->super.req_send_mode == MCA_PML_BASE_SEND_BUFFERED) {
         rc = pml_isend(base->req_addr, base->req_count, base->req_datatype, base->req_peer,
                        base->req_tag, MCA_PML_BASE_SEND_BUFFERED, base->req_comm, &internal);
-        rc = rc == OMPI_SUCCESS ? 1 : rc;
+        if (rc != OMPI_SUCCESS)
+            return rc;
+        rc = 1;
     } else {
         rc = send_go(send, base->req_addr, base->req_count, base->req_datatype, base->req_peer,
                      base->req_tag, send->super.req_send_mode, base->req_comm);

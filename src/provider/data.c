@@ -16,11 +16,27 @@ void prov_ep_in_vain(struct prov_ep *ep)
     prov_ep_lock(ep);
 }
 
+static uint64_t statistic_of(struct prov_ep *ep, const char *name)
+{
+    uint64_t value = 0;
+
+    mbx_stat_read(ep->mbx, name, &value);
+    return value;
+}
+
+/* Is there a request that ends if the client does no more than to call again and to read its queues?  A receive that
+ * waits for its message is none: its peer may wait for us. */
+static bool memory_may_come(struct prov_ep *ep)
+{
+    return statistic_of(ep, "requests_now") > statistic_of(ep, "posted_now");
+}
+
 ssize_t prov_ep_again(struct prov_ep *ep, int err)
 {
     if (err != -ENOMEM)
         return err;
-    prov_ep_progress(ep);
+    if (prov_ep_progress(ep) <= 0 && !memory_may_come(ep))
+        return -FI_ENOMEM;
     prov_ep_in_vain(ep);
     return -FI_EAGAIN;
 }

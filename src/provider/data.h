@@ -24,9 +24,8 @@ static inline int prov_peer(struct prov_ep *ep, fi_addr_t addr, uint32_t *peer)
     return prov_av_resolve(ep, addr, peer);
 }
 
-/* Short of memory or requests: those that are under way free theirs as they
- * complete, so the client shall try again, and this is what moves them.  Also a call in
- * vain, see below. */
+/* Short of memory or requests: those that are under way free theirs as they complete, so the client shall try
+ * again, -FI_EAGAIN, and this is what moves them.  Also a call in vain, see below.  If none is under way, -FI_ENOMEM. */
 ssize_t prov_ep_again(struct prov_ep *ep, int err);
 /* A call that the client will repeat has found or done nothing: as an empty read of a queue.
  * May give the endpoint's lock, and take it again. */

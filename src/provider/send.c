@@ -16,8 +16,8 @@
  *   I1  `sent` has the sends that were complete at once, in their order; sent_end is where the
  *       next one is put
  *
- * Short of memory means -FI_EAGAIN, after progress: clients call again in a loop,
- * some without reading a completion queue in between.
+ * Short of memory means -FI_EAGAIN, after progress, while something is under way: clients call
+ * again in a loop, some without reading a completion queue in between.  Else it means -FI_ENOMEM.
  */
 #include "provider/data.h"
 #include "provider/envelope.h"

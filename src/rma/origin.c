@@ -322,7 +322,7 @@ static struct request *access_take(struct mbx_ep *ep, enum access_type type, uin
                                    const void *buf, size_t size, uint64_t key, uint64_t at,
                                    const struct mbx_options *options)
 {
-    struct request *req = pool_take(&ep->requests.pool);
+    struct request *req = request_take(ep);
 
     if (unlikely(req == NULL))
         return NULL;

@@ -500,7 +500,7 @@ static struct request *job_take(struct mbx_ep *ep, struct peer *peer,
                                 const struct wire_packet *packet, int *err)
 {
     static const struct mbx_options none;
-    struct request *job = pool_take(&ep->requests.pool);
+    struct request *job = request_take(ep);
 
     *err = -EAGAIN;
     if (unlikely(job == NULL))

@@ -14,6 +14,7 @@
 
 #include "base/base.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/sys.h"
 
 #define CONTEXT 3
@@ -752,15 +753,87 @@ static void test_requests_run_out(void **state)
     char byte;
 
     cluster_open(&cl, *state, 2, few);
+    log_set_sink(keep_line, NULL);
     for (int i = 0; i < 2; i++)
         assert_int_equal(mbx_recv(cl.eps[0], 1, CONTEXT, 0, 0, &byte, 1, NULL, &recv[i]), 0);
+    last_line[0] = '\0';
     assert_int_equal(mbx_recv(cl.eps[0], 1, CONTEXT, 0, 0, &byte, 1, NULL, &recv[2]), -ENOMEM);
     assert_int_equal(mbx_send(cl.eps[0], 1, CONTEXT, 0, &byte, 1, NULL, &recv[2]), -ENOMEM);
     assert_int_equal(recv[2], 0);
+    log_set_sink(NULL, NULL);
+    if (strstr(last_line, ": 2 requests are open, and MBX_REQUESTS allows no more") == NULL)
+        fail_msg("the log does not name the limit: %s", last_line);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(mbx_cancel(cl.eps[0], recv[i]), 0);
         cluster_wait_error(&cl, 0, recv[i], -ECANCELED);
     }
+    exchange(&cl, 0, 1);
+    cluster_close(&cl);
+}
+
+static int post(struct mbx_ep *ep, uint64_t tag)
+{
+    static const struct mbx_options silent = {.flags = MBX_SILENT};
+
+    return mbx_recv(ep, 1, CONTEXT, tag, 0, NULL, 0, &silent, NULL);
+}
+
+/* When memory ends a line says so; everything is as before, and goes on. */
+static void test_memory_runs_out(void **state)
+{
+    struct cluster cl;
+    uint64_t tag = 1, open;
+    bool is_told = false;
+    int err;
+
+    cluster_open(&cl, *state, 2, NULL);
+    assert_int_equal(post(cl.eps[0], 0), 0);
+    log_set_sink(keep_line, NULL);
+    last_line[0] = '\0';
+    while (!is_told && tag < 10000) {
+        open = cluster_stats(&cl, 0).requests_now;
+        mem_fail_at(1); /* if one is needed: for requests, or for the queue of these receives */
+        err = post(cl.eps[0], tag++);
+        is_told =
+            strstr(last_line, " requests are open, and there is no memory for another one");
+        if (err < 0 || is_told) {
+            assert_int_equal(err, -ENOMEM);
+            assert_int_equal(cluster_stats(&cl, 0).requests_now, open);
+        }
+    }
+    mem_fail_at(0);
+    log_set_sink(NULL, NULL);
+    assert_true(is_told);
+    assert_int_equal(post(cl.eps[0], tag), 0);
+    exchange(&cl, 0, 1);
+    cluster_close(&cl);
+}
+
+/* A device would get them; the others differ in how messages travel. */
+static bool posts_many(const struct configuration *config)
+{
+    return !test_is_quick() && strcmp(config->name, "shm") == 0;
+}
+
+/* More than 2^20 of one endpoint: each is its own, and the last one meets its message. */
+static void test_a_million_receives_wait(void **state)
+{
+    const uint64_t count = (UINT64_C(1) << 20) + 1000;
+    const struct mbx_options *none = NULL;
+    struct cluster cl;
+    mbx_request send;
+
+    if (!posts_many(*state))
+        return;
+    cluster_open(&cl, *state, 2, NULL);
+    for (uint64_t tag = 0; tag < count; tag++)
+        assert_int_equal(post(cl.eps[0], tag), 0);
+    assert_int_equal(cluster_stats(&cl, 0).requests_now, count);
+    for (uint64_t tag = count; tag-- > count - 10;) {
+        assert_int_equal(mbx_ssend(cl.eps[1], 0, CONTEXT, tag, NULL, 0, none, &send), 0);
+        cluster_wait_error(&cl, 1, send, 0);
+    }
+    assert_int_equal(cluster_stats(&cl, 0).requests_now, count - 10);
     exchange(&cl, 0, 1);
     cluster_close(&cl);
 }
@@ -793,6 +866,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_sends_to_nobody_fail),
         cmocka_unit_test(test_wrong_parameters_are_named),
         cmocka_unit_test(test_requests_run_out),
+        cmocka_unit_test(test_memory_runs_out),
+        cmocka_unit_test(test_a_million_receives_wait),
     };
 
     return test_main(argc, argv, tests, ARRAY_COUNT(tests));

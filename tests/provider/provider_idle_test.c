@@ -493,6 +493,41 @@ static void test_sends_that_are_refused(void **state)
     fixture_close(&fix);
 }
 
+/* Posts receives until one is refused.  How. */
+static ssize_t post_all(struct fixture *fix)
+{
+    static char bytes[8];
+    ssize_t err;
+
+    do
+        err = fi_trecv(EP(*fix, 0), bytes, sizeof bytes, NULL, fix->addr[1], TAG, 0, NULL);
+    while (err == 0);
+    return err;
+}
+
+/* Receives that wait for their message: who tries again would do so for ever.  A send that is under way ends. */
+static void test_receives_that_are_refused(void **state)
+{
+    struct fixture fix;
+
+    (void)state;
+    assert_int_equal(setenv("MBX_REQUESTS", "64", 1), 0);
+    fixture_open(&fix, &(struct setup){0});
+    assert_int_equal(unsetenv("MBX_REQUESTS"), 0);
+    assert_int_equal(fi_tsend(EP(fix, 0), content, LONG, NULL, fix.addr[1], TAG, NULL), 0);
+    assert_int_equal(post_all(&fix), -FI_EAGAIN);
+    assert_int_equal(fi_trecv(EP(fix, 1), room, LONG, NULL, fix.addr[0], TAG, 0, NULL), 0);
+    expect_recv(&fix, 1, NULL, LONG, TAG);
+    expect_send(&fix, 0, NULL);
+    assert_int_equal(post_all(&fix), -FI_ENOMEM);
+    assert_int_equal(post_all(&fix), -FI_ENOMEM);
+    /* there is room again when a message has come */
+    inject_word(&fix, 1, 0, TAG, 1);
+    expect_recv(&fix, 0, NULL, 8, TAG);
+    assert_int_equal(post_all(&fix), -FI_ENOMEM);
+    fixture_close(&fix);
+}
+
 /* ---- blocking calls ------------------------------------------------------------------------
  */
 
@@ -607,6 +642,7 @@ int main(void)
         cmocka_unit_test(test_poll_sets_without_anything),
         cmocka_unit_test(test_event_queues_without_anything),
         cmocka_unit_test(test_sends_that_are_refused),
+        cmocka_unit_test(test_receives_that_are_refused),
         cmocka_unit_test(test_blocking_reads),
         cmocka_unit_test(test_waits_for_counters),
         cmocka_unit_test(test_wait_sets),
