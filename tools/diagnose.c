@@ -240,7 +240,7 @@ static const char *call_words(const struct see_rank *rank, char words[WORDS_MAX]
 static const char *still_words(const struct see_rank *rank, char words[32])
 {
     words[0] = '\0';
-    if (rank->state.still_ns != 0 && rank->state.now_ns - rank->state.still_ns >= CLOCK_S)
+    if (diagnose_is_still(rank))
         snprintf(words, 32, ", for %" PRIu64 " s",
                  (rank->state.now_ns - rank->state.still_ns) / CLOCK_S);
     return words;
@@ -528,8 +528,7 @@ static void say_packets(FILE *out, const struct see_rank *rank)
                 outside_no_attach(rank, why));
 }
 
-/* Is it in a call that returns only when something has happened, as far as its name says? */
-static bool is_in_wait(const struct see_rank *rank)
+bool diagnose_is_in_wait(const struct see_rank *rank)
 {
     static const char *const polls[] = {"MPI_Test", "MPI_Iprobe", "MPI_Improbe",
                                         "MPI_Request_get_status", "MPI_Win_test"};
@@ -543,14 +542,18 @@ static bool is_in_wait(const struct see_rank *rank)
     return strncmp(rank->state.call, "MPI_", 4) == 0;
 }
 
+bool diagnose_is_still(const struct see_rank *rank)
+{
+    return rank->state.still_ns != 0 && rank->state.now_ns - rank->state.still_ns >= CLOCK_S;
+}
+
 /* Waits, and has done so for a while; else false. */
 static bool waits(const struct see_job *before, const struct see_job *now, uint32_t at)
 {
     const struct see_rank *rank = &now->ranks[at], *was = see_same(before, rank);
 
     return was != NULL && rank->how == SEE_ASKED && was->how == SEE_ASKED &&
-           see_is_still(was, rank) && is_in_wait(rank) && rank->state.still_ns != 0 &&
-           rank->state.now_ns - rank->state.still_ns >= CLOCK_S;
+           see_is_still(was, rank) && diagnose_is_in_wait(rank) && diagnose_is_still(rank);
 }
 
 /* What the other side of this operation does that keeps it from ending: ", which computes". */

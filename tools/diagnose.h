@@ -17,6 +17,12 @@ uint32_t diagnose_judge(const struct see_job *before, const struct see_job *now,
 void diagnose_say(FILE *out, const struct see_job *before, const struct see_job *now,
                   const enum see_node *nodes);
 
+/* Is it in a call that returns only when something has happened, as far as its name says? */
+bool diagnose_is_in_wait(const struct see_rank *rank);
+
+/* Has nothing happened in it for a second? */
+bool diagnose_is_still(const struct see_rank *rank);
+
 /* So many messages this rank has not read from the memory of its peers, because it cannot. */
 uint64_t diagnose_fallbacks(const struct see_rank *rank);
 

@@ -19,9 +19,9 @@
 
 /* What a look finds a rank doing. */
 enum top_state {
-    TOP_WAITS, /* in a call that blocks, for an operation that no data of has come yet; in MPI_Finalize */
-    TOP_MOVES,     /* in a call that blocks, and the data it waits for is on its way */
-    TOP_CALLS,     /* makes progress in another way: MPI_Test, MPI_Isend */
+    TOP_WAITS, /* in a call that blocks, for an operation that no data of has come yet; in MPI_Finalize; in any call in which nothing has happened for a second */
+    TOP_MOVES, /* in a call that blocks, and the data it waits for is on its way */
+    TOP_CALLS, /* makes progress in another way: MPI_Test, MPI_Isend */
     TOP_COMPUTES,  /* runs, and makes no progress */
     TOP_READY,     /* could run, and has no core */
     TOP_ELSEWHERE, /* sleeps, reads a file, is stopped, has ended */
@@ -56,6 +56,7 @@ struct top_rank {
     struct top_traffic first, last;
     uint32_t posted, unexpected; /* in the last answer */
     struct see_state state;      /* that answer */
+    char run;                    /* as in struct see_rank, in the last look */
 };
 
 struct top_job {

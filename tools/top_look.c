@@ -13,7 +13,7 @@
 #include "base/base.h"
 #include "base/clock.h"
 #include "base/mem.h"
-#include "see/graph.h"
+#include "diagnose.h"
 #include "see/text.h"
 #include "top.h"
 
@@ -97,9 +97,34 @@ static void add_place(struct top_rank *to, const struct see_job *job, uint32_t a
     place->looks++;
     if (entry == NULL)
         return;
-    place->is_send = entry->kind == SEE_SEND;
-    words_of_envelope(rank, entry, place->envelope);
+    place->is_send = entry->kind == SEE_SEND || entry->kind == SEE_ACCESS;
+    if (entry->kind == SEE_ACCESS)
+        snprintf(place->envelope, sizeof place->envelope, "a one-sided access");
+    else
+        words_of_envelope(rank, entry, place->envelope);
     words_of_peer(job, at, entry, place->peer);
+}
+
+/* Is it in a call that waits for what is no operation here?  A lock of a window is no message, and a call of any other name waits if
+ * nothing has happened in it for a second. */
+static bool waits_otherwise(const struct see_rank *rank)
+{
+    static const char *const calls[] = {"MPI_Win_lock",  "MPI_Win_unlock",   "MPI_Win_flush",
+                                        "MPI_Win_start", "MPI_Win_complete", "MPI_Win_wait"};
+
+    for (size_t i = 0; i < ARRAY_COUNT(calls); i++)
+        if (strncmp(rank->state.call, calls[i], strlen(calls[i])) == 0)
+            return true;
+    return diagnose_is_in_wait(rank) && diagnose_is_still(rank);
+}
+
+/* The first of its one-sided accesses that is not complete, or NULL. */
+static const struct see_entry *first_access(const struct see_rank *rank)
+{
+    for (uint32_t i = 0; i < rank->count; i++)
+        if (rank->entries[i].kind == SEE_ACCESS)
+            return &rank->entries[i];
+    return NULL;
 }
 
 /* What a rank does that has answered. */
@@ -110,8 +135,12 @@ static enum top_state answered_state(struct top_rank *to, const struct see_job *
     enum see_call call = see_call_of(rank->state.call);
     const struct see_entry *entry;
 
-    if (call == SEE_CALL_OTHER)
+    if (call == SEE_CALL_OTHER && !waits_otherwise(rank))
         return TOP_CALLS;
+    if (call == SEE_CALL_OTHER) {
+        add_place(to, job, at, first_access(rank));
+        return TOP_WAITS;
+    }
     entry = call != SEE_CALL_FINISHES ? awaited(rank) : NULL;
     if (entry != NULL && moves(entry))
         return TOP_MOVES;
@@ -163,6 +192,7 @@ static void add_rank(const struct top *top, uint32_t number, struct top_rank *to
     enum top_state state;
 
     to->head = rank->head;
+    to->run = rank->run;
     if (rank->how != SEE_ASKED) {
         state = silent_state(top, number, to, rank, clock_now() - top->asked_ns);
     } else {

@@ -23,9 +23,15 @@ static uint32_t percent(uint64_t part, uint64_t whole)
     return whole == 0 ? 0 : (uint32_t)((part * 200 + whole) / (whole * 2));
 }
 
+/* In how many looks it had a core, or did not want one.  In the others it is not known what it would have done. */
+static uint32_t looks_of(const struct top_rank *rank)
+{
+    return rank->looks - rank->states[TOP_READY];
+}
+
 static uint32_t waits_percent(const struct top_rank *rank)
 {
-    return percent(rank->states[TOP_WAITS], rank->looks);
+    return percent(rank->states[TOP_WAITS], looks_of(rank));
 }
 
 /* "3"; of a rank that the launcher has not numbered, its process. */
@@ -155,6 +161,20 @@ static void print_does(FILE *out, const struct top_rank *rank)
             percent(rank->states[most], rank->looks));
 }
 
+/* Whoever else waits: a stopped rank ends nobody's wait. */
+static void print_stopped(FILE *out, const struct top_job *job)
+{
+    char words[WORDS_MAX], does[OUTSIDE_MAX];
+
+    for (uint32_t i = 0; i < job->count; i++) {
+        const struct top_rank *rank = &job->ranks[i];
+        const struct see_rank seen = {.head = rank->head, .run = rank->run, .how = SEE_ASKED};
+
+        if (outside_words(&seen, does) != NULL)
+            fprintf(out, "%crank %s %s\n", TOP_VERDICT, name_of(rank, words), does);
+    }
+}
+
 /* The line that it is all about: who never waits is who the others wait for. */
 static void print_verdict(FILE *out, const struct top_job *job)
 {
@@ -170,7 +190,7 @@ static void print_verdict(FILE *out, const struct top_job *job)
             never++;
             one = rank;
         } else {
-            looks += rank->looks;
+            looks += looks_of(rank);
             waits += rank->states[TOP_WAITS];
         }
     }
@@ -218,6 +238,7 @@ static void print_job(FILE *out, const struct top_job *job, bool by_waits)
             "rank", "waits", "data", "calls", "comp.", "ready", "other", "sent/s", "recv./s",
             "MB/s out", "MB/s in", "posted", "unexpected", "waits most in");
     print_ranks(out, job, by_waits);
+    print_stopped(out, job);
     print_verdict(out, job);
 }
 

@@ -62,6 +62,26 @@ def balanced(args, number):
     raise Failed(f"a rank of a balanced program is accused each time:\n{text}")
 
 
+def one_sided(args, number):
+    """A rank in MPI_Win_lock waits, though its lock is no message."""
+    text = ""
+    for _ in range(TABLES):
+        text = top(args, "--once", "--interval", "1", "--job", number).stdout
+        if re.search(r"\n +1 +[1-9].*  MPI_Win_lock.*\nevery rank waits for some of its time\n", text):
+            return
+    raise Failed(f"a rank in MPI_Win_lock is not said to wait:\n{text}")
+
+
+def stopped(args, number):
+    """A stopped rank is named in the first table in which it is stopped, however little the others get to run."""
+    text = ""
+    for _ in range(TABLES):
+        text = top(args, "--once", "--interval", "1", "--job", number).stdout
+        if re.search(r"^rank 1 is stopped \(SIGSTOP\); kill -CONT \d+ lets it go on$", text, re.M):
+            return
+    raise Failed(f"the rank that is stopped is not named:\n{text}")
+
+
 class Screen:
     """mbx top on a terminal of its own"""
 
@@ -159,6 +179,10 @@ def main():
                 on_a_terminal(args, number)
                 if shutil.which("tmux"):
                     on_a_screen(args, number)
+        with doctor_test.Job(args, "lock_and_receive", 2) as job:
+            one_sided(args, job.wait_for(2))
+        with doctor_test.Job(args, "stopped", 2) as job:
+            stopped(args, job.wait_for(2))
         with doctor_test.Job(args, "running_ring", 2) as job:
             balanced(args, job.wait_for(2))
     except (Failed, doctor_test.Failed) as failed:
