@@ -52,7 +52,9 @@ static const char usage[] =
     "  -t, --through=WAY  how Open MPI reaches Matchbox: pml, by its own component, or "
     "provider,\n"
     "                     through libfabric (default: pml where it can be loaded)\n"
-    "  -s, --summary      each rank says how it runs, and in the end what was matched\n"
+    "  -s, --summary      in the end a line says how many ranks ran over Matchbox, and what "
+    "was\n"
+    "                     matched; with --verbose each rank says it, too\n"
     "  -H, --hang=TIME    when nothing has come to a rank that waits for so long (60 or 60s): "
     "a "
     "report,\n"
@@ -294,10 +296,17 @@ static bool is_launcher(void)
     return true;
 }
 
+/* One line is said for all ranks; else each rank says its own: one of them executes this, or its statistics go to a file of the user's. */
+static bool sums_up(const struct arguments *args)
+{
+    return args->summary && is_launcher() && getenv("MBX_STATS_FILE") == NULL;
+}
+
 static int execute(const struct tool *tool, char **command, const struct surroundings *s,
                    const struct arguments *args)
 {
     int status = tool_find_program(tool, command[0]);
+    char folder[PATH_MAX];
 
     if (status != 0)
         return status;
@@ -311,6 +320,8 @@ static int execute(const struct tool *tool, char **command, const struct surroun
         return TOOL_FAILED;
     if (is_launcher())
         tool_leave_host(false);
+    if (sums_up(args) && exec_summary_open(tool, folder))
+        return exec_summary_run(tool, folder, command);
     execvp(command[0], command);
     tool_error(tool, "cannot run '%s': %s", command[0], strerror(errno));
     return TOOL_CANNOT_RUN;
@@ -416,7 +427,7 @@ static int run(const struct tool *tool, int argc, char **argv)
         unsetenv("MBX_HANG"); /* what was asked for now is meant */
         add(&s, "MBX_HANG", args.hang, NULL, false);
     }
-    if (args.summary)
+    if (args.summary && (args.verbose || !sums_up(&args)))
         add(&s, "MBX_LOG_LEVEL", "info", NULL, false);
     if (args.print)
         return print_variables(&s);

@@ -72,4 +72,16 @@ bool exec_mpich_reaches(const char *program, char *device, size_t size);
 /* Warns if the launcher of one MPI is to start a program of another one.  argv: the whole command. */
 void exec_warn_of_another_mpi(const struct tool *tool, char **argv);
 
+/* The file that execvp() would take for this program, without links, in path[PATH_MAX]; false if there is none. */
+bool exec_find_program(const char *program, char *path);
+
+/* ---- exec_summary.c ---- */
+
+/* Makes a folder for the statistics of what is executed, and sets MBX_STATS_FILE.  False after saying why not. */
+bool exec_summary_open(const struct tool *tool, char folder[PATH_MAX]);
+
+/* Executes command in a process of its own, says what all of its processes have done together, and removes the folder.  The exit
+ * status of the command. */
+int exec_summary_run(const struct tool *tool, const char *folder, char **command);
+
 #endif

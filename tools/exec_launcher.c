@@ -17,8 +17,7 @@
 #include "exec.h"
 #include "program.h"
 
-/* The file that execvp() would take, without links; false if there is none. */
-static bool resolve(const char *program, char *path)
+bool exec_find_program(const char *program, char *path)
 {
     const char *at = getenv("PATH");
 
@@ -88,7 +87,7 @@ bool exec_mpich_reaches(const char *program, char *device, size_t size)
     static const char *const names[] = {"mpichversion.mpich", "mpichversion"};
     char path[PATH_MAX], beside[2 * PATH_MAX];
 
-    if (!resolve(program, path) || !is_launcher_of_mpich(path))
+    if (!exec_find_program(program, path) || !is_launcher_of_mpich(path))
         return true;
     *strrchr(path, '/') = '\0';
     for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
@@ -116,7 +115,7 @@ void exec_warn_of_another_mpi(const struct tool *tool, char **argv)
     enum program_mpi launcher, found = PROGRAM_NO_MPI;
     char path[PATH_MAX];
 
-    if (!resolve(argv[0], path))
+    if (!exec_find_program(argv[0], path))
         return;
     if (is_launcher_of_mpich(path))
         launcher = PROGRAM_MPICH;

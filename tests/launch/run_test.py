@@ -793,6 +793,30 @@ def exec_sets_what_is_not_set():
         expect(job.out == seconds + "\n", str(job))
 
 
+def exec_sums_up():
+    """One line for all ranks, or for none with the cause; its exit status, its signals, and a folder that is removed."""
+    with tempfile.TemporaryDirectory() as folder:
+        env = {"TMPDIR": folder}
+        for command, code, cause in ((("env", "true"), 0, "true names no MPI library"), (("sh", "-c", "exit 5"), 5, "no rank came to MPI_Finalize"),
+                                     (("sh", "-c", "kill -9 $$"), 137, "no rank came to MPI_Finalize")):
+            job = mbx("exec", "--summary", *command, env=env)
+            expect(job.code == code and job.err.count("\n") == 1 and cause in job.err and not job.out, str(job))
+        # what two ranks have written, one of them with two endpoints
+        write = ("f() { echo \"endpoint rank=$1 pid=1 expected=$2 unexpected=3 sent_eager=4 sent_bytes_eager=1500\"; }; "
+                 "f 0 10 >${MBX_STATS_FILE%/*}/1; (f 1 20; f 1 30) >${MBX_STATS_FILE%/*}/2; "
+                 "echo 'program rank=0 pid=1 text=component Open MPI v4.1.4, package: x' >>${MBX_STATS_FILE%/*}/1")
+        job = mbx("exec", "--summary", "sh", "-c", write, env=env)
+        expect(job.err.count("\n") == 1 and re.search(r"exec: 2 ranks over Matchbox [0-9.]+ \(component Open MPI v4\.1\.4\): 12 messages sent, 4\.5 kB; "
+                                                      r"69 matched, 9 of them unexpected\n", job.err), str(job))
+        job = Job("exec", "--summary", "sh", "-c", "echo started; exec sleep 1000", env=env)
+        job.process.stdout.readline()
+        job.process.terminate()
+        job.wait()
+        expect(job.code == 128 + signal.SIGTERM, str(job))
+        expect_nothing_left(job.mark, "exec --summary")
+        expect(os.listdir(folder) == [], f"left: {os.listdir(folder)}")
+
+
 def exec_takes_the_component_where_it_can_be_loaded():
     job = mbx("exec", "-v", "--through=pml", "sh", "-c", "echo $OMPI_MCA_pml")
     if job.code == 1:
@@ -948,7 +972,7 @@ TESTS = [
     perf_prints_what_was_asked_for, perf_measures_between_two_that_no_launcher_started, perf_overlap_measures_every_size,
     what_is_computed_takes_its_time, perf_overlap_runs_every_mode_that_is_here,
     what_software_matches_is_fetched, what_is_told_early_is_written,
-    perf_overlap_leaves_nothing_behind, exec_sets_what_is_not_set,
+    perf_overlap_leaves_nothing_behind, exec_sums_up, exec_sets_what_is_not_set,
     exec_takes_the_component_where_it_can_be_loaded, exec_names_what_would_defeat_it,
     exec_names_what_its_command_would_defeat, exec_warns_of_a_program_of_another_mpi,
     exec_says_early_that_statistics_would_be_lost, exec_says_where_the_provider_was_sought,
