@@ -280,6 +280,16 @@ static inline int pml_comm_wanted(ompi_communicator_t *comm, int src, int tag,
     return src == OMPI_ANY_SOURCE ? OMPI_SUCCESS : pml_comm_peer(comm, src, &wanted->source);
 }
 
+/* What MPI's status says of a message, in a status of the program: Open MPI's macro knows which fields those are. */
+static inline void pml_status_tell(ompi_status_public_t *status, int source, uint64_t tag,
+                                   size_t size)
+{
+    const ompi_status_public_t told = {
+        .MPI_SOURCE = source, .MPI_TAG = (int)(uint32_t)tag, ._ucount = size};
+
+    OMPI_COPY_STATUS(status, told, false);
+}
+
 /* ---- datatype.c ---- */
 
 /* As pml_data_is_flat(), of a datatype that a program has made. */

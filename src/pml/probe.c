@@ -13,12 +13,8 @@
 static void probe_tell(ompi_communicator_t *comm, const struct mbx_status *found,
                        ompi_status_public_t *status)
 {
-    if (status == MPI_STATUS_IGNORE)
-        return;
-    status->MPI_SOURCE = pml_comm_rank(comm, found);
-    status->MPI_TAG = (int)(uint32_t)found->tag;
-    status->_ucount = found->size;
-    status->_cancelled = 0;
+    if (status != MPI_STATUS_IGNORE)
+        pml_status_tell(status, pml_comm_rank(comm, found), found->tag, found->size);
 }
 
 /* The library's probe has found nothing: MPI's or Open MPI's error, or OMPI_SUCCESS. */

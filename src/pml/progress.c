@@ -213,13 +213,18 @@ int pml_progress(void)
     return moved == 0 && progress.keep != LOOKS_KEEP ? 1 : moved;
 }
 
-void pml_progress_test(void)
+/* Of one thread alone. */
+static inline void progress_is_tested(bool is_tested)
 {
     if (!pml.has_threads)
-        progress.is_tested = true;
+        progress.is_tested = is_tested;
+}
+
+void pml_progress_test(void)
+{
+    progress_is_tested(true);
     opal_progress();
-    if (!pml.has_threads)
-        progress.is_tested = false;
+    progress_is_tested(false);
 }
 
 /* Until the request is complete; is_short: or the core has been given away. */
@@ -313,6 +318,13 @@ static FLATTEN int progress_wait(ompi_request_t **out, ompi_status_public_t *sta
     return OMPI_SUCCESS;
 }
 
+/* Open MPI's own forgets the error of a persistent request that has ended in MPI_Testall, MPI_Testany (4.1 and 5.0) and
+ * MPI_Waitall (5.0).  The request has it until it is started again. */
+static inline int forgotten_error(const ompi_request_t *request)
+{
+    return unlikely(request->req_persistent) ? request->req_status.MPI_ERROR : OMPI_SUCCESS;
+}
+
 /* Asks for the lines of a request that end it, if it is one of ours. */
 static inline void wait_prefetch(const ompi_request_t *request)
 {
@@ -344,6 +356,49 @@ static inline bool wait_all_ends(ompi_request_t **out, ompi_status_public_t *sta
     return true;
 }
 
+/* What Open MPI's own has said of requests that are all complete. */
+static int all_ended(int err, size_t count, ompi_request_t **requests)
+{
+    for (size_t i = 0; i < count && err == OMPI_SUCCESS; i++)
+        if (unlikely(forgotten_error(requests[i]) != OMPI_SUCCESS))
+            err = MPI_ERR_IN_STATUS;
+    return err;
+}
+
+/* Is one of them complete, and has failed? */
+static bool wait_all_is_lost(size_t count, ompi_request_t **requests)
+{
+    for (size_t i = 0; i < count; i++)
+        if (unlikely(requests[i]->req_status.MPI_ERROR != OMPI_SUCCESS) &&
+            requests[i]->req_state != OMPI_REQUEST_INACTIVE && REQUEST_COMPLETE(requests[i]))
+            return true;
+    return false;
+}
+
+/* MPI_Waitall if one is: it does not wait for the others. */
+static int wait_all_lost(size_t count, ompi_request_t **requests,
+                         ompi_status_public_t *statuses)
+{
+    for (size_t i = 0; i < count; i++) {
+        ompi_status_public_t *status = statuses != NULL ? &statuses[i] : MPI_STATUS_IGNORE;
+        int is_done, err = progress.usual.req_test(&requests[i], &is_done, status);
+
+        if (status != MPI_STATUS_IGNORE)
+            status->MPI_ERROR = is_done || err != OMPI_SUCCESS ? err : MPI_ERR_PENDING;
+    }
+    return MPI_ERR_IN_STATUS;
+}
+
+/* MPI_Waitall of what does not end while the core is kept.  Open MPI's own is not called if one has failed already: 4.1 never returns
+ * from that with threads, and in both series it forgets the errors of persistent ones. */
+static int wait_all_usual(size_t count, ompi_request_t **requests,
+                          ompi_status_public_t *statuses)
+{
+    if (unlikely(wait_all_is_lost(count, requests)))
+        return wait_all_lost(count, requests, statuses);
+    return all_ended(progress.usual.req_wait_all(count, requests, statuses), count, requests);
+}
+
 /* MPI_Waitall, without threads.  What ends while the core is kept is ended here, one after the other.  From the first on that is
  * not, Open MPI's own goes on, which says who waits for what, too (progress_waits()): it does with each what
  * it would have done among all. */
@@ -363,11 +418,11 @@ static int progress_wait_all(size_t count, ompi_request_t **requests,
             break;
     }
     return i == count ? OMPI_SUCCESS
-                      : progress.usual.req_wait_all(count - i, requests + i,
-                                                    has_statuses ? statuses + i : statuses);
+                      : wait_all_usual(count - i, requests + i,
+                                       has_statuses ? statuses + i : statuses);
 }
 
-/* ---- testing, where ranks share cores ---- */
+/* ---- testing: where ranks share cores, and several requests ---- */
 
 static int progress_test(ompi_request_t **request, int *done, ompi_status_public_t *status)
 {
@@ -384,10 +439,12 @@ static int progress_test_any(size_t count, ompi_request_t **requests, int *which
 {
     int err;
 
-    progress.is_tested = true;
+    progress_is_tested(true);
     err = progress.usual.req_test_any(count, requests, which, done, status);
-    progress.is_tested = false;
-    return err;
+    progress_is_tested(false);
+    return *done && err == OMPI_SUCCESS && *which != MPI_UNDEFINED
+               ? forgotten_error(requests[*which])
+               : err;
 }
 
 static int progress_test_all(size_t count, ompi_request_t **requests, int *done,
@@ -395,10 +452,10 @@ static int progress_test_all(size_t count, ompi_request_t **requests, int *done,
 {
     int err;
 
-    progress.is_tested = true;
+    progress_is_tested(true);
     err = progress.usual.req_test_all(count, requests, done, statuses);
-    progress.is_tested = false;
-    return err;
+    progress_is_tested(false);
+    return *done ? all_ended(err, count, requests) : err;
 }
 
 static int progress_test_some(size_t count, ompi_request_t **requests, int *done, int *which,
@@ -452,14 +509,15 @@ int pml_progress_open(void)
     progress.looks_mpi[false] = progress.keep != LOOKS_KEEP ? LOOKS_MPI : 1;
     progress.looks_mpi[true] = 1;
     progress.usual = ompi_request_functions;
+    ompi_request_functions.req_wait_all = wait_all_usual;
+    ompi_request_functions.req_test_any = progress_test_any;
+    ompi_request_functions.req_test_all = progress_test_all;
     if (!pml.is_mpi_waiting) {
         ompi_request_functions.req_wait = progress_wait;
         ompi_request_functions.req_wait_all = progress_wait_all;
     }
     if (!pml.has_threads && progress.keep < LOOKS_TESTED) {
         ompi_request_functions.req_test = progress_test;
-        ompi_request_functions.req_test_any = progress_test_any;
-        ompi_request_functions.req_test_all = progress_test_all;
         ompi_request_functions.req_test_some = progress_test_some;
     }
     if (!pml.has_threads)

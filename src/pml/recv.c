@@ -132,15 +132,6 @@ static inline int recv_source(const ompi_communicator_t *comm, int wanted,
                : MPI_UNDEFINED;
 }
 
-static inline void recv_tell(ompi_status_public_t *status, int source, uint64_t tag,
-                             size_t received)
-{
-    status->MPI_SOURCE = source;
-    status->MPI_TAG = (int)(uint32_t)tag;
-    status->_ucount = received;
-    pml_series_clear(status);
-}
-
 /* One that is not there, or of which a request has to be kept. */
 static OUT_OF_LINE int recv_with_request(void *buf, size_t count, ompi_datatype_t *type,
                                          int src, int tag, ompi_communicator_t *comm,
@@ -171,7 +162,7 @@ static inline bool recv_at_once(void *buf, size_t count, const ompi_datatype_t *
     source = recv_source(comm, src, &found);
     if (unlikely(source == MPI_UNDEFINED))
         source = pml_comm_rank(comm, &found);
-    recv_tell(status, source, found.tag, found.size);
+    pml_status_tell(status, source, found.tag, found.size);
     return true;
 }
 
@@ -277,6 +268,7 @@ void pml_recv_done(const struct mbx_completion *completion)
         pml_tell_later(&recv->own.later, completion);
         return;
     }
-    recv_tell(status, source, completion->status.tag, completion->received);
+    pml_status_tell(status, source, completion->status.tag, completion->received);
+    pml_series_clear(status);
     pml_request_done(base, &recv->own, completion);
 }
