@@ -705,6 +705,7 @@ void diagnose_say(FILE *out, const struct see_job *before, const struct see_job 
         fprintf(out, "no rank is deadlocked\n");
     else
         fprintf(out, "deadlock of %" PRIu32 " of %" PRIu32 " ranks\n", dead, now->count);
+    job_print_parts(out, now);
     for (uint32_t i = 0; i < now->count; i++)
         if (nodes[i] == SEE_DEADLOCKED)
             say_rank(out, now, nodes, i);

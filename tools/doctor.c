@@ -77,29 +77,32 @@ static const struct option options[] = {{"job", required_argument, NULL, 'j'},
 
 /* ---- the command ---- */
 
-static const struct see_job *same_job(const struct observed *observed,
-                                      const struct see_job *job)
+/* All ranks that were seen, whose jobs may have been put together in another way. */
+static struct see_job all_ranks(const struct observed *observed)
 {
+    struct see_job all = {.count = 0, .size = SEE_NOBODY};
+
     for (uint32_t i = 0; i < observed->count; i++)
-        if (observed->jobs[i].ranks[0].head.job == job->ranks[0].head.job)
-            return &observed->jobs[i];
-    return NULL;
+        all.count += observed->jobs[i].count;
+    if (observed->count != 0)
+        all.ranks = observed->jobs[0].ranks;
+    return all;
 }
 
 static int say_all(const struct observed *before, const struct observed *now)
 {
-    static const struct see_job none;
+    const struct see_job was = all_ranks(before);
     int status = TOOL_DONE;
 
     for (uint32_t i = 0; i < now->count; i++) {
-        const struct see_job *job = &now->jobs[i], *was = same_job(before, job);
+        const struct see_job *job = &now->jobs[i];
         enum see_node *nodes = mem_calloc(job->count, sizeof *nodes);
 
         if (nodes == NULL)
             return TOOL_FAILED;
-        if (diagnose_judge(was != NULL ? was : &none, job, nodes) != 0)
+        if (diagnose_judge(&was, job, nodes) != 0)
             status = DEADLOCKED;
-        diagnose_say(stdout, was != NULL ? was : &none, job, nodes);
+        diagnose_say(stdout, &was, job, nodes);
         mem_free(nodes);
     }
     return status;
@@ -176,6 +179,8 @@ static int diagnose(const struct tool *tool, const struct sight *sight, uint64_t
         usleep((useconds_t)(between_ns / CLOCK_US));
         err = look(sight, true, &now);
     }
+    if (err == 0)
+        err = observed_join(&now);
     if (err == 0) {
         others = say_strangers(sight, &now);
         silent = hosts_say(stdout, &now);
@@ -205,14 +210,15 @@ static bool are_over(const struct observed *observed)
 
 static uint32_t count_dead(const struct observed *before, const struct observed *now)
 {
+    const struct see_job was = all_ranks(before);
     uint32_t dead = 0;
 
     for (uint32_t i = 0; i < now->count; i++) {
-        const struct see_job *job = &now->jobs[i], *was = same_job(before, job);
+        const struct see_job *job = &now->jobs[i];
         enum see_node *nodes = mem_calloc(job->count, sizeof *nodes);
 
-        if (nodes != NULL && was != NULL)
-            dead += diagnose_judge(was, job, nodes);
+        if (nodes != NULL)
+            dead += diagnose_judge(&was, job, nodes);
         mem_free(nodes);
     }
     return dead;
@@ -268,6 +274,8 @@ static int diagnose_again(const struct tool *tool, struct sight *sight, uint64_t
         observe_free(now);
         *now = (struct observed){.count = 0};
         err = look(sight, true, now);
+        if (err == 0)
+            err = observed_join(now);
         done += err == 0;
         seen += err == 0 && is_something_seen(now);
         if (err == 0 && count_dead(before, now) != 0)

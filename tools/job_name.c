@@ -226,6 +226,23 @@ const char *job_title(const struct see_job *job, bool has_mpi, char text[JOB_TIT
     return text;
 }
 
+void job_print_parts(FILE *out, const struct see_job *job)
+{
+    char title[JOB_TITLE];
+    uint32_t end;
+
+    for (uint32_t begin = 0; begin < job->count; begin = end) {
+        struct see_job part = {.ranks = &job->ranks[begin]};
+
+        for (end = begin; end < job->count && job->ranks[end].part == part.ranks->part; end++)
+            part.count++;
+        if (part.ranks->part != 0)
+            fprintf(out, "  job %" PRIu32 " of these is %s: %" PRIu32 " rank%s\n",
+                    part.ranks->part + 1, job_title(&part, false, title), part.count,
+                    part.count == 1 ? "" : "s");
+    }
+}
+
 /* ---- what --job says ---- */
 
 uint64_t job_number(const char *text)

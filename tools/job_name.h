@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "see/job.h"
 
@@ -34,6 +35,9 @@ const char *job_words(const struct see_job *job, char words[JOB_WORDS]);
 
 /* "job af4bb4bbc551d841 (solve, started 14:02:11)"; has_mpi: and its MPI, as far as it is known.  text. */
 const char *job_title(const struct see_job *job, bool has_mpi, char text[JOB_TITLE]);
+
+/* Of a job that was joined from several: a line for each but the first, "  job 2 is ...: 4 ranks". */
+void job_print_parts(FILE *out, const struct see_job *job);
 
 /* Does text, of an option --job, mean this job?  Of a number of 16 digits it is nothing else. */
 bool job_is_called(const struct see_job *job, const char *text);

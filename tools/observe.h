@@ -43,6 +43,9 @@ struct observed {
 /* Sorts ranks into the jobs of out, which owns them then, with what they refer to. 0; -ENOMEM, and they are the caller's. */
 int observed_sort(struct see_rank *ranks, uint32_t count, struct observed *out);
 
+/* Makes one job of those whose ranks wait for each other: a job and those that it has spawned, or has accepted.  0; -ENOMEM. */
+int observed_join(struct observed *observed);
+
 /* 0; -ENOMEM, or why /proc cannot be read.  Undone by observe_free(). */
 int observe(const struct observe_options *options, struct observed *out);
 

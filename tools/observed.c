@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/base.h"
 #include "base/mem.h"
+#include "job_name.h"
 #include "observe.h"
 
 static int compare(uint64_t a, uint64_t b)
@@ -54,6 +56,135 @@ static void free_rank(struct see_rank *rank)
     mem_free(rank->entries);
     mem_free(rank->text);
     mem_free(rank->told);
+}
+
+/* ---- jobs that belong together ---- */
+
+/* Where the endpoint of an address is. */
+struct place {
+    uint64_t address;
+    uint32_t job;
+};
+
+static int by_address(const void *a, const void *b)
+{
+    const struct place *x = a, *y = b;
+
+    return compare(x->address, y->address);
+}
+
+/* The first job of the group of this one. */
+static uint32_t first_of(const uint32_t *groups, uint32_t job)
+{
+    while (groups[job] != job)
+        job = groups[job];
+    return job;
+}
+
+/* Unites the jobs one of which has an operation with a rank of the other.  How often. */
+static uint32_t unite(const struct observed *observed, const struct place *places,
+                      uint32_t count, uint32_t *groups)
+{
+    uint32_t united = 0;
+
+    for (uint32_t j = 0; j < observed->count; j++)
+        for (uint32_t r = 0; r < observed->jobs[j].count; r++)
+            for (uint32_t i = 0; i < observed->jobs[j].ranks[r].count; i++) {
+                const struct place wanted = {observed->jobs[j].ranks[r].entries[i].whom, 0};
+                const struct place *found =
+                    wanted.address != 0
+                        ? bsearch(&wanted, places, count, sizeof *places, by_address)
+                        : NULL;
+                uint32_t a = first_of(groups, j);
+                uint32_t b = found != NULL ? first_of(groups, found->job) : a;
+
+                groups[max_size(a, b)] = (uint32_t)min_size(a, b);
+                united += a != b;
+            }
+    return united;
+}
+
+/* Of the jobs of this group that are not taken, the one that was started first; SEE_NOBODY: all are taken. */
+static uint32_t earliest(const struct observed *observed, const uint32_t *groups,
+                         const bool *is_taken, uint32_t group)
+{
+    uint32_t first = SEE_NOBODY;
+
+    for (uint32_t j = 0; j < observed->count; j++)
+        if (!is_taken[j] && first_of(groups, j) == group &&
+            (first == SEE_NOBODY ||
+             job_started(&observed->jobs[j]) < job_started(&observed->jobs[first])))
+            first = j;
+    return first;
+}
+
+/* Into ranks and jobs, which have room for all. */
+static void put_together(struct observed *observed, const uint32_t *groups, bool *is_taken,
+                         struct see_rank *ranks, struct see_job *jobs)
+{
+    uint32_t at = 0, count = 0, next;
+
+    for (uint32_t group = 0; group < observed->count; group++) {
+        uint32_t parts = 0;
+
+        if (first_of(groups, group) != group)
+            continue;
+        jobs[count] = (struct see_job){.ranks = &ranks[at]};
+        while ((next = earliest(observed, groups, is_taken, group)) != SEE_NOBODY) {
+            const struct see_job *job = &observed->jobs[next];
+
+            is_taken[next] = true;
+            memcpy(&ranks[at], job->ranks, job->count * sizeof *ranks);
+            for (uint32_t r = 0; r < job->count; r++)
+                ranks[at++].part = parts;
+            jobs[count].count += job->count;
+            jobs[count].size = parts++ == 0 ? job->size : SEE_NOBODY;
+        }
+        count++;
+    }
+    mem_free(observed->jobs[0].ranks);
+    mem_free(observed->jobs);
+    observed->jobs = jobs;
+    observed->count = count;
+}
+
+int observed_join(struct observed *observed)
+{
+    uint32_t count = 0, used = 0;
+    struct place *places;
+    struct see_rank *ranks;
+    struct see_job *jobs;
+    uint32_t *groups;
+    bool *is_taken, is_enough;
+
+    for (uint32_t j = 0; j < observed->count; j++)
+        count += observed->jobs[j].count;
+    if (observed->count < 2)
+        return 0;
+    places = mem_calloc(count, sizeof *places);
+    ranks = mem_calloc(count, sizeof *ranks);
+    jobs = mem_calloc(observed->count, sizeof *jobs);
+    groups = mem_calloc(observed->count, sizeof *groups);
+    is_taken = mem_calloc(observed->count, sizeof *is_taken);
+    is_enough =
+        places != NULL && ranks != NULL && jobs != NULL && groups != NULL && is_taken != NULL;
+    for (uint32_t j = 0; is_enough && j < observed->count; j++) {
+        groups[j] = j;
+        for (uint32_t r = 0; r < observed->jobs[j].count; r++)
+            places[used++] = (struct place){observed->jobs[j].ranks[r].head.address, j};
+    }
+    if (is_enough)
+        qsort(places, count, sizeof *places, by_address);
+    if (is_enough && unite(observed, places, count, groups) != 0) {
+        put_together(observed, groups, is_taken, ranks, jobs);
+    } else {
+        mem_free(ranks);
+        mem_free(jobs);
+    }
+    mem_free(places);
+    mem_free(groups);
+    mem_free(is_taken);
+    return is_enough ? 0 : -ENOMEM;
 }
 
 void observed_keep(struct observed *observed, uint64_t number)

@@ -186,6 +186,7 @@ static void print_job(const struct see_job *job, bool stats, bool cores)
     else
         printf("on %" PRIu32 " host%s, %s\n", count_hosts(job),
                count_hosts(job) == 1 ? "" : "s", now);
+    job_print_parts(stdout, job);
     for (uint32_t i = 0; i < job->count; i++)
         print_rank(job, i, stats);
 }
@@ -254,7 +255,7 @@ static int print_snapshot(const struct tool *tool, const struct observed *observ
 }
 
 static int print(const struct tool *tool, const struct wanted *wanted,
-                 const struct observed *observed)
+                 struct observed *observed)
 {
     struct queues_json json = {.stats = wanted->stats || wanted->snapshot,
                                .details = wanted->details,
@@ -265,6 +266,8 @@ static int print(const struct tool *tool, const struct wanted *wanted,
         return print_snapshot(tool, observed, &json);
     if (wanted->json)
         queues_json(stdout, observed, &json);
+    else if (observed_join(observed) != 0)
+        tool_error(tool, "no memory to find which jobs belong together");
     for (uint32_t i = 0; !wanted->json && i < observed->count; i++)
         print_job(&observed->jobs[i], wanted->stats, wanted->core_count != 0);
     fflush(stdout);

@@ -15,8 +15,11 @@ const char *words_of_rank(const struct see_rank *rank, char words[WORDS_MAX])
 {
     if (rank->head.rank == SEE_NOBODY)
         snprintf(words, WORDS_MAX, "?");
-    else
+    else if (rank->part == 0)
         snprintf(words, WORDS_MAX, "%" PRIu32, rank->head.rank);
+    else
+        snprintf(words, WORDS_MAX, "%" PRIu32 " of job %" PRIu32, rank->head.rank,
+                 rank->part + 1);
     return words;
 }
 
@@ -53,7 +56,7 @@ const char *words_of_peer(const struct see_job *job, uint32_t at, const struct s
     else if (whose == SEE_NOBODY || job->ranks[whose].head.rank == SEE_NOBODY)
         snprintf(words, WORDS_MAX, "peer %" PRIu32, entry->peer);
     else
-        snprintf(words, WORDS_MAX, "%" PRIu32, job->ranks[whose].head.rank);
+        words_of_rank(&job->ranks[whose], words);
     return words;
 }
 

@@ -25,7 +25,7 @@ const char *words_of_communicator(const struct see_rank *rank, const struct see_
 /* "pid 4457", with its host if that is another one: "pid 4457 on node2". */
 const char *words_of_process(const struct see_rank *rank, char words[WORDS_MAX]);
 
-/* "0", or "?" if the launcher has not said it. */
+/* "0", or "?" if the launcher has not said it; of a job that was joined to another one "0 of job 2". */
 const char *words_of_rank(const struct see_rank *rank, char words[WORDS_MAX]);
 
 #endif

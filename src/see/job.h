@@ -38,6 +38,7 @@ struct see_rank {
     struct see_state state;
     uint64_t looks;
     enum see_how how;
+    uint32_t part; /* where jobs were joined, whose rank it is: 0 of the first one */
     char program[SEE_PROGRAM_TEXT]; /* what it runs; empty: not known */
     uint32_t started;               /* when, in s since 1970; 0: not known */
     char run; /* 'R' it runs, 'T' it is stopped, ...: of /proc/PID/stat; 0 not known */
@@ -50,7 +51,7 @@ struct see_rank {
 struct see_job {
     struct see_rank *ranks; /* by rank */
     uint32_t count;
-    uint32_t size; /* of the job; SEE_NOBODY: not known */
+    uint32_t size; /* of the job; SEE_NOBODY: not known, or it was joined from several */
 };
 
 /* By kind, then context id, then age. */

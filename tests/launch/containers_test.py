@@ -204,7 +204,7 @@ def test_one_container_for_all():
     for name, words in containers():
         result = Result([*words, MBX, "run", "-n", "2", JOB, MIB])
         expect(result.code == 0 and RIGHT in result.out, name, result)
-        expect(result.err.count("transport shm: no rank of the job is known to be elsewhere") == 2,
+        expect(result.err.count("transport shm: no rank of the job is known to be on another host") == 2,
                f"{name}: no line of both ranks", result)
 
 

@@ -300,6 +300,29 @@ def elsewhere(args):
     raise Failed("the doctor says\n" + text)
 
 
+def spawner(args):
+    """A job of one rank and the one of two that it has spawned are one for the doctor and for queues: each names the ranks of the other."""
+    title = r"job [0-9a-f]{16} \(stuck, started [0-9: -]+\)"
+    wanted = [rf"^{title}: deadlock of 3 of 3 ranks\n  job 2 of these is {title}: 2 ranks$",
+              r"^rank 0 \(pid (\d+)\) is in MPI_Recv.*\n  it waits for tag 7 on communicator .* from 0 of job 2, which waits, too$",
+              r"^rank 0 of job 2 \(pid \d+\) is in MPI_Recv.*\n  it waits for tag 7 on communicator .* from 0, which waits, too$",
+              r"^cycle: 0 -> 0 of job 2 -> 0$"]
+    text = ""
+    with Job(args, "spawner", 1) as job:
+        for _ in looks():
+            run = subprocess.run([args.mbx, "doctor"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            text = next((block for block in re.split(r"^(?=job )", run.stdout, flags=re.M)
+                         if (found := re.search(wanted[1], block, re.M)) and job.is_mine(found[1])), "")
+            if text and all(re.search(words, text, re.M) for words in wanted):
+                break
+        else:
+            raise Failed("the doctor says\n" + (text or run.stdout))
+        pid = re.search(wanted[1], text, re.M)[1]
+        shown = subprocess.run([args.mbx, "queues"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
+        if not re.search(rf"^rank 0  pid {pid}  in MPI_Recv.*\n  posted      from 0 of job 2, tag 7", shown, re.M):
+            raise Failed("queues shows\n" + shown)
+
+
 def late_to_init(args):
     """A rank that does not come to MPI_Init keeps the others in it: it is said what it does, and nobody is deadlocked."""
     wanted = [f"1 rank of stuck: {NAMES[args.mpi]}, not over Matchbox yet: ", "  rank 1 (pid ", ") waits for a signal (pause)"]
@@ -342,7 +365,7 @@ def main():
     args.wrappers = args.programs or os.path.join(tests, "launch")
     if args.mpi == "mpich" and args.through != "provider":
         parser.error("MPICH reaches Matchbox through the provider")
-    others = {"elsewhere": elsewhere, "late_to_init": late_to_init, "leaks": leaks}
+    others = {"elsewhere": elsewhere, "spawner": spawner, "late_to_init": late_to_init, "leaks": leaks}
 
     def goes_wrong(pattern):
         try:
