@@ -621,6 +621,89 @@ static void say_waiters(FILE *out, const struct see_job *before, const struct se
             say_waiter(out, now, nodes, i);
 }
 
+/* ---- who is left out, and why ---- */
+
+#define LEFT_OUT_MAX 8 /* ranks that are named, of those with one reason */
+
+/* Does another line say of this rank why it is no part of a deadlock? */
+static bool is_said(const struct see_job *before, const struct see_job *now,
+                    const enum see_node *nodes, uint32_t at)
+{
+    char does[OUTSIDE_MAX];
+
+    return nodes[at] == SEE_DEADLOCKED || outside_words(&now->ranks[at], does) != NULL ||
+           (now->ranks[at].state.flags & SEE_STATE_THREADS) != 0 ||
+           (nodes[at] == SEE_ALIVE && waits(before, now, at));
+}
+
+/* Why it is not deadlocked: "something happened between the two looks". */
+static void why_left_out(const struct see_job *before, const struct see_job *now, uint32_t at,
+                         char words[WORDS_MAX])
+{
+    static const char *const reasons[SEE_APARTS] = {
+        [SEE_APART_NEW] = "not seen at the first look: just started",
+        [SEE_APART_SILENT] = "no answer to the first look",
+        [SEE_APART_MOVED] = "something happened between the two looks",
+        [SEE_APART_TWICE] = "several endpoints in one process",
+        [SEE_APART_THREADS] = "threads that may all call MPI",
+        [SEE_APART_MORE] = "more operations than an observer gets to see",
+    };
+    const struct see_rank *rank = &now->ranks[at];
+    enum see_apart apart = see_apart(before, now, rank);
+
+    if (reasons[apart] != NULL)
+        snprintf(words, WORDS_MAX, "%s", reasons[apart]);
+    else if (rank->state.call[0] == '\0')
+        snprintf(words, WORDS_MAX, "in no call of MPI");
+    else
+        snprintf(words, WORDS_MAX, "in %s%s", rank->state.call,
+                 apart == SEE_APART_CALL ? ", which is not known to wait for messages"
+                 : apart == SEE_APART_NOTHING
+                     ? ", and no message that is seen is known to be of this call"
+                 : see_call_of(rank->state.call) == SEE_CALL_FINISHES
+                     ? ""
+                     : ", and what is waited for can still come");
+}
+
+/* The ranks whose reason is that of rank `first`; it is said, and taken from all. */
+static void say_reason(FILE *out, const struct see_job *job, char (*why)[WORDS_MAX],
+                       uint32_t first)
+{
+    char reason[WORDS_MAX], words[WORDS_MAX];
+    uint32_t count = 0, shown = 0;
+
+    memcpy(reason, why[first], sizeof reason);
+    for (uint32_t i = first; i < job->count; i++)
+        count += strcmp(why[i], reason) == 0;
+    fprintf(out, "not deadlocked: rank%s", count == 1 ? "" : "s");
+    for (uint32_t i = first; i < job->count; i++) {
+        if (strcmp(why[i], reason) != 0)
+            continue;
+        why[i][0] = '\0';
+        if (shown < LEFT_OUT_MAX)
+            fprintf(out, "%s %s", shown > 0 ? "," : "", words_of_rank(&job->ranks[i], words));
+        else if (shown == LEFT_OUT_MAX)
+            fprintf(out, " and %" PRIu32 " more", count - shown);
+        shown++;
+    }
+    fprintf(out, " (%s)\n", reason);
+}
+
+/* No rank is passed over in silence: a line for each reason. */
+static void say_left_out(FILE *out, const struct see_job *before, const struct see_job *now,
+                         const enum see_node *nodes)
+{
+    char(*why)[WORDS_MAX] = mem_calloc(now->count, sizeof *why);
+
+    for (uint32_t i = 0; why != NULL && i < now->count; i++)
+        if (!is_said(before, now, nodes, i))
+            why_left_out(before, now, i, why[i]);
+    for (uint32_t i = 0; why != NULL && i < now->count; i++)
+        if (why[i][0] != '\0')
+            say_reason(out, now, why, i);
+    mem_free(why);
+}
+
 /* Of each host of the job, once. */
 static void say_cores(FILE *out, const struct see_job *job)
 {
@@ -721,5 +804,6 @@ void diagnose_say(FILE *out, const struct see_job *before, const struct see_job 
             "has started, and nothing else happens: is the network slow, or interrupted?\n",
             see_under_way(before, now));
     say_waiters(out, before, now, nodes);
+    say_left_out(out, before, now, nodes);
     say_others(out, now);
 }

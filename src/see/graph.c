@@ -253,21 +253,26 @@ uint64_t see_under_way(const struct see_job *before, const struct see_job *now)
     return is_spread && sent > arrived ? sent - arrived : 0;
 }
 
-static enum see_node state_of(const struct see_job *before, const struct see_job *now,
-                              const struct see_rank *rank)
+enum see_apart see_apart(const struct see_job *before, const struct see_job *now,
+                         const struct see_rank *rank)
 {
     const struct see_rank *was = see_same(before, rank);
 
-    if (!has_stayed(was, rank) || is_twice(now, rank) ||
-        (rank->state.flags & SEE_STATE_THREADS))
-        return SEE_ALIVE;
+    if (!has_stayed(was, rank))
+        return was == NULL                                       ? SEE_APART_NEW
+               : was->how != SEE_ASKED || rank->how != SEE_ASKED ? SEE_APART_SILENT
+                                                                 : SEE_APART_MOVED;
+    if (is_twice(now, rank))
+        return SEE_APART_TWICE;
+    if (rank->state.flags & SEE_STATE_THREADS)
+        return SEE_APART_THREADS;
     if (!has_all(rank))
-        return SEE_ALIVE;
+        return SEE_APART_MORE;
     switch (see_call_of(rank->state.call)) {
     case SEE_CALL_OTHER:
-        return SEE_ALIVE;
+        return SEE_APART_CALL;
     case SEE_CALL_FINISHES:
-        return SEE_OVER;
+        return SEE_APART_NOT;
     case SEE_CALL_BLOCKS:
     case SEE_CALL_BLOCKS_ANY:
     case SEE_CALL_LIBRARY:
@@ -278,8 +283,18 @@ static enum see_node state_of(const struct see_job *before, const struct see_job
     }
     for (uint32_t i = 0; i < rank->count; i++)
         if (see_is_awaited(rank, &rank->entries[i]))
-            return SEE_DEADLOCKED; /* until somebody is found who can end it */
-    return SEE_ALIVE;              /* it waits for something else than messages */
+            return SEE_APART_NOT;
+    return SEE_APART_NOTHING; /* it waits for something else than messages */
+}
+
+static enum see_node state_of(const struct see_job *before, const struct see_job *now,
+                              const struct see_rank *rank)
+{
+    if (see_apart(before, now, rank) != SEE_APART_NOT)
+        return SEE_ALIVE;
+    return see_call_of(rank->state.call) == SEE_CALL_FINISHES
+               ? SEE_OVER
+               : SEE_DEADLOCKED; /* until somebody is found who can end it */
 }
 
 /* ---- together ---- */

@@ -61,6 +61,23 @@ enum see_node {
     SEE_DEADLOCKED /* waits for what cannot come */
 };
 
+/* Why nothing is concluded from what a rank waits for. */
+enum see_apart {
+    SEE_APART_NOT,     /* it is concluded */
+    SEE_APART_NEW,     /* it was not there at the first look */
+    SEE_APART_SILENT,  /* it has not answered both times */
+    SEE_APART_MOVED,   /* something has happened to it between the looks */
+    SEE_APART_TWICE,   /* its process has several endpoints */
+    SEE_APART_THREADS, /* the call is that of one of its threads */
+    SEE_APART_MORE,    /* it has more operations than an observer gets to see */
+    SEE_APART_CALL,    /* it is in no call, or in one that is not known to wait for messages */
+    SEE_APART_NOTHING, /* none of its operations is known to be of its call */
+    SEE_APARTS
+};
+
+enum see_apart see_apart(const struct see_job *before, const struct see_job *now,
+                         const struct see_rank *rank);
+
 /* What a call does that the program is in. */
 enum see_call {
     SEE_CALL_OTHER,  /* not known; or it polls, or waits for something else than messages */

@@ -265,6 +265,17 @@ def stuck(args, pattern):
     raise Failed("the doctor says\n" + text + f"and not {texts} of {dead}")
 
 
+def check_nobody_left_out(text, ranks):
+    """Each rank that was seen has a line with the reason why it is not deadlocked."""
+    named = {int(number) for number in re.findall(r"^rank (\d+) \(pid ", text, re.M)}
+    for listed in re.findall(r"^not deadlocked: ranks? ([\d, ]+) \([^)]", text, re.M):
+        named |= {int(number) for number in listed.split(", ")}
+    unseen = re.search(r"ranks are not seen \(([\d, ]+)", text)
+    named |= {int(number) for number in unseen[1].split(", ")} if unseen else set()
+    if named != set(range(ranks)):
+        raise Failed(f"of {ranks} ranks only {sorted(named)} are named by the doctor:\n{text}")
+
+
 def control(args, pattern):
     says = dict(SAYS, **(SAYS_OF_MPICH if args.mpi == "mpich" else {}))
     texts = [words for words in says.get(pattern, []) if args.through == "pml" or pattern != "killed" or "from 2" not in words]
@@ -274,6 +285,7 @@ def control(args, pattern):
             status, text = job.doctor(number, "--wait", SILENT_MS)
             if status != 0:
                 raise Failed("nobody is deadlocked, and the doctor says\n" + text)
+            check_nobody_left_out(text, args.controls[pattern])
             if pattern in NEVER and NEVER[pattern] in text:
                 raise Failed("a rank polls, and the doctor says\n" + text)
         for _ in looks():
