@@ -85,14 +85,12 @@ static bool communicators_grow(struct trace_words *words)
     return true;
 }
 
-/* Known or new; NULL: no memory. */
-static struct trace_communicator *communicator_get(struct trace_words *words, uint32_t number)
+/* From now on this number is that of a new one; NULL: no memory. */
+static struct trace_communicator *communicator_new(struct trace_words *words, uint32_t number)
 {
-    struct trace_communicator *found = communicator_find(words, number);
     const char *name = see_mpi_predefined(words->layout, number);
+    struct trace_communicator *found;
 
-    if (found != NULL)
-        return found;
     if (words->communicator_count == words->communicator_slots && !communicators_grow(words))
         return NULL;
     found = &words->communicators[words->communicator_count++];
@@ -102,14 +100,44 @@ static struct trace_communicator *communicator_get(struct trace_words *words, ui
     return found;
 }
 
+/* Known or new; NULL: no memory. */
+static struct trace_communicator *communicator_get(struct trace_words *words, uint32_t number)
+{
+    struct trace_communicator *found = communicator_find(words, number);
+
+    return found != NULL ? found : communicator_new(words, number);
+}
+
+/* Has the MPI given this name, and not the program? */
+static bool is_given_by_mpi(const char *name)
+{
+    return name[0] == '\0' || strncmp(name, "MPI COMMUNICATOR ", 17) == 0;
+}
+
+/* Is what has this size and this name another communicator, of the same number?  MPI gives numbers again.  The name that it gives
+ * may be followed by one of the program's. */
+static bool is_another(const struct trace_communicator *known, uint32_t size, const char *name)
+{
+    if (known->size == 0 || known->receives + known->messages == 0)
+        return false;
+    return known->size != size || (strcmp(known->name, name) != 0 &&
+                                   (!is_given_by_mpi(known->name) || is_given_by_mpi(name)));
+}
+
 static int name_communicator(struct trace_words *words, const struct trace_event *e)
 {
-    struct trace_communicator *communicator = communicator_get(words, e->context_id);
+    struct trace_communicator *communicator;
+    uint32_t size = (uint32_t)e->tag;
 
+    if (!trace_text_add(words->naming, sizeof words->naming, e))
+        return 0; /* the rest of the name follows */
+    communicator = communicator_get(words, e->context_id);
+    if (communicator != NULL && is_another(communicator, size, words->naming))
+        communicator = communicator_new(words, e->context_id);
     if (communicator == NULL)
         return -ENOMEM;
-    communicator->size = (uint32_t)e->tag;
-    trace_text_add(communicator->name, sizeof communicator->name, e);
+    communicator->size = size;
+    memcpy(communicator->name, words->naming, sizeof communicator->name);
     return 0;
 }
 

@@ -35,8 +35,10 @@ struct trace_peer {
 struct trace_words {
     const struct trace_ranks *ranks;
     char program[TRACE_NAME_MAX];
+    char naming[TRACE_NAME_MAX];     /* the name that is being read */
     const struct see_layout *layout; /* or NULL: the envelopes stay numbers */
-    struct trace_communicator *communicators;
+    struct trace_communicator *
+        communicators; /* several of one number, one after another; the last one has its place */
     size_t communicator_count, communicator_slots;
     uint32_t *places; /* twice as many as slots: hashed by number, an index + 1; 0: free */
     struct trace_peer *peers; /* by number */

@@ -33,7 +33,7 @@ static void receive_any(MPI_Comm comm)
 
 int main(int argc, char **argv)
 {
-    MPI_Comm halo;
+    MPI_Comm halo, heat;
 
     start(&argc, &argv);
     MPI_Comm_dup(MPI_COMM_WORLD, &halo);
@@ -44,5 +44,11 @@ int main(int argc, char **argv)
     MPI_Barrier(halo);
     receive_any(halo);
     MPI_Comm_free(&halo);
+    /* most often one that has the number of the other: what it does is its own */
+    MPI_Comm_dup(MPI_COMM_WORLD, &heat);
+    MPI_Comm_set_name(heat, "heat");
+    send_and_receive(heat, 4715, 0);
+    send_and_receive(heat, 4716, 0);
+    MPI_Comm_free(&heat);
     return finish("named");
 }
