@@ -15,7 +15,8 @@
  *   mbx_match_take    takes a message for a receive that has not been made yet
  *
  * A receive accepts a message when the context ids are equal, the source is equal
- * or the receive's is MBX_MATCH_ANY_SOURCE, and ((tag ^ tag) & ~ignore) == 0.  Context ids
+ * or the receive's is MBX_MATCH_ANY_SOURCE, and the tag of the message and that of the receive
+ * differ in ignored bits only: ((message.tag ^ receive.tag) & ~receive.ignore) == 0.  Context ids
  * and tags may have any value, and so may sources; a message whose source is
  * MBX_MATCH_ANY_SOURCE only meets receives from any source.
  *
