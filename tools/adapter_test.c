@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/environ.h"
 #include "base/mem.h"
 #include "json.h"
 #include "tool.h"
@@ -321,7 +322,7 @@ static int test(const struct asked *asked, const char *program)
 
 static int run(const struct tool *tool, int argc, char **argv)
 {
-    const char *library = getenv("MBX_VERBS_LIBRARY");
+    const char *library = environ_get("MBX_VERBS_LIBRARY");
     struct asked asked = {.tool = tool,
                           .device = "",
                           .library = library != NULL && *library != '\0' ? library

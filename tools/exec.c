@@ -25,6 +25,7 @@
 
 #include "base/base.h"
 #include "base/clock.h"
+#include "base/environ.h"
 #include "base/param.h"
 #include "base/random.h"
 #include "exec.h"
@@ -106,7 +107,7 @@ static void add(struct surroundings *s, const char *name, const char *value, con
  * where one is named, and by commas in a list. */
 static void list_providers(char *list, size_t size)
 {
-    const char *named = getenv("MBX_OFI_PROVIDER");
+    const char *named = environ_get("MBX_OFI_PROVIDER");
 
     if (named == NULL || named[0] == '\0')
         named = CARRIERS;
@@ -138,7 +139,7 @@ static void take_provider(struct surroundings *s)
  * empty one kills the mpiexec of 5.0.7 where it starts others by ssh. */
 static void take_component(struct surroundings *s)
 {
-    const char *set = getenv("OMPI_MCA_mca_base_component_path");
+    const char *set = environ_get("OMPI_MCA_mca_base_component_path");
 
     snprintf(s->path, sizeof s->path, "%s:%s", s->component,
              set != NULL && set[0] != '\0' ? set : "SYSTEM_DEFAULT:USER_DEFAULT");
@@ -244,7 +245,7 @@ static int print_variables(const struct surroundings *s)
 {
     for (size_t i = 0; i < s->count; i++)
         print_line(s->variables[i].name, s->variables[i].value);
-    print_line("MBX_KEY", getenv("MBX_KEY") != NULL ? getenv("MBX_KEY") : s->key);
+    print_line("MBX_KEY", environ_get("MBX_KEY") != NULL ? environ_get("MBX_KEY") : s->key);
     return TOOL_DONE;
 }
 
@@ -253,7 +254,7 @@ static int print_variables(const struct surroundings *s)
 /* Is what is set already to stay? */
 static bool stays(const struct exec_variable *variable, const struct arguments *args)
 {
-    const char *old = getenv(variable->name);
+    const char *old = environ_get(variable->name);
 
     if (old == NULL || (strcmp(variable->name, "OMPI_MCA_mca_base_component_path") == 0 &&
                         !exec_site_agrees(variable)))
@@ -264,7 +265,7 @@ static bool stays(const struct exec_variable *variable, const struct arguments *
 static int set_variable(const struct tool *tool, const struct exec_variable *variable,
                         const struct arguments *args)
 {
-    const char *old = getenv(variable->name);
+    const char *old = environ_get(variable->name);
     bool is_kept = stays(variable, args);
 
     if (args->verbose && is_kept && strcmp(old, variable->value) != 0)
@@ -277,7 +278,7 @@ static int set_variable(const struct tool *tool, const struct exec_variable *var
 
 static int set_key(const struct tool *tool, const struct surroundings *s, bool verbose)
 {
-    const bool is_set = getenv("MBX_KEY") != NULL && getenv("MBX_KEY")[0] != '\0';
+    const bool is_set = environ_get("MBX_KEY") != NULL && environ_get("MBX_KEY")[0] != '\0';
 
     if (verbose)
         tool_error(tool, "MBX_KEY %s", is_set ? "was set already" : "is new");
@@ -291,7 +292,7 @@ static bool is_launcher(void)
                                         "SLURM_STEP_ID"};
 
     for (size_t i = 0; i < ARRAY_COUNT(ranks); i++)
-        if (getenv(ranks[i]) != NULL)
+        if (environ_get(ranks[i]) != NULL)
             return false;
     return true;
 }
@@ -377,7 +378,7 @@ static int read_arguments(const struct tool *tool, int argc, char **argv,
 static bool parameters_are_right(const struct tool *tool)
 {
     struct mbx_param param;
-    const char *key = getenv("MBX_KEY");
+    const char *key = environ_get("MBX_KEY");
 
     if (mbx_param_get(0, &param, sizeof param) >= 0) {
         if (key == NULL || key[0] == '\0' ||

@@ -14,12 +14,13 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/environ.h"
 #include "exec.h"
 #include "program.h"
 
 bool exec_find_program(const char *program, char *path)
 {
-    const char *at = getenv("PATH");
+    const char *at = environ_get("PATH");
 
     if (strchr(program, '/') != NULL)
         return realpath(program, path) != NULL;

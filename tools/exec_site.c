@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/environ.h"
 #include "exec.h"
 
 /* Is word one of those between commas and colons?  A list that begins with ^ names what is not
@@ -41,7 +42,7 @@ static bool suits(const struct exec_variable *variable, const char *value)
 
 bool exec_site_agrees(const struct exec_variable *variable)
 {
-    const char *set = getenv(variable->name);
+    const char *set = environ_get(variable->name);
 
     return set == NULL || suits(variable, set);
 }
@@ -60,7 +61,7 @@ bool exec_site_allows(const struct tool *tool, const struct exec_variable *varia
             tool,
             "%s=%s is set: messages would not go over Matchbox; unset it, or override it "
             "with --force (%s)",
-            variable->name, getenv(variable->name), variable->value);
+            variable->name, environ_get(variable->name), variable->value);
         is_allowed = false;
     }
     return is_allowed;
@@ -114,7 +115,7 @@ bool exec_site_command_allows(const struct tool *tool, char **argv,
 /* Each rank writes its statistics when the job ends, which is too late to learn that it cannot. */
 void exec_site_warn_of_statistics(const struct tool *tool)
 {
-    const char *file = getenv("MBX_STATS_FILE"),
+    const char *file = environ_get("MBX_STATS_FILE"),
                *slash = file != NULL ? strrchr(file, '/') : NULL;
     char folder[PATH_MAX];
 

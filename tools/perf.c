@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/environ.h"
 #include "base/mem.h"
 #include "boot/boot.h"
 #include "launch.h"
@@ -214,7 +215,7 @@ static bool is_pair(const struct request *r)
 
 static bool has_key(void)
 {
-    const char *key = getenv("MBX_KEY");
+    const char *key = environ_get("MBX_KEY");
 
     return key != NULL && key[0] != '\0';
 }

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/environ.h"
 #include "base/host.h"
 #include "base/mem.h"
 #include "base/nearest.h"
@@ -238,7 +239,7 @@ static int executable_error(const char *path)
 /* The best answer of all directories in PATH, 0 or errno. */
 static int search_path(const char *program)
 {
-    const char *path = getenv("PATH");
+    const char *path = environ_get("PATH");
     int best = ENOENT;
 
     for (const char *p = path != NULL ? path : "/bin:/usr/bin";; p++) {

@@ -17,12 +17,15 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/environ.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/nearest.h"
 
@@ -546,9 +549,43 @@ int param_load_from(const struct param *table, size_t count, void *settings,
     return err;
 }
 
+/* The first variable of ours that environ_get() hides; NULL: there is none. */
+static const char *find_hidden(void)
+{
+    for (char **variable = environ; *variable != NULL; variable++)
+        if (without_prefix(*variable) != NULL &&
+            strncmp(*variable, ENVIRON_HARMLESS "=", sizeof ENVIRON_HARMLESS) != 0)
+            return *variable;
+    return NULL;
+}
+
+/* Of a privileged program the environment is one variable, in text; what is hidden is said once. */
+static void reduce_environment(const char *environment[2], char *text, size_t size)
+{
+    static atomic_flag is_said = ATOMIC_FLAG_INIT;
+    const char *level = environ_get(ENVIRON_HARMLESS), *hidden = find_hidden();
+
+    if (level != NULL) {
+        snprintf(text, size, ENVIRON_HARMLESS "=%s", level);
+        environment[0] = text;
+    }
+    if (hidden != NULL && !atomic_flag_test_and_set(&is_said))
+        LOG_WARN(
+            "this program has more rights than its caller (set-user-ID, set-group-ID, or "
+            "file capabilities): %.*s and all other variables that begin with " PARAM_PREFIX
+            " are ignored, except " ENVIRON_HARMLESS,
+            (int)strcspn(hidden, "="), hidden);
+}
+
 int param_load(const struct param *table, size_t count, void *settings,
                const char *const *overrides, char *error, size_t error_size)
 {
-    return param_load_from(table, count, settings, (const char *const *)environ, overrides,
-                           error, error_size);
+    const char *reduced[2] = {NULL};
+    char text[64];
+
+    if (!environ_is_privileged())
+        return param_load_from(table, count, settings, (const char *const *)environ, overrides,
+                               error, error_size);
+    reduce_environment(reduced, text, sizeof text);
+    return param_load_from(table, count, settings, reduced, overrides, error, error_size);
 }

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/environ.h"
 
 static bool find_beside(const char *name, char *path, size_t size)
 {
@@ -36,7 +37,8 @@ static bool find_beside(const char *name, char *path, size_t size)
 
 bool program_find(const char *name, const char *installed, char *path, size_t size)
 {
-    if (find_beside(name, path, size))
+    /* of a privileged program the caller may have chosen where it lies, and what is beside it */
+    if (!environ_is_privileged() && find_beside(name, path, size))
         return true;
     snprintf(path, size, "%s", installed);
     return access(path, X_OK) == 0;

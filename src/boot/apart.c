@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/environ.h"
 #include "base/host.h"
 #include "base/log.h"
 #include "boot/boot.h"
@@ -22,7 +23,7 @@
 
 static bool is_elsewhere(const struct host *own, char why[BOOT_WHY_SIZE])
 {
-    const char *text = getenv(HOST_LAUNCHER), *difference;
+    const char *text = environ_get(HOST_LAUNCHER), *difference;
     struct host launcher;
 
     if (text != NULL && host_parse(text, &launcher)) {

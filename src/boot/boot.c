@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/environ.h"
 #include "base/log.h"
 #include "boot/kvs_shm.h"
 #include "boot/methods.h"
@@ -31,8 +32,8 @@ static const struct {
 static int refuse_other_launchers(void)
 {
     for (size_t i = 0; i < ARRAY_COUNT(other_launchers); i++) {
-        const char *rank = getenv(other_launchers[i].rank),
-                   *size = getenv(other_launchers[i].size);
+        const char *rank = environ_get(other_launchers[i].rank),
+                   *size = environ_get(other_launchers[i].size);
 
         if (rank == NULL || size == NULL || strtol(size, NULL, 10) <= 1)
             continue;
@@ -48,12 +49,12 @@ static int refuse_other_launchers(void)
 
 static bool has_pmix(void)
 {
-    return getenv("PMIX_NAMESPACE") != NULL && getenv("PMIX_RANK") != NULL;
+    return environ_get("PMIX_NAMESPACE") != NULL && environ_get("PMIX_RANK") != NULL;
 }
 
 bool boot_has_launcher(void)
 {
-    const char *text = getenv(KVS_SHM_ENVIRONMENT);
+    const char *text = environ_get(KVS_SHM_ENVIRONMENT);
 
     return text != NULL ? strcmp(text, "single") != 0 : has_pmix();
 }
@@ -61,7 +62,7 @@ bool boot_has_launcher(void)
 /* What a launcher says, or 0. */
 static long said(const char *name)
 {
-    const char *text = getenv(name);
+    const char *text = environ_get(name);
 
     return text != NULL ? strtol(text, NULL, 10) : 0;
 }
@@ -94,7 +95,7 @@ static long said_ranks(void)
 
 bool boot_has_others(void)
 {
-    const char *text = getenv(KVS_SHM_ENVIRONMENT);
+    const char *text = environ_get(KVS_SHM_ENVIRONMENT);
     bool is_spread;
 
     if (text != NULL && strcmp(text, "single") == 0)
@@ -108,7 +109,7 @@ bool boot_has_others(void)
 
 int boot_is_spread(bool *is_spread)
 {
-    const char *text = getenv(KVS_SHM_ENVIRONMENT);
+    const char *text = environ_get(KVS_SHM_ENVIRONMENT);
     int err = -ENOENT;
 
     if (socket_is_meant(text)) {
@@ -130,7 +131,7 @@ int boot_is_spread(bool *is_spread)
 
 int boot_open(uint64_t timeout_ns, struct boot **out)
 {
-    const char *text = getenv(KVS_SHM_ENVIRONMENT);
+    const char *text = environ_get(KVS_SHM_ENVIRONMENT);
     int err;
 
     if (text != NULL && strcmp(text, "single") == 0)

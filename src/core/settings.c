@@ -6,6 +6,7 @@
  * at the environment in two places only: for what launchers leave in it (src/boot), and to name
  * libfabric's filter in an error (src/transport/ofi/provider.c).
  */
+#include "base/environ.h"
 #include "base/fill.h"
 #include "core/core.h"
 
@@ -374,14 +375,14 @@ int settings_key(const struct settings *settings, uint8_t *key, size_t size)
 const char *settings_rank(void)
 {
     static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
-    const char *boot = getenv("MBX_BOOT");
+    const char *boot = environ_get("MBX_BOOT");
     const char *colon = boot != NULL ? strrchr(boot, ':') : NULL;
 
     if (colon != NULL)
         return colon + 1;
     for (size_t i = 0; i < ARRAY_COUNT(names); i++)
-        if (getenv(names[i]) != NULL)
-            return getenv(names[i]);
+        if (environ_get(names[i]) != NULL)
+            return environ_get(names[i]);
     return NULL;
 }
 
@@ -403,7 +404,7 @@ static bool is_set(const struct param *p)
     char name[sizeof PARAM_PREFIX + 48];
 
     snprintf(name, sizeof name, PARAM_PREFIX "%s", p->name);
-    return getenv(name) != NULL;
+    return environ_get(name) != NULL;
 }
 
 /* The unit where the value does not say it itself, as "1ms" does. */

@@ -12,6 +12,7 @@
  *
  * Of a peer with another version of the library its transport warns (transport/version.h).
  */
+#include "base/environ.h"
 #include "core/core.h"
 #include "core/names.h"
 #include "core/stats.h"
@@ -29,7 +30,7 @@ static const char *tell_rank(void)
 /* What a launcher says of how many there are, or NULL. */
 static const char *tell_count(const char *const names[2])
 {
-    return getenv(names[0]) != NULL ? getenv(names[0]) : getenv(names[1]);
+    return environ_get(names[0]) != NULL ? environ_get(names[0]) : environ_get(names[1]);
 }
 
 /* " of 4" and ", 2 ranks here", where a launcher says so. */

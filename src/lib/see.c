@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/caller.h"
+#include "base/environ.h"
 #include "base/lock.h"
 #include "base/sys.h"
 #include "core/core.h"
@@ -42,8 +43,8 @@ static uint32_t launched_ranks(void)
     static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
 
     for (size_t i = 0; i < ARRAY_COUNT(names); i++)
-        if (getenv(names[i]) != NULL)
-            return number_of(getenv(names[i]));
+        if (environ_get(names[i]) != NULL)
+            return number_of(environ_get(names[i]));
     return SEE_NOBODY;
 }
 
@@ -54,8 +55,8 @@ static size_t add_job_names(char *text, size_t size, size_t used)
                                         "PMI_JOBID", "SLURM_JOB_ID", "SLURM_STEP_ID"};
 
     for (size_t i = 0; i < ARRAY_COUNT(names) && used < size; i++)
-        if (getenv(names[i]) != NULL)
-            used += (size_t)snprintf(text + used, size - used, " %s", getenv(names[i]));
+        if (environ_get(names[i]) != NULL)
+            used += (size_t)snprintf(text + used, size - used, " %s", environ_get(names[i]));
     return min_size(used, size - 1);
 }
 

@@ -10,6 +10,7 @@
 
 #include <stdlib.h>
 
+#include "base/environ.h"
 #include "base/failpoint.h"
 
 /* What a launcher has said, as a number. */
@@ -31,7 +32,7 @@ static uint32_t tracepoint_size(void)
     static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
 
     for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
-        uint32_t size = tracepoint_number_of(getenv(names[i]));
+        uint32_t size = tracepoint_number_of(environ_get(names[i]));
 
         if (size != TRACE_RANK_UNKNOWN)
             return size;

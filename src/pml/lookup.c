@@ -24,6 +24,7 @@
  * so at the end, before Open MPI unloads the component, a question is waited for that it takes behind
  * all others.
  */
+#include "base/environ.h"
 #include "pml/pml.h"
 
 #include <pthread.h>
@@ -67,11 +68,11 @@ static uint64_t label_of(uint32_t rank)
     static const char *const servers[] = {"PMIX_SERVER_URI41", "PMIX_SERVER_URI4",
                                           "PMIX_SERVER_URI3", "PMIX_SERVER_URI21",
                                           "PMIX_SERVER_URI2"};
-    const char *job = getenv("PMIX_NAMESPACE"), *server = NULL;
+    const char *job = environ_get("PMIX_NAMESPACE"), *server = NULL;
     uint64_t label = UINT64_C(0xcbf29ce484222325);
 
     for (size_t i = 0; i < sizeof servers / sizeof servers[0] && server == NULL; i++)
-        server = getenv(servers[i]);
+        server = environ_get(servers[i]);
     if (job == NULL || server == NULL)
         return 0;
     label = label_add(label, server, strlen(server) + 1);

@@ -27,6 +27,7 @@
  * Open MPI gives the core away itself, behind each look of its own loops that has moved nothing,
  * where it knows that ranks share cores.  So these are told that something has moved.
  */
+#include "base/environ.h"
 #include "pml/pml.h"
 
 #include <sched.h>
@@ -473,7 +474,7 @@ static int progress_test_some(size_t count, ompi_request_t **requests, int *done
 
 static long local_ranks(void)
 {
-    const char *value = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+    const char *value = environ_get("OMPI_COMM_WORLD_LOCAL_SIZE");
 
     return value == NULL ? 0 : strtol(value, NULL, 10);
 }
@@ -489,7 +490,7 @@ static long cores(void)
 
 bool pml_is_oversubscribed(void)
 {
-    const char *told = getenv("MBX_OVERSUBSCRIBED");
+    const char *told = environ_get("MBX_OVERSUBSCRIBED");
 
     if (told != NULL && (strcmp(told, "yes") == 0 || strcmp(told, "no") == 0))
         return strcmp(told, "yes") == 0;

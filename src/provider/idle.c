@@ -20,6 +20,7 @@
  *
  * Nobody yields with one of our locks in hand.
  */
+#include "base/environ.h"
 #include "provider/compat.h"
 #include "provider/idle.h"
 #include "provider/param.h"
@@ -39,7 +40,7 @@ static long local_ranks(void)
     const char *value = NULL;
 
     for (size_t i = 0; i < count_of(names) && value == NULL; i++)
-        value = getenv(names[i]);
+        value = environ_get(names[i]);
     return value == NULL ? 0 : strtol(value, NULL, 10);
 }
 

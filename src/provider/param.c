@@ -15,6 +15,7 @@
  * Left out are the parameters that something else decides here: who calls an endpoint
  * (fi_domain_attr.threading), who has started the ranks, and the format of the tags.
  */
+#include "base/environ.h"
 #include "provider/library.h"
 #include "provider/param.h"
 
@@ -88,7 +89,7 @@ static const char *from_libfabric(const char *small)
 {
     char *value = NULL;
 
-    if (prov_library.param_get == NULL ||
+    if (environ_is_privileged() || prov_library.param_get == NULL ||
         prov_library.param_get(&prov_provider, small, &value) != 0 || value == NULL)
         return NULL;
     return value[0] != '\0' ? value : NULL;
@@ -100,7 +101,7 @@ static const char *from_environment(const char *name)
     const char *value;
 
     snprintf(variable, sizeof variable, PREFIX "%s", name);
-    value = getenv(variable);
+    value = environ_get(variable);
     return value != NULL && value[0] != '\0' ? value : NULL;
 }
 

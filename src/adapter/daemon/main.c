@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "adapter/daemon/daemon.h"
+#include "base/environ.h"
 #include "base/mem.h"
 #include "base/sys.h"
 
@@ -97,7 +98,7 @@ static int show_counters(void)
  * one that the environment names. */
 static int choose_processor(void)
 {
-    const char *text = getenv(ADAPTER_ENV_CPU);
+    const char *text = environ_get(ADAPTER_ENV_CPU);
     char *end = NULL;
     cpu_set_t set;
     unsigned long number;
@@ -123,7 +124,7 @@ static int choose_processor(void)
 
 static void leave_everything(void)
 {
-    const char *log = getenv(ADAPTER_ENV_LOG);
+    const char *log = environ_get(ADAPTER_ENV_LOG);
     const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     const int file =
         log != NULL ? open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) : null;
@@ -149,7 +150,7 @@ static int usage(void)
 
 int main(int argc, char **argv)
 {
-    const char *interface = getenv(ADAPTER_ENV_INTERFACE);
+    const char *interface = environ_get(ADAPTER_ENV_INTERFACE);
     int err;
 
     if (argc == 2 && strcmp(argv[1], "--counters") == 0)
@@ -174,7 +175,7 @@ int main(int argc, char **argv)
         work(listener);
         close(listener);
         wire_close();
-        write_counters(getenv(ADAPTER_ENV_STATS));
+        write_counters(environ_get(ADAPTER_ENV_STATS));
         return 0;
     case -1:
         fprintf(stderr, "mbx-adapter: %s\n", strerror(errno));

@@ -30,6 +30,7 @@
 #include <string.h>
 
 #include "adapter/daemon/daemon.h"
+#include "base/environ.h"
 #include "base/mem.h"
 #include "base/random.h"
 #include "softdev/tm_unit.h"
@@ -84,9 +85,9 @@ static int read_quirk(const char *name, const char *word, size_t length)
 
 int tm_read_environment(const char *tags_name, const char *quirks_name, const char *seed_name)
 {
-    const char *tags = getenv(tags_name);
-    const char *words = getenv(quirks_name);
-    const char *seed = getenv(seed_name);
+    const char *tags = environ_get(tags_name);
+    const char *words = environ_get(quirks_name);
+    const char *seed = environ_get(seed_name);
     char *end = NULL;
 
     random_seed(&chance, seed != NULL ? strtoul(seed, NULL, 10) : 1);

@@ -31,6 +31,7 @@
 #include <unistd.h>
 
 #include "adapter/daemon/daemon.h"
+#include "base/environ.h"
 #include "base/mem.h"
 #include "base/sys.h"
 
@@ -120,7 +121,7 @@ static int listen_on(void)
 
 static int read_port(void)
 {
-    const char *text = getenv(ADAPTER_ENV_PORT);
+    const char *text = environ_get(ADAPTER_ENV_PORT);
     char *end = NULL;
     const unsigned long port = text == NULL ? PORT : strtoul(text, &end, 10);
 

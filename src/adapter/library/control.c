@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "adapter/library/library.h"
+#include "base/environ.h"
 #include "base/sys.h"
 
 #define TRIES  200 /* to reach an adapter that begins or ends */
@@ -128,7 +129,7 @@ void *control_map(int fd, size_t bytes)
 
 static int greet(struct lib_context *context, int sock, int async_end)
 {
-    const char *interface = getenv(ADAPTER_ENV_INTERFACE);
+    const char *interface = environ_get(ADAPTER_ENV_INTERFACE);
     struct adapter_request request = {.op = ADAPTER_HELLO,
                                       .hello = {.version = ADAPTER_VERSION,
                                                 .size_request = sizeof(struct adapter_request),

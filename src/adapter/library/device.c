@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "adapter/library/library.h"
+#include "base/environ.h"
 #include "base/mem.h"
 
 #define DEVICE(number)                                                                         \
@@ -39,7 +40,7 @@ bool lib_device_is_own(const struct ibv_device *which)
 
 static size_t devices_shown(void)
 {
-    const char *text = getenv(ADAPTER_ENV_DEVICES);
+    const char *text = environ_get(ADAPTER_ENV_DEVICES);
 
     return text == NULL ? 1 : min_size(strtoul(text, NULL, 10), ARRAY_COUNT(devices));
 }

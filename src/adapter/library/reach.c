@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "adapter/library/library.h"
+#include "base/environ.h"
 
 #define PROGRAM    "mbx-adapter" /* beside the library */
 #define ENV_LENGTH 4096
@@ -24,7 +25,7 @@ extern char **environ;
 
 static int program_path(char *path, size_t size)
 {
-    const char *named = getenv(ADAPTER_ENV_PROGRAM);
+    const char *named = environ_get(ADAPTER_ENV_PROGRAM);
     const char *slash;
     Dl_info info;
 

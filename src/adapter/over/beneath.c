@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/environ.h"
 #include "base/mem.h"
 
 #define KEYED       1024 /* buckets */
@@ -39,7 +40,7 @@ static const struct {
 
 void *over_library(void)
 {
-    const char *name = getenv(OVER_ENV_LIBRARY);
+    const char *name = environ_get(OVER_ENV_LIBRARY);
 
     if (name == NULL || *name == '\0')
         name = LIBRARY_USUAL;
@@ -68,7 +69,7 @@ static int load(void)
 
 static int read_eager(void)
 {
-    const char *text = getenv(OVER_ENV_EAGER);
+    const char *text = environ_get(OVER_ENV_EAGER);
     char *end = NULL;
     unsigned long value;
 
@@ -88,7 +89,7 @@ static int read_eager(void)
 
 static int open_device(void)
 {
-    const char *wanted = getenv(OVER_ENV_DEVICE);
+    const char *wanted = environ_get(OVER_ENV_DEVICE);
     struct ibv_device **list = over.calls.get_device_list(NULL);
     int err = -ENODEV;
 

@@ -35,6 +35,7 @@
 
 #include "adapter/library/library.h"
 #include "adapter/over/over.h"
+#include "base/environ.h"
 
 #define STACK      ((size_t)1 << 20)
 #define STACK_KEPT ((size_t)64 << 10) /* the keeper's own part of it */
@@ -74,7 +75,7 @@ static int prepare(void)
 
 static void write_counters(void)
 {
-    const char *path = getenv(OVER_ENV_STATS);
+    const char *path = environ_get(OVER_ENV_STATS);
     FILE *file = path != NULL && *path != '\0' ? fopen(path, "ae") : NULL;
 
     if (file == NULL)
@@ -137,7 +138,7 @@ static void *keep(void *arg)
     pid_t pid;
 
     (void)arg;
-    if (getenv(OVER_ENV_THREAD) != NULL) {
+    if (environ_get(OVER_ENV_THREAD) != NULL) {
         serve();
     } else {
         pid = clone(run, (void *)((uintptr_t)stack & ~(uintptr_t)63), CLONE_VM, NULL);

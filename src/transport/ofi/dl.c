@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/environ.h"
 #include "base/log.h"
 
 #define LIBRARY_NAME "libfabric.so.1"
@@ -31,12 +32,20 @@ static bool find(void *handle, const char *name, void *function, size_t size)
     return found != NULL;
 }
 
-/* It stays loaded: its providers have threads, and handlers that run at exit. */
+/* It stays loaded: its providers have threads, and handlers that run at exit.  A privileged program uses it only if it has
+ * loaded it itself. */
 static int load(void)
 {
-    void *handle = dlopen(LIBRARY_NAME, RTLD_NOW | RTLD_LOCAL);
+    bool is_trusted = !environ_is_privileged();
+    void *handle = dlopen(LIBRARY_NAME, RTLD_NOW | RTLD_LOCAL | (is_trusted ? 0 : RTLD_NOLOAD));
     struct ofi_dl l;
 
+    if (handle == NULL && !is_trusted) {
+        LOG_ERROR("ofi: this program has more rights than its caller (set-user-ID, or file "
+                  "capabilities), so it does not load libfabric, which loads what its "
+                  "environment names (FI_PROVIDER_PATH)");
+        return -ENOTSUP;
+    }
     if (handle == NULL) {
         LOG_ERROR("ofi: the network needs libfabric, which cannot be loaded: %s; install it "
                   "(Debian: libfabric1), or stay on one host with MBX_TRANSPORT=shm",

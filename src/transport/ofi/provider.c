@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/environ.h"
 #include "base/log.h"
 #include "transport/ofi/tx.h"
 #include "transport/ofi/provider.h"
@@ -119,7 +120,7 @@ static struct fi_info *choose(const struct ofi_dl *dl, const char *provider,
 /* Says what narrowed the choice to nothing. */
 static void complain(const char *provider, const char *interface)
 {
-    const char *filter = getenv("FI_PROVIDER"); /* libfabric's own; mbx exec sets it */
+    const char *filter = environ_get("FI_PROVIDER"); /* libfabric's own; mbx exec sets it */
 
     if (strstr(provider, own) != NULL)
         LOG_ERROR("ofi: MBX_OFI_PROVIDER=%s is Matchbox itself, which carries nothing to other "

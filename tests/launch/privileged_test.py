@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""A program with more rights than its caller believes no variable of its caller's environment.
+
+usage: privileged_test.py PROGRAM LIBRARY
+
+The program is copied and made set-user-ID (root, another user calls it), or, without root, set-group-ID of another
+group of this user.  The environment asks for a statistics file, a trace, and a library of the caller's as libibverbs.
+The same copy without the bit does all three, so the test would see them.
+"""
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+
+OTHER = 65534  # a user who may do nothing here
+
+
+def skip(why):
+    print(f"skipped: {why}")
+    sys.exit(77)
+
+
+class Place:
+    """A folder with the program, and one that everybody may write into."""
+
+    def __init__(self, program, library):
+        self.folder = tempfile.mkdtemp(prefix="matchbox-privileged-")
+        os.chmod(self.folder, 0o755)
+        self.program = shutil.copy(program, self.folder)
+        self.library = shutil.copy(library, self.folder)
+        os.chmod(self.library, 0o755)
+        self.output = os.path.join(self.folder, "output")
+        os.mkdir(self.output)
+        os.chmod(self.output, 0o777)
+
+    def close(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def privilege(self):
+        """Gives the program more rights than its caller has.  Returns how subprocess makes the caller."""
+        if os.geteuid() == 0:
+            os.chmod(self.program, 0o4755)
+            return {"user": OTHER, "group": OTHER, "extra_groups": []}
+        others = [group for group in os.getgroups() if group != os.getegid()]
+        if not others:
+            skip("neither root, who can make a set-user-ID program for another user, nor a user with a second group")
+        os.chown(self.program, -1, others[0])
+        os.chmod(self.program, 0o2755)
+        return {}
+
+    def run(self, caller, **more):
+        for name in os.listdir(self.output):
+            os.remove(os.path.join(self.output, name))
+        env = {"PATH": "/usr/bin:/bin", "MBX_STATS_FILE": os.path.join(self.output, "stats"), "MBX_TRACE": self.output,
+               "MBX_VERBS_LIBRARY": self.library, "ASAN_OPTIONS": "detect_leaks=0", **more}
+        done = subprocess.run([self.program], env=env, capture_output=True, text=True, check=False, timeout=120,
+                              cwd=self.folder, **caller)
+        assert done.returncode == 0, done
+        print(done.stdout, done.stderr, sorted(os.listdir(self.output)))
+        return done, os.listdir(self.output)
+
+
+def believes(done, files):
+    """What of its environment the program did."""
+    return {"stats" in files, any(name.endswith(".trace") for name in files), "code of the caller" in done.stderr}
+
+
+def try_all(place):
+    caller = {"user": OTHER, "group": OTHER, "extra_groups": []} if os.geteuid() == 0 else {}
+    done, files = place.run(caller)
+    assert "privileged: no" in done.stdout
+    assert "stats" in files and any(name.endswith(".trace") for name in files), files
+    has_verbs = "code of the caller" in done.stderr
+
+    caller = place.privilege()
+    done, files = place.run(caller)
+    if "privileged: yes" not in done.stdout:
+        skip("the kernel gives a set-user-ID program no rights here (a file system with nosuid, or no_new_privs)")
+    assert "open: ok" in done.stdout, done.stdout
+    assert files == [], f"it wrote {files} with its rights"
+    assert "code of the caller" not in done.stderr
+    said = [line for line in done.stderr.splitlines() if "are ignored" in line]
+    assert len(said) == 1 and "MBX_STATS_FILE" in said[0] and "MBX_LOG_LEVEL" in said[0], done.stderr
+
+    assert ": info:" not in done.stderr
+    done, files = place.run(caller, MBX_LOG_LEVEL="info")
+    assert files == [] and ": info:" in done.stderr, "MBX_LOG_LEVEL counts"
+    print(f"statistics and traces{' and libraries' if has_verbs else ''} of the caller are ignored")
+
+
+def main():
+    place = Place(*sys.argv[1:3])
+    try:
+        try_all(place)
+    finally:
+        place.close()
+
+
+main()
