@@ -300,7 +300,7 @@ static bool is_launcher(void)
 /* One line is said for all ranks; else each rank says its own: one of them executes this, or its statistics go to a file of the user's. */
 static bool sums_up(const struct arguments *args)
 {
-    return args->summary && is_launcher() && getenv("MBX_STATS_FILE") == NULL;
+    return args->summary && is_launcher() && environ_get("MBX_STATS_FILE") == NULL;
 }
 
 static int execute(const struct tool *tool, char **command, const struct surroundings *s,

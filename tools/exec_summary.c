@@ -23,6 +23,7 @@
 #include <matchbox/matchbox.h>
 
 #include "base/base.h"
+#include "base/environ.h"
 #include "exec.h"
 #include "program.h"
 #include "see/text.h"
@@ -39,7 +40,7 @@ struct sum {
 
 bool exec_summary_open(const struct tool *tool, char folder[PATH_MAX])
 {
-    const char *parent = getenv("TMPDIR");
+    const char *parent = environ_get("TMPDIR");
     char file[PATH_MAX + 8];
 
     snprintf(folder, PATH_MAX, "%s/mbx-summary-XXXXXX",

@@ -26,6 +26,7 @@
 #include "base/base.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "interrupt.h"
 #include "process.h"
 #include "snapshot.h"
@@ -119,9 +120,7 @@ static void label(const char *text, char to[HOSTS_LABEL])
         snprintf(to, HOSTS_LABEL, "%s", text);
     else
         snprintf(to, HOSTS_LABEL, "...%s", text + size - (HOSTS_LABEL - 4));
-    for (; *to != '\0'; to++)
-        if (*to < ' ' || *to > '~')
-            *to = '?';
+    text_make_printable(to, '?', false);
 }
 
 static int add_command(struct hosts *hosts, const struct tool *tool, const char *launch,
@@ -405,9 +404,9 @@ static void last_words(const struct running *running, char *words, size_t size)
             snprintf(words, size, "%.*s", (int)(end - start), running->said + start);
         end = start > 0 ? start - 1 : 0;
     }
-    for (char *c = words; *c != '\0'; c++)
-        if (*c < ' ' || *c > '~')
-            *c = *c == '\r' ? ' ' : '?';
+    for (char *c = words; (c = strchr(c, '\r')) != NULL;)
+        *c = ' ';
+    text_make_printable(words, '?', false);
 }
 
 static void why_none(const struct running *running, uint64_t limit_ns, char *why, size_t size)

@@ -11,26 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "escape.h"
+
 #define DEPTH_MAX 8
 
 static unsigned depth;
 static bool has_more[DEPTH_MAX]; /* something stands before, at this depth */
-
-static void print_quoted(const char *text)
-{
-    putchar('"');
-    for (; *text != '\0'; text++) {
-        unsigned char c = (unsigned char)*text;
-
-        if (c == '"' || c == '\\')
-            printf("\\%c", c);
-        else if (c < 0x20)
-            printf("\\u%04x", c);
-        else
-            putchar(c);
-    }
-    putchar('"');
-}
 
 static void begin_value(const char *name)
 {
@@ -38,7 +24,7 @@ static void begin_value(const char *name)
         fputs(", ", stdout);
     has_more[depth] = depth > 0;
     if (name != NULL) {
-        print_quoted(name);
+        escape_put_string(stdout, ESCAPE_JSON, name);
         fputs(": ", stdout);
     }
 }
@@ -62,7 +48,7 @@ void json_end(char bracket)
 void json_text(const char *name, const char *text)
 {
     begin_value(name);
-    print_quoted(text);
+    escape_put_string(stdout, ESCAPE_JSON, text);
 }
 
 void json_number(const char *name, uint64_t number)

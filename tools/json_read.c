@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/text.h"
 
 #define DEPTH_MAX 32 /* of what is skipped */
 
@@ -159,10 +160,12 @@ static void get_text(struct json_reader *r, char *text, size_t size)
         if (text != NULL && used + 1 >= size)
             json_wrong(r, "a text is too long");
         else if (text != NULL)
-            text[used++] = c >= ' ' && c <= '~' ? c : '?';
+            text[used++] = c;
     }
     if (text != NULL)
         text[r->wrong == NULL ? used : 0] = '\0';
+    if (text != NULL)
+        text_make_printable(text, '?', false);
     if (r->wrong == NULL && !take(r, '"'))
         json_wrong(r, "it is cut short");
 }

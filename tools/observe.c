@@ -31,6 +31,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/sys.h"
+#include "base/text.h"
 #include "core_file.h"
 #include "job_name.h"
 #include "see/blocks.h"
@@ -261,9 +262,7 @@ static int take_answer(struct found *found)
         keep_entries(rank, see_page_entries(page), rank->state.entries) != 0)
         return -ENOMEM;
     memcpy(rank->text, bytes + SEE_TEXT_AT, rank->state.text_size);
-    for (char *c = rank->text; *c != '\0'; c++)
-        if ((*c < ' ' || *c > '~') && *c != '\n')
-            *c = ' ';
+    text_make_lines_printable(rank->text, ' ');
     return 1;
 }
 

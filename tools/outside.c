@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/text.h"
 #include "diagnose.h"
 
 #define ENVIRON_MAX 65536
@@ -34,16 +35,6 @@ static bool proc_text(uint32_t pid, const char *name, char *text, size_t size, s
     text[*used] = '\0';
     fclose(file);
     return *used != 0;
-}
-
-/* What another process has named is printed: its control characters would reach the
- * terminal. */
-static char *make_printable(char *text)
-{
-    for (char *c = text; *c != '\0'; c++)
-        if ((unsigned char)*c < ' ' || *c == 0x7f)
-            *c = '?';
-    return text;
 }
 
 /* ---- what it does ---- */
@@ -85,7 +76,7 @@ static void file_words(uint32_t pid, unsigned long fd, char *words, size_t size)
     used = readlink(path, words, size - 1);
     snprintf(words + (used > 0 ? used : 0), size - (size_t)(used > 0 ? used : 0), "%s",
              used > 0 ? "" : "a file");
-    make_printable(words);
+    text_make_printable(words, '?', false);
 }
 
 static const char *call_words(uint32_t pid, char words[OUTSIDE_MAX])
@@ -302,7 +293,7 @@ static void note_rank(struct other *other, uint32_t pid, const char *rank)
     if (other->ranks < EACH_MAX) {
         other->each[other->ranks].pid = pid;
         snprintf(other->each[other->ranks].rank, sizeof other->each[0].rank, "%.11s", rank);
-        make_printable(other->each[other->ranks].rank);
+        text_make_printable(other->each[other->ranks].rank, '?', false);
     }
     other->ranks++;
 }
@@ -349,9 +340,9 @@ static void look_at(uint32_t pid, struct other *all, uint32_t *count)
     snprintf(other.job, sizeof other.job, "%s", job != NULL ? job : "");
     if (proc_text(pid, "comm", other.program, sizeof other.program, &used))
         other.program[strcspn(other.program, "\n")] = '\0';
-    make_printable(other.program);
+    text_make_printable(other.program, '?', false);
     say_why(&other, text, size, maps);
-    make_printable(other.why);
+    text_make_printable(other.why, '?', false);
     for (uint32_t i = 0; i < *count; i++)
         if (strcmp(all[i].program, other.program) == 0 && strcmp(all[i].why, other.why) == 0 &&
             (strcmp(all[i].job, other.job) == 0 || strcmp(other.mpi, "MPICH") == 0)) {

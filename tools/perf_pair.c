@@ -27,6 +27,7 @@
 #include "base/base.h"
 #include "base/clock.h"
 #include "base/sys.h"
+#include "base/text.h"
 #include "boot/boot.h"
 
 #define MAGIC       UINT64_C(0x4d42582d50455246) /* "MBX-PERF" */
@@ -267,9 +268,7 @@ static int compare(const struct tool *tool, const char *text, struct greeting *o
 {
     if (strcmp(other->text, text) == 0)
         return 0;
-    for (char *c = other->text; *c != '\0'; c++)
-        if (*c < ' ' || *c > '~')
-            *c = '?';
+    text_make_printable(other->text, '?', false);
     return tool_usage_error(
         tool,
         "the two sides measure different things; give both the same options "

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/host.h"
 #include "diagnose.h"
+#include "escape.h"
 #include "job_name.h"
 #include "see/text.h"
 #include "words.h"
@@ -33,13 +34,10 @@ static const char *how_name(enum see_how how)
 /* Up to the end of the line. */
 static void put_text(FILE *out, const char *text)
 {
-    putc('"', out);
-    for (; *text != '\0' && *text != '\n'; text++)
-        if (*text == '"' || *text == '\\')
-            fprintf(out, "\\%c", *text);
-        else
-            putc(*text >= ' ' && *text <= '~' ? *text : '?', out);
-    putc('"', out);
+    static char line[SEE_TEXT_SIZE + 1]; /* of a page, at most */
+
+    snprintf(line, sizeof line, "%.*s", (int)strcspn(text, "\n"), text);
+    escape_put_string(out, ESCAPE_JSON, line);
 }
 
 static void put_field(FILE *out, const char *name, const char *text)

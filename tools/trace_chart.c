@@ -22,6 +22,7 @@
 
 #include "base/base.h"
 #include "base/mem.h"
+#include "escape.h"
 #include "trace_job.h"
 
 #define ROWS_MAX 48 /* of a message */
@@ -255,24 +256,10 @@ static int column_x(const struct chart *c, uint32_t rank)
     return MARGIN + (int)c->columns[rank] * COLUMN;
 }
 
-static void svg_text(const char *text)
-{
-    for (; *text != '\0'; text++) {
-        if (*text == '<')
-            printf("&lt;");
-        else if (*text == '>')
-            printf("&gt;");
-        else if (*text == '&')
-            printf("&amp;");
-        else
-            putchar(*text);
-    }
-}
-
 static void svg_label(double x, double y, const char *class, const char *text)
 {
     printf("<text class=\"%s\" x=\"%.0f\" y=\"%.0f\">", class, x, y);
-    svg_text(text);
+    escape_put(stdout, ESCAPE_HTML, text);
     printf("</text>\n");
 }
 
@@ -334,8 +321,7 @@ static void svg_begin(const struct chart *c, size_t rows)
 /* Its texts end at a semicolon, and # begins a code. */
 static void mermaid_text(const char *text)
 {
-    for (; *text != '\0'; text++)
-        putchar(*text == ';' || *text == '#' ? ',' : *text);
+    escape_put(stdout, ESCAPE_MERMAID, text);
     putchar('\n');
 }
 
@@ -355,8 +341,10 @@ static void mermaid_begin(const struct chart *c)
     for (uint32_t i = 0; i < c->job->rank_count; i++) {
         char name[32];
 
-        if (c->columns[i] != JOB_NOBODY)
-            printf("    participant r%" PRIu32 " as %s\n", i, job_rank_text(c->job, i, name));
+        if (c->columns[i] != JOB_NOBODY) {
+            printf("    participant r%" PRIu32 " as ", i);
+            mermaid_text(job_rank_text(c->job, i, name));
+        }
     }
 }
 

@@ -18,6 +18,7 @@
 
 #include "base/base.h"
 #include "base/mem.h"
+#include "escape.h"
 #include "trace_job.h"
 
 extern const char trace_page[]; /* trace_page.html */
@@ -31,39 +32,7 @@ extern const char trace_page[]; /* trace_page.html */
 
 static void put_html(FILE *out, const char *text)
 {
-    for (; *text != '\0'; text++) {
-        switch (*text) {
-        case '<':
-            fputs("&lt;", out);
-            break;
-        case '>':
-            fputs("&gt;", out);
-            break;
-        case '&':
-            fputs("&amp;", out);
-            break;
-        case '"':
-            fputs("&quot;", out);
-            break;
-        default:
-            fputc((unsigned char)*text < ' ' ? '?' : *text, out);
-        }
-    }
-}
-
-/* As a string of JavaScript, in a script of HTML. */
-static void put_string(FILE *out, const char *text)
-{
-    fputc('"', out);
-    for (; *text != '\0'; text++) {
-        unsigned char c = (unsigned char)*text;
-
-        if (c < ' ' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&')
-            fprintf(out, "\\u%04x", c);
-        else
-            fputc(c, out);
-    }
-    fputc('"', out);
+    escape_put(out, ESCAPE_HTML, text);
 }
 
 static void put_seconds(FILE *out, uint64_t ns)
@@ -501,7 +470,7 @@ static void put_data_ranks(FILE *out, const struct job *job)
         char name[32];
 
         fputs("{n:", out);
-        put_string(out, job_rank_text(job, (uint32_t)i, name));
+        escape_put_string(out, ESCAPE_SCRIPT, job_rank_text(job, (uint32_t)i, name));
         fprintf(out, ",f:%" PRIu64 ",l:%" PRIu64 ",p:%" PRIu32 ",u:%" PRIu32 ",cut:%d",
                 rank->first / UNIT_NS, rank->last / UNIT_NS, posted, unexpected,
                 rank->error[0] != '\0');
@@ -527,7 +496,8 @@ static bool put_labels(FILE *out, const struct job *job, const struct labels *la
             messages[labels->slots[i].number - 1] = labels->slots[i].message;
     fputs("labels:[", out);
     for (uint32_t i = 0; i < labels->count; i++) {
-        put_string(out, job_message_text(job, &job->messages[messages[i]], text));
+        escape_put_string(out, ESCAPE_SCRIPT,
+                          job_message_text(job, &job->messages[messages[i]], text));
         fputs(",\n", out);
     }
     fputs("],\n", out);
@@ -539,7 +509,7 @@ static void put_protocols(FILE *out)
 {
     fputs("protocols:[", out);
     for (int i = 0; i < MBX_PROTOCOLS; i++) {
-        put_string(out, mbx_protocol_name((enum mbx_protocol)i));
+        escape_put_string(out, ESCAPE_SCRIPT, mbx_protocol_name((enum mbx_protocol)i));
         fputc(',', out);
     }
     fputs("]", out);

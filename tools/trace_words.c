@@ -14,6 +14,7 @@
 
 #include "base/base.h"
 #include "base/mem.h"
+#include "base/text.h"
 
 uint64_t trace_hash(uint64_t key)
 {
@@ -266,6 +267,7 @@ const char *trace_words_envelope(const struct trace_words *words, const struct t
         trace_words_communicator(words, &mpi, communicator, sizeof communicator);
         snprintf(text, TRACE_ENVELOPE_TEXT, "%s %s %s %s", communicator,
                  is_sent ? "to" : "from", source, see_mpi_words(&mpi, tag));
+        text_make_printable(text, '?', false); /* a name may have been cut within a character */
         return text;
     }
     if (e->source != TRACE_ANY_SOURCE)

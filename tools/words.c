@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/text.h"
 #include "see/text.h"
 
 const char *words_of_rank(const struct see_rank *rank, char words[WORDS_MAX])
@@ -122,6 +123,7 @@ const char *words_of_envelope(const struct see_rank *rank, const struct see_entr
 
     snprintf(words, WORDS_MAX, "%.80s on %.80s", tag_words(rank, entry, tag),
              words_of_communicator(rank, entry, communicator));
+    text_make_printable(words, '?', false); /* a name may have been cut within a character */
     return words;
 }
 
@@ -137,5 +139,6 @@ const char *words_of_entry(const struct see_job *job, uint32_t at,
              goes ? "to" : "from", words_of_peer(job, at, entry, peer),
              tag_words(rank, entry, tag), words_of_communicator(rank, entry, communicator),
              entry->size);
+    text_make_printable(words, '?', false);
     return words;
 }

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/text.h"
 
 /* In a line, "warning" reads better than the name of its level. */
 static const char *const level_words[] = {
@@ -44,14 +45,6 @@ void log_set_sink(log_sink_fn *sink, void *arg)
     log_sink_arg = arg;
 }
 
-/* A foreign text must not start lines of its own, nor command the terminal. */
-static void hide_control_characters(char *text)
-{
-    for (; *text != '\0'; text++)
-        if ((unsigned char)*text < ' ' || *text == 0x7f)
-            *text = '?';
-}
-
 /* line has room for one byte more than its text. */
 static void write_line(char *line, size_t length)
 {
@@ -83,7 +76,8 @@ void log_write(enum log_level level, const char *format, ...)
     if (vsnprintf(line + prefix, LOG_LINE_MAX - prefix, format, args) < 0)
         line[prefix] = '\0';
     va_end(args);
-    hide_control_characters(line + prefix);
+    /* a foreign text in it starts no lines of its own, nor commands the terminal */
+    text_make_printable(line + prefix, '?', false);
     if (log_sink != NULL)
         log_sink(log_sink_arg, level, line + prefix);
     else

@@ -7,8 +7,8 @@
  * Lowercase; values stand behind a space so that a double click selects them; the
  * first function that knows the cause says it, once, with what can be done.
  * A line is one write(2), so lines of several processes do not mix; it is cut at
- * LOG_LINE_MAX bytes, and control characters in it (from a foreign text) become
- * '?'.  errno survives every call here.
+ * LOG_LINE_MAX bytes, and control characters in it (from a foreign text) and
+ * what is no UTF-8 become '?'.  errno survives every call here.
  *
  *   error   an operation of the user fails, or the library cannot go on
  *   warning it goes on, but not as the user would expect

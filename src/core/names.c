@@ -8,6 +8,7 @@
  * A context id keeps its name until it gets another one: what is written when an endpoint is closed
  * names communicators that were freed, too.
  */
+#include "base/text.h"
 #include "core/core.h"
 #include "core/names.h"
 
@@ -18,9 +19,9 @@ static void names_copy(char text[NAMES_TEXT_MAX], const char *from)
 {
     size_t length = strnlen(from, NAMES_TEXT_MAX - 1);
 
-    for (size_t i = 0; i < length; i++)
-        text[i] = (unsigned char)from[i] < ' ' || from[i] == 0x7f ? ' ' : from[i];
+    memcpy(text, from, length);
     memset(text + length, 0, NAMES_TEXT_MAX - length);
+    text_make_printable(text, ' ', false);
 }
 
 /* ---- finding ---- */

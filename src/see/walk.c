@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/text.h"
 
 #define OBJECT_MAX    4096       /* bytes of a request or message, with its slot */
 #define SLOTS_MAX     (1u << 21) /* looked at */
@@ -424,9 +425,7 @@ static bool has_field(const struct walk *walk, enum see_field bytes, enum see_fi
 static void make_text(char *text, size_t size)
 {
     text[size - 1] = '\0';
-    for (; *text != '\0'; text++)
-        if (*text < ' ' || *text > '~')
-            *text = ' ';
+    text_make_printable(text, ' ', false);
 }
 
 static int walk_contexts(const struct walk *walk, uint64_t ep, char *text, size_t size)

@@ -26,6 +26,7 @@
 #include "base/base.h"
 #include "base/mem.h"
 #include "base/sys.h"
+#include "base/text.h"
 #include "trace/format.h"
 #include "trace/short.h"
 #include "trace/trace.h"
@@ -36,18 +37,21 @@ bool trace_text_add(char *text, size_t size, const struct trace_event *event)
 {
     unsigned char bytes[TRACE_RECORD_SIZE];
     size_t at = (size_t)(event->tag >> 32) * TEXT_SIZE;
+    bool is_last;
 
     record_put(bytes, event, 0, 0, 0);
     for (size_t i = 0; i < TEXT_SIZE; i++, at++) {
         unsigned char c = bytes[TEXT_AT + i];
 
         if (at < size)
-            text[at] = (char)(c == 0 || (c >= ' ' && c != 0x7f) ? c : '?');
+            text[at] = (char)c;
         if (c == 0)
             break;
     }
+    is_last = at < (size_t)((event->tag >> 32) + 1) * TEXT_SIZE;
     text[min_size(at, size - 1)] = '\0';
-    return at < (size_t)((event->tag >> 32) + 1) * TEXT_SIZE;
+    text_make_printable(text, '?', !is_last);
+    return is_last;
 }
 
 /* ---- what a record may be ---- */
