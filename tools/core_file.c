@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/foreign.h"
 #include "base/mem.h"
 
 #if defined(__x86_64__)
@@ -92,21 +93,8 @@ static bool is_the_same(const struct core_file *core, const char *path, int fd)
     return false;
 }
 
-/* A core file may name anything: to open a device may do something, and a pipe has no end. */
-static int open_regular(const char *path)
-{
-    struct stat status;
-    int fd = open(path, O_PATH | O_CLOEXEC), opened = -1;
-    char name[32];
-
-    if (fd < 0)
-        return -1;
-    snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
-    if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode))
-        opened = open(name, O_RDONLY | O_CLOEXEC);
-    close(fd);
-    return opened;
-}
+/* A core file may name anything. */
+static const struct foreign any_file = {.kind = FOREIGN_FILE, .user = FOREIGN_ANYBODY};
 
 /* A descriptor of the file, or -1. */
 static int open_mapped(struct core_file *core, const char *path)
@@ -116,7 +104,7 @@ static int open_mapped(struct core_file *core, const char *path)
     if (core->file_fd >= 0)
         close(core->file_fd);
     core->file_path = path;
-    core->file_fd = open_regular(path);
+    core->file_fd = foreign_open(path, O_RDONLY, &any_file);
     if (core->file_fd >= 0 && !is_the_same(core, path, core->file_fd)) {
         close(core->file_fd);
         core->file_fd = -1;
@@ -347,18 +335,17 @@ static int take_headers(struct core_file *core, const Elf64_Ehdr *head, uint32_t
 
 int core_open(struct core_file *core, const char *path, char why[CORE_WHY])
 {
-    struct stat stat;
     Elf64_Ehdr head;
     uint32_t count;
     int err = 0;
 
     *core = (struct core_file){
-        .source = {read_core}, .fd = open(path, O_RDONLY | O_CLOEXEC), .file_fd = -1};
+        .source = {read_core}, .fd = foreign_open(path, O_RDONLY, &any_file), .file_fd = -1};
+    if (core->fd == -EINVAL || core->fd == -EISDIR)
+        return refuse(why, -EBADMSG, "it is no file");
     if (core->fd < 0)
-        return refuse(why, -errno, strerror(errno));
-    if (fstat(core->fd, &stat) != 0 || !S_ISREG(stat.st_mode))
-        err = refuse(why, -EBADMSG, "it is no file");
-    if (err == 0 && !read_file(core->fd, &head, sizeof head, 0))
+        return refuse(why, core->fd, strerror(-core->fd));
+    if (!read_file(core->fd, &head, sizeof head, 0))
         err = refuse(why, -EBADMSG, "it is too short for a core file");
     if (err == 0)
         err = check_head(&head, why);

@@ -31,6 +31,8 @@ static const char usage[] =
     "\n"
     "  --job JOB     only this job: its number, its program, or a process of it or that has "
     "started it\n"
+    "  --all-users   jobs of other users, too, for root: without it root sees those of root "
+    "alone\n"
     "  --between MS  time from the first look to the second (default 300)\n"
     "  --rounds N    judge so often, each time from the last look and a new one, and report "
     "the "
@@ -62,6 +64,7 @@ static const char usage[] =
 static const struct option options[] = {{"job", required_argument, NULL, 'j'},
                                         {"between", required_argument, NULL, 'b'},
                                         {"rounds", required_argument, NULL, 'r'},
+                                        {"all-users", no_argument, NULL, 'a'},
                                         {"wait", required_argument, NULL, 'm'},
                                         HOSTS_OPTIONS,
                                         {"from-watchdog", required_argument, NULL, 'W'},
@@ -135,8 +138,9 @@ static void say_no_look(const struct tool *tool, const struct sight *sight, int 
 static void say_no_job(const struct tool *tool, const struct sight *sight)
 {
     tool_error(tool,
-               "no job of this user runs over Matchbox on %s (or it runs with MBX_SEE=off)",
-               sight->hosts->count != 0 ? "the hosts that have answered" : "this host");
+               "no job of this user runs over Matchbox on %s (or it runs with MBX_SEE=off)%s",
+               sight->hosts->count != 0 ? "the hosts that have answered" : "this host",
+               sight->hosts->count != 0 ? "" : observe_hint(sight->wanted));
 }
 
 /* MPI programs that do not run over Matchbox. */
@@ -310,6 +314,8 @@ static int parse(const struct tool *tool, int argc, char **argv, struct observe_
 
         if (c == 'j') {
             observe_take_job(wanted, optarg);
+        } else if (c == 'a') {
+            wanted->all_users = true;
         } else if (c == 'A') {
             watchdog->aborts = true;
         } else if (c == 'W') {
@@ -330,6 +336,10 @@ static int parse(const struct tool *tool, int argc, char **argv, struct observe_
     status = tool_options_end(tool, argc, argv, c, status);
     if (status == 0 && watchdog->pid != 0 && (hosts->launch_count != 0 || hosts->list != NULL))
         return tool_usage_error(tool, "--launch and --hosts have no use with --from-watchdog");
+    if (status == 0 && wanted->all_users &&
+        (watchdog->pid != 0 || hosts->launch_count != 0 || hosts->list != NULL))
+        return tool_usage_error(
+            tool, "--all-users has no use with --launch, --hosts or --from-watchdog");
     return status != 0 ? status : hosts_prepare(hosts, tool);
 }
 

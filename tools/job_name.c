@@ -16,6 +16,7 @@
 
 #include "base/base.h"
 #include "base/clock.h"
+#include "base/text.h"
 #include "process.h"
 
 #define ARGUMENTS_MAX 4096
@@ -114,9 +115,7 @@ void job_program_of(const char *arguments, size_t size, char program[SEE_PROGRAM
     else
         snprintf(program, SEE_PROGRAM_TEXT, "%s%s%.2s", name, option != NULL ? " " : "",
                  option != NULL ? option : "");
-    for (char *c = program; *c != '\0'; c++)
-        if (*c < ' ' || *c > '~')
-            *c = '?';
+    text_make_printable(program, '?', false);
 }
 
 /* ---- a process ---- */

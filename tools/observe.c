@@ -2,8 +2,8 @@
 /*
  * observe.c - looking at endpoints from outside.
  *
- *   find   memory files of the name SEE_NAME among the descriptors of all processes that this user
- *          may look into
+ *   find   memory files of the name SEE_NAME among the descriptors of the processes of this user; root may ask for
+ *          those of all users
  *   ask    all of them at once, and wait until they have answered
  *   read   those that have not, in their memory, twice: what is the same twice holds still
  *   sort   by job and rank
@@ -29,22 +29,26 @@
 
 #include "base/base.h"
 #include "base/clock.h"
+#include "base/foreign.h"
 #include "base/mem.h"
 #include "base/sys.h"
 #include "base/text.h"
 #include "core_file.h"
 #include "job_name.h"
 #include "see/blocks.h"
+#include "see/budget.h"
 #include "see/walk.h"
 #include "tool.h"
 
 #define ENTRIES_MAX 65536u /* of an endpoint that is read from outside */
 #define LINK_NAME   "/memfd:" SEE_NAME
+#define LINKS_MAX   65536u /* descriptors of a process that are looked at */
 #define TRIES       3
+#define READ_LEAST  CLOCK_S /* of the processor's time, to read the memory of a process */
 
 struct found {
     uint32_t pid;
-    int fd;
+    int fd; /* of its page */
     uint32_t asked;
     bool has_answered;
     struct see_rank rank;
@@ -56,6 +60,7 @@ struct finder {
     uint32_t count, room;
     uint32_t refused;
     char why[OBSERVE_REFUSED];
+    uint64_t others_ns; /* is left to read the memory of processes of other users */
 };
 
 /* ---- refuse ---- */
@@ -133,7 +138,8 @@ static int finder_room(struct finder *finder)
     return 0;
 }
 
-static int finder_add(struct finder *finder, uint32_t pid, int fd)
+/* The page of process pid, which that user owns. */
+static int finder_add(struct finder *finder, uint32_t pid, uint32_t user, int fd)
 {
     static unsigned char page[SEE_PAGE_SIZE];
     struct found *found;
@@ -142,7 +148,8 @@ static int finder_add(struct finder *finder, uint32_t pid, int fd)
     if (finder_room(finder) != 0)
         return -ENOMEM;
     found = &finder->all[finder->count];
-    *found = (struct found){.pid = pid, .fd = fd};
+    *found =
+        (struct found){.pid = pid, .fd = fd, .rank.owner = user == geteuid() ? 0 : user + 1};
     if (!page_read(found, page))
         return -EBADMSG;
     memcpy(&found->rank.head, page, sizeof found->rank.head);
@@ -160,34 +167,56 @@ static int finder_add(struct finder *finder, uint32_t pid, int fd)
     return 0;
 }
 
+static bool has_name(const char *link, ssize_t size)
+{
+    const ssize_t length = sizeof LINK_NAME - 1;
+
+    return size >= length && memcmp(link, LINK_NAME, sizeof LINK_NAME - 1) == 0 &&
+           (size == length || link[length] == ' ');
+}
+
+/* The name of a link is what the process likes: a page is a memory file of the user who owns the process, and only as many
+ * are looked at as a process has endpoints. */
+static int find_among(struct finder *finder, uint32_t pid, uint32_t user, DIR *folder)
+{
+    const struct foreign wanted = {.kind = FOREIGN_MEMORY, .memory = SEE_NAME, .user = user};
+    char path[320], link[sizeof LINK_NAME + 16];
+    uint32_t pages = 0, links = 0;
+    struct dirent *entry;
+    int err = 0;
+
+    while (err != -ENOMEM && pages < SEE_ENDPOINTS_MAX && links++ < LINKS_MAX &&
+           (entry = readdir(folder)) != NULL) {
+        int fd;
+
+        if (!has_name(link, readlinkat(dirfd(folder), entry->d_name, link, sizeof link - 1)))
+            continue;
+        pages++;
+        snprintf(path, sizeof path, "/proc/%u/fd/%s", pid, entry->d_name);
+        fd = foreign_open(path, O_RDWR, &wanted);
+        if (fd < 0)
+            continue;
+        err = finder_add(finder, pid, user, fd);
+        if (err != 0)
+            sys_close(fd);
+    }
+    return err == -ENOMEM ? err : 0;
+}
+
 static int find_in(struct finder *finder, uint32_t pid)
 {
-    char path[64], link[sizeof LINK_NAME + 16];
-    struct dirent *entry;
+    char path[64];
+    uint32_t user;
     DIR *folder;
     int err = 0;
 
     snprintf(path, sizeof path, "/proc/%u/fd", pid);
     folder = opendir(path);
     if (folder == NULL)
-        return 0; /* another user's, or gone */
-    while (err == 0 && (entry = readdir(folder)) != NULL) {
-        ssize_t size = readlinkat(dirfd(folder), entry->d_name, link, sizeof link - 1);
-        int fd;
-
-        if (size < (ssize_t)sizeof LINK_NAME - 1 ||
-            memcmp(link, LINK_NAME, sizeof LINK_NAME - 1) != 0 ||
-            (link[sizeof LINK_NAME - 1] != ' ' && size != (ssize_t)sizeof LINK_NAME - 1))
-            continue;
-        fd = openat(dirfd(folder), entry->d_name, O_RDWR | O_CLOEXEC);
-        if (fd < 0)
-            continue;
-        err = finder_add(finder, pid, fd);
-        if (err != 0)
-            close(fd);
-        if (err != -ENOMEM)
-            err = 0;
-    }
+        return 0; /* gone, or it may not be looked into */
+    user = foreign_user(pid);
+    if (user != FOREIGN_ANYBODY && (user == geteuid() || finder->options->all_users))
+        err = find_among(finder, pid, user, folder);
     closedir(folder);
     return err;
 }
@@ -377,17 +406,23 @@ static int keep_reading(struct see_rank *rank, const struct see_source *source,
     return err != 0 ? err : keep_names(rank, source, map);
 }
 
-static int read_memory(struct finder *finder, struct found *found, struct reading two[2])
+/* Reads the memory of a process that has not answered, within time_ns. */
+static int read_memory(struct finder *finder, struct found *found, struct reading two[2],
+                       uint64_t time_ns)
 {
     struct other other = {.source = {read_other}, .pid = (pid_t)found->pid};
     struct see_rank *rank = &found->rank;
+    struct see_budget budget;
     struct see_blocks blocks;
     struct see_map map;
-    int err = see_map_read(&other.source, rank->head.root, &map);
+    int err;
+
+    see_budget_init(&budget, &other.source, SEE_BUDGET_READS, time_ns);
+    err = see_map_read(&budget.source, rank->head.root, &map);
 
     if (err == -EBADMSG)
         refuse_layout(finder, &rank->head, found->pid);
-    see_blocks_init(&blocks, &other.source);
+    see_blocks_init(&blocks, &budget.source);
     rank->how = SEE_MOVING;
     for (int i = 0; err == 0 && i <= TRIES && rank->how == SEE_MOVING; i++) {
         see_blocks_forget(&blocks);
@@ -398,8 +433,25 @@ static int read_memory(struct finder *finder, struct found *found, struct readin
     see_blocks_forget(&blocks);
     if (err == 0)
         return keep_reading(rank, &blocks.source, &map, &two[0], clock_now());
+    if (err == -ETIME)
+        refuse(finder, &rank->head, found->pid,
+               "its queues take longer to read than --wait gives it to answer");
     rank->how = SEE_FAILED;
     return 0;
+}
+
+/* Each process of this user has the time in which it could have answered; all of other users together have it once. */
+static int read_found(struct finder *finder, struct found *found, struct reading two[2])
+{
+    uint64_t each_ns = max_size(finder->options->wait_ns, READ_LEAST);
+    uint64_t begin_ns = clock_thread(), used_ns;
+    bool is_own = found->rank.owner == 0;
+    int err = read_memory(finder, found, two, is_own ? each_ns : finder->others_ns);
+
+    used_ns = clock_thread() - begin_ns;
+    if (!is_own)
+        finder->others_ns -= min_size(used_ns, finder->others_ns);
+    return err;
 }
 
 static int readings_open(struct reading two[2])
@@ -423,9 +475,10 @@ static int read_silent(struct finder *finder)
     struct reading two[2] = {{.entries = NULL}, {.entries = NULL}};
     int err = readings_open(two);
 
+    finder->others_ns = max_size(finder->options->wait_ns, READ_LEAST);
     for (uint32_t i = 0; err == 0 && i < finder->count; i++)
         if (!finder->all[i].has_answered)
-            err = read_memory(finder, &finder->all[i], two);
+            err = read_found(finder, &finder->all[i], two);
     readings_close(two);
     return err;
 }
@@ -631,8 +684,10 @@ int observer_ask(struct observer *observer, struct observed *out)
     *out = (struct observed){.count = 0};
     for (uint32_t i = 0; i < finder->count; i++) {
         struct see_rank *rank = &finder->all[i].rank;
-        struct see_rank asked = {
-            .head = rank->head, .how = SEE_FAILED, .started = rank->started};
+        struct see_rank asked = {.head = rank->head,
+                                 .how = SEE_FAILED,
+                                 .owner = rank->owner,
+                                 .started = rank->started};
 
         memcpy(asked.program, rank->program, sizeof asked.program);
         *rank = asked;
@@ -663,6 +718,13 @@ int observe_cores(const struct observe_options *options, const char *const *path
             snprintf(why, OBSERVE_WHY, "%s: %s", paths[i], wrong);
     }
     return finish(&finder, err, out);
+}
+
+const char *observe_hint(const struct observe_options *options)
+{
+    return geteuid() == 0 && !options->all_users
+               ? "; --all-users looks at other users' jobs, too"
+               : "";
 }
 
 int observe_find(const struct observe_options *options, struct observed *out)

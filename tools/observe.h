@@ -5,6 +5,7 @@
 #ifndef TOOLS_OBSERVE_H
 #define TOOLS_OBSERVE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "see/job.h"
@@ -14,6 +15,7 @@ struct observe_options {
     const char *called; /* what --job says, until it is known which job that is; or NULL */
     uint32_t rank;      /* of this rank alone; SEE_NOBODY: of all */
     uint64_t wait_ns;   /* so long a rank has time to answer */
+    bool all_users;     /* also processes that are not this user's, if it may look into them */
 };
 
 #define OBSERVE_REFUSED 192
@@ -39,6 +41,9 @@ struct observed {
     struct observed_host *hosts; /* none: this one was looked at */
     uint32_t host_count;
 };
+
+/* Do these ranks belong to one job?  Numbers of jobs are no secret: processes of two users never do. */
+bool observed_is_one_job(const struct see_rank *a, const struct see_rank *b);
 
 /* Sorts ranks into the jobs of out, which owns them then, with what they refer to. 0; -ENOMEM, and they are the caller's. */
 int observed_sort(struct see_rank *ranks, uint32_t count, struct observed *out);
@@ -76,6 +81,9 @@ int observe_find(const struct observe_options *options, struct observed *out);
 
 /* Leaves the job of this number alone; 0: none. */
 void observed_keep(struct observed *observed, uint64_t number);
+
+/* What to add when no job was found: root may have looked for one of another user.  May be empty. */
+const char *observe_hint(const struct observe_options *options);
 
 struct tool;
 

@@ -21,10 +21,16 @@ static int by_job(const void *a, const void *b)
     const struct see_rank *x = a, *y = b;
     int order = compare(x->head.job, y->head.job);
 
+    order = order != 0 ? order : compare(x->owner, y->owner);
     order = order != 0 ? order : compare(x->head.rank, y->head.rank);
     order = order != 0 ? order : compare(x->host, y->host);
     order = order != 0 ? order : compare(x->head.pid, y->head.pid);
     return order != 0 ? order : compare(x->head.open_ns, y->head.open_ns);
+}
+
+bool observed_is_one_job(const struct see_rank *a, const struct see_rank *b)
+{
+    return a->head.job == b->head.job && a->owner == b->owner;
 }
 
 int observed_sort(struct see_rank *ranks, uint32_t count, struct observed *out)
@@ -37,7 +43,7 @@ int observed_sort(struct see_rank *ranks, uint32_t count, struct observed *out)
     for (uint32_t i = 0; i < count; i++) {
         struct see_job *job = &out->jobs[out->count];
 
-        if (i == 0 || ranks[i].head.job != ranks[i - 1].head.job) {
+        if (i == 0 || !observed_is_one_job(&ranks[i - 1], &ranks[i])) {
             out->jobs[out->count++] = (struct see_job){.ranks = &ranks[i], .size = SEE_NOBODY};
         } else {
             job--;
@@ -98,6 +104,8 @@ static uint32_t unite(const struct observed *observed, const struct place *place
                 uint32_t a = first_of(groups, j);
                 uint32_t b = found != NULL ? first_of(groups, found->job) : a;
 
+                if (observed->jobs[a].ranks[0].owner != observed->jobs[b].ranks[0].owner)
+                    continue; /* an address is no secret */
                 groups[max_size(a, b)] = (uint32_t)min_size(a, b);
                 united += a != b;
             }

@@ -35,6 +35,8 @@ static const char usage[] =
     "  --job JOB      only this job: its number, its program, or a process of it or that has "
     "started it\n"
     "  --rank RANK    only this rank\n"
+    "  --all-users    jobs of other users, too, for root: without it root sees those of root "
+    "alone\n"
     "  --core FILE    instead, the ranks of this core file; given again, of several, as those "
     "of\n"
     "                 a job\n" HOSTS_USAGE
@@ -68,13 +70,19 @@ static const char usage[] =
     "\n"
     "Exit status 1 if there is no such rank, or if a host has not answered.\n";
 
-static const struct option options[] = {
-    {"job", required_argument, NULL, 'j'},   {"rank", required_argument, NULL, 'r'},
-    {"core", required_argument, NULL, 'c'},  {"stats", no_argument, NULL, 's'},
-    {"json", no_argument, NULL, 'J'},        {"details", no_argument, NULL, 'd'},
-    {"snapshot", no_argument, NULL, 'S'},    HOSTS_OPTIONS,
-    {"watch", required_argument, NULL, 'w'}, {"wait", required_argument, NULL, 'm'},
-    {"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0}};
+static const struct option options[] = {{"job", required_argument, NULL, 'j'},
+                                        {"rank", required_argument, NULL, 'r'},
+                                        {"core", required_argument, NULL, 'c'},
+                                        {"stats", no_argument, NULL, 's'},
+                                        {"json", no_argument, NULL, 'J'},
+                                        {"details", no_argument, NULL, 'd'},
+                                        {"snapshot", no_argument, NULL, 'S'},
+                                        {"all-users", no_argument, NULL, 'a'},
+                                        HOSTS_OPTIONS,
+                                        {"watch", required_argument, NULL, 'w'},
+                                        {"wait", required_argument, NULL, 'm'},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {NULL, 0, NULL, 0}};
 
 struct wanted {
     struct observe_options observe;
@@ -206,7 +214,8 @@ static void say_empty(const struct tool *tool, const struct wanted *wanted)
     else
         tool_error(tool,
                    "no such rank of this user runs over Matchbox on this host (or it runs "
-                   "with MBX_SEE=off)");
+                   "with MBX_SEE=off)%s",
+                   observe_hint(&wanted->observe));
 }
 
 static int find(struct wanted *wanted, struct observed *observed, char why[OBSERVE_WHY])
@@ -344,6 +353,7 @@ static int parse(const struct tool *tool, int argc, char **argv, struct wanted *
         wanted->json |= c == 'J';
         wanted->details |= c == 'd';
         wanted->snapshot |= c == 'S';
+        wanted->observe.all_users |= c == 'a';
         if (err == 0)
             err = hosts_option(&wanted->hosts, tool, c, optarg);
         if (err > 0)
@@ -356,9 +366,9 @@ static int parse(const struct tool *tool, int argc, char **argv, struct wanted *
         return tool_usage_error(tool, "--watch has no use with --core: a core file does not "
                                       "change");
     if ((wanted->hosts.launch_count != 0 || wanted->hosts.list != NULL) &&
-        (wanted->core_count != 0 || wanted->snapshot))
-        return tool_usage_error(tool,
-                                "--launch and --hosts have no use with --core or --snapshot");
+        (wanted->core_count != 0 || wanted->snapshot || wanted->observe.all_users))
+        return tool_usage_error(tool, "--launch and --hosts have no use with --core, "
+                                      "--snapshot or --all-users");
     return hosts_prepare(&wanted->hosts, tool);
 }
 

@@ -29,6 +29,9 @@ static const char usage[] =
     "\n"
     "  --job JOB           only this job: its number, its program, or a process of it or that\n"
     "                      has started it\n"
+    "  --all-users         jobs of other users, too, for root: without it root sees those of "
+    "root\n"
+    "                      alone\n"
     "  --interval SECONDS  how long each table looks at the ranks (default 2)\n"
     "  --once              one table, and then an end\n"
     "  --plain             tables below each other; so it is, too, where there is no terminal\n"
@@ -52,10 +55,13 @@ static const char usage[] =
     "\n"
     "Exit status 1 if --once finds no job.\n";
 
-static const struct option options[] = {
-    {"job", required_argument, NULL, 'j'}, {"interval", required_argument, NULL, 'i'},
-    {"once", no_argument, NULL, 'o'},      {"plain", no_argument, NULL, 'p'},
-    {"help", no_argument, NULL, 'h'},      {NULL, 0, NULL, 0}};
+static const struct option options[] = {{"job", required_argument, NULL, 'j'},
+                                        {"interval", required_argument, NULL, 'i'},
+                                        {"once", no_argument, NULL, 'o'},
+                                        {"plain", no_argument, NULL, 'p'},
+                                        {"all-users", no_argument, NULL, 'a'},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {NULL, 0, NULL, 0}};
 
 static const char no_job[] = "no job of this user runs over Matchbox on this host (or it runs "
                              "with MBX_SEE=off)";
@@ -169,7 +175,7 @@ static int watch(const struct tool *tool, struct view *view)
     while (err == 0 && !view->quit) {
         err = look(view, &top);
         if (err == 0 && view->once && top.count == 0) {
-            tool_error(tool, "%s", no_job);
+            tool_error(tool, "%s%s", no_job, observe_hint(&view->wanted));
             status = TOOL_FAILED;
         } else if (err == 0 && !view->quit) {
             err = show_table(view, &top);
@@ -209,6 +215,7 @@ static int parse(const struct tool *tool, int argc, char **argv, struct view *vi
                             &view->interval_ns);
         }
         view->once |= c == 'o';
+        view->wanted.all_users |= c == 'a';
         view->plain |= c == 'p' || c == 'o';
         if (err != 0)
             return err;

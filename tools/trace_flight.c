@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/foreign.h"
 #include "base/mem.h"
 #include "core_file.h"
 #include "tool.h"
@@ -69,7 +70,7 @@ static int no_memory(const struct tool *tool)
 
 /* ---- living processes ---- */
 
-/* Does this process record there?  A child of it has the descriptor, too. */
+/* Does this process record there?  A child of it has the descriptor, too.  path: a descriptor of ours. */
 static bool is_its_own(const char *path, unsigned long pid)
 {
     static struct trace_reader reader;
@@ -82,18 +83,40 @@ static bool is_its_own(const char *path, unsigned long pid)
     return is_own;
 }
 
-/* False: no memory. */
-static bool find_in(unsigned long pid, struct trace_paths *out)
+/* Adds the recording of this process that its descriptor is, if it is one.  False: no memory. */
+static bool take(unsigned long pid, const char *path, uint32_t user, struct trace_paths *out)
+{
+    const struct foreign wanted = {.kind = FOREIGN_MEMORY, .memory = FLIGHT_NAME, .user = user};
+    int fd = foreign_open(path, O_RDONLY, &wanted);
+    bool is_done = true;
+    char own[64];
+
+    if (fd < 0)
+        return true;
+    snprintf(own, sizeof own, "/proc/self/fd/%d", fd);
+    if (is_its_own(own, pid)) {
+        is_done = paths_add(out, own, fd);
+        if (is_done)
+            return true;
+    }
+    close(fd);
+    return is_done;
+}
+
+/* Among the descriptors of a process of this user.  False: no memory. */
+static bool find_in(unsigned long pid, uint32_t user, struct trace_paths *out)
 {
     char path[320], link[sizeof LINK_NAME + 16];
     struct dirent *entry;
     bool is_done = true;
     DIR *folder;
 
+    if (user == FOREIGN_ANYBODY || foreign_user((uint32_t)pid) != user)
+        return true;
     snprintf(path, sizeof path, "/proc/%lu/fd", pid);
     folder = opendir(path);
     if (folder == NULL)
-        return true; /* another user's, or gone */
+        return true; /* gone, or it may not be looked into */
     while (is_done && (entry = readdir(folder)) != NULL) {
         ssize_t size = readlinkat(dirfd(folder), entry->d_name, link, sizeof link - 1);
 
@@ -101,8 +124,7 @@ static bool find_in(unsigned long pid, struct trace_paths *out)
             memcmp(link, LINK_NAME, sizeof LINK_NAME - 1) != 0)
             continue;
         snprintf(path, sizeof path, "/proc/%lu/fd/%s", pid, entry->d_name);
-        if (is_its_own(path, pid))
-            is_done = paths_add(out, path, -1);
+        is_done = take(pid, path, user, out);
     }
     closedir(folder);
     return is_done;
@@ -124,7 +146,7 @@ static int find_all(const struct tool *tool, struct trace_paths *out)
         unsigned long pid = strtoul(entry->d_name, &end, 10);
 
         if (*end == '\0' && pid != 0)
-            is_done = find_in(pid, out);
+            is_done = find_in(pid, geteuid(), out);
     }
     closedir(proc);
     return is_done ? 0 : no_memory(tool);
@@ -150,7 +172,8 @@ int trace_paths_living(const struct tool *tool, char **processes, int count,
 
         if (status != 0)
             return status;
-        if (!find_in((unsigned long)pid, out))
+        /* root may name a process of anybody */
+        if (!find_in((unsigned long)pid, foreign_user((uint32_t)pid), out))
             return no_memory(tool);
         if (out->count == before) {
             tool_error(tool,
@@ -167,8 +190,9 @@ int trace_paths_living(const struct tool *tool, char **processes, int count,
 
 static bool is_elf(const char *path)
 {
+    const struct foreign wanted = {.kind = FOREIGN_FILE, .user = FOREIGN_ANYBODY};
     char magic[SELFMAG] = "";
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int fd = foreign_open(path, O_RDONLY, &wanted);
     bool is = fd >= 0 && read(fd, magic, sizeof magic) == (ssize_t)sizeof magic &&
               memcmp(magic, ELFMAG, SELFMAG) == 0;
 

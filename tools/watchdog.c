@@ -14,6 +14,7 @@
 #include "watchdog.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
@@ -27,6 +28,7 @@
 
 #include "base/base.h"
 #include "base/clock.h"
+#include "base/foreign.h"
 #include "base/mem.h"
 #include "base/sys.h"
 #include "diagnose.h"
@@ -101,6 +103,36 @@ static void watch(struct hang *hang, const struct see_rank *rank)
 
 /* ---- reports ---- */
 
+/* The file for the reports of a job, which they are added to.  In a folder that others write into there may be something of
+ * theirs under its name, as a link to a file of ours.  NULL and errno. */
+static FILE *report_file(const char *name)
+{
+    const struct foreign wanted = {.kind = FOREIGN_SINGLE, .user = geteuid()};
+    int fd = foreign_open(name, O_RDWR, &wanted);
+    FILE *file;
+
+    if (fd == -ENOENT) {
+        fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+        fd = fd < 0 ? -errno : fd;
+    }
+    if (fd < 0) {
+        errno = -fd;
+        return NULL;
+    }
+    lseek(fd, 0, SEEK_END);
+    file = fdopen(fd, "a");
+    if (file == NULL)
+        close(fd);
+    return file;
+}
+
+static const char *why_no_file(int err)
+{
+    return err == EPERM || err == EINVAL || err == ELOOP
+               ? "there is something of another user's, a link, or no file"
+               : strerror(err);
+}
+
 /* To standard error, in one piece; and into a file. */
 static void report(const struct see_job *before, const struct see_job *now,
                    const enum see_node *nodes, const char *about, bool to_file)
@@ -116,9 +148,9 @@ static void report(const struct see_job *before, const struct see_job *now,
     if (fclose(out) != 0)
         return;
     snprintf(name, sizeof name, "matchbox-hang-%016" PRIx64 ".txt", now->ranks[0].head.job);
-    file = to_file ? fopen(name, "ae") : NULL;
+    file = to_file ? report_file(name) : NULL;
     if (to_file && file == NULL)
-        fprintf(stderr, "matchbox: MBX_HANG: cannot write %s: %s\n", name, strerror(errno));
+        fprintf(stderr, "matchbox: MBX_HANG: cannot write %s: %s\n", name, why_no_file(errno));
     if (file != NULL) {
         fwrite(text, 1, size, file);
         fclose(file);

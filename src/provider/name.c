@@ -24,6 +24,7 @@
  *
  * A node must be this machine: the files of another one cannot be seen.
  */
+#include "base/foreign.h"
 #include "provider/ep.h"
 #include "provider/name.h"
 #include "provider/text.h"
@@ -141,11 +142,13 @@ static void path_of(const struct name *name, char *path, size_t size)
              name->service);
 }
 
-static bool is_ours(int fd)
+/* The file of a name, if it is ours alone: a second name, which another user may have given to a file of ours, would lead
+ * us to write into that file.  A descriptor or a negative errno. */
+static int file_open(const char *path, int flags)
 {
-    struct stat status;
+    const struct foreign wanted = {.kind = FOREIGN_SINGLE, .user = geteuid()};
 
-    return fstat(fd, &status) == 0 && status.st_uid == geteuid() && S_ISREG(status.st_mode);
+    return foreign_open(path, flags, &wanted);
 }
 
 /* Does path still name what fd is?  Who had it may have removed it before we locked it. */
@@ -182,12 +185,18 @@ static int file_lock(int fd, off_t size)
 static int file_take(const char *path)
 {
     for (;;) {
-        int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-        int err;
+        int fd = file_open(path, O_RDWR), err;
 
+        if (fd == -ENOENT) {
+            fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+            if (fd < 0 && errno == EEXIST)
+                continue; /* somebody was faster */
+            if (fd < 0)
+                return -errno;
+        }
         if (fd < 0)
-            return -errno;
-        err = is_ours(fd) ? file_lock(fd, 0) : -FI_EACCES;
+            return -FI_EACCES;
+        err = file_lock(fd, 0);
         if (err == 0 && is_there(fd, path))
             return fd;
         close(fd);
@@ -200,11 +209,11 @@ static int file_take(const char *path)
 
 static void file_remove_if_dead(const char *path)
 {
-    int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    int fd = file_open(path, O_RDWR);
 
     if (fd < 0)
         return;
-    if (is_ours(fd) && file_lock(fd, 1) == 0 && is_there(fd, path))
+    if (file_lock(fd, 1) == 0 && is_there(fd, path))
         unlink(path);
     close(fd);
 }
@@ -282,11 +291,11 @@ int prov_name_find(const struct mbx_address *address, struct mbx_address *real)
     if (err < 0)
         return err;
     path_of(&name, path, sizeof path);
-    fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    fd = file_open(path, O_RDONLY);
     if (fd < 0)
         return -FI_EADDRNOTAVAIL;
-    if (!is_ours(fd) || !is_locked(fd) ||
-        pread(fd, &found, sizeof found, 0) != (ssize_t)sizeof found || prov_is_name(&found))
+    if (!is_locked(fd) || pread(fd, &found, sizeof found, 0) != (ssize_t)sizeof found ||
+        prov_is_name(&found))
         err = -FI_EADDRNOTAVAIL;
     else
         *real = found;

@@ -34,6 +34,8 @@ struct see_rank {
     struct see_head head;
     uint64_t
         host; /* host_id() of its host; 0: that of the observer, if no other is looked at */
+    uint32_t
+        owner; /* 1 + the number of the user whose process it is; 0: the observer's, or not known */
     struct see_told *told; /* NULL: the observer is on its host */
     struct see_state state;
     uint64_t looks;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * walk_test.c - the list of endpoints of a process, as it is and where its memory is damaged.
+ * walk_test.c - the list of endpoints of a process, as it is and where its memory is damaged; and queues that take for ever.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,6 +13,8 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/clock.h"
+#include "see/budget.h"
 #include "see/walk.h"
 
 #define NODES 2000u
@@ -110,13 +112,88 @@ static void test_not_readable(void **state)
     assert_int_equal(endpoints[3], 8);
 }
 
+/* ---- queues that are as long as they may be ---- */
+
+#define EP     4096u
+#define SLOTS  (1u << 21)
+#define STRIDE 256u
+
+static uint64_t reads, fake_ns;
+
+static uint64_t fake_clock(void)
+{
+    return fake_ns++;
+}
+
+/* At EP a pool, as the layout below says; everywhere else are live objects. */
+static int read_hostile(const struct see_source *source, uint64_t at, void *to, size_t size)
+{
+    const uint64_t pool[] = {UINT64_C(1) << 40, SLOTS, 0, STRIDE, 1};
+
+    (void)source;
+    reads++;
+    memset(to, 0xff, size);
+    if (at - EP < sizeof pool)
+        memcpy(to, (const unsigned char *)pool + (at - EP), size);
+    else if (size == sizeof(uint32_t))
+        memset(to, 0, size); /* peers */
+    return 0;
+}
+
+static int walk_hostile(uint64_t reads_most, uint64_t time_ns, uint32_t *seen)
+{
+    static const struct see_source hostile = {.read = read_hostile};
+    static struct see_entry entries[16];
+    uint32_t stored, counts[SEE_KINDS];
+    struct see_map map = {.endpoints = 0};
+    struct see_budget budget;
+    int err;
+
+    memset(map.kinds, SEE_SEND, sizeof map.kinds);
+    map.offsets[SEE_SLOT_BYTES] = sizeof(uint64_t);
+    map.offsets[SEE_REQUEST_BYTES] = map.offsets[SEE_MESSAGE_BYTES] = 64;
+    map.offsets[SEE_POOL_SLOTS] = 8;
+    map.offsets[SEE_POOL_SHIFT] = 16;
+    map.offsets[SEE_POOL_STRIDE] = 24;
+    map.offsets[SEE_POOL_LIVE_BIT] = 32;
+    map.offsets[SEE_EP_PEERS] = map.offsets[SEE_EP_PEEKED] = 64;
+    map.offsets[SEE_EP_ADDRESSES] = 128;
+    reads = 0;
+    see_budget_init(&budget, &hostile, reads_most, time_ns);
+    err = see_walk(&map, &budget.source, EP, entries, ARRAY_COUNT(entries), &stored, counts);
+    *seen = counts[SEE_SEND];
+    return err;
+}
+
+static void test_reads_are_counted(void **state)
+{
+    uint32_t seen;
+
+    (void)state;
+    assert_int_equal(walk_hostile(1000, CLOCK_S * 3600, &seen), -ETIME);
+    assert_int_equal(reads, 1000);
+    assert_true(seen > 100);
+    assert_int_equal(walk_hostile(UINT64_MAX, CLOCK_S * 3600, &seen), 0);
+    assert_int_equal(seen, SLOTS); /* so many there are */
+}
+
+static void test_time_is_counted(void **state)
+{
+    uint32_t seen;
+
+    (void)state;
+    clock_set(fake_clock);
+    assert_int_equal(walk_hostile(UINT64_MAX, 500, &seen), -ETIME);
+    clock_set(NULL);
+    assert_in_range(reads, 400, 500);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_in_their_order),
-        cmocka_unit_test(test_ring),
-        cmocka_unit_test(test_too_many),
-        cmocka_unit_test(test_not_readable),
+        cmocka_unit_test(test_all_in_their_order), cmocka_unit_test(test_ring),
+        cmocka_unit_test(test_too_many),           cmocka_unit_test(test_not_readable),
+        cmocka_unit_test(test_reads_are_counted),  cmocka_unit_test(test_time_is_counted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,6 +24,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/foreign.h"
 #include "base/mem.h"
 #include "base/sys.h"
 #include "base/text.h"
@@ -518,14 +519,15 @@ static int next_of_flight(struct trace_reader *r, struct trace_event *event)
 
 int trace_open(struct trace_reader *r, const char *path)
 {
+    const struct foreign wanted = {.kind = FOREIGN_FILE, .user = FOREIGN_ANYBODY};
     int err;
 
-    *r = (struct trace_reader){.fd = sys_open(path, O_RDONLY, 0)};
-    err = r->fd < 0 ? -errno : 0;
+    *r = (struct trace_reader){.fd = foreign_open(path, O_RDONLY, &wanted)};
+    err = r->fd < 0 ? r->fd : 0;
     snprintf(r->path, sizeof r->path, "%s", path);
     if (err < 0) {
         snprintf(r->error, sizeof r->error, "%s: cannot be opened: %s", r->path,
-                 strerrordesc_np(-err));
+                 err == -EINVAL ? "it is no file" : strerrordesc_np(-err));
         return err;
     }
     err = reader_header(r);

@@ -4,23 +4,19 @@
 
 usage: privileged_test.py PROGRAM LIBRARY
 
-The program is copied and made set-user-ID (root, another user calls it), or, without root, set-group-ID of another
-group of this user.  The environment asks for a statistics file, a trace, and a library of the caller's as libibverbs.
-The same copy without the bit does all three, so the test would see them.
+The program is copied and made set-user-ID root, and a second user starts it.  The environment asks for a statistics
+file, a trace, and a library of the caller's as libibverbs.  The same copy without the bit does all three, so the test
+would see them.
 """
 import os
 import shutil
-import stat
 import subprocess
 import sys
 import tempfile
 
-OTHER = 65534  # a user who may do nothing here
-
-
-def skip(why):
-    print(f"skipped: {why}")
-    sys.exit(77)
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "support"))
+sys.dont_write_bytecode = True
+import stranger  # noqa: E402
 
 
 class Place:
@@ -39,46 +35,29 @@ class Place:
     def close(self):
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def privilege(self):
-        """Gives the program more rights than its caller has.  Returns how subprocess makes the caller."""
-        if os.geteuid() == 0:
-            os.chmod(self.program, 0o4755)
-            return {"user": OTHER, "group": OTHER, "extra_groups": []}
-        others = [group for group in os.getgroups() if group != os.getegid()]
-        if not others:
-            skip("neither root, who can make a set-user-ID program for another user, nor a user with a second group")
-        os.chown(self.program, -1, others[0])
-        os.chmod(self.program, 0o2755)
-        return {}
-
-    def run(self, caller, **more):
+    def run(self, **more):
         for name in os.listdir(self.output):
             os.remove(os.path.join(self.output, name))
         env = {"PATH": "/usr/bin:/bin", "MBX_STATS_FILE": os.path.join(self.output, "stats"), "MBX_TRACE": self.output,
-               "MBX_VERBS_LIBRARY": self.library, "ASAN_OPTIONS": "detect_leaks=0", **more}
+               "MBX_VERBS_LIBRARY": self.library, **more}
         done = subprocess.run([self.program], env=env, capture_output=True, text=True, check=False, timeout=120,
-                              cwd=self.folder, **caller)
+                              cwd=self.folder, **stranger.as_user(stranger.STRANGER))
         assert done.returncode == 0, done
         print(done.stdout, done.stderr, sorted(os.listdir(self.output)))
         return done, os.listdir(self.output)
 
 
-def believes(done, files):
-    """What of its environment the program did."""
-    return {"stats" in files, any(name.endswith(".trace") for name in files), "code of the caller" in done.stderr}
-
-
 def try_all(place):
-    caller = {"user": OTHER, "group": OTHER, "extra_groups": []} if os.geteuid() == 0 else {}
-    done, files = place.run(caller)
+    done, files = place.run()
     assert "privileged: no" in done.stdout
     assert "stats" in files and any(name.endswith(".trace") for name in files), files
     has_verbs = "code of the caller" in done.stderr
 
-    caller = place.privilege()
-    done, files = place.run(caller)
+    os.chmod(place.program, 0o4755)
+    done, files = place.run()
     if "privileged: yes" not in done.stdout:
-        skip("the kernel gives a set-user-ID program no rights here (a file system with nosuid, or no_new_privs)")
+        print("skipped: a set-user-ID program has no rights here: a file system with nosuid, or no_new_privs")
+        sys.exit(stranger.SKIPPED)
     assert "open: ok" in done.stdout, done.stdout
     assert files == [], f"it wrote {files} with its rights"
     assert "code of the caller" not in done.stderr
@@ -86,12 +65,13 @@ def try_all(place):
     assert len(said) == 1 and "MBX_STATS_FILE" in said[0] and "MBX_LOG_LEVEL" in said[0], done.stderr
 
     assert ": info:" not in done.stderr
-    done, files = place.run(caller, MBX_LOG_LEVEL="info")
+    done, files = place.run(MBX_LOG_LEVEL="info")
     assert files == [] and ": info:" in done.stderr, "MBX_LOG_LEVEL counts"
     print(f"statistics and traces{' and libraries' if has_verbs else ''} of the caller are ignored")
 
 
 def main():
+    stranger.needed()
     place = Place(*sys.argv[1:3])
     try:
         try_all(place)

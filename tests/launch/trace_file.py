@@ -66,7 +66,7 @@ def trace(*events, rank=5, pid=4711, version=5):
 
 def text(kind, text, context=0, size=0):
     """The records of a text."""
-    data = text.encode() + b"\0"
+    data = (text if isinstance(text, bytes) else text.encode()) + b"\0"
     data += bytes(-len(data) % 24)
     return [(kind, context, 0, part << 32 | size, *struct.unpack_from("<3Q", data, 24 * part))
             for part in range(len(data) // 24)]

@@ -5,10 +5,12 @@
  */
 #include "provider_fixture.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -149,12 +151,18 @@ static void server_kill(pid_t pid)
     assert_int_equal(waitpid(pid, &status, 0), pid);
 }
 
-static bool is_published(const char *name)
+/* The file of a service. */
+static const char *path_of(const char *name)
 {
-    char path[128];
+    static char path[128];
 
     snprintf(path, sizeof path, "/dev/shm/matchbox-name-%u-%s", (unsigned)geteuid(), name);
-    return access(path, F_OK) == 0;
+    return path;
+}
+
+static bool is_published(const char *name)
+{
+    return access(path_of(name), F_OK) == 0;
 }
 
 /* Nobody but the kernel could do it for who is killed, and the kernel does not. */
@@ -176,6 +184,74 @@ static void the_next_endpoint_removes_the_names_of_the_dead(void **state)
     fixture_open(&fix, &plain);
     assert_false(is_published(alive));
     fixture_close(&fix);
+}
+
+static const char *victim(void)
+{
+    static char path[64];
+
+    snprintf(path, sizeof path, "/dev/shm/matchbox-victim-%d", (int)getpid());
+    return path;
+}
+
+static int remove_files(void **state)
+{
+    (void)state;
+    unlink(path_of(service(0)));
+    unlink(victim());
+    return 0;
+}
+
+/* Who looks the service up, and who wants its name, gets an answer, whatever lies there. */
+static void try_what_lies_there(int published)
+{
+    struct fi_info *server, *client;
+    struct fixture fix;
+    struct fid_ep *ep;
+    fi_addr_t addr;
+    int err;
+
+    fixture_open(&fix, &plain);
+    server = info_of(NULL, service(0), FI_SOURCE);
+    client = info_of("localhost", service(0), 0);
+    assert_int_equal(fi_av_insert(fix.node[1].av, client->dest_addr, 1, &addr, 0, NULL), 0);
+    assert_int_equal(addr, FI_ADDR_NOTAVAIL);
+    err = open_named(&fix, server, &ep);
+    assert_int_equal(err, published);
+    if (err == 0)
+        fi_close(&ep->fid);
+    fi_freeinfo(server);
+    fi_freeinfo(client);
+    fixture_close(&fix);
+}
+
+/* Everybody can make one in the folder of names.  It is another user's where this one may give it away. */
+static void a_pipe_in_the_place_of_a_name_is_not_waited_for(void **state)
+{
+    const char *path = path_of(service(0));
+
+    (void)state;
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(chmod(path, 0666), 0);
+    if (geteuid() == 0)
+        assert_int_equal(chown(path, 1, 1), 0);
+    try_what_lies_there(-FI_EACCES);
+}
+
+static void a_file_with_two_names_is_not_written_to(void **state)
+{
+    const char *path = path_of(service(0));
+    char text[8] = "";
+    int fd = open(victim(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+    (void)state;
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, "mine", 4), 4);
+    assert_int_equal(link(victim(), path), 0);
+    try_what_lies_there(-FI_EACCES);
+    assert_int_equal(pread(fd, text, sizeof text, 0), 4);
+    assert_string_equal(text, "mine");
+    close(fd);
 }
 
 static void nodes_and_services_are_checked(void **state)
@@ -476,6 +552,9 @@ int main(void)
         cmocka_unit_test(a_service_is_found_by_name),
         cmocka_unit_test(a_service_has_one_owner),
         cmocka_unit_test(the_next_endpoint_removes_the_names_of_the_dead),
+        cmocka_unit_test_teardown(a_pipe_in_the_place_of_a_name_is_not_waited_for,
+                                  remove_files),
+        cmocka_unit_test_teardown(a_file_with_two_names_is_not_written_to, remove_files),
         cmocka_unit_test(nodes_and_services_are_checked),
         cmocka_unit_test(services_can_be_inserted_by_name),
         cmocka_unit_test(an_insertion_is_told_by_events),
