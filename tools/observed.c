@@ -112,7 +112,25 @@ static uint32_t unite(const struct observed *observed, const struct place *place
     return united;
 }
 
-/* Of the jobs of this group that are not taken, the one that was started first; SEE_NOBODY: all are taken. */
+/* Which of two jobs was there first?  A job spawns another one when it has opened its endpoints; the clock of these means something
+ * on their host alone, and the start of a process is known to a second. */
+static bool is_earlier(const struct see_job *a, const struct see_job *b)
+{
+    uint64_t opened[2] = {UINT64_MAX, UINT64_MAX};
+    const struct see_job *jobs[2] = {a, b};
+    bool is_one_host = true;
+
+    for (int i = 0; i < 2; i++)
+        for (uint32_t r = 0; r < jobs[i]->count; r++) {
+            const struct see_rank *rank = &jobs[i]->ranks[r];
+
+            is_one_host &= rank->host == a->ranks[0].host;
+            opened[i] = rank->head.open_ns < opened[i] ? rank->head.open_ns : opened[i];
+        }
+    return is_one_host ? opened[0] < opened[1] : job_started(a) < job_started(b);
+}
+
+/* Of the jobs of this group that are not taken, the first one; SEE_NOBODY: all are taken. */
 static uint32_t earliest(const struct observed *observed, const uint32_t *groups,
                          const bool *is_taken, uint32_t group)
 {
@@ -120,8 +138,7 @@ static uint32_t earliest(const struct observed *observed, const uint32_t *groups
 
     for (uint32_t j = 0; j < observed->count; j++)
         if (!is_taken[j] && first_of(groups, j) == group &&
-            (first == SEE_NOBODY ||
-             job_started(&observed->jobs[j]) < job_started(&observed->jobs[first])))
+            (first == SEE_NOBODY || is_earlier(&observed->jobs[j], &observed->jobs[first])))
             first = j;
     return first;
 }
