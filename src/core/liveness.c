@@ -60,6 +60,10 @@
 /* So many that are looked at without costs are looked at for receives from any source, at least. */
 #define LIVENESS_PART 64
 
+/* A look goes over all requests; if they are more than so many, as many times as rarely, so that it takes the same part of
+ * the time.  Two looks are within MBX_PEER_TIMEOUT up to ten times as many. */
+#define LIVENESS_REQUESTS 131072u
+
 /* Looks in which all peers have their turn. */
 #define LIVENESS_CYCLE (LIVENESS_LOOKS / 3)
 
@@ -291,7 +295,8 @@ static bool liveness_look_at_due(const struct liveness *liveness)
 
 void liveness_look(struct mbx_ep *ep)
 {
-    uint64_t now_ns = clock_now(), period_ns = (uint64_t)liveness_ns(ep), due;
+    uint64_t many = 1 + ep->requests.pool.slot_count / LIVENESS_REQUESTS;
+    uint64_t now_ns = clock_now(), period_ns = (uint64_t)liveness_ns(ep) * many, due;
     uint32_t dead = ep->failures.count;
     bool found, had_seen_all = ep->liveness.has_seen_all;
     struct liveness liveness;
