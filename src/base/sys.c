@@ -28,6 +28,7 @@
 #include <sys/single_threaded.h>
 #define HAS_SINGLE_THREADED
 #endif
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -299,6 +300,34 @@ ssize_t sys_write(int fd, const void *buffer, size_t size)
     return done;
 }
 
+/* Would the kernel send SIGXFSZ for a file that gets this size? */
+static bool is_too_large(off_t size)
+{
+    struct rlimit limit;
+
+    return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+           (rlim_t)size > limit.rlim_cur;
+}
+
+/* Where the next write() to a regular file ends; 0: it is none. */
+static off_t end_of_write(int fd, size_t size)
+{
+    struct stat file;
+
+    if (fstat(fd, &file) < 0 || !S_ISREG(file.st_mode))
+        return 0;
+    return (off_t)size +
+           ((fcntl(fd, F_GETFL) & O_APPEND) != 0 ? file.st_size : lseek(fd, 0, SEEK_CUR));
+}
+
+ssize_t sys_write_file(int fd, const void *buffer, size_t size)
+{
+    if (!is_too_large(end_of_write(fd, size)))
+        return sys_write(fd, buffer, size);
+    errno = EFBIG;
+    return -1;
+}
+
 int sys_fstat(int fd, struct stat *status)
 {
     return sys_fails(SYS_FSTAT) ? -1 : fstat(fd, status);
@@ -311,10 +340,15 @@ int sys_memfd_create(const char *name, unsigned flags)
 
 int sys_ftruncate(int fd, off_t size)
 {
+    struct stat file;
     int err;
 
     if (sys_fails(SYS_FTRUNCATE))
         return -1;
+    if (is_too_large(size) && fstat(fd, &file) == 0 && size > file.st_size) {
+        errno = EFBIG;
+        return -1;
+    }
     do {
         err = ftruncate(fd, size);
     } while (err < 0 && errno == EINTR);

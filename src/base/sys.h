@@ -42,6 +42,10 @@ int sys_open(const char *path, int flags, mode_t mode); /* O_CLOEXEC is added */
 int sys_close(int fd);
 ssize_t sys_read(int fd, void *buffer, size_t size);        /* may be short */
 ssize_t sys_write(int fd, const void *buffer, size_t size); /* may be short */
+
+/* As sys_write(), of a file that grows: beyond RLIMIT_FSIZE it fails with EFBIG, where write() sends a signal that ends the
+ * process.  So does sys_ftruncate(). */
+ssize_t sys_write_file(int fd, const void *buffer, size_t size);
 ssize_t sys_pread(int fd, void *buffer, size_t size, off_t offset);
 int sys_fstat(int fd, struct stat *status);
 int sys_memfd_create(const char *name, unsigned flags); /* MFD_* */

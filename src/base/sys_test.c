@@ -403,6 +403,29 @@ static void test_open_read_write(void **state)
     assert_int_equal(errno, ENOENT);
 }
 
+/* Without the signal that the kernel sends for write() and ftruncate(), which ends the process. */
+static void test_files_beyond_their_limit_fail(void **state)
+{
+    static const unsigned char bytes[4096];
+    int fd = sys_memfd_create("limit", MFD_CLOEXEC);
+    struct rlimit old;
+
+    (void)state;
+    assert_true(fd >= 0);
+    signal(SIGXFSZ, SIG_DFL); /* whoever has started us may ignore it */
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &(struct rlimit){sizeof bytes, old.rlim_max}), 0);
+    assert_int_equal(sys_write_file(fd, bytes, sizeof bytes), sizeof bytes);
+    assert_int_equal(sys_write_file(fd, bytes, 1), -1);
+    assert_int_equal(errno, EFBIG);
+    assert_int_equal(sys_ftruncate(fd, sizeof bytes + 1), -1);
+    assert_int_equal(errno, EFBIG);
+    assert_int_equal(sys_ftruncate(fd, 1), 0);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+    assert_int_equal(sys_ftruncate(fd, sizeof bytes + 1), 0);
+    assert_int_equal(sys_close(fd), 0);
+}
+
 static void test_copy_from_and_to_another_process(void **state)
 {
     char remote[] = "remote text", local[sizeof remote] = "";
@@ -573,6 +596,7 @@ int main(void)
         cmocka_unit_test_teardown(test_anonymous_mapping_and_impossible_one, reset),
         cmocka_unit_test_teardown(test_failed_release_still_releases, reset),
         cmocka_unit_test_teardown(test_open_read_write, reset),
+        cmocka_unit_test_teardown(test_files_beyond_their_limit_fail, reset),
         cmocka_unit_test_teardown(test_copy_from_and_to_another_process, reset),
         cmocka_unit_test_teardown(test_pidfd_tells_the_end_of_a_process, reset),
         cmocka_unit_test_teardown(test_futex_wakes_and_times_out, reset),

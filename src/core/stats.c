@@ -165,7 +165,7 @@ size_t stats_line(const struct mbx_ep *ep, char *text, size_t size)
 /* False: it is not written, or not all of it, which is said. */
 static bool stats_put(int fd, const char *text, size_t size, const char *path)
 {
-    ssize_t written = fd >= 0 ? sys_write(fd, text, size) : -1;
+    ssize_t written = fd >= 0 ? sys_write_file(fd, text, size) : -1;
 
     if (written == (ssize_t)size)
         return true;

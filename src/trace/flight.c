@@ -36,7 +36,7 @@ static int write_zeros(int fd, size_t size)
     static const unsigned char zeros[ZEROS];
 
     while (size != 0) {
-        ssize_t more = sys_write(fd, zeros, min_size(size, sizeof zeros));
+        ssize_t more = sys_write_file(fd, zeros, min_size(size, sizeof zeros));
 
         if (more < 0)
             return -errno;
@@ -104,7 +104,7 @@ int flight_name(struct flight *f, const struct trace_event *event)
         return 0;
     record_put(bytes, event, 0, f->names, 0);
     if (f->names < FLIGHT_NAMES_MAX) {
-        ssize_t done = sys_write(f->fd, bytes, sizeof bytes);
+        ssize_t done = sys_write_file(f->fd, bytes, sizeof bytes);
 
         if (done == (ssize_t)sizeof bytes) {
             f->names++;

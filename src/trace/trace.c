@@ -146,7 +146,7 @@ static int recorder_prepare(struct trace_recorder *r, size_t size)
     int err = recorder_map(r, size);
 
     while (err == 0 && r->ready < recorder_at(r) + size) {
-        ssize_t more = sys_write(r->fd, zeros, PIECE);
+        ssize_t more = sys_write_file(r->fd, zeros, PIECE);
 
         if (more < 0)
             return -errno;
