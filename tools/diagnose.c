@@ -192,6 +192,56 @@ static void say_send(FILE *out, const struct see_rank *rank, const struct see_en
     fprintf(out, ") is not received by %s", peer);
 }
 
+/* ---- what was described and never started ---- */
+
+/* Takes the next line `unstarted send|receive CONTEXT TAG IGNORE WHOM` of a page's text.  False: there is none. */
+static bool next_unstarted(const char **at, bool *is_send, struct see_entry *entry)
+{
+    while (*at != NULL && (*at = strchr(*at, '\n')) != NULL) {
+        char kind[8];
+
+        ++*at;
+        if (strncmp(*at, "unstarted ", 10) != 0)
+            continue;
+        *entry = (struct see_entry){.kind = SEE_NONE};
+        if (sscanf(*at + 10, "%7s %" SCNu32 " %" SCNu64 " %" SCNu64 " %16" SCNx64, kind,
+                   &entry->context_id, &entry->tag, &entry->ignore, &entry->whom) != 5)
+            continue;
+        *is_send = strcmp(kind, "send") == 0;
+        entry->peer = entry->whom == 0 ? SEE_NOBODY : 0;
+        return true;
+    }
+    return false;
+}
+
+/* Would the other rank's operation, had it been started, end this one? */
+static bool would_end(const struct see_job *job, uint32_t at, const struct see_entry *entry,
+                      uint32_t whose, bool is_send, const struct see_entry *unstarted)
+{
+    if (is_send)
+        return entry->kind == SEE_POSTED && unstarted->whom == job->ranks[at].head.address &&
+               see_accepts(job, at, entry, whose, unstarted);
+    return entry->kind == SEE_SEND && see_accepts(job, whose, unstarted, at, entry);
+}
+
+/* The other rank has MPI_Send_init, or MPI_Recv_init, for it, and no MPI_Start. */
+static void say_unstarted(FILE *out, const struct see_job *job, uint32_t at,
+                          const struct see_entry *entry, uint32_t whose)
+{
+    const char *text = whose != SEE_NOBODY ? job->ranks[whose].text : NULL;
+    struct see_entry unstarted;
+    char words[WORDS_MAX];
+    bool is_send;
+
+    while (next_unstarted(&text, &is_send, &unstarted))
+        if (would_end(job, at, entry, whose, is_send, &unstarted)) {
+            fprintf(out, "    rank %s has described this %s (%s) and never started it\n",
+                    words_of_rank(&job->ranks[whose], words), is_send ? "send" : "receive",
+                    is_send ? "MPI_Send_init" : "MPI_Recv_init");
+            return;
+        }
+}
+
 static void say_entry(FILE *out, const struct see_job *job, const enum see_node *nodes,
                       uint32_t at, const struct see_entry *entry)
 {
@@ -222,6 +272,7 @@ static void say_entry(FILE *out, const struct see_job *job, const enum see_node 
         say_window(out, job, whose, entry);
     else
         say_near_misses(out, job, at, entry);
+    say_unstarted(out, job, at, entry, whose);
 }
 
 /* "MPI_Recv", and the line of the program where there is debug information. */

@@ -1475,6 +1475,29 @@ MBX_API int mbx_name_program(struct mbx_ep *ep, const char *text);
 MBX_API int mbx_explain_waits(struct mbx_ep *ep,
                               uint32_t (*waits)(const void *user, enum mbx_queue kind));
 
+/* A send or receive that an MPI library has described, and that was never started: MPI_Send_init, MPI_Recv_init. */
+struct mbx_unstarted {
+    uint32_t is_send;    /* 1: a send; 0: a receive */
+    uint32_t context_id; /* what it will be started with */
+    uint32_t peer;       /* of a receive also MBX_ANY_SOURCE */
+    uint64_t tag, ignore;
+};
+
+/*
+ * mbx_explain_unstarted - say which operations an MPI library has described and never started.
+ *
+ * For mbx doctor: unstarted is called with index 0, 1, ... until it returns 0, when somebody asks what ep waits for; it fills
+ * in *out and returns 1 while there is one with that index.  unstarted may be NULL: nobody tells.
+ *
+ * Returns    0.
+ * Threads    unstarted is called under the lock of ep, by a thread that makes progress; it may call nothing
+ *            of the library.
+ * Progress   none.
+ * Source     src/core/names.c, src/lib/see.c
+ */
+MBX_API int mbx_explain_unstarted(struct mbx_ep *ep,
+                                  int (*unstarted)(unsigned index, struct mbx_unstarted *out));
+
 /*
  * mbx_name_context - name a context id, as a communicator is named; size is how many ranks it has,
  * or 0: not known.

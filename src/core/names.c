@@ -152,6 +152,15 @@ int mbx_explain_waits(struct mbx_ep *ep,
     return 0;
 }
 
+int mbx_explain_unstarted(struct mbx_ep *ep,
+                          int (*unstarted)(unsigned index, struct mbx_unstarted *out))
+{
+    ep_lock(ep);
+    ep->see.unstarted = unstarted;
+    ep_unlock_unchanged(ep);
+    return 0;
+}
+
 int mbx_name_context(struct mbx_ep *ep, uint32_t context_id, const char *name, uint32_t size)
 {
     int err;

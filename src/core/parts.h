@@ -202,6 +202,8 @@ struct ep_see {
     int reporter;       /* what the process that reports tells us by; or -1 */
     /* who waits for a request that its user names so: mbx_explain_waits() */
     uint32_t (*waits)(const void *user, enum mbx_queue kind);
+    /* what its user has described and never started: mbx_explain_unstarted() */
+    int (*unstarted)(unsigned index, struct mbx_unstarted *out);
     /* p2p/tracepoint.c: who is told of unexpected messages, or NULL */
     void (*unexpected)(void *user, int has_come, const struct mbx_status *message);
     void *unexpected_user;

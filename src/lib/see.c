@@ -9,6 +9,7 @@
 #include "lib/see.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -174,8 +175,36 @@ static size_t fill_peers(const struct mbx_ep *ep, struct see_page *page, char *t
     return used;
 }
 
-/* The statistics, and a line for each context id and peer that the program has named, as far as there is
- * room.  How long it is. */
+#define UNSTARTED_MAX 32 /* that are told */
+
+/* A line for each operation that the program has described and never started. */
+static size_t fill_unstarted(const struct mbx_ep *ep, char *text, size_t size)
+{
+    struct mbx_unstarted one;
+    size_t used = 0;
+
+    for (unsigned i = 0; ep->see.unstarted != NULL && !ep->wait.has_threads &&
+                         i < UNSTARTED_MAX && ep->see.unstarted(i, &one) == 1;
+         i++) {
+        uint64_t whom = one.peer < ep->peers.count
+                            ? see_address_name(&ep->peers.addresses[one.peer],
+                                               sizeof ep->peers.addresses[0],
+                                               offsetof(struct transport_address, credit))
+                            : 0;
+        int more = snprintf(text + used, size - used,
+                            "unstarted %s %u %" PRIu64 " %" PRIu64 " %016" PRIx64 "\n",
+                            one.is_send ? "send" : "receive", one.context_id, one.tag,
+                            one.ignore, whom);
+
+        if (more < 0 || (size_t)more >= size - used)
+            break;
+        used += (size_t)more;
+    }
+    return used;
+}
+
+/* The statistics, and a line for each context id and peer that the program has named, and what it has
+ * described and not started, as far as there is room.  How long it is. */
 static uint32_t fill_text(const struct mbx_ep *ep, struct see_page *page)
 {
     char *text = (char *)page + SEE_TEXT_AT;
@@ -190,7 +219,8 @@ static uint32_t fill_text(const struct mbx_ep *ep, struct see_page *page)
             break;
         used += (size_t)more;
     }
-    return (uint32_t)(used + fill_peers(ep, page, text + used, SEE_TEXT_SIZE - used));
+    used += fill_peers(ep, page, text + used, SEE_TEXT_SIZE - used);
+    return (uint32_t)(used + fill_unstarted(ep, text + used, SEE_TEXT_SIZE - used));
 }
 
 static void fill_state(struct mbx_ep *ep, struct see_page *page)

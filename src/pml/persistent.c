@@ -7,6 +7,71 @@
  */
 #include "pml/pml.h"
 
+/* ---- those that were never started ---- */
+
+static struct pml_unstarted *unstarted; /* the newest; without threads */
+
+static void unstarted_add(struct pml_own *own, const struct mbx_unstarted *what)
+{
+    own->is_unstarted = true;
+    own->unstarted = (struct pml_unstarted){.next = unstarted, .previous = NULL, .what = *what};
+    if (unstarted != NULL)
+        unstarted->previous = &own->unstarted;
+    unstarted = &own->unstarted;
+}
+
+static OUT_OF_LINE void unstarted_remove(struct pml_own *own)
+{
+    struct pml_unstarted *one = &own->unstarted;
+
+    own->is_unstarted = false;
+    if (one->next != NULL)
+        one->next->previous = one->previous;
+    *(one->previous != NULL ? &one->previous->next : &unstarted) = one->next;
+}
+
+int pml_persistent_unstarted(unsigned index, struct mbx_unstarted *out)
+{
+    const struct pml_unstarted *one = unstarted;
+
+    for (unsigned i = 0; i < index && one != NULL; i++)
+        one = one->next;
+    if (one != NULL)
+        *out = one->what;
+    return one != NULL;
+}
+
+static struct pml_own *own_of(mca_pml_base_request_t *base)
+{
+    return base->req_type == MCA_PML_REQUEST_SEND ? &((pml_send_t *)base)->own
+                                                  : &((pml_recv_t *)base)->own;
+}
+
+void pml_persistent_end(mca_pml_base_request_t *base)
+{
+    struct pml_own *own = own_of(base);
+
+    base->req_ompi.req_persistent = false;
+    if (own->is_unstarted)
+        unstarted_remove(own);
+}
+
+/* Its peer becomes one now.  Whom nobody can reach is told when it is started. */
+static void persistent_note(struct pml_own *own, bool is_send, int peer, int tag,
+                            ompi_communicator_t *comm)
+{
+    struct pml_wanted wanted;
+
+    if (!pml.has_threads && pml_comm_wanted(comm, peer, tag, &wanted) == OMPI_SUCCESS)
+        unstarted_add(own, &(struct mbx_unstarted){.is_send = is_send,
+                                                   .context_id = wanted.context_id,
+                                                   .peer = wanted.source,
+                                                   .tag = wanted.tag,
+                                                   .ignore = wanted.ignore});
+}
+
+/* ---- MPI's calls ---- */
+
 /* It is complete, and starts nothing. */
 static void persistent_rest(mca_pml_base_request_t *base, struct pml_own *own)
 {
@@ -27,6 +92,7 @@ int pml_isend_init(const void *buf, size_t count, ompi_datatype_t *type, int dst
         return MPI_ERR_NO_MEM;
     pml_send_describe(send, buf, count, type, dst, tag, mode, comm, true);
     persistent_rest(&send->super.req_base, &send->own);
+    persistent_note(&send->own, true, dst, tag, comm);
     *request = &send->super.req_base.req_ompi;
     return OMPI_SUCCESS;
 }
@@ -40,6 +106,7 @@ int pml_irecv_init(void *buf, size_t count, ompi_datatype_t *type, int src, int 
         return MPI_ERR_NO_MEM;
     pml_recv_describe(recv, buf, count, type, src, tag, comm, true);
     persistent_rest(&recv->super.req_base, &recv->own);
+    persistent_note(&recv->own, false, src, tag, comm);
     *request = &recv->super.req_base.req_ompi;
     return OMPI_SUCCESS;
 }
@@ -47,8 +114,11 @@ int pml_irecv_init(void *buf, size_t count, ompi_datatype_t *type, int src, int 
 static int persistent_start(mca_pml_base_request_t *base)
 {
     bool is_send = base->req_type == MCA_PML_REQUEST_SEND;
-    struct pml_own *own = is_send ? &((pml_send_t *)base)->own : &((pml_recv_t *)base)->own;
+    struct pml_own *own = own_of(base);
     int err;
+
+    if (own->is_unstarted)
+        unstarted_remove(own);
 
     pml_request_settle(own);
     if (is_send)

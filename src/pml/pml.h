@@ -76,6 +76,12 @@ struct pml_later {
     struct mbx_completion completion;
 };
 
+/* A persistent request that was never started, for mbx doctor: persistent.c */
+struct pml_unstarted {
+    struct pml_unstarted *next, *previous;
+    struct mbx_unstarted what;
+};
+
 /* What a request of either kind has besides Open MPI's part.  Of this a receive into one piece touches, without
  * threads, the first word alone, which lies in a line with the last words of Open MPI's part. */
 struct pml_own {
@@ -85,10 +91,12 @@ struct pml_own {
     };
     _Atomic int ends;  /* enum pml_ends, with threads; with both the request goes back */
     bool is_converted; /* the request's convertor is in use; datatype.c */
+    bool is_unstarted; /* it is in the list of those that were never started */
     void *copy;        /* in the memory of MPI_Buffer_attach, or NULL */
     union {
         struct pml_blocks blocks; /* of a message that they pack or unpack; datatype.c */
         struct pml_later later;   /* of one that is complete */
+        struct pml_unstarted unstarted;
     };
 };
 
@@ -365,6 +373,10 @@ int pml_isend_init(const void *buf, size_t count, ompi_datatype_t *type, int dst
 int pml_irecv_init(void *buf, size_t count, ompi_datatype_t *type, int src, int tag,
                    ompi_communicator_t *comm, ompi_request_t **request);
 int pml_start(size_t count, ompi_request_t **requests);
+/* As the library asks of a request that is not: mbx_explain_unstarted(). */
+int pml_persistent_unstarted(unsigned index, struct mbx_unstarted *out);
+/* A persistent request ends. */
+void pml_persistent_end(mca_pml_base_request_t *base);
 
 /* ---- progress.c ---- */
 

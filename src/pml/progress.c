@@ -523,6 +523,8 @@ int pml_progress_open(void)
     }
     if (!pml.has_threads)
         (void)mbx_explain_waits(pml.ep, progress_waits);
+    if (!pml.has_threads)
+        (void)mbx_explain_unstarted(pml.ep, pml_persistent_unstarted);
     return OMPI_SUCCESS;
 }
 

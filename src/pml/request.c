@@ -40,6 +40,7 @@ static void request_open(mca_pml_base_request_t *base, struct pml_own *own,
     OBJ_CONSTRUCT(&base->req_convertor, opal_convertor_t);
     own->copy = NULL;
     own->is_converted = false;
+    own->is_unstarted = false;
 }
 
 static void send_construct(pml_send_t *send)
@@ -224,7 +225,8 @@ void pml_request_give_back(mca_pml_base_request_t *base)
 {
     request_forget(base);
     release((opal_object_t *)base->req_comm);
-    base->req_ompi.req_persistent = false;
+    if (unlikely(base->req_ompi.req_persistent))
+        pml_persistent_end(base);
     if (base->req_type == MCA_PML_REQUEST_SEND)
         pml_send_drop((pml_send_t *)base);
     else

@@ -11,7 +11,7 @@
  *      256   looks    how often the endpoint has looked around: it makes progress while that grows
  *      320   ask      the number of the observer's question
  *      384   state    the last answer
- *     4096   text     its statistics, as MBX_STATS_FILE has them, and lines `context ID SIZE NAME`
+ *     4096   text     its statistics, as MBX_STATS_FILE has them, and lines `context ID SIZE NAME`, ...
  *    12288   entries  its queues
  *
  * An observer writes another number into `ask` and waits until `answered` is that number.  The

@@ -65,7 +65,10 @@ STUCK = {
     "all_roots_differ": (3, [0, 1, 2], ["all of them wait within one bcast on MPI_COMM_WORLD: likely the roots differ; or else"]),
     "nonblocking_roots_differ": (2, [0, 1], ["is in MPI_Wait", "all of them wait within one nonblocking collective",
                                              "likely they have begun different ones, or with different roots; or else"]),
-    "not_started": (2, [0, 1], ["waits for tag 2 on MPI_COMM_WORLD from 1, which waits, too", "cycle: 0 -> 1 -> 0"]),
+    "not_started": (2, [0, 1], ["waits for tag 2 on MPI_COMM_WORLD from 1, which waits, too",
+                                "    rank 1 has described this send (MPI_Send_init) and never started it", "cycle: 0 -> 1 -> 0"]),
+    "receive_not_started": (2, [0, 1], ["send to 1 (tag 2 on MPI_COMM_WORLD", "    rank 1 has described this receive (MPI_Recv_init) and never started it"]),
+    "started_once": (2, [0, 1], ["waits for tag 2 on MPI_COMM_WORLD from 1, which waits, too", "cycle: 0 -> 1 -> 0"]),
     "inter_communicator": (2, [0, 1], ["waits for tag 6 on communicator", '"between"', "cycle: 0 -> 1 -> 0"]),
     "nonblocking_differ": (2, [0, 1], ["waits for nonblocking collective number 1 on MPI_COMM_WORLD from 1, which waits, too",
                                        "number 2 on MPI_COMM_WORLD from 1 is unexpected there: it belongs to a later nonblocking collective",
@@ -102,7 +105,8 @@ SAYS = {
     "reads_a_file": ["tag 7 on MPI_COMM_WORLD from 1, which reads pipe:"],
 }
 # and what it never says: of a rank that polls, that it waits there
-NEVER = {"polling": "waits in MPI_Iprobe", "testing": "waits in MPI_Test", "testing_a_window": "waits in MPI_Win_test"}
+NEVER = {"polling": "waits in MPI_Iprobe", "testing": "waits in MPI_Test", "testing_a_window": "waits in MPI_Win_test",
+         "started_once": "never started"}
 MORE = {"small_head_to_head": {"MBX_STRICT_SENDS": "yes"},
         "killed": {"MBX_PEER_TIMEOUT": "600s"}}  # or its death ends the receives
 LAUNCH = {"openmpi": {"": ["--oversubscribe"], "killed": ["--enable-recovery"]},  # "": for every pattern
@@ -114,6 +118,7 @@ UNSEEN = {"killed": 1, "receive_from_finalized": 1}  # ranks that have no endpoi
 NOT_BY_PROVIDER = {
     "small_head_to_head": "MBX_STRICT_SENDS has no effect",
     "wait_all_beside": "that MPI_Waitall needs all of its operations is not known",
+    "receive_not_started": "what was not started is not known",
     "leader_left_out": "which message the call waits for is not known",
     "beyond_the_window": "a message beyond the window meets its receive at the sender, which goes on",
     "flood": "messages beyond the window stay at their sender, which makes no progress",
@@ -248,14 +253,16 @@ def stuck(args, pattern):
     ranks, dead, texts = STUCK[pattern]
     if args.mpi == "mpich":
         texts = TEXTS_OF_MPICH.get(pattern, texts)
-    # through the provider communicators have no names
-    texts = [words for words in texts if args.through == "pml" or not words.startswith('"')]
+    # through the provider communicators have no names, and it is not known what was not started
+    texts = [words for words in texts if args.through == "pml" or not words.startswith(('"', "    rank 1 has described"))]
     text = ""
     with Job(args, pattern, ranks) as job:
         number = job.wait_for(ranks)
         for _ in looks():
             status, text = job.doctor(number, "--wait", "10000")
             named = deadlocked(text)
+            if pattern in NEVER and NEVER[pattern] in text:
+                break
             if status == 3 and named == dead and all(words in text for words in texts):
                 check_lines(args, text)
                 diagnose(args, pattern, job, number, dead)

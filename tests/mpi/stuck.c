@@ -288,6 +288,37 @@ static void not_started(void)
     receive(1 - rank, 2);
 }
 
+static void receive_not_started(void)
+{
+    MPI_Request request;
+
+    if (rank == 1)
+        MPI_Recv_init(in, 4, MPI_CHAR, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &request);
+    if (rank == 0)
+        MPI_Ssend(out, 4, MPI_CHAR, 1, 2, MPI_COMM_WORLD);
+    else
+        receive(0, 3);
+}
+
+/* It was started once, and is not started again. */
+static void started_once(void)
+{
+    MPI_Request request, others[2];
+
+    if (rank == 1) {
+        MPI_Send_init(out, 4, MPI_CHAR, 0, 2, MPI_COMM_WORLD, &others[0]);
+        MPI_Send_init(out, 4, MPI_CHAR, 0, 2, MPI_COMM_WORLD, &request);
+        MPI_Recv_init(in, 4, MPI_CHAR, 0, 2, MPI_COMM_WORLD, &others[1]);
+        MPI_Request_free(&others[1]);
+        MPI_Request_free(&others[0]);
+        MPI_Start(&request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    } else {
+        receive(1, 2);
+    }
+    receive(1 - rank, 2);
+}
+
 static void inter_communicator(void)
 {
     MPI_Comm inter;
@@ -694,6 +725,8 @@ static const struct {
     {"nonblocking_differ", nonblocking_differ},
     {"all_roots_differ", all_roots_differ},
     {"not_started", not_started},
+    {"receive_not_started", receive_not_started},
+    {"started_once", started_once},
     {"inter_communicator", inter_communicator},
     {"nonblocking_left_out", nonblocking_left_out},
     {"nonblocking_elsewhere", nonblocking_elsewhere},
