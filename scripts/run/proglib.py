@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The MPI programs that the demonstration, the soak, the modes and the recording run, and
 their own verdicts."""
-import glob
 import os
 import re
 import signal
@@ -244,9 +243,3 @@ def run_checked(program, ranks, where, **how):
     if check:
         check(where)
     return seconds
-
-
-def left_behind():
-    names = [name for name in glob.glob("/dev/shm/*") if "mbx" in name or "matchbox" in name]
-    if names:
-        raise Failed(f"left behind: {' '.join(names)}")

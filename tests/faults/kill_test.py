@@ -18,6 +18,10 @@ import sys
 import tempfile
 import time
 
+sys.dont_write_bytecode = True
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+import processes  # noqa: E402
+
 SELF = os.path.abspath(__file__)
 HOSTS = os.path.join(os.path.dirname(SELF), "..", "..", "scripts/hosts/netns-hosts")
 LIMIT_S = 200  # a machine that is busy takes long
@@ -41,18 +45,10 @@ def path(name):
 # ---- what is there -----------------------------------------------------------------------------
 
 
-def processes():
+def here():
     """{pid: name} of what is here and not dead, but for this test and what was here before it."""
-    found = {}
-    for pid in (int(word) for word in os.listdir("/proc") if word.isdigit()):
-        try:
-            with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
-                name, rest = file.read().split("(", 1)[1].rsplit(")", 1)
-        except OSError:
-            continue
-        if (rest.split()[0] not in "ZX" or has_threads(pid)) and pid not in before:
-            found[pid] = name
-    return found
+    seen = {pid: processes.fields(pid) for pid in processes.numbers() if pid not in before}
+    return {pid: one[0] for pid, one in seen.items() if one and (one[1][0] not in "ZX" or has_threads(pid))}
 
 
 def has_threads(pid):
@@ -64,17 +60,13 @@ def has_threads(pid):
 
 
 def named(name):
-    return [pid for pid, what in processes().items() if what == name[:15]]
+    return [pid for pid, what in here().items() if what == name[:15]]
 
 
 def is_at_work(pid):
     """It has a page for observers, and keeps its last events."""
-    try:
-        with open(f"/proc/{pid}/maps", encoding="utf-8") as file:
-            maps = file.read()
-        return "memfd:matchbox-see" in maps and "memfd:matchbox-flight" in maps
-    except OSError:
-        return False
+    maps = processes.read(pid, "maps")
+    return b"memfd:matchbox-see" in maps and b"memfd:matchbox-flight" in maps
 
 
 def is_looking(pid):
@@ -98,7 +90,7 @@ def until(condition, what):
     deadline = time.monotonic() + LIMIT_S
     while not condition():
         if time.monotonic() > deadline:
-            raise Failed(f"{what}: not within {LIMIT_S} s; here are {processes()}")
+            raise Failed(f"{what}: not within {LIMIT_S} s; here are {here()}")
         time.sleep(0.02)
 
 
@@ -135,7 +127,7 @@ class Job:
         return self.output.read().decode(errors="replace")
 
     def expect_end(self, what):
-        until(lambda: not processes() or set(processes()) == {self.launcher.pid}, what)
+        until(lambda: not here() or set(here()) == {self.launcher.pid}, what)
         until(lambda: self.launcher.poll() is not None, what)
         remains = left()
         if remains:
@@ -239,7 +231,7 @@ before = set()
 
 def run(names):
     ran = 0
-    before.update(int(word) for word in os.listdir("/proc") if word.isdigit())
+    before.update(processes.numbers())
     for name in names:
         start = time.monotonic()
         try:

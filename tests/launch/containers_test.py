@@ -14,6 +14,11 @@ import subprocess
 import sys
 import tempfile
 import time
+import uuid
+
+sys.dont_write_bytecode = True
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+import processes  # noqa: E402
 
 BUILD = os.path.abspath(sys.argv[1])
 MBX = os.path.join(BUILD, "tools/mbx")
@@ -143,36 +148,40 @@ def test_two_ranks_in_one_container():
         expect(result.err.count(SHARES) == 2 and COPIES not in result.err, f"{name}: memory is not read", result)
 
 
-def names():
-    """Of the sockets by which segments are passed."""
-    with open("/proc/net/unix", encoding="utf-8") as sockets:
-        return set(re.findall(r"@matchbox/[0-9a-f]{8}", sockets.read()))
+def names(mark):
+    """Of the sockets by which the processes with this mark pass segments."""
+    own = set()
+    for pid in processes.marked(mark):
+        for fd in processes.descriptors(pid):
+            own.update(re.findall(r"^socket:\[(\d+)\]$", fd))
+    return {path for inode, path in passing() if inode in own}
 
 
-def files():
-    """Ours in /dev/shm; Open MPI has others there."""
-    return {name for name in os.listdir("/dev/shm") if re.search("mbx|matchbox(?!-name-)", name)}
+def passing():
+    """(inode, name) of all such sockets here."""
+    with open("/proc/net/unix", "rb") as sockets:
+        return [(inode.decode(), path.decode()) for inode, path in re.findall(rb" (\d+) (@matchbox/[0-9a-f]{8})$", sockets.read(), re.M)]
 
 
 def test_nothing_is_left_behind():
     """Killed, all at once, while they run."""
     for name, words in containers():
-        before, files_before = names(), files()
-        job_of_two = subprocess.Popen([MBX, "run", "-n", "2", *words, MBX, "perf", "lat", "-i", "100000000"],
-                                      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        while len(names() - before) < 2:
-            if job_of_two.poll() is not None:
-                raise Failed(f"{name}: the job ended with {job_of_two.returncode}")
-            os.sched_yield()
-        job_of_two.kill()
-        job_of_two.wait()
-        while names() - before:
-            os.sched_yield()
-        end = time.monotonic() + 60  # other programs of ours may use it, too, but not for ever
-        while left := files() - files_before:
-            if time.monotonic() > end:
-                raise Failed(f"{name}: left in /dev/shm: {left}")
-            os.sched_yield()
+        mark = uuid.uuid4().hex
+        with processes.started([MBX, "run", "-n", "2", *words, MBX, "perf", "lat", "-i", "100000000"], stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL, env={**os.environ, "CONTAINERS_TEST": mark}) as job_of_two:
+            mark = f"CONTAINERS_TEST={mark}"
+            while len(own := names(mark)) < 2:
+                if job_of_two.poll() is not None:
+                    raise Failed(f"{name}: the job ended with {job_of_two.returncode}")
+                os.sched_yield()
+            job_of_two.kill()
+            job_of_two.wait()
+            end = time.monotonic() + 60
+            while left := processes.marked(mark) or own & {path for _, path in passing()}:
+                if time.monotonic() > end:
+                    processes.kill_marked(mark)
+                    raise Failed(f"{name}: left behind: {left}")
+                os.sched_yield()
 
 
 def test_over_the_network():

@@ -16,7 +16,10 @@ import subprocess
 import sys
 import tempfile
 
-from hosts_test import framed
+sys.dont_write_bytecode = True
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+import processes  # noqa: E402
+from hosts_test import framed  # noqa: E402
 
 LOOKS = 200  # until what must be seen is seen
 HANG = 100   # seconds, after which something that must come is said not to have come
@@ -36,19 +39,6 @@ def shell(script):
     return shlex.join(["sh", "-c", script, "sh"])
 
 
-def children(pid, state):
-    """How many children of the process are in that state."""
-    count = 0
-    for name in os.listdir("/proc"):
-        try:
-            with open(f"/proc/{name}/stat") as file:
-                fields = file.read().rpartition(")")[2].split()
-        except OSError:
-            continue
-        count += fields[0] == state and int(fields[1]) == pid
-    return count
-
-
 def test_orphans(args):
     """A process that each launcher leaves behind, and that has ended, is reaped."""
     with subprocess.Popen([args.mbx, "queues", "--job", "1", "--watch", "0", "--launch", shell('(true &); exec "$@"')], stdin=subprocess.DEVNULL,
@@ -58,7 +48,7 @@ def test_orphans(args):
             for look in range(LOOKS):
                 # of the rank that is not there, and of what else of Matchbox runs on this machine
                 expect(mbx.stderr.readline() != "", "a look")
-                counts.append(children(mbx.pid, "Z"))
+                counts.append(len(processes.children(mbx.pid, ended=True)))
                 if look > 9 and counts[-1] < 2:
                     return
         finally:

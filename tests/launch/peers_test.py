@@ -17,7 +17,9 @@ import time
 SCRIPTS = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "scripts", "bench")
 SCRIPT = os.path.join(SCRIPTS, "peers")
 sys.path.insert(0, SCRIPTS)
+sys.path.append(os.path.join(os.path.dirname(os.path.realpath(__file__)), "../support"))
 sys.dont_write_bytecode = True
+import processes  # noqa: E402
 from benchlib import run_until  # noqa: E402
 from peers_ask import stopped, without_depths  # noqa: E402
 
@@ -122,37 +124,23 @@ def names_who_is_missing(folder):
     assert "nobody is left" in said, said
 
 
-def of_run(mark):
-    """Processes that have this word in their environment."""
-    found = []
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{name}/environ", "rb") as file:
-                if mark.encode() in file.read():
-                    found.append(name)
-        except OSError:  # it has ended, or is another user's
-            pass
-    return found
-
-
 def is_interrupted(folder):
     """At its first line; what was measured is kept, and no process stays."""
     mark = f"PEERS_TEST={os.getpid()}"
-    process = subprocess.Popen([sys.executable, SCRIPT, "--quick", "--only", "receive", "--who", "native", "--rounds",
-                                "1000", "--out", folder, BUILD], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, text=True, start_new_session=True,
-                               env=dict(os.environ, PEERS_TEST=str(os.getpid())))
-    for line in process.stdout:
-        if line.startswith("round="):
-            break
-    assert of_run(mark)
-    os.killpg(process.pid, signal.SIGINT)
-    _, said = process.communicate(timeout=LIMIT_S)
+    with processes.started([sys.executable, SCRIPT, "--quick", "--only", "receive", "--who", "native", "--rounds", "1000",
+                            "--out", folder, BUILD], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                           text=True, env=dict(os.environ, PEERS_TEST=str(os.getpid()))) as process:
+        for line in process.stdout:
+            if line.startswith("round="):
+                break
+        assert processes.marked(mark)
+        os.killpg(process.pid, signal.SIGINT)
+        _, said = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 130 and "--resume" in said, said
     assert "Traceback" not in said, said
     assert figures(read(folder, "lines.txt"))
     until = time.monotonic() + LIMIT_S
-    while of_run(mark):  # who is killed needs a core to end
+    while processes.marked(mark):  # who is killed needs a core to end
         assert time.monotonic() < until, "a process of the run is left"
         time.sleep(0.1)
 

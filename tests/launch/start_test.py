@@ -20,7 +20,9 @@ import uuid
 
 SCRIPTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "scripts")
 sys.path.append(os.path.join(SCRIPTS, "run"))
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
 sys.dont_write_bytecode = True
+import processes  # noqa: E402
 import proglib  # noqa: E402
 
 BUILD = ""
@@ -368,24 +370,11 @@ def test_hosts_leave_nothing():
     expect(result[0] == 0 and "reached" in result[1], "cut, mend, end", result)
     networks = os.listdir("/sys/class/net")
     expect(not {"switch", "vh1", "vh2"} & set(networks), f"a network is left: {networks}", result)
-    expect(not marked(mark), "a process is left", result)
+    expect(not processes.marked(mark), "a process is left", result)
     result = run(HOSTS, "cut", "h1")
     expect(result[0] == 2 and "only a command" in result[2], "cut from outside", result)
     result = on_hosts(1, "sh", "-c", "exit 9")
     expect(result[0] == 9, "the exit code of the command", result)
-
-
-def marked(mark):
-    """The processes that have mark in their environment."""
-    found = []
-    for pid in filter(str.isdecimal, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/environ", "rb") as file:
-                if mark.encode() in file.read():
-                    found.append(pid)
-        except OSError:
-            pass  # it has gone, or is not ours
-    return found
 
 
 def reach(address, patience_s):

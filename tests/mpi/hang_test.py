@@ -13,6 +13,10 @@ import subprocess
 import sys
 import tempfile
 
+sys.dont_write_bytecode = True
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+import processes  # noqa: E402
+
 HANG = "500ms"
 REPORT = "matchbox: MBX_HANG: nothing has come for "
 AGAIN = "(again)"
@@ -63,16 +67,7 @@ class Job:
 
 
 def reporters(job):
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/cmdline", "rb") as file:
-                words = file.read().split(b"\0")
-        except OSError:
-            continue
-        if b"--from-watchdog" in words and job.encode() in words:
-            found.append(int(pid))
-    return found
+    return processes.running("--from-watchdog", job)
 
 
 def deadlock(args, folder):

