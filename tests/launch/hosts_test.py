@@ -18,6 +18,7 @@ import tempfile
 
 sys.dont_write_bytecode = True
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+import processes  # noqa: E402
 from looks import looks  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -172,7 +173,7 @@ def check_silent(args):
                f"'{silent}' is not said to be silent", "%d\n%s%s" % result)
         expect("no rank is deadlocked" in result[1] and "2 of its 6 ranks are not seen (4, 5)" in result[1], f"'{silent}': who is deadlocked",
                "%d\n%s%s" % result)
-    expect(any(subprocess.run(["pgrep", "-f", f"{sleep}$"], stdout=subprocess.DEVNULL).returncode != 0 for _ in looks()), "a launcher is left")
+    expect(any(not processes.running(*sleep.split()) for _ in looks()), "a launcher is left")
 
 
 def check_queues(args):

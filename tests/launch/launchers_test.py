@@ -69,8 +69,8 @@ def test_interrupted(args):
             status = mbx.wait()
         # all that have the pipe are gone
         gone = select.select([kept], [], [], HANG)[0] and os.read(kept, 100) == b""
-        if not gone:
-            subprocess.run(["pkill", "-f", f"sleep 1000.{os.getpid()}$"])
+        for pid in [] if gone else processes.running("sleep", f"1000.{os.getpid()}"):
+            os.kill(pid, signal.SIGKILL)
         os.close(kept)
         expect(gone, f"what a launcher has started is left after {number.name}")
         expect(status == -number, f"mbx ends with {status} after {number.name}")

@@ -29,6 +29,8 @@ WAITS = "MPI_Recv(&value, 1, MPI_INT, 1 - rank, rank, MPI_COMM_WORLD, MPI_STATUS
 # name: what it says of itself, what it does, what is said of it, in words of its line
 HANGS = {
     "waits_nok": ("", "if (rank < 2) " + WAITS, ["ranks=2", "expected=error", "ob1=hung", "matchbox=hung", "doctor=deadlock", "of=2/2", "why=cycle", "calls=MPI_Recv"]),
+    "roots_nok": ("", "if (rank < 2) MPI_Bcast(&value, 1, MPI_INT, 1 - rank, MPI_COMM_WORLD);",
+                  ["ranks=2", "ob1=hung", "matchbox=hung", "doctor=deadlock", "of=2/2", "why=collective,arguments,cycle", "calls=MPI_Bcast"]),
 }
 ENDS = {
     "meets_ok": ("mpirun -np 3", "MPI_Barrier(MPI_COMM_WORLD);", ["ranks=3", "expected=OK", "ob1=ended", "matchbox=ended", "doctor=silent"]),

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * guard.c - runs a test, of which no process stays.
+ *
+ * usage: guard COMMAND [ARGUMENT...]
+ *
+ * Meson starts each test so.  A process that loses its parent becomes a child of this one.  What is left when a
+ * test has failed, or is stopped, is killed.  What is left when it has passed has time to end; if it does not, it is
+ * named and killed, and the test has failed.  The software adapter serves all tests of a user, and stays.
+ */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SHARED     "mbx-adapter"
+#define PATIENCE_S 120 /* a process that ends needs a core for it */
+#define NOT_HERE   77
+#define LEFT       99
+
+static pid_t test;
+static int status;
+static bool has_ended;
+
+/* Takes note of children that have ended.  Are there others? */
+static bool reap(void)
+{
+    for (;;) {
+        int how;
+        pid_t pid = waitpid(-1, &how, WNOHANG);
+
+        if (pid <= 0)
+            return pid == 0;
+        if (pid == test) {
+            status = how;
+            has_ended = true;
+        }
+    }
+}
+
+/* Is it a child of this process, with this name?  A name may be any bytes. */
+static bool is_child(const char *pid, char name[16])
+{
+    char path[64], text[512], *open, *close;
+    long parent;
+    size_t size;
+    FILE *file;
+
+    snprintf(path, sizeof path, "/proc/%.20s/stat", pid);
+    if ((file = fopen(path, "re")) == NULL)
+        return false;
+    size = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    text[size] = '\0';
+    open = strchr(text, '(');
+    close = strrchr(text, ')');
+    if (open == NULL || close == NULL || sscanf(close, ") %*c %ld", &parent) != 1)
+        return false;
+    *close = '\0';
+    snprintf(name, 16, "%s", open + 1);
+    return parent == getpid();
+}
+
+/* How many processes of the test there are; each gets the signal, if it is one, and is named, if that is asked for. */
+static unsigned left(int number, bool names)
+{
+    DIR *proc = opendir("/proc");
+    unsigned count = 0;
+
+    for (struct dirent *entry; proc != NULL && (entry = readdir(proc)) != NULL;) {
+        char name[16];
+
+        if (!isdigit((unsigned char)entry->d_name[0]) || !is_child(entry->d_name, name) ||
+            strcmp(name, SHARED) == 0)
+            continue;
+        count++;
+        if (names)
+            fprintf(stderr, "guard: the test has passed, and leaves %s (%s)\n", name,
+                    entry->d_name);
+        if (number != 0)
+            kill((pid_t)atol(entry->d_name), number);
+    }
+    if (proc != NULL)
+        closedir(proc);
+    return count;
+}
+
+static void rest(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+}
+
+/* The children of who is killed come to this process, until there is none. */
+static void kill_all(void)
+{
+    while (reap() && left(SIGKILL, false) != 0)
+        rest();
+}
+
+static bool has_time(const struct timespec *begin)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec - begin->tv_sec < PATIENCE_S;
+}
+
+/* Does something of a test that has passed stay? */
+static bool stays(void)
+{
+    struct timespec begin;
+
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    while (reap() && left(0, false) != 0) {
+        if (!has_time(&begin))
+            return left(0, true) != 0;
+        rest();
+    }
+    return false;
+}
+
+static int begin(char **words, const sigset_t *before)
+{
+    if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0 || (test = fork()) < 0) {
+        fprintf(stderr, "guard: %s\n", strerror(errno));
+        return -1;
+    }
+    if (test != 0)
+        return 0;
+    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    sigprocmask(SIG_SETMASK, before, NULL);
+    execvp(words[0], words);
+    fprintf(stderr, "guard: %s: %s\n", words[0], strerror(errno));
+    _exit(127);
+}
+
+int main(int argc, char **argv)
+{
+    sigset_t signals, before;
+    bool passed;
+
+    if (argc < 2) {
+        fprintf(stderr, "usage: guard COMMAND [ARGUMENT...]\n");
+        return 2;
+    }
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGCHLD);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGHUP);
+    sigprocmask(SIG_BLOCK, &signals, &before);
+    if (begin(argv + 1, &before) != 0)
+        return 2;
+    while (reap(), !has_ended) {
+        int number = sigwaitinfo(&signals, NULL);
+
+        if (number > 0 && number != SIGCHLD) {
+            kill_all();
+            return 128 + number;
+        }
+    }
+    passed = WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == NOT_HERE);
+    passed = passed && !stays();
+    kill_all();
+    if (WIFSIGNALED(status))
+        return 128 + WTERMSIG(status);
+    return !passed && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == NOT_HERE)
+               ? LEFT
+               : WEXITSTATUS(status);
+}
