@@ -15,7 +15,9 @@
 #include "transport/shm/denied.h"
 #include "transport/shm/shm.h"
 
-#define READ_CHECK_NS CLOCK_S /* how long a pid is believed to be the same process */
+/* How long a pid is believed to be the same process.  The kernel gives a number again when it has given all others: in this
+ * time nobody makes that many processes, not even where there are 32,768 numbers. */
+#define READ_CHECK_NS (10 * CLOCK_MS)
 
 static bool is_there(const struct shm_link *link)
 {

@@ -10,10 +10,15 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/sys.h"
+#include "transport/memory.h"
 #include "transport/shm/shm_testing.h"
 
 /* ---- the dead ---- */
@@ -231,6 +236,51 @@ static void a_first_packet_that_rang_for_nobody_is_found(void **state)
     node_close(&node);
 }
 
+/* A process with this number, or -1.  It is a copy of this one, and waits to be killed. */
+static pid_t start_as(pid_t number)
+{
+    struct clone_args args = {
+        .exit_signal = SIGCHLD, .set_tid = (uintptr_t)&number, .set_tid_size = 1};
+    pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
+
+    if (pid != 0)
+        return pid;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (;;)
+        pause();
+}
+
+/* Its memory is another process's, with other contents at the same address. */
+static void memory_of_a_number_that_is_used_again_is_left_alone(void **state)
+{
+    pid_t child = start(only_exist), other;
+    unsigned char byte = 0;
+    struct link *link;
+    struct node node;
+
+    (void)state;
+    stage_await(1);
+    stopped_ns = clock_now();
+    clock_set(stopped);
+    assert_int_equal(node_open(&node), 0);
+    link = attach_to(&node, 1);
+    assert_int_equal(transport_read(link, &byte, board->remote, board->key, 1, NULL), 0);
+    assert_int_equal(byte, byte_of(5, 0));
+    kill_unreaped(child);
+    reap(child);
+    other = start_as(child);
+    stopped_ns += 10 * CLOCK_MS;
+    if (other == child)
+        assert_int_equal(transport_write(link, board->remote, board->key, &byte, 1, NULL),
+                         -ENOTCONN);
+    clock_set(NULL);
+    node_close(&node);
+    if (other != child)
+        skip(); /* only root may choose a number, and somebody may have got it before */
+    kill_unreaped(other);
+    reap(other);
+}
+
 /* "passed": segments are passed as descriptors. */
 int main(int argc, char **argv)
 {
@@ -241,6 +291,7 @@ int main(int argc, char **argv)
         TEST(a_killed_receiver_is_noticed_while_asleep),
         TEST(who_has_just_been_met_is_not_looked_for),
         TEST(a_first_packet_that_rang_for_nobody_is_found),
+        TEST(memory_of_a_number_that_is_used_again_is_left_alone),
     };
 
     nodes_pass = is_passed(argc, argv);
