@@ -125,7 +125,18 @@ def waiting_program():
             yield process, helper
 
 
+def named_sockets(pid):
+    """Those of it that others can find, and send something to."""
+    inodes = {os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")}
+    with open(f"/proc/{pid}/net/unix", encoding="utf-8", errors="surrogateescape") as lines:
+        sockets = [line.split() for line in lines]
+    return [words[7] for words in sockets if len(words) > 7 and f"socket:[{words[6]}]" in inodes]
+
+
 def ends():
+    with waiting_program() as (process, helper):
+        if named_sockets(helper):
+            sys.exit(f"the helper can be reached by others: {named_sockets(helper)}")
     for number in signal.SIGKILL, signal.SIGTERM:
         with waiting_program() as (process, helper):
             process.send_signal(number)

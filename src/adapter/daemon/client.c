@@ -139,9 +139,22 @@ void client_end(struct client *client)
 
 /* ---- the beginning ---- */
 
+static ssize_t receive(int sock, struct adapter_request *request, int *given);
+
+/* Over another adapter the program passes it (helper.c). */
+static int take_connection(int listener)
+{
+    struct adapter_request nothing;
+    int fd;
+
+    if (!host.is_over)
+        return accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    return receive(listener, &nothing, &fd) > 0 ? fd : -1;
+}
+
 void client_accept(int listener)
 {
-    const int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    const int fd = take_connection(listener);
     struct client *client;
     struct ucred peer;
     socklen_t size = sizeof peer;

@@ -29,7 +29,6 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -48,9 +47,8 @@ static struct {
     pthread_t keeper;
     sem_t begun;
     int error;
-    int listener;
-    struct sockaddr_un name;
-    socklen_t name_size;
+    int listener; /* the helper's end of a pair of sockets, and */
+    int channel;  /* the program's, or -1 */
     uint32_t users;
     _Atomic bool has_ended;
 } helper;
@@ -170,46 +168,43 @@ static int start_keeper(void)
 
 /* ---- for the library ---- */
 
-static int listen_to_ourselves(void)
+/* Without a name: what other users send to a socket that they find, whoever closes the socket has to close. */
+static int make_channel(void)
 {
-    const struct sockaddr_un any = {.sun_family = AF_UNIX};
+    int ends[2];
 
-    helper.listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    helper.name_size = sizeof helper.name;
-    /* without a name: the kernel chooses one */
-    if (helper.listener < 0 ||
-        bind(helper.listener, (const struct sockaddr *)&any, sizeof any.sun_family) != 0 ||
-        listen(helper.listener, 64) != 0 ||
-        getsockname(helper.listener, (struct sockaddr *)&helper.name, &helper.name_size) != 0)
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
         return errno;
+    helper.channel = ends[0];
+    helper.listener = ends[1];
     return 0;
 }
 
 static void join(void)
 {
     pthread_join(helper.keeper, NULL);
+    close(helper.channel);
     helper.owner = 0;
 }
 
 int reach_start(void)
 {
-    const int listener_before = -1;
     int err, listener;
 
     if (helper.owner == getpid())
         join(); /* it has ended too early */
     memset(&helper, 0, sizeof helper);
-    helper.listener = listener_before;
-    err = listen_to_ourselves();
-    listener = helper.listener;
-    if (err == 0) {
-        helper.owner = getpid();
-        sem_init(&helper.begun, 0, 0);
-        err = start_keeper();
-        if (err != 0)
-            helper.owner = 0;
-    }
-    if (err == 0) {
+    err = make_channel();
+    if (err != 0)
+        return err;
+    listener = helper.listener; /* the helper gives its own another number */
+    helper.owner = getpid();
+    sem_init(&helper.begun, 0, 0);
+    err = start_keeper();
+    if (err != 0) {
+        helper.owner = 0;
+        close(helper.channel);
+    } else {
         while (sem_wait(&helper.begun) != 0)
             ;
         if (atomic_load(&helper.has_ended)) {
@@ -217,24 +212,48 @@ int reach_start(void)
             join();
         }
     }
-    if (listener >= 0 && (err != 0 || helper.pid != getpid()))
+    if (err != 0 || helper.pid != getpid())
         close(listener);
     return err;
 }
 
+/* Gives the helper an end of a new connection. */
+static int pass(int end)
+{
+    union {
+        struct cmsghdr head;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {.head = {.cmsg_len = CMSG_LEN(sizeof(int)),
+                          .cmsg_level = SOL_SOCKET,
+                          .cmsg_type = SCM_RIGHTS}};
+    char byte = 0;
+    struct iovec part = {&byte, sizeof byte};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = &control,
+                             .msg_controllen = sizeof control};
+
+    memcpy(CMSG_DATA(&control.head), &end, sizeof end);
+    while (sendmsg(helper.channel, &message, MSG_NOSIGNAL) < 0)
+        if (errno != EINTR)
+            return errno;
+    return 0;
+}
+
 int reach_connect(void)
 {
-    int sock;
+    int ends[2], err;
 
-    if (helper.owner != getpid() || atomic_load(&helper.has_ended))
+    if (helper.owner != getpid() || atomic_load(&helper.has_ended) ||
+        socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
         return -1;
-    sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    if (sock >= 0 &&
-        connect(sock, (const struct sockaddr *)&helper.name, helper.name_size) != 0) {
-        close(sock);
-        return -1;
-    }
-    return sock;
+    fcntl(ends[1], F_SETFL, O_NONBLOCK);
+    err = pass(ends[1]);
+    close(ends[1]);
+    if (err == 0)
+        return ends[0];
+    close(ends[0]);
+    return -1;
 }
 
 int reach_allow(int sock)
