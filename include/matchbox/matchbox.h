@@ -40,7 +40,9 @@
  *            endpoint may be made by any thread, but for the mbx_job_ calls: one thread
  *            at a time per job.
  *            What differs is said at the call.  docs/threads.md says what it costs.
- * Fork       an endpoint does not survive fork() in the child.
+ * Fork       an endpoint is its process's alone.  In a child that fork() has made a call that
+ *            uses it logs an error and ends the child; mbx_close() does nothing, and returns
+ *            -EPERM.  The child may execute a program, end, or open endpoints of its own.
  * Structures can grow, and a program that was compiled with an earlier header goes on working:
  *            - those that a call fills (mbx_param, mbx_limits, mbx_served, mbx_stat,
  *              mbx_protocol_row, mbx_network, and mbx_device_info of device.h) are passed

@@ -44,8 +44,18 @@ static void lock_take_wanted(struct lock *lock)
     }
 }
 
+static void (*refused)(void);
+
+void lock_refuse(struct lock *lock, void (*call)(void))
+{
+    refused = call;
+    atomic_store(&lock->state, LOCK_REFUSED);
+}
+
 OUT_OF_LINE void lock_take_held(struct lock *lock)
 {
+    if (lock_is_refused(lock))
+        refused();
     atomic_fetch_add(&lock->wanting, 1); /* before the next look at state: I3 */
     lock_take_wanted(lock);
     atomic_fetch_sub(&lock->wanting, 1);

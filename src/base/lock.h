@@ -35,7 +35,8 @@
 enum lock_state {
     LOCK_FREE,
     LOCK_HELD,
-    LOCK_OFFERED /* and all above: the number of the offer */
+    LOCK_REFUSED, /* for good */
+    LOCK_OFFERED  /* and all above: the number of the offer */
 };
 
 struct lock {
@@ -65,6 +66,14 @@ static inline void lock_give(struct lock *lock)
     atomic_store(&lock->state, LOCK_FREE);
     if (unlikely(atomic_load(&lock->wanting) != 0)) /* behind the store: I3 */
         lock_wake(lock);
+}
+
+/* Nobody takes it any more: who tries has `call` called, which does not return.  One call for all locks. */
+void lock_refuse(struct lock *lock, void (*call)(void));
+
+static inline bool lock_is_refused(const struct lock *lock)
+{
+    return atomic_load_explicit(&lock->state, memory_order_relaxed) == LOCK_REFUSED;
 }
 
 /* For the holder: does somebody wait?  Costs a load. */

@@ -13,6 +13,7 @@
 #include "base/pool.h"
 #include "core/context.h"
 #include "core/failure.h"
+#include "core/forked.h"
 #include "core/liveness.h"
 #include "core/module.h"
 #include "core/parts.h"
@@ -63,6 +64,7 @@ struct mbx_ep {
     struct ep_see see;
     struct stats stats;
     struct ep_names names;
+    struct ep_forked forked;
     uint64_t check_paid; /* with MBX_CHECKS: for the next look at all invariants; valid.c */
 };
 

@@ -100,6 +100,12 @@ static void wait_yield(struct mbx_ep *ep)
     ep_lock(ep);
 }
 
+void wait_refuse(struct mbx_ep *ep, void (*call)(void))
+{
+    ep->wait.has_threads = ep->wait.detours = true; /* all calls ask for the lock */
+    lock_refuse(&ep->wait.lock, call);
+}
+
 void wait_sleeps(void *arg)
 {
     struct mbx_ep *ep = arg;

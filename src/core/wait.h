@@ -33,6 +33,9 @@ struct ep_wait {
     struct event_fd *event_fd;           /* of mbx_fd(), or NULL */
 };
 
+/* Whoever makes a call from now on has `call` called, which does not return (forked.h). */
+void wait_refuse(struct mbx_ep *ep, void (*call)(void));
+
 /* With many threads: gives the lock, and tells those whose wait is over. */
 void wait_leave(struct mbx_ep *ep);
 

@@ -272,6 +272,7 @@ int mbx_open(const struct mbx_config *config, struct mbx_ep **out)
     endpoint_limits(ep);
     tracepoint_open(ep);
     see_open(ep);
+    forked_add(ep);
     *out = ep;
     return 0;
 
@@ -352,6 +353,9 @@ int mbx_close(struct mbx_ep *ep)
 {
     int err;
 
+    if (forked_is_parents(ep))
+        return -EPERM;
+    forked_remove(ep);
     event_fd_close(ep);
     ep_lock(ep);
     err = endpoint_drain(ep);
