@@ -6,12 +6,14 @@
  * order) and compares the 64 bits of its tag with those of the receives.  Both sides of a link
  * have the same layout of these bits:
  *
- *     63      48 47      32 31               0
- *    +----------+----------+------------------+
- *    | context  |  source  |       tag        |   VERBS_NATIVE
- *    +----------+----------+-+----------------+
+ *     63    56 55      40 39                  0
+ *    +--------+----------+--------------------+
+ *    |context |  source  |        tag         |   VERBS_NATIVE
+ *    +--------+-+--+-----+--------------------+
  *    |  source  |63| 47 bits of the tag       |   VERBS_FABRIC: one context id, the others are
- *    +----------+--+-------------------------+    not tagged
+ *    +----------+--+--------------------------+   not tagged
+ *
+ * The tags of an MPI have 32 bits; the component for Open MPI has the generation of the communicator above these.
  *
  * VERBS_FABRIC is for the provider, whose tags hold all that MPI compares.  Bit 63 says there
  * that a message has data.  The 47 bits are in two runs, [0, low) and [high, high + 47 - low).
@@ -42,7 +44,7 @@
 enum verbs_layout_kind { VERBS_NATIVE, VERBS_FABRIC };
 
 #define VERBS_SOURCE_BITS     16
-#define VERBS_NATIVE_TAG_BITS 32
+#define VERBS_NATIVE_TAG_BITS 40
 #define VERBS_FABRIC_TAG_BITS 48 /* with bit 63 */
 #define VERBS_FABRIC_CONTEXT  1  /* the context id of the provider's tagged messages */
 #define VERBS_RUNS            (VERBS_FABRIC_TAG_BITS - 1)
@@ -129,11 +131,19 @@ static inline uint32_t verbs_context_bits(struct verbs_layout layout)
     return 64 - VERBS_SOURCE_BITS - verbs_tag_bits(layout);
 }
 
+/* verbs_context - the bits of a context id, where they lie; FABRIC has none. */
+static inline uint64_t verbs_context(struct verbs_layout layout, uint64_t context_id)
+{
+    const uint32_t bits = verbs_context_bits(layout);
+
+    return bits != 0 ? context_id << (64 - bits) : 0;
+}
+
 /* verbs_pack - the bits of a tag that are compared, side by side; and back. */
 static inline uint64_t verbs_pack(struct verbs_layout layout, uint64_t tag)
 {
     if (layout.kind != VERBS_FABRIC)
-        return tag & UINT32_MAX;
+        return tag & verbs_low_bits(VERBS_NATIVE_TAG_BITS);
     return tag >> 63 << VERBS_RUNS |
            (tag >> layout.high & verbs_low_bits(VERBS_RUNS - layout.low)) << layout.low |
            (tag & verbs_low_bits(layout.low));
@@ -142,7 +152,7 @@ static inline uint64_t verbs_pack(struct verbs_layout layout, uint64_t tag)
 static inline uint64_t verbs_unpack(struct verbs_layout layout, uint64_t bits)
 {
     if (layout.kind != VERBS_FABRIC)
-        return bits & UINT32_MAX;
+        return bits & verbs_low_bits(VERBS_NATIVE_TAG_BITS);
     return bits >> VERBS_RUNS << 63 |
            (bits >> layout.low & verbs_low_bits(VERBS_RUNS - layout.low)) << layout.high |
            (bits & verbs_low_bits(layout.low));
@@ -158,11 +168,9 @@ static inline uint64_t verbs_tag_mask(struct verbs_layout layout)
 static inline uint64_t verbs_tag(struct verbs_layout layout,
                                  const struct mbx_device_envelope *envelope)
 {
-    const uint64_t rest = (uint64_t)(envelope->source & 0xffff) << verbs_tag_bits(layout) |
-                          verbs_pack(layout, envelope->tag);
-
-    return layout.kind == VERBS_FABRIC ? rest
-                                       : (uint64_t)(envelope->context_id & 0xffff) << 48 | rest;
+    return verbs_context(layout, envelope->context_id) |
+           (uint64_t)(envelope->source & 0xffff) << verbs_tag_bits(layout) |
+           verbs_pack(layout, envelope->tag);
 }
 
 static inline struct mbx_device_envelope verbs_envelope(struct verbs_layout layout,
@@ -171,8 +179,9 @@ static inline struct mbx_device_envelope verbs_envelope(struct verbs_layout layo
     const uint32_t bits = verbs_tag_bits(layout);
 
     return (struct mbx_device_envelope){
-        .context_id =
-            layout.kind == VERBS_FABRIC ? VERBS_FABRIC_CONTEXT : (uint32_t)(tag >> 48),
+        .context_id = layout.kind == VERBS_FABRIC
+                          ? VERBS_FABRIC_CONTEXT
+                          : (uint32_t)(tag >> (VERBS_SOURCE_BITS + VERBS_NATIVE_TAG_BITS)),
         .source = (uint32_t)(tag >> bits & 0xffff),
         .tag = verbs_unpack(layout, tag & verbs_low_bits(bits)),
     };
@@ -186,8 +195,7 @@ static inline uint64_t verbs_mask(struct verbs_layout layout,
                                 ? 0
                                 : UINT64_C(0xffff) << verbs_tag_bits(layout);
 
-    return (layout.kind == VERBS_FABRIC ? 0 : UINT64_C(0xffff) << 48) | source |
-           verbs_pack(layout, ~ignore);
+    return verbs_context(layout, UINT64_MAX) | source | verbs_pack(layout, ~ignore);
 }
 
 /* verbs_fits - do the bits of verbs_tag() tell this envelope, of a message, from all others? */

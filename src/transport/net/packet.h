@@ -49,7 +49,7 @@
 #include "transport/transport.h"
 #include "transport/version.h"
 
-#define NET_VERSION 4
+#define NET_VERSION 5
 #define NET_NONCE   16
 
 enum net_kind {
