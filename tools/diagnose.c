@@ -61,8 +61,8 @@ static void compare(const struct see_rank *rank, const struct see_entry *receive
                         &wanted) ||
         !see_mpi_decode(rank->layout, message->context_id, message->tag, 0, &is))
         return;
-    *other_communicator |=
-        wanted.communicator != is.communicator || is_other_part(&wanted, &is);
+    *other_communicator |= wanted.communicator != is.communicator ||
+                           wanted.generation != is.generation || is_other_part(&wanted, &is);
     *tag = !*other_communicator              ? why_of_tags(&wanted, &is)
            : !is_same_in_other(&wanted, &is) ? "the tag differs"
                                              : NULL;

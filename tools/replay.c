@@ -452,6 +452,8 @@ static int replay_one(struct replay *replay, struct entry *context, const struct
     case TRACE_TAKE:
     case TRACE_DISCARD:
         return replay_end(replay, e);
+    case TRACE_DROP:
+        return replay_leave(replay, context, e, KIND_MSG, e->entry);
     case TRACE_RTR:
         return replay_ask(replay, e);
     case TRACE_CLOSE:

@@ -132,6 +132,7 @@ static void print_outcome(const struct trace_event *e)
         break;
     case TRACE_CLAIM:
     case TRACE_DISCARD:
+    case TRACE_DROP:
         printf("m%" PRIx64, e->entry);
         break;
     case TRACE_TAKE:

@@ -437,6 +437,9 @@ static bool read_event(struct reading *r, const struct trace_event *e)
     case TRACE_TAKE:
     case TRACE_DISCARD:
         return read_take(r, e);
+    case TRACE_DROP:
+        r->unexpected -= r->unexpected != 0;
+        return read_take(r, e) && read_depths(r);
     case TRACE_RECEIVED:
         read_received(r, e);
         return true;

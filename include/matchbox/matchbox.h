@@ -688,6 +688,46 @@ MBX_API int mbx_mrecv(struct mbx_ep *ep, mbx_message message, void *buf, size_t 
 MBX_API int mbx_discard(struct mbx_ep *ep, mbx_message message);
 
 /*
+ * mbx_context_open - this context id is used from now on, and messages of its earlier uses go.
+ *
+ * For programs that use a context id again, as an MPI does when a communicator is freed: a message that nobody
+ * has received, and one that comes late, must not meet a receive of the next use.  So the uses are told apart by
+ * bits of the tag, those that are 0 in ignore; all messages, receives and probes of one use have the same there, and
+ * that matches them right.  These calls are about memory: what no receive can want any more is dropped when it has
+ * come, as mbx_discard() does; its sender completes.
+ *
+ * Dropped is, now and from now on, what differs from tag in these bits.  What waits at its sender stays there; it takes
+ * nothing here.  An id that is open may be opened again, with other bits.
+ *
+ * Returns    0; -EINVAL context_id is above MBX_CONTEXT_MAX; -ENOMEM.
+ * Progress   none.
+ * Source     src/p2p/drop.c
+ */
+MBX_API int mbx_context_open(struct mbx_ep *ep, uint32_t context_id, uint64_t tag,
+                             uint64_t ignore);
+
+/*
+ * mbx_context_close - this use of a context id is over.
+ *
+ * Dropped is, until it is opened again, what has the bits that it was opened with.  Other messages wait: a peer
+ * may begin with the next use before this endpoint does.
+ *
+ * Returns    0; -EINVAL context_id is not open.
+ * Progress   none.
+ * Source     src/p2p/drop.c
+ */
+MBX_API int mbx_context_close(struct mbx_ep *ep, uint32_t context_id);
+
+/*
+ * mbx_drop - drop the messages that have come and that a receive of any source with these arguments would take.
+ *
+ * Returns    how many; -EINVAL context_id is above MBX_CONTEXT_MAX; -ENOMEM some may be there still.
+ * Progress   none: what has not been looked at since the last one has not come.
+ * Source     src/p2p/drop.c
+ */
+MBX_API int mbx_drop(struct mbx_ep *ep, uint32_t context_id, uint64_t tag, uint64_t ignore);
+
+/*
  * mbx_cancel - take back a receive that has not matched.
  *
  * The request always ends in one completion: -ECANCELED if this call was in time,

@@ -83,6 +83,7 @@ OUT_OF_LINE struct context *context_make(struct mbx_ep *ep, uint32_t id)
     if (context == NULL)
         return NULL;
     context->id = id;
+    context->use = CONTEXT_FREE;
     mbx_match_init(&context->match, &(struct mbx_match_options){.seed = ep->contexts.seed});
     *context_slot(ep, ep->contexts.table, ep->contexts.slots, id) = context;
     ep->contexts.count++;
@@ -95,10 +96,24 @@ OUT_OF_LINE struct context *context_make(struct mbx_ep *ep, uint32_t id)
 struct context *context_unclaimed(struct mbx_ep *ep)
 {
     if (ep->contexts.unclaimed == NULL &&
-        (ep->contexts.unclaimed = mem_alloc(sizeof *ep->contexts.unclaimed)) != NULL)
+        (ep->contexts.unclaimed = mem_alloc(sizeof *ep->contexts.unclaimed)) != NULL) {
+        ep->contexts.unclaimed->use = CONTEXT_FREE;
         mbx_match_init(&ep->contexts.unclaimed->match,
                        &(struct mbx_match_options){.seed = ep->contexts.seed});
+    }
     return ep->contexts.unclaimed;
+}
+
+void context_open(struct context *context, uint64_t tag, uint64_t ignore)
+{
+    context->use = CONTEXT_OPENED;
+    context->tag = tag;
+    context->ignore = ignore;
+}
+
+void context_close(struct context *context)
+{
+    context->use = CONTEXT_CLOSED;
 }
 
 void context_fini(struct mbx_ep *ep)

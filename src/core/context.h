@@ -5,15 +5,25 @@
 #ifndef CORE_CONTEXT_H
 #define CORE_CONTEXT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <matchbox/match.h>
 
 struct mbx_ep;
 
+/* Which messages are current is a question of some bits of their tags: mbx_context_open(). */
+enum context_use {
+    CONTEXT_FREE,   /* nobody has said so: all are */
+    CONTEXT_OPENED, /* those that have these bits */
+    CONTEXT_CLOSED, /* those that have others: of whoever opens it next */
+};
+
 struct context {
     uint32_t id;
+    enum context_use use;
     struct mbx_match match;
+    uint64_t tag, ignore; /* unless it is CONTEXT_FREE; 1: the bit is not compared */
 };
 
 /* context.c */
@@ -30,6 +40,19 @@ struct context *context_make(struct mbx_ep *ep, uint32_t id);
 /* The same, or NULL if there is none yet. */
 struct context *context_find(const struct mbx_ep *ep, uint32_t id);
 void context_fini(struct mbx_ep *ep);
+
+/* Those of its messages that have these bits are current from now on. */
+void context_open(struct context *context, uint64_t tag, uint64_t ignore);
+/* Those that were are not. */
+void context_close(struct context *context);
+
+/* Can no receive want a message with this tag, not even a later one? */
+static inline bool context_is_over(const struct context *context, uint64_t tag)
+{
+    bool differs = ((tag ^ context->tag) & ~context->ignore) != 0;
+
+    return context->use != CONTEXT_FREE && differs == (context->use == CONTEXT_OPENED);
+}
 
 /* Where messages wait whose context id nobody here has named yet: an engine for each that a
  * peer makes up would be memory that others exhaust.  NULL: no memory. */

@@ -18,7 +18,7 @@
 /* Nothing but uint64_t. */
 struct stats {
     /* matching */
-    uint64_t expected, unexpected, cancelled, truncated;
+    uint64_t expected, unexpected, dropped, cancelled, truncated;
     uint64_t posted_now, posted_max;
     uint64_t unexpected_now, unexpected_max;
     uint64_t unexpected_bytes_now, unexpected_bytes_max;

@@ -88,11 +88,16 @@ int offload_on_keep(void *arg, struct shadow_message *shadow)
 {
     struct mbx_ep *ep = arg;
     struct bypass *beside = container_of(shadow, struct bypass, shadow);
-    int err = deliver_wait(ep, context_find(ep, shadow->envelope.context_id), beside->message);
+    struct context *context = context_find(ep, shadow->envelope.context_id);
+    struct message *message = beside->message;
+    int err = deliver_wait(ep, context, message);
 
-    if (err == 0)
-        mem_free(beside);
-    return err;
+    if (err < 0)
+        return err;
+    mem_free(beside);
+    if (unlikely(context_is_over(context, message->match.envelope.tag)))
+        drop_over(ep, context, message);
+    return 0;
 }
 
 /* The endpoint closes; messages are freed where all are. */

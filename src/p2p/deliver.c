@@ -76,6 +76,8 @@ static OUT_OF_LINE int deliver_keep(struct mbx_ep *ep, struct context *context,
     credit_keep(peer, credit_of(arrival));
     if (arrival->is_fragmented)
         eager_assemble(ep, arrival, message);
+    if (unlikely(context_is_over(context, arrival->envelope.tag)))
+        drop_over(ep, context, message);
     return 0;
 }
 

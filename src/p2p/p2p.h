@@ -9,7 +9,7 @@
  *   rndv.c     it is announced              message.c  a message without a receive
  *   credit.h   what may leave               probe.c    looking at those
  *   locality.h eager to whom                try_recv.c receiving one that is there
- *                                           unexpected.c  a list of them, and who is told
+ *   drop.c     those that are over          unexpected.c  a list of them, and who is told
  */
 #ifndef P2P_P2P_H
 #define P2P_P2P_H
@@ -278,6 +278,11 @@ int deliver_open(struct mbx_ep *ep, uint32_t peer, const void *packet, size_t si
                  struct wire_packet *room, struct arrival *arrival);
 /* message, which met no receive, waits in the unexpected queue.  0; -ENOMEM. */
 int deliver_wait(struct mbx_ep *ep, struct context *context, struct message *message);
+
+/* ---- drop.c ---- */
+
+/* message, which waits in context, is over: it goes. */
+void drop_over(struct mbx_ep *ep, struct context *context, struct message *message);
 
 /* ---- the parts that need what stands above ---- */
 

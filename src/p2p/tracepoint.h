@@ -111,6 +111,15 @@ static inline void tracepoint_extract(struct mbx_ep *ep, struct message *message
     }
 }
 
+/* No receive can want the message, and it has left the queue. */
+static inline void tracepoint_drop(struct mbx_ep *ep, struct message *message)
+{
+    if (unlikely(ep->tracing.is_on)) {
+        tracepoint_message(ep, TRACE_DROP, &message->match.envelope, message, NULL);
+        tracepoint_queued(ep, message, false);
+    }
+}
+
 /* The claimed message goes to req, which discards it if it is internal. */
 static inline void tracepoint_take(struct mbx_ep *ep, const struct message *message,
                                    struct request *req)

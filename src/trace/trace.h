@@ -50,6 +50,7 @@
  *   claim    the message's  the message, which waited          0
  *   take     the message's  the message, which was claimed     the receive that gets it
  *   discard  the message's  the message, which was claimed     0
+ *   drop     the message's  the message, which waited          0: no receive can want it
  *   close    0              0                                  0
  *
  * what a program has said of itself (mbx_name_program() and the like), before the first event that
@@ -209,6 +210,7 @@ enum trace_type {
     TRACE_CLOCK,
     TRACE_PLACE,
     TRACE_AT,
+    TRACE_DROP,
     TRACE_TYPES
 };
 
@@ -326,7 +328,7 @@ static inline bool trace_is_name(enum trace_type type)
 /* Is this about how messages travel, waits or clocks, and not about matching? */
 static inline bool trace_is_travel(enum trace_type type)
 {
-    return type >= TRACE_SEND && type != TRACE_PLACE;
+    return type >= TRACE_SEND && type != TRACE_PLACE && type != TRACE_DROP;
 }
 
 /* Is the envelope that of a message of ours, to a peer? */

@@ -615,18 +615,18 @@ static void test_forged_zero(void **state)
 /* The fields of each type: e envelope, w wildcards, a amount, n entry, p partner, o partner or 0, x either
  * entry or partner, d an amount if there is a partner. */
 static const char *const forms[TRACE_TYPES] = {
-    [TRACE_POST] = "ewno",     [TRACE_ARRIVE] = "exd", [TRACE_CANCEL] = "ewn",
-    [TRACE_PEEK] = "ewo",      [TRACE_CLAIM] = "en",   [TRACE_TAKE] = "enp",
-    [TRACE_DISCARD] = "en",    [TRACE_CLOSE] = "",     [TRACE_DEFER] = "en",
-    [TRACE_RTR] = "ewnp",      [TRACE_MATCH] = "enp",  [TRACE_LOCK] = "enp",
-    [TRACE_GRANT] = "eno",     [TRACE_LOST] = "enp",   [TRACE_RETIRE] = "ewn",
-    [TRACE_PUBLISH] = "enp",   [TRACE_PULL] = "enp",   [TRACE_PULLED] = "en",
-    [TRACE_ANNOUNCE] = "ewn",  [TRACE_VOID] = "ewp",   [TRACE_WRITE] = "enp",
-    [TRACE_SEND] = "eano",     [TRACE_LEAVE] = "eanp", [TRACE_SENT] = "eax",
-    [TRACE_RECEIVED] = "eano", [TRACE_RTS] = "ean",    [TRACE_DATA] = "ean",
-    [TRACE_CTS] = "ean",       [TRACE_READ] = "ean",   [TRACE_SHARE] = "ean",
-    [TRACE_FIN] = "en",        [TRACE_HAND] = "ewn",   [TRACE_WAIT] = "an",
-    [TRACE_WAITED] = "ano",    [TRACE_CLOCK] = "an",
+    [TRACE_POST] = "ewno",  [TRACE_ARRIVE] = "exd",    [TRACE_CANCEL] = "ewn",
+    [TRACE_PEEK] = "ewo",   [TRACE_CLAIM] = "en",      [TRACE_TAKE] = "enp",
+    [TRACE_DISCARD] = "en", [TRACE_DROP] = "en",       [TRACE_CLOSE] = "",
+    [TRACE_DEFER] = "en",   [TRACE_RTR] = "ewnp",      [TRACE_MATCH] = "enp",
+    [TRACE_LOCK] = "enp",   [TRACE_GRANT] = "eno",     [TRACE_LOST] = "enp",
+    [TRACE_RETIRE] = "ewn", [TRACE_PUBLISH] = "enp",   [TRACE_PULL] = "enp",
+    [TRACE_PULLED] = "en",  [TRACE_ANNOUNCE] = "ewn",  [TRACE_VOID] = "ewp",
+    [TRACE_WRITE] = "enp",  [TRACE_SEND] = "eano",     [TRACE_LEAVE] = "eanp",
+    [TRACE_SENT] = "eax",   [TRACE_RECEIVED] = "eano", [TRACE_RTS] = "ean",
+    [TRACE_DATA] = "ean",   [TRACE_CTS] = "ean",       [TRACE_READ] = "ean",
+    [TRACE_SHARE] = "ean",  [TRACE_FIN] = "en",        [TRACE_HAND] = "ewn",
+    [TRACE_WAIT] = "an",    [TRACE_WAITED] = "ano",    [TRACE_CLOCK] = "an",
 };
 
 /* May a file have this event? */

@@ -232,6 +232,31 @@ static void test_missed_probes(void **state)
     remove_folder(2);
 }
 
+/* What is over goes without a probe. */
+static void test_drops(void **state)
+{
+    struct trace_event e[EVENTS_MAX];
+    struct cluster cl;
+
+    make_folder();
+    cluster_open(&cl, *state, 2, traced);
+    assert_int_equal(mbx_context_open(cl.eps[1], CONTEXT, 8, 7), 0);
+    if (config_window(*state) == UINT64_MAX) {
+        send_tag(&cl, 9);
+        send_tag(&cl, 1); /* at once */
+        assert_int_equal(mbx_context_close(cl.eps[1], CONTEXT), 0);
+        cluster_close(&cl);
+        assert_int_equal(events_of(1, e), 5);
+        assert_event(&e[0], TRACE_ARRIVE, 0, 9, 0, e[0].entry, 0);
+        assert_event(&e[1], TRACE_ARRIVE, 0, 1, 0, e[1].entry, 0);
+        assert_event(&e[2], TRACE_DROP, 0, 1, 0, e[1].entry, 0);
+        assert_event(&e[3], TRACE_DROP, 0, 9, 0, e[0].entry, 0);
+    } else {
+        cluster_close(&cl);
+    }
+    remove_folder(2);
+}
+
 /* The event of this type whose envelope has this tag, at or behind *at, which is then behind it. */
 static const struct trace_event *find(const struct trace_event *events, int count,
                                       enum trace_type type, uint64_t tag, int *at)
@@ -574,6 +599,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_event),
         cmocka_unit_test(test_missed_probes),
+        cmocka_unit_test(test_drops),
         cmocka_unit_test(test_every_protocol),
         cmocka_unit_test(test_no_folder),
         cmocka_unit_test(test_full_disk),
