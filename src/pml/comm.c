@@ -7,8 +7,8 @@
  * meets nobody else.  Messages may come before this process has made the communicator: they wait
  * under that context id.
  *
- * When it is freed, messages that nobody has received are dropped: the context id is used again,
- * and MPI's next communicator must not find them.
+ * When it ends, messages that nobody has received are dropped, then and when they come later: the context id is
+ * used again.  MPI's next communicator cannot meet them in any case, as it has another generation (generation.c).
  *
  * Its name is the library's, too, as is that of each peer (procs.c).
  *
@@ -32,11 +32,22 @@ static void comm_name(const ompi_communicator_t *comm)
 int pml_add_comm(ompi_communicator_t *comm)
 {
     size_t size = (size_t)comm->c_remote_group->grp_proc_count;
-    struct pml_comm *own = malloc(sizeof *own + size * sizeof own->peers[0]);
+    struct pml_comm *own;
+    uint32_t generation;
+    int err = pml_generation(comm, &generation);
 
+    if (err != OMPI_SUCCESS)
+        return err;
+    own = malloc(sizeof *own + size * sizeof own->peers[0]);
     if (own == NULL)
         return MPI_ERR_NO_MEM;
     own->context_id = pml_series_context_id(comm);
+    own->generation = (uint64_t)generation << PML_GENERATION_SHIFT;
+    err = mbx_context_open(pml.ep, own->context_id, own->generation, PML_TAG_BITS);
+    if (err < 0) {
+        free(own);
+        return pml_error(err);
+    }
     own->rank = (uint32_t)comm->c_my_rank;
     own->size = (uint32_t)size;
     own->revoked = PML_NOT_REVOKED;
@@ -45,17 +56,6 @@ int pml_add_comm(ompi_communicator_t *comm)
     comm_name(comm);
     pml_procs_remove();
     return OMPI_SUCCESS;
-}
-
-static void comm_drop_messages(const struct pml_comm *own)
-{
-    struct mbx_status status;
-    mbx_message message;
-
-    while (mbx_mprobe(pml.ep, MBX_ANY_SOURCE, own->context_id, 0, MBX_IGNORE_ALL, &status,
-                      &message) == 1)
-        if (mbx_discard(pml.ep, message) < 0)
-            return;
 }
 
 int pml_del_comm(ompi_communicator_t *comm)
@@ -68,7 +68,7 @@ int pml_del_comm(ompi_communicator_t *comm)
         comm_name(comm);
         if (!OMPI_COMM_IS_INTRINSIC(
                 comm)) /* ends with the endpoint, which tells what is left */
-            comm_drop_messages(own);
+            (void)mbx_context_close(pml.ep, own->context_id);
     }
     pml_failures_forget(own);
     for (uint32_t rank = 0; rank < own->size; rank++)

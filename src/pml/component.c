@@ -113,6 +113,7 @@ static int component_finalize(void)
     pml_series_close();
     mbx_close(pml.ep);
     pml_procs_close();
+    pml_generations_close();
     pml.ep = NULL;
     pml.spare = NULL;
     return OMPI_SUCCESS;

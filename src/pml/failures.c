@@ -44,20 +44,9 @@ static struct {
 
 /* ---- messages of revoked communicators ---- */
 
-/* Those whose tag differs from this one in no bit but these. */
-static void drop_block(uint32_t context_id, uint64_t tag, uint64_t ignore)
-{
-    struct mbx_status status;
-    mbx_message message;
-
-    while (mbx_mprobe(pml.ep, MBX_ANY_SOURCE, context_id, tag, ignore, &status, &message) == 1)
-        if (mbx_discard(pml.ep, message) < 0)
-            return;
-}
-
 /* Tags from first to last, as 32 bits: in the fewest blocks that begin at a multiple of their
  * size. */
-static void drop_range(uint32_t context_id, uint32_t first, uint32_t last)
+static void drop_range(const struct pml_comm *own, uint32_t first, uint32_t last)
 {
     uint64_t at = first, size;
 
@@ -65,7 +54,7 @@ static void drop_range(uint32_t context_id, uint32_t first, uint32_t last)
         size = at == 0 ? UINT64_C(1) << 32 : at & -at;
         while (at + size - 1 > last)
             size /= 2;
-        drop_block(context_id, at, size - 1);
+        (void)mbx_drop(pml.ep, own->context_id, own->generation | at, size - 1);
     }
 }
 
@@ -74,12 +63,12 @@ static void drop_revoked(const struct pml_comm *own)
 {
     bool is_all = own->revoked == PML_REVOKED;
 
-    drop_range(own->context_id, (uint32_t)(is_all ? INT_MIN : MCA_COLL_BASE_TAG_END),
+    drop_range(own, (uint32_t)(is_all ? INT_MIN : MCA_COLL_BASE_TAG_END),
                (uint32_t)(MCA_COLL_BASE_TAG_FT_END - 1));
-    drop_range(own->context_id, (uint32_t)(MCA_COLL_BASE_TAG_FT_BASE + 1),
+    drop_range(own, (uint32_t)(MCA_COLL_BASE_TAG_FT_BASE + 1),
                (uint32_t)(is_all ? -1 : MCA_COLL_BASE_TAG_BASE));
     if (is_all)
-        drop_range(own->context_id, 0, INT_MAX);
+        drop_range(own, 0, INT_MAX);
 }
 
 static void revoke_own(struct pml_comm *own, bool is_collective_only)

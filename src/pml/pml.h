@@ -7,6 +7,7 @@
  *   procs.c        Open MPI's process  -> peer number     address by the modex, peer on first use
  *   lookup.c       addresses, some asked for ahead
  *   comm.c         rank of communicator -> peer number, and back
+ *   generation.c   which use of its context id a communicator is
  *   send.c recv.c probe.c persistent.c      MPI's calls
  *   request.c      Open MPI's request, with the handle of the library's inside
  *   progress.c     completions of the library become completions of requests
@@ -19,10 +20,11 @@
  *
  *   context id   that of the communicator, 32 bits
  *   source       the peer number of the sender
- *   tag          MPI's, 32 bits in two's complement; the upper 32 are 0
+ *   tag          MPI's, 32 bits in two's complement; the upper 32 are the generation of the
+ *                communicator, so that no message meets a receive of a later one with this context id
  *   data         the sender's rank in its group, so that a receive from any source knows it
  *
- * MPI_ANY_TAG compares the sign bit alone: it meets no negative tag, which are the
+ * MPI_ANY_TAG compares the generation, and of MPI's tag the sign bit alone: it meets no negative tag, which are the
  * collectives'.
  *
  * Threads: with MPI_THREAD_MULTIPLE the library takes its lock (MBX_THREADS=many); without, no
@@ -44,8 +46,12 @@
 
 #define PML_NAME "matchbox"
 
-/* The sign bit of a tag is compared, and nothing else. */
+/* The sign bit of a tag is compared, and the generation. */
 #define PML_IGNORE_ANY_TAG UINT64_C(0x7fffffff)
+
+/* Bits of the generation, and all of MPI's. */
+#define PML_GENERATION_SHIFT 32
+#define PML_TAG_BITS         ((UINT64_C(1) << PML_GENERATION_SHIFT) - 1)
 
 /* Requests begin with a cache line. */
 #define PML_LINE 64
@@ -152,6 +158,10 @@ void pml_send_describe(pml_send_t *send, const void *buf, size_t count, ompi_dat
 void pml_recv_describe(pml_recv_t *recv, void *buf, size_t count, ompi_datatype_t *type,
                        int src, int tag, ompi_communicator_t *comm, bool is_persistent);
 
+/* A send that is active, and that MPI has freed, does not keep its communicator: two processes may each have one that ends
+ * when the other process drops its message, which it does when its communicator ends. */
+void pml_send_let_go(pml_send_t *send);
+
 /* MPI completes it, with the error that is in its status.  It may be gone afterwards. */
 void pml_request_complete(mca_pml_base_request_t *base, struct pml_own *own);
 
@@ -230,8 +240,9 @@ void pml_procs_remove(void);
 /* What hangs on a communicator. */
 struct pml_comm {
     uint32_t context_id;
-    uint32_t rank; /* ours, as the others know it */
-    uint32_t size; /* ranks that we can talk to */
+    uint32_t rank;       /* ours, as the others know it */
+    uint32_t size;       /* ranks that we can talk to */
+    uint64_t generation; /* where it lies in a tag */
     struct pml_comm *next_revoked;
     enum { PML_NOT_REVOKED, PML_COLLECTIVES_REVOKED, PML_REVOKED } revoked; /* failures.c */
     _Atomic uint32_t peers[]; /* of each, or PML_NO_PEER: it was not used yet */
@@ -247,6 +258,12 @@ static inline uint32_t pml_comm_known(const struct pml_comm *own, size_t rank)
 static inline struct pml_comm *pml_comm_of(const ompi_communicator_t *comm)
 {
     return (struct pml_comm *)comm->c_pml_comm;
+}
+
+/* The tag under which messages of a communicator travel. */
+static inline uint64_t pml_comm_tag(const struct pml_comm *own, int tag)
+{
+    return own->generation | (uint32_t)tag;
 }
 
 int pml_add_comm(ompi_communicator_t *comm);
@@ -281,8 +298,10 @@ struct pml_wanted {
 static inline int pml_comm_wanted(ompi_communicator_t *comm, int src, int tag,
                                   struct pml_wanted *wanted)
 {
-    wanted->context_id = pml_comm_of(comm)->context_id;
-    wanted->tag = likely(tag != OMPI_ANY_TAG) ? (uint32_t)tag : 0;
+    const struct pml_comm *own = pml_comm_of(comm);
+
+    wanted->context_id = own->context_id;
+    wanted->tag = pml_comm_tag(own, likely(tag != OMPI_ANY_TAG) ? tag : 0);
     wanted->ignore = likely(tag != OMPI_ANY_TAG) ? 0 : PML_IGNORE_ANY_TAG;
     wanted->source = MBX_ANY_SOURCE;
     return src == OMPI_ANY_SOURCE ? OMPI_SUCCESS : pml_comm_peer(comm, src, &wanted->source);
@@ -297,6 +316,12 @@ static inline void pml_status_tell(ompi_status_public_t *status, int source, uin
 
     OMPI_COPY_STATUS(status, told, false);
 }
+
+/* ---- generation.c ---- */
+
+/* Counts a communicator that is made: once, before anything can fail.  Open MPI's error. */
+int pml_generation(const ompi_communicator_t *comm, uint32_t *generation);
+void pml_generations_close(void);
 
 /* ---- datatype.c ---- */
 

@@ -290,10 +290,29 @@ static int request_free(ompi_request_t **request, mca_pml_base_request_t *base,
     return OMPI_SUCCESS;
 }
 
+/* Not with threads: another one may be telling of an error, and name the rank. */
+void pml_send_let_go(pml_send_t *send)
+{
+    mca_pml_base_request_t *base = &send->super.req_base;
+    ompi_communicator_t *comm = base->req_comm;
+    const ompi_proc_t *proc;
+
+    if (pml.has_threads || comm == MPI_COMM_WORLD)
+        return;
+    proc = ompi_comm_peer_lookup(comm, base->req_peer);
+    base->req_peer =
+        proc != NULL && pml_series_job(proc) == 0 ? (int)proc->super.proc_name.vpid : -1;
+    base->req_comm = base->req_ompi.req_mpi_object.comm = MPI_COMM_WORLD;
+    retain((opal_object_t *)MPI_COMM_WORLD);
+    release((opal_object_t *)comm);
+}
+
 static int request_free_send(ompi_request_t **request)
 {
     pml_send_t *send = (pml_send_t *)*request;
 
+    if (!send->super.req_base.req_pml_complete)
+        pml_send_let_go(send);
     return request_free(request, &send->super.req_base, &send->own);
 }
 

@@ -34,10 +34,10 @@ static inline int send_bytes(pml_send_t *send, const void *bytes, size_t size,
 
     if (unlikely(rc != OMPI_SUCCESS))
         return rc;
-    rc = is_synchronous ? mbx_ssend(pml.ep, peer, own->context_id, (uint32_t)tag, bytes, size,
-                                    &options, &send->own.handle)
-                        : mbx_send(pml.ep, peer, own->context_id, (uint32_t)tag, bytes, size,
-                                   &options, &send->own.handle);
+    rc = is_synchronous ? mbx_ssend(pml.ep, peer, own->context_id, pml_comm_tag(own, tag),
+                                    bytes, size, &options, &send->own.handle)
+                        : mbx_send(pml.ep, peer, own->context_id, pml_comm_tag(own, tag), bytes,
+                                   size, &options, &send->own.handle);
     return likely(rc >= 0) ? rc : pml_error(rc);
 }
 
@@ -89,6 +89,8 @@ static OUT_OF_LINE int send_buffered(pml_send_t *send, const void *buf, size_t c
     rc = send_go(send, buf, count, type, dst, tag, MCA_PML_BASE_SEND_BUFFERED, comm);
     if (rc != 0)
         pml_request_give_back(&send->super.req_base);
+    else
+        pml_send_let_go(send);
     return rc < 0 ? rc : 1;
 }
 
@@ -128,7 +130,7 @@ static inline int send_at_once(const void *buf, size_t count, const ompi_datatyp
 
     return likely(mode >= MCA_PML_BASE_SEND_READY) && likely(pml_data_is_flat(type, count)) &&
            likely(peer != PML_NO_PEER) &&
-           likely(mbx_try_send(pml.ep, peer, own->context_id, (uint32_t)tag,
+           likely(mbx_try_send(pml.ep, peer, own->context_id, pml_comm_tag(own, tag),
                                pml_data_flat(buf, type), pml_data_size(type, count),
                                own->rank) == 1);
 }

@@ -65,6 +65,20 @@ static inline uint32_t pml_series_context_id(const ompi_communicator_t *comm)
     return comm->c_index;
 }
 
+/* The number that Open MPI agrees on with a context id, for the revocations of ULFM; it grows from
+ * communicator to communicator with the same members.  False: there is none. */
+static inline bool pml_series_number(const ompi_communicator_t *comm, uint32_t *number)
+{
+#if OPAL_ENABLE_FT_MPI
+    *number = comm->c_epoch;
+    return true;
+#else
+    (void)comm;
+    (void)number;
+    return false;
+#endif
+}
+
 static inline int pml_series_bsend_init(bool has_threads)
 {
     (void)has_threads;

@@ -2,7 +2,8 @@
 /*
  * mpi.c - the layouts of those MPIs that are known, a row each.
  *
- * Through the component: context id = communicator, tag = MPI's in 32 bits.
+ * Through the component: context id = communicator, tag = MPI's in the lower 32 bits, and above them the generation of
+ * the communicator (pml/generation.c).
  *
  * Through the provider, whose bit 63 says that a message has data (provider/envelope.h):
  *
@@ -258,6 +259,7 @@ bool see_mpi_decode(const struct see_layout *layout, uint32_t context_id, uint64
         .communicator = is_provider
                             ? bits_of(tag, layout->communicator_at, layout->communicator_bits)
                             : context_id,
+        .generation = is_provider ? 0 : (uint32_t)(tag >> 32),
         .tag = (int32_t)bits_of(tag, 0, layout->tag_bits),
         .is_any_tag = (ignore & INT32_MAX) == INT32_MAX,
     };

@@ -35,9 +35,11 @@ const struct see_layout *see_mpi_layout(const char *text);
 
 struct see_mpi {
     uint32_t communicator; /* the MPI's number of it */
-    int32_t tag;           /* nothing if is_any_tag */
-    bool is_any_tag;       /* of a receive or probe: MPI_ANY_TAG */
-    bool is_synchronous;   /* of a message: its sender waits for an acknowledgement */
+    uint32_t
+        generation;  /* of communicators with one number: which one; 0 through the provider */
+    int32_t tag;     /* nothing if is_any_tag */
+    bool is_any_tag; /* of a receive or probe: MPI_ANY_TAG */
+    bool is_synchronous; /* of a message: its sender waits for an acknowledgement */
     bool is_acknowledgement;
     bool is_collective;
     bool is_nonblocking; /* of a collective: each communicator numbers these by their tags */

@@ -59,6 +59,24 @@ static void test_component_of_open_mpi(void **state)
                 "nonblocking collective number 1");
     check_words(program, 3, (uint32_t)-43, 0, 3, "nonblocking collective number 17");
     check_words(program, 3, (uint32_t)-1, 0, 3, "tag -1");
+    /* the generation of the communicator is nobody's tag */
+    check_words(program, 3, UINT64_C(5) << 32 | 7, 0, 3, "tag 7");
+    check_words(program, 3, UINT64_C(0x80000005) << 32, INT32_MAX, 3, "any tag");
+    check_words(program, 3, UINT64_C(0x80000005) << 32 | (uint32_t)-17, 0, 3, "bcast");
+}
+
+static void test_generations_of_a_communicator(void **state)
+{
+    const struct see_layout *layout = see_mpi_layout("component " OPEN_MPI_4);
+    struct see_mpi mpi;
+
+    (void)state;
+    assert_true(see_mpi_decode(layout, 3, UINT64_C(0x80000005) << 32 | 7, 0, &mpi));
+    assert_int_equal(mpi.communicator, 3);
+    assert_int_equal(mpi.generation, 0x80000005);
+    assert_true(see_mpi_decode(see_mpi_layout("provider " OPEN_MPI_4), TAGGED,
+                               HAS_DATA | open_mpi_tag(5, 7), 0, &mpi));
+    assert_int_equal(mpi.generation, 0);
 }
 
 static void test_provider_under_open_mpi(void **state)
@@ -172,6 +190,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_component_of_open_mpi),
+        cmocka_unit_test(test_generations_of_a_communicator),
         cmocka_unit_test(test_provider_under_open_mpi),
         cmocka_unit_test(test_provider_under_mpich),
         cmocka_unit_test(test_mpich_names_the_part_of_a_communicator),

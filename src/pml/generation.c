@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * generation.c - which use of its context id a communicator is.
+ *
+ * Open MPI gives the context id of a communicator that is freed to the next one.  A message of the first may be on its
+ * way still, or wait at its sender, and must not meet a receive of the second.  So the tags of the two differ, in
+ * bits of which MPI knows nothing: their generations differ.  All members have to get the same one, and nobody may be
+ * asked for it, since a communicator can be made while the program does something else (MPI_Comm_idup).
+ *
+ *   generation   = group + number
+ *     group        a hash of who the members are, of both groups if there are two
+ *     number       Open MPI 5.0 agrees on one with the context id, for the revocations of ULFM: with equal members it
+ *                  grows.  Open MPI 4.1 does not: there each process counts the communicators with this context id and these
+ *                  members, and all of them count the same, as a context id is used again only when all members of the
+ *                  new communicator have freed the old one
+ *
+ * Two communicators with equal members thus differ until the number has come round, which takes 2^31 of them.  Two with
+ * other members have the same generation with a chance of 2^-31.
+ *
+ *   0              MPI_COMM_WORLD and MPI_COMM_SELF, which never end
+ *   1 to 2^31 - 1  the members are those of MPI_COMM_WORLD, in its order: the number alone
+ *   others         all other communicators
+ *
+ * An adapter that matches compares the lowest bits of a generation (verbs/verbs_frame.h); so that it can match messages of
+ * copies of MPI_COMM_WORLD, these are small.
+ *
+ * What is counted is kept until the end: 16 bytes for each context id and group.
+ */
+#include "pml/pml.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#define OTHERS                                                                                 \
+    (UINT32_C(1)                                                                               \
+     << 31) /* a generation of a communicator whose members are not those of MPI_COMM_WORLD */
+#define NUMBERS (OTHERS - 1) /* bits of a number */
+
+struct counted {
+    uint64_t group;
+    uint32_t context_id;
+    uint32_t count; /* 0: nobody */
+};
+
+static struct {
+    pthread_mutex_t lock;
+    struct counted *table; /* open addressing, slots is a power of two */
+    size_t slots, used;
+    uint64_t world; /* the group of MPI_COMM_WORLD */
+} generations = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* ---- who the members are ---- */
+
+static uint64_t mix(uint64_t value)
+{
+    value = (value ^ value >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    value = (value ^ value >> 27) * UINT64_C(0x94d049bb133111eb);
+    return value ^ value >> 31;
+}
+
+static uint64_t group_hash(ompi_group_t *group)
+{
+    uint64_t hash = (uint64_t)group->grp_proc_count;
+
+    for (int rank = 0; rank < group->grp_proc_count; rank++) {
+        opal_process_name_t name = ompi_group_get_proc_name(group, rank);
+
+        hash =
+            mix(hash + UINT64_C(0x9e3779b97f4a7c15)) ^ ((uint64_t)name.jobid << 32 | name.vpid);
+    }
+    return mix(hash);
+}
+
+/* The same for both sides of an intercommunicator. */
+static uint64_t members_hash(const ompi_communicator_t *comm)
+{
+    uint64_t ours = group_hash(comm->c_local_group), theirs;
+
+    if (!OMPI_COMM_IS_INTER(comm))
+        return ours;
+    theirs = group_hash(comm->c_remote_group);
+    return ours < theirs ? mix(mix(ours) + theirs) : mix(mix(theirs) + ours);
+}
+
+/* ---- counting ---- */
+
+static struct counted *slot_of(struct counted *table, size_t slots, uint64_t group,
+                               uint32_t context_id)
+{
+    size_t at = mix(group + context_id) & (slots - 1);
+
+    while (table[at].count != 0 &&
+           (table[at].group != group || table[at].context_id != context_id))
+        at = (at + 1) & (slots - 1);
+    return &table[at];
+}
+
+static bool grow(void)
+{
+    size_t slots = generations.slots == 0 ? 16 : 2 * generations.slots;
+    struct counted *table = calloc(slots, sizeof *table);
+
+    if (table == NULL)
+        return false;
+    for (size_t i = 0; i < generations.slots; i++) {
+        const struct counted *counted = &generations.table[i];
+
+        if (counted->count != 0)
+            *slot_of(table, slots, counted->group, counted->context_id) = *counted;
+    }
+    free(generations.table);
+    generations.table = table;
+    generations.slots = slots;
+    return true;
+}
+
+/* One more; false: no memory. */
+static bool count(uint64_t group, uint32_t context_id, uint32_t *number)
+{
+    struct counted *counted;
+    bool has_room;
+
+    pthread_mutex_lock(&generations.lock);
+    has_room = generations.used * 4 < generations.slots * 3 || grow();
+    if (has_room) {
+        counted = slot_of(generations.table, generations.slots, group, context_id);
+        generations.used += counted->count == 0;
+        if ((++counted->count & NUMBERS) == 0)
+            counted->count = 1;
+        *counted = (struct counted){group, context_id, counted->count};
+        *number = counted->count;
+    }
+    pthread_mutex_unlock(&generations.lock);
+    return has_room;
+}
+
+/* ---- the generation ---- */
+
+int pml_generation(const ompi_communicator_t *comm, uint32_t *generation)
+{
+    uint64_t group = members_hash(comm);
+    uint32_t number;
+
+    *generation = 0;
+    if (comm == MPI_COMM_WORLD)
+        generations.world = group;
+    if (comm == MPI_COMM_WORLD || comm == MPI_COMM_SELF)
+        return OMPI_SUCCESS;
+    if (!pml_series_number(comm, &number) &&
+        !count(group, pml_series_context_id(comm), &number))
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    *generation = group == generations.world ? number & NUMBERS
+                                             : OTHERS | (((uint32_t)group + number) & NUMBERS);
+    return OMPI_SUCCESS;
+}
+
+void pml_generations_close(void)
+{
+    free(generations.table);
+    generations.table = NULL;
+    generations.slots = generations.used = 0;
+}
