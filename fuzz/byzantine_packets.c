@@ -59,7 +59,7 @@ static const struct {
     [WIRE_RTS] = {true, true, WIRE_SHORT_OF, {OURS, SIZE, ADDRESS, KEY}},
     [WIRE_CTS] = {false, false, 0, {SEND, OURS, PART, SIZE}},
     [WIRE_DATA] = {false, true, 0, {RECV, PART}},
-    [WIRE_FIN] = {false, false, 0, {SEND}},
+    [WIRE_FIN] = {false, false, WIRE_WITHDRAWN, {SEND}},
     [WIRE_CREDIT] = {false, false, 0, {COUNT, SIZE}},
     [WIRE_DEFER] = {false, false, 0, {EPOCH, COUNT, NUMBER, TABLE}},
     [WIRE_RTR] = {true,
@@ -87,6 +87,7 @@ static const struct {
     [WIRE_LENT] = {true, false, 0, {COUNT, SIZE}},
     [WIRE_LENT_DATA] = {false, false, 0, {RECV, PART, COUNT, SIZE}},
     [WIRE_LENT_MORE] = {false, false, 0, {PART, COUNT, SIZE}},
+    [WIRE_WITHDRAW] = {false, false, 0, {OURS}},
 };
 
 /* ---- numbers ---- */
@@ -577,6 +578,11 @@ static bool answer_to(struct byzantine *byzantine, struct forged *forged, uint8_
         break;
     case WIRE_REST:
         return answer_send(byzantine, forged, what & 1, to->body[0], 0);
+    case WIRE_WITHDRAW:
+        *forged = forged_of(WIRE_FIN);
+        forged->header.flags = what & 1 ? WIRE_WITHDRAWN : 0;
+        forged->body[0] = to->body[0];
+        return true;
     }
     return false;
 }

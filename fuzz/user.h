@@ -37,6 +37,7 @@ struct slot {
     uint32_t peer;        /* of a send or access */
     uint32_t number;      /* of a message to the other user's endpoint */
     struct wanted wanted; /* of a receive */
+    bool is_asked;        /* a cancel has returned 0 */
 };
 
 /* A message to the other correct user. */

@@ -124,7 +124,7 @@ static void place_free(struct place *p)
     free(p->takes);
 }
 
-/* Nobody knows whether it ever came. */
+/* Nobody knows whether it ever came, or it was taken back. */
 static bool is_lost(const struct job *job, const struct item *message)
 {
     return message->taken_by == 0 && (message->is_void || job->ranks[message->op.rank].is_dead);
@@ -168,8 +168,36 @@ static void check_places(struct job *job, void (*check)(struct place *))
     map_free(&map);
 }
 
+/* May a probe have been told that the message waits at its sender? */
+static bool is_probed(const struct job *job, const struct item *message)
+{
+    for (uint32_t id = 1; id < job->item_count; id++) {
+        const struct item *probe = &job->items[id];
+
+        if ((probe->op.kind == OP_PROBE || probe->op.kind == OP_MPROBE) &&
+            probe->op.rank == message->op.peer && item_accepts(probe, message))
+            return true;
+    }
+    return false;
+}
+
+/* A send that was to be taken back waits on only if a receive, or such a probe, may have its message. */
+static void check_asked(struct job *job)
+{
+    for (uint32_t id = 1; id < job->item_count; id++) {
+        const struct item *item = &job->items[id];
+
+        if (item_has_request(item) && op_is_message(&item->op) && item->is_asked &&
+            item->completions == 0 && item->taken_by == 0 && !is_probed(job, item) &&
+            !job->ranks[item->op.rank].is_dead && !job->ranks[item->op.peer].is_dead)
+            job_wrong(job, "%s %" PRIu32 " was to be taken back, and nobody has it",
+                      op_names[item->op.kind], id);
+    }
+}
+
 void check_met(struct job *job)
 {
+    check_asked(job);
     check_places(job, place_met);
 }
 

@@ -27,9 +27,9 @@ struct item {
     struct op op;
     bool is_live;      /* it was done, and is to complete if it has a request */
     bool is_claimed;   /* mprobe: of a message that is held */
-    bool is_asked;     /* receive: a cancel has returned 0 */
+    bool is_asked;     /* receive, send: a cancel has returned 0 */
     bool is_cancelled; /* ... and was in time */
-    bool is_void;      /* message: there was no memory to send it */
+    bool is_void;      /* message: there was no memory to send it, or it was taken back */
     bool is_drain;     /* receive of the end */
     uint8_t tries;     /* of an mprobe */
     uint32_t got;      /* receive, probe: id of the message, or 0 */

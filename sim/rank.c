@@ -111,6 +111,9 @@ static void message_met(struct job *job, struct item *item, const struct mbx_sta
              rank_of(job, item->op.rank, status->source) != message->op.rank)
         job_wrong(job, "%s %" PRIu32 " sees another envelope than that of message %" PRIu32,
                   op_names[item->op.kind], item->op.id, message->op.id);
+    else if (takes && message->is_cancelled)
+        job_wrong(job, "message %" PRIu32 " is taken by %" PRIu32 ", and was taken back",
+                  message->op.id, item->op.id);
     else if (takes && message->taken_by != 0)
         job_wrong(job, "message %" PRIu32 " is taken by %" PRIu32 " and by %" PRIu32,
                   message->op.id, message->taken_by, item->op.id);
@@ -177,8 +180,23 @@ static void receive_done(struct job *job, struct item *item, const struct mbx_co
     job->counts.truncated += c->error != 0;
 }
 
+/* Nobody has the message. */
+static void send_taken_back(struct job *job, struct item *item)
+{
+    if (item->taken_by != 0)
+        job_wrong(job, "%s %" PRIu32 " was taken back, and taken by %" PRIu32,
+                  op_names[item->op.kind], item->op.id, item->taken_by);
+    item->is_void = true;
+    item->is_cancelled = true;
+    job->counts.cancelled++;
+}
+
 static void send_done(struct job *job, struct item *item, const struct mbx_completion *c)
 {
+    if (c->error == -ECANCELED && item->is_asked) {
+        send_taken_back(job, item);
+        return;
+    }
     if (rank_of(job, item->op.rank, c->status.source) != item->op.peer)
         job_wrong(job, "%s %" PRIu32 " ends with another peer", op_names[item->op.kind],
                   item->op.id);
@@ -387,6 +405,17 @@ static int do_claimed(struct job *job, struct item *item)
     return mbx_mrecv(ep, probe->message, buf, op->size, &options, &item->request);
 }
 
+/* What mbx_cancel() has said of a send that was not seen complete: 0; -EBADMSG it may not. */
+static int cancel_send(struct item *send, int err)
+{
+    if (!op_is_message(&send->op))
+        return err == -EOPNOTSUPP ? 0 : -EBADMSG;
+    if (send->is_asked)
+        return err == -EINPROGRESS || err == -ECANCELED || err == -EALREADY ? 0 : -EBADMSG;
+    send->is_asked = err == 0;
+    return err == 0 || err == -EALREADY ? 0 : -EBADMSG;
+}
+
 static int do_cancel(struct job *job, struct item *item)
 {
     struct item *target = job_item(job, item->op.target);
@@ -404,7 +433,7 @@ static int do_cancel(struct job *job, struct item *item)
     if (target->completions != 0)
         return err == -ESTALE ? 0 : -EBADMSG;
     if (!item_is_receive(target))
-        return err == -EOPNOTSUPP ? 0 : -EBADMSG;
+        return cancel_send(target, err);
     if (job->plan->has_device && (err == -EINPROGRESS || err == -EALREADY))
         return 0;
     return err == (target->is_asked ? -ECANCELED : -EALREADY) ? 0 : -EBADMSG;

@@ -728,17 +728,23 @@ MBX_API int mbx_context_close(struct mbx_ep *ep, uint32_t context_id);
 MBX_API int mbx_drop(struct mbx_ep *ep, uint32_t context_id, uint64_t tag, uint64_t ignore);
 
 /*
- * mbx_cancel - take back a receive that has not matched.
+ * mbx_cancel - take back a receive, or a send, that has not matched.
  *
  * The request always ends in one completion: -ECANCELED if this call was in time,
- * the normal one otherwise.  Sends cannot be cancelled.
+ * the normal one otherwise.
  *
- * Returns    0 cancelled, or, if a device has the receive, on its way: the completion
- *            tells; -EINPROGRESS it still is, since an earlier call; -ECANCELED it was
- *            cancelled before; -EALREADY it has matched or is complete; -ESTALE no such
- *            request (its completion was already read); -EOPNOTSUPP it is no receive.
+ * Sends      A message that waits at its sender is taken back there.  The receiver is asked for
+ *            a synchronous one, and for one that goes by rendezvous: it gives the message
+ *            back if no receive and no matched probe has it, once it makes progress.  Others are
+ *            complete when they have left.
+ *
+ * Returns    0 cancelled, or, if a device has the receive, or it is a send, on its way: the
+ *            completion tells; -EINPROGRESS it still is, since an earlier call; -ECANCELED it was
+ *            cancelled before; -EALREADY it has matched or is complete, or is a send that cannot
+ *            be taken back; -ESTALE no such request (its completion was already read);
+ *            -EOPNOTSUPP it is neither.
  * Progress   never blocks; does not call mbx_progress().
- * Source     src/p2p/recv.c
+ * Source     src/p2p/recv.c, src/p2p/withdraw.c
  */
 MBX_API int mbx_cancel(struct mbx_ep *ep, mbx_request request);
 

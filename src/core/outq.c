@@ -61,7 +61,11 @@ int outq_tell(struct mbx_ep *ep, struct peer *peer, enum wire_type type, const v
 static int outq_send_fin(struct mbx_ep *ep, struct request *req)
 {
     struct wire_fin fin = {.sender = req->remote.request};
-    const struct outgoing packet = {.type = WIRE_FIN, .body = &fin};
+    const struct outgoing packet = {
+        .type = WIRE_FIN,
+        .flags = req->flags & REQUEST_WITHDRAWN ? WIRE_WITHDRAWN : 0,
+        .body = &fin,
+    };
     int err = outq_send(peer_get(ep, req->peer)->link, &packet);
 
     if (err != -EAGAIN)

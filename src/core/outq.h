@@ -33,9 +33,10 @@ enum peer_owes {
     OWES_RTR = 1 << 3,   /* receiver.c knows which */
     OWES_PEEKED = 1 << 4,
     OWES_PEEK = 1 << 5,
-    OWES_COMPARE = 1 << 6, /* no packet: what is deferred is compared again */
+    OWES_COMPARE = 1 << 6,  /* no packet: what is deferred is compared again */
+    OWES_WITHDRAW = 1 << 7, /* withdraw.c knows which */
 };
-#define CONTROLS 7
+#define CONTROLS 8
 
 /* Of a peer. */
 struct peer_outq {

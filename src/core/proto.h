@@ -6,7 +6,7 @@
  *       │
  *       └──> mbx_ep.modules.protos[protocol] ──> struct proto
  *                                            ├── states[n]   name, legal successors
- *                                            └── step, work, io_done, reply, peer_gone, ended
+ *                                            └── step, work, io_done, reply, cancel, peer_gone, ended
  *
  * One byte of a request says which protocol it is in and in which state of that, so a state is
  * tested, and set at the beginning and at the end, with one instruction.  Whoever has a packet
@@ -111,6 +111,8 @@ struct proto {
     /* FIN or CTS: the receiver of this send answers.  0; -EPROTO. */
     int (*reply)(struct mbx_ep *ep, struct peer *peer, struct request *req,
                  const struct wire_packet *packet);
+    /* The user takes back req, a send.  0 its completion tells; -EALREADY it cannot be taken back. */
+    int (*cancel)(struct mbx_ep *ep, struct request *req);
     /* The peer that req awaits is gone, or its packet can never leave: it ends with this error.
      * NULL: the module ends it, and its packet waits until then. */
     void (*peer_gone)(struct mbx_ep *ep, struct peer *peer, struct request *req, int error);

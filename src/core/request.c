@@ -135,7 +135,7 @@ static OUT_OF_LINE void request_complete_rest(struct mbx_ep *ep, struct request 
     assert(ep->requests.injected != 0 || !(req->flags & REQUEST_INTERNAL) ||
            !request_is_send(req));
     ep->requests.injected -= (req->flags & REQUEST_INTERNAL) && request_is_send(req);
-    if (error != 0 && request_is_send(req)) {
+    if (error != 0 && error != -ECANCELED && request_is_send(req)) {
         ep->stats.send_errors++;
         tell_end_of(ep, peer_get(ep, req->completion.status.source), error);
         if (req->flags & REQUEST_INTERNAL)

@@ -56,6 +56,7 @@ static const struct module *const modules[] = {
     &eager_module,        /* p2p */
     &rndv_module,         /* p2p */
     &rndv_pieces_module,  /* p2p */
+    &withdraw_module,     /* p2p */
     &pieces_module,       /* core */
     &credit_module,       /* p2p */
     &offload_module,      /* offload */

@@ -56,6 +56,12 @@ static inline bool bypass_is_clear(const struct shadow *shadow)
     return shadow->stats.in_device == 0 && list_is_empty(&shadow->parked);
 }
 
+/* bypass_has_of - may a message of this source be parked? */
+static inline bool bypass_has_of(const struct shadow *shadow, uint32_t source)
+{
+    return shadow->parked_from[source % SHADOW_SOURCES] != 0;
+}
+
 /* ---- for shadow.c ---- */
 
 void bypass_init(struct shadow *shadow);

@@ -43,6 +43,19 @@ static int offload_arrive(struct mbx_ep *ep, const struct arrival *arrival)
     return 0;
 }
 
+/* Is a message wanted back, of a peer of which some have not arrived?  It may be one of those.  The answer for which they
+ * wait comes from the device, past this path. */
+static bool offload_is_early(const struct mbx_ep *ep, uint32_t peer, const void *bytes,
+                             size_t size)
+{
+    struct wire_header header;
+
+    if (size < sizeof header || !bypass_has_of(&ep->offload->shadow, peer))
+        return false;
+    memcpy(&header, bytes, sizeof header);
+    return header.type == WIRE_WITHDRAW;
+}
+
 int offload_bypass(void *arg, uint32_t peer, const void *bytes, size_t size)
 {
     struct mbx_ep *ep = arg;
@@ -52,6 +65,8 @@ int offload_bypass(void *arg, uint32_t peer, const void *bytes, size_t size)
 
     if (ep->offload == NULL || bypass_is_clear(&ep->offload->shadow))
         return deliver_packet(ep, peer, bytes, size);
+    if (offload_is_early(ep, peer, bytes, size))
+        return -EAGAIN;
     result = deliver_open(ep, peer, bytes, size, &packet, &arrival);
     return result == 1 ? offload_arrive(ep, &arrival) : result;
 }

@@ -613,6 +613,12 @@ static void eager_peer_gone(struct mbx_ep *ep, struct peer *peer, struct request
     request_lost(ep, req, error);
 }
 
+/* One that is not synchronous is complete as soon as it has left. */
+static int eager_cancel(struct mbx_ep *ep, struct request *req)
+{
+    return req->flags & REQUEST_SYNC ? withdraw_ask(ep, req) : -EALREADY;
+}
+
 static const struct proto eager_proto = {
     .id = PROTO_EAGER,
     .name = "eager",
@@ -635,6 +641,7 @@ static const struct proto eager_proto = {
         },
     .step = eager_step,
     .reply = eager_reply,
+    .cancel = eager_cancel,
     .peer_gone = eager_peer_gone,
 };
 

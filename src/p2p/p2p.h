@@ -10,6 +10,7 @@
  *   credit.h   what may leave               probe.c    looking at those
  *   locality.h eager to whom                try_recv.c receiving one that is there
  *   drop.c     those that are over          unexpected.c  a list of them, and who is told
+ *   withdraw.c a send is taken back
  */
 #ifndef P2P_P2P_H
 #define P2P_P2P_H
@@ -115,7 +116,7 @@ void send_count(struct mbx_ep *ep, const struct request *req);
  * the transport ---- */
 
 extern const struct module recv_module, send_module, eager_module, rndv_module;
-extern const struct module rndv_pieces_module;
+extern const struct module rndv_pieces_module, withdraw_module;
 
 enum eager_state {
     EAGER_SENDING = PROTO_STATE(PROTO_EAGER, 0), /* send: its packets are leaving */
@@ -267,6 +268,15 @@ static inline int recv_check(const struct mbx_ep *ep, uint32_t source, uint32_t 
                ? 0
                : -EINVAL;
 }
+
+/* ---- withdraw.c ---- */
+
+/* The user takes back req, which is no receive.  As mbx_cancel(). */
+int withdraw_send(struct mbx_ep *ep, struct request *req);
+/* The receiver of req, whose packets have left or will, is asked for its message.  As proto.cancel. */
+int withdraw_ask(struct mbx_ep *ep, struct request *req);
+/* The FIN of req says that it is withdrawn.  0; -EPROTO. */
+int withdraw_done(struct mbx_ep *ep, struct request *req);
 
 /* ---- deliver.c ---- */
 

@@ -370,7 +370,7 @@ static int recv_cancel(struct mbx_ep *ep, mbx_request request)
     if (req == NULL)
         return -ESTALE;
     if (req->completion.kind != MBX_RECVS)
-        return -EOPNOTSUPP;
+        return withdraw_send(ep, req);
     if (!recv_is_open(req) || !lockword_close(ep, &req->open.word, recv_heir(req)) ||
         !recv_unpost(ep, req, RECV_ENDED, NULL))
         return recv_fate(req);

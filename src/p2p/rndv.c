@@ -221,6 +221,8 @@ int rndv_reply(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *p
 
     if (req == NULL || proto_of(ep, req)->reply == NULL || req->peer != peer->number)
         return -EPROTO;
+    if (packet->header.flags & WIRE_WITHDRAWN)
+        return withdraw_done(ep, req);
     return proto_of(ep, req)->reply(ep, peer, req, packet);
 }
 
@@ -465,6 +467,12 @@ static void rndv_peer_gone(struct mbx_ep *ep, struct peer *peer, struct request 
         request_lost(ep, req, error);
 }
 
+static int rndv_cancel(struct mbx_ep *ep, struct request *req)
+{
+    return req->state == RNDV_RTS || req->state == RNDV_WAIT_FIN ? withdraw_ask(ep, req)
+                                                                 : -EALREADY;
+}
+
 static const struct proto rndv_proto = {
     .id = PROTO_RNDV,
     .name = "rendezvous",
@@ -512,6 +520,7 @@ static const struct proto rndv_proto = {
     .work = rndv_read,
     .io_done = on_read,
     .reply = on_reply,
+    .cancel = rndv_cancel,
     .peer_gone = rndv_peer_gone,
 };
 

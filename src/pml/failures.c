@@ -8,9 +8,8 @@
  *   MPI_Comm_revoke of any rank ──> pml_revoke_comm: messages that wait for the communicator go
  *
  * MPI's own loops wait here: they look at each request whether it can still complete, and cancel
- * it with the error if it cannot.  A send is never cancelled.  It ends as its receiver, which is
- * told of the revocation too, drops the message, or as the library finds that the receiver has
- * ended.
+ * it with the error if it cannot.  A send ends as its receiver gives the message back, or, being
+ * told of the revocation too, drops it, or as the library finds that the receiver has ended.
  *
  * Agreements and the news of failures do not travel as messages: Open MPI gives them to its own
  * transports.

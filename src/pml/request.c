@@ -323,15 +323,16 @@ int pml_request_free_recv(ompi_request_t **request)
     return request_free(request, &recv->super.req_base, &recv->own);
 }
 
-/* Sends are not cancelled: MPI_Test_cancelled() says so. */
+/* In time or not, the completion tells. */
 static int request_cancel_send(ompi_request_t *request, int flag)
 {
-    (void)request;
-    (void)flag;
+    pml_send_t *send = (pml_send_t *)request;
+
+    if (flag && !REQUEST_COMPLETE(request))
+        mbx_cancel(pml.ep, send->own.handle);
     return OMPI_SUCCESS;
 }
 
-/* In time or not, the completion tells. */
 static int request_cancel_recv(ompi_request_t *request, int flag)
 {
     pml_recv_t *recv = (pml_recv_t *)request;

@@ -11,6 +11,8 @@
  */
 #include "pml/pml.h"
 
+#include <errno.h>
+
 static_assert(MCA_PML_BASE_SEND_STANDARD > MCA_PML_BASE_SEND_READY &&
                   MCA_PML_BASE_SEND_READY > MCA_PML_BASE_SEND_BUFFERED,
               "ready and standard sends are told by one comparison");
@@ -220,7 +222,10 @@ void pml_send_completed(pml_send_t *send, const struct mbx_completion *completio
 
     pml_data_release(base, &send->own);
     base->req_ompi.req_status._ucount = completion->received;
-    if (unlikely(completion->error != 0))
+    if (completion->error == -ECANCELED) /* MPI cancels what it has found to have failed, too */
+        base->req_ompi.req_status._cancelled =
+            base->req_ompi.req_status.MPI_ERROR == OMPI_SUCCESS;
+    else if (unlikely(completion->error != 0))
         base->req_ompi.req_status.MPI_ERROR =
             pml_error_of_rank(base->req_comm, base->req_peer, completion->error);
 }

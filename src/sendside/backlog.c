@@ -173,11 +173,34 @@ static void backlog_leave(struct mbx_ep *ep, struct peer *peer)
     outq_forgive(peer, OWES_DEFER); /* it does not have to know any more */
 }
 
+/* The sends that the user has taken back leave the backlog.  Those that have claimed a receive, and the one that a PEEKED has
+ * named, may have met one: they wait until the peer has said more, which comes back to here. */
+static void backlog_withdraw(struct mbx_ep *ep, struct peer *peer)
+{
+    struct backlog *backlog = peer->backlog;
+    struct list *node, *next;
+
+    backlog_shut(ep, peer); /* what the peer has taken is no longer deferred */
+    list_for_each_safe (node, next, &backlog->sends) {
+        struct request *req = request_of_queue(node);
+
+        bool is_peeked = backlog->is_peeked && req->completion.request == backlog->peeked;
+
+        if (!(req->flags & REQUEST_WITHDRAWN) || req->state != BACKLOG_DEFERRED || is_peeked)
+            continue;
+        backlog_unlost(backlog, req);
+        backlog_remove(ep, backlog, req);
+        request_complete(ep, req, -ECANCELED);
+    }
+}
+
 /* Compares and sends as far as it can be done now. */
 static void pump(struct mbx_ep *ep, struct peer *peer)
 {
     struct backlog *backlog = peer->backlog;
 
+    if (backlog->withdrawn != 0)
+        backlog_withdraw(ep, peer);
     if (backlog_may_leave(backlog) || !list_is_empty(&backlog->rtrs))
         backlog_shut(ep, peer);
     do
@@ -508,8 +531,10 @@ static int backlog_send_peeked(struct mbx_ep *ep, struct peer *peer)
     }
     err = outq_tell_message(ep, peer, WIRE_PEEKED, 0,
                             req != NULL ? &req->completion.status : &nothing, &peeked, NULL, 0);
-    if (err == 0)
+    if (err == 0) {
         backlog->is_peeked = req != NULL;
+        backlog->peeked = peeked.sender;
+    }
     backlog_show(ep, peer);
     return err;
 }
@@ -564,6 +589,16 @@ static bool on_refers(struct mbx_ep *ep, const struct peer *peer)
                                backlog->sendtable != NULL || backlog->is_pumping);
 }
 
+static int backlog_cancel(struct mbx_ep *ep, struct request *req)
+{
+    struct peer *peer = peer_get(ep, req->peer);
+
+    req->flags |= REQUEST_WITHDRAWN;
+    peer->backlog->withdrawn++;
+    backlog_pump(ep, peer);
+    return 0;
+}
+
 /* ---- as a protocol: when a peer is gone the module ends all its sends at once ---- */
 
 static const struct proto backlog_proto = {
@@ -600,6 +635,7 @@ static const struct proto backlog_proto = {
         },
     .step = backlog_claim_step,
     .reply = backlog_reply,
+    .cancel = backlog_cancel,
 };
 
 const struct module backlog_module = {

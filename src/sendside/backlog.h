@@ -21,6 +21,7 @@ struct backlog {
     struct list sends;  /* request.queue, in the order of the calls; in any backlog_state */
     struct list *fresh; /* the first send that is not in the engine yet, or &sends */
     uint64_t count;     /* of sends */
+    uint32_t withdrawn; /* of these, that the user has taken back */
     struct request *lost[BACKLOG_CLAIMS]; /* sends whose claim is lost: to be compared again */
     uint32_t lost_count;
     uint32_t claims; /* that are unresolved: sends in LOCK, CLAIM, WAIT_GRANT */
@@ -43,7 +44,8 @@ struct backlog {
     uint64_t peek_question;                  /* number of the last PEEK */
     struct mbx_match_envelope peek_envelope; /* that the PEEK asks for */
     uint64_t peek_ignore;                    /* ignore bits of the PEEK */
-    bool is_peeked; /* PEEKED has named a send: none leaves before the peer says more */
+    bool is_peeked;  /* PEEKED has named a send: none leaves before the peer says more */
+    uint64_t peeked; /* which one: its request */
 
     struct sendtable *sendtable; /* where the peer sees the first sends, or NULL */
     bool is_cheated; /* the peer has written nonsense into the table: it gets none again */
@@ -83,6 +85,9 @@ void rtr_drop(struct mbx_ep *ep, struct backlog *backlog, struct rtr *rtr);
 void rtr_drop_all(struct mbx_ep *ep, struct backlog *backlog);
 /* req is no longer among the sends. */
 void backlog_remove(struct mbx_ep *ep, struct backlog *backlog, struct request *req);
+
+/* req is not to be compared again. */
+void backlog_unlost(struct backlog *backlog, const struct request *req);
 
 /* From here to backlog_show() the peer takes nothing; what it has taken is known. */
 void backlog_shut(struct mbx_ep *ep, struct peer *peer);

@@ -71,6 +71,7 @@ void backlog_remove(struct mbx_ep *ep, struct backlog *backlog, struct request *
     mbx_match_extract(&ep->sendside.backlogs->match, &req->deferred);
     list_remove(&req->queue);
     backlog->count--;
+    backlog->withdrawn -= (req->flags & REQUEST_WITHDRAWN) != 0;
     ep->stats.deferred_now--;
 }
 
@@ -84,7 +85,7 @@ void backlog_table_end(struct mbx_ep *ep, struct backlog *backlog)
 }
 
 /* req is not to be compared again. */
-static void lost_forget(struct backlog *backlog, const struct request *req)
+void backlog_unlost(struct backlog *backlog, const struct request *req)
 {
     for (uint32_t i = 0; i < backlog->lost_count; i++)
         if (backlog->lost[i] == req)
@@ -99,7 +100,7 @@ static void backlog_pulled(struct mbx_ep *ep, struct peer *peer, struct request 
     tracepoint_step(ep, TRACE_PULLED, peer, &req->deferred.envelope, 0, req->completion.request,
                     0);
     ep->stats.pulled_by_peers++;
-    lost_forget(peer->backlog, req);
+    backlog_unlost(peer->backlog, req);
     backlog_remove(ep, peer->backlog, req);
     if (is_short)
         send_count(ep, req);

@@ -396,6 +396,7 @@ static bool is_tagged(const struct wire_packet *packet)
     case WIRE_LENT: /* nobody lends to an endpoint with a device */
     case WIRE_LENT_DATA:
     case WIRE_LENT_MORE:
+    case WIRE_WITHDRAW:
     case WIRE_TYPES:
         break;
     }

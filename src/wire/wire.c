@@ -34,7 +34,7 @@ static const struct {
     [WIRE_RTS] = {true, true, WIRE_SHORT_OF},
     [WIRE_CTS] = {false, false, 0},
     [WIRE_DATA] = {false, true, WIRE_BROKEN},
-    [WIRE_FIN] = {false, false, 0},
+    [WIRE_FIN] = {false, false, WIRE_WITHDRAWN},
     [WIRE_CREDIT] = {false, false, 0},
     [WIRE_DEFER] = {false, false, 0},
     [WIRE_RTR] = {true, false, WIRE_ANY_SOURCE | WIRE_ROOM_USED},
@@ -56,6 +56,7 @@ static const struct {
     [WIRE_LENT] = {true, false, 0},
     [WIRE_LENT_DATA] = {false, false, 0},
     [WIRE_LENT_MORE] = {false, false, 0},
+    [WIRE_WITHDRAW] = {false, false, 0},
 };
 
 static const char *const names[WIRE_TYPES] = {
@@ -88,6 +89,7 @@ static const char *const names[WIRE_TYPES] = {
     [WIRE_LENT] = "lent",
     [WIRE_LENT_DATA] = "lent-data",
     [WIRE_LENT_MORE] = "lent-more",
+    [WIRE_WITHDRAW] = "withdraw",
 };
 
 const char *wire_type_name(unsigned type)
@@ -295,6 +297,8 @@ static const char *check_body(const struct wire_packet *p)
         return check_lent_part(p->body.lent_data.offset, p->body.lent_data.size);
     case WIRE_LENT_MORE:
         return check_lent_part(p->body.lent_more.offset, p->body.lent_more.size);
+    case WIRE_WITHDRAW:
+        return p->body.withdraw.sender == 0 ? "no message is wanted back" : NULL;
     }
     return NULL;
 }

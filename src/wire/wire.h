@@ -28,7 +28,9 @@
  *   CTS    sender receiver offset size   send me the bytes [offset, offset + size)
  *   DATA   receiver offset            payload: bytes at offset of the message; or (flag) none,
  *                       the sender has not got the rest
- *   FIN    sender                     the message has been taken
+ *   FIN    sender                     the message has been taken; or (flag) taken out for its
+ *                       sender: nobody has it
+ *   WITHDRAW sender                   give that message back, if no receive has met it
  *  *LENT   chunk size     as EAGER, and so many bytes lie in that chunk of mine: give it back
  *   LENT_DATA receiver offset chunk size   as DATA, and they lie there
  *   LENT_MORE offset chunk size   as MORE, and they lie there
@@ -134,6 +136,7 @@ enum wire_type {
     WIRE_LENT,
     WIRE_LENT_DATA,
     WIRE_LENT_MORE,
+    WIRE_WITHDRAW,
     WIRE_TYPES
 };
 
@@ -148,6 +151,7 @@ enum wire_flags {
     WIRE_PULL = 1 << 7,       /* ANSWER: it wants a PUSH */
     WIRE_STOPPED = 1 << 8,    /* WRITE, WRITTEN: no more is written */
     WIRE_BROKEN = 1 << 9,     /* DATA: there is no payload, and none will come */
+    WIRE_WITHDRAWN = 1 << 10, /* FIN: the answer to a WITHDRAW */
 };
 
 struct wire_header {
@@ -359,6 +363,10 @@ struct wire_lent_more {
     uint64_t size;
 };
 
+struct wire_withdraw {
+    uint64_t sender;
+};
+
 /* A packet taken apart by wire_check(). */
 struct wire_packet {
     struct wire_header header;
@@ -390,6 +398,7 @@ struct wire_packet {
         struct wire_lent lent;
         struct wire_lent_data lent_data;
         struct wire_lent_more lent_more;
+        struct wire_withdraw withdraw;
     } body;
     const void *payload; /* within the caller's packet */
     size_t payload_size;
@@ -457,6 +466,8 @@ static inline size_t wire_body_size(enum wire_type type)
         return sizeof(struct wire_lent_data);
     case WIRE_LENT_MORE:
         return sizeof(struct wire_lent_more);
+    case WIRE_WITHDRAW:
+        return sizeof(struct wire_withdraw);
     case WIRE_TYPES:
         break;
     }

@@ -60,6 +60,7 @@ static bool has_envelope(enum wire_type type)
     case WIRE_REST:
     case WIRE_LENT_DATA:
     case WIRE_LENT_MORE:
+    case WIRE_WITHDRAW:
     case WIRE_TYPES:
         break;
     }
@@ -166,6 +167,7 @@ static const struct wire_lent a_lent = {.chunk = 3, .size = 500};
 static const struct wire_lent_data a_lent_data = {
     .receiver = 9, .offset = 10, .chunk = 3, .size = 500};
 static const struct wire_lent_more a_lent_more = {.offset = 10, .chunk = 3, .size = 500};
+static const struct wire_withdraw a_withdraw = {.sender = 5};
 
 static const struct {
     enum wire_type type;
@@ -183,7 +185,7 @@ static const struct {
     {WIRE_RTS, &a_rts, 40, WIRE_SHORT_OF},
     {WIRE_CTS, &a_cts, 0, 0},
     {WIRE_DATA, &a_data, 40, 0},
-    {WIRE_FIN, &a_fin, 0, 0},
+    {WIRE_FIN, &a_fin, 0, WIRE_WITHDRAWN},
     {WIRE_CREDIT, &a_credit, 0, 0},
     {WIRE_DEFER, &a_defer, 0, 0},
     {WIRE_RTR, &a_rtr, 0, WIRE_ANY_SOURCE | WIRE_ROOM_USED},
@@ -207,6 +209,7 @@ static const struct {
     {WIRE_LENT, &a_lent, 0, 0},
     {WIRE_LENT_DATA, &a_lent_data, 0, 0},
     {WIRE_LENT_MORE, &a_lent_more, 0, 0},
+    {WIRE_WITHDRAW, &a_withdraw, 0, 0},
 };
 
 /* Every type has a sample, so what goes through all samples goes through all types. */
@@ -306,9 +309,9 @@ static void an_envelope_stands_only_where_it_is_matched(void **state)
 static void payload_stands_only_where_it_belongs(void **state)
 {
     static const enum wire_type without[] = {
-        WIRE_CTS,      WIRE_FIN,    WIRE_CREDIT,  WIRE_DEFER,  WIRE_RTR,
-        WIRE_GRANT,    WIRE_RETIRE, WIRE_PEEK,    WIRE_PEEKED, WIRE_GET,
-        WIRE_ANNOUNCE, WIRE_WRITE,  WIRE_WRITTEN, WIRE_COOP,   WIRE_REST};
+        WIRE_CTS,     WIRE_FIN,  WIRE_CREDIT, WIRE_DEFER,   WIRE_RTR,      WIRE_GRANT,
+        WIRE_RETIRE,  WIRE_PEEK, WIRE_PEEKED, WIRE_GET,     WIRE_ANNOUNCE, WIRE_WRITE,
+        WIRE_WRITTEN, WIRE_COOP, WIRE_REST,   WIRE_WITHDRAW};
 
     (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(samples); i++)
@@ -457,6 +460,7 @@ static void absurd_parts_are_refused(void **state)
 {
     struct wire_coop coop = a_coop;
     struct wire_rest rest = a_rest;
+    struct wire_withdraw withdraw = a_withdraw;
 
     (void)state;
     coop.word = 0;
@@ -477,6 +481,9 @@ static void absurd_parts_are_refused(void **state)
     rest.sender = 0;
     build(WIRE_REST, &rest, 0);
     bad("a rest that nobody waits for");
+    withdraw.sender = 0;
+    build(WIRE_WITHDRAW, &withdraw, 0);
+    bad("no message is wanted back");
 }
 
 /* Whatever the bytes are, an accepted packet obeys the rules that others rely on. */

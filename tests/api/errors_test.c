@@ -247,23 +247,6 @@ static void test_cancelled_twice(void **state)
     cluster_close(&cl);
 }
 
-static void test_sends_cannot_be_cancelled(void **state)
-{
-    mbx_request send, recv;
-    char byte = 1, got;
-    struct cluster cl;
-
-    cluster_open(&cl, *state, 2, NULL);
-    assert_int_equal(mbx_ssend(cl.eps[0], 1, CONTEXT, 0, &byte, 1, NULL, &send), 0);
-    assert_int_equal(mbx_cancel(cl.eps[0], send), -EOPNOTSUPP);
-    assert_int_equal(mbx_recv(cl.eps[1], 0, CONTEXT, 0, 0, &got, 1, NULL, &recv), 0);
-    cluster_wait_error(&cl, 1, recv, 0);
-    cluster_wait_error(&cl, 0, send, 0);
-    assert_int_equal(mbx_cancel(cl.eps[0], send), -ESTALE);
-    exchange(&cl, 0, 1);
-    cluster_close(&cl);
-}
-
 static void post_two(struct cluster *cl, char *byte, mbx_request *recvs)
 {
     for (int i = 0; i < 2; i++)
@@ -854,7 +837,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_empty_messages_need_no_buffer),
         cmocka_unit_test(test_inject_too_long),
         cmocka_unit_test(test_cancelled_twice),
-        cmocka_unit_test(test_sends_cannot_be_cancelled),
         cmocka_unit_test(test_finished_requests_are_stale),
         cmocka_unit_test(test_forged_handles_are_stale),
         cmocka_unit_test(test_messages_are_received_once),

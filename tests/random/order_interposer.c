@@ -31,8 +31,20 @@ void wrong(struct run *run, const char *format, ...)
 
 void message_taken(struct run *run, int recv, int message)
 {
+    if (run->items[message].is_withdrawn)
+        wrong(run, "receive %d gets message %d, which was taken back", recv, message);
     run->items[recv].got = message;
     run->items[message].is_taken = true;
+}
+
+bool is_withdrawn(const struct run *run, const struct item *message)
+{
+    const struct request *req =
+        message->is_asked ? request_find(run->interposers[message->op.ep].ep, message->request)
+                          : NULL;
+
+    return message->is_withdrawn || (req != NULL && req->state == REQUEST_COMPLETE &&
+                                     req->completion.error == -ECANCELED);
 }
 
 bool is_message(const struct op *op)
@@ -53,7 +65,7 @@ int oldest_held(const struct run *run, int who, const struct op *recv, int peer,
         const struct item *item = &run->items[id];
 
         if (item->is_live && is_message(&item->op) && !item->is_here && item->op.ep == peer &&
-            item->op.peer == who && accepts(recv, &item->op))
+            item->op.peer == who && accepts(recv, &item->op) && !is_withdrawn(run, item))
             return id;
     }
     return NOBODY;
@@ -200,6 +212,24 @@ void interposer_taken(struct interposer *interposer)
     }
 }
 
+/* A message is wanted back: if it waits it goes. */
+static void interposer_withdrawn(struct interposer *interposer, uint32_t peer,
+                                 const void *packet)
+{
+    struct run *run = interposer->run;
+    struct wire_withdraw withdraw;
+
+    memcpy(&withdraw, (const char *)packet + sizeof(struct wire_header), sizeof withdraw);
+    for (int id = 0; id < IDS_MAX; id++) {
+        struct item *item = &run->items[id];
+
+        if (item->is_live && (item->op.kind == SEND || item->op.kind == SSEND) &&
+            item->op.ep == (int)peer && item->op.peer == interposer->who &&
+            item->request == withdraw.sender)
+            item->is_withdrawn = oracle_claim(&run->oracles[interposer->who], id);
+    }
+}
+
 /* ---- between transport and core ---- */
 
 static int interposer_deliver(void *arg, uint32_t peer, const void *packet, size_t size)
@@ -217,6 +247,8 @@ static int interposer_deliver(void *arg, uint32_t peer, const void *packet, size
          header.type == WIRE_RTS ||
          interposer->ep->stats.claims_met + interposer->ep->stats.rput_won != reached))
         interposer_arrived(interposer, peer, &header, packet);
+    if (err == 0 && header.type == WIRE_WITHDRAW)
+        interposer_withdrawn(interposer, peer, packet);
     interposer_taken(interposer);
     return err;
 }

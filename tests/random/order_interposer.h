@@ -28,7 +28,9 @@ struct item {
     bool is_taken;   /* message: a receive, mrecv or discard got it */
     bool is_here;    /* message: it has come, or is claimed where it waits */
     bool is_cancelled;
-    int got; /* receive, mprobe: the message, or NOBODY */
+    bool is_asked;     /* send: a cancel has returned 0 */
+    bool is_withdrawn; /* ... and nobody gets it */
+    int got;           /* receive, mprobe: the message, or NOBODY */
     int completions;
     mbx_request request;
     mbx_message message;
@@ -62,6 +64,9 @@ bool is_message(const struct op *op);
 
 /* Would this receive, or probe, take the message? */
 bool accepts(const struct op *recv, const struct op *message);
+
+/* Has its sender taken this message back, and nobody gets it? */
+bool is_withdrawn(const struct run *run, const struct item *message);
 
 /* The first message below `before` from peer to who that recv accepts and that has not come. */
 int oldest_held(const struct run *run, int who, const struct op *recv, int peer, int before);

@@ -95,6 +95,14 @@ static bool is_bound(const struct run *run, const struct item *item)
 
 static void check_send(struct run *run, struct item *item, const struct mbx_completion *c)
 {
+    if (c->error == -ECANCELED && item->is_asked) {
+        if (item->is_taken || (item->is_here && !item->is_withdrawn))
+            wrong(run, "send %d is taken back, and was received", item->op.id);
+        item->is_withdrawn = true;
+        return;
+    }
+    if (item->is_withdrawn)
+        wrong(run, "send %d was taken back, and ends with %d", item->op.id, c->error);
     if (c->error != 0 || c->received != item->op.size || c->status.tag != item->op.tag ||
         c->status.source != (uint32_t)item->op.peer)
         wrong(run, "send %d ends with %d, %zu bytes", item->op.id, c->error, c->received);
@@ -316,6 +324,21 @@ static bool is_won(const struct run *run, const struct item *item)
            lockword_owner(ep, req->open.word) != MBX_ANY_SOURCE;
 }
 
+static bool is_complete(const struct run *run, const struct item *item);
+
+/* A synchronous send that nobody has met, and that is not being written, can be taken back. */
+static void check_cancel_of_send(struct run *run, struct item *send, int err)
+{
+    bool may_be_late = send->op.kind == SEND || send->is_taken || is_bound(run, send) ||
+                       is_complete(run, send);
+
+    if (send->is_asked && err != -EINPROGRESS && !(is_complete(run, send) && err != 0))
+        wrong(run, "second cancel of send %d returns %d", send->op.id, err);
+    else if (!send->is_asked && err != 0 && !(may_be_late && err == -EALREADY))
+        wrong(run, "cancel of send %d returns %d", send->op.id, err);
+    send->is_asked |= err == 0;
+}
+
 static void do_cancel(struct run *run, struct item *item)
 {
     struct item *target = &run->items[item->op.target];
@@ -329,7 +352,8 @@ static void do_cancel(struct run *run, struct item *item)
     if (target->completions != 0) {
         want = -ESTALE;
     } else if (target->op.kind == SEND || target->op.kind == SSEND) {
-        want = -EOPNOTSUPP;
+        check_cancel_of_send(run, target, err);
+        return;
     } else if (is_too_late) {
         want = -EALREADY;
     } else if (oracle_cancel(&run->oracles[target->op.ep], target->op.id)) {
@@ -454,7 +478,8 @@ static void check_met(struct run *run)
     for (int id = 0; id < IDS_MAX; id++) {
         const struct item *message = &run->items[id];
 
-        if (!message->is_live || !is_message(&message->op) || message->is_here)
+        if (!message->is_live || !is_message(&message->op) || message->is_here ||
+            is_withdrawn(run, message))
             continue;
         for (int i = 0; i < run->oracles[message->op.peer].recvs.count; i++) {
             int recv = run->oracles[message->op.peer].recvs.entries[i].id;
@@ -473,7 +498,7 @@ static void finish_held(struct run *run)
         struct op op = {.kind = RECV, .peer = NOBODY, .ignore = MBX_IGNORE_ALL, .size = 1};
 
         if (!run->items[id].is_live || !is_message(message) || run->items[id].is_here ||
-            run->next_id == IDS_MAX - 1)
+            is_withdrawn(run, &run->items[id]) || run->next_id == IDS_MAX - 1)
             continue;
         op.ep = message->peer;
         op.context_id = message->context_id;
