@@ -527,6 +527,40 @@ static void probe_messages(struct forked_job *job, const struct scene *scene, in
             MUST(fits(await(ep, last_word[rank]).error, rank, victim), 88);
 }
 
+/* ---- what nobody receives ---- */
+
+/* One message is taken back, and one is dropped. */
+static void take_back(struct forked_job *job, const struct scene *scene, int victim,
+                      struct mbx_ep *ep, int rank)
+{
+    static unsigned char buf[LONG];
+    mbx_request requests[2];
+    int error;
+
+    (void)job;
+    fill(buf, rank, 0, scene->size);
+    for (int i = 0; i < 2; i++)
+        requests[i] = send_one(ep, scene, (uint64_t)i, buf);
+    mbx_cancel(ep, requests[0]);
+    error = await(ep, requests[0]).error;
+    MUST(error == -ECANCELED || (error != 0 && fits(error, 0, victim)), 110);
+    MUST(fits(forked_signal(ep, 0, BEGUN), 0, victim), 111);
+    MUST(fits(await(ep, requests[1]).error, 0, victim), 112);
+    sender_end(ep, rank, victim);
+}
+
+static void receive_nothing(struct forked_job *job, const struct scene *scene, int victim,
+                            struct mbx_ep *ep)
+{
+    (void)job;
+    (void)scene;
+    for (uint32_t rank = 1; rank < RANKS; rank++)
+        MUST(fits(forked_receive(ep, rank, BEGUN), (int)rank, victim), 113);
+    MUST(mbx_context_open(ep, DATA, UINT64_C(1) << 32, UINT32_MAX) == 0, 114);
+    for (uint32_t rank = 1; rank < RANKS; rank++)
+        MUST(fits(forked_receive(ep, rank, DONE), (int)rank, victim), 115);
+}
+
 /* ---- one-sided ---- */
 
 #define KEY   7
@@ -663,6 +697,8 @@ static const struct scene scenes[] = {
     {"probe-long", probe_messages, send_messages, .size = LONG, .is_sync = true,
      .is_late = true},
     {"probe-held", probe_messages, send_messages, {HELD}, .size = LONG, .is_late = true},
+    {"taken-back", receive_nothing, take_back, .size = 8, .is_sync = true},
+    {"taken-back-long", receive_nothing, take_back, .size = LONG, .is_sync = true},
     {"access", own_memory, access_memory, {"READ_CHUNK=64K"}, .size = 0},
     {"access-packets", own_memory, access_memory, {"SHM_ATTACH=no"}, .size = 0},
 };
