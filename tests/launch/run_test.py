@@ -13,6 +13,7 @@ import random
 import re
 import shlex
 import shutil
+import select
 import signal
 import socket
 import subprocess
@@ -405,8 +406,14 @@ def a_terminal_is_read_and_interrupts():
     os.write(terminal, b"something\n")
     seen = b""
     while b"[0] got something" not in seen:
+        expect(select.select([terminal], [], [], PATIENCE_S)[0], f"no more comes than {seen}: {marked(mark)}")
         seen += os.read(terminal, 1000)
     os.write(terminal, b"\x03")
+    with processes.watched(pid) as launcher:
+        if not processes.await_end(launcher, PATIENCE_S):
+            left = marked(mark)
+            processes.kill_marked(f"{MARK}={mark}")
+            raise Failed(f"control-C does not end it: {left}")
     _, status = os.waitpid(pid, 0)
     expect(os.waitstatus_to_exitcode(status) == 128 + signal.SIGINT, f"status {status}")
     expect_nothing_left(mark, "control-C")

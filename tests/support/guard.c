@@ -4,7 +4,8 @@
  *
  * usage: guard COMMAND [ARGUMENT...]
  *
- * Meson starts each test so.  A process that loses its parent becomes a child of this one.  What is left when a
+ * Meson starts each test so.  A test has all signals as they are by default: what starts the tests, as nohup or a shell
+ * that runs them in the background, may ignore some.  A process that loses its parent becomes a child of this one.  What is left when a
  * test has failed, or is stopped, is killed.  What is left when it has passed has time to end; if it does not, it is
  * named and killed, and the test has failed.  The software adapter serves all tests of a user, and stays.
  */
@@ -127,7 +128,18 @@ static bool stays(void)
     return false;
 }
 
-static int begin(char **words, const sigset_t *before)
+/* SIGKILL and SIGSTOP cannot be set; nor can those of the C library. */
+static void signals_by_default(void)
+{
+    sigset_t none;
+
+    for (int number = 1; number < NSIG; number++)
+        signal(number, SIG_DFL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static int begin(char **words)
 {
     if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0 || (test = fork()) < 0) {
         fprintf(stderr, "guard: %s\n", strerror(errno));
@@ -136,7 +148,7 @@ static int begin(char **words, const sigset_t *before)
     if (test != 0)
         return 0;
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-    sigprocmask(SIG_SETMASK, before, NULL);
+    signals_by_default();
     execvp(words[0], words);
     fprintf(stderr, "guard: %s: %s\n", words[0], strerror(errno));
     _exit(127);
@@ -144,7 +156,7 @@ static int begin(char **words, const sigset_t *before)
 
 int main(int argc, char **argv)
 {
-    sigset_t signals, before;
+    sigset_t signals;
     bool passed;
 
     if (argc < 2) {
@@ -156,8 +168,8 @@ int main(int argc, char **argv)
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, SIGHUP);
-    sigprocmask(SIG_BLOCK, &signals, &before);
-    if (begin(argv + 1, &before) != 0)
+    sigprocmask(SIG_BLOCK, &signals, NULL);
+    if (begin(argv + 1) != 0)
         return 2;
     while (reap(), !has_ended) {
         int number = sigwaitinfo(&signals, NULL);
