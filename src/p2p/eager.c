@@ -196,7 +196,7 @@ static bool eager_is_short_first(const struct mbx_ep *ep, const struct peer *pee
 static int eager_fragment(struct mbx_ep *ep, struct request *req)
 {
     struct peer *peer = peer_get(ep, req->peer);
-    bool is_first = req->done == 0;
+    bool is_first = req->done == 0, is_timed;
     bool sync = req->flags & REQUEST_SYNC;
     const struct wire_first first = {.sender = sync ? req->completion.request : 0,
                                      .size = req->size};
@@ -216,7 +216,10 @@ static int eager_fragment(struct mbx_ep *ep, struct request *req)
     packet.payload_size = eager_fragment_size(ep->net.transport->limits.packet_max -
                                                   sizeof(struct wire_header) - packet.body_size,
                                               req->size - req->done);
-    if (is_first && locality_is_asked(ep, peer)) {
+    is_timed = is_first && locality_is_timed(ep, peer);
+    if (is_first)
+        locality_leaves(peer);
+    if (is_timed) {
         err = eager_timed(peer, &packet);
     } else {
         if (is_first && eager_is_short_first(ep, peer, req))
@@ -389,13 +392,13 @@ static inline void eager_done_at_once(struct mbx_ep *ep, struct request *req, ui
 
 static_assert(WIRE_EAGER_MAX < 1 << 30, "the bits of assembly.size");
 
-bool eager_comes_lent(const struct mbx_ep *ep, struct peer *peer, size_t size)
+bool eager_comes_lent(const struct mbx_ep *ep, const struct peer *peer, size_t size)
 {
     if (!eager_lends(ep, peer, size) || !transport_borrows(peer->link))
         return false;
     return size <= locality_eager_max(ep, peer) ||
            (size <= locality_lent_max(ep, peer) && transport_borrows_many(peer->link) &&
-            !backoff_skips(&peer->path.lent));
+            !backoff_is_on(&peer->path.lent));
 }
 
 void eager_invite(struct mbx_ep *ep, struct peer *peer, size_t size, bool is_eager)

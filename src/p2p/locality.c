@@ -32,7 +32,13 @@ size_t locality_lent_max(const struct mbx_ep *ep, const struct peer *peer)
     return peer->path.is_far ? min_size(ep->limits.lent_max, LENT_FAR) : ep->limits.lent_max;
 }
 
-bool locality_is_lent(const struct mbx_ep *ep, struct peer *peer, size_t size)
+/* Goes the next message of several packets to a far peer as if that were near? */
+static bool is_sample(const struct peer *peer)
+{
+    return (peer->path.turns + 1) % LOCALITY_FAR == 0;
+}
+
+bool locality_is_lent(const struct mbx_ep *ep, const struct peer *peer, size_t size)
 {
     bool is_far = peer->path.is_far, is_long = size > ep->limits.eager_max;
 
@@ -41,7 +47,7 @@ bool locality_is_lent(const struct mbx_ep *ep, struct peer *peer, size_t size)
         !list_is_empty(&peer->outq.list) || peer->sendside.is_deferred ||
         !transport_has_turns(peer->link, is_far ? SIZE_MAX : size))
         return false;
-    return !is_far || ++peer->path.turns % LOCALITY_FAR == 0 || !is_long;
+    return !is_far || is_sample(peer) || !is_long;
 }
 
 size_t locality_eager_max(const struct mbx_ep *ep, const struct peer *peer)
@@ -59,23 +65,38 @@ size_t locality_eager_most(const struct mbx_ep *ep)
                : min_size(ep->limits.eager_max, ep->limits.stream_from);
 }
 
-bool locality_is_too_far(const struct mbx_ep *ep, struct peer *peer, size_t size)
+bool locality_is_too_far(const struct mbx_ep *ep, const struct peer *peer, size_t size)
 {
     if (unlikely(is_without_core(ep, peer)))
         return true;
     if (size > ep->limits.stream_from &&
-        (!has_streams(ep, peer) || backoff_skips(&peer->path.streams)))
+        (!has_streams(ep, peer) || backoff_is_on(&peer->path.streams)))
         return true;
-    return unlikely(peer->path.is_far) && ++peer->path.turns % LOCALITY_FAR != 0;
+    return unlikely(peer->path.is_far) && !is_sample(peer);
 }
 
-bool locality_is_asked(const struct mbx_ep *ep, struct peer *peer)
+void locality_count(const struct mbx_ep *ep, struct peer *peer, size_t size)
+{
+    if (size > ep->limits.eager_max && size > ep->limits.lent_max)
+        return; /* it goes by rendezvous in any case */
+    if (peer->path.is_far)
+        peer->path.turns++;
+    if (size > ep->limits.stream_from)
+        backoff_pass(&peer->path.streams);
+}
+
+bool locality_is_timed(const struct mbx_ep *ep, const struct peer *peer)
 {
     if (!is_auto(ep, peer))
         return false;
-    if (peer->path.is_far) /* its turn is counted already */
-        return peer->path.turns % LOCALITY_FAR == 0;
-    return ++peer->path.turns % LOCALITY_NEAR == 0;
+    return peer->path.is_far ? peer->path.turns % LOCALITY_FAR == 0
+                             : (peer->path.turns + 1) % LOCALITY_NEAR == 0;
+}
+
+void locality_leaves(struct peer *peer)
+{
+    if (!peer->path.is_far)
+        peer->path.turns++;
 }
 
 void locality_note(struct peer *peer, size_t bytes, uint64_t ns)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * locality.h - is a peer of this machine near?  Private to src/p2p.
+ * locality.h - is a peer of this machine near?
  *
  * Between cores that share a cache, a message of several packets is best copied through the
  * transport's memory, and copied out.  Between those that do not, each line of that memory
@@ -53,17 +53,23 @@ size_t locality_eager_max(const struct mbx_ep *ep, const struct peer *peer);
 /* The same where nothing is known of the peer. */
 size_t locality_eager_most(const struct mbx_ep *ep);
 
-/* Does a message of several packets, and of this size, to peer go by rendezvous?  Counts turns. */
-bool locality_is_too_far(const struct mbx_ep *ep, struct peer *peer, size_t size);
+/* Does the next message of several packets, and of this size, to peer go by rendezvous? */
+bool locality_is_too_far(const struct mbx_ep *ep, const struct peer *peer, size_t size);
 
 /* The longest message that goes to peer as if it were eager, because it is lent. */
 size_t locality_lent_max(const struct mbx_ep *ep, const struct peer *peer);
 
-/* Is a message of several packets, and of this size, to peer lent though it is long, or the peer is far?  Counts turns. */
-bool locality_is_lent(const struct mbx_ep *ep, struct peer *peer, size_t size);
+/* Is the next message of several packets, and of this size, to peer lent though it is long, or the peer is far? */
+bool locality_is_lent(const struct mbx_ep *ep, const struct peer *peer, size_t size);
 
-/* Is the copy of the next message of several packets to be looked at?  Counts turns. */
-bool locality_is_asked(const struct mbx_ep *ep, struct peer *peer);
+/* How a message of several packets, and of this size, travels to peer is chosen: to a far one it is the next one's turn. */
+void locality_count(const struct mbx_ep *ep, struct peer *peer, size_t size);
+
+/* Is the copy of the message that leaves to be timed? */
+bool locality_is_timed(const struct mbx_ep *ep, const struct peer *peer);
+
+/* It leaves: to a near peer it is the next one's turn. */
+void locality_leaves(struct peer *peer);
 
 /* The copy of so many bytes has taken so long. */
 void locality_note(struct peer *peer, size_t bytes, uint64_t ns);

@@ -166,7 +166,7 @@ void eager_receive_pieces(struct mbx_ep *ep, struct request *req,
 void eager_assemble(struct mbx_ep *ep, const struct arrival *arrival, struct message *message);
 /* Would a message of size bytes that peer sends now be lent, as far as we know of peer?  Counts tries: what
  * did not come so, though we said so, is not expected for a while. */
-bool eager_comes_lent(const struct mbx_ep *ep, struct peer *peer, size_t size);
+bool eager_comes_lent(const struct mbx_ep *ep, const struct peer *peer, size_t size);
 /* A message of size bytes of peer has come eagerly, or by rendezvous, and met a receive that was there before it: the next
  * one like it may be lent.  Not after one that no receive was posted for, since of a flood of these each sender's
  * chunks would become resident here. */

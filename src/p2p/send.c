@@ -44,12 +44,14 @@ static enum mbx_protocol protocol_eager(const struct mbx_ep *ep, size_t size)
 static enum mbx_protocol protocol_choose(const struct mbx_ep *ep, struct peer *peer,
                                          size_t size)
 {
+    bool is_eager;
+
     if (likely(size <= ep->limits.eager_max) && size <= ep->limits.short_max)
         return protocol_eager(ep, size);
-    if (locality_is_lent(ep, peer, size) ||
-        (size <= ep->limits.eager_max && !locality_is_too_far(ep, peer, size)))
-        return MBX_BOUNCE;
-    return peer_rndv(peer);
+    is_eager = locality_is_lent(ep, peer, size) ||
+               (size <= ep->limits.eager_max && !locality_is_too_far(ep, peer, size));
+    locality_count(ep, peer, size);
+    return is_eager ? MBX_BOUNCE : peer_rndv(peer);
 }
 
 const char *mbx_protocol_name(enum mbx_protocol protocol)

@@ -72,11 +72,12 @@ bool coop_is_possible(const struct mbx_ep *ep, const struct peer *peer)
     return ep->settings.tuning.coop == TUNING_ALWAYS || !ep_is_oversubscribed(ep);
 }
 
-static bool coop_suits(struct mbx_ep *ep, struct peer *peer)
+/* True: this message is shared; false: one more was not. */
+static bool coop_try(struct mbx_ep *ep, struct peer *peer)
 {
     if (!coop_is_possible(ep, peer))
         return false;
-    return ep->settings.tuning.coop == TUNING_ALWAYS || !backoff_skips(&peer->coop_backoff);
+    return ep->settings.tuning.coop == TUNING_ALWAYS || backoff_try(&peer->coop_backoff);
 }
 
 static void coop_was_useless(struct peer *peer)
@@ -210,7 +211,7 @@ static bool on_read(struct mbx_ep *ep, struct request *req)
     size_t half = size >= 4 * BORDER ? size / 2 & ~(BORDER - 1) : size / 2;
     struct peer *peer = peer_get(ep, req->peer);
 
-    if (half == 0 || !coop_suits(ep, peer))
+    if (half == 0 || !coop_try(ep, peer))
         return false;
     proto_move(ep, req, COOP_READ);
     if (!expose(ep, req, req->done + half, req->done + size) ||

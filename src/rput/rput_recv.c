@@ -245,7 +245,7 @@ static struct rput *rput_of(struct peer *peer)
 
 /* Bytes that the sender writes lie in its caches, where the receiver has to fetch them before it can use
  * them.  Those that it lends are fetched while it still copies the next chunk. */
-static bool rput_is_slower(const struct mbx_ep *ep, struct peer *peer, size_t size)
+static bool rput_is_slower(const struct mbx_ep *ep, const struct peer *peer, size_t size)
 {
     return ep->settings.tuning.rput != TUNING_ALWAYS && eager_comes_lent(ep, peer, size);
 }
@@ -267,7 +267,8 @@ static void on_posted(struct mbx_ep *ep, struct request *req)
     if (rput == NULL || rput->announced == RPUT_MOST || peer->sendside.defers ||
         peer->health.is_gone || rput_is_slower(ep, peer, req->size))
         return;
-    if (backoff_skips(&rput->backoff))
+    backoff_pass(&peer->path.lent);
+    if (!backoff_try(&rput->backoff))
         return;
     blocker = rput_try(ep, peer, req);
     if (blocker == NULL)
