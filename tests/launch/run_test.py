@@ -11,9 +11,9 @@ import os
 import pty
 import random
 import re
+import select
 import shlex
 import shutil
-import select
 import signal
 import socket
 import subprocess
