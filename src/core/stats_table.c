@@ -31,7 +31,9 @@
 static const struct stat_row rows[] = {
     STAT(expected, "", "messages that met a posted receive on arrival"),
     STAT(unexpected, "", "messages that had to be kept"),
-    STAT(dropped, "", "messages that no receive could want: mbx_context_close() and the like"),
+    STAT(dropped, "",
+         "messages that no receive could want: mbx_cancel() of a send, mbx_context_close() and "
+         "the like"),
     STAT(cancelled, "", "receives taken back"),
     STAT(truncated, "", "receives completed with -EMSGSIZE"),
     STAT(posted_now, "", "posted receives, of all context ids"),

@@ -57,6 +57,7 @@ static const struct module *const modules[] = {
     &rndv_module,         /* p2p */
     &rndv_pieces_module,  /* p2p */
     &withdraw_module,     /* p2p */
+    &drop_module,         /* p2p */
     &pieces_module,       /* core */
     &credit_module,       /* p2p */
     &offload_module,      /* offload */

@@ -11,18 +11,21 @@
  * that is not over waits: it may be of whoever opens the context id next.
  *
  * For its sender such a message has been received, as by mbx_discard().  It is no probe, for nobody asked.
+ *
+ * A message that waits also goes when its sender takes it back (withdraw.c): its FIN says so.
  */
 #include "core/core.h"
 #include "p2p/p2p.h"
 
-/* False: there is no request for it, so it waits until somebody opens or closes its context id. */
-static bool drop_one(struct mbx_ep *ep, struct context *context, struct message *message)
+/* flags: of the request that receives it.  False: there is no memory for that request. */
+static bool drop_one(struct mbx_ep *ep, struct context *context, struct message *message,
+                     uint32_t flags)
 {
     struct request *req = recv_take(ep, NULL, 0, &(const struct mbx_options){.flags = 0});
 
     if (req == NULL)
         return false;
-    req->flags |= REQUEST_INTERNAL;
+    req->flags |= REQUEST_INTERNAL | flags;
     mbx_match_extract(&context->match, &message->match);
     ep->stats.unexpected_now--;
     ep->stats.dropped++;
@@ -34,7 +37,8 @@ static bool drop_one(struct mbx_ep *ep, struct context *context, struct message 
 
 OUT_OF_LINE void drop_over(struct mbx_ep *ep, struct context *context, struct message *message)
 {
-    (void)drop_one(ep, context, message);
+    (void)drop_one(ep, context, message,
+                   0); /* if not, the next open or close of its context does */
 }
 
 static void drop_all_over(struct mbx_ep *ep, struct context *context)
@@ -43,7 +47,7 @@ static void drop_all_over(struct mbx_ep *ep, struct context *context)
          (msg = next) != NULL;) {
         next = mbx_match_next_msg(&context->match, msg);
         if (context_is_over(context, msg->envelope.tag))
-            (void)drop_one(ep, context, container_of(msg, struct message, match));
+            (void)drop_one(ep, context, container_of(msg, struct message, match), 0);
     }
 }
 
@@ -103,7 +107,7 @@ int mbx_drop(struct mbx_ep *ep, uint32_t context_id, uint64_t tag, uint64_t igno
         count = -ENOMEM;
     while (context != NULL &&
            (found = mbx_match_peek(&context->match, &envelope, ignore)) != NULL) {
-        if (!drop_one(ep, context, container_of(found, struct message, match))) {
+        if (!drop_one(ep, context, container_of(found, struct message, match), 0)) {
             count = -ENOMEM;
             break;
         }
@@ -112,3 +116,46 @@ int mbx_drop(struct mbx_ep *ep, uint32_t context_id, uint64_t tag, uint64_t igno
     ep_unlock(ep);
     return count;
 }
+
+/* ---- taken back by the sender ---- */
+
+struct wanted_back {
+    uint32_t source;
+    uint64_t sender;
+    struct message *message; /* that waits; or NULL */
+};
+
+static void compare_wanted(void *arg, void *object)
+{
+    struct wanted_back *wanted = arg;
+    struct message *message = object;
+    struct arrival room;
+
+    if (message->match.state == MBX_MATCH_QUEUED &&
+        message->match.envelope.source == wanted->source &&
+        message_arrival(message, &room)->sender == wanted->sender)
+        wanted->message = message;
+}
+
+static int on_withdraw(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
+{
+    struct wanted_back wanted = {.source = peer->number,
+                                 .sender = packet->body.withdraw.sender};
+    struct context *context;
+
+    pool_for_each(&ep->messages, compare_wanted, &wanted);
+    if (wanted.message == NULL)
+        return 0;
+    if (peer->assembly.size != 0 && !peer->assembly.has_request &&
+        peer->assembly.message == wanted.message)
+        return -EPROTO; /* it is not here whole */
+    context = context_find(ep, wanted.message->match.envelope.context_id);
+    if (context == NULL)
+        context = context_unclaimed(ep); /* where it waits */
+    return drop_one(ep, context, wanted.message, REQUEST_WITHDRAWN) ? 0 : -EAGAIN;
+}
+
+const struct module drop_module = {
+    .name = "drop",
+    .packets = (const struct packet_handler[]){{WIRE_WITHDRAW, on_withdraw}, {0}},
+};

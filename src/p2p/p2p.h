@@ -116,7 +116,7 @@ void send_count(struct mbx_ep *ep, const struct request *req);
  * the transport ---- */
 
 extern const struct module recv_module, send_module, eager_module, rndv_module;
-extern const struct module rndv_pieces_module, withdraw_module;
+extern const struct module rndv_pieces_module, withdraw_module, drop_module;
 
 enum eager_state {
     EAGER_SENDING = PROTO_STATE(PROTO_EAGER, 0), /* send: its packets are leaving */

@@ -3,12 +3,12 @@
  * withdraw.c - a send is taken back that no receive has met.
  *
  *   sender                                      receiver
- *   wait-fin   ── WITHDRAW ─────────────────>   does the message wait in the unexpected queue?
+ *   wait-fin   ── WITHDRAW ─────────────────>   does the message wait in the unexpected queue (drop.c)?
  *              <─────────── FIN, withdrawn ──   yes: it is dropped, as mbx_discard() does
  *   cancelled                                   no: a receive or a matched probe has it, and its FIN
  *                                                   or CTS is on its way, or will be
  *
- * The receiver alone decides, so a message is received or withdrawn, never both.  The WITHDRAW leaves behind
+ * The receiver alone decides, so a message is received or withdrawn, never both.  The WITHDRAW leaves after
  * all packets of its message.  A short message that is not synchronous is complete when it has left, and is
  * not asked for; one that waits at its sender is taken out there (backlog.c).
  *
@@ -16,12 +16,8 @@
  */
 #include "core/core.h"
 #include "p2p/p2p.h"
-#include "p2p/credit.h"
-#include "p2p/tracepoint.h"
 
 #include <errno.h>
-
-/* ---- sender ---- */
 
 int withdraw_send(struct mbx_ep *ep, struct request *req)
 {
@@ -72,7 +68,7 @@ static void withdraw_one(void *arg, void *object)
     if (!(req->flags & REQUEST_WITHDRAWS) || req->peer != all->peer->number)
         return;
     if (req->state == EAGER_SENDING || req->state == RNDV_RTS)
-        all->err = -EAGAIN; /* behind its message */
+        all->err = -EAGAIN; /* after its message */
     else if (req->state != EAGER_WAIT_FIN && req->state != RNDV_WAIT_FIN)
         req->flags &= (uint32_t)~REQUEST_WITHDRAWS; /* it is received */
     else if (all->err == 0)
@@ -97,67 +93,8 @@ int withdraw_done(struct mbx_ep *ep, struct request *req)
     return 0;
 }
 
-/* ---- receiver ---- */
-
-struct wanted_back {
-    uint32_t source;
-    uint64_t sender;
-    struct message *message; /* that waits; or NULL */
-};
-
-static void withdraw_look(void *arg, void *object)
-{
-    struct wanted_back *wanted = arg;
-    struct message *message = object;
-    struct arrival room;
-
-    if (message->match.state == MBX_MATCH_QUEUED &&
-        message->match.envelope.source == wanted->source &&
-        message_arrival(message, &room)->sender == wanted->sender)
-        wanted->message = message;
-}
-
-/* The message is out of its queue. */
-static void withdraw_extract(struct mbx_ep *ep, struct message *message)
-{
-    struct context *context = context_find(ep, message->match.envelope.context_id);
-
-    if (context == NULL)
-        context = context_unclaimed(ep); /* where it waits */
-    mbx_match_extract(&context->match, &message->match);
-    ep->stats.unexpected_now--;
-    tracepoint_extract(ep, message);
-    credit_met(ep, message);
-}
-
-static int on_withdraw(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
-{
-    struct wanted_back wanted = {.source = peer->number,
-                                 .sender = packet->body.withdraw.sender};
-    struct arrival room;
-    struct request *req;
-
-    pool_for_each(&ep->messages, withdraw_look, &wanted);
-    if (wanted.message == NULL)
-        return 0;
-    if (peer->assembly.size != 0 && !peer->assembly.has_request &&
-        peer->assembly.message == wanted.message)
-        return -EPROTO; /* it is not here whole */
-    req = recv_take(ep, NULL, 0, options_of(NULL));
-    if (req == NULL)
-        return -EAGAIN;
-    req->flags |= REQUEST_INTERNAL | REQUEST_WITHDRAWN;
-    withdraw_extract(ep, wanted.message);
-    tracepoint_take(ep, wanted.message, req);
-    credit_emptied(ep, wanted.message);
-    recv_matched(ep, req, message_arrival(wanted.message, &room));
-    message_drop(ep, wanted.message);
-    return 0;
-}
-
 const struct module withdraw_module = {
     .name = "withdraw",
-    .packets = (const struct packet_handler[]){{WIRE_WITHDRAW, on_withdraw}, {0}},
     .controls =
         (const struct control[]){
             {.what = OWES_WITHDRAW, .send = withdraw_leaves, .is_behind = true}, {0}},

@@ -93,15 +93,17 @@ static void open_pair(struct cluster *cl, const struct configuration *config,
     }
 }
 
-/* Starts a message of this kind; false: such a one is refused. */
+/* Starts a message of this kind; false: it is refused. */
 static bool start(struct cluster *cl, enum kind kind, const unsigned char *data, size_t size,
                   mbx_request *request)
 {
-    const struct mbx_iovec parts[] = {{(void *)(uintptr_t)data, size / 2},
-                                      {(void *)(uintptr_t)(data + size / 2), size - size / 2}};
-    const struct mbx_layout layout = {.parts = parts, .count = 2};
+    static struct mbx_iovec parts[2]; /* read until the message has left */
+    const struct mbx_layout layout = {.parts = parts, .count = ARRAY_COUNT(parts)};
     const struct mbx_options in_pieces = {.flags = MBX_LAYOUT, .layout = &layout};
     int err = -EINVAL;
+
+    parts[0] = (struct mbx_iovec){(void *)(uintptr_t)data, size / 2};
+    parts[1] = (struct mbx_iovec){(void *)(uintptr_t)(data + size / 2), size - size / 2};
 
     switch (kind) {
     case SYNCHRONOUS:
