@@ -1399,27 +1399,35 @@ enum mbx_protocol {
  *            another number.
  * Ownership  the text is constant.
  * Threads    any.
- * Source     src/p2p/send.c
+ * Source     src/p2p/path.c
  */
 MBX_API const char *mbx_protocol_name(enum mbx_protocol protocol);
 
-/* One row of the protocol table: messages of up to max_size bytes (inclusive)
- * travel by this protocol. */
+/* One row of the protocol table: messages that are longer than the row before says, and of at most max_size
+ * bytes, travel by this protocol. */
 struct mbx_protocol_row {
     enum mbx_protocol protocol;
     size_t max_size;
 };
 
 /*
- * mbx_protocol_get - row index (0, 1, ...) of the table for a peer, or for a peer not met yet if
- * peer is MBX_ANY_SOURCE, or one to which nothing was sent.
+ * mbx_protocol_get - row index (0, 1, ...) of the table for a peer: how a message would travel if it were sent now.
  *
- * MBX_RNDV_WRITE has no row: a message travels by it if its receiver has announced where it goes.  Nor have messages that are
- * longer than the last row of MBX_BOUNCE says, and travel by it because their receiver has lately had receives for such.
+ * A protocol can have two rows: while bounce buffers are free, messages too long for packets use them.  If peer is
+ * MBX_ANY_SOURCE, or nothing was sent to it yet, the table says how its first messages would travel.
+ *
+ * Some messages travel otherwise, and a statistic counts them:
+ *
+ *   sent_rndv-write   the receiver has announced where the message goes
+ *   rerouted          there was no credit for an eager message, its buffers were used while it waited, or its receiver
+ *                     did not read the packets: it became a rendezvous
+ *   read_fallbacks    a rendezvous could not be read, and was sent as data
+ *   deferrals         the message waits at its sender until a receive is known
+ *   messages that an adapter could not match, and those in pieces, are a rendezvous where their size says eager
  *
  * Units      size is sizeof *row (Structures, above).
  * Returns    0; -ENOENT no more rows; -EINVAL no such peer, or size.
- * Source     src/p2p/send.c
+ * Source     src/p2p/path.c
  */
 MBX_API int mbx_protocol_get(const struct mbx_ep *ep, uint32_t peer, unsigned index,
                              struct mbx_protocol_row *row, size_t size);

@@ -126,9 +126,9 @@ struct peer_path {
     /* no read from it, write to it has failed for good; rndv.c, rput_send.c */
     bool can_read : 1, can_write : 1;
     bool is_far : 1;        /* copies to it are slow; and */
-    uint8_t votes, turns;   /* since when: locality.h */
+    uint8_t votes, turns;   /* since when: path.h */
     struct backoff streams; /* that were not taken at once; and */
-    struct backoff lent;    /* long messages of the peer that were expected lent: p2p/eager.c */
+    struct backoff lent;    /* long messages of the peer that were expected in buffers */
 };
 
 /* Of a peer: matching at the sender in both directions, our sends to it and its sends to us. */

@@ -81,6 +81,9 @@ static const struct stat_row rows[] = {
     STAT(full, "", "times that a transport had no room and was tried again later"),
     STAT(lent, "",
          "packets whose bytes lay in lent memory: data that was packed or copied there"),
+    STAT(rerouted, "",
+         "messages that became a rendezvous: no credit, no buffers, or the receiver did not "
+         "read them"),
     STAT(read_fallbacks, "", "reads of a peer's memory that failed and became rndv-data"),
     STAT(dropped_packets, "", "packets that were malformed, repeated or foreign"),
     STAT(send_errors, "", "sends that ended in an error"),

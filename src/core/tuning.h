@@ -27,7 +27,7 @@ struct tuning {
     uint64_t rput_size;      /* smaller receives are not announced */
     uint64_t coop_size;      /* shorter messages are copied by one side */
     uint64_t stream_size;    /* longer eager messages are streams: p2p/eager.c */
-    uint64_t lent_size;      /* the longest message that is lent: p2p/locality.h */
+    uint64_t lent_size;      /* the longest message that is lent: p2p/path.h */
     uint64_t sendtable;      /* bool: deferred sends lie where their receiver pulls them */
     uint64_t calm_least;     /* receives without a deferral before open receives have no list */
     uint64_t device_spin_ns; /* a device elsewhere polls so long before it sleeps */

@@ -206,20 +206,8 @@ static int endpoint_transport(struct mbx_ep *ep, const uint8_t *key)
 
 static void endpoint_limits(struct mbx_ep *ep)
 {
-    const struct transport_limits *limits = &ep->net.transport->limits;
-
-    ep->limits.inline_max = limits->inline_max - sizeof(struct wire_header);
-    ep->limits.short_max = limits->packet_max - sizeof(struct wire_header);
-    ep->limits.eager_max =
-        ep->settings.eager_limit == SETTING_AUTO ? EAGER_LIMIT_NEAR : ep->settings.eager_limit;
-    ep->limits.lent_max = max_size(ep->limits.eager_max, ep->settings.tuning.lent_size);
-    if (limits->data_max != 0)
-        ep->limits.eager_max = ep->limits.lent_max =
-            min_size(ep->limits.eager_max, ep->limits.short_max);
-    ep->limits.stream_from = ep->settings.tuning.stream_size;
-    ep->limits.at_once_max = min_size(ep->limits.short_max, ep->limits.eager_max);
+    path_open(ep);
     ep->limits.told.inject = ep->settings.inject_limit;
-    ep->limits.told.message = UINT64_C(1) << 46;
     ep->limits.told.atomic = access_atomic_max(ep);
     credit_limits(ep, &ep->limits.told);
 }

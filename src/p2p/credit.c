@@ -306,9 +306,7 @@ static size_t credit_rts_payload_max(const struct mbx_ep *ep, const struct peer 
 
 bool credit_take_request(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
-    if (unlikely(req->size > ep->limits.eager_max) && req->protocol == MBX_BOUNCE &&
-        !(req->flags & REQUEST_INTERNAL) && !transport_has_turns(peer->link, req->size))
-        req->protocol = peer_rndv(peer); /* it has waited, and the chunks are lent by now */
+    path_reroute(ep, req, path_of_waiting(ep, peer, req));
     if (req->protocol <= MBX_BOUNCE && credit_take(peer, req->size)) {
         proto_move(ep, req, EAGER_SENDING);
         return true;
@@ -316,7 +314,7 @@ bool credit_take_request(struct mbx_ep *ep, struct peer *peer, struct request *r
     if (peer->credit.envelopes == 0)
         return false;
     if (req->protocol <= MBX_BOUNCE) {
-        req->protocol = peer_rndv(peer);
+        path_reroute(ep, req, path_rndv(peer));
         req->flags |= REQUEST_SHORT_OF;
     }
     proto_move(ep, req, RNDV_RTS);

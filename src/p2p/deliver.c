@@ -9,7 +9,7 @@
  */
 #include "base/usdt.h"
 #include "p2p/credit.h"
-#include "p2p/locality.h"
+#include "p2p/path.h"
 #include "core/core.h"
 #include "p2p/p2p.h"
 #include "p2p/tracepoint.h"

@@ -22,7 +22,7 @@
  * and the next 1, 2, 4, ... up to STREAM_PAUSE such messages go by rendezvous from their beginning.
  * So does one that finds the ring full.
  *
- * To a peer that borrows (transport/lend.h) what follows the first packet of more than LENT_FROM bytes (to a far
+ * To a peer that borrows (transport/lend.h) what follows the first packet of more than PATH_PACKETS_MAX bytes (to a far
  * peer: of all that does not go into one packet) is lent: the sender copies it into chunks in its call, and waits for
  * nobody.  The chunks are lent in turn, 16 or as many as the receiver has room for, so their lines have left the
  * receiver's first caches since it has read them, which those of a short ring have not
@@ -40,7 +40,7 @@
 #include "base/clock.h"
 #include "base/copy.h"
 #include "p2p/p2p.h"
-#include "p2p/locality.h"
+#include "p2p/path.h"
 #include "core/core.h"
 #include "transport/lend.h"
 
@@ -48,9 +48,6 @@
  * a packet out.  And if not even the first packet has found any. */
 #define STREAM_LOOKS      128
 #define STREAM_LOOKS_FULL 4
-
-#define STREAM_PAUSE      32 /* messages */
-#define LENT_PAUSE        32 /* receives announced, where what was expected lent was not */
 
 /* What the first packet has of a message that has waited for room in the ring: it should leave room for others, and
  * while their receiver has others to copy, nothing is won by a copy that overlaps with the next one.  So has that of a
@@ -60,9 +57,7 @@
 static inline enum mbx_protocol eager_protocol(const struct mbx_ep *ep, uint64_t size,
                                                bool is_fragmented)
 {
-    if (is_fragmented)
-        return MBX_BOUNCE;
-    return size <= ep->limits.inline_max ? MBX_INLINE : MBX_SHORT;
+    return is_fragmented ? MBX_BOUNCE : path_packet(ep, size);
 }
 
 static void eager_count(uint64_t *messages, uint64_t *bytes, enum mbx_protocol protocol,
@@ -80,8 +75,7 @@ inline void eager_count_received(struct mbx_ep *ep, uint64_t size, bool is_fragm
 
 static inline void eager_sent(struct mbx_ep *ep, size_t size)
 {
-    eager_count(ep->stats.sent, ep->stats.sent_bytes,
-                size <= ep->limits.inline_max ? MBX_INLINE : MBX_SHORT, size);
+    eager_count(ep->stats.sent, ep->stats.sent_bytes, path_packet(ep, size), size);
 }
 
 /* Sends a whole message as one packet; sender is not 0 if a FIN is wanted.
@@ -173,23 +167,8 @@ static OUT_OF_LINE int eager_timed(struct peer *peer, const struct outgoing *pac
     int err = outq_send(peer->link, packet);
 
     if (err == 0)
-        locality_note(peer, packet->payload_size, clock_now() - start);
+        path_measured(peer, packet->payload_size, clock_now() - start);
     return err;
-}
-
-/* Are messages of several packets, and of this size, lent?  Not where ranks share cores: there the sender has filled
- * the ring, or all chunks, before the receiver has its core. */
-static bool eager_lends(const struct mbx_ep *ep, const struct peer *peer, uint64_t size)
-{
-    return (size > LENT_FROM || peer->path.is_far) && !ep_is_oversubscribed(ep);
-}
-
-/* Is the first packet of req a short one, and will its rest be lent? */
-static bool eager_is_short_first(const struct mbx_ep *ep, const struct peer *peer,
-                                 const struct request *req)
-{
-    return (list_is_linked(&req->out) || peer->path.is_far) &&
-           eager_lends(ep, peer, req->size) && transport_lends(peer->link);
 }
 
 /* Sends the next fragment of req. */
@@ -216,13 +195,13 @@ static int eager_fragment(struct mbx_ep *ep, struct request *req)
     packet.payload_size = eager_fragment_size(ep->net.transport->limits.packet_max -
                                                   sizeof(struct wire_header) - packet.body_size,
                                               req->size - req->done);
-    is_timed = is_first && locality_is_timed(ep, peer);
+    is_timed = is_first && path_is_measured(ep, peer);
     if (is_first)
-        locality_leaves(peer);
+        path_left(peer);
     if (is_timed) {
         err = eager_timed(peer, &packet);
     } else {
-        if (is_first && eager_is_short_first(ep, peer, req))
+        if (is_first && path_is_short_first(ep, peer, req->size, list_is_linked(&req->out)))
             packet.payload_size = LENT_FIRST;
         err = outq_send(peer->link, &packet);
     }
@@ -273,19 +252,12 @@ static int eager_begin(struct mbx_ep *ep, struct request *req)
 {
     int err;
 
-    if (!eager_lends(ep, peer_get(ep, req->peer), req->size))
+    if (!path_uses_buffers(ep, peer_get(ep, req->peer), req->size))
         return eager_fragments(ep, req);
     err = eager_fragment(ep, req);
     while (err == 0 && req->done < req->size)
         err = eager_lend_fragment(ep, req);
     return err == -ENOBUFS ? eager_fragments(ep, req) : err;
-}
-
-/* Is it a stream, in the call that sends it? */
-static bool eager_is_stream(const struct mbx_ep *ep, const struct request *req)
-{
-    return req->size > ep->limits.stream_from && !list_is_linked(&req->out) &&
-           !(req->flags & REQUEST_INTERNAL) && ep->offload == NULL;
 }
 
 /* While the receiver makes room there is more to send.  As eager_fragments(). */
@@ -325,15 +297,14 @@ static int eager_leave(struct mbx_ep *ep, struct request *req)
 
     if (req->done == 0) {
         credit_take_less(peer, req);
-        req->protocol = MBX_RNDV_READ;
+        path_reroute(ep, req, MBX_RNDV_READ);
         proto_move(ep, req, RNDV_RTS);
         return outq_step(ep, req);
     }
-    if (req->size <= ep->limits.eager_max)
-        backoff_more(&peer->path.streams, STREAM_PAUSE);
+    path_stream_ended(ep, peer, req->size, false);
     err = eager_send_rest(ep, req);
     if (err == 0) {
-        req->protocol = MBX_RNDV_READ;
+        path_reroute(ep, req, MBX_RNDV_READ);
         proto_move(ep, req, RNDV_WAIT_FIN);
     }
     return err;
@@ -352,11 +323,11 @@ static int eager_step(struct mbx_ep *ep, struct request *req)
                          status->data, sync ? req->completion.request : 0, req->buf, req->size);
     } else {
         err = req->done == 0 ? eager_begin(ep, req) : eager_fragments(ep, req);
-        if (unlikely(err == -EAGAIN) && eager_is_stream(ep, req)) {
+        if (unlikely(err == -EAGAIN) && path_is_stream(ep, req)) {
             err = eager_stream(ep, req);
             if (err == -EAGAIN)
                 return eager_leave(ep, req);
-            backoff_end(&peer_get(ep, req->peer)->path.streams);
+            path_stream_ended(ep, peer_get(ep, req->peer), req->size, true);
         }
         if (err == 0)
             eager_count(ep->stats.sent, ep->stats.sent_bytes, MBX_BOUNCE, req->size);
@@ -392,23 +363,11 @@ static inline void eager_done_at_once(struct mbx_ep *ep, struct request *req, ui
 
 static_assert(WIRE_EAGER_MAX < 1 << 30, "the bits of assembly.size");
 
-bool eager_comes_lent(const struct mbx_ep *ep, const struct peer *peer, size_t size)
-{
-    if (!eager_lends(ep, peer, size) || !transport_borrows(peer->link))
-        return false;
-    return size <= locality_eager_max(ep, peer) ||
-           (size <= locality_lent_max(ep, peer) && transport_borrows_many(peer->link) &&
-            !backoff_is_on(&peer->path.lent));
-}
-
 void eager_invite(struct mbx_ep *ep, struct peer *peer, size_t size, bool is_eager)
 {
-    if (!eager_lends(ep, peer, size) || size > ep->limits.lent_max)
+    if (!path_uses_buffers(ep, peer, size) || size > ep->limits.lent_max)
         return;
-    if (size > ep->limits.eager_max && is_eager)
-        backoff_end(&peer->path.lent);
-    else if (size > ep->limits.eager_max)
-        backoff_more(&peer->path.lent, LENT_PAUSE);
+    path_came(ep, peer, size, is_eager);
     credit_borrow(ep, peer);
 }
 

@@ -2,13 +2,13 @@
 /*
  * p2p.h - tagged messages from one endpoint to another: the header of src/p2p, and the only one of
  * it that another room includes.  What each file offers is told below, under its name; credit.h,
- * locality.h, tracepoint.h and tracer.h come with it.
+ * path.h, tracepoint.h and tracer.h come with it.
  *
  *   send.c     a message starts             deliver.c  a packet comes in
  *   eager.c    it travels at once           recv.c     a receive, and where it meets its message
  *   rndv.c     it is announced              message.c  a message without a receive
  *   credit.h   what may leave               probe.c    looking at those
- *   locality.h eager to whom                try_recv.c receiving one that is there
+ *   path.c     how it travels               try_recv.c receiving one that is there
  *   drop.c     those that are over          unexpected.c  a list of them, and who is told
  *   withdraw.c a send is taken back
  */
@@ -97,12 +97,6 @@ void message_rest(struct message *message, const struct wire_rest *rest);
 
 /* ---- send.c ---- */
 
-/* How long messages travel to this peer. */
-static inline enum mbx_protocol peer_rndv(const struct peer *peer)
-{
-    return peer->path.can_read ? MBX_RNDV_READ : MBX_RNDV_DATA;
-}
-
 /* The first packet of req, which has its credit, leaves now or when it is its turn.  0, or the
  * peer is known to be gone. */
 int send_first(struct mbx_ep *ep, struct peer *peer, struct request *req);
@@ -164,9 +158,6 @@ void eager_receive_pieces(struct mbx_ep *ep, struct request *req,
                           const struct arrival *arrival);
 /* The fragments to come of this arrival go to the message that keeps it. */
 void eager_assemble(struct mbx_ep *ep, const struct arrival *arrival, struct message *message);
-/* Would a message of size bytes that peer sends now be lent, as far as we know of peer?  Counts tries: what
- * did not come so, though we said so, is not expected for a while. */
-bool eager_comes_lent(const struct mbx_ep *ep, const struct peer *peer, size_t size);
 /* A message of size bytes of peer has come eagerly, or by rendezvous, and met a receive that was there before it: the next
  * one like it may be lent.  Not after one that no receive was posted for, since of a flood of these each sender's
  * chunks would become resident here. */
@@ -297,7 +288,7 @@ void drop_over(struct mbx_ep *ep, struct context *context, struct message *messa
 /* ---- the parts that need what stands above ---- */
 
 #include "p2p/credit.h"
-#include "p2p/locality.h"
+#include "p2p/path.h"
 #include "p2p/tracepoint.h"
 #include "p2p/tracer.h"
 

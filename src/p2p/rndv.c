@@ -20,7 +20,7 @@
  * is lent to the peer from RTS to FIN or CTS.
  */
 #include "p2p/p2p.h"
-#include "p2p/locality.h"
+#include "p2p/path.h"
 #include "p2p/tracer.h"
 #include "core/core.h"
 #include "transport/lend.h"
@@ -63,10 +63,9 @@ size_t rndv_payload_size(const struct mbx_ep *ep, const struct peer *peer, enum 
         bool is_copied = peer->path.can_read && peer->link->transport->limits.is_copy;
 
         /* a copy of the rest is as fast with the beginning */
-        most =
-            is_copied && size > min_size(locality_eager_max(ep, peer), ep->limits.stream_from)
-                ? 0
-                : RTS_PAYLOAD_FAR;
+        most = is_copied && size > min_size(path_packets_max(ep, peer), ep->limits.stream_from)
+                   ? 0
+                   : RTS_PAYLOAD_FAR;
     }
     return min_size(size, min_size(most, rndv_room(ep, type)));
 }

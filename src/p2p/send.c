@@ -2,20 +2,7 @@
 /*
  * send.c - a message starts here.
  *
- * The protocol is chosen by size and peer:
- *
- *   0 .. inline_max            inline     one cache line
- *     .. short_max             short      one packet
- *     .. eager_max             bounce     several packets, if the peer is not far (locality.h)
- *     .. lent_max              bounce     lent, if the peer borrows more than few chunks (locality.h)
- *     .. message               rndv-read  or rndv-data if the peer cannot be read
- *
- * or rndv-write, if the receiver has told in advance where a message goes (rput_send.c).
- *
- * A row is absent where its upper limit is not above the one before.  Injected
- * messages always travel eagerly.
- *
- * Then the first packet leaves at once if there is credit (credit.h), nothing waits to leave
+ * path.h says how it travels; injected messages are always eager.  The first packet leaves at once if there is credit (credit.h), nothing waits to leave
  * for this peer and the transport has room.  Without room the request queues on the peer's
  * out, in the order of the calls (outq.c); without credit it is deferred (backlog.c).
  * While receives of the peer are known in advance there is none to be had at first, so that
@@ -25,100 +12,12 @@
 #include "base/fill.h"
 #include "p2p/p2p.h"
 #include "p2p/credit.h"
-#include "p2p/locality.h"
+#include "p2p/path.h"
 #include "p2p/tracer.h"
 #include "core/core.h"
 #include "transport/lend.h"
 
 enum send_state { SEND_NEW = PROTO_STATE(PROTO_SEND, 0) };
-
-/* ---- protocol choice ---- */
-
-static enum mbx_protocol protocol_eager(const struct mbx_ep *ep, size_t size)
-{
-    return size <= ep->limits.inline_max  ? MBX_INLINE
-           : size <= ep->limits.short_max ? MBX_SHORT
-                                          : MBX_BOUNCE;
-}
-
-static enum mbx_protocol protocol_choose(const struct mbx_ep *ep, struct peer *peer,
-                                         size_t size)
-{
-    bool is_eager;
-
-    if (likely(size <= ep->limits.eager_max) && size <= ep->limits.short_max)
-        return protocol_eager(ep, size);
-    is_eager = locality_is_lent(ep, peer, size) ||
-               (size <= ep->limits.eager_max && !locality_is_too_far(ep, peer, size));
-    locality_count(ep, peer, size);
-    return is_eager ? MBX_BOUNCE : peer_rndv(peer);
-}
-
-const char *mbx_protocol_name(enum mbx_protocol protocol)
-{
-    switch (protocol) {
-    case MBX_INLINE:
-        return "inline";
-    case MBX_SHORT:
-        return "short";
-    case MBX_BOUNCE:
-        return "bounce";
-    case MBX_RNDV_READ:
-        return "rndv-read";
-    case MBX_RNDV_DATA:
-        return "rndv-data";
-    case MBX_RNDV_WRITE:
-        return "rndv-write";
-    case MBX_PROTOCOLS:
-        break;
-    }
-    return NULL;
-}
-
-static int protocol_row(const struct mbx_ep *ep, uint32_t number, unsigned index,
-                        struct mbx_protocol_row *row)
-{
-    const struct peer *peer =
-        number < ep->peers.count && peer_is_used(ep, number) ? peer_get(ep, number) : NULL;
-    size_t eager_max = peer != NULL ? locality_eager_max(ep, peer) : locality_eager_most(ep);
-    bool read = ep->net.transport->limits.can_read && ep->settings.rndv != RNDV_DATA;
-    const struct mbx_protocol_row all[] = {
-        {MBX_INLINE, min_size(ep->limits.inline_max, ep->limits.eager_max)},
-        {MBX_SHORT, min_size(ep->limits.short_max, ep->limits.eager_max)},
-        {MBX_BOUNCE, eager_max},
-        {MBX_RNDV_READ, ep->limits.told.message},
-    };
-    size_t below = 0;
-
-    if (number != MBX_ANY_SOURCE && number >= ep->peers.count)
-        return log_argument("mbx_protocol_get", "peer", number, "no such peer");
-    if (peer != NULL)
-        read = peer->path.can_read;
-    for (size_t i = 0; i < ARRAY_COUNT(all); i++) {
-        if (i > 0 && all[i].max_size <= below)
-            continue;
-        below = all[i].max_size;
-        if (index-- != 0)
-            continue;
-        *row = all[i];
-        if (row->protocol == MBX_RNDV_READ && !read)
-            row->protocol = MBX_RNDV_DATA;
-        return 0;
-    }
-    return -ENOENT;
-}
-
-int mbx_protocol_get(const struct mbx_ep *ep, uint32_t number, unsigned index,
-                     struct mbx_protocol_row *out, size_t size)
-{
-    struct mbx_protocol_row row;
-    int err;
-
-    ep_lock(ep);
-    err = protocol_row(ep, number, index, &row);
-    ep_unlock_unchanged(ep);
-    return err == 0 ? FILL(out, size, row, max_size) : err;
-}
 
 /* ---- sending ---- */
 
@@ -201,10 +100,10 @@ static enum mbx_protocol send_protocol(const struct mbx_ep *ep, struct peer *pee
                                        const struct mbx_status *status, unsigned flags)
 {
     if (unlikely(send_must_rndv(ep, peer, status, flags)))
-        return flags & REQUEST_PIECES ? MBX_RNDV_DATA : peer_rndv(peer);
+        return flags & REQUEST_PIECES ? MBX_RNDV_DATA : path_rndv(peer);
     if (flags & REQUEST_INTERNAL)
-        return protocol_eager(ep, status->size);
-    return flags & REQUEST_PIECES ? MBX_RNDV_DATA : protocol_choose(ep, peer, status->size);
+        return path_eager(ep, status->size);
+    return flags & REQUEST_PIECES ? MBX_RNDV_DATA : path_choose(ep, peer, status->size);
 }
 
 /* A message that has not left: how it is to travel.  As send_first(). */

@@ -242,12 +242,6 @@ static uint64_t amount_of(unsigned protocol, int error)
     return protocol + 1 + ((uint64_t)-error << 8);
 }
 
-/* What leaves in one packet. */
-static enum mbx_protocol protocol_at_once(const struct mbx_ep *ep, uint64_t size)
-{
-    return size <= ep->limits.inline_max ? MBX_INLINE : MBX_SHORT;
-}
-
 /* The message leaves before its record is written: what is behind the packet costs its receiver nothing. */
 void tracer_send_begins(struct mbx_ep *ep, uint32_t number, uint32_t context_id, uint64_t tag,
                         uint64_t size)
@@ -267,7 +261,7 @@ void tracer_send_begins(struct mbx_ep *ep, uint32_t number, uint32_t context_id,
                                    .tag = tag,
                                    .amount = size,
                                    .entry = n,
-                                   .partner = amount_of(protocol_at_once(ep, size), 0)};
+                                   .partner = amount_of(path_packet(ep, size), 0)};
     ep->tracing.is_late = true;
     t->send_ns = trace_now(ep->tracing.recorder);
 }

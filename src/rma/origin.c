@@ -328,7 +328,7 @@ static struct request *access_take(struct mbx_ep *ep, enum access_type type, uin
         return NULL;
     request_init(ep, req, MBX_ACCESS, options);
     request_start(req, ACCESS_LEAVING);
-    req->protocol = peer_rndv(peer_get(ep, number));
+    req->protocol = path_rndv(peer_get(ep, number));
     req->peer = number;
     req->buf = (char *)(uintptr_t)buf;
     req->size = req->total = size;

@@ -45,11 +45,7 @@
 
 static int on_open(struct mbx_ep *ep)
 {
-    const struct settings *s = &ep->settings;
-    bool is_off = s->tuning.coop == TUNING_OFF || s->rndv == RNDV_DATA ||
-                  ep->lockwords == NULL || ep->offload != NULL;
-
-    ep->rput.coop_from = is_off ? SIZE_MAX : s->tuning.coop_size;
+    ep->rput.coop_from = path_shared_copy_from(ep);
     return 0;
 }
 
@@ -62,20 +58,10 @@ static bool word_close(struct mbx_ep *ep, struct request *req)
 
 /* ---- is it of use? ---- */
 
-bool coop_is_possible(const struct mbx_ep *ep, const struct peer *peer)
-{
-    const struct transport_limits *limits = &peer->link->transport->limits;
-
-    if (!limits->is_copy || !limits->is_instant || !peer->path.can_read)
-        return false;
-    /* else the processor of the sender may be ours */
-    return ep->settings.tuning.coop == TUNING_ALWAYS || !ep_is_oversubscribed(ep);
-}
-
 /* True: this message is shared; false: one more was not. */
 static bool coop_try(struct mbx_ep *ep, struct peer *peer)
 {
-    if (!coop_is_possible(ep, peer))
+    if (!path_is_shared_copy(ep, peer))
         return false;
     return ep->settings.tuning.coop == TUNING_ALWAYS || backoff_try(&peer->coop_backoff);
 }

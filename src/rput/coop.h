@@ -21,9 +21,6 @@ enum coop_state {
     COOP_FILLING,                           /* has its part, its sender writes the other one */
 };
 
-/* Can we read from this peer, and could it copy a part of that? */
-bool coop_is_possible(const struct mbx_ep *ep, const struct peer *peer);
-
 /* The receive of this state that a WRITTEN of peer names, or NULL. */
 struct request *coop_named(const struct mbx_ep *ep, const struct peer *peer, uint64_t receiver);
 

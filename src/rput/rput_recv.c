@@ -61,17 +61,9 @@
 
 static int on_open(struct mbx_ep *ep)
 {
-    const struct settings *s = &ep->settings;
-
-    ep->rput.from = SIZE_MAX;
-    if (s->tuning.rput == TUNING_OFF || s->match_at == MATCH_AT_SENDER ||
-        s->rndv == RNDV_DATA || ep->lockwords == NULL || ep->offload != NULL ||
-        !ep->net.transport->limits.can_read)
-        return 0;
-    if (ep->credit.window == 0 || ep->credit.window >= CREDIT_UNLIMITED)
-        return 0; /* credit would say nothing of what is under way */
-    ep->rput.from = s->tuning.rput_size;
-    module_watch(ep, ep->rput.from);
+    ep->rput.from = path_announced_from(ep);
+    if (ep->rput.from != SIZE_MAX)
+        module_watch(ep, ep->rput.from);
     return 0;
 }
 
@@ -96,7 +88,7 @@ static void rput_was_filled(const struct mbx_ep *ep, const struct peer *peer,
     bool has_waited = ep->progress.looks - req->announced.began >= WAITED;
 
     if (has_waited && req->total - req->done >= ep->rput.coop_from &&
-        coop_is_possible(ep, peer))
+        path_is_shared_copy(ep, peer))
         rput_was_useless(ep, peer->rput, PAUSE_WAITED);
     else
         rput_was_used(peer->rput);
@@ -247,7 +239,7 @@ static struct rput *rput_of(struct peer *peer)
  * them.  Those that it lends are fetched while it still copies the next chunk. */
 static bool rput_is_slower(const struct mbx_ep *ep, const struct peer *peer, size_t size)
 {
-    return ep->settings.tuning.rput != TUNING_ALWAYS && eager_comes_lent(ep, peer, size);
+    return ep->settings.tuning.rput != TUNING_ALWAYS && path_comes_in_buffers(ep, peer, size);
 }
 
 /* req waits in its engine. */
@@ -267,7 +259,7 @@ static void on_posted(struct mbx_ep *ep, struct request *req)
     if (rput == NULL || rput->announced == RPUT_MOST || peer->sendside.defers ||
         peer->health.is_gone || rput_is_slower(ep, peer, req->size))
         return;
-    backoff_pass(&peer->path.lent);
+    path_announces(peer);
     if (!backoff_try(&rput->backoff))
         return;
     blocker = rput_try(ep, peer, req);

@@ -238,7 +238,7 @@ static void rput_stop(struct mbx_ep *ep, struct peer *peer, struct request *req,
 {
     ep->stats.rput_stopped++;
     req->flags |= REQUEST_STOPPED;
-    req->protocol = peer_rndv(peer);
+    req->protocol = path_rndv(peer);
     if (err == -ENOTSUP && peer->path.can_write) {
         peer_cannot_write(peer);
         rput_drop(peer);

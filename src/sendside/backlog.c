@@ -405,7 +405,7 @@ static void backlog_becomes_rndv(struct mbx_ep *ep, struct peer *peer, struct re
 {
     backlog_matched(ep, peer, req);
     if (req->protocol <= MBX_BOUNCE)
-        req->protocol = peer_rndv(peer);
+        path_reroute(ep, req, path_rndv(peer));
     proto_move(ep, req, RNDV_WAIT_FIN);
 }
 

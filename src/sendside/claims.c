@@ -105,7 +105,7 @@ static void backlog_pulled(struct mbx_ep *ep, struct peer *peer, struct request 
     if (is_short)
         send_count(ep, req);
     else if (req->protocol <= MBX_BOUNCE)
-        req->protocol = peer_rndv(peer);
+        path_reroute(ep, req, path_rndv(peer));
     proto_move(ep, req, is_short ? EAGER_WAIT_FIN : RNDV_WAIT_FIN);
 }
 
@@ -172,7 +172,7 @@ int backlog_claim_step(struct mbx_ep *ep, struct request *req)
     assert(req->state == BACKLOG_CLAIM);
     if (payload < req->size) {
         if (req->protocol <= MBX_BOUNCE)
-            req->protocol = peer_rndv(peer);
+            path_reroute(ep, req, path_rndv(peer));
         rndv_expose(ep, req, &claim.address, &claim.key);
     }
     err = outq_tell_message(ep, peer, WIRE_CLAIM, req->flags & REQUEST_WON ? WIRE_WON : 0,

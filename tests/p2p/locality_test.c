@@ -110,7 +110,7 @@ static size_t longest_eager(const struct cluster *cl)
 static void go_far(struct cluster *cl)
 {
     copies_are_slow(true);
-    send_some(cl, LOCALITY_NEAR * LOCALITY_VOTES - 1, SIZE);
+    send_some(cl, PATH_NEAR_TURNS * PATH_VOTES - 1, SIZE);
     assert_int_equal(longest_eager(cl), EAGER_LIMIT_NEAR);
     send_some(cl, 1, SIZE);
     assert_true(longest_eager(cl) < SIZE);
@@ -122,7 +122,7 @@ static void test_near_stays_near(void **state)
     struct cluster cl;
 
     open_two(&cl, *state, "EAGER_LIMIT=auto");
-    send_some(&cl, 2 * LOCALITY_NEAR * LOCALITY_VOTES, SIZE);
+    send_some(&cl, 2 * PATH_NEAR_TURNS * PATH_VOTES, SIZE);
     assert_int_equal(longest_eager(&cl), EAGER_LIMIT_NEAR);
     assert_int_equal(sent(&cl, MBX_RNDV_READ), 0);
     cluster_close(&cl);
@@ -136,9 +136,9 @@ static void test_far_goes_by_rendezvous(void **state)
     open_two(&cl, *state, "EAGER_LIMIT=auto");
     go_far(&cl);
     eager = sent(&cl, MBX_BOUNCE);
-    send_some(&cl, 10 * LOCALITY_FAR, SIZE);
+    send_some(&cl, 10 * PATH_FAR_TURNS, SIZE);
     assert_int_equal(sent(&cl, MBX_BOUNCE), eager + 10);
-    assert_int_equal(sent(&cl, MBX_RNDV_READ), 10 * (LOCALITY_FAR - 1));
+    assert_int_equal(sent(&cl, MBX_RNDV_READ), 10 * (PATH_FAR_TURNS - 1));
     eager = sent(&cl, MBX_SHORT);
     send_some(&cl, 100, longest_eager(&cl)); /* one packet is one packet */
     assert_int_equal(sent(&cl, MBX_SHORT), eager + 100);
@@ -152,9 +152,9 @@ static void test_far_becomes_near(void **state)
     open_two(&cl, *state, "EAGER_LIMIT=auto");
     go_far(&cl);
     copies_are_slow(false);
-    send_some(&cl, LOCALITY_FAR * LOCALITY_VOTES / 2, SIZE);
+    send_some(&cl, PATH_FAR_TURNS * PATH_VOTES / 2, SIZE);
     assert_int_equal(longest_eager(&cl), EAGER_LIMIT_NEAR);
-    assert_int_equal(sent(&cl, MBX_RNDV_READ), (LOCALITY_FAR - 1) * LOCALITY_VOTES / 2);
+    assert_int_equal(sent(&cl, MBX_RNDV_READ), (PATH_FAR_TURNS - 1) * PATH_VOTES / 2);
     cluster_close(&cl);
 }
 
@@ -163,9 +163,9 @@ static void test_a_peer_without_a_core_is_far(void **state)
     struct cluster cl;
 
     open_two_with(&cl, *state, "EAGER_LIMIT=auto", "OVERSUBSCRIBED=yes");
-    send_some(&cl, 2 * LOCALITY_FAR, SIZE);
+    send_some(&cl, 2 * PATH_FAR_TURNS, SIZE);
     assert_true(longest_eager(&cl) < SIZE);
-    assert_int_equal(sent(&cl, MBX_RNDV_READ), 2 * LOCALITY_FAR);
+    assert_int_equal(sent(&cl, MBX_RNDV_READ), 2 * PATH_FAR_TURNS);
     assert_int_equal(sent(&cl, MBX_BOUNCE), 0);
     send_some(&cl, 10, longest_eager(&cl));
     assert_int_equal(sent(&cl, MBX_SHORT), 10);
@@ -182,8 +182,8 @@ static void test_only_if_it_is_said(void **state)
 
         open_two_with(&cl, *state, "EAGER_LIMIT=auto", params[i]);
         cl.eps[0]->limits.cores = cl.eps[1]->limits.cores = 1;
-        send_some(&cl, LOCALITY_NEAR, SIZE);
-        assert_int_equal(sent(&cl, MBX_BOUNCE), LOCALITY_NEAR);
+        send_some(&cl, PATH_NEAR_TURNS, SIZE);
+        assert_int_equal(sent(&cl, MBX_BOUNCE), PATH_NEAR_TURNS);
         cluster_close(&cl);
     }
 }
@@ -201,8 +201,8 @@ static void test_what_is_set_holds(void **state)
 
         copies_are_slow(true);
         open_two_with(&cl, *state, params[i][0], params[i][1]);
-        send_some(&cl, 2 * LOCALITY_NEAR * LOCALITY_VOTES, SIZE);
-        assert_int_equal(sent(&cl, MBX_BOUNCE), 2 * LOCALITY_NEAR * LOCALITY_VOTES);
+        send_some(&cl, 2 * PATH_NEAR_TURNS * PATH_VOTES, SIZE);
+        assert_int_equal(sent(&cl, MBX_BOUNCE), 2 * PATH_NEAR_TURNS * PATH_VOTES);
         cluster_close(&cl);
         copies_are_slow(false);
     }
@@ -635,14 +635,14 @@ static void test_short_ones_are_lent_to_the_far(void **state)
     open_for_long_ones(&cl, *state, "OVERSUBSCRIBED=no");
     copies_are_slow(true);
     send_lent(&cl, 1, LENT_MOST, false);
-    send_some(&cl, LOCALITY_NEAR * LOCALITY_VOTES, SIZE);
+    send_some(&cl, PATH_NEAR_TURNS * PATH_VOTES, SIZE);
     assert_true(cl.eps[0]->peers.all[1]->path.is_far);
     send_lent(&cl, 10, 8000, true);
-    send_lent(&cl, 10, LENT_FAR, true);
+    send_lent(&cl, 10, PATH_BUFFERS_FAR, true);
     eager = sent(&cl, MBX_BOUNCE);
-    for (unsigned i = 0; i < LOCALITY_FAR; i++)
+    for (unsigned i = 0; i < PATH_FAR_TURNS; i++)
         send_one(&cl, EAGER_LIMIT_NEAR, EXPECTED);
-    for (unsigned i = 0; i < LOCALITY_FAR; i++)
+    for (unsigned i = 0; i < PATH_FAR_TURNS; i++)
         send_one(&cl, LENT_MOST, EXPECTED);
     assert_int_equal(sent(&cl, MBX_BOUNCE), eager + 2);
     assert_true(cl.eps[0]->peers.all[1]->path.is_far);
@@ -662,7 +662,7 @@ static void test_short_ones_are_lent_to_the_far(void **state)
 
     /* long ones alone find out that it is near */
     copies_are_slow(false);
-    for (unsigned i = 0; i < LOCALITY_FAR * LOCALITY_VOTES / 2; i++)
+    for (unsigned i = 0; i < PATH_FAR_TURNS * PATH_VOTES / 2; i++)
         send_one(&cl, LENT_MOST, EXPECTED);
     assert_false(cl.eps[0]->peers.all[1]->path.is_far);
     cluster_close(&cl);

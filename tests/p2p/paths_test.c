@@ -132,6 +132,32 @@ static void receive(struct cluster *cl, void *to, size_t size, mbx_request *requ
     cluster_settle(cl);
 }
 
+/* What mbx_protocol_get() says of a message of this size to the receiver. */
+static enum mbx_protocol said(const struct cluster *cl, size_t size)
+{
+    struct mbx_protocol_row rows[MBX_PROTOCOLS];
+    int count = cluster_protocols(cl->eps[0], 1, rows), i = 0;
+
+    while (i < count && rows[i].max_size < size)
+        i++;
+    assert_in_range(i, 0, count - 1);
+    return rows[i].protocol;
+}
+
+/* A message that travels otherwise is counted by name. */
+static void assert_as_said(enum mbx_protocol said, enum mbx_protocol protocol, enum kind kind,
+                           size_t size, const struct stats *before, const struct stats *after)
+{
+    if (protocol == said || kind == INJECTED || kind == IN_PIECES ||
+        protocol == MBX_RNDV_WRITE || after->rerouted != before->rerouted ||
+        after->deferrals != before->deferrals ||
+        after->read_fallbacks != before->read_fallbacks)
+        return;
+    print_error("%s, %zu bytes: mbx_protocol_get() says %s, it travels %s\n", kinds[kind], size,
+                mbx_protocol_name(said), mbx_protocol_name(protocol));
+    fail();
+}
+
 /* One message, and the word for how it has travelled. */
 static void travel(struct cluster *cl, enum kind kind, size_t size, char *word, size_t room)
 {
@@ -139,12 +165,14 @@ static void travel(struct cluster *cl, enum kind kind, size_t size, char *word, 
     const unsigned char *data = seeded_bytes(5, size);
     const struct stats before = cluster_stats(cl, 0), receiver = cluster_stats(cl, 1);
     mbx_request send = 0, recv = 0;
+    enum mbx_protocol expected;
     struct stats after;
     int protocol = 0;
 
     memset(to, 0, size);
     if (kind != UNEXPECTED)
         receive(cl, to, size, &recv);
+    expected = said(cl, size);
     if (!start(cl, kind, data, size, &send)) {
         assert_int_equal(mbx_cancel(cl->eps[1], recv), 0);
         cluster_wait_error(cl, 1, recv, -ECANCELED);
@@ -164,6 +192,7 @@ static void travel(struct cluster *cl, enum kind kind, size_t size, char *word, 
     after = cluster_stats(cl, 0);
     while (protocol < MBX_PROTOCOLS - 1 && after.sent[protocol] == before.sent[protocol])
         protocol++;
+    assert_as_said(expected, (enum mbx_protocol)protocol, kind, size, &before, &after);
     snprintf(word, room, "%s%s%s%s", mbx_protocol_name((enum mbx_protocol)protocol),
              after.lent != before.lent ? "+buffers" : "",
              after.coop_parts != before.coop_parts ||

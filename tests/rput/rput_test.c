@@ -463,7 +463,7 @@ static void test_who_waits_while_it_is_written_could_have_helped(void **state)
 
     open_two(&cl, state, params);
     is_copied = cl.eps[1]->rput.coop_from != SIZE_MAX &&
-                coop_is_possible(cl.eps[1], peer_get(cl.eps[1], 0));
+                path_is_shared_copy(cl.eps[1], peer_get(cl.eps[1], 0));
     write_while(&cl, 200);
     assert_int_equal(cluster_stats(&cl, 1).rput_won, 1);
     post(&cl, 1, 2, 0);

@@ -510,10 +510,13 @@ void cluster_check_chunks(const struct cluster *cl, int who, uint32_t peer)
 
 int cluster_protocols(struct mbx_ep *ep, uint32_t peer, struct mbx_protocol_row *rows)
 {
+    struct mbx_protocol_row row;
     int count = 0;
 
-    while (mbx_protocol_get(ep, peer, (unsigned)count, &rows[count], sizeof rows[count]) == 0)
-        count++;
+    while (mbx_protocol_get(ep, peer, (unsigned)count, &row, sizeof row) == 0) {
+        assert_true(count < MBX_PROTOCOLS);
+        rows[count++] = row;
+    }
     return count;
 }
 

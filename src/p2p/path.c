@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * path.c - how a message travels; path.h has the table.
+ */
+#include "p2p/path.h"
+
+#include <errno.h>
+
+#include "base/fill.h"
+#include "p2p/credit.h"
+#include "transport/lend.h"
+
+#define STREAM_PAUSE 32 /* messages */
+#define LENT_PAUSE   32 /* receives announced, where what was expected in buffers was not */
+
+#define MESSAGE_MAX  (UINT64_C(1) << 46)
+
+/* ---- where the peer is ---- */
+
+enum reach {
+    NEAR,
+    FAR,
+    SHARES_CORES, /* or it was far, and now has no buffers */
+    ELSEWHERE,
+};
+
+/* Can peer, or one to which nothing was sent (NULL), be read? */
+static bool can_read(const struct mbx_ep *ep, const struct peer *peer)
+{
+    return peer != NULL ? peer->path.can_read
+                        : ep->net.transport->limits.can_read && ep->settings.rndv != RNDV_DATA;
+}
+
+static bool is_copy(const struct mbx_ep *ep, const struct peer *peer)
+{
+    return can_read(ep, peer) &&
+           (peer != NULL ? peer->link->transport : ep->net.transport)->limits.is_copy;
+}
+
+/* Are there buffers, or streams, for this peer? */
+static bool has_buffers(const struct mbx_ep *ep, const struct peer *peer)
+{
+    return is_copy(ep, peer) && ep->offload == NULL &&
+           (ep->settings.eager_limit != SETTING_AUTO || !ep_is_oversubscribed(ep));
+}
+
+/* May the limit depend on peer? */
+static bool is_auto(const struct mbx_ep *ep, const struct peer *peer)
+{
+    return ep->settings.eager_limit == SETTING_AUTO && is_copy(ep, peer);
+}
+
+static enum reach reach_of(const struct mbx_ep *ep, const struct peer *peer, bool is_far)
+{
+    if (ep->settings.oversubscribed == OVERSUBSCRIBED_YES && is_auto(ep, peer))
+        return SHARES_CORES;
+    if (is_far)
+        return has_buffers(ep, peer) ? FAR : SHARES_CORES;
+    return has_buffers(ep, peer) ? NEAR : ELSEWHERE;
+}
+
+/* The longest messages that travel in packets, and in buffers. */
+struct longest {
+    size_t packets, buffers;
+};
+
+static struct longest longest_of(const struct mbx_ep *ep, enum reach reach)
+{
+    const struct ep_limits *limits = &ep->limits;
+    const size_t one_packet = min_size(limits->eager_max, limits->short_max);
+
+    switch (reach) {
+    case NEAR:
+        return (struct longest){limits->eager_max, limits->lent_max};
+    case FAR:
+        return (struct longest){one_packet, min_size(limits->lent_max, PATH_BUFFERS_FAR)};
+    case SHARES_CORES:
+        return (struct longest){one_packet, 0};
+    case ELSEWHERE:
+        break;
+    }
+    return (struct longest){min_size(limits->eager_max, limits->stream_from), 0};
+}
+
+/* ---- how a message travels ---- */
+
+/* Does the next message of several packets travel to a far peer as if that were near? */
+static bool is_sample(const struct peer *peer)
+{
+    return (peer->path.turns + 1) % PATH_FAR_TURNS == 0;
+}
+
+/* Can a message of so many bytes leave whole in buffers now?  SIZE_MAX: are all of them free? */
+static bool buffers_are_free(const struct mbx_ep *ep, const struct peer *peer, size_t size)
+{
+    return !ep_is_oversubscribed(ep) && list_is_empty(&peer->outq.list) &&
+           !peer->sendside.is_deferred && transport_has_turns(peer->link, size);
+}
+
+enum mbx_protocol path_of_long(const struct mbx_ep *ep, const struct peer *peer, size_t size)
+{
+    const enum reach reach = reach_of(ep, peer, peer->path.is_far && !is_sample(peer));
+    const struct longest longest = longest_of(ep, reach);
+    bool is_eager;
+
+    if (size <= longest.packets)
+        is_eager = size <= ep->limits.stream_from || !backoff_is_on(&peer->path.streams);
+    else
+        is_eager = size <= longest.buffers &&
+                   buffers_are_free(ep, peer, reach == FAR ? SIZE_MAX : size);
+    return is_eager ? MBX_BOUNCE : path_rndv(peer);
+}
+
+enum mbx_protocol path_of_waiting(const struct mbx_ep *ep, const struct peer *peer,
+                                  const struct request *req)
+{
+    if (likely(req->size <= ep->limits.eager_max) || req->protocol != MBX_BOUNCE ||
+        (req->flags & REQUEST_INTERNAL) || transport_has_turns(peer->link, req->size))
+        return (enum mbx_protocol)req->protocol;
+    return path_rndv(peer);
+}
+
+size_t path_packets_max(const struct mbx_ep *ep, const struct peer *peer)
+{
+    return longest_of(ep, reach_of(ep, peer, peer->path.is_far)).packets;
+}
+
+bool path_is_short_first(const struct mbx_ep *ep, const struct peer *peer, uint64_t size,
+                         bool has_waited)
+{
+    return (has_waited || peer->path.is_far) && path_uses_buffers(ep, peer, size) &&
+           transport_lends(peer->link);
+}
+
+bool path_is_stream(const struct mbx_ep *ep, const struct request *req)
+{
+    return req->size > ep->limits.stream_from && !list_is_linked(&req->out) &&
+           !(req->flags & REQUEST_INTERNAL) && ep->offload == NULL;
+}
+
+bool path_is_measured(const struct mbx_ep *ep, const struct peer *peer)
+{
+    if (!is_auto(ep, peer))
+        return false;
+    return peer->path.is_far ? peer->path.turns % PATH_FAR_TURNS == 0
+                             : (peer->path.turns + 1) % PATH_NEAR_TURNS == 0;
+}
+
+/* ---- how messages come ---- */
+
+bool path_comes_in_buffers(const struct mbx_ep *ep, const struct peer *peer, size_t size)
+{
+    /* the peer decides as we do */
+    const struct longest longest = longest_of(ep, reach_of(ep, peer, peer->path.is_far));
+
+    if (!path_uses_buffers(ep, peer, size) || !transport_borrows(peer->link))
+        return false;
+    return size <= longest.packets ||
+           (size <= longest.buffers && transport_borrows_many(peer->link) &&
+            !backoff_is_on(&peer->path.lent));
+}
+
+bool path_is_shared_copy(const struct mbx_ep *ep, const struct peer *peer)
+{
+    const struct transport_limits *limits = &peer->link->transport->limits;
+
+    if (!limits->is_copy || !limits->is_instant || !peer->path.can_read)
+        return false;
+    /* else the processor of the sender may be ours */
+    return ep->settings.tuning.coop == TUNING_ALWAYS || !ep_is_oversubscribed(ep);
+}
+
+/* Can a peer write into receives of this endpoint, and is it told which? */
+static bool may_announce(const struct mbx_ep *ep)
+{
+    return ep->settings.rndv != RNDV_DATA && ep->lockwords != NULL && ep->offload == NULL;
+}
+
+size_t path_announced_from(const struct mbx_ep *ep)
+{
+    const struct settings *s = &ep->settings;
+
+    if (s->tuning.rput == TUNING_OFF || s->match_at == MATCH_AT_SENDER || !may_announce(ep) ||
+        !ep->net.transport->limits.can_read)
+        return SIZE_MAX;
+    if (ep->credit.window == 0 || ep->credit.window >= CREDIT_UNLIMITED)
+        return SIZE_MAX; /* credit would say nothing of what is under way */
+    return s->tuning.rput_size;
+}
+
+size_t path_shared_copy_from(const struct mbx_ep *ep)
+{
+    return ep->settings.tuning.coop == TUNING_OFF || !may_announce(ep)
+               ? SIZE_MAX
+               : ep->settings.tuning.coop_size;
+}
+
+/* ---- the table ---- */
+
+/* Of a peer to which nothing was sent. */
+static int first_row(const struct mbx_ep *ep, unsigned index, struct mbx_protocol_row *row)
+{
+    const size_t eager_max = ep->limits.eager_max;
+    const struct mbx_protocol_row all[] = {
+        {MBX_INLINE, min_size(ep->limits.inline_max, eager_max)},
+        {MBX_SHORT, min_size(ep->limits.short_max, eager_max)},
+        {MBX_BOUNCE, longest_of(ep, reach_of(ep, NULL, false)).packets},
+        {can_read(ep, NULL) ? MBX_RNDV_READ : MBX_RNDV_DATA, ep->limits.told.message},
+    };
+    size_t below = 0;
+
+    for (size_t i = 0; i < ARRAY_COUNT(all); i++) {
+        if (i > 0 && all[i].max_size <= below)
+            continue;
+        below = all[i].max_size;
+        if (index-- == 0) {
+            *row = all[i];
+            return 0;
+        }
+    }
+    return -ENOENT;
+}
+
+/* Of the sizes where path_of() may change, the first from this one on.  Between two of them it changes once at most. */
+static size_t next_end(const struct mbx_ep *ep, const struct peer *peer, size_t from)
+{
+    const struct longest now =
+        longest_of(ep, reach_of(ep, peer, peer->path.is_far && !is_sample(peer)));
+    const size_t ends[] = {ep->limits.inline_max,  ep->limits.short_max, ep->limits.eager_max,
+                           ep->limits.stream_from, now.packets,          now.buffers};
+    size_t end = ep->limits.told.message;
+
+    for (size_t i = 0; i < ARRAY_COUNT(ends); i++)
+        if (ends[i] >= from)
+            end = min_size(end, ends[i]);
+    return end;
+}
+
+/* The longest message that travels as one of so many bytes does, and all between them. */
+static size_t last_alike(const struct mbx_ep *ep, const struct peer *peer, size_t size)
+{
+    const enum mbx_protocol protocol = path_of(ep, peer, size);
+    size_t end = next_end(ep, peer, size);
+
+    while (path_of(ep, peer, end) == protocol) {
+        if (end == ep->limits.told.message)
+            return end;
+        size = end;
+        end = next_end(ep, peer, end + 1);
+    }
+    while (end - size > 1) {
+        size_t middle = size + (end - size) / 2;
+
+        if (path_of(ep, peer, middle) == protocol)
+            size = middle;
+        else
+            end = middle;
+    }
+    return size;
+}
+
+int path_row(const struct mbx_ep *ep, const struct peer *peer, unsigned index,
+             struct mbx_protocol_row *row)
+{
+    size_t size = 0;
+
+    if (peer == NULL)
+        return first_row(ep, index, row);
+    for (;; size = row->max_size + 1) {
+        if (size > ep->limits.told.message)
+            return -ENOENT;
+        *row = (struct mbx_protocol_row){path_of(ep, peer, size), last_alike(ep, peer, size)};
+        if (index-- == 0)
+            return 0;
+    }
+}
+
+/* ---- for users ---- */
+
+const char *mbx_protocol_name(enum mbx_protocol protocol)
+{
+    switch (protocol) {
+    case MBX_INLINE:
+        return "inline";
+    case MBX_SHORT:
+        return "short";
+    case MBX_BOUNCE:
+        return "bounce";
+    case MBX_RNDV_READ:
+        return "rndv-read";
+    case MBX_RNDV_DATA:
+        return "rndv-data";
+    case MBX_RNDV_WRITE:
+        return "rndv-write";
+    case MBX_PROTOCOLS:
+        break;
+    }
+    return NULL;
+}
+
+int mbx_protocol_get(const struct mbx_ep *ep, uint32_t number, unsigned index,
+                     struct mbx_protocol_row *out, size_t size)
+{
+    struct mbx_protocol_row row;
+    int err;
+
+    ep_lock(ep);
+    if (number != MBX_ANY_SOURCE && number >= ep->peers.count)
+        err = log_argument("mbx_protocol_get", "peer", number, "no such peer");
+    else
+        err = path_row(
+            ep,
+            number < ep->peers.count && peer_is_used(ep, number) ? peer_get(ep, number) : NULL,
+            index, &row);
+    ep_unlock_unchanged(ep);
+    return err == 0 ? FILL(out, size, row, max_size) : err;
+}
+
+/* ---- what has happened ---- */
+
+void path_open(struct mbx_ep *ep)
+{
+    const struct transport_limits *limits = &ep->net.transport->limits;
+    struct ep_limits *own = &ep->limits;
+
+    own->inline_max = limits->inline_max - sizeof(struct wire_header);
+    own->short_max = limits->packet_max - sizeof(struct wire_header);
+    own->eager_max =
+        ep->settings.eager_limit == SETTING_AUTO ? EAGER_LIMIT_NEAR : ep->settings.eager_limit;
+    own->lent_max = max_size(own->eager_max, ep->settings.tuning.lent_size);
+    if (limits->data_max != 0)
+        own->eager_max = own->lent_max = min_size(own->eager_max, own->short_max);
+    own->stream_from = ep->settings.tuning.stream_size;
+    own->at_once_max = min_size(own->short_max, own->eager_max);
+    own->told.message = MESSAGE_MAX;
+}
+
+void path_started(const struct mbx_ep *ep, struct peer *peer, size_t size)
+{
+    if (size > ep->limits.eager_max && size > ep->limits.lent_max)
+        return; /* it goes by rendezvous in any case */
+    if (peer->path.is_far)
+        peer->path.turns++;
+    if (size > ep->limits.stream_from)
+        backoff_pass(&peer->path.streams);
+}
+
+void path_left(struct peer *peer)
+{
+    if (!peer->path.is_far)
+        peer->path.turns++;
+}
+
+void path_measured(struct peer *peer, size_t bytes, uint64_t ns)
+{
+    if (ns * PATH_RATE > bytes)
+        peer->path.votes += peer->path.votes < PATH_VOTES;
+    else
+        peer->path.votes -= (uint8_t)min_size(peer->path.votes, peer->path.is_far ? 2 : 1);
+    if (peer->path.votes == PATH_VOTES)
+        peer->path.is_far = true;
+    if (peer->path.votes == 0)
+        peer->path.is_far = false;
+}
+
+void path_stream_ended(const struct mbx_ep *ep, struct peer *peer, uint64_t size,
+                       bool was_taken)
+{
+    if (was_taken)
+        backoff_end(&peer->path.streams);
+    else if (size <= ep->limits.eager_max)
+        backoff_more(&peer->path.streams, STREAM_PAUSE);
+}
+
+void path_announces(struct peer *peer)
+{
+    backoff_pass(&peer->path.lent);
+}
+
+void path_came(const struct mbx_ep *ep, struct peer *peer, uint64_t size, bool is_eager)
+{
+    if (size > ep->limits.eager_max && is_eager)
+        backoff_end(&peer->path.lent);
+    else if (size > ep->limits.eager_max)
+        backoff_more(&peer->path.lent, LENT_PAUSE);
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * path.h - how a message travels to a peer.  This file decides, and all others ask it.
+ *
+ *   bytes             near peer            far peer             shares our cores     any other
+ *   .. inline_max     one cache line       one cache line       one cache line       one cache line
+ *   .. short_max      one packet           one packet           one packet           one packet
+ *   .. 16 KiB         packets              rendezvous *         rendezvous           packets
+ *   .. 64 KiB         packets, a stream    rendezvous *         rendezvous           rendezvous
+ *   .. 512 KiB        buffers, or          rendezvous           rendezvous           rendezvous
+ *                     rendezvous
+ *   more              rendezvous           rendezvous           rendezvous           rendezvous
+ *
+ *   packets      the message goes through the ring or the network in several packets (eager.c).  Of more than
+ *                PATH_PACKETS_MAX bytes all but the first packet are copied into bounce buffers that the peer
+ *                reads (transport/lend.h), as long as some are free.
+ *   stream       through the ring, while the peer copies it out; if it does not, the next ones are a rendezvous
+ *   buffers      if the bounce buffers for all of the message are free, and nothing waits before it
+ *   *            up to PATH_BUFFERS_FAR bytes in buffers, if all are free
+ *   rendezvous   the peer reads the message, or it is sent as data where the peer cannot read (rndv.c).  A
+ *                receive that its sender was told of, and long messages that both sides copy, are found
+ *                later: rput_send.c, coop.c.
+ *
+ * MBX_EAGER_LIMIT sets another end of the packets, for near and for other peers.
+ *
+ * Near and far.  Between cores that share a cache a message is best copied into memory of the transport, and out of
+ * it.  Between other cores each line of that memory takes five times as long, and it moves twice; then the receiver
+ * should read the message where it is, which costs a system call.  Nobody says which of the two a peer is, and
+ * it changes when a process moves.  So the sender measures how long its copies take:
+ *
+ *            8 slow copies more than fast ones
+ *      near ───────────────────────────────────> far
+ *           <───────────────────────────────────
+ *               4 fast copies more than slow ones
+ *
+ *   near   each 8th message of several packets is measured
+ *   far    each 64th message of several packets travels as if the peer were near, and is measured
+ *
+ * A peer shares our cores if MBX_OVERSUBSCRIBED=yes: two messages of several packets, of this exchange and the next
+ * one, do not fit into its ring before it has had a core, and each wait for room is one more switch to another process.
+ * The process that has the core reads a message of a rendezvous at once, and goes on.
+ *
+ * Near, far and shared cores exist only where the peer can be read, reading is a copy, and (but for near)
+ * MBX_EAGER_LIMIT=auto.
+ */
+#ifndef P2P_PATH_H
+#define P2P_PATH_H
+
+#include "core/core.h"
+
+/* MBX_EAGER_LIMIT=auto: the longest message in packets to a near peer */
+#define EAGER_LIMIT_NEAR (UINT64_C(64) << 10)
+
+/* One of 8 KiB takes as long in packets as in buffers. */
+#define PATH_PACKETS_MAX ((size_t)8 << 10)
+#define PATH_BUFFERS_FAR ((size_t)32 << 10)
+
+#define PATH_RATE        6 /* bytes in a nanosecond; measured: 4 far, 15 near */
+#define PATH_VOTES       8
+#define PATH_NEAR_TURNS  8 /* messages from one that is measured to the next */
+#define PATH_FAR_TURNS   64
+
+/* ---- questions: these change nothing ---- */
+
+/* How a rendezvous with this peer moves its data. */
+static inline enum mbx_protocol path_rndv(const struct peer *peer)
+{
+    return peer->path.can_read ? MBX_RNDV_READ : MBX_RNDV_DATA;
+}
+
+/* A message that leaves in one packet. */
+static inline enum mbx_protocol path_packet(const struct mbx_ep *ep, uint64_t size)
+{
+    return size <= ep->limits.inline_max ? MBX_INLINE : MBX_SHORT;
+}
+
+/* A message that is eager in any case. */
+static inline enum mbx_protocol path_eager(const struct mbx_ep *ep, size_t size)
+{
+    return size <= ep->limits.short_max ? path_packet(ep, size) : MBX_BOUNCE;
+}
+
+/* path_of() for what does not fit into a packet, or is not eager. */
+enum mbx_protocol path_of_long(const struct mbx_ep *ep, const struct peer *peer, size_t size);
+
+/* How would a message of so many bytes travel, if it were sent now? */
+static inline enum mbx_protocol path_of(const struct mbx_ep *ep, const struct peer *peer,
+                                        size_t size)
+{
+    return likely(size <= ep->limits.eager_max) && size <= ep->limits.short_max
+               ? path_eager(ep, size)
+               : path_of_long(ep, peer, size);
+}
+
+/* How does req travel, which has perhaps waited since path_choose()? */
+enum mbx_protocol path_of_waiting(const struct mbx_ep *ep, const struct peer *peer,
+                                  const struct request *req);
+
+/* The longest message that goes to peer in packets, but for those that are measured. */
+size_t path_packets_max(const struct mbx_ep *ep, const struct peer *peer);
+
+/* Are messages of several packets, and of this size, copied into buffers as far as these are free?  Not where ranks
+ * share cores: there the sender has filled the ring, or all buffers, before the receiver has its core. */
+static inline bool path_uses_buffers(const struct mbx_ep *ep, const struct peer *peer,
+                                     uint64_t size)
+{
+    return (size > PATH_PACKETS_MAX || peer->path.is_far) && !ep_is_oversubscribed(ep);
+}
+
+/* Is the first packet of a message of several packets a short one, because the rest goes into buffers? */
+bool path_is_short_first(const struct mbx_ep *ep, const struct peer *peer, uint64_t size,
+                         bool has_waited);
+
+/* There is no room for the next packet of req: does its sender go on in this call? */
+bool path_is_stream(const struct mbx_ep *ep, const struct request *req);
+
+/* Is the copy of the message that leaves measured? */
+bool path_is_measured(const struct mbx_ep *ep, const struct peer *peer);
+
+/* Would a message of size bytes that peer sends now come in buffers, as far as we know of peer? */
+bool path_comes_in_buffers(const struct mbx_ep *ep, const struct peer *peer, size_t size);
+
+/* May both sides copy a part each of a long message of peer? */
+bool path_is_shared_copy(const struct mbx_ep *ep, const struct peer *peer);
+
+/* Receives of so many bytes may be announced to their sender; messages that lack so many may be copied by
+ * both sides.  SIZE_MAX: none. */
+size_t path_announced_from(const struct mbx_ep *ep);
+size_t path_shared_copy_from(const struct mbx_ep *ep);
+
+/* Row index of mbx_protocol_get() for peer, or where nothing is known of it (NULL).  0; -ENOENT. */
+int path_row(const struct mbx_ep *ep, const struct peer *peer, unsigned index,
+             struct mbx_protocol_row *row);
+
+/* ---- what has happened: these alone write peer.path ---- */
+
+/* limits that say how messages travel, from settings and transport */
+void path_open(struct mbx_ep *ep);
+
+/* A message of so many bytes starts, which does not fit into a packet, or is not eager. */
+void path_started(const struct mbx_ep *ep, struct peer *peer, size_t size);
+
+/* req travels by this protocol, which may be another than path_choose() has said. */
+static inline void path_reroute(struct mbx_ep *ep, struct request *req,
+                                enum mbx_protocol protocol)
+{
+    ep->stats.rerouted += req->protocol != protocol;
+    req->protocol = (uint8_t)protocol;
+}
+
+/* path_of() for a message that starts. */
+static inline enum mbx_protocol path_choose(const struct mbx_ep *ep, struct peer *peer,
+                                            size_t size)
+{
+    enum mbx_protocol protocol = path_of(ep, peer, size);
+
+    if (protocol > MBX_SHORT)
+        path_started(ep, peer, size);
+    return protocol;
+}
+
+/* The first packet of one leaves. */
+void path_left(struct peer *peer);
+
+/* A copy of so many bytes has taken so long. */
+void path_measured(struct peer *peer, size_t bytes, uint64_t ns);
+
+/* A stream has ended: did its receiver take it? */
+void path_stream_ended(const struct mbx_ep *ep, struct peer *peer, uint64_t size,
+                       bool was_taken);
+
+/* A receive is announced whose message was not expected in buffers. */
+void path_announces(struct peer *peer);
+
+/* A message of several packets, or a rendezvous, has met a receive that was there before it. */
+void path_came(const struct mbx_ep *ep, struct peer *peer, uint64_t size, bool is_eager);
+
+#endif
