@@ -30,7 +30,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../tools/overlap_work.h"
+#include "../tools/perf/overlap_work.h"
 
 #define TAG_GO       1
 #define TAG_READY    2

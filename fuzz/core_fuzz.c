@@ -24,7 +24,7 @@
 #include "base/base.h"
 #include "fuzz/program.h"
 #include "see/walk.h"
-#include "tools/core_file.h"
+#include "tools/common/core_file.h"
 
 #define ROOM        64
 #define CHANGES_MAX 8

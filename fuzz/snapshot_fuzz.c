@@ -18,10 +18,10 @@
 
 #include "base/base.h"
 #include "fuzz/program.h"
-#include "tools/diagnose.h"
-#include "tools/hosts.h"
-#include "tools/queues.h"
-#include "tools/snapshot.h"
+#include "tools/observe/diagnose.h"
+#include "tools/queues/hosts.h"
+#include "tools/queues/queues.h"
+#include "tools/queues/snapshot.h"
 
 #define HOSTS 3
 #define EACH  2 /* ranks of a host */

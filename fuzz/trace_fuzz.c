@@ -16,8 +16,8 @@
 #include "base/base.h"
 #include "base/mem.h"
 #include "fuzz/program.h"
-#include "tools/replay.h"
-#include "tools/trace_job.h"
+#include "tools/trace/replay.h"
+#include "tools/trace/trace_job.h"
 
 #define RANKS_MAX  4
 #define EVENTS_MAX 300

@@ -16,8 +16,8 @@
 #include "base/base.h"
 #include "base/environ.h"
 #include "base/mem.h"
-#include "json.h"
-#include "tool.h"
+#include "tools/common/json.h"
+#include "tools/common/tool.h"
 
 #define PROGRAM   "mbx-adapter-test"
 #define NOTHING   3 /* exit status, of PROGRAM too: there is nothing to test */

@@ -6,7 +6,7 @@
 #ifndef TOOLS_COMPLETE_H
 #define TOOLS_COMPLETE_H
 
-#include "tool.h"
+#include "tools/common/tool.h"
 
 /* argv[1] is the shell.  others: names and texts of commands that are no tools. */
 int complete(int argc, char **argv, const struct tool *const *tools, size_t tool_count,

@@ -11,7 +11,7 @@
 
 #include "base/base.h"
 #include "complete.h"
-#include "tool.h"
+#include "tools/common/tool.h"
 
 static const struct tool *const tools[] = {&tool_run,    &tool_exec,  &tool_info,
                                            &tool_perf,   &tool_trace, &tool_queues,

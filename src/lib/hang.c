@@ -5,7 +5,7 @@
  * There is no thread: liveness_look(), and a probe that is repeated, look whether something has happened since the last look.
  * If that is longer ago than MBX_HANG, `mbx doctor --from-watchdog` is started, a process of its own, which is no
  * child of the application.  It looks at all ranks of the job on this host from outside, so this rank goes on to
- * answer.  Of those that the ranks of a job start one stays (tools/watchdog.c); the others say that they are too many, and
+ * answer.  Of those that the ranks of a job start one stays (tools/doctor/watchdog.c); the others say that they are too many, and
  * their rank asks again later.
  *
  *   nothing has happened for MBX_HANG ──> start ──┬── HANG_BUSY  another one is there: again in MBX_HANG

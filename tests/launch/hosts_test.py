@@ -226,7 +226,7 @@ def check_damaged(args):
 
 
 def framed(text, size=400, stream=0xaa):
-    """As mbx writes it (tools/snapshot.h)."""
+    """As mbx writes it (tools/queues/snapshot.h)."""
     count, lines = (len(text) + size - 1) // size, ""
     for number in range(count):
         part = text[number * size:(number + 1) * size]

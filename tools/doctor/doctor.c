@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * doctor.c - `mbx doctor`: which ranks wait for what cannot come, and why.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "tools/common/tool.h"
+#include "tools/observe/diagnose.h"
+#include "tools/observe/observe.h"
+#include "tools/queues/hosts.h"
+#include "watchdog.h"
+
+static const char usage[] =
+    "usage: mbx doctor [OPTIONS]\n"
+    "\n"
+    "Looks twice at the jobs of this user, on this host or on those that --launch or --hosts "
+    "name,\n"
+    "and says which ranks are deadlocked:\n"
+    "each of their operations can only be ended by ranks that are deadlocked, too, or that "
+    "are\n"
+    "in MPI_Finalize.  No rank is stopped.  The job must run over Matchbox (mbx exec).\n"
+    "\n"
+    "  --job JOB     only this job: its number, its program, or a process of it or that has "
+    "started it\n"
+    "  --all-users   jobs of other users, too, for root: without it root sees those of root "
+    "alone\n"
+    "  --between MS  time from the first look to the second (default 300)\n"
+    "  --rounds N    judge so often, each time from the last look and a new one, and report "
+    "the "
+    "first\n"
+    "                deadlock; ranks and jobs that come later are not seen (default 1).  Says, "
+    "too,\n"
+    "                in how many rounds a rank answered with something that waits\n"
+    "  --wait MS     how long a rank has time to answer (default 700)\n" HOSTS_USAGE
+    "  --from-watchdog PID, --hang MS, --abort\n"
+    "                as a rank starts it with MBX_HANG: reports a deadlock of the job once, "
+    "to\n"
+    "                standard error and into matchbox-hang-JOB.txt; ends with process PID\n"
+    "  -h, --help    this text\n"
+    "\n"
+    "A rank that computes, polls (MPI_Test, MPI_Iprobe), is stopped or cannot be seen may "
+    "still\n"
+    "send: it is never called deadlocked, and neither is a rank that waits for it.\n"
+    "\n"
+    "Of several hosts, each is looked at twice, and no second look begins before all first "
+    "ones have\n"
+    "ended.  The ranks of a host that does not answer are not known: neither is who waits for "
+    "them\n"
+    "called deadlocked.\n"
+    "\n"
+    "Exit status 0 if no rank is deadlocked, 3 if one is, 1 if there is no job, or if none was "
+    "found\n"
+    "deadlocked and a host has not answered.\n";
+
+static const struct option options[] = {{"job", required_argument, NULL, 'j'},
+                                        {"between", required_argument, NULL, 'b'},
+                                        {"rounds", required_argument, NULL, 'r'},
+                                        {"all-users", no_argument, NULL, 'a'},
+                                        {"wait", required_argument, NULL, 'm'},
+                                        HOSTS_OPTIONS,
+                                        {"from-watchdog", required_argument, NULL, 'W'},
+                                        {"hang", required_argument, NULL, 'H'},
+                                        {"abort", no_argument, NULL, 'A'},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {NULL, 0, NULL, 0}};
+
+#define DEADLOCKED 3 /* exit status */
+
+/* How long a rank has time to answer: two looks at one that computes, and the time between them, are to be less than 2 s. */
+#define WAIT_NS (700 * CLOCK_MS)
+
+/* ---- the command ---- */
+
+/* All ranks that were seen, whose jobs may have been put together in another way. */
+static struct see_job all_ranks(const struct observed *observed)
+{
+    struct see_job all = {.count = 0, .size = SEE_NOBODY};
+
+    for (uint32_t i = 0; i < observed->count; i++)
+        all.count += observed->jobs[i].count;
+    if (observed->count != 0)
+        all.ranks = observed->jobs[0].ranks;
+    return all;
+}
+
+static int say_all(const struct observed *before, const struct observed *now)
+{
+    const struct see_job was = all_ranks(before);
+    int status = TOOL_DONE;
+
+    for (uint32_t i = 0; i < now->count; i++) {
+        const struct see_job *job = &now->jobs[i];
+        enum see_node *nodes = mem_calloc(job->count, sizeof *nodes);
+
+        if (nodes == NULL)
+            return TOOL_FAILED;
+        if (diagnose_judge(&was, job, nodes) != 0)
+            status = DEADLOCKED;
+        diagnose_say(stdout, &was, job, nodes);
+        mem_free(nodes);
+    }
+    return status;
+}
+
+/* Where it looks: at this host, or at several. */
+struct sight {
+    struct observe_options *wanted;
+    struct hosts *hosts;       /* of none: this one */
+    struct observer *observer; /* of this one, for many looks; NULL: each finds its endpoints */
+};
+
+/* is_last: after it something is said. */
+static int look(const struct sight *sight, bool is_last, struct observed *out)
+{
+    if (sight->hosts->count != 0)
+        return hosts_look(sight->hosts, sight->wanted, true, is_last, out);
+    return sight->observer != NULL ? observer_ask(sight->observer, out)
+                                   : observe(sight->wanted, out);
+}
+
+static void say_no_look(const struct tool *tool, const struct sight *sight, int err)
+{
+    tool_error(tool, "cannot %s: %s",
+               sight->hosts->count != 0 ? "call the launcher"
+                                        : "look at the processes of this host",
+               strerror(-err));
+}
+
+static void say_no_job(const struct tool *tool, const struct sight *sight)
+{
+    tool_error(tool,
+               "no job of this user runs over Matchbox on %s (or it runs with MBX_SEE=off)%s",
+               sight->hosts->count != 0 ? "the hosts that have answered" : "this host",
+               sight->hosts->count != 0 ? "" : observe_hint(sight->wanted));
+}
+
+/* MPI programs that do not run over Matchbox. */
+static uint32_t say_strangers(const struct sight *sight, const struct observed *now)
+{
+    uint32_t lines = 0;
+
+    if (sight->wanted->job != 0)
+        return 0;
+    if (sight->hosts->count == 0)
+        return outside_say_others(stdout);
+    for (uint32_t i = 0; i < now->host_count; i++) {
+        const char *line = now->hosts[i].others;
+
+        for (; line != NULL && *line != '\0'; lines++) {
+            int size = (int)strcspn(line, "\n");
+
+            printf("%s: %.*s\n", now->hosts[i].name, size, line);
+            line += size;
+            line += *line == '\n';
+        }
+    }
+    return lines;
+}
+
+static int diagnose(const struct tool *tool, const struct sight *sight, uint64_t between_ns)
+{
+    struct observed before, now = {.count = 0};
+    int status;
+    uint32_t others = 0, silent = 0;
+    int err = look(sight, false, &before);
+
+    if (err == 0 && (status = observed_choose(tool, sight->wanted, &before)) != 0) {
+        hosts_say(stderr, &before);
+        observe_free(&before);
+        return status;
+    }
+    status = TOOL_FAILED;
+    if (err == 0) {
+        usleep((useconds_t)(between_ns / CLOCK_US));
+        err = look(sight, true, &now);
+    }
+    if (err == 0)
+        err = observed_join(&now);
+    if (err == 0) {
+        others = say_strangers(sight, &now);
+        silent = hosts_say(stdout, &now);
+    }
+    if (err < 0)
+        say_no_look(tool, sight, err);
+    else if (now.count == 0 && others == 0)
+        say_no_job(tool, sight);
+    else if (now.count != 0)
+        status = say_all(&before, &now);
+    if (status == TOOL_DONE && silent != 0)
+        status = TOOL_FAILED;
+    observe_free(&before);
+    observe_free(&now);
+    return status;
+}
+
+/* Is nobody left in any job? */
+static bool are_over(const struct observed *observed)
+{
+    for (uint32_t i = 0; i < observed->count; i++)
+        for (uint32_t k = 0; k < observed->jobs[i].count; k++)
+            if (observed->jobs[i].ranks[k].run != 0)
+                return false;
+    return true;
+}
+
+static uint32_t count_dead(const struct observed *before, const struct observed *now)
+{
+    const struct see_job was = all_ranks(before);
+    uint32_t dead = 0;
+
+    for (uint32_t i = 0; i < now->count; i++) {
+        const struct see_job *job = &now->jobs[i];
+        enum see_node *nodes = mem_calloc(job->count, sizeof *nodes);
+
+        if (nodes != NULL)
+            dead += diagnose_judge(&was, job, nodes);
+        mem_free(nodes);
+    }
+    return dead;
+}
+
+/* Is there a rank that has answered and has an operation, or a message that waits?  Else nothing was judged. */
+static bool is_something_seen(const struct observed *observed)
+{
+    for (uint32_t i = 0; i < observed->count; i++)
+        for (uint32_t k = 0; k < observed->jobs[i].count; k++)
+            if (observed->jobs[i].ranks[k].how == SEE_ASKED &&
+                observed->jobs[i].ranks[k].count != 0)
+                return true;
+    return false;
+}
+
+static void say_rounds(uint64_t done, uint64_t seen, bool is_dead)
+{
+    printf("%" PRIu64 " rounds: %s\n", done,
+           is_dead ? "a rank is deadlocked" : "no rank was deadlocked");
+    if (seen == 0)
+        printf("but no rank has answered with anything that waits, so nothing was judged (mbx "
+               "queues)\n");
+    else if (seen < done)
+        printf("in %" PRIu64 " of them a rank answered with something that waits; the others "
+               "judged nothing\n",
+               seen);
+}
+
+/* Many rounds by one process: the endpoints of this host are found once, and asked again and again. */
+static int diagnose_again(const struct tool *tool, struct sight *sight, uint64_t between_ns,
+                          uint64_t rounds)
+{
+    struct observed looks[2] = {{.count = 0}, {.count = 0}};
+    uint64_t done = 0, seen = 0;
+    int status = TOOL_DONE;
+    int err = sight->hosts->count == 0 ? observer_open(sight->wanted, &sight->observer) : 0;
+
+    if (err == 0)
+        err = look(sight, true, &looks[0]);
+    if (err == 0)
+        status = observed_choose(tool, sight->wanted, &looks[0]);
+    if (status != TOOL_DONE) {
+        hosts_say(stderr, &looks[0]);
+        observe_free(&looks[0]);
+        return status;
+    }
+    while (err == 0 && status == TOOL_DONE && done < rounds && !are_over(&looks[done % 2])) {
+        const struct observed *before = &looks[done % 2];
+        struct observed *now = &looks[(done + 1) % 2];
+
+        usleep((useconds_t)(between_ns / CLOCK_US));
+        observe_free(now);
+        *now = (struct observed){.count = 0};
+        err = look(sight, true, now);
+        if (err == 0)
+            err = observed_join(now);
+        done += err == 0;
+        seen += err == 0 && is_something_seen(now);
+        if (err == 0 && count_dead(before, now) != 0)
+            status = say_all(before, now);
+    }
+    if (err == 0 && hosts_say(stdout, &looks[done % 2]) != 0 && status == TOOL_DONE)
+        status = TOOL_FAILED;
+    if (err < 0) {
+        say_no_look(tool, sight, err);
+        status = TOOL_FAILED;
+    } else if (done == 0) {
+        say_no_job(tool, sight);
+        status = TOOL_FAILED;
+    } else {
+        say_rounds(done, seen, status == DEADLOCKED);
+    }
+    observe_free(&looks[0]);
+    observe_free(&looks[1]);
+    observer_close(sight->observer);
+    return status;
+}
+
+static int parse(const struct tool *tool, int argc, char **argv, struct observe_options *wanted,
+                 uint64_t *between_ns, uint64_t *rounds, struct watchdog *watchdog,
+                 struct hosts *hosts)
+{
+    uint64_t number;
+    int c, status;
+
+    while ((c = tool_option(tool, argc, argv, "+:h", options, &status)) >= 0) {
+        int err = 0;
+
+        if (c == 'j') {
+            observe_take_job(wanted, optarg);
+        } else if (c == 'a') {
+            wanted->all_users = true;
+        } else if (c == 'A') {
+            watchdog->aborts = true;
+        } else if (c == 'W') {
+            err = tool_number(tool, "--from-watchdog", optarg, 1, INT32_MAX, &number);
+            watchdog->pid = (pid_t)number;
+        } else if (c == 'H') {
+            err = tool_time(tool, "--hang", optarg, "ms", CLOCK_MS, 1000000 * CLOCK_S,
+                            &watchdog->hang_ns);
+        } else if (c == 'r') {
+            err = tool_number(tool, "--rounds", optarg, 1, UINT32_MAX, rounds);
+        } else if ((err = hosts_option(hosts, tool, c, optarg)) < 0) {
+            err = tool_time(tool, c == 'b' ? "--between" : "--wait", optarg, "ms", CLOCK_MS,
+                            3600 * CLOCK_S, c == 'b' ? between_ns : &wanted->wait_ns);
+        }
+        if (err != 0)
+            return err;
+    }
+    status = tool_options_end(tool, argc, argv, c, status);
+    if (status == 0 && watchdog->pid != 0 && (hosts->launch_count != 0 || hosts->list != NULL))
+        return tool_usage_error(tool, "--launch and --hosts have no use with --from-watchdog");
+    if (status == 0 && wanted->all_users &&
+        (watchdog->pid != 0 || hosts->launch_count != 0 || hosts->list != NULL))
+        return tool_usage_error(
+            tool, "--all-users has no use with --launch, --hosts or --from-watchdog");
+    return status != 0 ? status : hosts_prepare(hosts, tool);
+}
+
+static int run(const struct tool *tool, int argc, char **argv)
+{
+    struct observe_options wanted = {.rank = SEE_NOBODY, .wait_ns = WAIT_NS};
+    uint64_t between_ns = 300 * CLOCK_MS, rounds = 1;
+    struct watchdog watchdog = {.pid = 0, .hang_ns = 60 * CLOCK_S};
+    struct hosts hosts;
+    struct sight sight = {.wanted = &wanted, .hosts = &hosts};
+    int status;
+
+    if (hosts_init(&hosts, argc) != 0) {
+        tool_error(tool, "no memory");
+        return TOOL_FAILED;
+    }
+    status = parse(tool, argc, argv, &wanted, &between_ns, &rounds, &watchdog, &hosts);
+    if (status < 0)
+        status = TOOL_DONE;
+    else if (status == 0 && watchdog.pid != 0)
+        status = watchdog_run(&watchdog, &wanted, between_ns);
+    else if (status == 0 &&
+             (hosts.count != 0 || (status = observe_choose(tool, &wanted)) == TOOL_DONE))
+        status = rounds > 1 ? diagnose_again(tool, &sight, between_ns, rounds)
+                            : diagnose(tool, &sight, between_ns);
+    hosts_fini(&hosts);
+    return status;
+}
+
+const struct tool tool_doctor = {
+    .name = "doctor",
+    .about = "say which ranks are deadlocked, and why",
+    .usage = usage,
+    .options = options,
+    .run = run,
+};

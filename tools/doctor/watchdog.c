@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * watchdog.c - one report for each job and hang.
+ *
+ *   another one is there ──────────────────────────────────────────> tells the rank; ends
+ *   looks twice ──┬── a deadlock ──> the report (and abort) ──┬──> ends when its ranks have moved or are gone
+ *                 │                                           └── at ten times MBX_HANG a second report
+ *                 └── none ──> looks again ──┬── at ten times MBX_HANG, once: who waits for whom
+ *                                            └── the rank has moved, or is gone ──> ends
+ *
+ * Which one is there is settled by an abstract socket of the name of the job, that the kernel gives to
+ * one process (of a network namespace), and takes back from who is killed.  Nothing is left behind.
+ */
+#include "watchdog.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "base/clock.h"
+#include "base/foreign.h"
+#include "base/mem.h"
+#include "base/sys.h"
+#include "see/hang.h"
+#include "tools/common/tool.h"
+#include "tools/observe/diagnose.h"
+
+#define AGAIN      10            /* times MBX_HANG: the second report */
+#define EACH_LEAST (CLOCK_S / 2) /* between two looks */
+#define EACH_MOST  (10 * CLOCK_S)
+
+struct hang {
+    const struct watchdog *told;
+    struct observe_options wanted;
+    uint64_t between_ns, begin_ns;
+    int pidfd;
+    bool has_reported, has_repeated;
+    uint64_t first;   /* the pulse of the first rank that is watched, when it was */
+    uint32_t watched; /* its pid: of a deadlocked rank, once there is a report */
+};
+
+static void tell(uint64_t what)
+{
+    if (write(SEE_HANG_FD, &what, sizeof what) != sizeof what)
+        return; /* it is gone */
+}
+
+/* Is this the only one of the job?  It is until it ends. */
+static bool is_alone(uint64_t job)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    int used = snprintf(name.sun_path + 1, sizeof name.sun_path - 1,
+                        "matchbox-hang-%" PRIx64 "-%u", job, (unsigned)getuid());
+    /* nobody can connect to it, as it does not listen, and so it takes nothing from anybody */
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    return fd < 0 ||
+           bind(fd, (struct sockaddr *)&name,
+                (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)used)) == 0;
+}
+
+/* ---- looks ---- */
+
+/* Waits; false: the rank is gone. */
+static bool rest(const struct hang *hang, uint64_t ns)
+{
+    struct pollfd one = {.fd = hang->pidfd, .events = POLLIN};
+
+    return poll(&one, 1, (int)(ns / CLOCK_MS) + 1) == 0;
+}
+
+static const struct see_rank *rank_of(const struct see_job *job, uint32_t pid)
+{
+    for (uint32_t i = 0; i < job->count; i++)
+        if (job->ranks[i].head.pid == pid)
+            return &job->ranks[i];
+    return NULL;
+}
+
+static uint64_t pulse_of(const struct see_rank *rank)
+{
+    const struct see_pulse *pulse = &rank->state.pulse;
+
+    return pulse->arrived + pulse->sent + pulse->received + pulse->cancelled;
+}
+
+/* Who is watched from now on: the hang is over when that rank has moved. */
+static void watch(struct hang *hang, const struct see_rank *rank)
+{
+    hang->watched = rank->head.pid;
+    hang->first = pulse_of(rank);
+}
+
+/* ---- reports ---- */
+
+/* The file for the reports of a job, which they are added to.  In a folder that others write into there may be something of
+ * theirs under its name, as a link to a file of ours.  NULL and errno. */
+static FILE *report_file(const char *name)
+{
+    const struct foreign wanted = {.kind = FOREIGN_SINGLE, .user = geteuid()};
+    int fd = foreign_open(name, O_RDWR, &wanted);
+    FILE *file;
+
+    if (fd == -ENOENT) {
+        fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+        fd = fd < 0 ? -errno : fd;
+    }
+    if (fd < 0) {
+        errno = -fd;
+        return NULL;
+    }
+    lseek(fd, 0, SEEK_END);
+    file = fdopen(fd, "a");
+    if (file == NULL)
+        close(fd);
+    return file;
+}
+
+static const char *why_no_file(int err)
+{
+    return err == EPERM || err == EINVAL || err == ELOOP
+               ? "there is something of another user's, a link, or no file"
+               : strerror(err);
+}
+
+/* To standard error, in one piece; and into a file. */
+static void report(const struct see_job *before, const struct see_job *now,
+                   const enum see_node *nodes, const char *about, bool to_file)
+{
+    char name[64], *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size), *file;
+
+    if (out == NULL)
+        return;
+    fprintf(out, "matchbox: MBX_HANG: %s\n", about);
+    diagnose_say(out, before, now, nodes);
+    if (fclose(out) != 0)
+        return;
+    snprintf(name, sizeof name, "matchbox-hang-%016" PRIx64 ".txt", now->ranks[0].head.job);
+    file = to_file ? report_file(name) : NULL;
+    if (to_file && file == NULL)
+        fprintf(stderr, "matchbox: MBX_HANG: cannot write %s: %s\n", name, why_no_file(errno));
+    if (file != NULL) {
+        fwrite(text, 1, size, file);
+        fclose(file);
+    }
+    for (size_t done = 0; done < size;) {
+        ssize_t put = write(STDERR_FILENO, text + done, size - done);
+
+        if (put <= 0)
+            break;
+        done += (size_t)put;
+    }
+    free(text);
+}
+
+static uint64_t seconds_of(const struct hang *hang)
+{
+    return (hang->told->hang_ns + (clock_now() - hang->begin_ns)) / CLOCK_S;
+}
+
+static void on_deadlock(struct hang *hang, const struct see_job *before,
+                        const struct see_job *now, const enum see_node *nodes)
+{
+    char about[128];
+    uint32_t first = 0;
+
+    if (hang->has_reported && hang->has_repeated)
+        return;
+    hang->has_repeated = hang->has_reported;
+    hang->has_reported = true;
+    while (nodes[first] != SEE_DEADLOCKED)
+        first++;
+    watch(hang, &now->ranks[first]);
+    snprintf(about, sizeof about, "nothing has come for %" PRIu64 " s, and nothing can%s",
+             seconds_of(hang),
+             hang->told->aborts   ? "; the job is ended (MBX_HANG_THEN=abort)"
+             : hang->has_repeated ? " (again)"
+                                  : "");
+    report(before, now, nodes, about, true);
+    if (hang->told->aborts)
+        tell(SEE_HANG_ABORT);
+}
+
+static void on_none(struct hang *hang, const struct see_job *before, const struct see_job *now,
+                    const enum see_node *nodes)
+{
+    char about[128];
+
+    if (hang->has_reported || clock_now() - hang->begin_ns < (AGAIN - 1) * hang->told->hang_ns)
+        return;
+    hang->has_reported = hang->has_repeated = true;
+    snprintf(about, sizeof about,
+             "nothing has come to a rank for %" PRIu64 " s, but this is no deadlock",
+             seconds_of(hang));
+    report(before, now, nodes, about, false);
+}
+
+/* ---- the story ---- */
+
+/* False: there is nothing more to look at. */
+static bool look(struct hang *hang)
+{
+    static const struct see_job none;
+    struct observed before, now = {.count = 0};
+    const struct see_rank *watched = NULL;
+    enum see_node *nodes = NULL;
+    bool goes_on = false;
+
+    if (observe(&hang->wanted, &before) == 0 && rest(hang, hang->between_ns))
+        observe(&hang->wanted, &now);
+    if (now.count == 1)
+        watched = rank_of(&now.jobs[0], hang->watched);
+    if (watched != NULL && hang->first == UINT64_MAX)
+        watch(hang, watched);
+    if (watched != NULL && pulse_of(watched) == hang->first)
+        nodes = mem_calloc(now.jobs[0].count, sizeof *nodes);
+    if (nodes != NULL) {
+        const struct see_job *was = before.count == 1 ? &before.jobs[0] : &none;
+        bool is_late = clock_now() - hang->begin_ns >= (AGAIN - 1) * hang->told->hang_ns;
+
+        goes_on = true;
+        if (diagnose_judge(was, &now.jobs[0], nodes) == 0)
+            on_none(hang, was, &now.jobs[0], nodes);
+        else if (!hang->has_reported || is_late)
+            on_deadlock(hang, was, &now.jobs[0], nodes);
+    }
+    mem_free(nodes);
+    observe_free(&before);
+    observe_free(&now);
+    return goes_on;
+}
+
+int watchdog_run(const struct watchdog *watchdog, const struct observe_options *wanted,
+                 uint64_t between_ns)
+{
+    struct hang hang = {.told = watchdog,
+                        .wanted = *wanted,
+                        .between_ns = between_ns,
+                        .begin_ns = clock_now(),
+                        .watched = (uint32_t)watchdog->pid,
+                        .first = UINT64_MAX};
+    uint64_t each_ns = watchdog->hang_ns / 2;
+    sigset_t none;
+
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL); /* it was started with all of them blocked */
+    signal(SIGPIPE, SIG_IGN);
+    each_ns = each_ns < EACH_LEAST ? EACH_LEAST : each_ns > EACH_MOST ? EACH_MOST : each_ns;
+    hang.pidfd = sys_pidfd_open(watchdog->pid);
+    if (hang.pidfd < 0)
+        return TOOL_FAILED;
+    if (!is_alone(wanted->job)) {
+        tell(SEE_HANG_BUSY);
+        return TOOL_DONE;
+    }
+    while (look(&hang) && rest(&hang, each_ns))
+        ;
+    return TOOL_DONE;
+}

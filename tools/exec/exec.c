@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * exec.c - `mbx exec`: an unmodified MPI program over Matchbox.
+ *
+ * Two ways lead there.  Open MPI loads our component (src/pml), if it is of the series for which
+ * that was built.  Every MPI that knows libfabric loads our provider through it; it has to be
+ * told four things: where the provider is, that it is the one to use, that the MPI shall use
+ * libfabric's tag matching at all, and that it shall do so between processes of one machine,
+ * too.  Each MPI reads its own variables and ignores the others', so those of MPICH are always
+ * set, and those of Open MPI for the one way or the other.
+ *
+ * FI_PROVIDER is what libfabric shows at all, to the MPI and to us.  Between the hosts of a job
+ * messages go over another provider of the same libfabric (src/transport/ofi), and nobody knows
+ * here how many hosts there will be: so those that can carry them are in the list, too.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <matchbox/matchbox.h>
+
+#include "base/base.h"
+#include "base/clock.h"
+#include "base/environ.h"
+#include "base/param.h"
+#include "base/random.h"
+#include "exec.h"
+#include "tools/common/tool.h"
+
+#define KEY_SIZE 16
+
+/* What can carry messages between hosts, where the user has named none. */
+#define CARRIERS      "tcp,ofi_rxm,verbs,efa,cxi,opx,psm3"
+
+#define VARIABLES_MAX 10
+
+static const char usage[] =
+    "usage: mbx exec [OPTIONS] [--] COMMAND [ARGUMENTS]\n"
+    "       mbx exec [OPTIONS] --print\n"
+    "\n"
+    "Executes COMMAND, such as `mpiexec -n 4 ./program`, with an environment that makes\n"
+    "Open MPI, or MPICH if it was built with ch4:ofi, send its messages over Matchbox.\n"
+    "What is set already, or by options of the launcher (--mca pml ob1), and would keep them\n"
+    "from it is named, and nothing is executed.\n"
+    "Other variables that are set stay as they are.  The processes of the command also get\n"
+    "a key (MBX_KEY): others cannot connect to them.  Between hosts messages go over the\n"
+    "first of libfabric's providers that will do, or the one that MBX_OFI_PROVIDER names.\n"
+    "\n"
+    "  -t, --through=WAY  how Open MPI reaches Matchbox: pml, by its own component, or "
+    "provider,\n"
+    "                     through libfabric (default: pml where it can be loaded)\n"
+    "  -s, --summary      in the end a line says how many ranks ran over Matchbox, and what "
+    "was\n"
+    "                     matched; with --verbose each rank says it, too\n"
+    "  -H, --hang=TIME    when nothing has come to a rank that waits for so long (60 or 60s): "
+    "a "
+    "report,\n"
+    "                     once, if ranks are deadlocked, to standard error and into\n"
+    "                     matchbox-hang-JOB.txt (MBX_HANG; MBX_HANG_THEN=abort ends the job)\n"
+    "  -f, --force        override what is set already\n"
+    "  -p, --print        print the variables instead, as lines for a shell, with a new key\n"
+    "  -v, --verbose      say which way is taken, which variables are set, and which were "
+    "left\n"
+    "                     alone\n"
+    "  -h, --help         this text\n"
+    "\n"
+    "Launchers that start processes on other machines have to pass the variables on: Open "
+    "MPI's\n"
+    "passes on OMPI_... unasked and others with -x, as mpiexec -x FI_PROVIDER_PATH -x "
+    "FI_PROVIDER\n"
+    "-x MBX_KEY.\n";
+
+static const struct option options[] = {
+    {"summary", no_argument, NULL, 's'},    {"through", required_argument, NULL, 't'},
+    {"hang", required_argument, NULL, 'H'}, {"force", no_argument, NULL, 'f'},
+    {"print", no_argument, NULL, 'p'},      {"verbose", no_argument, NULL, 'v'},
+    {"help", no_argument, NULL, 'h'},       {NULL, 0, NULL, 0}};
+
+struct arguments {
+    enum exec_way way;
+    bool force, print, verbose, summary;
+    char hang[32]; /* MBX_HANG; empty: it stays as it is */
+};
+
+/* What the command gets. */
+struct surroundings {
+    char provider[PATH_MAX], component[PATH_MAX]; /* folders; empty: it is not here */
+    char queues[PATH_MAX];                        /* the library for debuggers */
+    char providers[256], path[3 * PATH_MAX], key[2 * KEY_SIZE + 1];
+    bool has_pmix_path; /* Open MPI passes its path of components on to PMIx */
+    struct exec_variable variables[VARIABLES_MAX];
+    size_t count;
+};
+
+static void add(struct surroundings *s, const char *name, const char *value, const char *word,
+                bool is_needed)
+{
+    assert(s->count < VARIABLES_MAX);
+    s->variables[s->count++] = (struct exec_variable){name, value, word, is_needed};
+}
+
+/* What libfabric is to show: us, and what shall carry us.  Its layers are joined by semicolons
+ * where one is named, and by commas in a list. */
+static void list_providers(char *list, size_t size)
+{
+    const char *named = environ_get("MBX_OFI_PROVIDER");
+
+    if (named == NULL || named[0] == '\0')
+        named = CARRIERS;
+    snprintf(list, size, "matchbox,%s", named);
+    for (char *c = list; *c != '\0'; c++)
+        if (*c == ';')
+            *c = ',';
+}
+
+/* libfabric's, of which Open MPI needs nothing if it has the component. */
+static void add_provider(struct surroundings *s, bool is_needed)
+{
+    list_providers(s->providers, sizeof s->providers);
+    add(s, "FI_PROVIDER_PATH", s->provider, s->provider, is_needed);
+    add(s, "FI_PROVIDER", s->providers, "matchbox", is_needed);
+    add(s, "MPIR_CVAR_NOLOCAL", "1", NULL, false);
+}
+
+static void take_provider(struct surroundings *s)
+{
+    add_provider(s, true);
+    add(s, "OMPI_MCA_pml", "cm", NULL, true);
+    add(s, "OMPI_MCA_mtl", "ofi", NULL, true);
+    add(s, "OMPI_MCA_mtl_ofi_provider_include", "matchbox", "matchbox", true);
+}
+
+/* Open MPI looks in our folder first, and then where it would have looked.  That of 5.0 gives
+ * its path to PMIx, too, which says that our component is none of its own, unless PMIx's is set; an
+ * empty one kills the mpiexec of 5.0.7 where it starts others by ssh. */
+static void take_component(struct surroundings *s)
+{
+    const char *set = environ_get("OMPI_MCA_mca_base_component_path");
+
+    snprintf(s->path, sizeof s->path, "%s:%s", s->component,
+             set != NULL && set[0] != '\0' ? set : "SYSTEM_DEFAULT:USER_DEFAULT");
+    add(s, "OMPI_MCA_pml", "matchbox", NULL, true);
+    add(s, "OMPI_MCA_mca_base_component_path", s->path, s->component, false);
+    if (s->has_pmix_path)
+        add(s, "PMIX_MCA_mca_base_component_path", ":", NULL, false);
+    if (s->provider[0] != '\0')
+        add_provider(s, false);
+}
+
+/* Can Open MPI's component be used?  If it was asked for, or with -v, it is said why not. */
+static bool component_is_here(const struct tool *tool, const struct arguments *args,
+                              struct surroundings *s)
+{
+    char said[512] = "mca_pml_matchbox.so is not here; was it built?";
+
+    if (s->component[0] != '\0' && exec_component_loads(s->component, said, sizeof said)) {
+        if (args->verbose)
+            tool_error(tool, "through the component for Open MPI (%s)", said);
+        s->has_pmix_path = strncmp(said, "Open MPI v4", strlen("Open MPI v4")) != 0;
+        return true;
+    }
+    if (args->way == EXEC_COMPONENT)
+        tool_error(tool, "Open MPI cannot load the component: %s", said);
+    else if (args->verbose)
+        tool_error(tool, "through the provider: Open MPI cannot load the component: %s", said);
+    return false;
+}
+
+/* The library by which a debugger that is started with the job, as `ddt mpiexec ...`, sees the queues: MPI's own knows
+ * nothing of them. */
+static void add_queues(struct surroundings *s)
+{
+    if (exec_find_queues(s->queues))
+        add(s, "ALLINEA_QUEUE_DLL", s->queues, NULL, false);
+}
+
+/* Chooses the way.  False: there is none. */
+static bool set_up(const struct tool *tool, const struct arguments *args,
+                   struct surroundings *s)
+{
+    if (!exec_find_provider(s->provider))
+        s->provider[0] = '\0';
+    if (!exec_find_component(s->component))
+        s->component[0] = '\0';
+    if (args->way != EXEC_PROVIDER && component_is_here(tool, args, s)) {
+        take_component(s);
+        add_queues(s);
+        return true;
+    }
+    if (args->way == EXEC_COMPONENT)
+        return false;
+    if (s->provider[0] == '\0') {
+        exec_say_no_provider(tool);
+        return false;
+    }
+    if (args->way == EXEC_PROVIDER && args->verbose)
+        tool_error(tool, "through the provider");
+    take_provider(s);
+    add_queues(s);
+    return true;
+}
+
+/* A key of this job's own, so that others of the same user stay outside. */
+static int make_key(const struct tool *tool, struct surroundings *s)
+{
+    uint8_t key[KEY_SIZE];
+    int err = random_secret(key, sizeof key);
+
+    if (err < 0) {
+        tool_error(tool, "there is no key for MBX_KEY: %s", strerror(-err));
+        return err;
+    }
+    for (size_t i = 0; i < sizeof key; i++)
+        snprintf(s->key + 2 * i, 3, "%02x", key[i]);
+    return 0;
+}
+
+/* ---- printing -------------------------------------------------------------------------- */
+
+/* In single quotes, which end nowhere within. */
+static void print_quoted(const char *value)
+{
+    putchar('\'');
+    for (const char *c = value; *c != '\0'; c++) {
+        if (*c == '\'')
+            fputs("'\\''", stdout);
+        else
+            putchar(*c);
+    }
+    putchar('\'');
+}
+
+static void print_line(const char *name, const char *value)
+{
+    printf("export %s=", name);
+    print_quoted(value);
+    putchar('\n');
+}
+
+static int print_variables(const struct surroundings *s)
+{
+    for (size_t i = 0; i < s->count; i++)
+        print_line(s->variables[i].name, s->variables[i].value);
+    print_line("MBX_KEY", environ_get("MBX_KEY") != NULL ? environ_get("MBX_KEY") : s->key);
+    return TOOL_DONE;
+}
+
+/* ---- executing ------------------------------------------------------------------------- */
+
+/* Is what is set already to stay? */
+static bool stays(const struct exec_variable *variable, const struct arguments *args)
+{
+    const char *old = environ_get(variable->name);
+
+    if (old == NULL || (strcmp(variable->name, "OMPI_MCA_mca_base_component_path") == 0 &&
+                        !exec_site_agrees(variable)))
+        return false;
+    return !args->force || exec_site_agrees(variable);
+}
+
+static int set_variable(const struct tool *tool, const struct exec_variable *variable,
+                        const struct arguments *args)
+{
+    const char *old = environ_get(variable->name);
+    bool is_kept = stays(variable, args);
+
+    if (args->verbose && is_kept && strcmp(old, variable->value) != 0)
+        tool_error(tool, "%s=%s was set already and stays (not %s)", variable->name, old,
+                   variable->value);
+    else if (args->verbose)
+        tool_error(tool, "%s=%s", variable->name, variable->value);
+    return is_kept ? 0 : setenv(variable->name, variable->value, 1);
+}
+
+static int set_key(const struct tool *tool, const struct surroundings *s, bool verbose)
+{
+    const bool is_set = environ_get("MBX_KEY") != NULL && environ_get("MBX_KEY")[0] != '\0';
+
+    if (verbose)
+        tool_error(tool, "MBX_KEY %s", is_set ? "was set already" : "is new");
+    return is_set ? 0 : setenv("MBX_KEY", s->key, 1);
+}
+
+/* Started as a rank, it is where the rank is, which may be a container of its own. */
+static bool is_launcher(void)
+{
+    static const char *const ranks[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
+                                        "SLURM_STEP_ID"};
+
+    for (size_t i = 0; i < ARRAY_COUNT(ranks); i++)
+        if (environ_get(ranks[i]) != NULL)
+            return false;
+    return true;
+}
+
+/* One line is said for all ranks; else each rank says its own: one of them executes this, or its statistics go to a file of the user's. */
+static bool sums_up(const struct arguments *args)
+{
+    return args->summary && is_launcher() && environ_get("MBX_STATS_FILE") == NULL;
+}
+
+static int execute(const struct tool *tool, char **command, const struct surroundings *s,
+                   const struct arguments *args)
+{
+    int status = tool_find_program(tool, command[0]);
+    char folder[PATH_MAX];
+
+    if (status != 0)
+        return status;
+    for (size_t i = 0; i < s->count; i++) {
+        if (set_variable(tool, &s->variables[i], args) < 0) {
+            tool_error(tool, "%s cannot be set: %s", s->variables[i].name, strerror(errno));
+            return TOOL_FAILED;
+        }
+    }
+    if (set_key(tool, s, args->verbose) < 0)
+        return TOOL_FAILED;
+    if (is_launcher())
+        tool_leave_host(false);
+    if (sums_up(args) && exec_summary_open(tool, folder))
+        return exec_summary_run(tool, folder, command);
+    execvp(command[0], command);
+    tool_error(tool, "cannot run '%s': %s", command[0], strerror(errno));
+    return TOOL_CANNOT_RUN;
+}
+
+/* ---- arguments ------------------------------------------------------------------------- */
+
+static int read_way(const struct tool *tool, const char *text, enum exec_way *way)
+{
+    if (strcmp(text, "pml") == 0)
+        *way = EXEC_COMPONENT;
+    else if (strcmp(text, "provider") == 0)
+        *way = EXEC_PROVIDER;
+    else
+        return tool_usage_error(tool, "--through is pml or provider, not '%s'", text);
+    return 0;
+}
+
+static int read_arguments(const struct tool *tool, int argc, char **argv,
+                          struct arguments *args)
+{
+    uint64_t hang_ns;
+    int option, status = 0;
+
+    while ((option = tool_option(tool, argc, argv, "+:t:H:sfpvhn:", options, &status)) >= 0) {
+        args->force = args->force || option == 'f';
+        args->print = args->print || option == 'p';
+        args->verbose = args->verbose || option == 'v';
+        args->summary = args->summary || option == 's';
+        if (option == 'n')
+            return tool_usage_error(tool, "-n is mpiexec's; write mbx exec mpiexec -n RANKS "
+                                          "PROGRAM");
+        if (option == 'H') {
+            status =
+                tool_time(tool, "--hang", optarg, "s", CLOCK_MS, 1000000 * CLOCK_S, &hang_ns);
+            if (status != 0)
+                return status;
+            param_time_text(hang_ns, args->hang, sizeof args->hang);
+        }
+        if (option == 't' && (status = read_way(tool, optarg, &args->way)) != 0)
+            return status;
+    }
+    if (option == -2)
+        return status != 0 ? status : -1;
+    if (!args->print && optind == argc)
+        return tool_usage_error(tool, "COMMAND is missing");
+    if (args->print && optind < argc)
+        return tool_usage_error(tool, "--print takes no command, got '%s'", argv[optind]);
+    return 0;
+}
+
+/* The ranks would refuse them, each in its own log. */
+static bool parameters_are_right(const struct tool *tool)
+{
+    struct mbx_param param;
+    const char *key = environ_get("MBX_KEY");
+
+    if (mbx_param_get(0, &param, sizeof param) >= 0) {
+        if (key == NULL || key[0] == '\0' ||
+            (strlen(key) == 2 * KEY_SIZE &&
+             strspn(key, "0123456789abcdefABCDEF") == 2 * KEY_SIZE))
+            return true;
+        tool_error(tool,
+                   "MBX_KEY: %zu characters that are not %d hexadecimal digits; unset it, and "
+                   "each job gets a key "
+                   "of its own",
+                   strlen(key), 2 * KEY_SIZE);
+    }
+    tool_error(tool, "a variable MBX_... is wrong; nothing is executed");
+    return false;
+}
+
+/* Does the environment, and the MPI of the command, let messages go over Matchbox? */
+static bool is_possible(const struct tool *tool, char **command, const struct surroundings *s)
+{
+    const char *program = command[0];
+    char device[64];
+
+    if (!exec_site_allows(tool, s->variables, s->count) ||
+        !exec_site_command_allows(tool, command, s->variables, s->count))
+        return false;
+    if (exec_mpich_reaches(program, device, sizeof device))
+        return true;
+    tool_error(
+        tool,
+        "the MPICH of %s has the device %s, and only ch4:ofi reaches Matchbox: its messages "
+        "would go another way; --force runs it all the same",
+        program, device);
+    return false;
+}
+
+static int run(const struct tool *tool, int argc, char **argv)
+{
+    static struct surroundings s;
+    struct arguments args = {.way = EXEC_AUTO};
+    int status = read_arguments(tool, argc, argv, &args);
+
+    if (status != 0)
+        return status < 0 ? TOOL_DONE : status;
+    if (!parameters_are_right(tool) || !set_up(tool, &args, &s) || make_key(tool, &s) < 0)
+        return TOOL_FAILED;
+    if (args.hang[0] != '\0') {
+        unsetenv("MBX_HANG"); /* what was asked for now is meant */
+        add(&s, "MBX_HANG", args.hang, NULL, false);
+    }
+    if (args.summary && (args.verbose || !sums_up(&args)))
+        add(&s, "MBX_LOG_LEVEL", "info", NULL, false);
+    if (args.print)
+        return print_variables(&s);
+    if (!args.force && !is_possible(tool, argv + optind, &s))
+        return TOOL_FAILED;
+    exec_site_warn_of_statistics(tool);
+    exec_site_warn_of_containers(tool, argv + optind);
+    exec_warn_of_another_mpi(tool, argv + optind);
+    return execute(tool, argv + optind, &s, &args);
+}
+
+const struct tool tool_exec = {
+    .name = "exec",
+    .about = "run an unmodified MPI program over Matchbox",
+    .usage = usage,
+    .options = options,
+    .run = run,
+};

@@ -1,0 +1,736 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * observe.c - looking at endpoints from outside.
+ *
+ *   find   memory files of the name SEE_NAME among the descriptors of the processes of this user; root may ask for
+ *          those of all users
+ *   ask    all of them at once, and wait until they have answered
+ *   read   those that have not, in their memory, twice: what is the same twice holds still
+ *   sort   by job and rank
+ *
+ * An observer finds once, and asks often: of what does not answer it reads nothing.
+ *
+ * Or the ranks of core files: nothing is asked then, and what is read holds still.
+ *
+ * Nothing of a page is mapped here: it is copied, checked, and then used.
+ */
+#include "observe.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <matchbox/matchbox.h>
+
+#include "base/base.h"
+#include "base/clock.h"
+#include "base/foreign.h"
+#include "base/mem.h"
+#include "base/sys.h"
+#include "base/text.h"
+#include "job_name.h"
+#include "see/blocks.h"
+#include "see/budget.h"
+#include "see/walk.h"
+#include "tools/common/core_file.h"
+#include "tools/common/tool.h"
+
+#define ENTRIES_MAX 65536u /* of an endpoint that is read from outside */
+#define LINK_NAME   "/memfd:" SEE_NAME
+#define LINKS_MAX   65536u /* descriptors of a process that are looked at */
+#define TRIES       3
+#define READ_LEAST  CLOCK_S /* of the processor's time, to read the memory of a process */
+
+struct found {
+    uint32_t pid;
+    int fd; /* of its page */
+    uint32_t asked;
+    bool has_answered;
+    struct see_rank rank;
+};
+
+struct finder {
+    const struct observe_options *options;
+    struct found *all;
+    uint32_t count, room;
+    uint32_t refused;
+    char why[OBSERVE_REFUSED];
+    uint64_t others_ns; /* is left to read the memory of processes of other users */
+};
+
+/* ---- refuse ---- */
+
+/* The page that process pid has, or what is in its memory, is not read. */
+static void refuse(struct finder *finder, const struct see_head *head, uint32_t pid,
+                   const char *wrong)
+{
+    finder->refused++;
+    if (see_head_is_other(head))
+        snprintf(finder->why, sizeof finder->why,
+                 "process %" PRIu32
+                 ": it runs over Matchbox %s, whose pages are of version %" PRIu32
+                 "; mbx %s reads those of version %u",
+                 pid, head->library, head->version, mbx_version(), SEE_VERSION);
+    else
+        snprintf(finder->why, sizeof finder->why, "process %" PRIu32 ": %s", pid, wrong);
+}
+
+/* The fields in the memory of process pid are not those that this build knows. */
+static void refuse_layout(struct finder *finder, const struct see_head *head, uint32_t pid)
+{
+    char wrong[OBSERVE_REFUSED - sizeof "process 4294967295: "];
+
+    snprintf(wrong, sizeof wrong,
+             "it runs over Matchbox %s, and mbx %s does not know the layout of its memory",
+             head->library, mbx_version());
+    refuse(finder, head, pid, wrong);
+}
+
+/* ---- find ---- */
+
+static bool page_read(const struct found *found, void *page)
+{
+    return pread(found->fd, page, SEE_PAGE_SIZE, 0) == SEE_PAGE_SIZE;
+}
+
+static char run_of(uint32_t pid)
+{
+    char path[64], text[512];
+    FILE *file;
+    const char *end;
+    size_t size;
+
+    snprintf(path, sizeof path, "/proc/%u/stat", pid);
+    file = fopen(path, "re");
+    if (file == NULL)
+        return 0;
+    size = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    text[size] = '\0';
+    end = strrchr(text, ')');
+    return end != NULL && end[1] == ' ' ? end[2] : 0;
+}
+
+static bool is_wanted(const struct observe_options *options, const struct see_head *head)
+{
+    return (options->job == 0 || options->job == head->job) &&
+           (options->rank == SEE_NOBODY || options->rank == head->rank);
+}
+
+/* For one more. */
+static int finder_room(struct finder *finder)
+{
+    uint32_t room = finder->room == 0 ? 16 : finder->room * 2;
+    struct found *all;
+
+    if (finder->count < finder->room)
+        return 0;
+    all = mem_realloc(finder->all, room * sizeof *all);
+    if (all == NULL)
+        return -ENOMEM;
+    finder->all = all;
+    finder->room = room;
+    return 0;
+}
+
+/* The page of process pid, which that user owns. */
+static int finder_add(struct finder *finder, uint32_t pid, uint32_t user, int fd)
+{
+    static unsigned char page[SEE_PAGE_SIZE];
+    struct found *found;
+    const char *wrong;
+
+    if (finder_room(finder) != 0)
+        return -ENOMEM;
+    found = &finder->all[finder->count];
+    *found =
+        (struct found){.pid = pid, .fd = fd, .rank.owner = user == geteuid() ? 0 : user + 1};
+    if (!page_read(found, page))
+        return -EBADMSG;
+    memcpy(&found->rank.head, page, sizeof found->rank.head);
+    if (found->rank.head.pid != pid && found->rank.head.pid != 0)
+        return -ESRCH; /* a child of it, which has the descriptor too */
+    wrong = see_head_check(&found->rank.head, pid);
+    if (wrong != NULL) {
+        refuse(finder, &found->rank.head, pid, wrong);
+        return -EBADMSG;
+    }
+    if (!is_wanted(finder->options, &found->rank.head))
+        return -ENOENT;
+    job_name_rank(&found->rank);
+    finder->count++;
+    return 0;
+}
+
+static bool has_name(const char *link, ssize_t size)
+{
+    const ssize_t length = sizeof LINK_NAME - 1;
+
+    return size >= length && memcmp(link, LINK_NAME, sizeof LINK_NAME - 1) == 0 &&
+           (size == length || link[length] == ' ');
+}
+
+/* The name of a link is what the process likes: a page is a memory file of the user who owns the process, and only as many
+ * are looked at as a process has endpoints. */
+static int find_among(struct finder *finder, uint32_t pid, uint32_t user, DIR *folder)
+{
+    const struct foreign wanted = {.kind = FOREIGN_MEMORY, .memory = SEE_NAME, .user = user};
+    char path[320], link[sizeof LINK_NAME + 16];
+    uint32_t pages = 0, links = 0;
+    struct dirent *entry;
+    int err = 0;
+
+    while (err != -ENOMEM && pages < SEE_ENDPOINTS_MAX && links++ < LINKS_MAX &&
+           (entry = readdir(folder)) != NULL) {
+        int fd;
+
+        if (!has_name(link, readlinkat(dirfd(folder), entry->d_name, link, sizeof link - 1)))
+            continue;
+        pages++;
+        snprintf(path, sizeof path, "/proc/%u/fd/%s", pid, entry->d_name);
+        fd = foreign_open(path, O_RDWR, &wanted);
+        if (fd < 0)
+            continue;
+        err = finder_add(finder, pid, user, fd);
+        if (err != 0)
+            sys_close(fd);
+    }
+    return err == -ENOMEM ? err : 0;
+}
+
+static int find_in(struct finder *finder, uint32_t pid)
+{
+    char path[64];
+    uint32_t user;
+    DIR *folder;
+    int err = 0;
+
+    snprintf(path, sizeof path, "/proc/%u/fd", pid);
+    folder = opendir(path);
+    if (folder == NULL)
+        return 0; /* gone, or it may not be looked into */
+    user = foreign_user(pid);
+    if (user != FOREIGN_ANYBODY && (user == geteuid() || finder->options->all_users))
+        err = find_among(finder, pid, user, folder);
+    closedir(folder);
+    return err;
+}
+
+static int find_all(struct finder *finder)
+{
+    DIR *proc = opendir("/proc");
+    struct dirent *entry;
+    int err = 0;
+
+    if (proc == NULL)
+        return -errno;
+    while (err == 0 && (entry = readdir(proc)) != NULL) {
+        char *end;
+        unsigned long pid = strtoul(entry->d_name, &end, 10);
+
+        if (*end == '\0' && pid != 0 && pid != (unsigned long)getpid())
+            err = find_in(finder, (uint32_t)pid);
+    }
+    closedir(proc);
+    return err;
+}
+
+/* ---- ask ---- */
+
+static bool ask(struct found *found)
+{
+    uint32_t number;
+
+    if (pread(found->fd, &number, sizeof number, offsetof(struct see_page, ask)) !=
+        sizeof number)
+        return false;
+    found->asked = number + 1;
+    return pwrite(found->fd, &found->asked, sizeof found->asked,
+                  offsetof(struct see_page, ask)) == sizeof found->asked;
+}
+
+static int keep_entries(struct see_rank *rank, const struct see_entry *entries, uint32_t count)
+{
+    rank->entries = mem_calloc(count + 1, sizeof *entries);
+    if (rank->entries == NULL)
+        return -ENOMEM;
+    if (count != 0)
+        memcpy(rank->entries, entries, count * sizeof *entries);
+    rank->count = count;
+    see_sort(rank->entries, count);
+    return 0;
+}
+
+/* The answer, if it is there.  1 it is, 0 it is not yet; -ENOMEM. */
+static int take_answer(struct found *found)
+{
+    static _Alignas(struct see_page) unsigned char bytes[SEE_PAGE_SIZE];
+    struct see_page *page = (struct see_page *)(void *)bytes;
+    struct see_rank *rank = &found->rank;
+    uint32_t turn;
+
+    if (!page_read(found, bytes) || (int32_t)(page->state.answered - found->asked) < 0)
+        return 0;
+    if (pread(found->fd, &turn, sizeof turn,
+              offsetof(struct see_page, state) + offsetof(struct see_state, turn)) !=
+            sizeof turn ||
+        turn != page->state.turn || turn % 2 != 0 || see_page_check(bytes, found->pid) != NULL)
+        return 0;
+    memcpy(&rank->state, &page->state, sizeof rank->state);
+    rank->looks = page->looks;
+    rank->how = SEE_ASKED;
+    memcpy(rank->head.mpi, page->head.mpi, sizeof rank->head.mpi);
+    rank->layout = see_mpi_layout(rank->head.mpi);
+    rank->text = mem_calloc(1, rank->state.text_size + 1);
+    if (rank->text == NULL ||
+        keep_entries(rank, see_page_entries(page), rank->state.entries) != 0)
+        return -ENOMEM;
+    memcpy(rank->text, bytes + SEE_TEXT_AT, rank->state.text_size);
+    text_make_lines_printable(rank->text, ' ');
+    return 1;
+}
+
+/* One that waits for a disk or a page (D) is waited for: most do for a moment. */
+static bool can_answer(const struct found *found)
+{
+    return strchr("TtZX", found->rank.run) == NULL || found->rank.run == 0;
+}
+
+static int ask_all(struct finder *finder)
+{
+    uint64_t start = clock_now();
+    uint32_t open = 0;
+
+    for (uint32_t i = 0; i < finder->count; i++)
+        if (!ask(&finder->all[i]))
+            finder->all[i].asked = 0;
+    do {
+        open = 0;
+        for (uint32_t i = 0; i < finder->count; i++) {
+            struct found *found = &finder->all[i];
+            int answer;
+
+            if (found->has_answered)
+                continue;
+            found->rank.run = run_of(found->pid);
+            if (found->asked == 0)
+                continue;
+            answer = take_answer(found);
+            if (answer < 0)
+                return answer;
+            found->has_answered = answer == 1;
+            open += answer == 0 && can_answer(found);
+        }
+        if (open != 0)
+            usleep(1000);
+    } while (open != 0 && clock_now() - start < finder->options->wait_ns);
+    return 0;
+}
+
+/* ---- read ---- */
+
+/* The memory of another process. */
+struct other {
+    struct see_source source;
+    pid_t pid;
+};
+
+static int read_other(const struct see_source *source, uint64_t at, void *to, size_t size)
+{
+    const struct other *other = (const struct other *)(const void *)source;
+    ssize_t done = sys_process_vm_readv(other->pid, to, at, size);
+
+    return done == (ssize_t)size ? 0 : done < 0 ? -errno : -EFAULT;
+}
+
+struct reading {
+    struct see_pulse pulse;
+    uint32_t counts[SEE_KINDS], stored;
+    struct see_entry *entries;
+};
+
+static int read_once(const struct see_source *source, uint64_t ep, const struct see_map *map,
+                     struct reading *reading)
+{
+    int err = see_walk_pulse(map, source, ep, &reading->pulse);
+
+    if (err != 0)
+        return err;
+    return see_walk(map, source, ep, reading->entries, ENTRIES_MAX, &reading->stored,
+                    reading->counts);
+}
+
+static bool is_same(const struct reading *a, const struct reading *b)
+{
+    return a->stored == b->stored && memcmp(&a->pulse, &b->pulse, sizeof a->pulse) == 0 &&
+           memcmp(a->counts, b->counts, sizeof a->counts) == 0 &&
+           memcmp(a->entries, b->entries, a->stored * sizeof *a->entries) == 0;
+}
+
+/* What the program has named, as it stands behind the statistics of a page; there are none of these. */
+static int keep_names(struct see_rank *rank, const struct see_source *source,
+                      const struct see_map *map)
+{
+    rank->text = mem_calloc(1, SEE_TEXT_SIZE + 1);
+    if (rank->text == NULL)
+        return -ENOMEM;
+    rank->text[0] = '\n';
+    if (see_walk_names(map, source, rank->head.ep, rank->entries, rank->count, rank->text + 1,
+                       SEE_TEXT_SIZE) < 0)
+        rank->text[1] = '\0';
+    return 0;
+}
+
+/* now_ns: of the rank's machine; 0 if that is over. */
+static int keep_reading(struct see_rank *rank, const struct see_source *source,
+                        const struct see_map *map, const struct reading *reading,
+                        uint64_t now_ns)
+{
+    int err;
+
+    see_walk_program(map, source, rank->head.ep, rank->head.mpi);
+    rank->layout = see_mpi_layout(rank->head.mpi);
+    rank->state = (struct see_state){.pulse = reading->pulse, .now_ns = clock_now()};
+    memcpy(rank->state.counts, reading->counts, sizeof reading->counts);
+    if (see_walk_ages(map, source, rank->head.ep, now_ns, reading->entries, reading->stored) !=
+        0)
+        for (uint32_t i = 0; i < reading->stored; i++)
+            if (reading->entries[i].kind != SEE_PROBE)
+                reading->entries[i].waited_ms = SEE_NOT_KNOWN;
+    err = keep_entries(rank, reading->entries, reading->stored);
+    return err != 0 ? err : keep_names(rank, source, map);
+}
+
+/* Reads the memory of a process that has not answered, within time_ns. */
+static int read_memory(struct finder *finder, struct found *found, struct reading two[2],
+                       uint64_t time_ns)
+{
+    struct other other = {.source = {read_other}, .pid = (pid_t)found->pid};
+    struct see_rank *rank = &found->rank;
+    struct see_budget budget;
+    struct see_blocks blocks;
+    struct see_map map;
+    int err;
+
+    see_budget_init(&budget, &other.source, SEE_BUDGET_READS, time_ns);
+    err = see_map_read(&budget.source, rank->head.root, &map);
+
+    if (err == -EBADMSG)
+        refuse_layout(finder, &rank->head, found->pid);
+    see_blocks_init(&blocks, &budget.source);
+    rank->how = SEE_MOVING;
+    for (int i = 0; err == 0 && i <= TRIES && rank->how == SEE_MOVING; i++) {
+        see_blocks_forget(&blocks);
+        err = read_once(&blocks.source, rank->head.ep, &map, &two[i % 2]);
+        if (err == 0 && i > 0 && is_same(&two[0], &two[1]))
+            rank->how = SEE_READ;
+    }
+    see_blocks_forget(&blocks);
+    if (err == 0)
+        return keep_reading(rank, &blocks.source, &map, &two[0], clock_now());
+    if (err == -ETIME)
+        refuse(finder, &rank->head, found->pid,
+               "its queues take longer to read than --wait gives it to answer");
+    rank->how = SEE_FAILED;
+    return 0;
+}
+
+/* Each process of this user has the time in which it could have answered; all of other users together have it once. */
+static int read_found(struct finder *finder, struct found *found, struct reading two[2])
+{
+    uint64_t each_ns = max_size(finder->options->wait_ns, READ_LEAST);
+    uint64_t begin_ns = clock_thread(), used_ns;
+    bool is_own = found->rank.owner == 0;
+    int err = read_memory(finder, found, two, is_own ? each_ns : finder->others_ns);
+
+    used_ns = clock_thread() - begin_ns;
+    if (!is_own)
+        finder->others_ns -= min_size(used_ns, finder->others_ns);
+    return err;
+}
+
+static int readings_open(struct reading two[2])
+{
+    for (int i = 0; i < 2; i++) {
+        two[i] = (struct reading){.entries = mem_alloc(ENTRIES_MAX * sizeof *two[i].entries)};
+        if (two[i].entries == NULL)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+static void readings_close(struct reading two[2])
+{
+    mem_free(two[0].entries);
+    mem_free(two[1].entries);
+}
+
+static int read_silent(struct finder *finder)
+{
+    struct reading two[2] = {{.entries = NULL}, {.entries = NULL}};
+    int err = readings_open(two);
+
+    finder->others_ns = max_size(finder->options->wait_ns, READ_LEAST);
+    for (uint32_t i = 0; err == 0 && i < finder->count; i++)
+        if (!finder->all[i].has_answered)
+            err = read_found(finder, &finder->all[i], two);
+    readings_close(two);
+    return err;
+}
+
+/* ---- core files ---- */
+
+/* Of the endpoint of this page in the core file.  0; -ENOMEM. */
+static int read_core(struct finder *finder, const struct core_file *core,
+                     const struct see_head *head, const struct see_map *map,
+                     struct reading two[2])
+{
+    struct see_blocks blocks;
+    struct see_rank *rank;
+
+    if (finder_room(finder) != 0)
+        return -ENOMEM;
+    finder->all[finder->count] = (struct found){.pid = head->pid, .fd = -1};
+    rank = &finder->all[finder->count++].rank;
+    rank->head = *head;
+    rank->how = SEE_CORE;
+    job_program_of(core->arguments, core->arguments_size, rank->program);
+    see_blocks_init(&blocks, &core->source);
+    if (read_once(&blocks.source, head->ep, map, &two[0]) == 0)
+        return keep_reading(rank, &blocks.source, map, &two[0], 0);
+    rank->how = SEE_FAILED;
+    return 0;
+}
+
+/* Where the memory that a process shares is not in the core file, there are no pages: the library's own list of
+ * endpoints says where they are, and nobody which rank it was. */
+static int read_core_list(struct finder *finder, struct core_file *core, struct reading two[2])
+{
+    struct see_head head = {.pid = core->pid, .rank = SEE_NOBODY, .ranks = SEE_NOBODY};
+    uint32_t at = 0;
+    int err = 0;
+
+    while (err == 0 && (head.root = core_symbol(core, "mbx_see_root", &at)) != 0) {
+        uint64_t endpoints[SEE_ENDPOINTS_MAX];
+        struct see_map map;
+        uint32_t count;
+
+        if (see_map_read(&core->source, head.root, &map) != 0)
+            continue;
+        see_walk_endpoints(&map, &core->source, endpoints, &count);
+        for (uint32_t i = 0; err == 0 && i < count; i++) {
+            head.ep = endpoints[i];
+            err = read_core(finder, core, &head, &map, two);
+        }
+    }
+    return err;
+}
+
+static int read_core_pages(struct finder *finder, struct core_file *core, struct reading two[2],
+                           bool *has_pages)
+{
+    struct see_head head;
+    struct see_map map;
+    uint64_t address;
+    uint32_t at = 0;
+    int err = 0, known;
+
+    while (err == 0 && (address = core_page(core, &at)) != 0) {
+        const char *wrong = "its page cannot be read";
+
+        *has_pages = true;
+        head = (struct see_head){.version = 0};
+        if (core->source.read(&core->source, address, &head, sizeof head) == 0)
+            wrong = see_head_check(&head, head.pid);
+        known = wrong == NULL ? see_map_read(&core->source, head.root, &map) : 0;
+        if (known != 0 && known != -EBADMSG)
+            wrong = "the layout of its memory cannot be read: the library that it had is not "
+                    "here any more";
+        if (wrong != NULL)
+            refuse(finder, &head, head.pid, wrong);
+        else if (known != 0)
+            refuse_layout(finder, &head, head.pid);
+        else if (is_wanted(finder->options, &head))
+            err = read_core(finder, core, &head, &map, two);
+    }
+    return err;
+}
+
+static int observe_core(struct finder *finder, const char *path, char why[CORE_WHY])
+{
+    struct reading two[2] = {{.entries = NULL}, {.entries = NULL}};
+    uint32_t before = finder->count;
+    bool has_pages = false;
+    struct core_file core;
+    int err = core_open(&core, path, why);
+
+    if (err != 0)
+        return err;
+    err = readings_open(two);
+    if (err == 0)
+        err = read_core_pages(finder, &core, two, &has_pages);
+    if (err == 0 && !has_pages)
+        err = read_core_list(finder, &core, two);
+    readings_close(two);
+    core_close(&core);
+    if (err == -ENOMEM)
+        snprintf(why, CORE_WHY, "no memory");
+    if (err == 0 && finder->count == before && !has_pages) {
+        snprintf(why, CORE_WHY,
+                 "no endpoint of Matchbox is in it: the process was none of a job over "
+                 "Matchbox, or had MBX_SEE=off, or its library is not here any more");
+        err = -ENOENT;
+    }
+    return err;
+}
+
+/* ---- sort ---- */
+
+static int sort_into_jobs(struct finder *finder, struct observed *out)
+{
+    struct see_rank *ranks = mem_calloc(finder->count + 1, sizeof *ranks);
+    int err = ranks != NULL ? 0 : -ENOMEM;
+
+    for (uint32_t i = 0; err == 0 && i < finder->count; i++)
+        ranks[i] = finder->all[i].rank;
+    if (err == 0)
+        err = observed_sort(ranks, finder->count, out);
+    if (err != 0) {
+        mem_free(ranks);
+        return err;
+    }
+    for (uint32_t i = 0; i < finder->count; i++) {
+        finder->all[i].rank.entries = NULL;
+        finder->all[i].rank.text = NULL;
+    }
+    return 0;
+}
+
+static int hand_out(struct finder *finder, int err, struct observed *out)
+{
+    if (err == 0)
+        err = sort_into_jobs(finder, out);
+    out->refused = finder->refused;
+    memcpy(out->why, finder->why, sizeof out->why);
+    return err;
+}
+
+static void finder_close(struct finder *finder)
+{
+    for (uint32_t i = 0; i < finder->count; i++) {
+        if (finder->all[i].fd >= 0)
+            close(finder->all[i].fd);
+        mem_free(finder->all[i].rank.entries);
+        mem_free(finder->all[i].rank.text);
+    }
+    mem_free(finder->all);
+}
+
+static int finish(struct finder *finder, int err, struct observed *out)
+{
+    err = hand_out(finder, err, out);
+    finder_close(finder);
+    return err;
+}
+
+int observe(const struct observe_options *options, struct observed *out)
+{
+    struct finder finder = {.options = options};
+    int err;
+
+    *out = (struct observed){.count = 0};
+    err = find_all(&finder);
+    if (err == 0)
+        err = ask_all(&finder);
+    if (err == 0)
+        err = read_silent(&finder);
+    return finish(&finder, err, out);
+}
+
+/* ---- again and again ---- */
+
+struct observer {
+    struct observe_options options;
+    struct finder finder;
+};
+
+int observer_open(const struct observe_options *options, struct observer **out)
+{
+    struct observer *observer = mem_calloc(1, sizeof *observer);
+    int err;
+
+    if (observer == NULL)
+        return -ENOMEM;
+    observer->options = *options;
+    observer->finder.options = &observer->options;
+    err = find_all(&observer->finder);
+    if (err != 0) {
+        observer_close(observer);
+        return err;
+    }
+    *out = observer;
+    return 0;
+}
+
+int observer_ask(struct observer *observer, struct observed *out)
+{
+    struct finder *finder = &observer->finder;
+
+    *out = (struct observed){.count = 0};
+    for (uint32_t i = 0; i < finder->count; i++) {
+        struct see_rank *rank = &finder->all[i].rank;
+        struct see_rank asked = {.head = rank->head,
+                                 .how = SEE_FAILED,
+                                 .owner = rank->owner,
+                                 .started = rank->started};
+
+        memcpy(asked.program, rank->program, sizeof asked.program);
+        *rank = asked;
+        finder->all[i].has_answered = false;
+    }
+    return hand_out(finder, ask_all(finder), out);
+}
+
+void observer_close(struct observer *observer)
+{
+    if (observer == NULL)
+        return;
+    finder_close(&observer->finder);
+    mem_free(observer);
+}
+
+int observe_cores(const struct observe_options *options, const char *const *paths,
+                  uint32_t count, struct observed *out, char why[OBSERVE_WHY])
+{
+    struct finder finder = {.options = options};
+    char wrong[CORE_WHY];
+    int err = 0;
+
+    *out = (struct observed){.count = 0};
+    for (uint32_t i = 0; err == 0 && i < count; i++) {
+        err = observe_core(&finder, paths[i], wrong);
+        if (err != 0)
+            snprintf(why, OBSERVE_WHY, "%s: %s", paths[i], wrong);
+    }
+    return finish(&finder, err, out);
+}
+
+const char *observe_hint(const struct observe_options *options)
+{
+    return geteuid() == 0 && !options->all_users
+               ? "; --all-users looks at other users' jobs, too"
+               : "";
+}
+
+int observe_find(const struct observe_options *options, struct observed *out)
+{
+    struct finder finder = {.options = options};
+
+    *out = (struct observed){.count = 0};
+    return finish(&finder, find_all(&finder), out);
+}

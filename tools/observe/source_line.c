@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * source_line.c - the line of a program that an address belongs to, by elfutils' libdw, which is loaded when it is asked for.
+ */
+#include "diagnose.h"
+
+#if MBX_LIBDW
+
+#include <elfutils/libdwfl.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "tools/common/loaded.h"
+
+/* What of it is called. */
+static struct {
+    void *handle;
+    bool is_tried;
+    __typeof__(&dwfl_begin) begin;
+    __typeof__(&dwfl_end) end;
+    __typeof__(&dwfl_linux_proc_report) proc_report;
+    __typeof__(&dwfl_report_offline) report_offline;
+    __typeof__(&dwfl_offline_section_address) section_address;
+    __typeof__(&dwfl_build_id_find_elf) find_no_elf;
+    __typeof__(&dwfl_module_getelf) getelf;
+    __typeof__(&dwfl_report_end) report_end;
+    __typeof__(&dwfl_addrmodule) addrmodule;
+    __typeof__(&dwfl_module_getsrc) getsrc;
+    __typeof__(&dwfl_lineinfo) lineinfo;
+    __typeof__(&dwfl_linux_proc_find_elf) find_elf;
+    __typeof__(&dwfl_standard_find_debuginfo) find_debuginfo;
+} dw;
+
+static bool load(void)
+{
+    static const char *const libraries[] = {"libdw.so.1", NULL};
+    const struct loaded all[] = {
+        {"dwfl_begin", &dw.begin},
+        {"dwfl_end", &dw.end},
+        {"dwfl_linux_proc_report", &dw.proc_report},
+        {"dwfl_report_offline", &dw.report_offline},
+        {"dwfl_offline_section_address", &dw.section_address},
+        {"dwfl_build_id_find_elf", &dw.find_no_elf},
+        {"dwfl_module_getelf", &dw.getelf},
+        {"dwfl_report_end", &dw.report_end},
+        {"dwfl_addrmodule", &dw.addrmodule},
+        {"dwfl_module_getsrc", &dw.getsrc},
+        {"dwfl_lineinfo", &dw.lineinfo},
+        {"dwfl_linux_proc_find_elf", &dw.find_elf},
+        {"dwfl_standard_find_debuginfo", &dw.find_debuginfo},
+    };
+
+    if (!dw.is_tried)
+        dw.handle = loaded_open(libraries, all, ARRAY_COUNT(all));
+    dw.is_tried = true;
+    return dw.handle != NULL;
+}
+
+static const char *find_line(Dwfl *dwfl, uint64_t address, char words[OUTSIDE_MAX])
+{
+    Dwfl_Module *module = dw.addrmodule(dwfl, address);
+    Dwfl_Line *line = module != NULL ? dw.getsrc(module, address) : NULL;
+    const char *file, *slash;
+    int number;
+
+    file = line != NULL ? dw.lineinfo(line, NULL, &number, NULL, NULL, NULL) : NULL;
+    if (file == NULL)
+        return NULL;
+    slash = strrchr(file, '/');
+    snprintf(words, OUTSIDE_MAX, "%.120s:%d", slash != NULL ? slash + 1 : file, number);
+    return words;
+}
+
+const char *source_line(uint32_t pid, uint64_t address, char words[OUTSIDE_MAX])
+{
+    static char *nowhere; /* debug information of its own is looked for in the usual places */
+    const char *found = NULL;
+    Dwfl_Callbacks callbacks;
+    Dwfl *dwfl;
+
+    if (address == 0 || !load())
+        return NULL;
+    callbacks = (Dwfl_Callbacks){.find_elf = dw.find_elf,
+                                 .find_debuginfo = dw.find_debuginfo,
+                                 .debuginfo_path = &nowhere};
+    dwfl = dw.begin(&callbacks);
+    if (dwfl == NULL)
+        return NULL;
+    if (dw.proc_report(dwfl, (pid_t)pid) == 0 && dw.report_end(dwfl, NULL, NULL) == 0)
+        found = find_line(dwfl, address - 1, words); /* the call, not what follows it */
+    dw.end(dwfl);
+    return found;
+}
+
+const char *source_line_in(const char *path, uint64_t address, char *words)
+{
+    static char *nowhere;
+    const char *found = NULL;
+    Dwfl_Callbacks callbacks;
+    Dwfl_Module *module;
+    GElf_Addr bias;
+    Dwfl *dwfl;
+
+    if (address == 0 || !load())
+        return NULL;
+    callbacks = (Dwfl_Callbacks){.find_elf = dw.find_no_elf,
+                                 .find_debuginfo = dw.find_debuginfo,
+                                 .section_address = dw.section_address,
+                                 .debuginfo_path = &nowhere};
+    dwfl = dw.begin(&callbacks);
+    if (dwfl == NULL)
+        return NULL;
+    module = dw.report_offline(dwfl, path, path, -1);
+    if (module != NULL && dw.report_end(dwfl, NULL, NULL) == 0 &&
+        dw.getelf(module, &bias) != NULL)
+        found = find_line(dwfl, address + bias - 1, words);
+    dw.end(dwfl);
+    return found;
+}
+
+#else
+
+const char *source_line_in(const char *path, uint64_t address, char *words)
+{
+    (void)path;
+    (void)address;
+    (void)words;
+    return NULL;
+}
+
+const char *source_line(uint32_t pid, uint64_t address, char words[OUTSIDE_MAX])
+{
+    (void)pid;
+    (void)address;
+    (void)words;
+    return NULL;
+}
+
+#endif

@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * perf.c - `mbx perf`: starts two ranks of itself, or is one of them.
+ *
+ * Called by a user, it runs `mbx perf` with the same arguments as a job of two ranks, bound to
+ * two cores.  Called within a job (so `mbx run -n 2 mbx perf lat` works, too), it measures.
+ * With --listen and --connect it makes a job of two hosts first (perf_pair.c).  Only the public
+ * API is used, as any program would.
+ */
+#include "perf.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "base/environ.h"
+#include "base/mem.h"
+#include "boot/boot.h"
+#include "overlap.h"
+#include "perf_pair.h"
+#include "tools/run/launch.h"
+
+#define MAX_WINDOW 4096
+
+static const char usage[] =
+    "usage: mbx perf lat|bw|rate|depth|flood [OPTIONS]\n"
+    "       mbx perf overlap [OPTIONS]     (mbx perf overlap --help lists them)\n"
+    "\n"
+    "  lat   half round trip of one message, and in turn with it the bare transfer of a\n"
+    "        cache line between the same two cores\n"
+    "  bw    bytes per second, a window of messages at a time\n"
+    "  rate  messages per second, a window at a time\n"
+    "  depth what a message costs that meets the last of many posted receives, or a receive "
+    "the\n"
+    "        last of many messages that are there; its source named, or any\n"
+    "  flood messages that nobody has asked for: how many the receiver keeps, in how much "
+    "memory,\n"
+    "        and what it costs to receive all of them, the last one first\n"
+    "  overlap  how much of a transfer happens while the receiver computes\n"
+    "\n"
+    "  -s, --size SIZE       bytes of a message (K, M, G); lat, rate, depth: 8, bw: 1M, flood: "
+    "1K\n"
+    "      --sizes A,B,...   several sizes, one line each\n"
+    "      --sizes A-B       all powers of two from A to B\n"
+    "  -i, --iterations N    approximate number of messages to measure with; flood: of "
+    "messages in\n"
+    "                        a flood (10000)\n"
+    "  -w, --window N        messages at a time, 1 to 4096; bw: 16, rate: 64\n"
+    "  -t, --threads N       rate: of each rank, 1 to 256, in one endpoint (1)\n"
+    "  -d, --depths A,B,...  depth: receives or messages in the queue, as --sizes "
+    "(1,16,256,4096)\n"
+    "      --no-bind         let the system choose the cores; --bind is the default\n"
+    "      --json            a JSON object per line in place of key=value\n"
+    "      --listen          be one rank of two hosts, and wait for the other one\n"
+    "      --connect HOST    be the other one; this side prints\n"
+    "      --port N          of the host that listens (18515)\n"
+    "  -h, --help            this text\n"
+    "\n"
+    "Starts its two ranks on this machine.  Two hosts are measured, without a launcher, by\n"
+    "    a$ mbx perf lat --listen\n"
+    "    b$ mbx perf lat --connect a\n"
+    "with the same options on both.  The port carries the start and the fences, and the "
+    "messages go\n"
+    "over the network that MBX_TRANSPORT, MBX_OFI_PROVIDER and MBX_OFI_INTERFACE choose\n"
+    "(mbx info --network).  Whoever reaches the port can be the other rank; with the same "
+    "MBX_KEY on\n"
+    "both hosts only a process that knows it can.  Started by a launcher this program is one "
+    "of two "
+    "ranks:\n"
+    "mpiexec -n 2 --host a,b mbx perf lat, or srun --mpi=pmix -N 2 -n 2 mbx perf lat.  On two "
+    "hosts\n"
+    "the system chooses the cores, and lat has no cache line to compare with.\n"
+    "\n"
+    "Prints key=value, one line per size: the median and the best of 51 repeats.\n";
+
+#define MAX_THREADS 256
+#define MAX_DEPTH   UINT64_C(1000000)
+
+enum {
+    OPTION_SIZES = 256,
+    OPTION_BIND,
+    OPTION_NO_BIND,
+    OPTION_JSON,
+    OPTION_LISTEN,
+    OPTION_CONNECT,
+    OPTION_PORT
+};
+
+static const struct option options[] = {{"size", required_argument, NULL, 's'},
+                                        {"sizes", required_argument, NULL, OPTION_SIZES},
+                                        {"iterations", required_argument, NULL, 'i'},
+                                        {"window", required_argument, NULL, 'w'},
+                                        {"threads", required_argument, NULL, 't'},
+                                        {"depths", required_argument, NULL, 'd'},
+                                        {"bind", no_argument, NULL, OPTION_BIND},
+                                        {"no-bind", no_argument, NULL, OPTION_NO_BIND},
+                                        {"json", no_argument, NULL, OPTION_JSON},
+                                        {"listen", no_argument, NULL, OPTION_LISTEN},
+                                        {"connect", required_argument, NULL, OPTION_CONNECT},
+                                        {"port", required_argument, NULL, OPTION_PORT},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {NULL, 0, NULL, 0}};
+
+struct kind {
+    const char *name;
+    int (*measure)(struct perf *p, const struct perf_case *c);
+    size_t size;
+    uint32_t window;
+    uint64_t bytes, messages; /* default iterations: as many as fit both */
+};
+
+static const struct kind kinds[] = {
+    {"lat", perf_latency, 8, 1, UINT64_C(1) << 30, 100000},
+    {"bw", perf_bandwidth, 1 << 20, 16, UINT64_C(4) << 30, 100000},
+    {"rate", perf_rate, 8, 64, UINT64_C(4) << 30, 2000000},
+    {"depth", perf_depth, 8, 1, UINT64_C(1) << 30, 1},
+    {"flood", perf_flood, 1024, 1, UINT64_C(1) << 30, 10000},
+};
+
+struct request {
+    const struct kind *kind;
+    struct perf_sizes sizes, depths;
+    uint64_t iterations; /* 0 = by size */
+    uint32_t window;     /* 0 = of the kind */
+    uint32_t threads;    /* 0 = not said */
+    bool bind, json;
+    struct perf_pair pair;
+};
+
+/* ---- arguments ---- */
+
+static int take_option(const struct tool *tool, int option, char *value, struct request *r)
+{
+    uint64_t number = 0;
+    int err = 0;
+
+    switch (option) {
+    case 's':
+        err = perf_take_size(tool, &r->sizes, value);
+        break;
+    case OPTION_SIZES:
+        err = perf_take_sizes(tool, "--sizes", PERF_BYTES, &r->sizes, value);
+        break;
+    case 'i':
+        err = tool_number(tool, "--iterations", value, 1, UINT64_C(1) << 40, &r->iterations);
+        break;
+    case 'w':
+        err = tool_number(tool, "--window", value, 1, MAX_WINDOW, &number);
+        r->window = (uint32_t)number;
+        break;
+    case 't':
+        err = tool_number(tool, "--threads", value, 1, MAX_THREADS, &number);
+        r->threads = (uint32_t)number;
+        break;
+    case 'd':
+        err = perf_take_sizes(tool, "--depths", MAX_DEPTH, &r->depths, value);
+        break;
+    case OPTION_JSON:
+        r->json = true;
+        break;
+    case OPTION_LISTEN:
+        r->pair.listens = true;
+        break;
+    case OPTION_CONNECT:
+        r->pair.host = value;
+        break;
+    case OPTION_PORT:
+        err = tool_number(tool, "--port", value, 1, 65535, &number);
+        r->pair.port = value;
+        break;
+    default:
+        r->bind = option == OPTION_BIND;
+        break;
+    }
+    return err;
+}
+
+static const char *const words[] = {"lat", "bw", "rate", "depth", "flood", "overlap", NULL};
+
+static const char *word_at(const void *list, size_t i)
+{
+    return ((const char *const *)list)[i];
+}
+
+/* The kind may stand before or behind the options. */
+static int take_kind(const struct tool *tool, int argc, char **argv, struct request *r)
+{
+    if (optind == argc)
+        return tool_usage_error(
+            tool, "what shall be measured: lat, bw, rate, depth, flood or overlap?");
+    for (size_t i = 0; i < ARRAY_COUNT(kinds); i++)
+        if (strcmp(kinds[i].name, argv[optind]) == 0)
+            r->kind = &kinds[i];
+    if (strcmp(argv[optind], "overlap") == 0)
+        return tool_usage_error(tool, "'overlap' stands before its options");
+    if (r->kind == NULL) {
+        const char *nearest = tool_nearest(argv[optind], word_at, words);
+
+        return tool_usage_error(
+            tool, "cannot measure '%s', only lat, bw, rate, depth, flood and overlap%s%s%s",
+            argv[optind], nearest != NULL ? "; did you mean '" : "",
+            nearest != NULL ? nearest : "", nearest != NULL ? "'?" : "");
+    }
+    optind++;
+    return 0;
+}
+
+static bool is_pair(const struct request *r)
+{
+    return r->pair.listens || r->pair.host != NULL;
+}
+
+static bool has_key(void)
+{
+    const char *key = environ_get("MBX_KEY");
+
+    return key != NULL && key[0] != '\0';
+}
+
+/* What was asked for fits the kind. */
+static int check(const struct tool *tool, struct request *r)
+{
+    static const struct perf_sizes depths = {.size = {1, 16, 256, 4096}, .count = 4};
+
+    if (r->threads != 0 && r->kind->measure != perf_rate)
+        return tool_usage_error(tool, "--threads is for rate, not for %s", r->kind->name);
+    if (r->depths.count != 0 && r->kind->measure != perf_depth)
+        return tool_usage_error(tool, "--depths is for depth, not for %s", r->kind->name);
+    if (r->pair.listens && r->pair.host != NULL)
+        return tool_usage_error(tool, "--listen is for one host, --connect for the other one");
+    if (r->pair.port != NULL && !is_pair(r))
+        return tool_usage_error(tool, "--port is for --listen and --connect");
+    if (is_pair(r) && boot_has_launcher())
+        return tool_usage_error(
+            tool,
+            "--%s is for two hosts without a launcher, and this process was "
+            "started by one",
+            r->pair.listens ? "listen" : "connect");
+    if (r->depths.count == 0)
+        r->depths = depths;
+    return 0;
+}
+
+static int parse(const struct tool *tool, int argc, char **argv, struct request *r)
+{
+    int option, status = 0;
+
+    for (;;) {
+        while ((option = tool_option(tool, argc, argv, "+:s:i:w:t:d:h", options, &status)) >= 0)
+            if ((status = take_option(tool, option, optarg, r)) != 0)
+                return status;
+        if (option == -2)
+            return status != 0 ? status : -1;
+        if (r->kind != NULL)
+            break;
+        if ((status = take_kind(tool, argc, argv, r)) != 0)
+            return status;
+    }
+    if (optind < argc)
+        return tool_usage_error(tool, "there is no argument '%s'", argv[optind]);
+    if ((status = check(tool, r)) != 0)
+        return status;
+    if (r->sizes.count == 0)
+        r->sizes.size[r->sizes.count++] = r->kind->size;
+    if (r->window == 0)
+        r->window = r->kind->window;
+    return 0;
+}
+
+/* ---- a rank ---- */
+
+static struct perf_case case_of(const struct request *r, size_t size)
+{
+    uint64_t by_bytes = r->kind->bytes / max_size(size, 1);
+    uint64_t iterations = r->iterations;
+
+    if (iterations == 0)
+        iterations = min_size(r->kind->messages, max_size(by_bytes, 1));
+    return (struct perf_case){
+        .size = size, .iterations = iterations, .window = r->window, .threads = r->threads};
+}
+
+static int alloc_buffers(struct perf *p, const struct request *r)
+{
+    for (unsigned i = 0; i < r->sizes.count; i++)
+        p->capacity = max_size(p->capacity, max_size(r->sizes.size[i], CACHE_LINE));
+    p->send = mem_alloc_aligned(4096, p->capacity);
+    p->recv = mem_alloc_aligned(4096, p->capacity);
+    if (p->send == NULL || p->recv == NULL)
+        return -ENOMEM;
+    memset(p->send, 0x5a, p->capacity); /* pages are there before the clock runs */
+    memset(p->recv, 0, p->capacity);
+    return 0;
+}
+
+static int open_rank(struct perf *p, const struct request *r)
+{
+    static const char *const many[] = {"THREADS=many", NULL};
+    struct mbx_config config = {.params = r->threads > 1 ? many : NULL};
+    int err;
+
+    if (mbx_job_size(p->job) != 2) {
+        tool_error(p->tool, "two ranks are needed, this job has %u", mbx_job_size(p->job));
+        return -EINVAL;
+    }
+    p->rank = mbx_job_rank(p->job);
+    p->peer = 1 - p->rank;
+    if (!is_pair(r) || !has_key()) /* of a pair, what the user has set */
+        config.key = mbx_job_key(p->job);
+    if ((err = mbx_open(&config, &p->ep)) != 0)
+        return err;
+    return mbx_job_connect(p->job, p->ep);
+}
+
+static int measure_size(struct perf *p, const struct request *r, size_t size)
+{
+    struct perf_case c = case_of(r, size);
+    int err = 0;
+
+    if (r->threads > 1)
+        return perf_rate_of_threads(p, &c);
+    if (r->kind->measure != perf_depth)
+        return r->kind->measure(p, &c);
+    for (unsigned i = 0; i < r->depths.count && err == 0; i++) {
+        c.depth = (uint32_t)r->depths.size[i];
+        err = perf_depth(p, &c);
+    }
+    return err;
+}
+
+static int measure(struct perf *p, const struct request *r)
+{
+    int err = 0;
+
+    if (r->kind->measure == perf_latency)
+        err = perf_line_open(p);
+    for (unsigned i = 0; i < r->sizes.count && err == 0; i++)
+        err = measure_size(p, r, r->sizes.size[i]);
+    perf_line_close(p);
+    return err;
+}
+
+static int run_rank(const struct tool *tool, const struct request *r)
+{
+    struct perf p = {.tool = tool, .json = r->json};
+    int err = mbx_job_open(&p.job);
+
+    if (err == 0 && (err = open_rank(&p, r)) == 0 && (err = alloc_buffers(&p, r)) == 0)
+        err = measure(&p, r);
+    if (err != 0)
+        tool_error(tool, "rank %u cannot measure: %s", p.rank, mbx_strerror(err));
+    if (p.ep != NULL)
+        mbx_close(p.ep);
+    if (p.job != NULL)
+        mbx_job_close(p.job);
+    mem_free(p.send);
+    mem_free(p.recv);
+    return err == 0 ? TOOL_DONE : TOOL_FAILED;
+}
+
+/* ---- two hosts ---- */
+
+static size_t add_list(char *text, size_t used, const char *name, const struct perf_sizes *list)
+{
+    for (unsigned i = 0; i < list->count; i++)
+        used += (size_t)snprintf(text + used, PERF_TEXT_SIZE - used, "%s%zu",
+                                 i == 0 ? name : ",", list->size[i]);
+    return used;
+}
+
+/* What is to be measured, in words that are equal if it is. */
+static void describe(const struct request *r, char text[PERF_TEXT_SIZE])
+{
+    size_t used = (size_t)snprintf(
+        text, PERF_TEXT_SIZE, "Matchbox %s, %s MBX_KEY, %s, window %u, threads %u",
+        mbx_version(), has_key() ? "with" : "without", r->kind->name, r->window, r->threads);
+
+    if (r->iterations != 0)
+        used += (size_t)snprintf(text + used, PERF_TEXT_SIZE - used, ", iterations %llu",
+                                 (unsigned long long)r->iterations);
+    used = add_list(text, used, ", sizes ", &r->sizes);
+    if (r->kind->measure == perf_depth)
+        add_list(text, used, ", depths ", &r->depths);
+}
+
+/* The arguments as they were, without --listen, for the user at the other host. */
+static void say_again(int argc, char **argv, char *text, size_t size)
+{
+    size_t used = 0;
+
+    for (int i = 0; i < argc && used < size; i++)
+        if (strncmp(argv[i], "--l", 3) != 0)
+            used +=
+                (size_t)snprintf(text + used, size - used, "%s%s", i == 0 ? "" : " ", argv[i]);
+}
+
+static int run_pair(const struct tool *tool, const struct request *r, int argc, char **argv)
+{
+    char text[PERF_TEXT_SIZE], again[1024];
+    int status;
+
+    describe(r, text);
+    say_again(argc, argv, again, sizeof again);
+    status = perf_pair_meet(tool, &r->pair, text, again);
+    return status != 0 ? status : run_rank(tool, r);
+}
+
+/* ---- the launcher ---- */
+
+/* The same arguments behind this program's own path. */
+static int launch_self(const struct tool *tool, const struct request *r, int argc, char **argv)
+{
+    struct launch launch = {.tool = tool, .ranks = 2, .bind = r->bind};
+    char **arguments = mem_calloc((size_t)argc + 2, sizeof *arguments);
+    char *path = tool_own_path();
+    int status = TOOL_FAILED;
+
+    if (arguments == NULL || path == NULL) {
+        tool_error(tool, "/proc/self/exe does not tell where this program is");
+        goto free_all;
+    }
+    arguments[0] = path;
+    memcpy(arguments + 1, argv, (size_t)argc * sizeof *argv);
+    launch.argv = arguments;
+    status = launch_job(&launch);
+
+free_all:
+    mem_free(path);
+    mem_free(arguments);
+    return status;
+}
+
+/* Parsing --sizes writes into the argument, so the ranks get a copy made before. */
+static char **copy_arguments(int argc, char **argv)
+{
+    char **copy = mem_calloc((size_t)argc + 1, sizeof *copy);
+
+    for (int i = 0; copy != NULL && i < argc; i++)
+        copy[i] = strdup(argv[i]);
+    return copy;
+}
+
+static int run(const struct tool *tool, int argc, char **argv)
+{
+    struct request r = {.bind = true};
+    char **original;
+    int status;
+
+    if (argc > 1 && strcmp(argv[1], "overlap") == 0)
+        return overlap_run(argc - 1, argv + 1);
+    original = copy_arguments(argc, argv);
+    status = original != NULL ? parse(tool, argc, argv, &r) : TOOL_FAILED;
+    if (status == 0 && is_pair(&r))
+        status = run_pair(tool, &r, argc, original);
+    else if (status == 0 && boot_has_launcher())
+        status = run_rank(tool, &r);
+    else if (status == 0)
+        status = launch_self(tool, &r, argc, original);
+    for (int i = 0; original != NULL && i < argc; i++)
+        free(original[i]);
+    mem_free(original);
+    return status == -1 ? TOOL_DONE : status;
+}
+
+const struct tool tool_perf = {
+    .name = "perf",
+    .about = "measure latency, bandwidth, rate, long queues, a flood or overlap of two ranks",
+    .usage = usage,
+    .options = options,
+    .words = words,
+    .run = run,
+};

@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * queues.c - `mbx queues`: what waits in the ranks of jobs that run now, or waited when their core files were written.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "hosts.h"
+#include "queues.h"
+#include "snapshot.h"
+#include "tools/common/tool.h"
+#include "tools/observe/job_name.h"
+#include "tools/observe/observe.h"
+#include "tools/observe/words.h"
+
+static const char usage[] =
+    "usage: mbx queues [OPTIONS]\n"
+    "\n"
+    "Shows the receives, messages and sends that wait in the ranks of this user's jobs, on "
+    "this\n"
+    "host or on those that --launch or --hosts name.  No rank is stopped: each one that makes\n"
+    "progress answers itself; what does not answer (it computes, or is stopped) is read from\n"
+    "outside.\n"
+    "\n"
+    "  --job JOB      only this job: its number, its program, or a process of it or that has "
+    "started it\n"
+    "  --rank RANK    only this rank\n"
+    "  --all-users    jobs of other users, too, for root: without it root sees those of root "
+    "alone\n"
+    "  --core FILE    instead, the ranks of this core file; given again, of several, as those "
+    "of\n"
+    "                 a job\n" HOSTS_USAGE
+    "  --stats        the statistics of each rank, too, as MBX_STATS_FILE has them\n"
+    "  --json         one JSON object, for programs; docs/queues.schema.json describes it\n"
+    "  --details      with --json: also the line of the program that each rank is in, what it "
+    "does\n"
+    "                 while it makes no progress, and ranks that do not run over Matchbox\n"
+    "  --snapshot     that object with the statistics, in lines with checksums: so mbx starts "
+    "itself\n"
+    "                 with --launch\n"
+    "  --watch SECONDS  again and again, every so many seconds (0: at once), until it is\n"
+    "                 interrupted\n"
+    "  --wait MS      how long a rank has time to answer (default 1000)\n"
+    "  -h, --help     this text\n"
+    "\n"
+    "  posted      a receive that waits for a message\n"
+    "  unexpected  a message that waits for a receive\n"
+    "  send        a send that waits until its message is received; deferred: it has not "
+    "left,\n"
+    "              because its receiver's window is used up (MBX_UNEXPECTED_MEMORY)\n"
+    "  sending     a send whose data is on its way\n"
+    "  receiving   a receive that has its message, and is being filled\n"
+    "  access      a one-sided access that is not complete\n"
+    "  probe       what the last probe that found nothing had asked for\n"
+    "  probed      a message that a matched probe has taken, and no receive yet\n"
+    "\n"
+    "Behind what has been there for a second stands for how long: so long at least, and mostly "
+    "0.1 s\n"
+    "more at most.\n"
+    "\n"
+    "Exit status 1 if there is no such rank, or if a host has not answered.\n";
+
+static const struct option options[] = {{"job", required_argument, NULL, 'j'},
+                                        {"rank", required_argument, NULL, 'r'},
+                                        {"core", required_argument, NULL, 'c'},
+                                        {"stats", no_argument, NULL, 's'},
+                                        {"json", no_argument, NULL, 'J'},
+                                        {"details", no_argument, NULL, 'd'},
+                                        {"snapshot", no_argument, NULL, 'S'},
+                                        {"all-users", no_argument, NULL, 'a'},
+                                        HOSTS_OPTIONS,
+                                        {"watch", required_argument, NULL, 'w'},
+                                        {"wait", required_argument, NULL, 'm'},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {NULL, 0, NULL, 0}};
+
+struct wanted {
+    struct observe_options observe;
+    struct hosts hosts;
+    bool stats, json, details, snapshot, watches;
+    uint64_t watch_ns;
+    const char **cores; /* of as many as there are arguments */
+    uint32_t core_count;
+};
+
+/* ---- as text ---- */
+
+static const char *how_text(const struct see_rank *rank)
+{
+    switch (rank->how) {
+    case SEE_ASKED:
+        return rank->state.call[0] != '\0' ? "" : "answers";
+    case SEE_READ:
+        return rank->run == 'T' || rank->run == 't' ? "is stopped; read from outside"
+                                                    : "makes no progress; read from outside";
+    case SEE_MOVING:
+        return "was read from outside while it changed: not exact";
+    case SEE_CORE:
+        return "in a core file";
+    case SEE_FAILED:
+        break;
+    }
+    return "cannot be read";
+}
+
+/* They come with an answer alone. */
+static bool has_statistics(const struct see_rank *rank)
+{
+    return rank->text != NULL && rank->text[0] != '\n';
+}
+
+static void print_rank(const struct see_job *job, uint32_t at, bool stats)
+{
+    const struct see_rank *rank = &job->ranks[at];
+    char words[WORDS_MAX];
+    uint64_t all = 0;
+
+    printf("rank %s  ", words_of_rank(rank, words));
+    printf("%s  ", words_of_process(rank, words));
+    if (rank->how == SEE_ASKED && rank->state.call[0] != '\0') {
+        printf("in %s", rank->state.call);
+        if (rank->state.still_ns != 0 && rank->state.now_ns - rank->state.still_ns >= CLOCK_S)
+            printf(", %.1f s without a change",
+                   (double)(rank->state.now_ns - rank->state.still_ns) / (double)CLOCK_S);
+    }
+    puts(how_text(rank));
+    for (uint32_t i = 0; i < rank->count; i++) {
+        const struct see_entry *entry = &rank->entries[i];
+
+        printf("  %-10s  %s", see_kind_name(entry->kind),
+               words_of_entry(job, at, entry, words));
+        if (entry->flags & SEE_ENTRY_DEFERRED)
+            printf(", deferred");
+        if (entry->kind != SEE_PROBE && entry->waited_ms != SEE_NOT_KNOWN &&
+            entry->waited_ms >= 1000)
+            printf(", %.1f s", (double)entry->waited_ms / 1000);
+        putchar('\n');
+    }
+    for (unsigned kind = 1; kind < SEE_KINDS; kind++)
+        all += rank->state.counts[kind];
+    if (all > rank->count) {
+        printf("  and %" PRIu64 " more; in all:", all - rank->count);
+        for (unsigned kind = 1; kind < SEE_KINDS; kind++)
+            if (rank->state.counts[kind] != 0)
+                printf(" %" PRIu32 " %s", rank->state.counts[kind], see_kind_name(kind));
+        putchar('\n');
+    }
+    if (stats && has_statistics(rank))
+        printf("  %.*s\n", (int)strcspn(rank->text, "\n"), rank->text);
+    else if (stats)
+        puts("  no statistics: it has not answered");
+}
+
+static uint32_t count_hosts(const struct see_job *job)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < job->count; i++) {
+        bool is_first = true;
+
+        for (uint32_t k = 0; k < i && is_first; k++)
+            is_first = job->ranks[k].host != job->ranks[i].host;
+        count += is_first;
+    }
+    return count;
+}
+
+static void print_job(const struct see_job *job, bool stats, bool cores)
+{
+    char now[32], title[JOB_TITLE];
+    time_t seconds = time(NULL);
+    struct tm tm;
+
+    strftime(now, sizeof now, "%H:%M:%S", localtime_r(&seconds, &tm));
+    printf("%s: %" PRIu32, job_title(job, true, title), job->count);
+    if (job->size != SEE_NOBODY)
+        printf(" of %" PRIu32 " ranks ", job->size);
+    else
+        printf(" endpoint%s ", job->count == 1 ? "" : "s");
+    if (cores)
+        puts("in core files");
+    else if (job->ranks[0].told == NULL)
+        printf("on this host, %s\n", now);
+    else
+        printf("on %" PRIu32 " host%s, %s\n", count_hosts(job),
+               count_hosts(job) == 1 ? "" : "s", now);
+    job_print_parts(stdout, job);
+    for (uint32_t i = 0; i < job->count; i++)
+        print_rank(job, i, stats);
+}
+
+/* ---- the command ---- */
+
+static void say_empty(const struct tool *tool, const struct wanted *wanted)
+{
+    if (wanted->core_count != 0)
+        tool_error(tool, "no such rank is in %s",
+                   wanted->core_count == 1 ? "the core file" : "the core files");
+    else if (wanted->hosts.count != 0)
+        tool_error(
+            tool,
+            "no such rank runs over Matchbox on the hosts that have answered (or it runs with "
+            "MBX_SEE=off)");
+    else
+        tool_error(tool,
+                   "no such rank of this user runs over Matchbox on this host (or it runs "
+                   "with MBX_SEE=off)%s",
+                   observe_hint(&wanted->observe));
+}
+
+static int find(struct wanted *wanted, struct observed *observed, char why[OBSERVE_WHY])
+{
+    int err;
+
+    if (wanted->core_count != 0)
+        return observe_cores(&wanted->observe, wanted->cores, wanted->core_count, observed,
+                             why);
+    if (wanted->hosts.count != 0) {
+        err = hosts_look(&wanted->hosts, &wanted->observe, wanted->stats, wanted->details,
+                         observed);
+        for (uint32_t i = 0; i < wanted->hosts.count; i++)
+            wanted->hosts.commands[i].is_gone =
+                false; /* --watch: it may answer the next time */
+        if (err < 0)
+            snprintf(why, OBSERVE_WHY, "cannot call the launcher: %s", strerror(-err));
+        return err;
+    }
+    err = observe(&wanted->observe, observed);
+    if (err < 0)
+        snprintf(why, OBSERVE_WHY, "cannot look at the processes of this host: %s",
+                 strerror(-err));
+    return err;
+}
+
+static int print_snapshot(const struct tool *tool, const struct observed *observed,
+                          const struct queues_json *json)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    int err = out != NULL ? 0 : -ENOMEM;
+
+    if (err == 0) {
+        queues_json(out, observed, json);
+        if (fclose(out) != 0)
+            err = -ENOMEM;
+    }
+    if (err == 0)
+        err = snapshot_write(text, size - 1); /* but for its line feed */
+    free(text);
+    if (err != 0)
+        tool_error(tool, "cannot write the snapshot: %s", strerror(-err));
+    return err != 0 ? TOOL_FAILED : TOOL_DONE;
+}
+
+static int print(const struct tool *tool, const struct wanted *wanted,
+                 struct observed *observed)
+{
+    struct queues_json json = {.stats = wanted->stats || wanted->snapshot,
+                               .details = wanted->details,
+                               .entries = wanted->snapshot ? SEE_ENTRIES : UINT32_MAX};
+    int status = TOOL_DONE;
+
+    if (wanted->snapshot)
+        return print_snapshot(tool, observed, &json);
+    if (wanted->json)
+        queues_json(stdout, observed, &json);
+    else if (observed_join(observed) != 0)
+        tool_error(tool, "no memory to find which jobs belong together");
+    for (uint32_t i = 0; !wanted->json && i < observed->count; i++)
+        print_job(&observed->jobs[i], wanted->stats, wanted->core_count != 0);
+    fflush(stdout);
+    if (hosts_say(stderr, observed) != 0)
+        status = TOOL_FAILED;
+    if (observed->refused != 0)
+        tool_error(tool, "%" PRIu32 " endpoints cannot be read; %s", observed->refused,
+                   observed->why);
+    if (observed->count == 0) {
+        say_empty(tool, wanted);
+        status = TOOL_FAILED;
+    }
+    return status;
+}
+
+/* It is not said which job is meant: a program that reads JSON gets one without jobs. */
+static void print_none(const struct wanted *wanted, struct observed *observed)
+{
+    const struct queues_json json = {.details = wanted->details};
+
+    observed_keep(observed, 0);
+    if (wanted->json)
+        queues_json(stdout, observed, &json);
+    fflush(stdout);
+    hosts_say(stderr, observed);
+}
+
+static int look(const struct tool *tool, struct wanted *wanted)
+{
+    char why[OBSERVE_WHY];
+    struct observed observed = {.count = 0};
+    bool is_here = wanted->core_count == 0 && wanted->hosts.count == 0;
+    int err, status = is_here ? observe_choose(tool, &wanted->observe) : 0;
+
+    err = status == 0 ? find(wanted, &observed, why) : 0;
+    if (err < 0)
+        tool_error(tool, "%s", why);
+    else if (status == 0)
+        status = observed_choose(tool, &wanted->observe, &observed);
+    if (err < 0)
+        status = TOOL_FAILED;
+    else if (status == 0)
+        status = print(tool, wanted, &observed);
+    else
+        print_none(wanted, &observed);
+    observe_free(&observed);
+    return status;
+}
+
+static int parse(const struct tool *tool, int argc, char **argv, struct wanted *wanted)
+{
+    uint64_t number;
+    int c, status;
+
+    while ((c = tool_option(tool, argc, argv, "+:h", options, &status)) >= 0) {
+        int err = 0;
+
+        if (c == 'j') {
+            observe_take_job(&wanted->observe, optarg);
+        } else if (c == 'r') {
+            err = tool_number(tool, "--rank", optarg, 0, UINT32_MAX - 1, &number);
+            wanted->observe.rank = (uint32_t)number;
+        } else if (c == 'c') {
+            wanted->cores[wanted->core_count++] = optarg;
+        } else if (c == 'w') {
+            err =
+                tool_time(tool, "--watch", optarg, "s", 0, 86400 * CLOCK_S, &wanted->watch_ns);
+            wanted->watches = true;
+        } else if (c == 'm') {
+            err = tool_time(tool, "--wait", optarg, "ms", CLOCK_MS, 3600 * CLOCK_S,
+                            &wanted->observe.wait_ns);
+        }
+        wanted->stats |= c == 's';
+        wanted->json |= c == 'J';
+        wanted->details |= c == 'd';
+        wanted->snapshot |= c == 'S';
+        wanted->observe.all_users |= c == 'a';
+        if (err == 0)
+            err = hosts_option(&wanted->hosts, tool, c, optarg);
+        if (err > 0)
+            return err;
+    }
+    status = tool_options_end(tool, argc, argv, c, status);
+    if (status != 0)
+        return status;
+    if (wanted->core_count != 0 && wanted->watches)
+        return tool_usage_error(tool, "--watch has no use with --core: a core file does not "
+                                      "change");
+    if ((wanted->hosts.launch_count != 0 || wanted->hosts.list != NULL) &&
+        (wanted->core_count != 0 || wanted->snapshot || wanted->observe.all_users))
+        return tool_usage_error(tool, "--launch and --hosts have no use with --core, "
+                                      "--snapshot or --all-users");
+    return hosts_prepare(&wanted->hosts, tool);
+}
+
+static void rest(uint64_t ns)
+{
+    const struct timespec time = {.tv_sec = (time_t)(ns / CLOCK_S),
+                                  .tv_nsec = (long)(ns % CLOCK_S)};
+
+    nanosleep(&time, NULL);
+}
+
+static int run(const struct tool *tool, int argc, char **argv)
+{
+    struct wanted wanted = {.observe = {.rank = SEE_NOBODY, .wait_ns = CLOCK_S},
+                            .cores = mem_calloc((size_t)argc, sizeof *wanted.cores)};
+    int status;
+
+    if (wanted.cores == NULL || hosts_init(&wanted.hosts, argc) != 0) {
+        mem_free(wanted.cores);
+        tool_error(tool, "no memory");
+        return TOOL_FAILED;
+    }
+    status = parse(tool, argc, argv, &wanted);
+    if (status < 0) {
+        status = TOOL_DONE;
+    } else if (status == 0) {
+        while ((status = look(tool, &wanted)), wanted.watches)
+            rest(wanted.watch_ns);
+    }
+    hosts_fini(&wanted.hosts);
+    mem_free(wanted.cores);
+    return status;
+}
+
+const struct tool tool_queues = {
+    .name = "queues",
+    .about = "show what waits in the ranks of jobs that run",
+    .usage = usage,
+    .options = options,
+    .run = run,
+};

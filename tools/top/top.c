@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * top.c - `mbx top`: what the ranks of jobs do with their time, again and again.
+ *
+ *   find all ranks ──> look at them for an interval, every LOOK_EACH_NS ──> show ──> find ...
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "base/clock.h"
+#include "tools/common/tool.h"
+#include "top.h"
+
+#define LOOK_EACH_NS (50 * CLOCK_MS)
+#define LOOK_WAIT_NS (20 * CLOCK_MS) /* of it, that a rank has time to answer */
+
+static const char usage[] =
+    "usage: mbx top [OPTIONS]\n"
+    "\n"
+    "Shows what the ranks of this user's jobs on this host do with their time: how much of it\n"
+    "each rank waits and where, how many messages it sends and receives, and how long its\n"
+    "queues are.  The rank that never waits is the one that the others wait for.  No rank is\n"
+    "stopped.  The job must run over Matchbox (mbx exec).\n"
+    "\n"
+    "  --job JOB           only this job: its number, its program, or a process of it or that\n"
+    "                      has started it\n"
+    "  --all-users         jobs of other users, too, for root: without it root sees those of "
+    "root\n"
+    "                      alone\n"
+    "  --interval SECONDS  how long each table looks at the ranks (default 2)\n"
+    "  --once              one table, and then an end\n"
+    "  --plain             tables below each other; so it is, too, where there is no terminal\n"
+    "  -h, --help          this text\n"
+    "\n"
+    "A rank is looked at 20 times a second.  Shares are of these looks:\n"
+    "\n"
+    "  waits   in a call that blocks, and of what it waits for no data has come\n"
+    "  data    in a call that blocks, and the data is on its way\n"
+    "  calls   in a call that does not block (MPI_Test), or between two\n"
+    "  comp.   computes: it runs, and makes no call\n"
+    "  ready   could run, and has no core\n"
+    "  other   sleeps, reads a file, is stopped, or has ended\n"
+    "\n"
+    "Then messages per second, megabytes per second, receives that wait for a message, "
+    "messages\n"
+    "that wait for a receive, and the call in which the rank waits most, for which rank.\n"
+    "\n"
+    "On the screen: q ends, w puts the ranks first that wait least, r sorts by rank, up and\n"
+    "down move.  The screen needs ncurses.\n"
+    "\n"
+    "Exit status 1 if --once finds no job.\n";
+
+static const struct option options[] = {{"job", required_argument, NULL, 'j'},
+                                        {"interval", required_argument, NULL, 'i'},
+                                        {"once", no_argument, NULL, 'o'},
+                                        {"plain", no_argument, NULL, 'p'},
+                                        {"all-users", no_argument, NULL, 'a'},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {NULL, 0, NULL, 0}};
+
+static const char no_job[] = "no job of this user runs over Matchbox on this host (or it runs "
+                             "with MBX_SEE=off)";
+
+struct view {
+    struct observe_options wanted;
+    uint64_t interval_ns;
+    bool once, plain, by_waits, quit;
+    uint32_t first; /* line on the screen */
+    char *text;     /* that is on the screen, or NULL */
+};
+
+/* ---- an interval ---- */
+
+static void show(const struct view *view)
+{
+    if (!view->plain && view->text != NULL)
+        top_screen_show(view->text, view->first);
+}
+
+/* What a key of the screen does; the order of ranks is that of the next table. */
+static void take_key(struct view *view, enum top_key key)
+{
+    view->quit |= key == TOP_KEY_QUIT;
+    if (key == TOP_KEY_WAITS || key == TOP_KEY_RANK)
+        view->by_waits = key == TOP_KEY_WAITS;
+    if (key == TOP_KEY_UP && view->first > 0)
+        view->first--;
+    else if (key == TOP_KEY_DOWN)
+        view->first++;
+    if (key != TOP_KEY_NONE && key != TOP_KEY_QUIT)
+        show(view);
+}
+
+/* Until that time. */
+static void rest(struct view *view, uint64_t until_ns)
+{
+    uint64_t now_ns;
+
+    while (!view->quit && (now_ns = clock_now()) < until_ns) {
+        uint64_t left_ns = until_ns - now_ns;
+
+        if (view->plain)
+            usleep((useconds_t)(left_ns / CLOCK_US + 1));
+        else
+            take_key(view, top_screen_key((int)(left_ns / CLOCK_MS + 1)));
+    }
+}
+
+/* Looks at all ranks that there are now, for an interval.  0 or a negative errno. */
+static int look(struct view *view, struct top *top)
+{
+    struct observer *observer = NULL;
+    uint64_t end_ns = clock_now() + view->interval_ns, next_ns;
+    int err = observer_open(&view->wanted, &observer);
+
+    *top = (struct top){.count = 0};
+    do {
+        next_ns = clock_now() + LOOK_EACH_NS;
+        if (err == 0)
+            err = top_look(top, observer);
+        rest(view, next_ns);
+    } while (err == 0 && !view->quit && clock_now() < end_ns);
+    observer_close(observer);
+    return err;
+}
+
+/* ---- what is shown ---- */
+
+/* Without the marks of lines. */
+static void print_plain(const char *text)
+{
+    for (; *text != '\0'; text++)
+        if (*text != TOP_HEADING && *text != TOP_VERDICT)
+            putchar(*text);
+    putchar('\n');
+    fflush(stdout);
+}
+
+static int show_table(struct view *view, const struct top *top)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+
+    if (out == NULL)
+        return -ENOMEM;
+    if (!view->plain)
+        fprintf(out, "%cmbx top: %g s for each table; q ends, w: who waits least, r: by rank\n",
+                TOP_VERDICT, (double)view->interval_ns / (double)CLOCK_S);
+    if (top->count == 0)
+        fprintf(out, "%s\n", no_job);
+    top_print(out, top, view->by_waits);
+    if (fclose(out) != 0) {
+        free(text);
+        return -ENOMEM;
+    }
+    if (view->plain)
+        print_plain(text);
+    free(view->text);
+    view->text = text;
+    show(view);
+    return 0;
+}
+
+static int watch(const struct tool *tool, struct view *view)
+{
+    struct top top;
+    int err = 0, status = TOOL_DONE;
+
+    while (err == 0 && !view->quit) {
+        err = look(view, &top);
+        if (err == 0 && view->once && top.count == 0) {
+            tool_error(tool, "%s%s", no_job, observe_hint(&view->wanted));
+            status = TOOL_FAILED;
+        } else if (err == 0 && !view->quit) {
+            err = show_table(view, &top);
+        }
+        top_free(&top);
+        if (view->once)
+            break;
+        if (ferror(stdout)) {
+            status = TOOL_FAILED;
+            break;
+        }
+    }
+    free(view->text);
+    if (err != 0) {
+        if (!view->plain)
+            top_screen_close();
+        view->plain = true;
+        tool_error(tool, "cannot look at the processes of this host: %s", strerror(-err));
+        return TOOL_FAILED;
+    }
+    return status;
+}
+
+/* ---- the command ---- */
+
+static int parse(const struct tool *tool, int argc, char **argv, struct view *view)
+{
+    int c, status;
+
+    while ((c = tool_option(tool, argc, argv, "+:h", options, &status)) >= 0) {
+        int err = 0;
+
+        if (c == 'j') {
+            observe_take_job(&view->wanted, optarg);
+        } else if (c == 'i') {
+            err = tool_time(tool, "--interval", optarg, "s", 100 * CLOCK_MS, 3600 * CLOCK_S,
+                            &view->interval_ns);
+        }
+        view->once |= c == 'o';
+        view->wanted.all_users |= c == 'a';
+        view->plain |= c == 'p' || c == 'o';
+        if (err != 0)
+            return err;
+    }
+    return tool_options_end(tool, argc, argv, c, status);
+}
+
+static int run(const struct tool *tool, int argc, char **argv)
+{
+    struct view view = {.wanted = {.rank = SEE_NOBODY, .wait_ns = LOOK_WAIT_NS},
+                        .interval_ns = 2 * CLOCK_S};
+    int status = parse(tool, argc, argv, &view);
+    const char *why;
+
+    if (status != 0)
+        return status < 0 ? TOOL_DONE : status;
+    status = observe_choose(tool, &view.wanted);
+    if (status != 0)
+        return status;
+    if (!view.plain && isatty(STDOUT_FILENO)) {
+        why = top_screen_open();
+        if (why != NULL)
+            tool_error(tool, "no screen, but tables: %s", why);
+        view.plain = why != NULL;
+    } else {
+        view.plain = true;
+    }
+    status = watch(tool, &view);
+    if (!view.plain)
+        top_screen_close();
+    return status;
+}
+
+const struct tool tool_top = {
+    .name = "top",
+    .about = "show what the ranks of jobs do with their time",
+    .usage = usage,
+    .options = options,
+    .run = run,
+};
