@@ -11,6 +11,7 @@
 #include "base/fill.h"
 #include "core/core.h"
 #include "softdev/softdev.h"
+#include "transport/verbs/verbs_library.h"
 #include "verbs/verbs.h"
 
 static bool always(char *line, size_t size)

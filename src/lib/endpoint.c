@@ -17,7 +17,7 @@
 #include "lib/across.h"
 #include "lib/see.h"
 #include "offload/offload.h"
-#include "verbs/verbs.h"
+#include "transport/verbs/verbs_library.h"
 
 static const struct transport_events events = {
     .accept = peer_accept,

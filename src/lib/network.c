@@ -8,7 +8,7 @@
 #include "base/random.h"
 #include "core/core.h"
 #include "transport/network.h"
-#include "verbs/verbs.h"
+#include "transport/verbs/verbs_library.h"
 
 /* What MBX_TRANSPORT would use. */
 static const struct transport_ops *network_of(const struct settings *s)

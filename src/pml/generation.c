@@ -21,7 +21,7 @@
  *   1 to 2^31 - 1  the members are those of MPI_COMM_WORLD, in its order: the number alone
  *   others         all other communicators
  *
- * An adapter that matches compares the lowest bits of a generation (verbs/verbs_frame.h); so that it can match messages of
+ * An adapter that matches compares the lowest bits of a generation (transport/verbs/verbs_frame.h); so that it can match messages of
  * copies of MPI_COMM_WORLD, these are small.
  *
  * What is counted is kept until the end: 16 bytes for each context id and group.

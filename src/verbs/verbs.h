@@ -12,7 +12,7 @@
 
 #include <matchbox/device.h>
 
-#include "verbs/verbs_frame.h"
+#include "transport/verbs/verbs_frame.h"
 
 #define VERBS_EAGER_MAX    8192
 #define VERBS_UNTAGGED_MIN 33 /* a real one does not match before it has had so many buffers */
@@ -87,10 +87,6 @@ uint32_t verbs_untagged(const struct mbx_device *device);
 
 /* verbs_lose - the caller knows that the device cannot be used any more (an async event). */
 void verbs_lose(struct mbx_device *device, const char *why);
-
-/* verbs_use - from now on, this file is loaded as libibverbs; until one has been.
- * Threads: any. */
-void verbs_use(const char *library);
 
 /* verbs_explain - one line: which hardware there is, or why none can be used.
  * True: verbs_open() would find a device. */

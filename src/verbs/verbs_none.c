@@ -70,11 +70,6 @@ void verbs_lose(struct mbx_device *device, const char *why)
     (void)why;
 }
 
-void verbs_use(const char *library)
-{
-    (void)library;
-}
-
 bool verbs_explain(char *line, size_t size)
 {
     snprintf(line, size, "not built in");

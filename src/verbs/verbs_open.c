@@ -16,7 +16,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "verbs/verbs_library.h"
+#include "transport/verbs/verbs_library.h"
 
 #define VERBS_UNTAGGED_MAX 49152 /* fewer than 2^16 messages may be unreported */
 #define VERBS_OPS_MIN      4     /* for a list of one: append, revoke, and take_back's two */

@@ -23,9 +23,9 @@
 #include <infiniband/verbs.h>
 
 #include "base/list.h"
+#include "transport/verbs/verbs_regions.h"
 #include "verbs/verbs.h"
 #include "verbs/verbs_ranges.h"
-#include "verbs/verbs_regions.h"
 #include "wire/wire.h"
 
 /* Where a packet begins in an untagged buffer. */

@@ -16,7 +16,7 @@
 #include "testing/count/count.h"
 #include "testing/loop/loop.h"
 #include "testing/testing.h"
-#include "verbs/verbs.h"
+#include "transport/verbs/verbs_library.h"
 
 #define TESTS_MAX        32
 #define NETWORK_PATIENCE (60 * CLOCK_S)

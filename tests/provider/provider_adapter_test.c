@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * provider_adapter_test.c - which of a client's receives an adapter holds: those that ask for no bit of
- * a tag which it does not compare (src/verbs/verbs_frame.h).
+ * a tag which it does not compare (src/transport/verbs/verbs_frame.h).
  *
  *   provider_adapter_test     with MBX_VERBS_LIBRARY=libmbx-adapter.so
  *

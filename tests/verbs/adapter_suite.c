@@ -24,6 +24,7 @@
 #include <cmocka.h>
 
 #include "testing/device/verbs_target.h"
+#include "transport/verbs/verbs_library.h"
 #include "verbs/verbs_state.h"
 
 #define CANNOT 3

@@ -17,9 +17,8 @@
 #include <cmocka.h>
 
 #include "base/sys.h"
-#include "verbs/verbs.h"
-#include "verbs/verbs_library.h"
-#include "verbs/verbs_regions.h"
+#include "transport/verbs/verbs_library.h"
+#include "transport/verbs/verbs_regions.h"
 
 #define PAGE  ((size_t)4096)
 #define SIZE  (16 * PAGE)

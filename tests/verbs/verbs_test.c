@@ -23,7 +23,7 @@
 #include "adapter/library/library.h"
 #include "base/base.h"
 #include "testing/device/verbs_target.h"
-#include "verbs/verbs_library.h"
+#include "transport/verbs/verbs_library.h"
 #include "verbs/verbs_state.h"
 
 /* ---- the adapter ----------------------------------------------------------------------- */

@@ -24,7 +24,7 @@
 #include "base/base.h"
 #include "base/log.h"
 #include "transport/verbs/ib.h"
-#include "verbs/verbs_library.h"
+#include "transport/verbs/verbs_library.h"
 
 #define RECEIVES_MAX 16384
 #define GIDS_MAX     32

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * ib.h - the parts of an endpoint over verbs (InfiniBand, RoCE); never leaves this folder, but for
- * verbs_inlet.h.
+ * verbs_inlet.h, and verbs_frame.h, verbs_library.h and verbs_regions.h, which a device uses, too.
  *
  *   send ─> inline, or a slot (a copy, registered) ─> out ═══════> in ─> buffer of the shared
  *           └ link.queue: no credit, or not open      (RC)        (RC)   receive queue ─> deliver
@@ -23,12 +23,14 @@
  *   tag.c          messages that the peer's adapter matches
  *   pair.c         queue pairs of a link
  *   hca.c          the adapter: device, port, what all links share
+ *   verbs_regions.c    memory that an adapter may use
+ *   verbs_library.c    libibverbs, loaded when it is used
  */
 #ifndef IB_IB_H
 #define IB_IB_H
 
 #include "transport/verbs/conn.h"
-#include "verbs/verbs_regions.h"
+#include "transport/verbs/verbs_regions.h"
 
 enum ib_queue { IB_SENT, IB_RECEIVED, IB_QUEUES };
 

@@ -13,7 +13,7 @@
 
 #include "base/list.h"
 #include "transport/memory.h"
-#include "verbs/verbs_frame.h"
+#include "transport/verbs/verbs_frame.h"
 
 #define IB_RMA_MAX        64 /* reads, writes and questions under way */
 #define IB_LINK_RMA       24 /* of these, for one peer: another one is not kept waiting */

@@ -20,7 +20,7 @@
 #include <string.h>
 
 #include "transport/verbs/ib.h"
-#include "verbs/verbs_frame.h"
+#include "transport/verbs/verbs_frame.h"
 
 /* The longest message that one entry of an adapter receives: lengths have 32 bits. */
 #define READ_MAX (UINT32_C(1) << 30)

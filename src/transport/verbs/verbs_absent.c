@@ -8,6 +8,7 @@
 #include "transport/network.h"
 #include "transport/verbs/params.h"
 #include "transport/verbs/verbs_inlet.h"
+#include "transport/verbs/verbs_library.h"
 
 static int open_nothing(const struct transport_config *config, struct transport **out)
 {
@@ -79,6 +80,12 @@ void transport_verbs_read(struct link *link)
 void transport_verbs_failed(struct link *link, const char *why)
 {
     (void)link, (void)why;
+}
+
+/* Nor is there anything to load. */
+void verbs_use(const char *library)
+{
+    (void)library;
 }
 
 const struct transport_ops transport_verbs = {

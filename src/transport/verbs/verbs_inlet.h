@@ -22,7 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "verbs/verbs_frame.h"
+#include "transport/verbs/verbs_frame.h"
 
 struct ibv_context;
 struct ibv_pd;

@@ -2,7 +2,7 @@
 /*
  * verbs_library.c - verbs_library.h says it all.
  */
-#include "verbs/verbs_library.h"
+#include "transport/verbs/verbs_library.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "verbs/verbs.h"
 
 #define LIBRARY_NAME "libibverbs.so.1"
 

@@ -5,7 +5,7 @@
  * Whether memory can be watched is found out from its mapping, which costs more than many a
  * registration.  So memory is kept when it is asked for the second time.
  */
-#include "verbs/verbs_regions.h"
+#include "transport/verbs/verbs_regions.h"
 
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -15,7 +15,7 @@
 #include "base/base.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "verbs/verbs_library.h"
+#include "transport/verbs/verbs_library.h"
 
 #define PAGE       ((uintptr_t)4096)
 #define KEPT_MAX   512

@@ -36,8 +36,8 @@
  * A message of an envelope that the layout cannot tell from others is NO_TAG.  So the hardware must
  * not hold a receive that accepts such a one (MBX_DEVICE_NARROW).
  */
-#ifndef VERBS_VERBS_FRAME_H
-#define VERBS_VERBS_FRAME_H
+#ifndef TRANSPORT_VERBS_FRAME_H
+#define TRANSPORT_VERBS_FRAME_H
 
 #include <matchbox/device.h>
 

@@ -3,7 +3,7 @@
  * verbs_library.h - libibverbs, loaded when somebody asks for an adapter: one that matches tags,
  * or the transport over verbs.
  *
- *   verbs.c, verbs_open.c, transport/verbs, inline functions of <infiniband/verbs.h>
+ *   src/verbs, transport/verbs, inline functions of <infiniband/verbs.h>
  *        └── ibv_alloc_pd() ... of verbs_library.c, hidden ──> libibverbs.so.1
  *
  * Neither the library nor a program that links it needs libibverbs: where it is missing there is
@@ -14,8 +14,8 @@
  * because something was loaded in front of it, is preferred to that of the file, unless
  * verbs_use() has named another file.
  */
-#ifndef VERBS_VERBS_LIBRARY_H
-#define VERBS_VERBS_LIBRARY_H
+#ifndef TRANSPORT_VERBS_LIBRARY_H
+#define TRANSPORT_VERBS_LIBRARY_H
 
 #include <stdbool.h>
 
@@ -23,6 +23,10 @@
  * loaded or lacks something.  Before it has succeeded no ibv_ function may be called.
  * Threads: any. */
 int verbs_library_load(void);
+
+/* verbs_use - from now on, this file is loaded as libibverbs; until one has been.
+ * Threads: any. */
+void verbs_use(const char *library);
 
 /* Does libibverbs mark registered memory, so that it is not this process's child's
  * (ibv_fork_init())?  Behind verbs_library_load(). */

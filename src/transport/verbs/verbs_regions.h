@@ -17,8 +17,8 @@
  *
  * Threads    all calls of one struct: one at a time.
  */
-#ifndef VERBS_VERBS_REGIONS_H
-#define VERBS_VERBS_REGIONS_H
+#ifndef TRANSPORT_VERBS_REGIONS_H
+#define TRANSPORT_VERBS_REGIONS_H
 
 #include <stddef.h>
 #include <stdint.h>
