@@ -16,7 +16,7 @@
  *
  * Software knows which message each receive takes when that is posted: its unexpected messages
  * are the shadow of what the device holds.  So the device's answer is known before it is given, and nothing
- * waits for it but the receive that is paired.  src/offload/held.h has why; here it is checked,
+ * waits for it but the receive that is paired.  src/device/host/held.h has why; here it is checked,
  * whatever is slow:
  *
  *   H1  a held message is matched with the receive that software has paired it with

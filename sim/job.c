@@ -15,7 +15,7 @@
 #include "base/mem.h"
 #include "check.h"
 #include "core/core.h"
-#include "offload/offload.h"
+#include "device/host/offload.h"
 #include "windows.h"
 
 /* When nothing has happened for so long, nothing will: longer than a rank stalls, and than it

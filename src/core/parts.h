@@ -76,7 +76,7 @@ enum shadow_state {
 
 struct shadow_message;
 
-/* Where a posted receive is besides its engine.  Everything about it: offload/shadow.h. */
+/* Where a posted receive is besides its engine.  Everything about it: device/host/shadow.h. */
 struct shadow_recv {
     const struct mbx_match_recv *match;
     void *buf;

@@ -7,7 +7,7 @@
 
 #include "p2p/p2p.h"
 #include "sendside/sendside.h"
-#include "offload/offload.h"
+#include "device/host/offload.h"
 #include "core/core.h"
 #include "transport/lend.h"
 

@@ -10,9 +10,9 @@
 #include "base/base.h"
 #include "base/fill.h"
 #include "core/core.h"
-#include "softdev/softdev.h"
+#include "device/soft/softdev.h"
+#include "device/verbs/verbs.h"
 #include "transport/verbs/verbs_library.h"
-#include "verbs/verbs.h"
 
 static bool always(char *line, size_t size)
 {

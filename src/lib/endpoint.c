@@ -16,7 +16,7 @@
 #include "sendside/sendside.h"
 #include "lib/across.h"
 #include "lib/see.h"
-#include "offload/offload.h"
+#include "device/host/offload.h"
 #include "transport/verbs/verbs_library.h"
 
 static const struct transport_events events = {

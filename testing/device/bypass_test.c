@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "base/base.h"
-#include "offload/bypass.h"
+#include "device/host/bypass.h"
 #include "testing/device/stepped_device.h"
 
 #define COUNT  8

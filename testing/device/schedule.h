@@ -45,11 +45,11 @@
 
 #include <stdio.h>
 
-#include "offload/bypass.h"
-#include "offload/held.h"
-#include "testing/device/stepped_device.h"
-#include "offload/shadow.h"
+#include "device/host/bypass.h"
+#include "device/host/held.h"
+#include "device/host/shadow.h"
 #include "match/oracle.h"
+#include "testing/device/stepped_device.h"
 
 #define SCHEDULE_MAX   96 /* steps */
 #define SCHEDULE_PEERS 3

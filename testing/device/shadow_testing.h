@@ -19,9 +19,9 @@
 
 #include "base/base.h"
 #include "base/mem.h"
+#include "device/host/held.h"
+#include "device/host/shadow.h"
 #include "testing/device/stepped_device.h"
-#include "offload/held.h"
-#include "offload/shadow.h"
 
 #define OWNER_RECVS 24
 #define ANY_TAG     UINT64_MAX

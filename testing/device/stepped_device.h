@@ -24,7 +24,7 @@
 #ifndef TESTING_STEPPED_DEVICE_H
 #define TESTING_STEPPED_DEVICE_H
 
-#include "softdev/tm_unit.h"
+#include "device/soft/tm_unit.h"
 
 #define STEPPED_PEERS     4
 #define STEPPED_INLINE    16 /* bytes of a message in one packet */

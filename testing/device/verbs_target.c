@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/sys.h"
-#include "verbs/verbs_state.h"
+#include "device/verbs/verbs_state.h"
 
 #define SLOTS     300 /* sends of a peer that may wait: more than the suite's untagged buffers */
 #define SLOT_SIZE 8448

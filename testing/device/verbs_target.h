@@ -17,8 +17,8 @@
 #include <infiniband/tm_types.h>
 #include <infiniband/verbs.h>
 
+#include "device/verbs/verbs.h"
 #include "testing/device/conformance.h"
-#include "verbs/verbs.h"
 
 struct verbs_peer;
 

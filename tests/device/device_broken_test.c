@@ -17,7 +17,7 @@
 
 #include "base/base.h"
 #include "core/core.h"
-#include "offload/offload.h"
+#include "device/host/offload.h"
 
 #define CONTEXT 61
 #define OTHER   62 /* where nothing is sent */

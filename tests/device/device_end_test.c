@@ -24,7 +24,7 @@
 #include "base/clock.h"
 #include "base/sys.h"
 #include "core/core.h"
-#include "offload/offload.h"
+#include "device/host/offload.h"
 
 #define CONTEXT   83
 #define LONG_TIME (120 * (int64_t)CLOCK_S) /* a wait that takes this long has failed */

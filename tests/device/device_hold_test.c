@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "core/core.h"
-#include "offload/offload.h"
+#include "device/host/offload.h"
 
 #define CONTEXT 59
 #define SENT    12

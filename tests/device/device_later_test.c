@@ -19,9 +19,9 @@
 #include "base/base.h"
 #include "base/random.h"
 #include "core/core.h"
-#include "offload/offload.h"
+#include "device/host/offload.h"
+#include "device/soft/softdev.h"
 #include "p2p/p2p.h"
-#include "softdev/softdev.h"
 
 #define CONTEXT 53
 #define LARGEST 100000

@@ -43,7 +43,7 @@
 #include "base/base.h"
 #include "base/random.h"
 #include "core/core.h"
-#include "offload/offload.h"
+#include "device/host/offload.h"
 
 #define ENDPOINTS 3
 #define CONTEXT   71

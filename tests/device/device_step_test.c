@@ -28,7 +28,7 @@
 
 #include "base/base.h"
 #include "core/core.h"
-#include "offload/offload.h"
+#include "device/host/offload.h"
 
 /* Instructions that a story may take. */
 #define STEPS_MAX     1000000

@@ -26,8 +26,8 @@
 
 #include "base/clock.h"
 #include "base/sys.h"
+#include "device/soft/driver.h"
 #include "testing/device/conformance_bench.h"
-#include "softdev/driver.h"
 #include "transport/handoff.h"
 #include "transport/memory.h"
 #include "wire/wire.h"

@@ -20,9 +20,9 @@
 #include "base/base.h"
 #include "base/random.h"
 #include "core/core.h"
+#include "device/host/offload.h"
+#include "device/soft/softdev.h"
 #include "p2p/p2p.h"
-#include "offload/offload.h"
-#include "softdev/softdev.h"
 #include "testing/loop/loop.h"
 #include "testing/testing.h"
 

@@ -4,10 +4,10 @@
  */
 #include "cluster.h"
 
-#include "p2p/p2p.h"
-#include "offload/driver.h"
-#include "offload/offload.h"
+#include "device/host/driver.h"
+#include "device/host/offload.h"
 #include "hosts.h"
+#include "p2p/p2p.h"
 #include "transport/lend.h"
 #include "transport/mux.h"
 #include "transport/network.h"

@@ -6,7 +6,7 @@
 
 #include "base/base.h"
 #include "core/core.h"
-#include "offload/offload.h"
+#include "device/host/offload.h"
 
 struct softdev *device_of(const struct mbx_ep *ep)
 {

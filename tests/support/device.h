@@ -5,7 +5,7 @@
 #ifndef TESTS_DEVICE_H
 #define TESTS_DEVICE_H
 
-#include "softdev/driver.h"
+#include "device/soft/driver.h"
 
 struct mbx_ep;
 

@@ -23,9 +23,9 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "device/verbs/verbs_state.h"
 #include "testing/device/verbs_target.h"
 #include "transport/verbs/verbs_library.h"
-#include "verbs/verbs_state.h"
 
 #define CANNOT 3
 

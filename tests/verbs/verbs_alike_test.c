@@ -18,9 +18,9 @@
 
 #include "base/base.h"
 #include "core/core.h"
+#include "device/host/offload.h"
+#include "device/verbs/verbs_state.h"
 #include "forked_job.h"
-#include "offload/offload.h"
-#include "verbs/verbs_state.h"
 
 #define LONG     ((size_t)1 << 20)
 #define MESSAGES 64 /* four windows */

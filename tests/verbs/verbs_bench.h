@@ -11,7 +11,7 @@
 #include <stdarg.h>
 #include <cmocka.h>
 
-#include "verbs/verbs_state.h"
+#include "device/verbs/verbs_state.h"
 
 #define EVENTS 64
 #define TAGS   8

@@ -20,9 +20,9 @@
 
 #include "base/base.h"
 #include "core/core.h"
+#include "device/host/offload.h"
+#include "device/verbs/verbs_state.h"
 #include "forked_job.h"
-#include "offload/offload.h"
-#include "verbs/verbs_state.h"
 
 #define SENDERS  2
 #define MESSAGES 10000 /* of each, at most */

@@ -30,8 +30,8 @@
 #include "base/base.h"
 #include "base/failpoint.h"
 #include "core/core.h"
+#include "device/host/offload.h"
 #include "forked_job.h"
-#include "offload/offload.h"
 #include "transport/verbs/verbs_inlet.h"
 
 #define MESSAGES  40

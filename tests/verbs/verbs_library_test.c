@@ -19,7 +19,7 @@
 #include <matchbox/device.h>
 #include <matchbox/matchbox.h>
 
-#include "verbs/verbs.h"
+#include "device/verbs/verbs.h"
 
 void *__real_dlopen(const char *name, int flags);
 void *__wrap_dlopen(const char *name, int flags);

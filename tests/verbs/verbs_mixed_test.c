@@ -23,9 +23,9 @@
 
 #include "base/base.h"
 #include "core/core.h"
-#include "offload/driver.h"
-#include "offload/offload.h"
-#include "verbs/verbs_state.h"
+#include "device/host/driver.h"
+#include "device/host/offload.h"
+#include "device/verbs/verbs_state.h"
 
 #define CONTEXT  7
 #define MESSAGES 60

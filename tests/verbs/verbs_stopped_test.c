@@ -31,9 +31,9 @@
 #include "base/base.h"
 #include "base/clock.h"
 #include "core/core.h"
+#include "device/host/offload.h"
+#include "device/verbs/verbs_state.h"
 #include "forked_job.h"
-#include "offload/offload.h"
-#include "verbs/verbs_state.h"
 
 #define KIND      50 /* short messages, and long ones */
 #define MESSAGES  (2 * KIND)

@@ -22,9 +22,9 @@
 
 #include "adapter/library/library.h"
 #include "base/base.h"
+#include "device/verbs/verbs_state.h"
 #include "testing/device/verbs_target.h"
 #include "transport/verbs/verbs_library.h"
-#include "verbs/verbs_state.h"
 
 /* ---- the adapter ----------------------------------------------------------------------- */
 

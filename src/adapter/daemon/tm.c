@@ -33,7 +33,7 @@
 #include "base/environ.h"
 #include "base/mem.h"
 #include "base/random.h"
-#include "softdev/tm_unit.h"
+#include "device/soft/tm_unit.h"
 
 #define SENDS_MORE 16 /* than two for each entry */
 

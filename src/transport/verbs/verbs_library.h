@@ -3,7 +3,7 @@
  * verbs_library.h - libibverbs, loaded when somebody asks for an adapter: one that matches tags,
  * or the transport over verbs.
  *
- *   src/verbs, transport/verbs, inline functions of <infiniband/verbs.h>
+ *   src/device/verbs, transport/verbs, inline functions of <infiniband/verbs.h>
  *        └── ibv_alloc_pd() ... of verbs_library.c, hidden ──> libibverbs.so.1
  *
  * Neither the library nor a program that links it needs libibverbs: where it is missing there is

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * calm.c - has the device passed on what peers had sent before they died, or before the endpoint
+ * began to close?
+ *
+ * Only for a device elsewhere: one in the loop has.
+ */
+#include "device/host/inside.h"
+
+#include "base/clock.h"
+#include "base/sys.h"
+
+/* The packet of an unknown peer is asked about, answered and taken: at the first calm look the answer may
+ * just have come. */
+#define CALM_LOOKS 2
+
+/* What the peer has sent may be where the device is, which may be slow. */
+void offload_on_gone(struct mbx_ep *ep, struct peer *peer, int error, bool is_new)
+{
+    struct offload *offload = ep->offload;
+
+    (void)peer, (void)error;
+    if (!is_new || offload == NULL || offload->driver->in_loop)
+        return;
+    offload->is_watched = true;
+    offload->calm = 0;
+    if (!offload->shadow.is_lost)
+        offload->driver->is_calm(offload->device, &offload->rounds);
+}
+
+/* A device in the loop has. */
+bool offload_on_has_seen_all(struct mbx_ep *ep)
+{
+    struct offload *offload = ep->offload;
+    bool is_calm;
+
+    if (offload == NULL || !offload->is_watched)
+        return true;
+    is_calm = offload->shadow.is_lost
+                  ? offload->is_receiving /* by us */
+                  : offload->driver->is_calm(offload->device, &offload->rounds);
+    offload->calm = is_calm ? offload->calm + 1 : 0;
+    offload->is_watched = offload->calm < CALM_LOOKS;
+    return !offload->is_watched;
+}
+
+/* Has the device had nothing to do since its rounds were so many? */
+static bool offload_is_calm(const struct offload *offload, uint64_t rounds)
+{
+    return offload->shadow.is_lost ? offload->is_receiving
+                                   : offload->driver->is_calm(offload->device, &rounds);
+}
+
+/* Until the device is calm, or it is this late. */
+static void offload_await_calm(struct mbx_ep *ep, uint64_t until_ns)
+{
+    struct offload *offload = ep->offload;
+    uint64_t rounds =
+        offload->shadow.is_lost ? 0 : offload->driver->idle_rounds(offload->device);
+
+    while (!offload_is_calm(offload, rounds) && clock_now() < until_ns)
+        if (progress_round(ep) == 0)
+            sys_yield(); /* the device may be without a core */
+}
+
+/* What had arrived when the endpoint began to close is passed on by the device. */
+void offload_on_stop(struct mbx_ep *ep)
+{
+    uint64_t until_ns = clock_now() + ep->settings.close_timeout_ns;
+
+    for (int look = 0;
+         look < CALM_LOOKS && ep->offload != NULL && !ep->offload->driver->in_loop; look++)
+        offload_await_calm(ep, until_ns);
+}

@@ -1,0 +1,511 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * offload.c - what the device does becomes what happens to requests (matched.c), whatever runs
+ * the device (driver.h).
+ *
+ *   POSTED ──device matched──> MATCHED ─DATA_VALID──> COMPLETE
+ *     │                          └──INCOMPLETE──> READ or CTS, as if software had matched it
+ *     └──cancel──> REVOKING ──in time──> COMPLETE (-ECANCELED)
+ *                     └──too late──> as POSTED
+ *   CLAIMED is the same for who wants it for another message, and then is told.
+ *   PAIRED has met an unexpected message that the device holds, and becomes POSTED, with that,
+ *   when the device says so or is lost.
+ *
+ * The device is gone: what it had matched by rendezvous and not finished is read again from
+ * where its MATCHED said; no FIN has left for it, because DATA_VALID comes first.  FINs that it
+ * may not have sent are sent again; the sender refuses the second.  Only the fragments of an
+ * eager message that it had taken are lost: that receive ends with -EIO.  So does one of which
+ * not even the size was told (MBX_DEVICE_SIZE_LATER).
+ *
+ * Invariants
+ *   I1  the states of a request and of its shadow agree: an open receive is SOFTWARE, WAITING,
+ *       HANDED or RECALLED (or NONE, once the device is lost), MATCHED, REVOKING,
+ *       CLAIMED and PAIRED are what they are there
+ *   I2  without a device no request is MATCHED, REVOKING, CLAIMED or PAIRED; with one, every
+ *       receive is watched
+ */
+#include "device/host/offload.h"
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "device/host/held.h"
+#include "device/host/inside.h"
+#include "transport/handoff.h"
+
+/* So long a device elsewhere may be without a receive before it leaves. */
+#define UNUSED_POLLS 16384
+
+/* How long a sleep may last without a look whether a device elsewhere is alive. */
+#define LOOK_NS ((int64_t)(100 * CLOCK_MS))
+
+/* ---- receives ---- */
+
+/* Would the device wait in vain for a message of this source? */
+static bool offload_is_beside(const struct mbx_ep *ep, uint32_t source)
+{
+    const struct offload_driver *driver = ep->offload->driver;
+
+    return driver->is_inlet && driver->is_beside(ep, source);
+}
+
+static void on_posted(struct mbx_ep *ep, struct request *req)
+{
+    if (ep->offload == NULL)
+        return;
+    req->shadow.state = SHADOW_NONE;
+    if (request_is_in_pieces(req) || offload_is_beside(ep, req->match.envelope.source))
+        shadow_post_here(&ep->offload->shadow, &req->shadow, &req->match);
+    else
+        shadow_post(&ep->offload->shadow, &req->shadow, &req->match, req->buf, req->size);
+    if (req->shadow.state == SHADOW_SOFTWARE)
+        return;
+    ep->offload->is_quiet = false;
+    if (ep->offload->driver->in_loop || req->shadow.state == SHADOW_WAITING)
+        ep_wake_sleeper(ep); /* a thread that sleeps has something to do */
+}
+
+static void on_left(struct mbx_ep *ep, struct request *req, enum recv_cause cause,
+                    const struct peer *by)
+{
+    (void)by;
+    if (ep->offload != NULL && cause == RECV_MET)
+        shadow_taken(&ep->offload->shadow, &req->shadow);
+}
+
+/* ---- unexpected messages that the device holds ---- */
+
+/* There is something to do for a device in the loop that was passed by. */
+static void offload_rouse(struct mbx_ep *ep)
+{
+    ep->offload->is_quiet = false;
+    if (ep->offload->driver->in_loop)
+        ep_wake_sleeper(ep);
+}
+
+static void on_kept(struct mbx_ep *ep, struct message *message)
+{
+    message->held = ep->offload != NULL
+                        ? held_keep(&ep->offload->shadow, &message->match.envelope, message)
+                        : HELD_BY_NONE;
+}
+
+static void on_left_queue(struct mbx_ep *ep, struct message *message)
+{
+    if (ep->offload == NULL || message->held == HELD_BY_NONE)
+        return;
+    held_leave(&ep->offload->shadow, message->held);
+    offload_rouse(ep);
+}
+
+/* The message of a receive in pieces is software's, as the receive is. */
+static bool on_found(struct mbx_ep *ep, struct message *message, struct request *req)
+{
+    bool is_paired;
+
+    if (ep->offload == NULL || message->held == HELD_BY_NONE)
+        return false;
+    req->shadow.state = SHADOW_NONE;
+    if (request_is_in_pieces(req)) {
+        on_left_queue(ep, message);
+        return false;
+    }
+    is_paired = held_post(&ep->offload->shadow, &req->shadow, &req->match, req->buf, req->size,
+                          message->held);
+    if (is_paired)
+        proto_move(ep, req, OFFLOAD_PAIRED);
+    offload_rouse(ep);
+    return is_paired;
+}
+
+/* False: the device is asked first. */
+static bool on_cancel(struct mbx_ep *ep, struct request *req)
+{
+    if (ep->offload == NULL || shadow_cancel(&ep->offload->shadow, &req->shadow))
+        return true;
+    if (ep->offload->driver->in_loop)
+        ep_wake_sleeper(ep);
+    return false;
+}
+
+int offload_revoke(struct mbx_ep *ep, struct request *req)
+{
+    if (!recv_is_open(req) || !lockword_close(ep, &req->open.word, recv_heir(req)) ||
+        !recv_unpost(ep, req, RECV_DEVICE, NULL))
+        return -EALREADY;
+    if (ep->offload == NULL || shadow_reclaim(&ep->offload->shadow, &req->shadow))
+        return 0;
+    proto_move(ep, req, OFFLOAD_RECLAIMED);
+    if (ep->offload->driver->in_loop)
+        ep_wake_sleeper(ep);
+    return -EINPROGRESS;
+}
+
+void offload_on_answer(struct mbx_ep *ep, offload_answer_fn *answer)
+{
+    if (ep->offload != NULL)
+        ep->offload->answer = answer;
+}
+
+static void on_recall(struct mbx_ep *ep)
+{
+    if (ep->offload == NULL)
+        return;
+    shadow_recall(&ep->offload->shadow);
+    if (ep->offload->driver->in_loop)
+        ep_wake_sleeper(ep);
+}
+
+static void on_extra_credit(struct mbx_ep *ep)
+{
+    if (ep->offload != NULL)
+        shadow_lend(&ep->offload->shadow);
+}
+
+/* Has the device given back all, and does no message wait for its answer?  What is held comes
+ * behind that. */
+static bool on_is_home(const struct mbx_ep *ep)
+{
+    const struct offload *offload = ep->offload;
+
+    return offload == NULL ||
+           (offload->shadow.recalled == 0 && list_is_empty(&offload->shadow.parked) &&
+            (!offload->shadow.is_stopped || offload->is_receiving));
+}
+
+/* Is there anything in the device, or to be heard from it? */
+static bool offload_is_idle(const struct offload *offload)
+{
+    return shadow_is_idle(&offload->shadow) && !offload->driver->has_events(offload->device);
+}
+
+/* A device in the loop that holds nothing could only pass the packet on. */
+static bool offload_is_devices(const struct offload *offload)
+{
+    return offload->driver->in_loop && !offload->is_receiving && !offload_is_idle(offload);
+}
+
+int offload_deliver(void *arg, uint32_t peer, const void *packet, size_t size)
+{
+    struct mbx_ep *ep = arg;
+    struct offload *offload = ep->offload;
+
+    if (offload == NULL || likely(offload->is_quiet))
+        return deliver_packet(ep, peer, packet, size);
+    if (offload->driver->is_inlet)
+        return offload_bypass(ep, peer, packet, size);
+    if (offload_is_devices(offload))
+        return offload->driver->deliver(offload->device, peer, packet, size);
+    if (unlikely(offload->may_repeat)) {
+        offload->may_repeat = false;
+        if (offload->driver->repeated(offload->device))
+            return 0;
+    }
+    return deliver_packet(ep, peer, packet, size);
+}
+
+void offload_repeats(void *arg, uint32_t peer)
+{
+    struct mbx_ep *ep = arg;
+
+    (void)peer;
+    ep->offload->may_repeat = true;
+}
+
+void offload_read_done(void *arg, void *cookie, int error)
+{
+    struct mbx_ep *ep = arg;
+
+    struct offload *offload = ep->offload;
+
+    if (offload == NULL || !offload->driver->in_loop ||
+        !offload->driver->read_done(offload->device, cookie, error))
+        progress_io_done(ep, cookie, error);
+}
+
+/* Packets come to us again, from where the device was. */
+static void offload_take_over(struct mbx_ep *ep)
+{
+    struct offload *offload = ep->offload;
+    int err;
+
+    if (ep->wait.is_asleep) {
+        ep_wake_sleeper(ep); /* it is for the thread that sleeps in the transport */
+        return;
+    }
+    err = offload->driver->in_loop ? 0 : offload->driver->take_over(ep);
+    if (err == 0 || err == -EINVAL)
+        offload->is_receiving = true;
+    else if (err != -EBUSY)
+        LOG_ERROR("cannot receive again behind the device: %s", mbx_strerror(err));
+}
+
+/* ---- progress ---- */
+
+/* Only a receive that is handed over makes such a device do something: from then on it is
+ * polled again. */
+static bool offload_has_nothing(const struct offload *offload)
+{
+    return shadow_is_idle(&offload->shadow) &&
+           (offload->driver->in_loop ? !offload->driver->has_events(offload->device) &&
+                                           offload->shadow.held_leaving == 0
+                                     : !offload->driver->is_there(offload->device));
+}
+
+/* A device elsewhere that has nothing to do only makes the way of a message longer. */
+static void offload_spare(struct offload *offload)
+{
+    if (!shadow_is_idle(&offload->shadow))
+        offload->unused = 0;
+    else if (++offload->unused == UNUSED_POLLS)
+        offload->driver->detach(offload->device);
+}
+
+/* What the device did and what it can be given; how much. */
+static int offload_poll(struct mbx_ep *ep, struct work *work)
+{
+    struct offload *offload = container_of(work, struct offload, work);
+    int moved = 0;
+
+    if (likely(offload->is_quiet))
+        return 0;
+    if (unlikely(offload->shadow.is_lost)) {
+        if (!offload->is_receiving)
+            offload_take_over(ep);
+        return shadow_poll(&offload->shadow);
+    }
+    offload->is_quiet = offload_has_nothing(offload);
+    if (offload->is_quiet)
+        return 0;
+    if (offload->driver->in_loop)
+        moved = offload->driver->run(offload->device);
+    moved += shadow_poll(&offload->shadow);
+    if (!offload->driver->in_loop && !offload->shadow.is_lost)
+        offload_spare(offload);
+    return moved;
+}
+
+/* May we sleep until the transport, or the device, wakes us? */
+static bool offload_lie_down(struct offload *offload)
+{
+    if (offload->shadow.is_lost)
+        return offload->is_receiving && !shadow_has_work(&offload->shadow);
+    if (offload->driver->in_loop && offload_is_idle(offload))
+        return true; /* nor do we poll it; its commands can wait */
+    return !shadow_has_work(&offload->shadow) && offload->driver->lie_down(offload->device);
+}
+
+/* As transport_ops.wait, with a device that wants to be heard, too. */
+static int on_sleep(struct mbx_ep *ep, int64_t timeout_ns)
+{
+    struct offload *offload = ep->offload;
+    bool looks;
+    int err = 0;
+
+    if (offload == NULL)
+        return 1;
+    looks = !offload->driver->in_loop && !offload->is_receiving &&
+            offload->driver->is_there(offload->device) &&
+            (timeout_ns < 0 || timeout_ns > LOOK_NS);
+    if (offload_lie_down(offload))
+        err = ep->net.transport->ops->wait(ep->net.transport, looks ? LOOK_NS : timeout_ns);
+    if (!offload->shadow.is_lost)
+        offload->driver->get_up(offload->device);
+    return looks && err == -ETIMEDOUT ? 0 : err;
+}
+
+/* ---- open and close ---- */
+
+static const struct offload_driver *const drivers[] = {
+    [DEVICE_SOFT] = &offload_driver_soft,
+    [DEVICE_SOFT_THREAD] = &offload_driver_soft_thread,
+    [DEVICE_SOFT_PROCESS] = &offload_driver_soft_process,
+    [DEVICE_VERBS] = &offload_driver_verbs,
+};
+
+static bool offload_holds(const struct settings *s)
+{
+    return s->device_holds == DEVICE_HOLDS_AUTO ? s->match == MATCH_DEVICE
+                                                : s->device_holds == DEVICE_HOLDS_YES;
+}
+
+/* 0; -EINVAL the settings ask for what cannot be. */
+static int offload_check(const struct mbx_ep *ep)
+{
+    const struct settings *s = &ep->settings;
+
+    if (s->device != DEVICE_NONE)
+        return drivers[s->device]->check(ep);
+    if (s->match == MATCH_DEVICE)
+        LOG_ERROR("MBX_MATCH=device needs a device: MBX_DEVICE=soft, soft-thread, soft-process "
+                  "or verbs");
+    return s->match == MATCH_DEVICE ? -EINVAL : 0;
+}
+
+static uint64_t or_usual(uint64_t setting, uint64_t usual)
+{
+    return setting == SETTING_AUTO ? usual : setting;
+}
+
+static int offload_start(struct mbx_ep *ep)
+{
+    const struct settings *s = &ep->settings;
+    struct offload *offload = ep->offload;
+    int err;
+
+    offload->driver = drivers[s->device];
+    err = offload->driver->open(ep, &offload->device);
+    if (err != 0)
+        return err;
+    err = shadow_init(
+        &offload->shadow,
+        &(struct shadow_config){
+            .device = offload->device,
+            .list = (uint32_t)s->device_list,
+            .untagged = (uint32_t)or_usual(s->device_buffers, offload->driver->buffers),
+            .threshold = s->match == MATCH_DEVICE
+                             ? 0
+                             : or_usual(s->device_threshold, offload->driver->threshold),
+            .holds = offload_holds(s),
+            .events =
+                offload->driver->is_inlet ? &offload_inlet_events : &offload_shadow_events,
+            .arg = ep,
+        });
+    if (err == 0 && offload->driver->is_inlet) {
+        err = offload->driver->started(ep);
+        if (err != 0)
+            shadow_fini(&offload->shadow);
+    }
+    if (err != 0)
+        offload->device->ops->close(offload->device);
+    else if (offload->driver->in_loop)
+        offload->driver->run(offload->device); /* it has its buffers before the first packet */
+    return err;
+}
+
+/* Opens what the settings ask for; ep->offload stays NULL if that is nothing. */
+static int on_open(struct mbx_ep *ep)
+{
+    int err;
+
+    err = offload_check(ep);
+    if (err != 0 || ep->settings.device == DEVICE_NONE || ep->settings.match == MATCH_SOFTWARE)
+        return err == -EOPNOTSUPP ? 0 : err;
+    ep->offload = mem_calloc(1, sizeof *ep->offload);
+    if (ep->offload == NULL)
+        return -ENOMEM;
+    err = offload_start(ep);
+    if (err != 0) {
+        if (err != -EOPNOTSUPP)
+            LOG_ERROR("cannot start the matching device: %s", mbx_strerror(err));
+        mem_free(ep->offload);
+        ep->offload = NULL;
+        return err == -EOPNOTSUPP ? 0 : err;
+    }
+    module_watch(ep, 0);
+    ep->offload->work = (struct work){.run = offload_poll};
+    progress_add(ep, &ep->offload->work);
+    if (ep->offload->shadow.held != NULL)
+        tracepoint_tell_modules(ep);
+    else if (ep->settings.device_holds == DEVICE_HOLDS_YES)
+        LOG_WARN("MBX_DEVICE_HOLDS=yes has no effect: this device holds no messages");
+    return 0;
+}
+
+/* The device stops; before the transport is closed. */
+static void on_close(struct mbx_ep *ep)
+{
+    struct offload *offload = ep->offload;
+
+    if (offload == NULL)
+        return;
+    if (offload->driver->is_inlet)
+        offload->driver->leave(ep);
+    else
+        offload->driver->stop(offload->device);
+    if (!offload->driver->in_loop && !offload->driver->is_inlet && !offload->is_receiving)
+        offload->driver->take_over(ep);
+    offload->device->ops->close(offload->device);
+    offload_drop_parked(offload);
+    shadow_fini(&offload->shadow);
+    list_remove(&offload->work.node);
+    mem_free(offload);
+    ep->offload = NULL;
+}
+
+/* Has the device sent all FINs that it owes? */
+static bool on_is_flushed(const struct mbx_ep *ep)
+{
+    return ep->offload == NULL || ep->offload->shadow.owed_count == 0;
+}
+
+static void on_stats(const struct mbx_ep *ep, struct stats *stats)
+{
+    const struct shadow_stats *s;
+
+    if (ep->offload == NULL)
+        return;
+    s = &ep->offload->shadow.stats;
+    stats->device_handed = s->handed;
+    stats->device_handed_max = s->in_device_max;
+    stats->device_matched = s->matched;
+    stats->device_taken = s->taken;
+    stats->device_cancels_won = s->cancels_won;
+    stats->device_cancels_lost = s->cancels_lost;
+    stats->device_claims_won = s->claims_won;
+    stats->device_claims_lost = s->claims_lost;
+    stats->device_parked = s->parked;
+    stats->device_syncs = s->syncs;
+    stats->device_passed = s->passed;
+    stats->device_incomplete = s->incomplete;
+    stats->device_overlapped = s->overlapped;
+    stats->device_clashed = s->clashed;
+    stats->device_waited = s->waited;
+    stats->device_held = s->held;
+    stats->device_held_matched = s->held_matched;
+    stats->device_unheld = s->unheld;
+}
+
+static const struct proto offload_proto = {
+    .id = PROTO_OFFLOAD,
+    .name = "offload",
+    .states =
+        {
+            [OFFLOAD_MATCHED % PROTO_STATES] = {.name = "matched",
+                                                .kinds = MBX_RECVS,
+                                                .then = PROTO_THEN(PROTO_EAGER) |
+                                                        PROTO_THEN(PROTO_RNDV),
+                                                .is_first = true},
+            [OFFLOAD_RECLAIMED % PROTO_STATES] = {.name = "claimed",
+                                                  .kinds = MBX_RECVS,
+                                                  .then = PROTO_THEN(PROTO_RECV),
+                                                  .is_first = true},
+            [OFFLOAD_PAIRED % PROTO_STATES] = {.name = "paired",
+                                               .kinds = MBX_RECVS,
+                                               .then = PROTO_THEN(PROTO_RECV),
+                                               .is_first = true},
+        },
+};
+
+const struct module offload_module = {
+    .name = "offload",
+    .proto = &offload_proto,
+    .open = on_open,
+    .stop = offload_on_stop,
+    .is_flushed = on_is_flushed,
+    .close = on_close,
+    .peer_gone = offload_on_gone,
+    .has_seen_all = offload_on_has_seen_all,
+    .sleep = on_sleep,
+    .stats = on_stats,
+    .recv_posted = on_posted,
+    .recv_left = on_left,
+    .recv_cancel = on_cancel,
+    .recall = on_recall,
+    .extra_credit = on_extra_credit,
+    .message_kept = on_kept,
+    .message_left = on_left_queue,
+    .message_found = on_found,
+    .is_home = on_is_home,
+    .is_valid = MBX_CHECKS ? offload_is_valid : NULL,
+};

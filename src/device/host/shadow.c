@@ -1,0 +1,830 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * shadow.c - see shadow.h.
+ */
+#include "device/host/shadow.h"
+
+#include <errno.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "device/host/bypass.h"
+#include "device/host/held.h"
+
+/* Events of one poll. */
+#define POLL_EVENTS 16
+
+/* Unexpected messages that may stay unreported though nothing waits for it: the counter
+ * has 16 bits, and must not come round. */
+#define REPORT_AT 16384
+
+/* ---- what stays in software ---- */
+
+static uint32_t mix(uint64_t word)
+{
+    word *= UINT64_C(0x9e3779b97f4a7c15);
+    return (uint32_t)(word >> 32) % SHADOW_FILTER;
+}
+
+static uint32_t context_slot(const struct mbx_match_recv *match)
+{
+    return mix(match->envelope.context_id);
+}
+
+static uint32_t envelope_slot(const struct mbx_match_recv *match)
+{
+    uint64_t place = (uint64_t)match->envelope.context_id << 32 | match->envelope.source;
+
+    return mix(place * UINT64_C(0xd6e8feb86659fd93) ^ match->envelope.tag);
+}
+
+static bool is_wild(const struct mbx_match_recv *match)
+{
+    return match->ignore != 0 || match->envelope.source == MBX_MATCH_ANY_SOURCE;
+}
+
+/* Counts, or with -1 discounts, a receive that stays. */
+static void filter_count(struct shadow_filter *filter, const struct mbx_match_recv *match,
+                         int by)
+{
+    uint32_t *slot = is_wild(match) ? &filter->wild[context_slot(match)]
+                                    : &filter->exact[envelope_slot(match)];
+
+    *slot += (uint32_t)by;
+    filter->all[context_slot(match)] += (uint32_t)by;
+}
+
+/* May one that stays accept a message that match accepts?  No is certain; yes may be wrong,
+ * and then match stays, too. */
+static bool filter_overlaps(const struct shadow_filter *filter,
+                            const struct mbx_match_recv *match)
+{
+    if (filter->wild[context_slot(match)] != 0)
+        return true;
+    return is_wild(match) ? filter->all[context_slot(match)] != 0
+                          : filter->exact[envelope_slot(match)] != 0;
+}
+
+/* Can a message of this envelope have met match? */
+static bool accepts(const struct mbx_match_recv *match,
+                    const struct mbx_device_envelope *envelope)
+{
+    return shadow_accepts(match, &(const struct mbx_match_envelope){
+                                     envelope->context_id, envelope->source, envelope->tag});
+}
+
+/* ---- what a device can hold ---- */
+
+static bool fits_bits(uint64_t value, uint32_t bits)
+{
+    return bits >= 64 || value >> bits == 0;
+}
+
+static bool can_hold(const struct mbx_device_limits *limits, const struct mbx_match_recv *match,
+                     size_t size)
+{
+    if (!fits_bits(match->envelope.context_id ^ limits->context_id, limits->context_bits))
+        return false;
+    if (match->envelope.source == MBX_MATCH_ANY_SOURCE) {
+        if (!(limits->caps & MBX_DEVICE_ANY_SOURCE))
+            return false;
+    } else if (!fits_bits(match->envelope.source, limits->source_bits)) {
+        return false;
+    }
+    if (!(limits->caps & MBX_DEVICE_MASKS) && match->ignore != 0 && match->ignore != UINT64_MAX)
+        return false;
+    if ((match->envelope.tag & ~match->ignore & ~limits->tag_mask) != 0)
+        return false;
+    if ((limits->caps & MBX_DEVICE_NARROW) && (match->ignore & ~limits->tag_mask) != 0)
+        return false;
+    return (limits->caps & MBX_DEVICE_TRUNCATES) || size >= limits->eager_max;
+}
+
+bool shadow_can_tell(const struct shadow *shadow, const struct mbx_match_envelope *envelope)
+{
+    const struct mbx_device_limits *limits = &shadow->limits;
+
+    return fits_bits(envelope->context_id ^ limits->context_id, limits->context_bits) &&
+           fits_bits(envelope->source, limits->source_bits) &&
+           (envelope->tag & ~limits->tag_mask) == 0;
+}
+
+/* ---- slots ---- */
+
+static uint32_t slot_take(struct shadow *shadow, struct shadow_recv *recv)
+{
+    uint32_t handle = shadow->free[--shadow->free_count];
+
+    shadow->slots[handle] = (struct shadow_slot){.recv = recv, .is_held = true};
+    return handle;
+}
+
+/* I2 */
+void shadow_settle(struct shadow *shadow, uint32_t handle)
+{
+    struct shadow_slot *slot = &shadow->slots[handle];
+
+    if (slot->is_held || slot->is_revoked || slot->is_matched || slot->is_owed)
+        return;
+    slot->recv = NULL;
+    shadow->free[shadow->free_count++] = handle;
+    shadow->stats.in_device--;
+}
+
+/* Has the device been asked for it already?  Then what it is now is the caller's to say. */
+static bool was_recalled(struct shadow *shadow, const struct shadow_recv *recv)
+{
+    if (recv->state != SHADOW_RECALLED)
+        return false;
+    shadow->recalled--;
+    filter_count(&shadow->filter, recv->match, -1);
+    return true;
+}
+
+/* ---- the device is gone ---- */
+
+/* A cancel or claim of recv is answered: did it come in time? */
+static void count_answer(struct shadow *shadow, const struct shadow_recv *recv, bool in_time)
+{
+    struct shadow_stats *stats = &shadow->stats;
+
+    if (recv->state == SHADOW_REVOKING)
+        (*(in_time ? &stats->cancels_won : &stats->cancels_lost))++;
+    else if (recv->state == SHADOW_RECLAIMED)
+        (*(in_time ? &stats->claims_won : &stats->claims_lost))++;
+}
+
+/* recv is its owner's. */
+static void give_back(struct shadow *shadow, struct shadow_recv *recv)
+{
+    count_answer(shadow, recv, true);
+    recv->state = SHADOW_NONE;
+    bypass_in_time(shadow, recv);
+}
+
+/* From here on the device does nothing any more. */
+static void stop(struct shadow *shadow)
+{
+    if (shadow->is_stopped)
+        return;
+    shadow->is_stopped = true;
+    shadow->events->lost(shadow->arg);
+}
+
+/* What the device had of this receive is software's again, or is to be told of as lost. */
+static void slot_lose(struct shadow *shadow, struct shadow_slot *slot)
+{
+    struct shadow_recv *recv = slot->recv;
+
+    slot->recv = NULL;
+    if (slot->is_owed && !slot->is_matched)
+        shadow->events->owed(shadow->arg, slot->peer, slot->sender);
+    if (recv == NULL)
+        return;
+    switch (recv->state) {
+    case SHADOW_RECALLED:
+        was_recalled(shadow, recv);
+        recv->state = SHADOW_NONE;
+        break;
+    case SHADOW_HANDED:
+        list_remove(&recv->node);
+        recv->state = SHADOW_NONE;
+        break;
+    case SHADOW_REVOKING:
+    case SHADOW_RECLAIMED:
+        give_back(shadow, recv);
+        break;
+    case SHADOW_MATCHED:
+        recv->state = SHADOW_NONE;
+        shadow->events->moved(shadow->arg, recv,
+                              &(struct mbx_device_event){.type = MBX_DEVICE_LOST});
+        break;
+    case SHADOW_PAIRED:
+        held_lose(shadow, recv);
+        break;
+    case SHADOW_NONE:
+    case SHADOW_SOFTWARE:
+    case SHADOW_WAITING:
+        break;
+    }
+}
+
+static void lose(struct shadow *shadow)
+{
+    struct list *node;
+
+    stop(shadow);
+    shadow->is_lost = true;
+    while ((node = list_pop_head(&shadow->waiting)) != NULL)
+        container_of(node, struct shadow_recv, node)->state = SHADOW_NONE;
+    for (uint32_t i = 0; i < shadow->list; i++)
+        slot_lose(shadow, &shadow->slots[i]);
+    shadow->stats.waiting = shadow->stats.in_device = 0;
+    shadow->owed_count = 0;
+}
+
+/* What the device says makes no sense: it is stopped.  It may have told a sender already that
+ * his message is received; so what else it has said is looked at, and what makes sense is
+ * believed, until its last event. */
+void shadow_distrust(struct shadow *shadow, const struct mbx_device_event *event)
+{
+    if (!shadow->is_stopped)
+        LOG_ERROR("the device broke its contract (event %u of handle %u, error %d, buffer %u): "
+                  "going on without it",
+                  event->type, event->handle, event->error, event->buffer);
+    stop(shadow);
+}
+
+/* ---- commands ---- */
+
+bool shadow_told(struct shadow *shadow, int err)
+{
+    if (err == 0)
+        shadow->reported = shadow->handled;
+    return err == 0;
+}
+
+int shadow_append(struct shadow *shadow, struct shadow_recv *recv)
+{
+    const struct mbx_match_recv *match = recv->match;
+    struct mbx_device_recv entry = {
+        .envelope = {match->envelope.context_id, match->envelope.source, match->envelope.tag},
+        .ignore = match->ignore,
+        .buf = recv->buf,
+        .size = recv->size,
+    };
+    int err;
+
+    if (shadow->free_count == 0)
+        return -EAGAIN;
+    entry.handle = shadow->free[shadow->free_count - 1];
+    err = shadow->device->ops->append(shadow->device, &entry, shadow->handled);
+    if (!shadow_told(shadow, err))
+        return err == -EBUSY ? -EBUSY : -EAGAIN;
+    recv->handle = slot_take(shadow, recv);
+    shadow->stats.handed++;
+    shadow->stats.in_device++;
+    if (shadow->stats.in_device > shadow->stats.in_device_max)
+        shadow->stats.in_device_max = shadow->stats.in_device;
+    return 0;
+}
+
+/* As shadow_append(). */
+static int hand_over(struct shadow *shadow, struct shadow_recv *recv)
+{
+    int err = shadow_append(shadow, recv);
+
+    if (err != 0)
+        return err;
+    list_remove(&recv->node);
+    list_add_tail(&shadow->handed, &recv->node);
+    recv->state = SHADOW_HANDED;
+    return 0;
+}
+
+/* There is always room for it: a handle costs two commands, and comes again only when both
+ * have been performed.  A device that is gone will say so by its last event. */
+static void revoke(struct shadow *shadow, const struct shadow_recv *recv)
+{
+    int err = shadow->device->ops->revoke(shadow->device, recv->handle, shadow->handled);
+
+    shadow->slots[recv->handle].is_revoked = true;
+    if (!shadow_told(shadow, err) && err != -ENODEV)
+        LOG_ERROR("the device has no room for a revoke: error %d", err);
+}
+
+/* It stays here. */
+static void keep_here(struct shadow *shadow, struct shadow_recv *recv)
+{
+    recv->state = SHADOW_SOFTWARE;
+    filter_count(&shadow->filter, recv->match, +1);
+}
+
+/* Behind one that waited and stays, those that wait must not pass it either. */
+static int hand_over_waiting(struct shadow *shadow, struct shadow_recv *recv)
+{
+    int err = 0;
+
+    if (shadow->has_clashed && filter_overlaps(&shadow->filter, recv->match)) {
+        shadow->stats.overlapped++;
+    } else {
+        err = hand_over(shadow, recv);
+        if (err != -EBUSY)
+            return err;
+        shadow->has_clashed = true;
+        shadow->stats.clashed++;
+    }
+    list_remove(&recv->node);
+    keep_here(shadow, recv);
+    return 0;
+}
+
+static void pump_waiting(struct shadow *shadow)
+{
+    while (!list_is_empty(&shadow->waiting) && list_is_empty(&shadow->parked)) {
+        struct shadow_recv *recv = container_of(shadow->waiting.next, struct shadow_recv, node);
+
+        if (hand_over_waiting(shadow, recv) < 0)
+            return;
+        shadow->stats.waiting--;
+    }
+    shadow->has_clashed = shadow->has_clashed && !list_is_empty(&shadow->waiting);
+}
+
+static void pump_buffers(struct shadow *shadow)
+{
+    while (shadow->empty_count > 0) {
+        uint32_t buffer = shadow->empty[shadow->empty_count - 1];
+
+        if (shadow->device->ops->replenish(shadow->device, buffer,
+                                           shadow->buffers +
+                                               buffer * shadow->limits.untagged_size) < 0)
+            return;
+        shadow->is_given[buffer] = true;
+        shadow->empty_count--;
+    }
+}
+
+/* Entries may be waiting to become active, or the counter may come round. */
+static void pump_sync(struct shadow *shadow)
+{
+    uint16_t behind = (uint16_t)(shadow->handled - shadow->reported);
+
+    if (behind == 0 || (shadow->stats.in_device == 0 && behind < REPORT_AT))
+        return;
+    if (shadow_told(shadow, shadow->device->ops->sync(shadow->device, shadow->handled)))
+        shadow->stats.syncs++;
+}
+
+/* ---- receives ---- */
+
+bool shadow_may_have(const struct shadow *shadow, const struct mbx_match_recv *match,
+                     size_t size)
+{
+    return !shadow->is_recalled && size >= shadow->threshold &&
+           can_hold(&shadow->limits, match, size);
+}
+
+void shadow_post_here(struct shadow *shadow, struct shadow_recv *recv,
+                      const struct mbx_match_recv *match)
+{
+    if (shadow->is_stopped)
+        return;
+    recv->match = match;
+    recv->message = NULL;
+    list_init_node(&recv->node);
+    keep_here(shadow, recv);
+}
+
+void shadow_post(struct shadow *shadow, struct shadow_recv *recv,
+                 const struct mbx_match_recv *match, void *buf, size_t size)
+{
+    int err = -EAGAIN;
+
+    if (shadow->is_stopped)
+        return;
+    recv->match = match;
+    recv->buf = buf;
+    recv->size = size;
+    recv->message = NULL;
+    list_init_node(&recv->node);
+    if (!shadow_may_have(shadow, match, size)) {
+        keep_here(shadow, recv);
+        return;
+    }
+    if (filter_overlaps(&shadow->filter, match)) {
+        keep_here(shadow, recv);
+        shadow->stats.overlapped++;
+        return;
+    }
+    if (list_is_empty(&shadow->waiting) && list_is_empty(&shadow->parked))
+        err = hand_over(shadow, recv);
+    if (err == 0)
+        return;
+    if (err == -EBUSY) {
+        keep_here(shadow, recv);
+        shadow->stats.clashed++;
+        return;
+    }
+    recv->state = SHADOW_WAITING;
+    list_add_tail(&shadow->waiting, &recv->node);
+    shadow->stats.waited++;
+    if (++shadow->stats.waiting > shadow->stats.waiting_max)
+        shadow->stats.waiting_max = shadow->stats.waiting;
+}
+
+/* recv is over, and the device does not have it. */
+static void forget(struct shadow *shadow, struct shadow_recv *recv)
+{
+    if (recv->state == SHADOW_SOFTWARE) {
+        filter_count(&shadow->filter, recv->match, -1);
+    } else if (recv->state == SHADOW_WAITING) {
+        list_remove(&recv->node);
+        shadow->stats.waiting--;
+    }
+    recv->state = SHADOW_NONE;
+}
+
+void shadow_taken(struct shadow *shadow, struct shadow_recv *recv)
+{
+    if (was_recalled(shadow, recv)) {
+        shadow->slots[recv->handle].recv = NULL;
+        recv->state = SHADOW_NONE;
+        shadow->stats.taken++;
+        return;
+    }
+    if (recv->state != SHADOW_HANDED) {
+        forget(shadow, recv);
+        return;
+    }
+    list_remove(&recv->node);
+    shadow->slots[recv->handle].recv = NULL;
+    recv->state = SHADOW_NONE;
+    shadow->stats.taken++;
+    revoke(shadow, recv);
+}
+
+/* True: recv is over.  False: the device is asked. */
+static bool ask_back(struct shadow *shadow, struct shadow_recv *recv, enum shadow_state state)
+{
+    if (was_recalled(shadow, recv)) {
+        recv->state = state;
+        bypass_asked(shadow, recv);
+        return false;
+    }
+    if (recv->state != SHADOW_HANDED) {
+        forget(shadow, recv);
+        return true;
+    }
+    list_remove(&recv->node);
+    recv->state = state;
+    bypass_asked(shadow, recv);
+    revoke(shadow, recv);
+    return false;
+}
+
+bool shadow_cancel(struct shadow *shadow, struct shadow_recv *recv)
+{
+    return ask_back(shadow, recv, SHADOW_REVOKING);
+}
+
+bool shadow_reclaim(struct shadow *shadow, struct shadow_recv *recv)
+{
+    return ask_back(shadow, recv, SHADOW_RECLAIMED);
+}
+
+void shadow_recall(struct shadow *shadow)
+{
+    struct list *node;
+
+    if (shadow->is_recalled)
+        return;
+    shadow->is_recalled = true;
+    if (shadow->is_lost)
+        return;
+    while ((node = list_pop_head(&shadow->waiting)) != NULL) {
+        shadow->stats.waiting--;
+        keep_here(shadow, container_of(node, struct shadow_recv, node));
+    }
+    while ((node = list_pop_tail(&shadow->handed)) != NULL) { /* the youngest first: I5 */
+        struct shadow_recv *recv = container_of(node, struct shadow_recv, node);
+
+        recv->state = SHADOW_RECALLED;
+        filter_count(&shadow->filter, recv->match, +1);
+        shadow->recalled++;
+        revoke(shadow, recv);
+    }
+}
+
+void shadow_lend(struct shadow *shadow)
+{
+    shadow->is_recalled = false;
+}
+
+/* ---- events ---- */
+
+static bool knows(const struct shadow *shadow, uint32_t peer)
+{
+    return shadow->events->knows == NULL || shadow->events->knows(shadow->arg, peer);
+}
+
+static void on_matched(struct shadow *shadow, const struct mbx_device_event *event)
+{
+    struct shadow_slot *slot = &shadow->slots[event->handle];
+    struct shadow_recv *recv = slot->recv;
+
+    if (!slot->is_held || recv == NULL || recv->state == SHADOW_PAIRED ||
+        !accepts(recv->match, &event->envelope) || !knows(shadow, event->envelope.source)) {
+        shadow_distrust(shadow, event);
+        return;
+    }
+    slot->is_held = false;
+    slot->is_matched = !(event->flags & MBX_DEVICE_WHOLE);
+    slot->is_owed = (event->flags & MBX_DEVICE_WANTS_FIN) != 0;
+    slot->peer = event->envelope.source;
+    slot->sender = event->sender;
+    shadow->owed_count += slot->is_owed && !slot->is_matched;
+    shadow->stats.matched++;
+    if (recv->state == SHADOW_HANDED) {
+        list_remove(&recv->node);
+    } else if (!was_recalled(shadow, recv)) {
+        count_answer(shadow, recv, false);
+        bypass_too_late(shadow, recv);
+    }
+    recv->state = slot->is_matched ? SHADOW_MATCHED : SHADOW_NONE;
+    recv->is_sized = !(event->flags & MBX_DEVICE_SIZE_LATER);
+    if (!slot->is_matched)
+        slot->recv = NULL;
+    shadow->events->matched(shadow->arg, recv, event);
+    shadow_settle(shadow, event->handle);
+}
+
+static void on_moved(struct shadow *shadow, const struct mbx_device_event *event)
+{
+    struct shadow_slot *slot = &shadow->slots[event->handle];
+    struct shadow_recv *recv = slot->recv;
+
+    if (!slot->is_matched || recv == NULL) {
+        shadow_distrust(shadow, event);
+        return;
+    }
+    if (!recv->is_sized)
+        slot->sender = event->sender;
+    slot->is_matched = false;
+    slot->recv = NULL;
+    if (event->type == MBX_DEVICE_INCOMPLETE) {
+        slot->is_owed = false; /* it is software that tells the sender */
+        shadow->stats.incomplete++;
+    }
+    shadow->owed_count += slot->is_owed;
+    recv->state = SHADOW_NONE;
+    shadow->events->moved(shadow->arg, recv, event);
+    shadow_settle(shadow, event->handle);
+}
+
+static void on_fin_sent(struct shadow *shadow, const struct mbx_device_event *event)
+{
+    struct shadow_slot *slot = &shadow->slots[event->handle];
+
+    if (!slot->is_owed) {
+        shadow_distrust(shadow, event);
+        return;
+    }
+    slot->is_owed = false;
+    shadow->owed_count -= !slot->is_matched;
+    shadow_settle(shadow, event->handle);
+}
+
+static void on_revoked(struct shadow *shadow, const struct mbx_device_event *event)
+{
+    struct shadow_slot *slot = &shadow->slots[event->handle];
+    struct shadow_recv *recv = slot->recv;
+
+    /* it failed: MATCHED has been told before, so the device does not hold it any more */
+    if (!slot->is_revoked || (event->error != 0) == slot->is_held) {
+        shadow_distrust(shadow, event);
+        return;
+    }
+    slot->is_revoked = false;
+    if (event->error == 0) {
+        slot->is_held = false;
+        slot->recv = NULL;
+        if (recv != NULL && was_recalled(shadow, recv))
+            keep_here(shadow, recv);
+        else if (recv != NULL)
+            give_back(shadow, recv);
+    }
+    shadow_settle(shadow, event->handle);
+}
+
+/* False: the owner has no room; nothing behind it may be looked at. */
+static bool on_packet(struct shadow *shadow, const struct mbx_device_event *event)
+{
+    const unsigned char *packet =
+        shadow->buffers + event->buffer * shadow->limits.untagged_size;
+
+    if (shadow->events->packet(shadow->arg, event->peer, packet, event->bytes) < 0) {
+        shadow->pending = *event;
+        return false;
+    }
+    if (event->type == MBX_DEVICE_UNEXPECTED) {
+        shadow->stats.passed++;
+        shadow->handled++; /* I1 */
+    }
+    shadow->is_given[event->buffer] = false;
+    shadow->empty[shadow->empty_count++] = event->buffer;
+    return true;
+}
+
+/* Is it shaped like an event?  Whether it is one of those that may come now, its function
+ * says. */
+static bool is_event(const struct shadow *shadow, const struct mbx_device_event *event)
+{
+    switch ((enum mbx_device_event_type)event->type) {
+    case MBX_DEVICE_UNEXPECTED:
+    case MBX_DEVICE_PASSED:
+        return event->buffer < shadow->untagged && shadow->is_given[event->buffer] &&
+               event->bytes <= shadow->limits.untagged_size && knows(shadow, event->peer);
+    case MBX_DEVICE_DATA_VALID:
+        return event->handle < shadow->list && event->error <= 0;
+    case MBX_DEVICE_MATCHED: /* behind one that is whole nothing could tell the size */
+        return event->handle < shadow->list &&
+               (!(event->flags & MBX_DEVICE_HELD) ||
+                (shadow->held != NULL && event->message < shadow->list)) &&
+               !((event->flags & MBX_DEVICE_WHOLE) && (event->flags & MBX_DEVICE_SIZE_LATER));
+    case MBX_DEVICE_INCOMPLETE:
+    case MBX_DEVICE_FIN_SENT:
+    case MBX_DEVICE_REVOKED:
+        return event->handle < shadow->list;
+    case MBX_DEVICE_UNHELD:
+        return shadow->held != NULL && event->handle < shadow->list;
+    case MBX_DEVICE_LOST:
+        return true;
+    case MBX_DEVICE_REVOKED_ALL:
+        break;
+    }
+    return false;
+}
+
+static bool take(struct shadow *shadow, const struct mbx_device_event *event)
+{
+    if (!is_event(shadow, event)) {
+        shadow_distrust(shadow, event);
+        return true;
+    }
+    switch ((enum mbx_device_event_type)event->type) {
+    case MBX_DEVICE_MATCHED:
+        if (event->flags & MBX_DEVICE_HELD)
+            held_matched(shadow, event);
+        else
+            on_matched(shadow, event);
+        break;
+    case MBX_DEVICE_DATA_VALID:
+    case MBX_DEVICE_INCOMPLETE:
+        on_moved(shadow, event);
+        break;
+    case MBX_DEVICE_FIN_SENT:
+        on_fin_sent(shadow, event);
+        break;
+    case MBX_DEVICE_REVOKED:
+        on_revoked(shadow, event);
+        break;
+    case MBX_DEVICE_UNEXPECTED:
+    case MBX_DEVICE_PASSED:
+        return on_packet(shadow, event);
+    case MBX_DEVICE_UNHELD:
+        held_left(shadow, event);
+        break;
+    case MBX_DEVICE_LOST:
+        lose(shadow);
+        break;
+    case MBX_DEVICE_REVOKED_ALL:
+        break;
+    }
+    return true;
+}
+
+/* The packet that the owner had no room for.  False: he still has none. */
+static bool take_pending(struct shadow *shadow)
+{
+    struct mbx_device_event event = shadow->pending;
+
+    shadow->pending.type = 0;
+    return event.type == 0 || take(shadow, &event);
+}
+
+int shadow_poll(struct shadow *shadow)
+{
+    struct mbx_device_event event;
+    int count = 0;
+
+    if (!shadow->is_lost && !take_pending(shadow))
+        return 0;
+    while (count < POLL_EVENTS && !shadow->is_lost &&
+           shadow->device->ops->poll(shadow->device, &event, 1) == 1) {
+        count++;
+        if (!take(shadow, &event))
+            break;
+    }
+    bypass_look(shadow);
+    if (shadow->is_stopped)
+        return count;
+    pump_buffers(shadow);
+    pump_waiting(shadow);
+    pump_sync(shadow);
+    return count;
+}
+
+bool shadow_has_work(const struct shadow *shadow)
+{
+    bool may_hand_over = !list_is_empty(&shadow->waiting) && list_is_empty(&shadow->parked) &&
+                         shadow->free_count != 0;
+
+    if (shadow->must_look && !list_is_empty(&shadow->parked))
+        return true;
+    if (shadow->is_stopped)
+        return !shadow->is_lost; /* its last event has to be found */
+    return shadow->pending.type != 0 || shadow->empty_count != 0 || may_hand_over;
+}
+
+/* ---- open and close ---- */
+
+/* Room for two commands of each receive, and of each message that it holds; for a SYNC, and
+ * each buffer. */
+static int configure(struct shadow *shadow)
+{
+    uint32_t each = shadow->held != NULL ? 4 : 2;
+
+    return shadow->device->ops->configure(shadow->device, shadow->list, each * shadow->list + 2,
+                                          shadow->untagged);
+}
+
+static int allocate(struct shadow *shadow)
+{
+    shadow->slots = mem_calloc(shadow->list, sizeof *shadow->slots);
+    shadow->free = mem_calloc(shadow->list, sizeof *shadow->free);
+    shadow->empty = mem_calloc(shadow->untagged, sizeof *shadow->empty);
+    shadow->is_given = mem_calloc(shadow->untagged, sizeof *shadow->is_given);
+    shadow->buffers = mem_calloc(shadow->untagged, shadow->limits.untagged_size);
+    return shadow->slots != NULL && shadow->free != NULL && shadow->empty != NULL &&
+                   shadow->is_given != NULL && shadow->buffers != NULL
+               ? 0
+               : -ENOMEM;
+}
+
+static uint32_t at_most(uint32_t wanted, uint32_t limit)
+{
+    return wanted == 0 || wanted > limit ? limit : wanted;
+}
+
+int shadow_init(struct shadow *shadow, const struct shadow_config *config)
+{
+    int err;
+
+    *shadow = (struct shadow){
+        .device = config->device,
+        .events = config->events,
+        .arg = config->arg,
+        .threshold = config->threshold,
+    };
+    list_init(&shadow->waiting);
+    list_init(&shadow->handed);
+    bypass_init(shadow);
+    shadow->device->ops->limits(shadow->device, &shadow->limits);
+    shadow->list = at_most(config->list, shadow->limits.list);
+    shadow->untagged = (uint32_t)max_size(at_most(config->untagged, shadow->limits.untagged),
+                                          shadow->limits.untagged_min);
+    err = allocate(shadow);
+    if (err == 0 && config->holds)
+        err = held_init(shadow);
+    if (err == 0)
+        err = configure(shadow);
+    if (err != 0) {
+        shadow_fini(shadow);
+        return err;
+    }
+    if (shadow->device->ops->prepare != NULL)
+        shadow->device->ops->prepare(shadow->device, shadow->buffers,
+                                     shadow->untagged * shadow->limits.untagged_size);
+    for (uint32_t i = 0; i < shadow->list; i++)
+        shadow->free[shadow->free_count++] = shadow->list - 1 - i;
+    for (uint32_t i = 0; i < shadow->untagged; i++)
+        shadow->empty[shadow->empty_count++] = shadow->untagged - 1 - i;
+    pump_buffers(shadow);
+    return 0;
+}
+
+void shadow_fini(struct shadow *shadow)
+{
+    held_fini(shadow);
+    mem_free(shadow->slots);
+    mem_free(shadow->free);
+    mem_free(shadow->empty);
+    mem_free(shadow->is_given);
+    mem_free(shadow->buffers);
+}
+
+/* ---- for tests ---- */
+
+bool shadow_is_valid(const struct shadow *shadow)
+{
+    uint32_t used = 0;
+
+    if (!bypass_is_valid(shadow) || !held_is_valid(shadow) ||
+        (shadow->is_recalled && !list_is_empty(&shadow->handed)))
+        return false;
+    if (shadow->is_lost)
+        return list_is_empty(&shadow->waiting) && list_is_empty(&shadow->handed) &&
+               list_is_empty(&shadow->asked) && shadow->recalled == 0;
+    for (uint32_t i = 0; i < shadow->list; i++) {
+        const struct shadow_slot *slot = &shadow->slots[i];
+        bool in_use = slot->is_held || slot->is_revoked || slot->is_matched || slot->is_owed;
+
+        used += in_use;
+        if (slot->recv != NULL && (!in_use || slot->recv->handle != i))
+            return false;
+        if (slot->is_held && slot->is_matched)
+            return false;
+    }
+    return used + shadow->free_count == shadow->list && used == shadow->stats.in_device;
+}

@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * agent_main.c - a device that runs by itself.
+ *
+ *   channel.wanted      0 ───────────────> 1 ───────────────────> 0
+ *   this side          sleeps   take_over()  receives   agent_leave(), close()      sleeps
+ *   transport's owner  receives hand_over()  does not   sees CHANNEL_LEFT: take_back()  receives
+ *
+ * It receives in the transport's place only while software wants it to: as long as no receive
+ * is the device's, messages are shorter on their way without it.
+ *
+ * Peers have numbers, which only the application gives: the first packet of a peer
+ * waits until it has answered.
+ *
+ *   accept() ──> ASKED ──answer──> ANSWERED ──accept() again──> by_peer[number]
+ */
+#include "device/soft/agent_main.h"
+
+#include <errno.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/sys.h"
+#include "transport/handoff.h"
+
+/* Packets of one poll. */
+#define SERVE_BUDGET 64
+
+/* Empty rounds between two looks at the clock. */
+#define SERVE_ROUNDS 64
+
+/* What a look that finds the device unwanted counts for: it does nothing then. */
+#define IDLE_ROUNDS 1024
+
+/* The longest sleep: then it looks whether the application is still there. */
+#define SERVE_SLEEP_NS (100 * CLOCK_MS)
+
+/* The same while a packet is refused: other peers have no means to end this one. */
+#define SERVE_HELD_NS CLOCK_MS
+
+/* A peer that was known once: numbers do not change, links do. */
+struct known {
+    struct transport_address address;
+    uint32_t peer;
+    bool is_used;
+};
+
+/* A peer that is about to be known. */
+struct inquiry {
+    struct list node; /* on inquiries, in the order of the questions */
+    struct link *link;
+    uint32_t question;
+    bool is_answered;
+    int error;
+    uint32_t peer;
+};
+
+struct server {
+    const struct agent_main_config *config;
+    struct agent agent;
+    struct transport *transport;
+    struct list inquiries;
+    uint32_t questions; /* asked so far */
+    uint32_t open;      /* of these, without an answer: at most CHANNEL_QUESTIONS */
+    struct link **by_peer;
+    uint32_t peer_count;
+    struct known *known; /* open addressing; known_slots is a power of two, at most half used */
+    uint32_t known_count, known_slots;
+    uint64_t rounds; /* channel.idle */
+};
+
+/* ---- who was who ---- */
+
+/* The entry of this address, or the free one where it would go. */
+static struct known *known_entry(struct known *table, uint32_t slots,
+                                 const struct transport_address *address)
+{
+    uint32_t at = address_hash(address) & (slots - 1);
+
+    while (table[at].is_used && memcmp(&table[at].address, address, sizeof *address) != 0)
+        at = (at + 1) & (slots - 1);
+    return &table[at];
+}
+
+static bool known_grow(struct server *server)
+{
+    uint32_t slots = server->known_slots == 0 ? 32 : 2 * server->known_slots;
+    struct known *table = mem_calloc(slots, sizeof *table);
+
+    if (table == NULL)
+        return false;
+    for (uint32_t i = 0; i < server->known_slots; i++)
+        if (server->known[i].is_used)
+            *known_entry(table, slots, &server->known[i].address) = server->known[i];
+    mem_free(server->known);
+    server->known = table;
+    server->known_slots = slots;
+    return true;
+}
+
+/* Without memory: the next packet of the peer asks for it again. */
+static void known_add(struct server *server, const struct transport_address *address,
+                      uint32_t peer)
+{
+    if (2 * server->known_count >= server->known_slots && !known_grow(server))
+        return;
+    *known_entry(server->known, server->known_slots, address) =
+        (struct known){.address = *address, .peer = peer, .is_used = true};
+    server->known_count++;
+}
+
+static const struct known *known_find(const struct server *server,
+                                      const struct transport_address *address)
+{
+    const struct known *known = server->known_slots != 0
+                                    ? known_entry(server->known, server->known_slots, address)
+                                    : NULL;
+
+    return known != NULL && known->is_used ? known : NULL;
+}
+
+/* ---- who is who ---- */
+
+static struct inquiry *find(struct server *server, const struct link *link)
+{
+    struct list *node;
+
+    list_for_each (node, &server->inquiries) {
+        struct inquiry *inquiry = container_of(node, struct inquiry, node);
+
+        if (inquiry->link == link)
+            return inquiry;
+    }
+    return NULL;
+}
+
+/* Behind an event. */
+static void wake_software(struct server *server)
+{
+    if (channel_sleeps(&server->config->channel->software_sleeps))
+        transport_wake_other(server->transport);
+}
+
+static int ask(struct server *server, struct link *link,
+               const struct transport_address *address)
+{
+    struct inquiry *inquiry =
+        server->open < CHANNEL_QUESTIONS ? mem_calloc(1, sizeof *inquiry) : NULL;
+
+    if (inquiry == NULL)
+        return -EAGAIN;
+    inquiry->question = ++server->questions;
+    if (!agent_ask(&server->agent, inquiry->question, address)) {
+        mem_free(inquiry);
+        return -EAGAIN;
+    }
+    inquiry->link = link;
+    list_add_tail(&server->inquiries, &inquiry->node);
+    server->open++;
+    wake_software(server); /* this poll delivers nothing, so nobody else does */
+    return -EAGAIN;
+}
+
+static int remember(struct server *server, uint32_t peer, struct link *link)
+{
+    uint32_t count = server->peer_count == 0 ? 16 : server->peer_count;
+    struct link **by_peer;
+
+    if (peer >= server->peer_count) {
+        while (count <= peer)
+            count *= 2;
+        by_peer = mem_realloc(server->by_peer, count * sizeof *by_peer);
+        if (by_peer == NULL)
+            return -EAGAIN;
+        memset(by_peer + server->peer_count, 0, (count - server->peer_count) * sizeof *by_peer);
+        server->by_peer = by_peer;
+        server->peer_count = count;
+    }
+    server->by_peer[peer] = link;
+    return 0;
+}
+
+static int on_accept(void *arg, struct link *link, const struct transport_address *address,
+                     uint32_t *peer)
+{
+    struct server *server = arg;
+    const struct known *known = known_find(server, address);
+    struct inquiry *inquiry;
+    int err;
+
+    if (known != NULL) {
+        err = remember(server, known->peer, link);
+        if (err == 0)
+            *peer = known->peer;
+        return err;
+    }
+    inquiry = find(server, link);
+    if (inquiry == NULL)
+        return ask(server, link, address);
+    if (!inquiry->is_answered) {
+        server->agent.is_held_back = true;
+        return -EAGAIN;
+    }
+    err = inquiry->error != 0 ? inquiry->error : remember(server, inquiry->peer, link);
+    if (err == -EAGAIN)
+        return err;
+    if (err == 0) {
+        *peer = inquiry->peer;
+        known_add(server, address, inquiry->peer);
+    }
+    list_remove(&inquiry->node);
+    mem_free(inquiry);
+    return err;
+}
+
+/* An answer to a question of which nobody knows any more changes nothing. */
+static void on_answer(void *arg, uint32_t question, int error, uint32_t peer)
+{
+    struct server *server = arg;
+    struct list *node;
+
+    server->open--; /* also if it was asked before we left */
+    list_for_each (node, &server->inquiries) {
+        struct inquiry *inquiry = container_of(node, struct inquiry, node);
+
+        if (inquiry->question != question)
+            continue;
+        inquiry->is_answered = true;
+        inquiry->error = error;
+        inquiry->peer = peer;
+        return;
+    }
+}
+
+static struct link *link_of(void *arg, uint32_t peer)
+{
+    struct server *server = arg;
+
+    return peer < server->peer_count ? server->by_peer[peer] : NULL;
+}
+
+/* ---- what arrives ---- */
+
+static void on_begins(void *arg)
+{
+    struct server *server = arg;
+
+    agent_begin(&server->agent);
+}
+
+static int on_deliver(void *arg, uint32_t peer, const void *packet, size_t size)
+{
+    struct server *server = arg;
+    int err = agent_deliver(&server->agent, peer, packet, size);
+
+    server->agent.is_held_back |= err != 0;
+    return err;
+}
+
+static void on_read_done(void *arg, void *cookie, int error)
+{
+    struct server *server = arg;
+
+    agent_read_done(&server->agent, cookie, error);
+}
+
+static void on_dropped(void *arg, const char *reason)
+{
+    (void)arg;
+    LOG_WARN("device: dropped a packet: %s", reason);
+}
+
+static const struct transport_events events = {
+    .accept = on_accept,
+    .begins = on_begins,
+    .deliver = on_deliver,
+    .read_done = on_read_done,
+    .dropped = on_dropped,
+};
+
+/* ---- work and rest ---- */
+
+static bool is_wanted(const struct channel *channel)
+{
+    /* pairs with the release in softdev.c's attach(): the handle is there */
+    return atomic_load_explicit(&channel->wanted, memory_order_acquire) != 0;
+}
+
+static bool is_over(const struct server *server)
+{
+    const struct agent_main_config *config = server->config;
+
+    return atomic_load_explicit(&config->channel->stop, memory_order_relaxed) != 0 ||
+           server->agent.is_broken;
+}
+
+/* Held back, it waits for what software alone can give; the transport, where a packet lies,
+ * would not let it sleep. */
+static void sleep_a_while(struct server *server)
+{
+    struct channel *channel = server->config->channel;
+    uint32_t seen = atomic_load(&channel->bell);
+
+    channel_lie_down(&channel->device_sleeps);
+    if (agent_is_idle(&server->agent) && is_wanted(channel) && !is_over(server)) {
+        if (server->agent.is_held_back)
+            sys_futex_wait(&channel->bell, seen, SERVE_HELD_NS);
+        else
+            server->transport->ops->wait(server->transport, (int64_t)SERVE_SLEEP_NS);
+    }
+    channel_get_up(&channel->device_sleeps);
+}
+
+static bool may_go_on(const struct server *server)
+{
+    const struct agent_main_config *config = server->config;
+
+    return config->may_go_on == NULL || config->may_go_on(config->arg);
+}
+
+/* Receives until it is not wanted, or over, or alone. */
+static void receive(struct server *server)
+{
+    struct channel *channel = server->config->channel;
+    uint64_t idle_ns = 0;
+    unsigned idle = 0;
+
+    while (!is_over(server)) {
+        int moved;
+
+        server->agent.is_held_back = false;
+        moved = server->transport->ops->poll(server->transport, SERVE_BUDGET) +
+                agent_run(&server->agent);
+
+        if (moved > 0) {
+            idle = 0;
+            wake_software(server);
+            continue;
+        }
+        if (unlikely(!is_wanted(channel)) && agent_leave(&server->agent))
+            return;
+        atomic_store_explicit(&channel->idle, ++server->rounds, memory_order_relaxed);
+        cpu_relax();
+        if (++idle % SERVE_ROUNDS != 0)
+            continue;
+        if (idle == SERVE_ROUNDS) {
+            idle_ns = clock_now();
+        } else if (clock_now() - idle_ns >= server->config->spin_ns) {
+            sleep_a_while(server);
+            if (!may_go_on(server))
+                return;
+            idle = 0;
+        }
+    }
+}
+
+/* ---- coming and going ---- */
+
+static int take_over(struct server *server)
+{
+    const struct agent_main_config *config = server->config;
+    struct transport_config transport = *config->transport;
+
+    transport.events = &events;
+    transport.arg = server;
+    return transport_take_over(config->ops, &transport, config->handle, &server->transport);
+}
+
+/* The links go with the transport; who has been asked for and not been told of is asked for
+ * again. */
+static void leave(struct server *server)
+{
+    struct list *node;
+
+    server->transport->ops->close(server->transport);
+    while ((node = list_pop_head(&server->inquiries)) != NULL)
+        mem_free(container_of(node, struct inquiry, node));
+    mem_free(server->by_peer);
+    server->by_peer = NULL;
+    server->peer_count = 0;
+}
+
+/* Until it is over.  0 or the error of take_over(). */
+static int work(struct server *server)
+{
+    struct channel *channel = server->config->channel;
+
+    while (!is_over(server) && may_go_on(server)) {
+        int err;
+
+        if (!is_wanted(channel)) {
+            server->rounds += IDLE_ROUNDS;
+            atomic_store_explicit(&channel->idle, server->rounds, memory_order_relaxed);
+            sys_futex_wait(&channel->wanted, 0, SERVE_SLEEP_NS);
+            continue;
+        }
+        err = take_over(server);
+        if (err != 0)
+            return err;
+        receive(server);
+        leave(server);
+    }
+    return 0;
+}
+
+int agent_main(const struct agent_main_config *config)
+{
+    struct server server = {.config = config};
+    int err = agent_init(&server.agent, &(struct agent_config){
+                                            .channel = config->channel,
+                                            .link = link_of,
+                                            .answer = on_answer,
+                                            .arg = &server,
+                                            .memory = config->memory,
+                                        });
+
+    list_init(&server.inquiries);
+    if (err == 0) {
+        channel_say(config->channel, CHANNEL_RUNNING, 0);
+        err = work(&server);
+        agent_fini(&server.agent);
+        mem_free(server.known);
+    }
+    channel_say(config->channel, err == 0 ? CHANNEL_ENDED : CHANNEL_FAILED, err);
+    return err;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * driver_thread.c - the software device on a thread of the application.
+ */
+#include <errno.h>
+#include <signal.h>
+
+#include "base/sys.h"
+#include "device/soft/driver.h"
+#include "device/soft/agent_main.h"
+
+static void *run(void *arg)
+{
+    struct softdev *device = arg;
+
+    agent_main(&(struct agent_main_config){
+        .channel = device->channel,
+        .transport = device->config.transport_config,
+        .handle = &device->handle,
+        .ops = device->config.transport->ops,
+        .memory = {.is_ours = true},
+        .spin_ns = device->config.spin_ns,
+    });
+    return NULL;
+}
+
+/* The application's signals are for its own threads. */
+static int thread_start(struct softdev *device)
+{
+    sigset_t all, old;
+    int err;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    err = pthread_create(&device->thread, NULL, run, device);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return -err;
+}
+
+static void thread_stop(struct softdev *device)
+{
+    atomic_store(&device->channel->stop, 1);
+    atomic_store(&device->channel->wanted, 1); /* so that it does not sleep */
+    sys_futex_wake(&device->channel->wanted, 1);
+    if (device->attachment != SOFTDEV_AWAY)
+        softdev_wake(device);
+    pthread_join(device->thread, NULL);
+}
+
+static bool thread_is_alive(struct softdev *device)
+{
+    (void)device; /* it says so when it ends */
+    return true;
+}
+
+const struct softdev_driver_ops softdev_driver_thread = {
+    .start = thread_start,
+    .stop = thread_stop,
+    .is_alive = thread_is_alive,
+};

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * softdev.h - the software device as the application sees it: a struct mbx_device.
+ *
+ *   driver    where the agent runs            whose packets are the device's
+ *   LOOP      softdev_run(), called      softdev_deliver(), called by the owner of
+ *             by the application             the transport with what arrives
+ *   THREAD    a thread of this process       it receives in the transport's place (handoff.h)
+ *   PROCESS   a process of its own           the same; memory is reached by copies across
+ *
+ * All three do the same and talk to the application through the same two rings (channel.h).
+ */
+#ifndef DEVICE_SOFT_SOFTDEV_H
+#define DEVICE_SOFT_SOFTDEV_H
+
+#include <matchbox/device.h>
+
+#include "transport/transport.h"
+
+enum softdev_driver { SOFTDEV_LOOP, SOFTDEV_THREAD, SOFTDEV_PROCESS };
+
+struct softdev_config {
+    enum softdev_driver driver;
+    struct transport *transport;
+    const struct transport_config *transport_config; /* THREAD, PROCESS: for take_over() */
+    uint64_t read_chunk, spin_ns;
+    uint64_t look_ns;   /* as channel.look_ns */
+    uint64_t answer_ns; /* THREAD, PROCESS: so long it may take to begin, and then to start */
+    uint64_t seed;
+    const char *program; /* PROCESS: what to execute; "": looked for beside the library */
+    /* The number of the peer at this address.  0; -ENOMEM: asked again; or the peer is
+     * refused. */
+    int (*number)(void *arg, const struct transport_address *address, uint32_t *peer);
+    /* THREAD, PROCESS: may the transport be handed over, or taken back, now?  NULL: always. */
+    bool (*may_hand_over)(void *arg);
+    /* LOOP: the way back to a peer. */
+    struct link *(*link)(void *arg, uint32_t peer);
+    void *arg;
+};
+
+/* Opens a device that waits for configure().  0; -EINVAL the transport cannot be handed over;
+ * -ENOMEM. */
+int softdev_open(const struct softdev_config *config, struct mbx_device **out);
+
+/* LOOP: does what there is to do; how much. */
+int softdev_run(struct mbx_device *device);
+int softdev_deliver(struct mbx_device *device, uint32_t peer, const void *packet, size_t size);
+/* LOOP: the end of a read; false: it is not one of the device's. */
+bool softdev_read_done(struct mbx_device *device, void *cookie, int error);
+
+/* softdev_stop - the device does nothing any more when this returns, whatever it was
+ * doing; its events up to here can still be polled, and end with LOST. */
+void softdev_stop(struct mbx_device *device);
+
+/* softdev_repeated - behind a stop and the last event: has the packet that the device was
+ * delivering when it stopped been told of by an event? */
+bool softdev_repeated(const struct mbx_device *device);
+
+/* softdev_detach - the caller has nothing left in the device: it is not to receive any
+ * more, until the next append.  Elsewhere it takes a while; polls go on as before. */
+void softdev_detach(struct mbx_device *device);
+
+/* May packets go to it? */
+bool softdev_is_there(const struct mbx_device *device);
+
+/* Has it said something that was not polled? */
+bool softdev_has_events(const struct mbx_device *device);
+
+/* Before and behind a sleep in the transport.  False: there is something to do. */
+bool softdev_lie_down(struct mbx_device *device);
+void softdev_get_up(struct mbx_device *device);
+
+/* How often it, elsewhere, found nothing to do; and it looks again now. */
+uint64_t softdev_idle_rounds(struct mbx_device *device);
+
+/* Has it, elsewhere, looked around and found nothing to do since the last call with *rounds,
+ * and is nothing on its way between it and us?  It looks again now. */
+bool softdev_is_calm(struct mbx_device *device, uint64_t *rounds);
+
+/* Can there be one in a process of its own?  And the line that says so. */
+bool soft_process_explain(char *line, size_t size);
+
+#endif
