@@ -7,9 +7,9 @@
 case " $* " in
 *' --verbs '*)
     # shellcheck disable=SC2034 # for prepare
-    needs="gcc tests/death_test tests/verbs/verbs_killed_test src/adapter/libmbx-adapter.so src/adapter/mbx-adapter"
+    needs="gcc tests/death_test tests/verbs/verbs_killed_test adapter/libmbx-adapter.so adapter/mbx-adapter"
     prepare
-    export MBX_VERBS_LIBRARY="$PWD/build-test/gcc/src/adapter/libmbx-adapter.so"
+    export MBX_VERBS_LIBRARY="$PWD/build-test/gcc/adapter/libmbx-adapter.so"
     build-test/gcc/tests/death_test --quick "$@" read # not all scenes have points on the way of verbs
     exec build-test/gcc/tests/verbs/verbs_killed_test
     ;;

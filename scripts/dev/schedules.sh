@@ -9,7 +9,7 @@ over=
 if [ "${1-}" = --verbs ]; then
     over=verbs
     # shellcheck disable=SC2034 # for prepare
-    needs="gcc tests/verbs/verbs_order_test src/adapter/libmbx-adapter.so src/adapter/mbx-adapter"
+    needs="gcc tests/verbs/verbs_order_test adapter/libmbx-adapter.so adapter/mbx-adapter"
     shift
 fi
 for number; do
@@ -19,7 +19,7 @@ for number; do
 done
 prepare
 if [ "$over" = verbs ]; then
-    export MBX_VERBS_LIBRARY="$PWD/build-test/gcc/src/adapter/libmbx-adapter.so"
+    export MBX_VERBS_LIBRARY="$PWD/build-test/gcc/adapter/libmbx-adapter.so"
     exec build-test/gcc/tests/verbs/verbs_order_test --held --progress \
         --count $(((${1-20000} + 19) / 20)) --seed "${2-1}"
 fi

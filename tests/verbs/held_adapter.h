@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * held_adapter.h - the software adapter of this host works only when a test says so: piece by piece, in an
- * order that a seed draws (src/adapter/daemon/step.c).
+ * order that a seed draws (adapter/daemon/step.c).
  */
 #ifndef HELD_ADAPTER_H
 #define HELD_ADAPTER_H

@@ -27,7 +27,7 @@ sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../sup
 import processes  # noqa: E402
 
 BUILD = os.path.abspath(sys.argv[1])
-TAGS, ADAPTER = (os.path.join(BUILD, "src", "adapter", name) for name in ("libmbx-tags.so", "libmbx-adapter.so"))
+TAGS, ADAPTER = (os.path.join(BUILD, "adapter", name) for name in ("libmbx-tags.so", "libmbx-adapter.so"))
 APART = ["unshare", "--map-root-user", "--net"]
 NOT_HERE, FAILED = 77, 1
 LISTS = [1, 2, 16, 127]
@@ -68,7 +68,7 @@ def fences():
     """Beneath is an adapter that keeps none: Soft-RoCE may keep one for ever.  A FIN leaves behind its read."""
     words = (f"{program('tests', 'verbs', 'verbs_pair')} listen 7000 & "  # keeps the adapter, and what it has counted
              f"{program('tools', 'mbx')} adapter-test --library {TAGS} --brief >&2; code=$?; "
-             f"{program('src', 'adapter', 'mbx-adapter')} --counters; kill $!; exit $code")
+             f"{program('adapter', 'mbx-adapter')} --counters; kill $!; exit $code")
     result = run("sh", "-c", words, MBX_ADAPTER_QUIRKS="unfenced", MBX_TRANSPORT="verbs", MBX_DEVICE="verbs")
     counted = {name: int(value) for name, value in re.findall(r"(\w+)\s+(\d+)", result.stdout)}
     expect(result.returncode == 0 and counted.get("rdma_reads", 0) > 0, "an adapter beneath without fences", result)

@@ -31,7 +31,7 @@ def run(build, rounds, way, **env):
         program = f"{build}/tests/mpi/posted_first"
         start = f"MBX_ADAPTER_STATS_FILE={folder}/adapter.$(hostname) exec {program} {rounds}"
         env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", MBX_TRANSPORT="verbs",
-                   MBX_VERBS_LIBRARY=f"{build}/src/adapter/libmbx-adapter.so", MBX_ADAPTER_INTERFACE="eth0",
+                   MBX_VERBS_LIBRARY=f"{build}/adapter/libmbx-adapter.so", MBX_ADAPTER_INTERFACE="eth0",
                    MBX_STATS_FILE=f"{folder}/rank.%r", **env)
         done = subprocess.run([f"{build}/tools/mbx", "exec", "--through", way, HOSTS, "-n", "2", "mpiexec", "--host", "h1:1,h2:1", "-n", "2",
                                "sh", "-c", start], env=env, text=True, capture_output=True, timeout=240, check=False)

@@ -7,7 +7,7 @@
  *   pairs.c     queue pairs: what is posted and what completes passes through
  *   inlet.c     a list that matches: it receives into buffers of its own, and tm.c looks at what has come
  *
- * The files of src/adapter/library and src/adapter/daemon are the same as for the adapter that emulates one
+ * The files of adapter/library and adapter/daemon are the same as for the adapter that emulates one
  * whole.  Here each protection domain, region, completion queue, receive queue and queue pair has one
  * of the other adapter beneath, of the same size.  Keys and numbers are those of that adapter, so a peer
  * needs nothing of this.

@@ -148,7 +148,7 @@ int reach_allow(int sock);
 void reach_opened(void);
 void reach_closed(pid_t pid);
 
-/* Where the library is loaded in front of libibverbs, and libibverbs is used beneath (src/adapter/over), calls
+/* Where the library is loaded in front of libibverbs, and libibverbs is used beneath (adapter/over), calls
  * that libibverbs and its drivers make among themselves come here, too, with what they have opened.  They
  * are passed on to their own function of that name (NULL: there is none). */
 void *reach_foreign(const char *name);

@@ -21,7 +21,7 @@
  *   beneath.c    what is beneath the objects: here nothing
  *
  * Without the adapter's own emulation (qp.c, requester.c, responder.c, step.c, ud.c, wire.c, beneath.c and
- * main.c) the same files serve over the queue pairs of another adapter: src/adapter/over.
+ * main.c) the same files serve over the queue pairs of another adapter: adapter/over.
  *
  * A message is cut into frames of at most FRAME_DATA bytes.  The requester numbers its requests,
  * the responder takes them in that order alone and answers with the number, so a frame that is
