@@ -1,6 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=sh
 #
+#   (no argument)         what to run before each commit, in 4 minutes: the build of gcc, its tests in their short forms and in
+#                         few configurations, and the checks of the source.  Its last lines say what it leaves out
+#   TEST                  this test (its name, or the name and what follows a _) in the build of gcc, in its long form
+#   FILE                  the tests of this source file: those of tests/by-file, or those made from it
+#   all                   gcc, clang, asan, tsan and static: what continuous integration runs, in 25 minutes
+#   release               all, and after it what is to be run before a release: lists, network, hosts, verbs, all
+#                         mutants, 30 minutes of simulation, 10 minutes of each fuzzer, other MPIs: hours
 #   gcc clang asan tsan   all tests in this build (gcc; clang; gcc with the sanitizers for addresses and
 #                         undefined behaviour; gcc with the one for threads); clang and tsan without those of
 #                         the tools and of MPI programs, in which another compiler shows nothing, and
@@ -13,7 +20,7 @@
 #                         demonstration's programs on three hosts, and faults of a network
 #   verbs                 the behaviour tests over verbs and the software adapter
 #
-# Without a name: the first five.  docs/testing.md says what the tests are, and how to run one.
+# docs/testing.md says what the tests are.
 ! wants_help "$@" || explain
 
 : "${ASAN_OPTIONS=}" "${TSAN_OPTIONS=}" "${UBSAN_OPTIONS=}"
@@ -23,8 +30,8 @@ failed=0
 # Where it is built: the tests of lists, of the network, of hosts and over verbs are those of gcc.
 build_of() {
     case $1 in
-    lists | network | hosts | verbs) echo gcc ;;
-    *) echo "$1" ;;
+    clang | asan | tsan) echo "$1" ;;
+    *) echo gcc ;;
     esac
 }
 
@@ -64,6 +71,8 @@ run_tests() {
     lists | verbs) setup="--setup $name --suite behaviour --no-suite fixed" && set -- ;;
     hosts) setup="--setup $name --suite behaviour" && set -- ;;
     network) setup="--setup $name --suite behaviour --suite over_network --no-suite fixed" && set -- ;;
+    quick) setup="--setup quick" && set -- ;;
+    named) setup=$named && set -- ;;
     *) set -- ;;
     esac
     # shellcheck disable=SC2086 # options
@@ -134,7 +143,8 @@ leave_ahead() {
 test_configuration() {
     started=$(date +%s)
     case $1 in
-    lists | network | hosts | verbs) log_file=build-test/gcc/meson-logs/testlog-$1.json ;;
+    quick | lists | network | hosts | verbs) log_file=build-test/gcc/meson-logs/testlog-$1.json ;;
+    named) log_file=build-test/$(build_of named)/meson-logs/testlog.json ;;
     *) log_file=build-test/$1/meson-logs/testlog.json ;;
     esac
     rm -f "$log_file"
@@ -150,7 +160,7 @@ test_configuration() {
     esac
     status=0
     case $1 in
-    lists | network | hosts | verbs) run_shown "$1" || status=1 ;;
+    lists | network | hosts | verbs | named) run_shown "$1" || status=1 ;;
     *) run "$1: testing" run_tests "$1" || status=1 ;;
     esac
     counts=$(python3 scripts/check/count-tests "$log_file" $status) ||
@@ -193,6 +203,7 @@ static_of_code() {
     fi
     if [ -x build-test/gcc/tools/mbx ]; then
         check scripts/check/params
+        check scripts/dev/tests_of.py --check build-test/gcc
     fi
     check scripts/check/header
     check scripts/check/wire
@@ -200,12 +211,16 @@ static_of_code() {
     check scripts/check/provider
 }
 
-static_of_the_rest() {
-    check scripts/check/series
-    check scripts/check/commands
+static_of_pages() {
     check scripts/check/format
     check scripts/check/docs
     check scripts/check/tests
+}
+
+static_of_the_rest() {
+    static_of_pages
+    check scripts/check/series
+    check scripts/check/commands
     check scripts/check/mutants --places
     check scripts/check/reuse
     if [ -x build-test/gcc/sim/sim ] && [ -x build-test/clang/sim/sim ]; then
@@ -276,21 +291,92 @@ test_static() {
     end_lanes
 }
 
-[ $# -gt 0 ] || set -- gcc clang asan tsan static
-case " $* " in
-*' gcc '*) packages="$packages programs" ;; # its tests run them
+# ---- before each commit ----------------------------------------------------------
+
+test_quick() {
+    test_configuration quick
+    begin_lane static_of_code
+    begin_lane static_of_pages
+    end_lanes
+    say 'left out: clang, the sanitizers, programs of MPI, commands of mbx, networks, adapters, counts of'
+    say 'instructions, models, mutants, most configurations (./dev test all); and what ./dev test release adds'
+}
+
+# ---- tests by name, or of a file -------------------------------------------------
+
+# Sets named, what meson is to run.
+find_named() {
+    run 'gcc: building' make_configuration gcc || exit 1
+    named=$(python3 scripts/dev/tests_of.py build-test/gcc "$@") || exit 2
+    say "tests: $named"
+}
+
+# ---- before a release ------------------------------------------------------------
+
+test_release() {
+    checks=release
+    test_builds gcc clang asan tsan static lists network hosts verbs
+    check ./dev mutants
+    check ./dev sim --campaign 30m
+    check ./dev model --full
+    for what in wire hello match trace core snapshot; do
+        check ./dev fuzz "$what" 600
+    done
+    check ./dev deaths
+    check ./dev modes
+    check ./dev mpis mpich
+    check ./dev mpis openmpi5
+    check ./dev slurm
+    check ./dev valgrind
+    say 'left out: ./dev libfabric --fabtests SOURCE, which needs the source of a libfabric'
+}
+
+# In this order.
+test_builds() {
+    while [ $# -gt 0 ]; do
+        case $1 in
+        static) test_static ;;
+        *) test_configuration "$@" ;;
+        esac
+        [ "$1" != hosts ] || test_hosts
+        shift
+    done
+}
+
+# ----------------------------------------------------------------------------------
+
+is_build() {
+    case $1 in
+    gcc | clang | asan | tsan | static | lists | network | hosts | verbs) ;;
+    *) return 1 ;;
+    esac
+}
+
+names_builds=yes
+for word; do
+    is_build "$word" || names_builds=
+done
+case "$*" in
+all | release) packages="$packages programs" ;; # gcc's tests run them
+*' all'* | 'all '* | *' release'* | 'release '*) refuse "test: '$*': all and release stand alone" ;;
+*) case " $* " in *' gcc '*) packages="$packages programs" ;; esac ;;
 esac
 prepare
 mkdir -p build-test
 trap 'leave_ahead; leave_static; leave_sessions; rm -f "$log"' EXIT
 keep_sessions
-while [ $# -gt 0 ]; do
-    case $1 in
-    static) test_static ;;
-    *) test_configuration "$@" ;;
-    esac
-    [ "$1" != hosts ] || test_hosts
-    shift
-done
+case "$*" in
+'') test_quick ;;
+all) test_builds gcc clang asan tsan static ;;
+release) test_release ;;
+*)
+    if [ -n "$names_builds" ]; then
+        test_builds "$@"
+    else
+        find_named "$@"
+        test_configuration named
+    fi
+    ;;
+esac
 printf '%s\n' "$passed passed, $failed failed"
 [ "$failed" = 0 ]

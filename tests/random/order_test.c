@@ -698,13 +698,19 @@ int main(int argc, char **argv)
 {
     uint64_t first = 1, loops = 20000, shms = 2000, ofis = 500;
     bool is_loop = false, is_ofi = getenv("MATCHBOX_TEST_NETWORK") != NULL;
+    bool is_quick = getenv("MATCHBOX_TEST_QUICK") != NULL;
     enum only only = ONLY_ANY;
 
+    for (int i = 1; i < argc; i++)
+        is_quick |= strcmp(argv[i], "--quick") == 0;
+    if (is_quick) {
+        loops = 1000;
+        shms = 80;
+        ofis = 40;
+    }
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--quick") == 0) {
-            loops = 1000;
-            shms = 80;
-            ofis = 40;
+            continue;
         } else if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc) {
             first = strtoull(argv[++i], NULL, 10);
             loops = shms = ofis = 1;

@@ -90,6 +90,7 @@ static bool is_known(const char *name)
 
 static void read_arguments(int argc, char **argv)
 {
+    is_quick = getenv("MATCHBOX_TEST_QUICK") != NULL;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--help") == 0) {
             printf("usage: %s [--quick] [CONFIGURATION...]\n", argv[0]);
