@@ -12,7 +12,7 @@
  *     slot i, ring i  <--------------------------- their shm_link
  *     inbound[i]      how far we have read it, and the link to answer through
  *
- * Who does what: shm.c opens, closes, sends, polls and waits; link.c makes and ends
+ * shm.c opens and closes, shm_packets.c sends and receives, shm_wait.c waits; link.c makes and ends
  * what we send through; inbound.c makes and ends what we receive from; cma.c, words.c, lend.c
  * and handoff.c are the tables of memory.h, atomics.h, lend.h and handoff.h.
  *
@@ -34,11 +34,14 @@
 
 #include "base/clock.h"
 #include "base/list.h"
+#include "transport/compose.h"
 #include "transport/link_table.h"
 #include "transport/shm/bell.h"
 #include "transport/shm/segment.h"
 
-#define SHM_DOUBT_NS CLOCK_MS /* until what was armed is looked at once more: bell.h */
+#define SHM_DOUBT_NS   CLOCK_MS /* until what was armed is looked at once more: bell.h */
+#define SHM_SWEEP_NS   (100 * CLOCK_MS) /* between looks for the dead */
+#define SHM_TEND_POLLS 1024             /* polls between looks at what is idle or dead */
 
 enum link_state {
     LINK_IDLE,     /* nothing sent yet, no slot claimed */
@@ -229,8 +232,34 @@ int shm_enter(struct shm *shm, const struct transport_config *config);
 /* Undoes shm_create() and shm_enter(), but for own: links, tables, memory. */
 void shm_destroy(struct shm *shm);
 
+/* ---- shm_packets.c: of transport_ops and transport_compose ---- */
+
+int shm_send(struct link *l, const struct transport_packet *packet);
+int shm_send_eager(struct link *l, uint32_t context_id, uint64_t tag, uint64_t data,
+                   const void *payload, size_t size);
+int shm_compose(struct link *l, const struct transport_packet *packet, transport_fill_fn *fill,
+                void *arg);
+
+int shm_poll(struct transport *t, int budget);
+
 /* shm_poll() that keeps in the segment how far it is: the poll() of a RECEIVER. */
 int shm_poll_marking(struct transport *t, int budget);
+
+/* Looks for dead senders, if it is time.  The first call begins that time: a sender that has just been met is alive.
+ * True if one was found. */
+bool shm_sweep(struct shm *shm, uint64_t now);
+
+/* Has the bell rung since it was answered? */
+static inline bool shm_bell_rang(const struct shm *shm)
+{
+    /* pairs with the count in bell_wake(): the ready bits */
+    return atomic_load_explicit(&shm->bell->count, memory_order_acquire) != shm->base.hint.seen;
+}
+
+/* ---- shm_wait.c: as transport_ops.wait and .wake ---- */
+
+int shm_wait(struct transport *t, int64_t timeout_ns);
+void shm_wake(struct transport *t);
 
 /* ---- lend.c ---- */
 
