@@ -72,13 +72,15 @@ static void resume(struct shm *shm, struct inbound *in)
     /* pairs with the release in inbound_mark() */
     uint64_t taken =
         atomic_load_explicit(&segment_slot(shm->own, in->slot)->taken, memory_order_acquire);
+    bool has_moved;
 
     in->repeat_head = (uint32_t)taken_head(taken);
-    in->has_moved = taken_has_moved(taken);
+    has_moved = taken_has_moved(taken);
+    in->stage = has_moved ? INBOUND_IN_RING : INBOUND_IN_STARTER;
     ring_consumer_resume(
         &in->ring,
-        in->has_moved ? segment_ring(shm->own, in->slot) : segment_starter(shm->own, in->slot),
-        in->has_moved ? segment_ring_cells(shm->own, in->slot) : SEGMENT_STARTER_CELLS,
+        has_moved ? segment_ring(shm->own, in->slot) : segment_starter(shm->own, in->slot),
+        has_moved ? segment_ring_cells(shm->own, in->slot) : SEGMENT_STARTER_CELLS,
         taken_head(taken));
     /* if it was released in between, the mark came too late */
     in->may_repeat = taken_in_delivery(taken) && in->ring.head == taken_head(taken);
@@ -90,16 +92,16 @@ static void move(struct shm *shm, struct inbound *in)
     ring_consumer_init(&in->ring, segment_ring(shm->own, in->slot),
                        segment_ring_cells(shm->own, in->slot));
     in->may_repeat = false;
-    in->has_moved = true;
-    in->last = in->ending;
+    in->stage = inbound_is_ending(in) ? INBOUND_ENDS_IN_RING : INBOUND_IN_RING;
 }
 
 /* Has the sender said that it goes on in the ring, and we are not there? */
 static bool is_left_behind(const struct shm *shm, const struct inbound *in)
 {
     /* pairs with the release in link_move(): all that went into the starter */
-    return !in->has_moved && atomic_load_explicit(&segment_starter(shm->own, in->slot)->moved,
-                                                  memory_order_acquire) != 0;
+    return !inbound_has_moved(in) &&
+           atomic_load_explicit(&segment_starter(shm->own, in->slot)->moved,
+                                memory_order_acquire) != 0;
 }
 
 /* Behind saying in the segment that we read no more: the sender shall look there, wherever it is. */
@@ -115,7 +117,7 @@ static void say_to_look(const struct shm *shm, uint32_t slot)
 
 static void ends(struct inbound *in)
 {
-    in->ending = in->last = true;
+    in->stage = inbound_has_moved(in) ? INBOUND_ENDS_IN_RING : INBOUND_ENDS_IN_STARTER;
 }
 
 static struct inbound *create(struct shm *shm, uint32_t slot)
@@ -190,8 +192,8 @@ void inbound_ring(struct shm *shm, uint32_t slot)
         return;
     if (inbound_has_closed(shm, in))
         ends(in);
-    else if (is_left_behind(shm, in))
-        in->last = true;
+    else if (in->stage == INBOUND_IN_STARTER && is_left_behind(shm, in))
+        in->stage = INBOUND_LEAVES_STARTER;
     if (in->state == INBOUND_REFUSED)
         settle_refused(shm, in);
     else
@@ -318,7 +320,7 @@ static void destroy(struct shm *shm, struct inbound *in)
 {
     if (in->answer != NULL)
         lend_let_go(in->answer);
-    if (in->ending && in->answer != NULL)
+    if (inbound_is_ending(in) && in->answer != NULL)
         end_answer(shm, in);
     leave_hot(shm, in);
     shm->inbound[in->slot] = NULL;
@@ -328,7 +330,7 @@ static void destroy(struct shm *shm, struct inbound *in)
 
 static void settle_refused(struct shm *shm, struct inbound *in)
 {
-    if (in->ending)
+    if (inbound_is_ending(in))
         destroy(shm, in);
 }
 
@@ -339,7 +341,7 @@ OUT_OF_LINE bool inbound_settle(struct shm *shm, struct inbound *in)
     } else if (is_left_behind(shm, in)) {
         move(shm, in);
         return true;
-    } else if (in->ending) {
+    } else if (inbound_is_ending(in)) {
         destroy(shm, in);
     }
     return false;
@@ -429,7 +431,7 @@ void inbound_retire_all(struct shm *shm)
 
 static bool has_work(const struct inbound *in)
 {
-    return !ring_is_empty(&in->ring) || in->last || in->ring.error != 0;
+    return !ring_is_empty(&in->ring) || inbound_is_last(in) || in->ring.error != 0;
 }
 
 void inbound_doubt(struct shm *shm, uint64_t now)

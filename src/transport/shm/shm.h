@@ -25,7 +25,7 @@
  *       link.asked is valid if and only if link.remote is NULL
  *   I4  a link is on blocked if and only if its state is CRAMPED, FULL or STARVED
  *   I5  if role is HANDED_OVER every inbound[i] is NULL
- *   I6  inbound[i].ring is the starter of slot i until has_moved, then its ring; it does not
+ *   I6  inbound[i].ring is the starter of slot i, or if inbound_has_moved() its ring; it does not
  *       move before the starter is empty
  *   I7  inbound[i] is NULL from inbound_end on
  */
@@ -105,6 +105,15 @@ enum inbound_state {
     INBOUND_REFUSED /* read nothing; wait until the sender ends */
 };
 
+/* Where its packets are, and whether more will follow there; in this order. */
+enum inbound_stage {
+    INBOUND_IN_STARTER,
+    INBOUND_IN_RING,
+    INBOUND_LEAVES_STARTER, /* nothing will follow in the starter: the sender goes on in the ring */
+    INBOUND_ENDS_IN_STARTER, /* the sender has closed or is dead: nothing will follow */
+    INBOUND_ENDS_IN_RING
+};
+
 /* As of links, there is one for each pair. */
 struct inbound {
     struct ring_consumer ring;
@@ -115,11 +124,9 @@ struct inbound {
     uint8_t state;        /* enum inbound_state */
     bool may_repeat;
     bool hot;
-    bool has_moved; /* ring is the ring, and not the starter */
-    bool last; /* nothing will follow in ring: ending, or the sender goes on in the other one */
-    bool ending;  /* the sender has closed or is dead: nothing will follow */
-    bool flowing; /* the last poll delivered something */
-    bool busy;    /* something came since cool_idle() last looked */
+    uint8_t stage; /* enum inbound_stage */
+    bool flowing;  /* the last poll delivered something */
+    bool busy;     /* something came since cool_idle() last looked */
 };
 
 static_assert(sizeof(struct inbound) <= 72, "what malloc makes 80 bytes of");
@@ -180,6 +187,23 @@ static inline struct shm *shm_of(const struct transport *t)
 static inline struct shm_link *link_of(struct link *link)
 {
     return container_of(link, struct shm_link, link);
+}
+
+static inline bool inbound_has_moved(const struct inbound *in)
+{
+    return in->stage == INBOUND_IN_RING || in->stage == INBOUND_ENDS_IN_RING;
+}
+
+/* Will nothing follow in the ring where its packets are? */
+static inline bool inbound_is_last(const struct inbound *in)
+{
+    return in->stage >= INBOUND_LEAVES_STARTER;
+}
+
+/* Will nothing follow at all? */
+static inline bool inbound_is_ending(const struct inbound *in)
+{
+    return in->stage >= INBOUND_ENDS_IN_STARTER;
 }
 
 /* Is a slot over there ours? */
@@ -360,7 +384,7 @@ static inline void inbound_mark(struct shm *shm, const struct inbound *in, bool 
     atomic_signal_fence(memory_order_seq_cst);
     /* pairs with the acquire in inbound.c's create() */
     atomic_store_explicit(&segment_slot(shm->own, in->slot)->taken,
-                          slot_taken(in->ring.head, in->has_moved, in_delivery),
+                          slot_taken(in->ring.head, inbound_has_moved(in), in_delivery),
                           memory_order_release);
     atomic_signal_fence(memory_order_seq_cst);
 }

@@ -235,7 +235,7 @@ static ALWAYS_INLINE int drain_by(struct shm *shm, struct inbound *in, int budge
     if (record != NULL)
         return take_some(shm, in, record, size, budget);
     in->flowing = false;
-    if (likely(!in->last && in->ring.error == 0))
+    if (likely(!inbound_is_last(in) && in->ring.error == 0))
         *word = ring_next(&in->ring);
     else if (ring_is_empty(&in->ring) && inbound_settle(shm, in) &&
              (record = ring_peek(&in->ring, &size)) != NULL)
