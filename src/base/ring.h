@@ -410,6 +410,13 @@ static inline void ring_consumer_flush(struct ring_consumer *c)
     c->published = c->head;
 }
 
+/* Producer: has the consumer told that it has read all records? */
+static inline bool ring_is_taken(const struct ring_producer *p)
+{
+    /* pairs with the release in ring_consumer_flush() */
+    return atomic_load_explicit(&p->shared->head, memory_order_acquire) == p->tail;
+}
+
 /* Consumer: done with the record that ring_peek() returned. */
 static inline void ring_release(struct ring_consumer *c)
 {

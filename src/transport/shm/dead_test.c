@@ -74,6 +74,29 @@ static void kill_a_stream(uint64_t after)
     stage_set(0);
 }
 
+/* A sender that has no core between writing a packet and looking whether the receiver sleeps finds that it has
+ * closed.  What it had taken before has been sent. */
+static void what_was_taken_before_the_close_was_sent(void **state)
+{
+    (void)state;
+    for (unsigned taken = 0; taken < 2; taken++) {
+        struct node sender, receiver;
+        struct shm_link *link;
+
+        assert_int_equal(node_open_as(&receiver, 0), 0);
+        assert_int_equal(node_open_as(&sender, 1), 0);
+        link = link_of(attach_to(&sender, 0));
+        for (uint64_t i = 0; i < 10; i++)
+            assert_int_equal(send_number(&link->link, i), 0);
+        if (taken)
+            await(&receiver, 10);
+        node_close(&receiver);
+        assert_int_equal(link_armed(link), taken ? 0 : -ENOTCONN);
+        assert_int_equal(send_number(&link->link, 10), -ENOTCONN);
+        node_close(&sender);
+    }
+}
+
 static void what_a_killed_sender_sent_arrives(void **state)
 {
     (void)state;
@@ -285,6 +308,7 @@ static void memory_of_a_number_that_is_used_again_is_left_alone(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        TEST(what_was_taken_before_the_close_was_sent),
         TEST(what_a_killed_sender_sent_arrives),
         TEST(a_slot_of_a_sender_killed_while_claiming_is_freed),
         TEST(sending_to_a_killed_receiver_fails),

@@ -349,6 +349,10 @@ OUT_OF_LINE bool inbound_settle(struct shm *shm, struct inbound *in)
 
 void inbound_close_all(struct shm *shm)
 {
+    /* a sender that sees us closed knows what we have taken: link_armed() */
+    for (uint32_t i = 0; i < shm->inbound_end; i++)
+        if (shm->inbound[i] != NULL)
+            ring_consumer_flush(&shm->inbound[i]->ring);
     /* before the look at the slots: see the end of link_claim() */
     atomic_store(&shm->control->closed, 1);
     for (uint32_t i = 0, end = shm_slots(shm); i < end; i++) {

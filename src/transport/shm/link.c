@@ -552,8 +552,14 @@ OUT_OF_LINE int link_full(struct shm_link *link, uint32_t size)
 
 OUT_OF_LINE int link_armed(struct shm_link *link)
 {
-    int err = check_receiver(link);
+    int err;
 
+    /* it took the packet before it closed, and before we looked whether it is to be woken */
+    if (atomic_load(&link->remote->control->closed) != 0 && ring_is_taken(&link->out)) {
+        link_kill(link, -ENOTCONN);
+        return 0;
+    }
+    err = check_receiver(link);
     if (err == 0)
         bell_ring(link->remote, link->slot);
     return err;

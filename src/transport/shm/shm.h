@@ -345,7 +345,8 @@ int link_check(struct shm_link *link);
 /* As transport_ops.who. */
 struct transport_who link_who(const struct shm_link *link);
 
-/* The receiver has armed the ring, or has ended.  0 or the error for send(). */
+/* Behind a packet: the receiver has armed the ring, or has ended.  0, also if it has ended and taken the packet before; or the error
+ * for send(). */
 int link_armed(struct shm_link *link);
 
 /* Nothing can be sent any more. */
