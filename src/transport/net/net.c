@@ -33,7 +33,7 @@
  * has, say so once, and there is no link.
  *
  * If the host of a peer that was never met refuses a connection, its endpoint, which had an
- * address, is no more; whether it has closed or died nobody can know (is_lost).
+ * address, is no more; whether it has closed or died nobody can know (NET_LOST).
  */
 #include "transport/net/net.h"
 #include "transport/shm/passing.h"
@@ -103,7 +103,7 @@ struct transport_who net_who(const struct net_link *link)
 
 /* ---- the end ---- */
 
-void net_kill(struct net_link *link, int error, bool has_died)
+void net_kill(struct net_link *link, int error, enum net_end end)
 {
     if (link->state == NET_DEAD)
         return;
@@ -111,40 +111,38 @@ void net_kill(struct net_link *link, int error, bool has_died)
               strerror(-error));
     set(link, NET_DEAD);
     link->error = error;
-    link->has_died = has_died;
+    link->end = end;
     forget(link, ~0u);
     link->net->ops->ended(link);
-}
-
-void net_lose(struct net_link *link)
-{
-    if (link->state == NET_DEAD)
-        return;
-    link->is_lost = true;
-    net_kill(link, -EHOSTUNREACH, false);
 }
 
 void net_break(struct net_link *link)
 {
     LOG_WARN("%s: link %u: packets were lost when a connection broke", link->net->name,
              link->id);
-    net_kill(link, -ENOTCONN, true);
+    net_kill(link, -ENOTCONN, NET_DIED);
     control(link, NET_BROKEN);
 }
 
 void net_late(struct net_link *link)
 {
-    if (link->state == NET_DEAD && link->has_died)
+    if (link->end == NET_DIED)
         control(link, NET_BROKEN);
 }
 
 int net_verdict(const struct net_link *link)
 {
-    if (link->state != NET_DEAD)
+    switch (link->end) {
+    case NET_LIVES:
         return 0;
-    if (link->is_lost)
+    case NET_LOST:
         return -ECONNREFUSED;
-    return link->has_died ? -EHOSTDOWN : link->error;
+    case NET_DIED:
+        return -EHOSTDOWN;
+    case NET_CLOSED:
+        break;
+    }
+    return link->error;
 }
 
 /* ---- what is said ---- */
@@ -251,7 +249,7 @@ static void differ(struct net_link *link, const struct version *theirs)
     else
         snprintf(text, sizeof text, "pid %u", who.pid);
     version_warn(link->net->name, text, theirs, NET_VERSION);
-    net_kill(link, -EPROTONOSUPPORT, false);
+    net_kill(link, -EPROTONOSUPPORT, NET_CLOSED);
 }
 
 /* A HELLO of the job in another version, for us or for an endpoint that was here before us. */
@@ -296,7 +294,7 @@ void net_call(struct net_link *link)
 static void tell_again(struct net_link *link, const struct net_name *theirs)
 {
     bool has_ended = link->state == NET_DEAD && !link->is_nowhere &&
-                     (link->has_died || link->error == -EHOSTUNREACH);
+                     (link->end == NET_DIED || link->error == -EHOSTUNREACH);
 
     if ((link->state == NET_OPEN || link->state == NET_CONFIRMING) && link->has_called)
         control(link, NET_AUTH);
@@ -313,7 +311,7 @@ static bool meet(struct net_link *link)
 
     if (err == 0)
         return true;
-    net_kill(link, err, true); /* so that the peer is told, if it does not know */
+    net_kill(link, err, NET_DIED); /* so that the peer is told, if it does not know */
     control(link, NET_BROKEN);
     return false;
 }
@@ -466,7 +464,7 @@ static void on_ping(struct net_link *link)
 static void on_broken(struct net_link *link)
 {
     if (link->state != NET_NEW) /* a peer that we never called has given us up */
-        net_kill(link, link->state == NET_OPEN ? -ENOTCONN : -EHOSTUNREACH, true);
+        net_kill(link, link->state == NET_OPEN ? -ENOTCONN : -EHOSTUNREACH, NET_DIED);
 }
 
 void net_arrived(struct net *net, struct net_link *link, const struct net_prefix *prefix,
@@ -498,14 +496,14 @@ void net_arrived(struct net *net, struct net_link *link, const struct net_prefix
         break;
     case NET_REFUSED:
         if (link->state == NET_CALLING || link->state == NET_CONFIRMING)
-            net_lose(link);
+            net_kill(link, -EHOSTUNREACH, NET_LOST);
         break;
     case NET_PING:
         on_ping(link);
         break;
     case NET_BYE:
         if (link->state == NET_OPEN)
-            net_kill(link, -ENOTCONN, false);
+            net_kill(link, -ENOTCONN, NET_CLOSED);
         break;
     case NET_BROKEN:
         on_broken(link);
@@ -549,7 +547,7 @@ static void failed_when_open(struct net_link *link, enum net_kind kind, bool may
     if (kind == NET_AUTH && may_heal)
         control(link, NET_AUTH);
     else
-        net_kill(link, -ENOTCONN, true);
+        net_kill(link, -ENOTCONN, NET_DIED);
 }
 
 /* A connection that broke may come again: the packet is sent again, and whether somebody is
@@ -569,9 +567,9 @@ void net_failed(struct net_link *link, enum net_kind kind, enum net_failure fail
     if (may_heal)
         return;
     if (is_break || failure == NET_REFUSAL)
-        net_lose(link);
+        net_kill(link, -EHOSTUNREACH, NET_LOST);
     else
-        net_kill(link, -EHOSTUNREACH, false);
+        net_kill(link, -EHOSTUNREACH, NET_CLOSED);
 }
 
 /* ---- waiting ---- */
@@ -607,13 +605,13 @@ static void tend_calling(struct net_link *link, uint64_t now)
     if (link->net->ops->is_gone(link, now)) {
         LOG_WARN("%s: link %u: the peer that it calls has ended%s", link->net->name, link->id,
                  link->net->ops->or_else != NULL ? link->net->ops->or_else(link) : "");
-        net_lose(link);
+        net_kill(link, -EHOSTUNREACH, NET_LOST);
         return;
     }
     if (timeout_ns != 0 && now - link->since_ns > timeout_ns) {
         LOG_WARN("%s: link %u: no answer to a handshake within %s", link->net->name, link->id,
                  link->net->timeout);
-        net_kill(link, -EHOSTUNREACH, true);
+        net_kill(link, -EHOSTUNREACH, NET_DIED);
         return;
     }
     warn(link, now);

@@ -14,7 +14,7 @@
  *
  * Invariants
  *   I1  unauthenticated counts the links that are ANSWERING
- *   I2  a link has an error, or has died, or is lost, only if it is DEAD
+ *   I2  a link has an error, and an end, if and only if it is DEAD
  *   I3  the peer of an OPEN link has a name, unless it is we
  */
 #ifndef NET_NET_H
@@ -36,6 +36,13 @@ enum net_state {
     NET_DEAD /* permanent: error */
 };
 
+enum net_end {
+    NET_LIVES,
+    NET_CLOSED, /* by a BYE, or there can be no link: error */
+    NET_DIED,   /* without a BYE */
+    NET_LOST    /* the peer was never met, and is no more */
+};
+
 struct net;
 
 struct net_link {
@@ -43,8 +50,7 @@ struct net_link {
     const struct transport_address *address; /* of the peer */
     enum net_state state;
     int error;              /* DEAD */
-    bool has_died;          /* DEAD: without a BYE */
-    bool is_lost;           /* DEAD: it was never met, and is no more */
+    enum net_end end;       /* DEAD: how */
     bool is_self;           /* to our own endpoint: no packet travels */
     bool is_nowhere;        /* the network takes no packet to this address */
     bool has_warned;        /* CALLING: the user knows that nobody answers */
@@ -121,11 +127,8 @@ struct transport_who net_who(const struct net_link *link);
 /* Calls the peer of a NEW link. */
 void net_call(struct net_link *link);
 
-/* Nothing can be sent any more; error for who tries. */
-void net_kill(struct net_link *link, int error, bool has_died);
-
-/* The peer was never met, and is no more: nobody knows whether it has closed or died. */
-void net_lose(struct net_link *link);
+/* Nothing can be sent any more: a send fails with error.  Does nothing if the link is DEAD. */
+void net_kill(struct net_link *link, int error, enum net_end end);
 
 /* Packets of an open link were lost on the way. */
 void net_break(struct net_link *link);

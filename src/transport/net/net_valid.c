@@ -13,6 +13,6 @@ bool net_link_is_valid(const struct net_link *link)
     bool is_open = link->state == NET_OPEN;
 
     return HOLDS("net.h I2", (link->error != 0) == (link->state == NET_DEAD)) &&
-           HOLDS("net.h I2", link->state == NET_DEAD || !(link->has_died || link->is_lost)) &&
+           HOLDS("net.h I2", (link->end != NET_LIVES) == (link->state == NET_DEAD)) &&
            HOLDS("net.h I3", !is_open || link->is_self || link->theirs.id != 0);
 }

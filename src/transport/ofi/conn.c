@@ -57,7 +57,7 @@ static int link_init(struct ofi *ofi, struct ofi_link *link,
         return -ENOMEM; /* another time there may be */
     if (known != 1) {
         link->net.is_nowhere = true; /* well-formed, and no address to the provider */
-        net_kill(&link->net, -EHOSTUNREACH, false);
+        net_kill(&link->net, -EHOSTUNREACH, NET_CLOSED);
     }
     return 0;
 }

@@ -37,11 +37,11 @@ static void tend_open(struct ofi_link *link, uint64_t now)
     if (ofi->net.timeout_ns != 0 && link->keepalive.silent_ns != 0 &&
         now - link->keepalive.silent_ns > ofi->net.timeout_ns) {
         LOG_WARN("ofi: link %u: no answer within MBX_OFI_TIMEOUT", link->net.id);
-        net_kill(&link->net, -ENOTCONN, true);
+        net_kill(&link->net, -ENOTCONN, NET_DIED);
     } else if (ofi_tx_is_stuck(link, NET_PING, link->keepalive.asked_ns, now) &&
                ofi_tcp_probe(link, now) == -ECONNREFUSED) {
         LOG_DEBUG("ofi: link %u: its peer listens no more", link->net.id);
-        net_kill(&link->net, -ENOTCONN, true);
+        net_kill(&link->net, -ENOTCONN, NET_DIED);
     } else if (now - link->keepalive.heard_ns > SILENCE_NS &&
                now - link->keepalive.asked_ns > SILENCE_NS) {
         ask(link, now);

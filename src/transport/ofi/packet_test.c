@@ -698,7 +698,7 @@ static void who_greets_whom_has_given_it_up_is_told(void **state)
     open_losing(sides, NET_HELLO, 1000);
     call(&sides[0], &sides[1]);
     poll_both(sides);
-    net_kill(&only_link(&sides[0])->net, -EHOSTUNREACH, true);
+    net_kill(&only_link(&sides[0])->net, -EHOSTUNREACH, NET_DIED);
     lost.count = 0;
     call(&sides[1], &sides[0]);
     poll_until_in(sides, NET_DEAD);
@@ -715,7 +715,7 @@ static void who_answers_whom_has_given_it_up_is_told(void **state)
     open_losing(sides, NET_WELCOME, 1);
     call(&sides[0], &sides[1]);
     poll_until_in(sides, NET_ANSWERING);
-    net_kill(&only_link(&sides[0])->net, -ENOTCONN, true);
+    net_kill(&only_link(&sides[0])->net, -ENOTCONN, NET_DIED);
     let_seconds_pass(sides, 9);
     poll_until_in(sides, NET_DEAD);
     assert_int_equal(transport_ofi.check(&only_link(&sides[1])->member.link), -EHOSTDOWN);

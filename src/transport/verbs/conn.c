@@ -77,7 +77,7 @@ static int link_init(struct ib *ib, struct ib_link *link,
     link->member.link.transport = &ib->base;
     if (!link->net.is_self && (ib->is_lost || ib_ud_route(link) != 0)) {
         link->net.is_nowhere = true;
-        net_kill(&link->net, -EHOSTUNREACH, false);
+        net_kill(&link->net, -EHOSTUNREACH, NET_CLOSED);
     }
     return 0;
 }
@@ -305,9 +305,9 @@ void ib_conns_end_failing(struct ib *ib)
         struct ib_link *link = container_of(node, struct ib_link, in_failing);
 
         if (link->is_leaving)
-            net_kill(&link->net, -ENOTCONN, false);
+            net_kill(&link->net, -ENOTCONN, NET_CLOSED);
         else if (!link->pair.is_inlet || link->empties != device_empties(link))
-            net_kill(&link->net, -ENOTCONN, true);
+            net_kill(&link->net, -ENOTCONN, NET_DIED);
     }
 }
 
@@ -315,7 +315,7 @@ void ib_link_ends(struct ib_link *link)
 {
     if (!link->pair.is_inlet) {
         if (link->net.state == NET_OPEN)
-            net_kill(&link->net, -ENOTCONN, false);
+            net_kill(&link->net, -ENOTCONN, NET_CLOSED);
         return;
     }
     link->is_leaving = true;
@@ -330,7 +330,7 @@ void ib_conns_lose(struct ib *ib)
     ib->is_lost = true;
     for (uint32_t i = 0; i < ib->conns.id_count; i++)
         if (!ib->conns.by_id[i]->net.is_self)
-            net_kill(&ib->conns.by_id[i]->net, -ENOTCONN, true);
+            net_kill(&ib->conns.by_id[i]->net, -ENOTCONN, NET_DIED);
     ib_rma_lose(ib);
 }
 

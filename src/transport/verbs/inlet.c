@@ -49,7 +49,7 @@ void transport_verbs_lose_inlet(struct transport *t)
 
     for (uint32_t i = 0; i < ib->conns.id_count; i++)
         if (ib->conns.by_id[i]->pair.is_inlet) {
-            net_kill(&ib->conns.by_id[i]->net, -ENOTCONN, true);
+            net_kill(&ib->conns.by_id[i]->net, -ENOTCONN, NET_DIED);
             ib_ud_control(ib->conns.by_id[i], NET_BROKEN);
         }
 }

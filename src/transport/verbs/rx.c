@@ -260,7 +260,7 @@ static void broke_a_rule(struct ib *ib, struct ib_link *link, const char *what)
 {
     ib->events->dropped(ib->arg, what);
     LOG_WARN("verbs: link %u ends: its peer sent %s", link->net.id, what);
-    net_kill(&link->net, -ENOTCONN, true);
+    net_kill(&link->net, -ENOTCONN, NET_DIED);
     ib_ud_control(link, NET_BROKEN);
 }
 
