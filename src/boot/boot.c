@@ -11,6 +11,7 @@
 
 #include "base/base.h"
 #include "base/environ.h"
+#include "base/launcher.h"
 #include "base/log.h"
 #include "boot/kvs_shm.h"
 #include "boot/methods.h"
@@ -70,27 +71,20 @@ static long said(const char *name)
 /* What launchers leave: all ranks, and those of this machine. */
 static bool is_said_to_be_spread(void)
 {
-    static const char *const counts[][2] = {
-        {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"},
-        {"PMI_SIZE", "MPI_LOCALNRANKS"},
-    };
+    uint32_t local = launcher_number(launcher_local_ranks());
+    uint32_t all = launcher_number(launcher_ranks());
 
-    for (size_t i = 0; i < ARRAY_COUNT(counts); i++)
-        if (said(counts[i][1]) > 0)
-            return said(counts[i][0]) > said(counts[i][1]);
+    if (local != LAUNCHER_UNKNOWN && local > 0)
+        return all != LAUNCHER_UNKNOWN && all > local;
     return said("SLURM_STEP_NUM_NODES") > 1;
 }
 
 /* How many ranks a launcher says there are, or 0. */
 static long said_ranks(void)
 {
-    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
-                                        "SLURM_STEP_NUM_TASKS"};
-    long ranks = 0;
+    uint32_t ranks = launcher_number(launcher_ranks());
 
-    for (size_t i = 0; ranks == 0 && i < ARRAY_COUNT(names); i++)
-        ranks = said(names[i]);
-    return ranks;
+    return ranks != LAUNCHER_UNKNOWN && ranks > 0 ? (long)ranks : said("SLURM_STEP_NUM_TASKS");
 }
 
 bool boot_has_others(void)

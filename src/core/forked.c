@@ -2,6 +2,7 @@
 /*
  * forked.c - see forked.h.
  */
+#include "base/launcher.h"
 #include "core/forked.h"
 
 #include <pthread.h>
@@ -19,7 +20,7 @@ static struct {
 /* A call of the child wants an endpoint. */
 static void refuse(void)
 {
-    const char *rank = settings_rank();
+    const char *rank = launcher_rank();
 
     LOG_ERROR("rank %s: this process was made by fork() from process %ld, and has called MPI "
               "or Matchbox, which is that one's "

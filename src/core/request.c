@@ -12,6 +12,7 @@
  */
 #include <inttypes.h>
 
+#include "base/launcher.h"
 #include "base/usdt.h"
 #include "core/core.h"
 #include "core/module.h"
@@ -45,7 +46,7 @@ void request_rest(struct mbx_ep *ep)
 /* Once: who tries again would say it without end. */
 static void tell_missing(struct mbx_ep *ep, uint32_t count, const char *what, const char *why)
 {
-    const char *rank = settings_rank();
+    const char *rank = launcher_rank();
 
     if (!ep->requests.is_told)
         LOG_WARN("rank %s: %" PRIu32 " %s, and %s; said once", rank != NULL ? rank : "unknown",

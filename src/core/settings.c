@@ -11,7 +11,6 @@
 #include "core/core.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 /* tuning.h tells what these bound. */
 #define RPUT_SIZE_LEAST    ((uint64_t)32 << 10)
@@ -370,32 +369,6 @@ int settings_key(const struct settings *settings, uint8_t *key, size_t size)
         key[i] = (uint8_t)byte;
     }
     return 0;
-}
-
-const char *settings_rank(void)
-{
-    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
-    const char *boot = environ_get("MBX_BOOT");
-    const char *colon = boot != NULL ? strrchr(boot, ':') : NULL;
-
-    if (colon != NULL)
-        return colon + 1;
-    for (size_t i = 0; i < ARRAY_COUNT(names); i++)
-        if (environ_get(names[i]) != NULL)
-            return environ_get(names[i]);
-    return NULL;
-}
-
-uint32_t settings_rank_number(void)
-{
-    const char *text = settings_rank();
-    char *end;
-    unsigned long number;
-
-    if (text == NULL || *text < '0' || *text > '9')
-        return 0;
-    number = strtoul(text, &end, 10);
-    return *end == '\0' && number < UINT32_MAX ? (uint32_t)number + 1 : 0;
 }
 
 /* Does the environment say it?  An empty value says it, too. */

@@ -78,11 +78,6 @@ struct settings {
  * -ENOMEM. */
 int settings_load(struct settings *settings, const char *const *overrides);
 
-/* The rank that a launcher gave this process, as text; NULL without one. */
-const char *settings_rank(void);
-
-/* The same as a number, + 1; 0: it says none. */
-uint32_t settings_rank_number(void);
 /* MBX_KEY; all zero if it is not set.  0; -EINVAL it is no key, which is logged. */
 int settings_key(const struct settings *settings, uint8_t *key, size_t size);
 

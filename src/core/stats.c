@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/launcher.h"
 #include "base/fill.h"
 #include "base/sys.h"
 
@@ -115,7 +116,7 @@ int mbx_stats_read(const struct mbx_ep *ep, uint64_t *values, int count)
 
 static const char *stats_rank(void)
 {
-    const char *rank = settings_rank();
+    const char *rank = launcher_rank();
 
     return rank != NULL ? rank : "0";
 }

@@ -12,38 +12,23 @@
  *
  * Of a peer with another version of the library its transport warns (transport/version.h).
  */
-#include "base/environ.h"
+#include "base/launcher.h"
 #include "core/core.h"
 #include "core/names.h"
 #include "core/stats.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #define TEXT_MAX 96
-
-static const char *tell_rank(void)
-{
-    return settings_rank() != NULL ? settings_rank() : "?";
-}
-
-/* What a launcher says of how many there are, or NULL. */
-static const char *tell_count(const char *const names[2])
-{
-    return environ_get(names[0]) != NULL ? environ_get(names[0]) : environ_get(names[1]);
-}
 
 /* " of 4" and ", 2 ranks here", where a launcher says so. */
 static void tell_counts(char of[TEXT_MAX], char here[TEXT_MAX])
 {
-    static const char *const all[2] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
-    static const char *const local[2] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"};
-
     of[0] = here[0] = '\0';
-    if (tell_count(all) != NULL)
-        snprintf(of, TEXT_MAX, " of %s", tell_count(all));
-    if (tell_count(local) != NULL)
-        snprintf(here, TEXT_MAX, ", ranks here %s", tell_count(local));
+    if (launcher_ranks() != NULL)
+        snprintf(of, TEXT_MAX, " of %s", launcher_ranks());
+    if (launcher_local_ranks() != NULL)
+        snprintf(here, TEXT_MAX, ", ranks here %s", launcher_local_ranks());
 }
 
 void tell_start(const struct mbx_ep *ep)
@@ -54,10 +39,11 @@ void tell_start(const struct mbx_ep *ep)
     if (version == NULL)
         return;
     tell_counts(of, here);
-    LOG_INFO("rank %s%s: over Matchbox %s by the %.*s, %.*s; transport %s, %s%s", tell_rank(),
-             of, mbx_version(), (int)(version - program), program,
-             (int)strcspn(version + 1, ","), version + 1, ep->net.transport->ops->name,
-             ep->wait.has_threads ? "many threads" : "one thread", here);
+    LOG_INFO("rank %s%s: over Matchbox %s by the %.*s, %.*s; transport %s, %s%s",
+             launcher_rank() != NULL ? launcher_rank() : "?", of, mbx_version(),
+             (int)(version - program), program, (int)strcspn(version + 1, ","), version + 1,
+             ep->net.transport->ops->name, ep->wait.has_threads ? "many threads" : "one thread",
+             here);
 }
 
 void tell_end(const struct mbx_ep *ep)
@@ -73,7 +59,8 @@ void tell_end(const struct mbx_ep *ep)
     LOG_INFO(
         "rank %s: matched %llu messages, %llu of them unexpected (at most %llu at a time); "
         "sent %llu; met %llu peers; at most %llu receives were posted",
-        tell_rank(), (unsigned long long)(stats.expected + stats.unexpected),
+        launcher_rank() != NULL ? launcher_rank() : "?",
+        (unsigned long long)(stats.expected + stats.unexpected),
         (unsigned long long)stats.unexpected, (unsigned long long)stats.unexpected_max,
         (unsigned long long)sent, (unsigned long long)stats.peers,
         (unsigned long long)stats.posted_max);

@@ -9,6 +9,7 @@
 #include "base/sys.h"
 #include "base/random.h"
 #include "boot/boot.h"
+#include "base/launcher.h"
 #include "core/core.h"
 #include "rma/rma.h"
 #include "p2p/p2p.h"
@@ -182,7 +183,7 @@ static int endpoint_transport(struct mbx_ep *ep, const uint8_t *key)
         .credit = credit_welcome(ep),
         .peers = s->peers_max,
         .wants_cswap = s->match_at == MATCH_AT_SENDER,
-        .rank = settings_rank_number(),
+        .rank = launcher_number(launcher_rank()) + 1, /* 0: nobody says */
         .settings = s->transports,
     };
     int err = 0;

@@ -11,11 +11,11 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/launcher.h"
 #include "base/caller.h"
 #include "base/environ.h"
 #include "base/lock.h"
@@ -28,26 +28,7 @@
 
 /* ---- who this is ---- */
 
-static uint32_t number_of(const char *text)
-{
-    char *end;
-    unsigned long number;
-
-    if (text == NULL || *text == '\0')
-        return SEE_NOBODY;
-    number = strtoul(text, &end, 10);
-    return *end == '\0' && number < SEE_NOBODY ? (uint32_t)number : SEE_NOBODY;
-}
-
-static uint32_t launched_ranks(void)
-{
-    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
-
-    for (size_t i = 0; i < ARRAY_COUNT(names); i++)
-        if (environ_get(names[i]) != NULL)
-            return number_of(environ_get(names[i]));
-    return SEE_NOBODY;
-}
+static_assert(SEE_NOBODY == LAUNCHER_UNKNOWN, "ranks that nobody says");
 
 /* What its launcher calls the job, behind what is in text already; its length. */
 static size_t add_job_names(char *text, size_t size, size_t used)
@@ -90,8 +71,8 @@ static void fill_head(struct mbx_ep *ep, struct see_head *head)
         .version = SEE_VERSION,
         .size = SEE_PAGE_SIZE,
         .pid = (uint32_t)getpid(),
-        .rank = number_of(settings_rank()),
-        .ranks = launched_ranks(),
+        .rank = launcher_number(launcher_rank()),
+        .ranks = launcher_number(launcher_ranks()),
         .job = job_number(ep),
         .address =
             see_address_name(&own, sizeof own, offsetof(struct transport_address, credit)),
@@ -282,7 +263,7 @@ static struct see_page *make_page(int *fd)
 
 void see_ranks(struct mbx_ep *ep, uint32_t ranks)
 {
-    if (ep->see.page != NULL && launched_ranks() == SEE_NOBODY)
+    if (ep->see.page != NULL && launcher_number(launcher_ranks()) == SEE_NOBODY)
         ep->see.page->head.ranks = ranks;
 }
 
@@ -399,7 +380,7 @@ static const char *leak_words(const struct mbx_ep *ep, const struct see_entry *e
 static void leak_say(const struct mbx_ep *ep, const struct leaks *leaks, const char *what)
 {
     char text[LOG_LINE_MAX], peer[NAMES_PEER_TEXT], envelope[128];
-    const char *rank = settings_rank();
+    const char *rank = launcher_rank();
     size_t used = 0;
     uint64_t told = 0;
 

@@ -8,37 +8,9 @@
  */
 #include "p2p/tracepoint.h"
 
-#include <stdlib.h>
-
 #include "base/environ.h"
+#include "base/launcher.h"
 #include "base/failpoint.h"
-
-/* What a launcher has said, as a number. */
-static uint32_t tracepoint_number_of(const char *text)
-{
-    char *end;
-    unsigned long number;
-
-    if (text == NULL)
-        return TRACE_RANK_UNKNOWN;
-    number = strtoul(text, &end, 10);
-    return end != text && *end == '\0' && number < TRACE_RANK_UNKNOWN ? (uint32_t)number
-                                                                      : TRACE_RANK_UNKNOWN;
-}
-
-/* How many ranks the job has; 0: nobody said. */
-static uint32_t tracepoint_size(void)
-{
-    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
-
-    for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
-        uint32_t size = tracepoint_number_of(environ_get(names[i]));
-
-        if (size != TRACE_RANK_UNKNOWN)
-            return size;
-    }
-    return 0;
-}
 
 /* Is anything recorded?  What was asked for and has no effect is said. */
 static bool tracepoint_is_wanted(const struct settings *set)
@@ -71,8 +43,9 @@ static bool tracepoint_is_on(const struct mbx_ep *ep)
 void tracepoint_open(struct mbx_ep *ep)
 {
     const struct settings *set = &ep->settings;
-    struct trace_info info = {.rank = tracepoint_number_of(settings_rank()),
-                              .size = tracepoint_size()};
+    uint32_t ranks = launcher_number(launcher_ranks());
+    struct trace_info info = {.rank = launcher_number(launcher_rank()),
+                              .size = ranks != LAUNCHER_UNKNOWN ? ranks : 0};
     struct transport_address own;
     int err;
 

@@ -28,12 +28,11 @@
  * where it knows that ranks share cores.  So these are told that something has moved.
  */
 #include "base/environ.h"
+#include "base/launcher.h"
 #include "pml/pml.h"
 
 #include <sched.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define LOOKS_ALONE 64u
 
@@ -472,36 +471,20 @@ static int progress_test_some(size_t count, ompi_request_t **requests, int *done
 
 /* ---- ranks that share cores ---- */
 
-static long local_ranks(void)
-{
-    const char *value = environ_get("OMPI_COMM_WORLD_LOCAL_SIZE");
-
-    return value == NULL ? 0 : strtol(value, NULL, 10);
-}
-
-/* A rank that is bound to one core says nothing about the machine. */
-static long cores(void)
-{
-    cpu_set_t set;
-    long count = sched_getaffinity(0, sizeof set, &set) < 0 ? 1 : CPU_COUNT(&set);
-
-    return count == 1 ? sysconf(_SC_NPROCESSORS_ONLN) : count;
-}
-
 bool pml_is_oversubscribed(void)
 {
     const char *told = environ_get("MBX_OVERSUBSCRIBED");
 
     if (told != NULL && (strcmp(told, "yes") == 0 || strcmp(told, "no") == 0))
         return strcmp(told, "yes") == 0;
-    return local_ranks() > cores();
+    return launcher_ranks_per_core() > 1;
 }
 
 static unsigned looks_keep(void)
 {
     if (!pml_is_oversubscribed())
         return LOOKS_KEEP;
-    return local_ranks() > 2 * cores() ? LOOKS_CROWDED : LOOKS_SHARED;
+    return launcher_ranks_per_core() > 2 ? LOOKS_CROWDED : LOOKS_SHARED;
 }
 
 int pml_progress_open(void)

@@ -20,38 +20,16 @@
  *
  * Nobody yields with one of our locks in hand.
  */
-#include "base/environ.h"
+#include "base/launcher.h"
 #include "provider/compat.h"
 #include "provider/idle.h"
 #include "provider/param.h"
 #include "provider/wait.h"
 
 #include <sched.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define IDLE_NS 50000
-
-/* Ranks on this machine as the launcher tells it, 0 if it does not. */
-static long local_ranks(void)
-{
-    static const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"};
-    const char *value = NULL;
-
-    for (size_t i = 0; i < count_of(names) && value == NULL; i++)
-        value = environ_get(names[i]);
-    return value == NULL ? 0 : strtol(value, NULL, 10);
-}
-
-/* A rank that is bound to one core says nothing about the machine. */
-static long cores(void)
-{
-    cpu_set_t set;
-    long count = sched_getaffinity(0, sizeof set, &set) < 0 ? 1 : CPU_COUNT(&set);
-
-    return count == 1 ? sysconf(_SC_NPROCESSORS_ONLN) : count;
-}
 
 bool prov_is_oversubscribed(void)
 {
@@ -59,7 +37,7 @@ bool prov_is_oversubscribed(void)
 
     if (told != NULL && (strcmp(told, "yes") == 0 || strcmp(told, "no") == 0))
         return strcmp(told, "yes") == 0;
-    return local_ranks() > cores();
+    return launcher_ranks_per_core() > 1;
 }
 
 void prov_idle_init(struct prov_idle *idle)
