@@ -95,6 +95,12 @@ static inline void ep_unlock_unchanged(const struct mbx_ep *ep)
         lock_give(ep_lock_of(ep));
 }
 
+/* Does no device have a part in matching? */
+static inline bool ep_matches_here(const struct mbx_ep *ep)
+{
+    return ep->offload == NULL;
+}
+
 /* Are there more processes than cores?  Then a peer that is waited for may need our core. */
 static inline bool ep_is_oversubscribed(const struct mbx_ep *ep)
 {

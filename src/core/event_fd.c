@@ -241,7 +241,7 @@ static int event_fd_open(struct mbx_ep *ep)
     if (e == NULL)
         return -ENOMEM;
     e->ep = ep;
-    e->stays = ep->net.transport->limits.stays_armed && ep->offload == NULL;
+    e->stays = ep->net.transport->limits.stays_armed && ep_matches_here(ep);
     e->fd = sys_eventfd(0, 0);
     err = e->fd < 0 ? -errno : 0;
     if (err < 0)

@@ -51,7 +51,7 @@ static bool part_is_valid(const struct mbx_ep *ep, const struct request *req)
     if (req->state == REQUEST_COMPLETE || req->state == REQUEST_LINGER)
         return true;
     return HOLDS("proto.h I2", has_target || !(req->flags & (REQUEST_MOVING | REQUEST_COOP))) &&
-           HOLDS("proto.h I2", !(req->flags & REQUEST_ANNOUNCED) || ep->offload == NULL) &&
+           HOLDS("proto.h I2", !(req->flags & REQUEST_ANNOUNCED) || ep_matches_here(ep)) &&
            HOLDS("proto.h I2", !(req->flags & REQUEST_ANNOUNCED) || may_be_announced ||
                                    PROTO_OF(req->state) == PROTO_RPUT_RECV);
 }

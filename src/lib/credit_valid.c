@@ -27,7 +27,7 @@ static void count_message(void *arg, void *object)
 /* Messages that wait for the device's answer: kept, and in no engine. */
 static uint64_t parked(const struct mbx_ep *ep)
 {
-    return ep->offload != NULL ? valid_length(&ep->offload->shadow.parked) : 0;
+    return ep_matches_here(ep) ? 0 : valid_length(&ep->offload->shadow.parked);
 }
 
 /* The FINs that a peer can have made us owe: a claim or a message that we take is refused while
@@ -48,7 +48,7 @@ static bool window_is_valid(const struct mbx_ep *ep, const struct peer *peer)
            HOLDS("credit.h I1", credit->kept_payload <= credit->window_payload) &&
            HOLDS("credit.h I2", credit->window >= ep->credit.window) &&
            HOLDS("credit.h I2", credit->window_payload >= ep->credit.window_payload) &&
-           HOLDS("credit.h I3", peer->outq.fins <= FINS_MOST || ep->offload != NULL ||
+           HOLDS("credit.h I3", peer->outq.fins <= FINS_MOST || !ep_matches_here(ep) ||
                                     peer->outq.fins <= fins_most(ep, credit)) &&
            HOLDS("credit.h I4", credit->envelopes <= CREDIT_UNLIMITED) &&
            HOLDS("credit.h I4", credit->payload <= CREDIT_UNLIMITED);

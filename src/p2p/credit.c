@@ -282,7 +282,7 @@ void credit_extra(struct mbx_ep *ep, struct peer *peer, bool envelopes, bool is_
 void credit_borrow(struct mbx_ep *ep, const struct peer *peer)
 {
     /* a device reads packets that name no chunk */
-    if (ep->offload != NULL || transport_borrow_from(peer->link) != 0)
+    if (!ep_matches_here(ep) || transport_borrow_from(peer->link) != 0)
         return;
     if (unlikely(ep->credit.lender == NULL)) {
         ep->credit.lender = peer->link->transport;

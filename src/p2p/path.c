@@ -40,7 +40,7 @@ static bool is_copy(const struct mbx_ep *ep, const struct peer *peer)
 /* Are there buffers, or streams, for this peer? */
 static bool has_buffers(const struct mbx_ep *ep, const struct peer *peer)
 {
-    return is_copy(ep, peer) && ep->offload == NULL &&
+    return is_copy(ep, peer) && ep_matches_here(ep) &&
            (ep->settings.eager_limit != SETTING_AUTO || !ep_is_oversubscribed(ep));
 }
 
@@ -135,7 +135,7 @@ bool path_is_short_first(const struct mbx_ep *ep, const struct peer *peer, uint6
 bool path_is_stream(const struct mbx_ep *ep, const struct request *req)
 {
     return req->size > ep->limits.stream_from && !list_is_linked(&req->out) &&
-           !(req->flags & REQUEST_INTERNAL) && ep->offload == NULL;
+           !(req->flags & REQUEST_INTERNAL) && ep_matches_here(ep);
 }
 
 bool path_is_measured(const struct mbx_ep *ep, const struct peer *peer)
@@ -173,7 +173,7 @@ bool path_is_shared_copy(const struct mbx_ep *ep, const struct peer *peer)
 /* Can a peer write into receives of this endpoint, and is it told which? */
 static bool may_announce(const struct mbx_ep *ep)
 {
-    return ep->settings.rndv != RNDV_DATA && ep->lockwords != NULL && ep->offload == NULL;
+    return ep->settings.rndv != RNDV_DATA && ep->lockwords != NULL && ep_matches_here(ep);
 }
 
 size_t path_announced_from(const struct mbx_ep *ep)
