@@ -13,6 +13,7 @@
 #include "testing/fault/fault.h"
 #include "testing/loop/loop.h"
 #include "testing/sim/sim.h"
+#include "wire/wire.h"
 
 static const struct transport_ops *const transports[] = {&transport_loop, &transport_sim,
                                                          &transport_count};
@@ -56,6 +57,13 @@ static const struct param tuning[] = {
      TUNING_AT(coop)},
     {"COOP_SIZE", PARAM_SIZE, PARAM_TEST, NULL, "auto", 2, UINT64_C(1) << 46, auto_word,
      "what is shorter, or the end of a message, is copied by one side", TUNING_AT(coop_size)},
+    {"READ_CHUNK", PARAM_SIZE, PARAM_TEST, NULL, "auto", 4096, UINT64_C(1) << 30, auto_word,
+     "most that one step of a rendezvous reads before others get their turn",
+     TUNING_AT(read_chunk)},
+    {"RTS_PAYLOAD", PARAM_SIZE, PARAM_TEST, NULL, "auto", 0, WIRE_EAGER_MAX, auto_word,
+     "most data that travels with the RTS of a rendezvous", TUNING_AT(rts_payload)},
+    {"INJECT_LIMIT", PARAM_SIZE, PARAM_TEST, NULL, "auto", 0, WIRE_EAGER_MAX, auto_word,
+     "longest message that may be injected", TUNING_AT(inject_limit)},
     {"LENT_SIZE", PARAM_SIZE, PARAM_TEST, NULL, "auto", 1, UINT64_C(1) << 20, auto_word,
      "the longest message that is lent to a peer that borrows all chunks",
      TUNING_AT(lent_size)},

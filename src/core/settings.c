@@ -15,6 +15,8 @@
 /* tuning.h tells what these bound. */
 #define RPUT_SIZE_LEAST    ((uint64_t)32 << 10)
 #define COOP_SIZE          ((uint64_t)48 << 10)
+#define READ_CHUNK         ((uint64_t)1 << 20)
+#define INJECT_LIMIT       ((uint64_t)8 << 10)
 #define CALM_LEAST         256
 #define STREAM_SIZE        ((uint64_t)16 << 10)
 #define LENT_SIZE          ((uint64_t)512 << 10)
@@ -152,14 +154,6 @@ static const struct param own[] = {
      "how long a fence of the job waits for a rank of which the launcher tells nothing; 0 is "
      "forever",
      AT(boot_timeout_ns)},
-    {"READ_CHUNK", PARAM_SIZE, PARAM_ADVANCED, NULL, "1M", 4096, UINT64_C(1) << 30, NULL,
-     "most that one step of a rendezvous reads before others get their turn", AT(read_chunk)},
-    {"RTS_PAYLOAD", PARAM_SIZE, PARAM_ADVANCED, NULL, "auto", 0, WIRE_EAGER_MAX, auto_word,
-     "most data that travels with the RTS of a rendezvous; auto: none where the receiver "
-     "copies all of it from the sender's memory, else 1K",
-     AT(rts_payload)},
-    {"INJECT_LIMIT", PARAM_SIZE, PARAM_ADVANCED, NULL, "8K", 0, WIRE_EAGER_MAX, NULL,
-     "longest message that may be injected", AT(inject_limit)},
     {"REQUESTS", PARAM_COUNT, PARAM_ADVANCED, "requests", "unlimited", 1, REQUESTS_MOST,
      unlimited_word,
      "most requests of an endpoint at one time; unlimited: while there is memory",
@@ -207,7 +201,12 @@ static const struct param own[] = {
 /* Whoever still sets one learns what there is instead. */
 static const struct param gone[] = {
     GONE("ANY_SOURCE", "it is MBX_MATCH_AT now, receiver in place of window"),
-    GONE("EARLY_DATA", "it is MBX_RTS_PAYLOAD now"),
+    GONE("EARLY_DATA",
+         "it follows from how a peer is reached: 1K, or 0 where its memory is copied"),
+    GONE("RTS_PAYLOAD",
+         "it follows from how a peer is reached: 1K, or 0 where its memory is copied"),
+    GONE("READ_CHUNK", "it is 1M"),
+    GONE("INJECT_LIMIT", "it is 8K, as mbx_limits_get() says"),
     GONE("SHM_PEERS", "it is MBX_PEERS_MAX now"),
     GONE("EARLY_RECV", "MBX_RNDV says it now, write in place of always, read+coop of off"),
     GONE("EARLY_SIZE", "it follows from MBX_EAGER_LIMIT"),
@@ -305,6 +304,8 @@ static void derive(struct settings *s)
     t->rput_size =
         or_else(t->rput_size, 2 * eager > RPUT_SIZE_LEAST ? 2 * eager : RPUT_SIZE_LEAST);
     t->coop_size = or_else(t->coop_size, COOP_SIZE);
+    t->read_chunk = or_else(t->read_chunk, READ_CHUNK);
+    t->inject_limit = or_else(t->inject_limit, INJECT_LIMIT);
     t->stream_size =
         or_else(t->stream_size, s->eager_limit == SETTING_AUTO ? STREAM_SIZE : UINT64_MAX);
     t->lent_size = or_else(t->lent_size, or_else(s->eager_limit, LENT_SIZE));
@@ -319,6 +320,9 @@ static const struct tuning tuning_unset = {
     .coop = TUNING_BY_RNDV,
     .rput_size = SETTING_AUTO,
     .coop_size = SETTING_AUTO,
+    .read_chunk = SETTING_AUTO,
+    .rts_payload = SETTING_AUTO,
+    .inject_limit = SETTING_AUTO,
     .stream_size = SETTING_AUTO,
     .lent_size = SETTING_AUTO,
     .sendtable = 1,

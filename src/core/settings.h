@@ -47,7 +47,7 @@ struct settings {
     uint64_t log_level;
     uint64_t transport; /* 0: auto; else index + 1 of transport_at() */
     uint64_t threads;   /* enum threads_choice */
-    uint64_t eager_limit, inject_limit, rts_payload, read_chunk;
+    uint64_t eager_limit;
     uint64_t rndv;           /* enum rndv_choice */
     uint64_t requests;       /* unlimited: more than REQUESTS_MOST */
     uint64_t match_at;       /* enum match_at_choice */

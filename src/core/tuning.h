@@ -23,9 +23,13 @@
 enum tuning_when { TUNING_BY_RNDV, TUNING_AUTO, TUNING_ALWAYS, TUNING_OFF };
 
 struct tuning {
-    uint64_t rput, coop;     /* enum tuning_when */
-    uint64_t rput_size;      /* smaller receives are not announced */
-    uint64_t coop_size;      /* shorter messages are copied by one side */
+    uint64_t rput, coop; /* enum tuning_when */
+    uint64_t rput_size;  /* smaller receives are not announced */
+    uint64_t coop_size;  /* shorter messages are copied by one side */
+    uint64_t
+        read_chunk; /* one step of a rendezvous reads so much before others get their turn */
+    uint64_t rts_payload;    /* so much travels with an RTS; auto: rndv.c */
+    uint64_t inject_limit;   /* the longest message that may be injected */
     uint64_t stream_size;    /* longer eager messages are streams: p2p/eager.c */
     uint64_t lent_size;      /* the longest message that is lent: p2p/path.h */
     uint64_t sendtable;      /* bool: deferred sends lie where their receiver pulls them */

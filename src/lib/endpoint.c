@@ -208,7 +208,7 @@ static int endpoint_transport(struct mbx_ep *ep, const uint8_t *key)
 static void endpoint_limits(struct mbx_ep *ep)
 {
     path_open(ep);
-    ep->limits.told.inject = ep->settings.inject_limit;
+    ep->limits.told.inject = ep->settings.tuning.inject_limit;
     ep->limits.told.atomic = access_atomic_max(ep);
     credit_limits(ep, &ep->limits.told);
 }

@@ -29,7 +29,7 @@
 /* DATA packets that leave before others get their turn, and arrivals theirs. */
 #define DATA_BURST      16
 
-#define RTS_PAYLOAD_FAR 1024 /* MBX_RTS_PAYLOAD=auto: where bytes are asked for and come */
+#define RTS_PAYLOAD_FAR 1024 /* where bytes are asked for and come */
 
 static int rndv_control(struct mbx_ep *ep, const struct request *req, enum wire_type type,
                         const void *body, const void *payload, size_t payload_size)
@@ -55,7 +55,7 @@ size_t rndv_room(const struct mbx_ep *ep, enum wire_type type)
 size_t rndv_payload_size(const struct mbx_ep *ep, const struct peer *peer, enum wire_type type,
                          size_t size)
 {
-    uint64_t most = ep->settings.rts_payload;
+    uint64_t most = ep->settings.tuning.rts_payload;
 
     if (peer->link->transport->limits.data_max != 0)
         return 0;
@@ -261,7 +261,7 @@ void rndv_read_failed(struct mbx_ep *ep, struct request *req, int error)
 
 size_t rndv_chunk_size(const struct mbx_ep *ep, const struct request *req, uint64_t end)
 {
-    return min_size(ep->settings.read_chunk, end - req->done);
+    return min_size(ep->settings.tuning.read_chunk, end - req->done);
 }
 
 int rndv_read_chunk(struct mbx_ep *ep, struct request *req, uint64_t end, unsigned waits)

@@ -97,7 +97,7 @@ void rndv_read_pieces(struct mbx_ep *ep, struct request *req)
     do {
         err = req->pieces->read_error != 0 ? req->pieces->read_error : read_next(ep, req);
         is_over = req->done == req->total || req->pieces->error != 0;
-    } while (err == 0 && !is_over && req->done - begun < ep->settings.read_chunk);
+    } while (err == 0 && !is_over && req->done - begun < ep->settings.tuning.read_chunk);
     ep_wake_sleeper(ep); /* also if the transport goes on with it */
     if (err == 0 && is_over) {
         rndv_received(ep, req, MBX_RNDV_READ);

@@ -113,7 +113,7 @@ static int job_answer_part(struct mbx_ep *ep, struct request *job, const struct 
 static int job_chunk(struct mbx_ep *ep, struct request *job, struct region *region)
 {
     struct link *link = peer_get(ep, job->peer)->link;
-    size_t size = min_size(ep->settings.read_chunk, job->total - job->done);
+    size_t size = min_size(ep->settings.tuning.read_chunk, job->total - job->done);
     char *here = region_at(region, job->access.at + job->done);
     uint64_t there = job->remote.address + job->done;
     int err;
@@ -351,7 +351,7 @@ static void target_moved(struct mbx_ep *ep, struct request *job, int error)
     if (error < 0)
         job_chunk_failed(ep, job, error);
     else
-        job->done += min_size(ep->settings.read_chunk, job->total - job->done);
+        job->done += min_size(ep->settings.tuning.read_chunk, job->total - job->done);
     if (error >= 0 && job->done == job->total)
         job_moved(job, region->is_closing ? EACCES : 0);
     ep_wake_sleeper(ep);

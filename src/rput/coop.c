@@ -193,7 +193,7 @@ static void on_io_done(struct mbx_ep *ep, struct request *req, int error)
 /* req is about to read: its sender is asked to write a part, if that is of use. */
 static bool on_read(struct mbx_ep *ep, struct request *req)
 {
-    size_t size = min_size(ep->settings.read_chunk, req->total - req->done);
+    size_t size = min_size(ep->settings.tuning.read_chunk, req->total - req->done);
     size_t half = size >= 4 * BORDER ? size / 2 & ~(BORDER - 1) : size / 2;
     struct peer *peer = peer_get(ep, req->peer);
 
@@ -286,7 +286,7 @@ static int on_coop(struct mbx_ep *ep, struct peer *peer, const struct wire_packe
         coop->size > req->size - coop->offset)
         return -EPROTO;
     if (req->state != RNDV_WAIT_FIN || req->protocol != MBX_RNDV_READ ||
-        !peer->path.can_write || ep->offload != NULL ||
+        !peer->path.can_write || !ep_matches_here(ep) ||
         lockword_claim(peer, coop->word, coop->owner_id, 0) != 0)
         return 0; /* it reads this part, too */
     /* as if all of the message were to go there, and all before the part had gone */

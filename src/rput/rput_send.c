@@ -107,7 +107,7 @@ static void rput_remove(struct rput *rput, uint32_t index)
 /* Is nothing of ours under way that the peer did not know when it told us? */
 static bool is_settled(const struct mbx_ep *ep, const struct peer *peer, uint64_t credit)
 {
-    if (ep->settings.tuning.rput == TUNING_OFF || ep->offload != NULL ||
+    if (ep->settings.tuning.rput == TUNING_OFF || !ep_matches_here(ep) ||
         !peer->path.can_write || peer->sendside.is_deferred)
         return false;
     return credit == peer->credit.envelopes + peer->rput->envelopes;
@@ -249,7 +249,7 @@ static void rput_stop(struct mbx_ep *ep, struct peer *peer, struct request *req,
 
 static size_t chunk_size(const struct mbx_ep *ep, const struct request *req)
 {
-    return min_size(ep->settings.read_chunk, req->end - req->done);
+    return min_size(ep->settings.tuning.read_chunk, req->end - req->done);
 }
 
 /* One write of at most a chunk.  0 go on, also if it has failed, or if the transport goes on
@@ -410,7 +410,7 @@ static int rput_begin(struct mbx_ep *ep, struct peer *peer, struct request *req)
     req->protocol = MBX_RNDV_WRITE;
     proto_move(ep, req, RPUT_WRITE);
     req->end = min_size(req->size, req->target.size);
-    if (req->end <= ep->settings.read_chunk && rput_chunk(ep, peer, req) == -ENOTCONN)
+    if (req->end <= ep->settings.tuning.read_chunk && rput_chunk(ep, peer, req) == -ENOTCONN)
         return -ENOTCONN;
     return send_first(ep, peer, req);
 }

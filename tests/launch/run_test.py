@@ -181,7 +181,7 @@ def json_is_json():
         expect(part in said, f"no {part} in {said}")
     rows = {row["name"]: row for row in json.loads(mbx("info", "--params", "--json", env={"MBX_SPIN": "7us"}).out)["parameters"]}
     expect(rows["MBX_SPIN"]["value"] == "7us" and rows["MBX_SPIN"]["is_set"] is True and
-           rows["MBX_READ_CHUNK"]["is_advanced"] is True, str(rows["MBX_SPIN"]))
+           rows["MBX_PEERS_MAX"]["is_advanced"] is True, str(rows["MBX_SPIN"]))
     job = mbx("info", "--protocols", "--json")
     expect(set(json.loads(job.out)) == {"version", "protocols"}, str(job))
     job = mbx("perf", "bw", "--sizes", "4K,8K", "--iterations", "500", "--no-bind", "--json")
@@ -242,13 +242,13 @@ def info_lists_statistics_and_parameters():
     expect(re.search(r"^  sent_rndv-read +\w", job.out, re.M), str(job))
     job = mbx("info", "--params")
     expect(job.code == 0 and "MBX_EAGER_LIMIT=" in job.out, str(job))
-    expect("advanced" in job.out and "MBX_READ_CHUNK" not in job.out, str(job))
+    expect("advanced" in job.out and "MBX_PEERS_MAX" not in job.out, str(job))
     line = "      default auto, range 0..1M|auto, unit bytes, from the {}\n"
     expect(line.format("default") in job.out and "the environment" not in job.out, str(job))
     job = mbx("info", "--params", env={"MBX_EAGER_LIMIT": "1234"})
     expect("MBX_EAGER_LIMIT=1234\n" in job.out and line.format("environment") in job.out, str(job))
     everything = mbx("info", "--params=all")
-    expect(everything.code == 0 and "MBX_READ_CHUNK=1M\n" in everything.out and "MBX_SPIN" in everything.out and
+    expect(everything.code == 0 and "MBX_PEERS_MAX=1024\n" in everything.out and "MBX_SPIN" in everything.out and
            "advanced" not in everything.out, str(everything))
     job = mbx("info", "--params=some")
     expect(job.code == 2 and "'some'" in job.err, str(job))

@@ -39,7 +39,7 @@ static int soft_open(struct mbx_ep *ep, enum softdev_driver driver, struct mbx_d
             .driver = driver,
             .transport = ep->net.transport,
             .transport_config = &ep->net.config,
-            .read_chunk = s->read_chunk,
+            .read_chunk = s->tuning.read_chunk,
             .spin_ns = s->tuning.device_spin_ns,
             .look_ns = (uint64_t)liveness_ns(ep),
             .answer_ns = s->tuning.device_answer_ns,
