@@ -352,9 +352,24 @@ is_build() {
     esac
 }
 
+# Does a meson.build have a test of this name, or of its beginning?  A build, which takes minutes, knows exactly.
+may_be_test() {
+    beginning=$1
+    until grep -rqF --include=meson.build --exclude-dir='build*' "'$beginning" .; do
+        case $beginning in
+        *_*) beginning=${beginning%_*} ;;
+        *-*) beginning=${beginning%-*} ;;
+        *) return 1 ;;
+        esac
+    done
+}
+
 names_builds=yes
 for word; do
-    is_build "$word" || names_builds=
+    is_build "$word" && continue
+    names_builds=
+    [ "$word" = all ] || [ "$word" = release ] || [ -f "$word" ] || may_be_test "$word" ||
+        refuse "test: there is no test, file or build '$word'"
 done
 case "$*" in
 all | release) packages="$packages programs" ;; # gcc's tests run them
