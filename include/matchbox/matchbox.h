@@ -1423,7 +1423,9 @@ struct mbx_protocol_row {
  *                     did not read the packets: it became a rendezvous
  *   read_fallbacks    a rendezvous could not be read, and was sent as data
  *   deferrals         the message waits at its sender until a receive is known
- *   messages that an adapter could not match, and those in pieces, are a rendezvous where their size says eager
+ *
+ * Not counted: injected messages are always eager. A message in pieces, or one that the adapter of its receiver could not
+ * match, may be a rendezvous though its size says eager.
  *
  * Units      size is sizeof *row (Structures, above).
  * Returns    0; -ENOENT no more rows; -EINVAL no such peer, or size.
