@@ -28,7 +28,8 @@ struct forged {
     struct wire_header header;
     uint64_t body[BODY_MOST];
     size_t payload_size;
-    size_t cut; /* so many bytes of it are missing at the end */
+    struct wire_buffer buffer; /* the payload, with WIRE_IN_BUFFER and this size */
+    size_t cut;                /* so many bytes of it are missing at the end */
 };
 
 /* Of something long that it has begun: the bytes to come. */

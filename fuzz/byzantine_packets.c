@@ -52,13 +52,13 @@ static const struct {
     uint16_t flags;
     enum field body[BODY_MOST];
 } shapes[WIRE_TYPES] = {
-    [WIRE_EAGER] = {true, true, 0, {NOTHING}},
+    [WIRE_EAGER] = {true, true, WIRE_IN_BUFFER, {NOTHING}},
     [WIRE_SYNC] = {true, true, 0, {OURS}},
     [WIRE_FIRST] = {true, true, WIRE_WANTS_FIN, {OURS, SIZE}},
-    [WIRE_MORE] = {false, true, 0, {PART}},
+    [WIRE_MORE] = {false, true, WIRE_IN_BUFFER, {PART}},
     [WIRE_RTS] = {true, true, WIRE_SHORT_OF, {OURS, SIZE, ADDRESS, KEY}},
     [WIRE_CTS] = {false, false, 0, {SEND, OURS, PART, SIZE}},
-    [WIRE_DATA] = {false, true, 0, {RECV, PART}},
+    [WIRE_DATA] = {false, true, WIRE_IN_BUFFER, {RECV, PART}},
     [WIRE_FIN] = {false, false, WIRE_WITHDRAWN, {SEND}},
     [WIRE_CREDIT] = {false, false, 0, {COUNT, SIZE}},
     [WIRE_DEFER] = {false, false, 0, {EPOCH, COUNT, NUMBER, TABLE}},
@@ -83,10 +83,6 @@ static const struct {
     [WIRE_WRITE] = {true, false, WIRE_STOPPED, {RECV, OURS, SIZE, PART, ADDRESS, KEY}},
     [WIRE_WRITTEN] = {false, false, WIRE_STOPPED, {RECV, PART, ADDRESS, KEY}},
     [WIRE_COOP] = {false, false, 0, {SEND, OURS, PART, SIZE, WORD, AS, INBOX, INBOX_KEY}},
-    [WIRE_REST] = {false, false, 0, {OURS, PART, ADDRESS, KEY}},
-    [WIRE_LENT] = {true, false, 0, {COUNT, SIZE}},
-    [WIRE_LENT_DATA] = {false, false, 0, {RECV, PART, COUNT, SIZE}},
-    [WIRE_LENT_MORE] = {false, false, 0, {PART, COUNT, SIZE}},
     [WIRE_WITHDRAW] = {false, false, 0, {OURS}},
 };
 
@@ -131,9 +127,9 @@ static uint64_t pick(const struct byzantine *byzantine, uint8_t what,
 
 static uint64_t pick_send(const struct byzantine *byzantine, uint8_t what)
 {
-    static const enum wire_type types[] = {WIRE_RTS,    WIRE_SYNC,  WIRE_FIRST, WIRE_CLAIM,
-                                           WIRE_PEEKED, WIRE_WRITE, WIRE_REST};
-    static const size_t words[] = {0, 0, 0, 0, 1, 1, 0};
+    static const enum wire_type types[] = {WIRE_RTS,   WIRE_SYNC,   WIRE_FIRST,
+                                           WIRE_CLAIM, WIRE_PEEKED, WIRE_WRITE};
+    static const size_t words[] = {0, 0, 0, 0, 1, 1};
 
     return pick(byzantine, what, types, words, ARRAY_COUNT(types));
 }
@@ -242,6 +238,8 @@ static void send_forged(struct byzantine *byzantine, const struct forged *forged
     memcpy(packet, &forged->header, sizeof forged->header);
     memcpy(packet + sizeof forged->header, forged->body, body_size);
     memset(packet + size, BYZANTINE_BYTE, payload);
+    if ((forged->header.flags & WIRE_IN_BUFFER) && payload == sizeof forged->buffer)
+        memcpy(packet + size, &forged->buffer, payload);
     byzantine_deliver(byzantine, packet,
                       size + payload - min_size(forged->cut, size + payload));
 }
@@ -254,7 +252,7 @@ static void mutate(struct forged *forged, struct input *in)
 
     switch (what & 7) {
     case 0:
-        forged->header.flags ^= (uint16_t)(1u << take(in) % 10);
+        forged->header.flags ^= (uint16_t)(1u << take(in) % 12);
         break;
     case 1:
         if (what & 128)
@@ -348,6 +346,11 @@ void byzantine_send_shaped(struct byzantine *byzantine, struct input *in)
         forged.body[i] = take_field(byzantine, in, shapes[type].body[i]);
     if (shapes[type].has_payload)
         forged.payload_size = min_size(take_length(in), max_payload(&forged));
+    if (forged.header.flags & WIRE_IN_BUFFER) {
+        forged.buffer = (struct wire_buffer){take_field(byzantine, in, COUNT),
+                                             take_field(byzantine, in, SIZE)};
+        forged.payload_size = sizeof forged.buffer;
+    }
     if (!(what & 128))
         make_consistent(&forged);
     else
@@ -571,13 +574,8 @@ static bool answer_to(struct byzantine *byzantine, struct forged *forged, uint8_
     case WIRE_RETIRE:
     case WIRE_PUSH:
     case WIRE_WRITTEN:
-    case WIRE_LENT:
-    case WIRE_LENT_DATA:
-    case WIRE_LENT_MORE:
     case WIRE_TYPES:
         break;
-    case WIRE_REST:
-        return answer_send(byzantine, forged, what & 1, to->body[0], 0);
     case WIRE_WITHDRAW:
         *forged = forged_of(WIRE_FIN);
         forged->header.flags = what & 1 ? WIRE_WITHDRAWN : 0;
@@ -595,15 +593,7 @@ void byzantine_send_answer(struct byzantine *byzantine, struct input *in)
     struct forged forged;
     bool is_made = false;
 
-    if (which & 16 && what & 64 && byzantine->more.left != 0) {
-        forged = forged_of(WIRE_REST);
-        forged.body[0] = ++byzantine->request;
-        forged.body[1] = byzantine->more.at;
-        forged.body[2] = byzantine->address;
-        forged.body[3] = byzantine->key;
-        byzantine->more.left = 0;
-        is_made = true;
-    } else if (which & 16) {
+    if (which & 16) {
         static const enum wire_type types[] = {WIRE_DATA, WIRE_MORE, WIRE_ANSWER, WIRE_PUSH};
         struct stream *streams[] = {&byzantine->data, &byzantine->more, &byzantine->answer,
                                     &byzantine->push};

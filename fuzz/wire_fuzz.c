@@ -61,7 +61,6 @@ static struct mbx_ep *open_one(uint8_t a, uint8_t b)
         "COOP_SIZE=2",
         b & 128 ? "COOP=off" : "COOP=always",
         "FAULT_SEED=3",
-        b & 64 ? "STREAM_SIZE=1" : "STREAM_SIZE=auto",
     };
     const struct mbx_config config = {.params = params};
     struct mbx_ep *ep;

@@ -118,14 +118,9 @@ static void draw_share(struct profile *m, char params[PLAN_PARAMS][40])
     snprintf(params[PLAN_PARAMS - 7], 40, "COOP_SIZE=%s", ONE_OF(m, "2", "2", "600"));
 }
 
-static void draw_stream(struct profile *m, char params[PLAN_PARAMS][40])
-{
-    snprintf(params[PLAN_PARAMS - 9], 40, "STREAM_SIZE=%s", ONE_OF(m, "auto", "1", "600"));
-}
-
 static void draw_calm(struct profile *m, char params[PLAN_PARAMS][40])
 {
-    snprintf(params[PLAN_PARAMS - 10], 40, "CALM_LEAST=%s", ONE_OF(m, "0", "0", "5", "auto"));
+    snprintf(params[PLAN_PARAMS - 9], 40, "CALM_LEAST=%s", ONE_OF(m, "0", "0", "5", "auto"));
 }
 
 /* Gives a setting that was drawn another value, or a new one its place. */
@@ -146,7 +141,7 @@ static void draw_long(struct plan *p, struct profile *m)
     bool is_long = chance(m, 50);
 
     for (uint32_t i = 0; i < p->variants; i++) {
-        snprintf(p->params[i][PLAN_PARAMS - 11], 40, "LENT_SIZE=%s", is_long ? "16K" : "auto");
+        snprintf(p->params[i][PLAN_PARAMS - 10], 40, "LENT_SIZE=%s", is_long ? "16K" : "auto");
         if (is_long)
             set_param(p->params[i], "EAGER_LIMIT", "1K");
     }
@@ -198,8 +193,6 @@ static void draw_more(struct plan *p, struct profile *m)
     for (uint32_t i = 0; i < p->variants; i++)
         draw_share(m, p->params[i]);
     p->percent_pieces = chance(m, 40) ? 10 + below(m, 91) : 0;
-    for (uint32_t i = 0; i < p->variants; i++)
-        draw_stream(m, p->params[i]);
     for (uint32_t i = 0; i < p->variants; i++)
         draw_calm(m, p->params[i]);
     draw_lending(p, m);

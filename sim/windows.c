@@ -68,9 +68,6 @@ static void count_packet(void *arg, uint32_t from, uint32_t to, const void *byte
     case WIRE_SYNC:
         count(of_pair(sums, from, to), 1, credit_eager(packet.payload_size));
         break;
-    case WIRE_LENT:
-        count(of_pair(sums, from, to), 1, credit_eager(packet.body.lent.size));
-        break;
     case WIRE_FIRST:
         count(of_pair(sums, from, to), 1, credit_eager(packet.body.first.size));
         break;

@@ -67,9 +67,6 @@ static const struct param tuning[] = {
     {"LENT_SIZE", PARAM_SIZE, PARAM_TEST, NULL, "auto", 1, UINT64_C(1) << 20, auto_word,
      "the longest message that is lent to a peer that borrows all chunks",
      TUNING_AT(lent_size)},
-    {"STREAM_SIZE", PARAM_SIZE, PARAM_TEST, NULL, "auto", 1, UINT64_C(1) << 46, auto_word,
-     "of a longer eager message what its receiver does not take at once is fetched",
-     TUNING_AT(stream_size)},
     {"SENDTABLE", PARAM_BOOL, PARAM_TEST, NULL, "yes", 0, 0, NULL,
      "deferred sends lie in a table, out of which a receiver on the same machine pulls them "
      "by itself",

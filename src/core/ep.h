@@ -34,7 +34,7 @@ struct ep_limits {
     struct mbx_limits told;
     size_t inline_max, short_max; /* largest payloads of these protocols */
     size_t eager_max;             /* the longest message that is sent eagerly */
-    size_t stream_from;           /* a longer eager one is a stream: p2p/eager.c */
+    size_t eager_others;          /* the same, but to a near peer: p2p/path.h */
     size_t lent_max;              /* the longest that is lent: p2p/path.h */
     size_t at_once_max;           /* largest message that leaves in one packet, eagerly */
     uint32_t cores;               /* of this machine */

@@ -125,10 +125,9 @@ struct credit {
 struct peer_path {
     /* no read from it, write to it has failed for good; rndv.c, rput_send.c */
     bool can_read : 1, can_write : 1;
-    bool is_far : 1;        /* copies to it are slow; and */
-    uint8_t votes, turns;   /* since when: path.h */
-    struct backoff streams; /* that were not taken at once; and */
-    struct backoff lent;    /* long messages of the peer that were expected in buffers */
+    bool is_far : 1;      /* copies to it are slow; and */
+    uint8_t votes, turns; /* since when: path.h */
+    struct backoff lent;  /* long messages of the peer that were expected in buffers */
 };
 
 /* Of a peer: matching at the sender in both directions, our sends to it and its sends to us. */

@@ -18,7 +18,6 @@
 #define READ_CHUNK         ((uint64_t)1 << 20)
 #define INJECT_LIMIT       ((uint64_t)8 << 10)
 #define CALM_LEAST         256
-#define STREAM_SIZE        ((uint64_t)16 << 10)
 #define LENT_SIZE          ((uint64_t)512 << 10)
 #define DEVICE_SPIN_MOST   (20 * CLOCK_US)
 #define DEVICE_ANSWER_MOST (10 * CLOCK_S)
@@ -63,8 +62,8 @@ static const struct param own[] = {
      AT(threads)},
     {"EAGER_LIMIT", PARAM_SIZE, PARAM_USUAL, NULL, "auto", 0, WIRE_EAGER_MAX, auto_word,
      "messages up to this size are sent eagerly, longer ones by rendezvous; auto: 16K; to a "
-     "near peer of this machine that takes them while they are sent 64K, and 512K if it has "
-     "receives for them; to a far one 32K; one packet with MBX_OVERSUBSCRIBED=yes",
+     "near peer of this machine 64K, and 512K if it has receives for them; to a far one 32K; "
+     "one packet with MBX_OVERSUBSCRIBED=yes",
      AT(eager_limit)},
     {"RNDV", PARAM_CHOICE, PARAM_USUAL, NULL, "auto", 0, 0, rndv_names,
      "how longer messages travel: the receiver reads, the sender writes into a receive that "
@@ -306,8 +305,6 @@ static void derive(struct settings *s)
     t->coop_size = or_else(t->coop_size, COOP_SIZE);
     t->read_chunk = or_else(t->read_chunk, READ_CHUNK);
     t->inject_limit = or_else(t->inject_limit, INJECT_LIMIT);
-    t->stream_size =
-        or_else(t->stream_size, s->eager_limit == SETTING_AUTO ? STREAM_SIZE : UINT64_MAX);
     t->lent_size = or_else(t->lent_size, or_else(s->eager_limit, LENT_SIZE));
     t->calm_least = or_else(t->calm_least, CALM_LEAST);
     t->device_spin_ns = min_size(s->spin_ns, or_else(t->device_spin_ns, DEVICE_SPIN_MOST));
@@ -323,7 +320,6 @@ static const struct tuning tuning_unset = {
     .read_chunk = SETTING_AUTO,
     .rts_payload = SETTING_AUTO,
     .inject_limit = SETTING_AUTO,
-    .stream_size = SETTING_AUTO,
     .lent_size = SETTING_AUTO,
     .sendtable = 1,
     .calm_least = SETTING_AUTO,

@@ -5,8 +5,6 @@
  *   MBX_RNDV          rput, coop       how eagerly the protocols beside reading are tried
  *   MBX_EAGER_LIMIT   rput_size        twice the limit: below, a message costs less than the
  *                                      announcement; at least RPUT_SIZE_LEAST
- *                     stream_size      auto: a near peer gets longer messages than others
- *                                      eagerly, if it looks; else all are alike
  *                     lent_size        auto: LENT_SIZE; else the limit
  *   MBX_SPIN          device_spin_ns   at most DEVICE_SPIN_MOST
  *   constants         the others
@@ -30,7 +28,6 @@ struct tuning {
         read_chunk; /* one step of a rendezvous reads so much before others get their turn */
     uint64_t rts_payload;    /* so much travels with an RTS; auto: rndv.c */
     uint64_t inject_limit;   /* the longest message that may be injected */
-    uint64_t stream_size;    /* longer eager messages are streams: p2p/eager.c */
     uint64_t lent_size;      /* the longest message that is lent: p2p/path.h */
     uint64_t sendtable;      /* bool: deferred sends lie where their receiver pulls them */
     uint64_t calm_least;     /* receives without a deferral before open receives have no list */

@@ -325,13 +325,6 @@ bool credit_take_request(struct mbx_ep *ep, struct peer *peer, struct request *r
     return true;
 }
 
-void credit_take_less(struct peer *peer, struct request *req)
-{
-    assert(req->done == 0);
-    peer->credit.payload += credit_eager(req->size);
-    req->rts_payload = 0;
-}
-
 /* More may leave. */
 static int on_credit(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
 {

@@ -72,8 +72,8 @@ static inline uint64_t credit_rts_payload(uint64_t size)
 
 static inline uint64_t credit_of(const struct arrival *arrival)
 {
-    return arrival->rts != NULL && !arrival->is_rest ? credit_rts_payload(arrival->have)
-                                                     : credit_eager(arrival->size);
+    return arrival->rts != NULL ? credit_rts_payload(arrival->have)
+                                : credit_eager(arrival->size);
 }
 
 /* ---- as a sender ---- */

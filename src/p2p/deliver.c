@@ -137,22 +137,6 @@ static int deliver_begins(struct mbx_ep *ep, struct peer *peer,
     return 1;
 }
 
-/* A message that its sender has lent.  As deliver_begins(). */
-static int deliver_lent(const struct peer *peer, const struct wire_packet *packet,
-                        struct arrival *arrival)
-{
-    const struct wire_lent *lent = &packet->body.lent;
-
-    *arrival = (struct arrival){
-        .envelope = {packet->header.context_id, peer->number, packet->header.tag},
-        .data = packet->header.data,
-        .size = lent->size,
-        .payload = transport_borrowed(peer->link, lent->chunk, lent->size),
-        .have = lent->size,
-    };
-    return arrival->payload != NULL ? 1 : -EPROTO;
-}
-
 /* Any packet that wire_check() has let in.  0 done; 1 it is or begins a message, *arrival;
  * -EAGAIN no memory now; -EPROTO it does not fit the state of its message. */
 static int deliver_checked(struct mbx_ep *ep, struct peer *peer,
@@ -162,10 +146,25 @@ static int deliver_checked(struct mbx_ep *ep, struct peer *peer,
 
     if (type <= WIRE_FIRST || type == WIRE_RTS)
         return deliver_begins(ep, peer, packet, arrival);
-    if (type == WIRE_LENT)
-        return deliver_lent(peer, packet, arrival);
     return ep->modules.packets[type] != NULL ? ep->modules.packets[type](ep, peer, packet)
                                              : -EPROTO;
+}
+
+/* The bytes of packet, if they lie in a bounce buffer of its sender.  0; -EPROTO there is none with this number. */
+static int deliver_find_buffer(const struct peer *peer, struct wire_packet *packet)
+{
+    if (likely(!(packet->header.flags & WIRE_IN_BUFFER)))
+        return 0;
+    packet->payload = transport_borrowed(peer->link, packet->buffer, packet->payload_size);
+    return packet->payload != NULL ? 0 : -EPROTO;
+}
+
+/* packet has been taken or refused, or (-EAGAIN) it comes again: its bounce buffer goes back to the sender. */
+static void deliver_return_buffer(const struct peer *peer, const struct wire_packet *packet,
+                                  int result)
+{
+    if (unlikely(packet->header.flags & WIRE_IN_BUFFER) && result != -EAGAIN)
+        transport_give_back(peer->link, packet->buffer);
 }
 
 int deliver_open(struct mbx_ep *ep, uint32_t number, const void *bytes, size_t size,
@@ -175,7 +174,12 @@ int deliver_open(struct mbx_ep *ep, uint32_t number, const void *bytes, size_t s
     int result = wire_check(bytes, size, room, &reason);
 
     if (likely(result == 0))
+        result = deliver_find_buffer(peer_get(ep, number), room);
+    if (likely(result == 0)) {
         result = deliver_checked(ep, peer_get(ep, number), room, arrival);
+        if (result != 1)
+            deliver_return_buffer(peer_get(ep, number), room, result);
+    }
     if (unlikely(result < 0) && result != -EAGAIN) {
         progress_dropped(ep, reason);
         return 0;
@@ -194,8 +198,7 @@ static OUT_OF_LINE int deliver_check(struct mbx_ep *ep, uint32_t number, const v
     if (result != 1)
         return result;
     result = deliver_message(ep, peer_get(ep, number), &arrival);
-    if (packet.header.type == WIRE_LENT && result == 0)
-        transport_give_back(peer_get(ep, number)->link, packet.body.lent.chunk);
+    deliver_return_buffer(peer_get(ep, number), &packet, result);
     return result;
 }
 

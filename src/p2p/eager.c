@@ -7,20 +7,11 @@
  *   longer:       FIRST          ─────────>   match, copy
  *                 MORE ...       ─────────>   copy ..., complete
  *   synchronous:                 <─────────   FIN, when matched and whole
- *   a stream:     FIRST, MORE .. ─────────>   match, copy; and if it has not taken those:
- *                 REST           ─────────>   fetches what is missing, as after an RTS (rndv.c)
- *   lent:         FIRST, LENT_MORE ... ───>   match, copy; copy out of the sender's chunks
+ *   in buffers:   FIRST, MORE ... ────────>   match, copy; copy out of the sender's bounce buffers
  *
  * The fragments of a message follow each other on the FIFO path of the pair, and the
  * next message's first packet comes behind the last of them.  So the receiver keeps
  * one struct assembly per peer, not a table.
- *
- * What fits into the ring at once would be sent eagerly to any peer.  A longer message to a near
- * one is a *stream*: it goes through the ring while the receiver copies it out, in the call that
- * sends it.  That is the fastest way as long as both look; and whether the receiver does shows at
- * once.  If it does not, nothing waits for either of them: the receiver is told where the rest lies,
- * and the next 1, 2, 4, ... up to STREAM_PAUSE such messages go by rendezvous from their beginning.
- * So does one that finds the ring full.
  *
  * To a peer that borrows (transport/lend.h) what follows the first packet of more than PATH_PACKETS_MAX bytes (to a far
  * peer: of all that does not go into one packet) is lent: the sender copies it into chunks in its call, and waits for
@@ -43,11 +34,6 @@
 #include "p2p/path.h"
 #include "core/core.h"
 #include "transport/lend.h"
-
-/* Looks for room that the receiver of a stream has not made: some us, where it takes 0.6 us to copy
- * a packet out.  And if not even the first packet has found any. */
-#define STREAM_LOOKS      128
-#define STREAM_LOOKS_FULL 4
 
 /* What the first packet has of a message that has waited for room in the ring: it should leave room for others, and
  * while their receiver has others to copy, nothing is won by a copy that overlaps with the next one.  So has that of a
@@ -132,15 +118,19 @@ int eager_compose(struct mbx_ep *ep, struct peer *peer, const struct mbx_status 
 int eager_lend(struct mbx_ep *ep, struct peer *peer, const struct mbx_status *status,
                struct pieces *pieces)
 {
-    struct wire_lent lent = {.size = status->size};
-    const struct outgoing packet = {.type = WIRE_LENT, .envelope = status, .body = &lent};
+    struct wire_buffer in = {.size = status->size};
+    const struct outgoing packet = {.type = WIRE_EAGER,
+                                    .flags = WIRE_IN_BUFFER,
+                                    .envelope = status,
+                                    .payload = &in,
+                                    .payload_size = sizeof in};
     int err;
 
     if (!pieces_lend(pieces, peer->link, status->size))
         return pieces->error != 0 ? -ECANCELED : -EAGAIN;
     if (pieces->to != status->size)
         return -EAGAIN;
-    lent.chunk = pieces->chunk;
+    in.buffer = pieces->chunk;
     err = outq_send(peer->link, &packet);
     if (err == 0) {
         ep->stats.lent++;
@@ -224,8 +214,13 @@ static int eager_fragments(struct mbx_ep *ep, struct request *req)
 static int eager_lend_fragment(struct mbx_ep *ep, struct request *req)
 {
     struct link *link = peer_get(ep, req->peer)->link;
-    struct wire_lent_more lent = {.offset = req->done};
-    const struct outgoing packet = {.type = WIRE_LENT_MORE, .body = &lent};
+    struct wire_more more = {.offset = req->done};
+    struct wire_buffer in;
+    const struct outgoing packet = {.type = WIRE_MORE,
+                                    .flags = WIRE_IN_BUFFER,
+                                    .body = &more,
+                                    .payload = &in,
+                                    .payload_size = sizeof in};
     uint32_t chunk;
     size_t room;
     void *place = transport_lend_among(link, transport_lend_turn(link), &chunk, &room);
@@ -233,16 +228,15 @@ static int eager_lend_fragment(struct mbx_ep *ep, struct request *req)
 
     if (place == NULL)
         return -ENOBUFS;
-    lent.chunk = chunk;
-    lent.size = min_size(room, req->size - req->done);
-    memcpy(place, req->buf + req->done, lent.size);
+    in = (struct wire_buffer){chunk, min_size(room, req->size - req->done)};
+    memcpy(place, req->buf + req->done, in.size);
     err = outq_send(link, &packet);
     if (err != 0) {
         transport_keep(link, chunk);
         return err;
     }
     ep->stats.lent++;
-    req->done += lent.size;
+    req->done += in.size;
     return 0;
 }
 
@@ -260,57 +254,7 @@ static int eager_begin(struct mbx_ep *ep, struct request *req)
     return err == -ENOBUFS ? eager_fragments(ep, req) : err;
 }
 
-/* While the receiver makes room there is more to send.  As eager_fragments(). */
-static int eager_stream(struct mbx_ep *ep, struct request *req)
-{
-    int err = -EAGAIN;
-
-    for (unsigned looks = req->done == 0 ? STREAM_LOOKS - STREAM_LOOKS_FULL : 0;
-         looks < STREAM_LOOKS && err == -EAGAIN; looks++) {
-        uint64_t before = req->done;
-
-        cpu_relax();
-        err = eager_fragments(ep, req);
-        if (req->done != before)
-            looks = 0;
-    }
-    return err;
-}
-
-/* Tells where the rest of req lies.  As transport_ops.send. */
-static int eager_send_rest(struct mbx_ep *ep, struct request *req)
-{
-    struct wire_rest rest = {.sender = req->completion.request, .offset = req->done};
-
-    rndv_expose_undecided(peer_get(ep, req->peer), req, &rest.address, &rest.key);
-    return req->flags & REQUEST_EXPOSED
-               ? outq_tell(ep, peer_get(ep, req->peer), WIRE_REST, &rest)
-               : -EAGAIN;
-}
-
-/* The receiver of a stream does not look: it fetches what it has not got.  0; -EAGAIN there is no
- * room for telling it, or it cannot; or as transport_ops.send. */
-static int eager_leave(struct mbx_ep *ep, struct request *req)
-{
-    struct peer *peer = peer_get(ep, req->peer);
-    int err;
-
-    if (req->done == 0) {
-        credit_take_less(peer, req);
-        path_reroute(ep, req, MBX_RNDV_READ);
-        proto_move(ep, req, RNDV_RTS);
-        return outq_step(ep, req);
-    }
-    path_stream_ended(ep, peer, req->size, false);
-    err = eager_send_rest(ep, req);
-    if (err == 0) {
-        path_reroute(ep, req, MBX_RNDV_READ);
-        proto_move(ep, req, RNDV_WAIT_FIN);
-    }
-    return err;
-}
-
-/* Pushes req as far as it goes.  0 its last packet has left, or the protocol is another one. */
+/* Pushes req as far as it goes.  0 its last packet has left. */
 static int eager_step(struct mbx_ep *ep, struct request *req)
 {
     const struct mbx_status *status = &req->completion.status;
@@ -323,12 +267,6 @@ static int eager_step(struct mbx_ep *ep, struct request *req)
                          status->data, sync ? req->completion.request : 0, req->buf, req->size);
     } else {
         err = req->done == 0 ? eager_begin(ep, req) : eager_fragments(ep, req);
-        if (unlikely(err == -EAGAIN) && path_is_stream(ep, req)) {
-            err = eager_stream(ep, req);
-            if (err == -EAGAIN)
-                return eager_leave(ep, req);
-            path_stream_ended(ep, peer_get(ep, req->peer), req->size, true);
-        }
         if (err == 0)
             eager_count(ep->stats.sent, ep->stats.sent_bytes, MBX_BOUNCE, req->size);
     }
@@ -471,9 +409,9 @@ static struct request *assembly_request(const struct assembly *assembly)
 }
 
 /* A further fragment. */
-static int eager_more(struct mbx_ep *ep, struct peer *peer, uint64_t offset, const void *bytes,
-                      uint64_t size)
+static int on_more(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
 {
+    const uint64_t offset = packet->body.more.offset, size = packet->payload_size;
     struct assembly *assembly = &peer->assembly;
     struct request *req = assembly_request(assembly);
 
@@ -482,71 +420,15 @@ static int eager_more(struct mbx_ep *ep, struct peer *peer, uint64_t offset, con
     if (offset != assembly->offset || size > assembly->size - assembly->offset)
         return -EPROTO;
     if (req != NULL)
-        eager_more_request(req, offset, bytes, size);
+        eager_more_request(req, offset, packet->payload, size);
     else
-        message_append(assembly->message, bytes, size);
+        message_append(assembly->message, packet->payload, size);
     assembly->offset += (uint32_t)size;
     if (assembly->offset < assembly->size)
         return 0;
     *assembly = (struct assembly){.size = 0};
     if (req != NULL)
         eager_done(ep, req);
-    return 0;
-}
-
-static int on_more(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
-{
-    return eager_more(ep, peer, packet->body.more.offset, packet->payload,
-                      packet->payload_size);
-}
-
-static int on_lent_more(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
-{
-    const struct wire_lent_more *lent = &packet->body.lent_more;
-    const void *bytes = transport_borrowed(peer->link, lent->chunk, lent->size);
-    int err;
-
-    if (bytes == NULL)
-        return -EPROTO;
-    err = eager_more(ep, peer, lent->offset, bytes, lent->size);
-    transport_give_back(peer->link, lent->chunk);
-    return err;
-}
-
-/* What the receive was counted as when its first fragment had come is not how it ended. */
-static void eager_uncount(struct mbx_ep *ep, uint64_t size)
-{
-    ep->stats.received[MBX_BOUNCE]--;
-    ep->stats.received_bytes[MBX_BOUNCE] -= size;
-}
-
-/* No further fragment comes. */
-static int on_rest(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
-{
-    const struct wire_rest *rest = &packet->body.rest;
-    struct assembly *assembly = &peer->assembly;
-    struct request *req = assembly_request(assembly);
-
-    if (assembly->is_lost) {
-        req->remote.request = rest->sender;
-        *assembly = (struct assembly){.size = 0};
-        eager_done(ep, req);
-        return 0;
-    }
-    if (assembly->size == 0 || rest->offset != assembly->offset)
-        return -EPROTO;
-    if (req == NULL) {
-        message_rest(assembly->message, rest);
-        *assembly = (struct assembly){.size = 0};
-        return 0;
-    }
-    eager_uncount(ep, assembly->size);
-    req->done = min_size(assembly->offset, req->total);
-    req->remote.request = rest->sender;
-    req->remote.address = rest->address;
-    req->remote.key = rest->key;
-    *assembly = (struct assembly){.size = 0};
-    rndv_resume(ep, req, false);
     return 0;
 }
 
@@ -590,16 +472,11 @@ static const struct proto eager_proto = {
                                               .kinds = MBX_SENDS,
                                               .out = PROTO_ALWAYS,
                                               .next = PROTO_NEXT(EAGER_WAIT_FIN),
-                                              .then = PROTO_THEN(PROTO_RNDV),
                                               .is_first = true},
             [EAGER_WAIT_FIN % PROTO_STATES] =
                 {.name = "wait-fin", .kinds = MBX_SENDS, .is_first = true, .awaits_peer = true},
-            [EAGER_ASSEMBLE %
-                PROTO_STATES] = {.name = "assemble",
-                                 .kinds = MBX_RECVS,
-                                 .then = PROTO_THEN(PROTO_RNDV) | PROTO_THEN(PROTO_PIECES),
-                                 .is_first = true,
-                                 .awaits_peer = true},
+            [EAGER_ASSEMBLE % PROTO_STATES] =
+                {.name = "assemble", .kinds = MBX_RECVS, .is_first = true, .awaits_peer = true},
         },
     .step = eager_step,
     .reply = eager_reply,
@@ -617,9 +494,7 @@ static bool on_refers(struct mbx_ep *ep, const struct peer *peer)
 const struct module eager_module = {
     .name = "eager",
     .proto = &eager_proto,
-    .packets =
-        (const struct packet_handler[]){
-            {WIRE_MORE, on_more}, {WIRE_LENT_MORE, on_lent_more}, {WIRE_REST, on_rest}, {0}},
+    .packets = (const struct packet_handler[]){{WIRE_MORE, on_more}, {0}},
     .peer_refers = on_refers,
     .is_valid = MBX_CHECKS ? eager_is_valid : NULL,
 };

@@ -29,8 +29,7 @@ static bool arrival_is_short(const struct arrival *arrival)
 /* Bytes of memory of its own: with room for all of an eager message. */
 static size_t more_bytes(const struct arrival *arrival)
 {
-    return sizeof(struct message_more) +
-           (arrival->rts != NULL && !arrival->is_rest ? arrival->have : arrival->size);
+    return sizeof(struct message_more) + (arrival->rts != NULL ? arrival->have : arrival->size);
 }
 
 static_assert(sizeof(struct message_more) + 16 <= 192, "credit_bytes() has room for it");
@@ -141,21 +140,6 @@ void message_append(struct message *message, const void *payload, size_t size)
     assert(message->size == MESSAGE_LONG && size <= more->arrival.size - more->arrival.have);
     memcpy(more->payload + more->arrival.have, payload, size);
     more->arrival.have += size;
-}
-
-void message_rest(struct message *message, const struct wire_rest *rest)
-{
-    struct message_more *more = message->more;
-
-    assert(message->size == MESSAGE_LONG && more->arrival.have == rest->offset);
-    more->rts = (struct wire_rts){.sender = rest->sender,
-                                  .size = more->arrival.size,
-                                  .address = rest->address,
-                                  .key = rest->key};
-    more->arrival.rts = &more->rts;
-    more->arrival.sender = rest->sender;
-    more->arrival.is_fragmented = false;
-    more->arrival.is_rest = true;
 }
 
 void message_drop(struct mbx_ep *ep, struct message *message)

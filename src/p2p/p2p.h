@@ -29,7 +29,6 @@ struct arrival {
     uint64_t sender;            /* the sender's request number; 0 if no FIN is wanted */
     size_t have;                /* bytes at payload: all, the first fragment, RTS payload */
     bool is_fragmented;         /* further eager fragments follow */
-    bool is_rest;               /* rts is from a REST: it has begun eagerly */
 };
 
 /* The longest payload that a kept message holds itself. */
@@ -92,8 +91,6 @@ const struct arrival *message_arrival(const struct message *message, struct arri
 void message_tell(const struct message *message, struct mbx_status *status);
 /* A further fragment of a kept message. */
 void message_append(struct message *message, const void *payload, size_t size);
-/* No further fragment comes: the rest is to be fetched. */
-void message_rest(struct message *message, const struct wire_rest *rest);
 
 /* ---- send.c ---- */
 

@@ -10,10 +10,9 @@
 #include "p2p/credit.h"
 #include "transport/lend.h"
 
-#define STREAM_PAUSE 32 /* messages */
-#define LENT_PAUSE   32 /* receives announced, where what was expected in buffers was not */
+#define LENT_PAUSE  32 /* receives announced, where what was expected in buffers was not */
 
-#define MESSAGE_MAX  (UINT64_C(1) << 46)
+#define MESSAGE_MAX (UINT64_C(1) << 46)
 
 /* ---- where the peer is ---- */
 
@@ -37,7 +36,7 @@ static bool is_copy(const struct mbx_ep *ep, const struct peer *peer)
            (peer != NULL ? peer->link->transport : ep->net.transport)->limits.is_copy;
 }
 
-/* Are there buffers, or streams, for this peer? */
+/* Are there buffers for this peer? */
 static bool has_buffers(const struct mbx_ep *ep, const struct peer *peer)
 {
     return is_copy(ep, peer) && ep_matches_here(ep) &&
@@ -79,7 +78,7 @@ static struct longest longest_of(const struct mbx_ep *ep, enum reach reach)
     case ELSEWHERE:
         break;
     }
-    return (struct longest){min_size(limits->eager_max, limits->stream_from), 0};
+    return (struct longest){limits->eager_others, 0};
 }
 
 /* ---- how a message travels ---- */
@@ -101,14 +100,12 @@ enum mbx_protocol path_of_long(const struct mbx_ep *ep, const struct peer *peer,
 {
     const enum reach reach = reach_of(ep, peer, peer->path.is_far && !is_sample(peer));
     const struct longest longest = longest_of(ep, reach);
-    bool is_eager;
 
     if (size <= longest.packets)
-        is_eager = size <= ep->limits.stream_from || !backoff_is_on(&peer->path.streams);
-    else
-        is_eager = size <= longest.buffers &&
-                   buffers_are_free(ep, peer, reach == FAR ? SIZE_MAX : size);
-    return is_eager ? MBX_BOUNCE : path_rndv(peer);
+        return MBX_BOUNCE;
+    return size <= longest.buffers && buffers_are_free(ep, peer, reach == FAR ? SIZE_MAX : size)
+               ? MBX_BOUNCE
+               : path_rndv(peer);
 }
 
 enum mbx_protocol path_of_waiting(const struct mbx_ep *ep, const struct peer *peer,
@@ -130,12 +127,6 @@ bool path_is_short_first(const struct mbx_ep *ep, const struct peer *peer, uint6
 {
     return (has_waited || peer->path.is_far) && path_uses_buffers(ep, peer, size) &&
            transport_lends(peer->link);
-}
-
-bool path_is_stream(const struct mbx_ep *ep, const struct request *req)
-{
-    return req->size > ep->limits.stream_from && !list_is_linked(&req->out) &&
-           !(req->flags & REQUEST_INTERNAL) && ep_matches_here(ep);
 }
 
 bool path_is_measured(const struct mbx_ep *ep, const struct peer *peer)
@@ -226,8 +217,8 @@ static size_t next_end(const struct mbx_ep *ep, const struct peer *peer, size_t 
 {
     const struct longest now =
         longest_of(ep, reach_of(ep, peer, peer->path.is_far && !is_sample(peer)));
-    const size_t ends[] = {ep->limits.inline_max,  ep->limits.short_max, ep->limits.eager_max,
-                           ep->limits.stream_from, now.packets,          now.buffers};
+    const size_t ends[] = {ep->limits.inline_max, ep->limits.short_max, ep->limits.eager_max,
+                           now.packets, now.buffers};
     size_t end = ep->limits.told.message;
 
     for (size_t i = 0; i < ARRAY_COUNT(ends); i++)
@@ -327,10 +318,13 @@ void path_open(struct mbx_ep *ep)
     own->short_max = limits->packet_max - sizeof(struct wire_header);
     own->eager_max =
         ep->settings.eager_limit == SETTING_AUTO ? EAGER_LIMIT_NEAR : ep->settings.eager_limit;
+    own->eager_others =
+        min_size(own->eager_max,
+                 ep->settings.eager_limit == SETTING_AUTO ? EAGER_LIMIT_OTHERS : SIZE_MAX);
     own->lent_max = max_size(own->eager_max, ep->settings.tuning.lent_size);
     if (limits->data_max != 0)
-        own->eager_max = own->lent_max = min_size(own->eager_max, own->short_max);
-    own->stream_from = ep->settings.tuning.stream_size;
+        own->eager_max = own->eager_others = own->lent_max =
+            min_size(own->eager_max, own->short_max);
     own->at_once_max = min_size(own->short_max, own->eager_max);
     own->told.message = MESSAGE_MAX;
 }
@@ -341,8 +335,6 @@ void path_started(const struct mbx_ep *ep, struct peer *peer, size_t size)
         return; /* it goes by rendezvous in any case */
     if (peer->path.is_far)
         peer->path.turns++;
-    if (size > ep->limits.stream_from)
-        backoff_pass(&peer->path.streams);
 }
 
 void path_left(struct peer *peer)
@@ -361,15 +353,6 @@ void path_measured(struct peer *peer, size_t bytes, uint64_t ns)
         peer->path.is_far = true;
     if (peer->path.votes == 0)
         peer->path.is_far = false;
-}
-
-void path_stream_ended(const struct mbx_ep *ep, struct peer *peer, uint64_t size,
-                       bool was_taken)
-{
-    if (was_taken)
-        backoff_end(&peer->path.streams);
-    else if (size <= ep->limits.eager_max)
-        backoff_more(&peer->path.streams, STREAM_PAUSE);
 }
 
 void path_announces(struct peer *peer)

@@ -6,7 +6,7 @@
  *   .. inline_max     one cache line       one cache line       one cache line       one cache line
  *   .. short_max      one packet           one packet           one packet           one packet
  *   .. 16 KiB         packets              rendezvous *         rendezvous           packets
- *   .. 64 KiB         packets, a stream    rendezvous *         rendezvous           rendezvous
+ *   .. 64 KiB         packets              rendezvous *         rendezvous           rendezvous
  *   .. 512 KiB        buffers, or          rendezvous           rendezvous           rendezvous
  *                     rendezvous
  *   more              rendezvous           rendezvous           rendezvous           rendezvous
@@ -14,7 +14,6 @@
  *   packets      the message goes through the ring or the network in several packets (eager.c).  Of more than
  *                PATH_PACKETS_MAX bytes all but the first packet are copied into bounce buffers that the peer
  *                reads (transport/lend.h), as long as some are free.
- *   stream       through the ring, while the peer copies it out; if it does not, the next ones are a rendezvous
  *   buffers      if the bounce buffers for all of the message are free, and nothing waits before it
  *   *            up to PATH_BUFFERS_FAR bytes in buffers, if all are free
  *   rendezvous   the peer reads the message, or it is sent as data where the peer cannot read (rndv.c).  A
@@ -48,8 +47,9 @@
 
 #include "core/core.h"
 
-/* MBX_EAGER_LIMIT=auto: the longest message in packets to a near peer */
-#define EAGER_LIMIT_NEAR (UINT64_C(64) << 10)
+/* MBX_EAGER_LIMIT=auto: the longest message in packets to a near peer, and to any other one that is not far */
+#define EAGER_LIMIT_NEAR   (UINT64_C(64) << 10)
+#define EAGER_LIMIT_OTHERS (UINT64_C(16) << 10)
 
 /* One of 8 KiB takes as long in packets as in buffers. */
 #define PATH_PACKETS_MAX ((size_t)8 << 10)
@@ -111,9 +111,6 @@ static inline bool path_uses_buffers(const struct mbx_ep *ep, const struct peer 
 bool path_is_short_first(const struct mbx_ep *ep, const struct peer *peer, uint64_t size,
                          bool has_waited);
 
-/* There is no room for the next packet of req: does its sender go on in this call? */
-bool path_is_stream(const struct mbx_ep *ep, const struct request *req);
-
 /* Is the copy of the message that leaves measured? */
 bool path_is_measured(const struct mbx_ep *ep, const struct peer *peer);
 
@@ -164,10 +161,6 @@ void path_left(struct peer *peer);
 
 /* A copy of so many bytes has taken so long. */
 void path_measured(struct peer *peer, size_t bytes, uint64_t ns);
-
-/* A stream has ended: did its receiver take it? */
-void path_stream_ended(const struct mbx_ep *ep, struct peer *peer, uint64_t size,
-                       bool was_taken);
 
 /* A receive is announced whose message was not expected in buffers. */
 void path_announces(struct peer *peer);

@@ -63,7 +63,7 @@ size_t rndv_payload_size(const struct mbx_ep *ep, const struct peer *peer, enum 
         bool is_copied = peer->path.can_read && peer->link->transport->limits.is_copy;
 
         /* a copy of the rest is as fast with the beginning */
-        most = is_copied && size > min_size(path_packets_max(ep, peer), ep->limits.stream_from)
+        most = is_copied && size > min_size(path_packets_max(ep, peer), ep->limits.eager_others)
                    ? 0
                    : RTS_PAYLOAD_FAR;
     }
@@ -130,17 +130,21 @@ static int rndv_send_data(struct mbx_ep *ep, struct request *req)
 static int rndv_send_lent(struct mbx_ep *ep, struct request *req)
 {
     struct pieces *pieces = req->pieces;
-    const struct wire_lent_data lent = {
-        .receiver = req->remote.request,
-        .offset = req->done,
-        .chunk = pieces->chunk,
+    const struct wire_data data = {.receiver = req->remote.request, .offset = req->done};
+    const struct wire_buffer in = {
+        .buffer = pieces->chunk,
         .size = min_size(pieces->to - pieces->from, req->end - req->done),
     };
-    int err = rndv_control(ep, req, WIRE_LENT_DATA, &lent, NULL, 0);
+    const struct outgoing packet = {.type = WIRE_DATA,
+                                    .flags = WIRE_IN_BUFFER,
+                                    .body = &data,
+                                    .payload = &in,
+                                    .payload_size = sizeof in};
+    int err = outq_send(peer_get(ep, req->peer)->link, &packet);
 
     if (err == 0) {
         ep->stats.lent++;
-        req->done += lent.size;
+        req->done += in.size;
         pieces_lent(pieces);
     }
     return err;
@@ -385,28 +389,6 @@ static int on_data(struct mbx_ep *ep, struct peer *peer, const struct wire_packe
     return 0;
 }
 
-/* on_data() of what lies in a chunk. */
-static int on_lent_data(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
-{
-    const struct wire_lent_data *data = &packet->body.lent_data;
-    struct request *req = request_named(ep, data->receiver, peer->number, RNDV_WAIT_DATA);
-    const void *bytes = transport_borrowed(peer->link, data->chunk, data->size);
-    bool fits =
-        req != NULL && data->offset == req->done && data->size <= req->total - req->done;
-
-    if (bytes == NULL)
-        return -EPROTO;
-    if (fits)
-        request_put(req, req->done, bytes, data->size);
-    transport_give_back(peer->link, data->chunk);
-    if (!fits)
-        return -EPROTO;
-    req->done += data->size;
-    if (req->done == req->total)
-        rndv_received(ep, req, MBX_RNDV_DATA);
-    return 0;
-}
-
 /* rndv_step_data() of data in pieces. */
 static int rndv_step_pieces(struct mbx_ep *ep, struct request *req)
 {
@@ -526,9 +508,7 @@ static const struct proto rndv_proto = {
 const struct module rndv_module = {
     .name = "rendezvous",
     .proto = &rndv_proto,
-    .packets = (const struct packet_handler[]){{WIRE_CTS, rndv_reply},
-                                               {WIRE_DATA, on_data},
-                                               {WIRE_LENT_DATA, on_lent_data},
-                                               {WIRE_FIN, rndv_reply},
-                                               {0}},
+    .packets =
+        (const struct packet_handler[]){
+            {WIRE_CTS, rndv_reply}, {WIRE_DATA, on_data}, {WIRE_FIN, rndv_reply}, {0}},
 };

@@ -295,8 +295,7 @@ static int unusual_start(struct mbx_ep *ep, struct unusual *u, struct peer *peer
 {
     const struct mbx_status *status = &u->req->completion.status;
     size_t size = status->size;
-    bool is_short =
-        size <= min_size(min_size(ep->limits.eager_max, ep->limits.stream_from), BOUNCE_SIZE);
+    bool is_short = size <= min_size(ep->limits.eager_others, BOUNCE_SIZE);
     bool is_lent = u->pieces != NULL && (options & MBX_COPY) == 0 && is_short &&
                    size > min_size(ep->limits.at_once_max, PIECES_PACKET_MAX) &&
                    transport_lends(peer->link);

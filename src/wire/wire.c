@@ -27,13 +27,13 @@ static const struct {
     bool has_envelope, has_payload;
     uint16_t flags;
 } shapes[WIRE_TYPES] = {
-    [WIRE_EAGER] = {true, true, 0},
+    [WIRE_EAGER] = {true, true, WIRE_IN_BUFFER},
     [WIRE_SYNC] = {true, true, 0},
     [WIRE_FIRST] = {true, true, WIRE_WANTS_FIN},
-    [WIRE_MORE] = {false, true, 0},
+    [WIRE_MORE] = {false, true, WIRE_IN_BUFFER},
     [WIRE_RTS] = {true, true, WIRE_SHORT_OF},
     [WIRE_CTS] = {false, false, 0},
-    [WIRE_DATA] = {false, true, WIRE_BROKEN},
+    [WIRE_DATA] = {false, true, WIRE_BROKEN | WIRE_IN_BUFFER},
     [WIRE_FIN] = {false, false, WIRE_WITHDRAWN},
     [WIRE_CREDIT] = {false, false, 0},
     [WIRE_DEFER] = {false, false, 0},
@@ -52,44 +52,19 @@ static const struct {
     [WIRE_WRITE] = {true, false, WIRE_STOPPED},
     [WIRE_WRITTEN] = {false, false, WIRE_STOPPED},
     [WIRE_COOP] = {false, false, 0},
-    [WIRE_REST] = {false, false, 0},
-    [WIRE_LENT] = {true, false, 0},
-    [WIRE_LENT_DATA] = {false, false, 0},
-    [WIRE_LENT_MORE] = {false, false, 0},
     [WIRE_WITHDRAW] = {false, false, 0},
 };
 
 static const char *const names[WIRE_TYPES] = {
-    [WIRE_EAGER] = "eager",
-    [WIRE_SYNC] = "sync",
-    [WIRE_FIRST] = "first",
-    [WIRE_MORE] = "more",
-    [WIRE_RTS] = "rts",
-    [WIRE_CTS] = "cts",
-    [WIRE_DATA] = "data",
-    [WIRE_FIN] = "fin",
-    [WIRE_CREDIT] = "credit",
-    [WIRE_DEFER] = "defer",
-    [WIRE_RTR] = "rtr",
-    [WIRE_CLAIM] = "claim",
-    [WIRE_GRANT] = "grant",
-    [WIRE_RETIRE] = "retire",
-    [WIRE_PEEK] = "peek",
-    [WIRE_PEEKED] = "peeked",
-    [WIRE_PUT] = "put",
-    [WIRE_GET] = "get",
-    [WIRE_ATOMIC] = "atomic",
-    [WIRE_ANSWER] = "answer",
-    [WIRE_PUSH] = "push",
-    [WIRE_ANNOUNCE] = "announce",
-    [WIRE_WRITE] = "write",
-    [WIRE_WRITTEN] = "written",
-    [WIRE_COOP] = "coop",
-    [WIRE_REST] = "rest",
-    [WIRE_LENT] = "lent",
-    [WIRE_LENT_DATA] = "lent-data",
-    [WIRE_LENT_MORE] = "lent-more",
-    [WIRE_WITHDRAW] = "withdraw",
+    [WIRE_EAGER] = "eager",       [WIRE_SYNC] = "sync",         [WIRE_FIRST] = "first",
+    [WIRE_MORE] = "more",         [WIRE_RTS] = "rts",           [WIRE_CTS] = "cts",
+    [WIRE_DATA] = "data",         [WIRE_FIN] = "fin",           [WIRE_CREDIT] = "credit",
+    [WIRE_DEFER] = "defer",       [WIRE_RTR] = "rtr",           [WIRE_CLAIM] = "claim",
+    [WIRE_GRANT] = "grant",       [WIRE_RETIRE] = "retire",     [WIRE_PEEK] = "peek",
+    [WIRE_PEEKED] = "peeked",     [WIRE_PUT] = "put",           [WIRE_GET] = "get",
+    [WIRE_ATOMIC] = "atomic",     [WIRE_ANSWER] = "answer",     [WIRE_PUSH] = "push",
+    [WIRE_ANNOUNCE] = "announce", [WIRE_WRITE] = "write",       [WIRE_WRITTEN] = "written",
+    [WIRE_COOP] = "coop",         [WIRE_WITHDRAW] = "withdraw",
 };
 
 const char *wire_type_name(unsigned type)
@@ -218,18 +193,22 @@ static const char *check_coop(const struct wire_coop *coop)
     return range_wraps(coop->address, coop->size) ? "buffer of a part wraps" : NULL;
 }
 
-static const char *check_lent(uint64_t size)
+/* The payload of p says where the bytes lie: from here on it is these. */
+static const char *take_buffer(struct wire_packet *p)
 {
-    if (size == 0)
-        return "nothing is lent";
-    return size > WIRE_EAGER_MAX ? "more is lent than may be eager" : NULL;
-}
+    struct wire_buffer in;
 
-static const char *check_lent_part(uint64_t offset, uint64_t size)
-{
-    if (size == 0)
-        return "nothing is lent";
-    return range_wraps(offset, size) ? "range of a fragment wraps" : NULL;
+    if (p->payload_size != sizeof in)
+        return "payload is not the name of a bounce buffer";
+    memcpy(&in, p->payload, sizeof in);
+    if (in.size == 0)
+        return "nothing lies in a bounce buffer";
+    if (in.size > WIRE_EAGER_MAX)
+        return "more lies in a bounce buffer than may be eager";
+    p->buffer = in.buffer;
+    p->payload = NULL;
+    p->payload_size = in.size;
+    return NULL;
 }
 
 /* What is wrong with body and payload, or NULL. */
@@ -289,14 +268,6 @@ static const char *check_body(const struct wire_packet *p)
         return check_write(p, p->body.written.address, p->body.written.key);
     case WIRE_COOP:
         return check_coop(&p->body.coop);
-    case WIRE_REST:
-        return p->body.rest.sender == 0 ? "a rest that nobody waits for" : NULL;
-    case WIRE_LENT:
-        return check_lent(p->body.lent.size);
-    case WIRE_LENT_DATA:
-        return check_lent_part(p->body.lent_data.offset, p->body.lent_data.size);
-    case WIRE_LENT_MORE:
-        return check_lent_part(p->body.lent_more.offset, p->body.lent_more.size);
     case WIRE_WITHDRAW:
         return p->body.withdraw.sender == 0 ? "no message is wanted back" : NULL;
     }
@@ -327,6 +298,12 @@ int wire_check(const void *bytes, size_t size, struct wire_packet *packet, const
         return refuse(reason, "shorter than its body");
     p.payload = (const char *)bytes + sizeof p.header + body_size;
     p.payload_size = size - sizeof p.header - body_size;
+    p.buffer = 0;
+    if (p.header.flags & WIRE_IN_BUFFER) {
+        why = take_buffer(&p);
+        if (unlikely(why != NULL))
+            return refuse(reason, why);
+    }
     if (p.header.type != WIRE_EAGER) {
         memcpy(&p.body, (const char *)bytes + sizeof p.header, body_size);
         why = check_body(&p);

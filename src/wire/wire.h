@@ -22,8 +22,6 @@
  *  *FIRST  sender size  as EAGER or SYNC (flag), first fragment of a longer message
  *   MORE   offset       further fragments, in order, nothing to match; one message
  *                       at a time per pair
- *   REST   sender offset address key  the end of those: the bytes from offset on are to be
- *                       fetched, as of an RTS
  *  *RTS    sender size address key    payload: the first bytes
  *   CTS    sender receiver offset size   send me the bytes [offset, offset + size)
  *   DATA   receiver offset            payload: bytes at offset of the message; or (flag) none,
@@ -31,9 +29,9 @@
  *   FIN    sender                     the message has been taken; or (flag) taken out for its
  *                       sender: nobody has it
  *   WITHDRAW sender                   give that message back, if no receive has met it
- *  *LENT   chunk size     as EAGER, and so many bytes lie in that chunk of mine: give it back
- *   LENT_DATA receiver offset chunk size   as DATA, and they lie there
- *   LENT_MORE offset chunk size   as MORE, and they lie there
+ *
+ * EAGER, MORE, DATA with the flag IN_BUFFER: the payload is {buffer, size}, and so many bytes lie in
+ * that bounce buffer of the sender (transport/lend.h), which gets it back.
  *
  * and, for messages that wait at their sender (docs/send-side-matching.md):
  *
@@ -100,7 +98,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define WIRE_VERSION 9
+#define WIRE_VERSION 10
 
 /* The longest message that anybody may send eagerly; what claims to be longer is
  * malformed. */
@@ -132,10 +130,6 @@ enum wire_type {
     WIRE_WRITE,
     WIRE_WRITTEN,
     WIRE_COOP,
-    WIRE_REST,
-    WIRE_LENT,
-    WIRE_LENT_DATA,
-    WIRE_LENT_MORE,
     WIRE_WITHDRAW,
     WIRE_TYPES
 };
@@ -152,6 +146,7 @@ enum wire_flags {
     WIRE_STOPPED = 1 << 8,    /* WRITE, WRITTEN: no more is written */
     WIRE_BROKEN = 1 << 9,     /* DATA: there is no payload, and none will come */
     WIRE_WITHDRAWN = 1 << 10, /* FIN: the answer to a WITHDRAW */
+    WIRE_IN_BUFFER = 1 << 11, /* EAGER, MORE, DATA: the payload says where the bytes lie */
 };
 
 struct wire_header {
@@ -337,29 +332,9 @@ struct wire_coop {
     uint64_t key;
 };
 
-struct wire_rest {
-    uint64_t sender;
-    uint64_t offset;  /* so many bytes have come in FIRST and MORE */
-    uint64_t address; /* as of an RTS: of the first byte of the message */
-    uint64_t key;
-};
-
-/* chunk: of the sender's (transport/lend.h). */
-struct wire_lent {
-    uint64_t chunk;
-    uint64_t size;
-};
-
-struct wire_lent_data {
-    uint64_t receiver;
-    uint64_t offset;
-    uint64_t chunk;
-    uint64_t size;
-};
-
-struct wire_lent_more {
-    uint64_t offset;
-    uint64_t chunk;
+/* The payload of a packet with WIRE_IN_BUFFER. */
+struct wire_buffer {
+    uint64_t buffer; /* its number at the sender */
     uint64_t size;
 };
 
@@ -394,14 +369,11 @@ struct wire_packet {
         struct wire_write write;
         struct wire_written written;
         struct wire_coop coop;
-        struct wire_rest rest;
-        struct wire_lent lent;
-        struct wire_lent_data lent_data;
-        struct wire_lent_more lent_more;
         struct wire_withdraw withdraw;
     } body;
-    const void *payload; /* within the caller's packet */
+    const void *payload; /* within the caller's packet; NULL with WIRE_IN_BUFFER */
     size_t payload_size;
+    uint64_t buffer; /* with WIRE_IN_BUFFER: the number of the bounce buffer, not checked */
 };
 
 /* wire_body_size - bytes between header and payload for a type, known at compile
@@ -458,14 +430,6 @@ static inline size_t wire_body_size(enum wire_type type)
         return sizeof(struct wire_written);
     case WIRE_COOP:
         return sizeof(struct wire_coop);
-    case WIRE_REST:
-        return sizeof(struct wire_rest);
-    case WIRE_LENT:
-        return sizeof(struct wire_lent);
-    case WIRE_LENT_DATA:
-        return sizeof(struct wire_lent_data);
-    case WIRE_LENT_MORE:
-        return sizeof(struct wire_lent_more);
     case WIRE_WITHDRAW:
         return sizeof(struct wire_withdraw);
     case WIRE_TYPES:

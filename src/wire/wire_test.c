@@ -40,7 +40,6 @@ static bool has_envelope(enum wire_type type)
     case WIRE_PEEKED:
     case WIRE_ANNOUNCE:
     case WIRE_WRITE:
-    case WIRE_LENT:
         return true;
     case WIRE_MORE:
     case WIRE_CTS:
@@ -57,9 +56,6 @@ static bool has_envelope(enum wire_type type)
     case WIRE_PUSH:
     case WIRE_WRITTEN:
     case WIRE_COOP:
-    case WIRE_REST:
-    case WIRE_LENT_DATA:
-    case WIRE_LENT_MORE:
     case WIRE_WITHDRAW:
     case WIRE_TYPES:
         break;
@@ -89,7 +85,8 @@ static struct wire_header *header(void)
     return (struct wire_header *)(void *)packet.bytes;
 }
 
-static struct wire_packet good(void)
+/* The packet is let in; its payload is not looked at. */
+static struct wire_packet good_in_buffer(void)
 {
     struct wire_packet out;
     const char *reason = "untouched";
@@ -98,6 +95,13 @@ static struct wire_packet good(void)
     assert_string_equal(reason, "untouched");
     assert_memory_equal(&out.header, packet.bytes, sizeof out.header);
     assert_memory_equal(&out.body, packet.bytes + 32, wire_body_size(out.header.type));
+    return out;
+}
+
+static struct wire_packet good(void)
+{
+    struct wire_packet out = good_in_buffer();
+
     assert_ptr_equal(out.payload, packet.bytes + 32 + wire_body_size(out.header.type));
     assert_int_equal((const char *)out.payload + out.payload_size - (char *)packet.bytes,
                      packet.size);
@@ -161,12 +165,6 @@ static const struct wire_coop a_coop = {.sender = 6,
                                         .owner_id = 71,
                                         .address = 7,
                                         .key = 8};
-static const struct wire_rest a_rest = {.sender = 6, .offset = 500, .address = 7, .key = 8};
-
-static const struct wire_lent a_lent = {.chunk = 3, .size = 500};
-static const struct wire_lent_data a_lent_data = {
-    .receiver = 9, .offset = 10, .chunk = 3, .size = 500};
-static const struct wire_lent_more a_lent_more = {.offset = 10, .chunk = 3, .size = 500};
 static const struct wire_withdraw a_withdraw = {.sender = 5};
 
 static const struct {
@@ -205,10 +203,6 @@ static const struct {
     {WIRE_WRITE, &a_write, 0, WIRE_STOPPED},
     {WIRE_WRITTEN, &a_written, 0, WIRE_STOPPED},
     {WIRE_COOP, &a_coop, 0, 0},
-    {WIRE_REST, &a_rest, 0, 0},
-    {WIRE_LENT, &a_lent, 0, 0},
-    {WIRE_LENT_DATA, &a_lent_data, 0, 0},
-    {WIRE_LENT_MORE, &a_lent_more, 0, 0},
     {WIRE_WITHDRAW, &a_withdraw, 0, 0},
 };
 
@@ -252,6 +246,47 @@ static void truncation_is_refused(void **state)
     }
 }
 
+static bool may_be_in_buffer(enum wire_type type)
+{
+    return type == WIRE_EAGER || type == WIRE_MORE || type == WIRE_DATA;
+}
+
+/* Such a packet, whose bytes lie in bounce buffer 3 of its sender. */
+static void build_in_buffer(size_t i, uint64_t size)
+{
+    const struct wire_buffer in = {.buffer = 3, .size = size};
+
+    build(samples[i].type, samples[i].body, sizeof in);
+    header()->flags = WIRE_IN_BUFFER;
+    memcpy(packet.bytes + packet.size - sizeof in, &in, sizeof in);
+}
+
+static void payload_may_lie_in_a_bounce_buffer(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(samples); i++) {
+        struct wire_packet out;
+
+        build_in_buffer(i, 500);
+        if (!may_be_in_buffer(samples[i].type)) {
+            bad("unknown packet flags");
+            continue;
+        }
+        out = good_in_buffer();
+        assert_null(out.payload);
+        assert_int_equal(out.payload_size, 500);
+        assert_int_equal(out.buffer, 3);
+        packet.size--;
+        bad("payload is not the name of a bounce buffer");
+        build_in_buffer(i, 0);
+        bad("nothing lies in a bounce buffer");
+        build_in_buffer(i, WIRE_EAGER_MAX);
+        good_in_buffer();
+        build_in_buffer(i, WIRE_EAGER_MAX + 1);
+        bad("more lies in a bounce buffer than may be eager");
+    }
+}
+
 static void bad_headers_are_refused(void **state)
 {
     (void)state;
@@ -279,6 +314,8 @@ static void bad_headers_are_refused(void **state)
                 bad("an answer that wants a push says more");
             else if (samples[i].type == WIRE_DATA && 1u << bit == WIRE_BROKEN)
                 bad("data of a message that is broken");
+            else if (may_be_in_buffer(samples[i].type) && 1u << bit == WIRE_IN_BUFFER)
+                bad("payload is not the name of a bounce buffer");
             else if (samples[i].flags & 1u << bit)
                 good();
             else
@@ -309,9 +346,9 @@ static void an_envelope_stands_only_where_it_is_matched(void **state)
 static void payload_stands_only_where_it_belongs(void **state)
 {
     static const enum wire_type without[] = {
-        WIRE_CTS,     WIRE_FIN,  WIRE_CREDIT, WIRE_DEFER,   WIRE_RTR,      WIRE_GRANT,
-        WIRE_RETIRE,  WIRE_PEEK, WIRE_PEEKED, WIRE_GET,     WIRE_ANNOUNCE, WIRE_WRITE,
-        WIRE_WRITTEN, WIRE_COOP, WIRE_REST,   WIRE_WITHDRAW};
+        WIRE_CTS,      WIRE_FIN,    WIRE_CREDIT,  WIRE_DEFER,  WIRE_RTR,
+        WIRE_GRANT,    WIRE_RETIRE, WIRE_PEEK,    WIRE_PEEKED, WIRE_GET,
+        WIRE_ANNOUNCE, WIRE_WRITE,  WIRE_WRITTEN, WIRE_COOP,   WIRE_WITHDRAW};
 
     (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(samples); i++)
@@ -459,7 +496,6 @@ static void absurd_numbers_of_deferring_are_refused(void **state)
 static void absurd_parts_are_refused(void **state)
 {
     struct wire_coop coop = a_coop;
-    struct wire_rest rest = a_rest;
     struct wire_withdraw withdraw = a_withdraw;
 
     (void)state;
@@ -478,9 +514,6 @@ static void absurd_parts_are_refused(void **state)
     coop.address = UINT64_MAX - 498;
     build(WIRE_COOP, &coop, 0);
     bad("buffer of a part wraps");
-    rest.sender = 0;
-    build(WIRE_REST, &rest, 0);
-    bad("a rest that nobody waits for");
     withdraw.sender = 0;
     build(WIRE_WITHDRAW, &withdraw, 0);
     bad("no message is wanted back");
@@ -528,6 +561,7 @@ int main(void)
         cmocka_unit_test(every_type_passes_and_comes_out_whole),
         cmocka_unit_test(truncation_is_refused),
         cmocka_unit_test(bad_headers_are_refused),
+        cmocka_unit_test(payload_may_lie_in_a_bounce_buffer),
         cmocka_unit_test(an_envelope_stands_only_where_it_is_matched),
         cmocka_unit_test(payload_stands_only_where_it_belongs),
         cmocka_unit_test(contradicting_sizes_are_refused),

@@ -56,6 +56,23 @@ static void forge(struct cluster *cl, uint32_t peer, enum wire_type type, const 
     assert_int_equal(cluster_stats(cl, 0).dropped_packets, ++dropped);
 }
 
+/* The same of packets whose bytes lie in a bounce buffer of the peer. */
+static void tell_in_buffer(struct cluster *cl, uint32_t peer, enum wire_type type,
+                           const void *body, const struct wire_buffer *in)
+{
+    const struct wire_header header = {
+        .type = (uint8_t)type, .version = WIRE_VERSION, .flags = WIRE_IN_BUFFER};
+
+    deliver(cl, peer, &header, body, in, sizeof *in);
+}
+
+static void forge_in_buffer(struct cluster *cl, uint32_t peer, enum wire_type type,
+                            const void *body, const struct wire_buffer *in)
+{
+    tell_in_buffer(cl, peer, type, body, in);
+    assert_int_equal(cluster_stats(cl, 0).dropped_packets, ++dropped);
+}
+
 static void tell_message(struct cluster *cl, uint32_t peer, enum wire_type type,
                          const void *body, const void *payload, size_t size)
 {
@@ -214,10 +231,13 @@ static void test_data(void **state)
 static void test_lent(void **state)
 {
     const struct wire_rts rts = {.sender = 5, .size = 1000}; /* not to be read */
-    struct wire_lent whole = {.size = 10};
-    struct wire_lent_data part = {.offset = 0, .size = 10};
-    const struct wire_header lent = {
-        .type = WIRE_LENT, .version = WIRE_VERSION, .tag = 2, .context_id = CONTEXT};
+    struct wire_buffer in = {.size = 10};
+    struct wire_data part = {.offset = 0};
+    const struct wire_header whole = {.type = WIRE_EAGER,
+                                      .version = WIRE_VERSION,
+                                      .flags = WIRE_IN_BUFFER,
+                                      .tag = 2,
+                                      .context_id = CONTEXT};
     unsigned char got[1000];
     struct cluster cl;
     mbx_request recv;
@@ -232,23 +252,23 @@ static void test_lent(void **state)
     for (int i = 0; i < 4; i++) {
         const uint64_t chunks[] = {UINT64_MAX, 1u << 20, UINT32_MAX, 4096};
 
-        whole.chunk = part.chunk = chunks[i];
-        forge(&cl, 1, WIRE_LENT_DATA, &part, NULL, 0);
-        deliver(&cl, 1, &lent, &whole, NULL, 0);
+        in.buffer = chunks[i];
+        forge_in_buffer(&cl, 1, WIRE_DATA, &part, &in);
+        deliver(&cl, 1, &whole, NULL, &in, sizeof in);
         assert_int_equal(cluster_stats(&cl, 0).dropped_packets, ++dropped);
     }
-    whole.chunk = part.chunk = 0;
-    whole.size = part.size = 100000; /* more than a chunk, and than was asked for */
-    forge(&cl, 1, WIRE_LENT_DATA, &part, NULL, 0);
-    deliver(&cl, 1, &lent, &whole, NULL, 0);
+    in = (struct wire_buffer){.size =
+                                  100000}; /* more than a buffer has, and than was asked for */
+    forge_in_buffer(&cl, 1, WIRE_DATA, &part, &in);
+    deliver(&cl, 1, &whole, NULL, &in, sizeof in);
     assert_int_equal(cluster_stats(&cl, 0).dropped_packets, ++dropped);
-    part.size = 10;
+    in.size = 10;
     part.offset = 1;
-    forge(&cl, 1, WIRE_LENT_DATA, &part, NULL, 0);
+    forge_in_buffer(&cl, 1, WIRE_DATA, &part, &in);
     part.offset = 0;
     part.receiver ^= UINT64_C(1) << 40;
-    forge(&cl, 1, WIRE_LENT_DATA, &part, NULL, 0);
-    forge(&cl, 2, WIRE_LENT_DATA, &part, NULL, 0);
+    forge_in_buffer(&cl, 1, WIRE_DATA, &part, &in);
+    forge_in_buffer(&cl, 2, WIRE_DATA, &part, &in);
     cluster_close(&cl);
 }
 
@@ -272,14 +292,10 @@ static uint64_t lend(const struct cluster *cl, const unsigned char *data, size_t
 static void tell_part(struct cluster *cl, mbx_request recv, uint64_t offset, size_t size,
                       bool fits)
 {
-    const struct wire_lent_data part = {
-        .receiver = recv,
-        .offset = offset,
-        .size = size,
-        .chunk = lend(cl, seeded_bytes(0, 4000) + offset, size),
-    };
+    const struct wire_data part = {.receiver = recv, .offset = offset};
+    const struct wire_buffer in = {lend(cl, seeded_bytes(0, 4000) + offset, size), size};
 
-    tell(cl, 1, WIRE_LENT_DATA, &part, NULL, 0);
+    tell_in_buffer(cl, 1, WIRE_DATA, &part, &in);
     assert_int_equal(cluster_stats(cl, 0).dropped_packets, fits ? dropped : ++dropped);
     cluster_check_chunks(cl, 1, 0); /* it was given back, whether it fits or not */
 }
@@ -327,13 +343,10 @@ static void test_lent_parts(void **state)
 /* A further part of the message that peer 1 has begun, in a chunk. */
 static void tell_more(struct cluster *cl, uint64_t offset, size_t size, bool fits)
 {
-    const struct wire_lent_more more = {
-        .offset = offset,
-        .size = size,
-        .chunk = lend(cl, seeded_bytes(0, 4000) + offset, size),
-    };
+    const struct wire_more more = {.offset = offset};
+    const struct wire_buffer in = {lend(cl, seeded_bytes(0, 4000) + offset, size), size};
 
-    tell(cl, 1, WIRE_LENT_MORE, &more, NULL, 0);
+    tell_in_buffer(cl, 1, WIRE_MORE, &more, &in);
     assert_int_equal(cluster_stats(cl, 0).dropped_packets, fits ? dropped : ++dropped);
     cluster_check_chunks(cl, 1, 0); /* it was given back, whether it fits or not */
 }
@@ -362,17 +375,17 @@ static void test_lent_more(void **state)
     cluster_wait_error(&cl, 0, recv, 0);
     assert_true(cluster_lends(&cl, 1, 0) || strcmp(config->name, "shm") != 0);
     for (int is_posted = 0; is_posted <= 1 && cluster_lends(&cl, 1, 0); is_posted++) {
-        struct wire_lent_more unknown = {.offset = 100, .chunk = UINT32_MAX, .size = 10};
+        const struct wire_more next = {.offset = 100};
+        struct wire_buffer unknown = {UINT32_MAX, 10};
 
         tell_more(&cl, 0, 10, false);
         memset(got, 0xee, sizeof got);
         if (is_posted)
             recv = post(&cl, got, sizeof got);
         tell_message(&cl, 1, WIRE_FIRST, &begun, data, 100);
-        forge(&cl, 1, WIRE_LENT_MORE, &unknown, NULL, 0);
-        unknown.chunk = 1;
-        unknown.size = 100000; /* more than a chunk */
-        forge(&cl, 1, WIRE_LENT_MORE, &unknown, NULL, 0);
+        forge_in_buffer(&cl, 1, WIRE_MORE, &next, &unknown);
+        unknown = (struct wire_buffer){1, 100000}; /* more than a buffer has */
+        forge_in_buffer(&cl, 1, WIRE_MORE, &next, &unknown);
         tell_more(&cl, 99, 10, false);
         tell_more(&cl, 101, 10, false);
         tell_more(&cl, 100, 2901, false);

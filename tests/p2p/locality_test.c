@@ -49,7 +49,7 @@ static bool is_shm(const struct configuration *config)
     return strcmp(config->name, "shm") == 0;
 }
 
-/* As if a core's second cache were such that streams are lent among so many chunks. */
+/* As if a core's second cache were such that messages are lent among so many chunks. */
 static void lend_in_turn(struct cluster *cl, uint32_t chunks)
 {
     for (int i = 0; i < 2; i++) {
@@ -208,15 +208,15 @@ static void test_what_is_set_holds(void **state)
     }
 }
 
-/* ---- streams ---- */
+/* ---- longer messages to a near peer ---- */
 
 #define LENT_MOST (512 << 10) /* the longest message that is lent */
 
-#define STREAM    40000 /* more than there is room for at once, and a near peer gets it eagerly */
+#define LONGER    40000 /* more than there is room for at once, and a near peer gets it eagerly */
 
 /* The ring has no more room than it has in the library, nor has the peer. */
-static void open_for_streams(struct cluster *cl, const struct configuration *config,
-                             const char *room)
+static void open_for_longer(struct cluster *cl, const struct configuration *config,
+                            const char *room)
 {
     cluster_open(cl, config, 2,
                  (const char *[]){"EAGER_LIMIT=auto", "OVERSUBSCRIBED=no", "RPUT=off", room,
@@ -275,14 +275,14 @@ static void send_together(struct cluster *cl, size_t size)
     send_after(cl, size, 0);
 }
 
-/* What fits where it goes is sent eagerly up to 64 KiB, and not beyond. */
-static void test_a_near_peer_gets_streams(void **state)
+/* A message to a near peer travels in packets up to 64 KiB, and not beyond. */
+static void test_a_near_peer_gets_longer_ones_in_packets(void **state)
 {
     struct cluster cl;
 
     if (!is_shm(*state))
         return;
-    open_for_streams(&cl, *state, "SHM_RING_SIZE=128K");
+    open_for_longer(&cl, *state, "SHM_RING_SIZE=128K");
     for (int longer = 0; longer <= 1; longer++) {
         send_together(&cl, EAGER_LIMIT_NEAR + (size_t)longer);
         assert_int_equal(sent(&cl, MBX_BOUNCE), 1);
@@ -303,31 +303,6 @@ static void lend_all(struct cluster *cl)
         ;
 }
 
-/* Nothing waits for a sender that does not come back, however they meet; and the next such
- * messages go by rendezvous: 1, 2, 4, ... */
-static void test_a_receiver_that_does_not_look_fetches(void **state)
-{
-    struct cluster cl;
-
-    if (!is_shm(*state))
-        return;
-    open_for_streams(&cl, *state, "SHM_RING_SIZE=16K");
-    for (unsigned i = 0; i < 40; i++) {
-        send_one(&cl, STREAM, (enum meeting)(i % 4));
-        assert_int_equal(sent(&cl, MBX_RNDV_READ), i + 1);
-        assert_int_equal(cluster_stats(&cl, 1).received[MBX_RNDV_READ], i + 1);
-        if (i == 0)
-            lend_all(&cl);
-    }
-    assert_int_equal(sent(&cl, MBX_BOUNCE), 0);
-    assert_int_equal(cluster_stats(&cl, 1).received[MBX_BOUNCE], 0);
-    assert_int_equal(cluster_stats(&cl, 1).received_bytes[MBX_BOUNCE], 0);
-    /* of 40, the 1st, 3rd, 6th, 11th, 20th and 37th were tried */
-    assert_int_equal(cl.eps[0]->peers.all[1]->path.streams.pause, 32);
-    assert_int_equal(cl.eps[0]->peers.all[1]->path.streams.skip, 32 - 3);
-    cluster_close(&cl);
-}
-
 /* The first message of several packets tells the receiver to borrow.  From then on such messages are
  * in chunks when the call that sends them has ended, whether the receiver looks or not. */
 static void test_what_is_lent_needs_no_look(void **state)
@@ -337,7 +312,7 @@ static void test_what_is_lent_needs_no_look(void **state)
 
     if (!is_shm(*state))
         return;
-    open_for_streams(&cl, *state, "SHM_RING_SIZE=16K");
+    open_for_longer(&cl, *state, "SHM_RING_SIZE=16K");
     send_one(&cl, 8193, EXPECTED);
     assert_int_equal(cluster_stats(&cl, 0).lent, 0);
     for (unsigned i = 0; i < MESSAGES; i++) {
@@ -345,7 +320,7 @@ static void test_what_is_lent_needs_no_look(void **state)
         assert_int_equal(cluster_stats(&cl, 0).lent, 4 * i);
         send_one(&cl, 8193, (enum meeting)(i % 4));
         assert_int_equal(cluster_stats(&cl, 0).lent, 4 * i + 1);
-        send_one(&cl, STREAM, (enum meeting)(i % 4));
+        send_one(&cl, LONGER, (enum meeting)(i % 4));
         assert_int_equal(cluster_stats(&cl, 0).lent, 4 * i + 4);
         assert_int_equal(sent(&cl, MBX_BOUNCE), 3 * i + 4);
         cluster_check_chunks(&cl, 0, 1);
@@ -390,7 +365,7 @@ static void test_few_are_lent_to_who_has_no_receives(void **state)
 
     if (!is_shm(*state))
         return;
-    open_for_streams(&cl, *state, "SHM_RING_SIZE=16K");
+    open_for_longer(&cl, *state, "SHM_RING_SIZE=16K");
     send_one(&cl, 12000, EXPECTED);
     link = cl.eps[0]->peers.all[1]->link;
     lend_in_turn(&cl, 77);
@@ -433,18 +408,18 @@ static void test_chunks_stay_within_the_budget(void **state)
     assert_int_equal(cluster_stats(&cl, 1).unexpected_bytes_max, 0);
     assert_int_equal(transport_lend_turn(link), BUDGET / SEGMENT_CHUNK_SIZE);
     for (int i = 0; i < ROUNDS; i++) {
-        send_one(&cl, STREAM, EXPECTED);
+        send_one(&cl, LONGER, EXPECTED);
         resident(&cl);
     }
     assert_int_equal(resident(&cl), BUDGET);
     send_one(&cl, 300, UNEXPECTED);
     assert_int_equal(resident(&cl), 0); /* they made room for it */
     for (int i = 0; i < ROUNDS; i++) {
-        send_one(&cl, STREAM, i % 10 == 0 ? UNEXPECTED : EXPECTED);
+        send_one(&cl, LONGER, i % 10 == 0 ? UNEXPECTED : EXPECTED);
         resident(&cl);
     }
-    assert_true(cluster_stats(&cl, 1).unexpected_bytes_max > STREAM);
-    send_one(&cl, STREAM, EXPECTED);
+    assert_true(cluster_stats(&cl, 1).unexpected_bytes_max > LONGER);
+    send_one(&cl, LONGER, EXPECTED);
     assert_int_equal(transport_lend_turn(link),
                      (BUDGET - cluster_stats(&cl, 1).unexpected_bytes_max) /
                          SEGMENT_CHUNK_SIZE);
@@ -529,7 +504,7 @@ static void test_long_ones_are_lent_to_the_near(void **state)
     send_lent(&cl, 20, EAGER_LIMIT_NEAR + 1, true);
     send_lent(&cl, 3, LENT_MOST + 1, false);
 
-    send_one(&cl, STREAM, UNEXPECTED);
+    send_one(&cl, LONGER, UNEXPECTED);
     send_lent(&cl, 1, LENT_MOST, false); /* this one meets its receive */
     send_lent(&cl, 1, LENT_MOST, true);
 
@@ -680,7 +655,7 @@ static void test_what_has_waited_is_lent(void **state)
 
     if (!is_shm(*state))
         return;
-    open_for_streams(&cl, *state, "SHM_RING_SIZE=16K");
+    open_for_longer(&cl, *state, "SHM_RING_SIZE=16K");
     send_one(&cl, LENGTH, EXPECTED);
     lend_in_turn(&cl, SEGMENT_CHUNKS);
     for (unsigned i = 0; i < MESSAGES; i++)
@@ -714,32 +689,31 @@ static void test_lent_into_a_full_ring(void **state)
         FEWEST = 150,
         MOST = 260
     }; /* short messages, of a cache line each: the ring has 256 */
-    static unsigned char to[STREAM];
-    const unsigned char *data = seeded_bytes(5, STREAM);
+    static unsigned char to[LONGER];
+    const unsigned char *data = seeded_bytes(5, LONGER);
     struct mbx_status status;
     struct cluster cl;
     unsigned lent = 0, whole = 0;
 
     if (!is_shm(*state))
         return;
-    open_for_streams(&cl, *state, "SHM_RING_SIZE=16K");
+    open_for_longer(&cl, *state, "SHM_RING_SIZE=16K");
     send_one(&cl, 8193, EXPECTED);
     for (unsigned count = FEWEST; count < MOST; count++) {
         uint64_t before = cluster_stats(&cl, 0).lent;
         mbx_request shorts[MOST], send, recv;
 
-        cl.eps[0]->peers.all[1]->path.streams = (struct backoff){0};
         for (unsigned i = 0; i < count; i++)
             assert_int_equal(mbx_send(cl.eps[0], 1, 7, 2, NULL, 0, NULL, &shorts[i]), 0);
-        assert_int_equal(mbx_send(cl.eps[0], 1, 7, 1, data, STREAM, NULL, &send), 0);
+        assert_int_equal(mbx_send(cl.eps[0], 1, 7, 1, data, LONGER, NULL, &send), 0);
         before = cluster_stats(&cl, 0).lent - before;
         lent += before > 0;
         whole += before == 3;
         memset(to, 0, sizeof to);
-        assert_int_equal(mbx_recv(cl.eps[1], 0, 7, 1, 0, to, STREAM, NULL, &recv), 0);
+        assert_int_equal(mbx_recv(cl.eps[1], 0, 7, 1, 0, to, LONGER, NULL, &recv), 0);
         cluster_wait_error(&cl, 1, recv, 0);
         cluster_wait_error(&cl, 0, send, 0);
-        assert_memory_equal(to, data, STREAM);
+        assert_memory_equal(to, data, LONGER);
         for (unsigned i = 0; i < count; i++) {
             cluster_wait_error(&cl, 0, shorts[i], 0);
             assert_int_equal(mbx_try_recv(cl.eps[1], 0, 7, 2, 0, NULL, 0, &status), 1);
@@ -768,10 +742,10 @@ static void test_what_is_lent_is_not_announced(void **state)
                      (const char *[]){"EAGER_LIMIT=auto", "OVERSUBSCRIBED=no", cases[i].param,
                                       "WINDOW_PAYLOAD=1M", NULL});
         lend_in_turn(&cl, 16);
-        send_told(&cl, STREAM);
+        send_told(&cl, LONGER);
         assert_int_equal(cluster_stats(&cl, 1).rput_announced, 1);
         send_one(&cl, 12000, EXPECTED); /* now it borrows */
-        send_told(&cl, STREAM);
+        send_told(&cl, LONGER);
         assert_int_equal(cluster_stats(&cl, 1).rput_announced, cases[i].announced);
         lend_in_turn(&cl, SEGMENT_CHUNKS);
         send_told(&cl, EAGER_LIMIT_NEAR + 1);
@@ -788,7 +762,7 @@ static void test_what_is_lent_is_not_announced(void **state)
 }
 
 /* Who is far, or cannot be read, gets none. */
-static void test_streams_are_for_the_near(void **state)
+static void test_longer_ones_are_for_the_near(void **state)
 {
     static const char *const params[] = {"OVERSUBSCRIBED=yes", "RNDV=data"};
 
@@ -797,7 +771,7 @@ static void test_streams_are_for_the_near(void **state)
 
         cluster_open(&cl, *state, 2,
                      (const char *[]){"EAGER_LIMIT=auto", params[i], "RPUT=off", NULL});
-        send_together(&cl, STREAM);
+        send_together(&cl, LONGER);
         assert_int_equal(sent(&cl, MBX_BOUNCE), 0);
         assert_int_equal(sent(&cl, i == 0 ? MBX_RNDV_READ : MBX_RNDV_DATA), 1);
         cluster_close(&cl);
@@ -819,9 +793,8 @@ int main(int argc, char **argv)
         TEST(test_a_peer_without_a_core_is_far),
         TEST(test_only_if_it_is_said),
         TEST(test_what_is_set_holds),
-        TEST(test_a_near_peer_gets_streams),
-        TEST(test_a_receiver_that_does_not_look_fetches),
-        TEST(test_streams_are_for_the_near),
+        TEST(test_a_near_peer_gets_longer_ones_in_packets),
+        TEST(test_longer_ones_are_for_the_near),
         TEST(test_what_is_lent_needs_no_look),
         TEST(test_not_everything_is_lent),
         TEST(test_few_are_lent_to_who_has_no_receives),

@@ -86,7 +86,6 @@ static int early_params(struct program *p, int i)
 {
     static const char *const when[] = {"off", "auto", "always", "always"};
     static const char *const size[] = {"1", "1", "600", "8K"};
-    static const char *const stream[] = {"auto", "1", "600"};
     static const char *const calm[] = {"0", "auto"};
     struct random r;
 
@@ -95,7 +94,6 @@ static int early_params(struct program *p, int i)
     snprintf(p->params[i++], 32, "RPUT_SIZE=%s", size[random_below(&r, 4)]);
     snprintf(p->params[i++], 32, "COOP=%s", when[random_below(&r, 4)]);
     snprintf(p->params[i++], 32, "COOP_SIZE=2");
-    snprintf(p->params[i++], 32, "STREAM_SIZE=%s", stream[random_below(&r, 3)]);
     snprintf(p->params[i++], 32, "CALM_LEAST=%s", calm[random_below(&r, 2)]);
     return i;
 }

@@ -112,11 +112,7 @@ static bool move_tell(struct agent *agent, struct agent_move *move)
 {
     struct tm_entry *entry = entry_of(agent, move);
 
-    if (move->is_quiet) {
-        if (send_fin(agent, move) == -EAGAIN)
-            return false;
-        emit(agent, MBX_DEVICE_DATA_VALID, entry, move->done, move->error);
-    } else if ((move->flags & MBX_DEVICE_WANTS_FIN) != 0) {
+    if ((move->flags & MBX_DEVICE_WANTS_FIN) != 0) {
         if (send_fin(agent, move) == -EAGAIN)
             return false;
         emit(agent, MBX_DEVICE_FIN_SENT, entry, 0, 0);
@@ -128,9 +124,7 @@ static bool move_tell(struct agent *agent, struct agent_move *move)
 /* All that fits is in the buffer, or that failed. */
 static void move_done(struct agent *agent, struct agent_move *move, int error)
 {
-    move->error = error;
-    if (!move->is_quiet)
-        emit(agent, MBX_DEVICE_DATA_VALID, entry_of(agent, move), move->done, error);
+    emit(agent, MBX_DEVICE_DATA_VALID, entry_of(agent, move), move->done, error);
     if (!move_tell(agent, move))
         list_add_tail(&agent->owing, &move->node);
 }
@@ -140,10 +134,6 @@ static void move_hand_back(struct agent *agent, struct agent_move *move, int err
 {
     struct tm_entry *entry = entry_of(agent, move);
 
-    if (move->is_rest) {
-        move_done(agent, move, -EIO);
-        return;
-    }
     emit(agent, MBX_DEVICE_INCOMPLETE, entry, move->done, error);
     move_end(agent, entry);
 }
@@ -325,23 +315,6 @@ static void assembly_more(struct agent *agent, struct agent_assembly *assembly,
     assembly_end(agent, assembly, err);
 }
 
-/* No further fragment comes: the rest is read.  What cannot be read is lost: software does not know
- * where it lies. */
-static void assembly_rest(struct agent *agent, struct agent_assembly *assembly,
-                          const struct wire_rest *rest)
-{
-    struct agent_move *move = move_of(agent, assembly->entry);
-
-    *assembly = (struct agent_assembly){.entry = NULL};
-    agent->assembling--;
-    move->is_rest = true;
-    move->is_quiet = (move->flags & MBX_DEVICE_WANTS_FIN) == 0;
-    move->sender = rest->sender;
-    move->address = rest->address;
-    move->key = rest->key;
-    move_step(agent, move);
-}
-
 /* ---- arrivals that do not ---- */
 
 /* Gives the packet to software.  0; -EAGAIN no untagged buffer. */
@@ -364,6 +337,8 @@ static int pass(struct agent *agent, enum mbx_device_event_type type, uint32_t p
 
 static bool is_tagged(const struct wire_packet *packet)
 {
+    if (packet->header.flags & WIRE_IN_BUFFER)
+        return false; /* no peer puts a message for a device into a bounce buffer */
     switch ((enum wire_type)packet->header.type) {
     case WIRE_EAGER:
     case WIRE_SYNC:
@@ -392,10 +367,6 @@ static bool is_tagged(const struct wire_packet *packet)
     case WIRE_WRITE:
     case WIRE_WRITTEN:
     case WIRE_COOP:
-    case WIRE_REST:
-    case WIRE_LENT: /* nobody lends to an endpoint with a device */
-    case WIRE_LENT_DATA:
-    case WIRE_LENT_MORE:
     case WIRE_WITHDRAW:
     case WIRE_TYPES:
         break;
@@ -459,14 +430,10 @@ int agent_deliver(struct agent *agent, uint32_t peer, const void *bytes, size_t 
         return pass(agent, MBX_DEVICE_PASSED, peer, bytes, size);
     assembly = &agent->assemblies[peer];
     if (assembly->entry != NULL && packet.header.type == WIRE_MORE &&
+        !(packet.header.flags & WIRE_IN_BUFFER) &&
         packet.body.more.offset == assembly->offset &&
         packet.payload_size <= assembly->size - assembly->offset) {
         assembly_more(agent, assembly, &packet);
-        return 0;
-    }
-    if (assembly->entry != NULL && packet.header.type == WIRE_REST &&
-        packet.body.rest.offset == assembly->offset) {
-        assembly_rest(agent, assembly, &packet.body.rest);
         return 0;
     }
     if (is_tagged(&packet) && !(assembly->entry != NULL && packet.header.type == WIRE_FIRST))

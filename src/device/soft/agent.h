@@ -58,9 +58,6 @@ struct agent_move {
     uint8_t flags; /* of its MATCHED */
     uint64_t total, done, chunk;
     uint64_t sender, address, key;
-    bool is_rest;  /* of a message whose beginning came in fragments */
-    bool is_quiet; /* software does not know that its sender waits: it is told first */
-    int error;     /* is_quiet: how it ended */
 };
 
 /* The eager message of a peer that comes in fragments and whose receive is ours. */
