@@ -214,6 +214,7 @@ static_of_code() {
 static_of_pages() {
     check scripts/check/format
     check scripts/check/docs
+    check scripts/check/prose
     check scripts/check/tests
 }
 
