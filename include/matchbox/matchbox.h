@@ -194,7 +194,7 @@ MBX_API int mbx_open(const struct mbx_config *config, struct mbx_ep **ep);
  *
  * Messages that were completed towards the caller stay deliverable.  Sends that
  * are still waiting for room are pushed for at most MBX_CLOSE_TIMEOUT, and so are
- * injected messages that wait here for their receive (docs/flow-control.md).  What
+ * injected messages that wait here for their receive (docs/internals/flow-control.md).  What
  * peers had sent by now is taken in first: accesses to our memory that have arrived are
  * performed, unless their bytes have to be asked for, and answered for at most as long.
  * What is pending after that is abandoned, and so are all receives, and sends that a peer
@@ -994,7 +994,7 @@ MBX_API void mbx_wake(struct mbx_ep *ep);
  * mbx_progress(), or by mbx_wake(), now and then without a reason, and stays so until
  * mbx_arm() or mbx_disarm().  Nothing that comes between the look and the sleep is missed.
  * What the caller itself starts after mbx_arm() and before it sleeps, may be; and a message
- * for which there is no room here (docs/flow-control.md) says nothing until a receive wants it.
+ * for which there is no room here (docs/internals/flow-control.md) says nothing until a receive wants it.
  *
  * The first mbx_fd() starts a thread, which sleeps for the caller.
  *
@@ -1364,7 +1364,7 @@ struct mbx_limits {
     size_t inject;  /* largest message of mbx_inject() */
     size_t message; /* largest message of mbx_send(), read and write */
     size_t atomic;  /* bytes of the operands of one mbx_atomic(), at most */
-    /* what messages without a receive may cost here (docs/flow-control.md); bytes,
+    /* what messages without a receive may cost here (docs/internals/flow-control.md); bytes,
      * UINT64_MAX: no limit */
     uint64_t unexpected;     /* all of them */
     uint64_t window;         /* messages of one peer, at first */

@@ -41,7 +41,8 @@ static const char usage[] =
     "of\n"
     "                 a job\n" HOSTS_USAGE
     "  --stats        the statistics of each rank, too, as MBX_STATS_FILE has them\n"
-    "  --json         one JSON object, for programs; docs/queues.schema.json describes it\n"
+    "  --json         one JSON object, for programs; docs/reference/queues.schema.json "
+    "describes it\n"
     "  --details      with --json: also the line of the program that each rank is in, what it "
     "does\n"
     "                 while it makes no progress, and ranks that do not run over Matchbox\n"
