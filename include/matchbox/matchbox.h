@@ -39,7 +39,7 @@
  *            Either way endpoints are independent of each other.  A call that names no
  *            endpoint may be made by any thread, but for the mbx_job_ calls: one thread
  *            at a time per job.
- *            What differs is said at the call.  docs/threads.md says what it costs.
+ *            What differs is said at the call.  docs/library.md says what it costs.
  * Fork       an endpoint is its process's alone.  In a child that fork() has made a call that
  *            uses it logs an error and ends the child; mbx_close() does nothing, and returns
  *            -EPERM.  The child may execute a program, end, or open endpoints of its own.
@@ -321,7 +321,7 @@ MBX_API int mbx_peer_remove(struct mbx_ep *ep, uint32_t peer);
  * Under `mbx run` this is the job it started, and under a launcher that speaks PMIx (Open
  * MPI's mpiexec, prterun, srun --mpi=pmix) the launcher's; without a launcher it is a job
  * of one rank.  A launcher that speaks neither is an error: the ranks would all be jobs of
- * one.  MBX_BOOT=single makes them so; see docs/starting.md.
+ * one.  MBX_BOOT=single makes them so; see docs/library.md.
  *
  * Returns    0; -ENOTSUP the launcher speaks neither; -EPROTO what it left in the
  *            environment, or says, is damaged; -ECONNRESET a rank has ended without

@@ -86,7 +86,7 @@ for file in bash-completion/completions/mbx zsh/site-functions/_mbx fish/vendor_
     grep -q overlap "$(one "$file")" || fail "$file completes nothing"
 done
 
-for file in doc/matchbox/LICENSE doc/matchbox/README.md doc/matchbox/docs/starting.md doc/matchbox/examples/job.c; do
+for file in doc/matchbox/LICENSE doc/matchbox/README.md doc/matchbox/docs/library.md doc/matchbox/examples/job.c; do
     one "$file" >/dev/null
 done
 # What README.md shows is there; what it says of sources is for readers of the repository.
