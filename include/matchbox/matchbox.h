@@ -39,7 +39,7 @@
  *            Either way endpoints are independent of each other.  A call that names no
  *            endpoint may be made by any thread, but for the mbx_job_ calls: one thread
  *            at a time per job.
- *            What differs is said at the call.  docs/library.md says what it costs.
+ *            What differs is said at the call.  docs/internals/threads.md says what it costs.
  * Fork       an endpoint is its process's alone.  In a child that fork() has made a call that
  *            uses it logs an error and ends the child; mbx_close() does nothing, and returns
  *            -EPERM.  The child may execute a program, end, or open endpoints of its own.
