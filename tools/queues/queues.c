@@ -32,7 +32,7 @@ static const char usage[] =
     "progress answers itself; what does not answer (it computes, or is stopped) is read from\n"
     "outside.\n"
     "\n"
-    "  --job JOB      only this job: its number, its program, or a process of it or that has "
+    "  --job JOB      only this job: its id, its program, or a process of it or that has "
     "started it\n"
     "  --rank RANK    only this rank\n"
     "  --all-users    jobs of other users, too, for root: without it root sees those of root "
