@@ -208,6 +208,7 @@ static_of_code() {
     check scripts/check/header
     check scripts/check/wire
     check scripts/check/statistics
+    check scripts/check/messages
     check scripts/check/walk
     check scripts/check/provider
 }

@@ -90,7 +90,7 @@ for file in doc/matchbox/LICENSE doc/matchbox/README.md doc/matchbox/docs/librar
     one "$file" >/dev/null
 done
 # What README.md shows is there; what it says of sources is for readers of the repository.
-for link in $(grep -o '](docs/[^)#]*' "$(one doc/matchbox/README.md)"); do
+for link in $(grep -o '](\(docs\|evidence/runs\)/[^)#]*' "$(one doc/matchbox/README.md)"); do
     one "doc/matchbox/${link#??}" >/dev/null
 done
 for file in mbx mbx-run mbx-exec mbx-info mbx-perf mbx-trace mbx-queues mbx-doctor mbx-adapter-test; do
