@@ -6,7 +6,7 @@
  * knows what is exposed, but not to whom, and another endpoint's memory is none of its business.
  * What it may overwrite at any time is what the rules lend it: the words of receives that it
  * knows of, and the table that the victim shows it.  What is another one's there is out of
- * its reach here; in shared memory nothing protects it (docs/faults.md).
+ * its reach here; in shared memory nothing protects it (docs/internals/faults.md).
  */
 #include "fuzz/byzantine.h"
 

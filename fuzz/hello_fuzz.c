@@ -15,7 +15,7 @@
  *
  * The attacker does not use what it reads: a packet that names a link by its token is only
  * repeated as it was if repeating it says nothing new, so not a DATA, and no packet that counts
- * those before it, ahead of them (docs/network.md, Handshake, says what it could do otherwise).
+ * those before it, ahead of them (docs/internals/transports.md says what it could do otherwise).
  *
  * What must hold: nothing is delivered, and nobody presented, but what the two with the key
  * have sent each other, each packet once and in order; and when the attacker is silent all of it

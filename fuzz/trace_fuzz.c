@@ -50,7 +50,7 @@ static void put(unsigned char *at, uint64_t value, int size)
         at[i] = (unsigned char)value;
 }
 
-/* As the description of the file says (docs/tracing.md). */
+/* As the description of the file says (docs/reference/trace-format.md). */
 static void put_check(unsigned char *bytes, size_t size, size_t at, uint64_t number)
 {
     uint64_t sum = number ^ UINT64_C(0x6d626d6174636865);

@@ -30,7 +30,8 @@ static const char usage[] =
     "Matchbox\n"
     "expects of it: which receive a message meets, in which order things are told, what "
     "becomes\n"
-    "of a rendezvous.  One adapter is enough; it is connected with itself.  docs/verbs.md "
+    "of a rendezvous.  One adapter is enough; it is connected with itself.  "
+    "docs/internals/devices.md "
     "lists\n"
     "what each case stands for.\n"
     "\n"
@@ -293,7 +294,8 @@ static int finish(const struct asked *asked, const struct found *found,
         printf("%s does what Matchbox expects of an adapter that matches tags\n",
                found->device);
     } else {
-        printf("%s: %u cases failed; docs/verbs.md says which assumption each one is about\n",
+        printf("%s: %u cases failed; docs/internals/devices.md says which assumption each one "
+               "is about\n",
                found->device, result->failed);
     }
     return tool_flush(asked->tool->name) != 0 || result->failed > 0 ? TOOL_FAILED : TOOL_DONE;

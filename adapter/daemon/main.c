@@ -142,7 +142,7 @@ static int usage(void)
                     "\n"
                     "The software adapter of this host.  libmbx-adapter.so starts it when it "
                     "is needed, and it\n"
-                    "ends with its last application; docs/adapter.md says how to use it.  "
+                    "ends with its last application; see docs/contributing/adapter.md.  "
                     "--counters prints what\n"
                     "the one that runs here has counted.\n");
     return 2;

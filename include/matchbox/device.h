@@ -59,7 +59,7 @@
  * Active entries are always a prefix of the list.  A caller must not report more messages as
  * handled than it has handled, and handled means: compared with every receive that was posted
  * before, handed over or not, and either kept, or given to a receive whose revoke has been
- * called.  docs/device-contract.md tells why.
+ * called.  docs/internals/devices.md tells why.
  *
  * Errors     0 or a count is success; errors are negative errno values.
  * Threads    one at a time per device.

@@ -39,7 +39,7 @@
  *            Either way endpoints are independent of each other.  A call that names no
  *            endpoint may be made by any thread, but for the mbx_job_ calls: one thread
  *            at a time per job.
- *            What differs is said at the call.  docs/threads.md says what it costs.
+ *            What differs is said at the call.  docs/internals/threads.md says what it costs.
  * Fork       an endpoint is its process's alone.  In a child that fork() has made a call that
  *            uses it logs an error and ends the child; mbx_close() does nothing, and returns
  *            -EPERM.  The child may execute a program, end, or open endpoints of its own.
@@ -194,7 +194,7 @@ MBX_API int mbx_open(const struct mbx_config *config, struct mbx_ep **ep);
  *
  * Messages that were completed towards the caller stay deliverable.  Sends that
  * are still waiting for room are pushed for at most MBX_CLOSE_TIMEOUT, and so are
- * injected messages that wait here for their receive (docs/flow-control.md).  What
+ * injected messages that wait here for their receive (docs/internals/flow-control.md).  What
  * peers had sent by now is taken in first: accesses to our memory that have arrived are
  * performed, unless their bytes have to be asked for, and answered for at most as long.
  * What is pending after that is abandoned, and so are all receives, and sends that a peer
@@ -321,7 +321,7 @@ MBX_API int mbx_peer_remove(struct mbx_ep *ep, uint32_t peer);
  * Under `mbx run` this is the job it started, and under a launcher that speaks PMIx (Open
  * MPI's mpiexec, prterun, srun --mpi=pmix) the launcher's; without a launcher it is a job
  * of one rank.  A launcher that speaks neither is an error: the ranks would all be jobs of
- * one.  MBX_BOOT=single makes them so; see docs/starting.md.
+ * one.  MBX_BOOT=single makes them so; see docs/library.md.
  *
  * Returns    0; -ENOTSUP the launcher speaks neither; -EPROTO what it left in the
  *            environment, or says, is damaged; -ECONNRESET a rank has ended without
@@ -994,7 +994,7 @@ MBX_API void mbx_wake(struct mbx_ep *ep);
  * mbx_progress(), or by mbx_wake(), now and then without a reason, and stays so until
  * mbx_arm() or mbx_disarm().  Nothing that comes between the look and the sleep is missed.
  * What the caller itself starts after mbx_arm() and before it sleeps, may be; and a message
- * for which there is no room here (docs/flow-control.md) says nothing until a receive wants it.
+ * for which there is no room here (docs/internals/flow-control.md) says nothing until a receive wants it.
  *
  * The first mbx_fd() starts a thread, which sleeps for the caller.
  *
@@ -1364,7 +1364,7 @@ struct mbx_limits {
     size_t inject;  /* largest message of mbx_inject() */
     size_t message; /* largest message of mbx_send(), read and write */
     size_t atomic;  /* bytes of the operands of one mbx_atomic(), at most */
-    /* what messages without a receive may cost here (docs/flow-control.md); bytes,
+    /* what messages without a receive may cost here (docs/internals/flow-control.md); bytes,
      * UINT64_MAX: no limit */
     uint64_t unexpected;     /* all of them */
     uint64_t window;         /* messages of one peer, at first */

@@ -294,7 +294,7 @@ def microseconds(ns):
 
 
 def draw_cover(plt, lines):
-    """The picture of README.md: of mpi_behind, large, each curve with its name and its last value."""
+    """A picture of mpi_behind, large, each curve with its name and its last value."""
     mine = chosen(lines, bench="mpi_behind")
     if not any("median_ns" in line for line in mine):
         return None

@@ -86,7 +86,7 @@ def parse(bench, arguments, text):
     o.build = rest[0] if rest else o.build
     if o.level == "quick" and not o.out:
         o.out, o.again = os.path.join(o.build, f"bench-{bench.folder}"), not o.resume
-    o.out = o.out or os.path.join(ROOT, "docs", "benchmarks", datetime.date.today().isoformat(), bench.folder)
+    o.out = o.out or os.path.join(ROOT, "evidence", "runs", datetime.date.today().isoformat(), bench.folder)
     if o.cores:
         o.only = [question.name for question in bench.asked if question.name in o.only and question.by_distance]
         if not o.only:

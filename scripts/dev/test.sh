@@ -20,7 +20,7 @@
 #                         demonstration's programs on three hosts, and faults of a network
 #   verbs                 the behaviour tests over verbs and the software adapter
 #
-# docs/testing.md says what the tests are.
+# docs/contributing/testing.md says what the tests are.
 ! wants_help "$@" || explain
 
 : "${ASAN_OPTIONS=}" "${TSAN_OPTIONS=}" "${UBSAN_OPTIONS=}"
@@ -207,6 +207,8 @@ static_of_code() {
     fi
     check scripts/check/header
     check scripts/check/wire
+    check scripts/check/statistics
+    check scripts/check/messages
     check scripts/check/walk
     check scripts/check/provider
 }
@@ -214,6 +216,7 @@ static_of_code() {
 static_of_pages() {
     check scripts/check/format
     check scripts/check/docs
+    check scripts/check/prose
     check scripts/check/tests
 }
 

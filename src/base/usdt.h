@@ -2,7 +2,7 @@
 /*
  * usdt.h - places in the library that perf, bpftrace, SystemTap and gdb find by name: a `nop` each, and a note in the
  * file of where the values lie at that place.  Nobody who does not look pays more; without sys/sdt.h (-Dusdt=disabled) there is
- * nothing.  docs/when-a-job-hangs.md lists them.
+ * nothing.  docs/hangs.md lists them.
  */
 #ifndef BASE_USDT_H
 #define BASE_USDT_H

@@ -148,7 +148,7 @@ static const struct param own[] = {
      "containers are recognised",
      0},
     {"ADAPTER_*", PARAM_FOREIGN, PARAM_ADVANCED, NULL, NULL, 0, 0, NULL,
-     "the software adapter's own (docs/adapter.md)", 0},
+     "the software adapter's own (docs/contributing/adapter.md)", 0},
     {"BOOT_TIMEOUT", PARAM_TIME, PARAM_USUAL, "s", "600s", 0, 1000000 * CLOCK_S, NULL,
      "how long a fence of the job waits for a rank of which the launcher tells nothing; 0 is "
      "forever",
@@ -183,7 +183,8 @@ static const struct param own[] = {
      AT(device_holds)},
     {"DEVICE_TAG_FORMAT", PARAM_STRING, PARAM_ADVANCED, NULL, "", 0, 0, NULL,
      "what MBX_DEVICE=verbs compares; empty: 16 bits of the context id and 32 of the tag; a "
-     "mem_tag_format of libfabric, in hexadecimal: 47 bits of such tags (docs/verbs.md); the "
+     "mem_tag_format of libfabric, in hexadecimal: 47 bits of such tags "
+     "(docs/internals/devices.md); the "
      "libfabric provider sets it",
      AT(device_tag_format)},
     {"VERBS_LIBRARY", PARAM_STRING, PARAM_ADVANCED, NULL, "libibverbs.so.1", 0, 0, NULL,

@@ -2,7 +2,7 @@
 /*
  * rules_test.c - MPI's rules of matching one by one, and what the engine promises about entries.
  *
- * R1 to R9 are the rules of docs/matching.md; R8 is the library's.
+ * R1 to R9 are the rules of docs/internals/matching.md; R8 is the library's.
  */
 #include <setjmp.h>
 #include <stdarg.h>

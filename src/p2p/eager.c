@@ -17,9 +17,9 @@
  * peer: of all that does not go into one packet) is lent: the sender copies it into chunks in its call, and waits for
  * nobody.  The chunks are lent in turn, 16 or as many as the receiver has room for, so their lines have left the
  * receiver's first caches since it has read them, which those of a short ring have not
- * (docs/decisions/0037-streams-are-lent.md).  So is one that has waited for room in the ring, behind a first packet
- * that takes little of it (docs/decisions/0038-windows-are-lent.md), and a long one, if there are chunks for all of it
- * (docs/decisions/0040-longer-messages-and-those-to-far-peers-are-lent.md).  Where no chunk is free, or no room for the
+ * (docs/decisions/0037).  So is one that has waited for room in the ring, behind a first packet
+ * that takes little of it (docs/decisions/0038), and a long one, if there are chunks for all of it
+ * (docs/decisions/0040).  Where no chunk is free, or no room for the
  * packet that names it, the rest goes through the ring.
  *
  * Invariants

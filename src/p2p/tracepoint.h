@@ -3,7 +3,7 @@
  * tracepoint.h - what is asked of the matching engines goes to the trace, if there is one.
  *
  * Each call of an engine is followed by one of these.  Without MBX_TRACE, and without
- * mbx_watch_unexpected(), they cost a branch that always goes the same way.  docs/tracing.md says what each event means.
+ * mbx_watch_unexpected(), they cost a branch that always goes the same way.  docs/reference/trace-format.md says what each event means.
  */
 #ifndef P2P_TRACEPOINT_H
 #define P2P_TRACEPOINT_H

@@ -66,7 +66,7 @@
  * A text lies in several records of one type, 24 bytes in the ignore, entry and partner of each,
  * the number of the record in the upper half of tag; the one with a zero byte is the last.
  *
- * and the steps of messages that wait at their sender (docs/send-side-matching.md), the source
+ * and the steps of messages that wait at their sender (docs/internals/flow-control.md), the source
  * being the other endpoint:
  *
  *   defer    0              the epoch                          0: it defers messages to us

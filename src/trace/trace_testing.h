@@ -87,7 +87,7 @@ unsigned records_before(const unsigned char *file, size_t end, size_t *begin);
 
 uint64_t number_at(size_t at, unsigned size);
 
-/* The check of bytes [from, from + size), and the number in it: the formula of docs/tracing.md. */
+/* The check of bytes [from, from + size), and the number in it: the formula of docs/reference/trace-format.md. */
 void put_check(size_t from, size_t size, size_t at, uint64_t number);
 
 /* ---- what is tried with records of each size ---- */

@@ -15,7 +15,7 @@
  *     24     4  context_id  as tag
  *     28     4  zero        must be 0
  *
- * then, by type, a body (* has an envelope; docs/wire.md has a table made from this):
+ * then, by type, a body (* has an envelope; docs/reference/wire.md has a table made from this):
  *
  *  *EAGER  -            the whole message is the payload
  *  *SYNC   sender       as EAGER, of a synchronous send: wants a FIN on match
@@ -33,7 +33,7 @@
  * EAGER, MORE, DATA with the flag IN_BUFFER: the payload is {buffer, size}, and so many bytes lie in
  * that bounce buffer of the sender (transport/lend.h), which gets it back.
  *
- * and, for messages that wait at their sender (docs/send-side-matching.md):
+ * and, for messages that wait at their sender (docs/internals/flow-control.md):
  *
  *   CREDIT envelopes payload          so many messages, so many bytes more may come
  *   DEFER  epoch room from table      I defer messages: send me RTRs, at most room of them,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * count.h - the smallest transport: endpoints of one thread, and how much went between them.
- * docs/adding-a-transport.md is made of it.
+ * docs/contributing/adding-a-transport.md is made of it.
  */
 #ifndef TESTING_COUNT_COUNT_H
 #define TESTING_COUNT_COUNT_H

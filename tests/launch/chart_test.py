@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""chart_test.py MBX CHART_PROGRAM [--write] - `mbx trace --chart` draws each protocol as docs/charts has it.
+"""chart_test.py MBX CHART_PROGRAM [--write] - `mbx trace --chart` draws each protocol as docs/internals/charts has it.
 
 Each story is run twice: in two processes over shared memory, and with both endpoints in one process over the
-transport that the simulation uses.  Both give the same text; --write writes it, and the SVG, to docs/charts.
+transport that the simulation uses.  Both give the same text; --write writes it, and the SVG, to docs/internals/charts.
 """
 import glob
 import os
@@ -14,7 +14,7 @@ import tempfile
 
 MBX, PROGRAM = (os.path.abspath(path) for path in sys.argv[1:3])
 WRITES = "--write" in sys.argv[3:]
-CHARTS = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/charts"))
+CHARTS = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/internals/charts"))
 READ = ["RNDV=read", "RTS_PAYLOAD=0"]
 # name: size, when the receive is posted, parameters
 STORIES = {

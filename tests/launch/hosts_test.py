@@ -23,7 +23,7 @@ from looks import looks  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 HOSTS = os.path.join(HERE, "../../scripts/hosts/netns-hosts")
-SCHEMA = os.path.join(HERE, "../../docs/queues.schema.json")
+SCHEMA = os.path.join(HERE, "../../docs/reference/queues.schema.json")
 NAMES = ["h1", "h2", "h3"]
 MISSES = 5   # looks at a ring that do not name it, and say no reason: a rank may have answered the second time alone
 SILENT = 3   # looks at a job that is not deadlocked

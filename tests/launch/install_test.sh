@@ -86,11 +86,11 @@ for file in bash-completion/completions/mbx zsh/site-functions/_mbx fish/vendor_
     grep -q overlap "$(one "$file")" || fail "$file completes nothing"
 done
 
-for file in doc/matchbox/LICENSE doc/matchbox/README.md doc/matchbox/docs/starting.md doc/matchbox/examples/job.c; do
+for file in doc/matchbox/LICENSE doc/matchbox/README.md doc/matchbox/docs/library.md doc/matchbox/examples/job.c; do
     one "$file" >/dev/null
 done
 # What README.md shows is there; what it says of sources is for readers of the repository.
-for link in $(grep -o '](docs/[^)#]*' "$(one doc/matchbox/README.md)"); do
+for link in $(grep -o '](\(docs\|evidence/runs\)/[^)#]*' "$(one doc/matchbox/README.md)"); do
     one "doc/matchbox/${link#??}" >/dev/null
 done
 for file in mbx mbx-run mbx-exec mbx-info mbx-perf mbx-trace mbx-queues mbx-doctor mbx-adapter-test; do

@@ -100,7 +100,7 @@ def check_schema(args, text):
     except ImportError:
         print("queues_test: python3-jsonschema is not installed: the schema is not looked at")
         return
-    schema = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/queues.schema.json")
+    schema = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/reference/queues.schema.json")
     with open(schema) as file:
         jsonschema.validate(json.loads(text), json.load(file))
 

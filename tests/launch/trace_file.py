@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Trace files, written from the description in docs/tracing.md, not by the library."""
+"""Trace files, written from the description in docs/reference/trace-format.md, not by the library."""
 import struct
 
 POST, ARRIVE, CANCEL, PEEK, CLAIM, TAKE, DISCARD, CLOSE, _, RTR = range(1, 11)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""trace_tool_test.py MBX - `mbx trace` reads what docs/tracing.md describes.
+"""trace_tool_test.py MBX - `mbx trace` reads what docs/reference/trace-format.md describes.
 
 The files are written here, from the description, not by the library.
 """

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 
-PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/when-a-job-hangs.md")
+PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/hangs.md")
 EXECUTED = {"expected": ["posted", "expected", "complete"], "unexpected": ["unexpected", "met", "complete"]}
 
 

@@ -6,7 +6,7 @@
  *                             closed at the other end
  *
  * Both must know the same ranks, and messages of both must arrive.  The fence behind MPI_Init
- * is what docs/starting.md asks for.
+ * is what docs/library.md asks for.
  */
 #include <matchbox/matchbox.h>
 #include <mpi.h>

@@ -10,7 +10,7 @@
  * MPI does not say what is in a receive that was too short.  With --kept what fits is to be there.
  *
  * --over-ofi leaves out what Open MPI 4.1 does wrong over any libfabric provider
- * (docs/using-with-mpi.md): synchronous sends whose message a matched probe or a receive that is too
+ * (docs/reference/mpi-bugs.md): synchronous sends whose message a matched probe or a receive that is too
  * short takes, persistent sends of datatypes whose first byte is not at the address of the buffer, and
  * structs with empty members.  MPICH 4.0 counts no elements in a struct with a pair (MPI_DOUBLE_INT), by MPI_Get_elements() and
  * for itself when such a message arrives over libfabric, which then fails: where that is so, pairs are left out, too.

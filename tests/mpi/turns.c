@@ -21,7 +21,7 @@
 
 #define CALLS 1000
 
-/* Of so many calls in vain.  The least is that of one in 64 (docs/openmpi-component.md). */
+/* Of so many calls in vain.  The least is that of one in 64 (docs/internals/openmpi-component.md). */
 #define LEAST (CALLS / 64)
 #define MOST  40
 

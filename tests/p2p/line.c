@@ -6,7 +6,7 @@
  *                                     └────── its peer is gone ──> complete, with an error
  *
  * The backlog (src/sendside) does that, and more: it asks the receiver for what it wants.  So this
- * protocol does nothing new; docs/adding-a-protocol.md is made of it.
+ * protocol does nothing new; docs/contributing/adding-a-protocol.md is made of it.
  *
  * Invariants
  *   I1  while somebody stands in line for a peer, there is no envelope credit for it: so who comes

@@ -7,8 +7,8 @@
  * over shared memory, as the walk wants that is named:
  *
  *   message      a short, a fragmented and a rendezvous message that are expected, and three
- *                that are not (docs/life-of-a-message.md)
- *   rendezvous   a long one, whose receive waits (docs/architecture.md, as those below)
+ *                that are not (docs/internals/life-of-a-message.md)
+ *   rendezvous   a long one, whose receive waits (docs/internals/architecture.md, as those below)
  *   deferred     a short one without credit, claimed for a receive that is posted later
  *   device       a short one, whose receive a device in the loop has
  *

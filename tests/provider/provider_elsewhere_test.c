@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * provider_elsewhere_test.c - what other providers of libfabric got wrong, one test each.
- * docs/matching-elsewhere.md says who and when; elsewhere_test.c does the same with the
+ * evidence/matching-elsewhere.md says who and when; elsewhere_test.c does the same with the
  * library's own calls.
  */
 #include "provider_fixture.h"

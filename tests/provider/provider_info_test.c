@@ -113,7 +113,7 @@ static void a_parameter_of_libfabric_is_heeded(void **state)
     fixture_close(&fix);
 }
 
-/* ---- hints of programs that use libfabric (docs/clients.md) ----------------------------------- */
+/* ---- hints of programs that use libfabric (docs/libfabric.md) ----------------------------------- */
 
 static void hint_openshmem(struct fi_info *h)
 {

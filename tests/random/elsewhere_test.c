@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * elsewhere_test.c - what other matchers got wrong, one test each, over every transport and
- * with every device.  docs/matching-elsewhere.md says who and when; provider_elsewhere_test.c
+ * with every device.  evidence/matching-elsewhere.md says who and when; provider_elsewhere_test.c
  * does the same through libfabric.
  */
 #include "cluster.h"

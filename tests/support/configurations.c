@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * configurations.c - the matrix: in which settings is a behaviour tested?  docs/testing.md has
+ * configurations.c - the matrix: in which settings is a behaviour tested?  tests/README.md has
  * it as a table.
  */
 #include "configurations.h"

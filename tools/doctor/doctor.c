@@ -29,7 +29,7 @@ static const char usage[] =
     "are\n"
     "in MPI_Finalize.  No rank is stopped.  The job must run over Matchbox (mbx exec).\n"
     "\n"
-    "  --job JOB     only this job: its number, its program, or a process of it or that has "
+    "  --job JOB     only this job: its id, its program, or a process of it or that has "
     "started it\n"
     "  --all-users   jobs of other users, too, for root: without it root sees those of root "
     "alone\n"

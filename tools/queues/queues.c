@@ -32,7 +32,7 @@ static const char usage[] =
     "progress answers itself; what does not answer (it computes, or is stopped) is read from\n"
     "outside.\n"
     "\n"
-    "  --job JOB      only this job: its number, its program, or a process of it or that has "
+    "  --job JOB      only this job: its id, its program, or a process of it or that has "
     "started it\n"
     "  --rank RANK    only this rank\n"
     "  --all-users    jobs of other users, too, for root: without it root sees those of root "
@@ -41,7 +41,8 @@ static const char usage[] =
     "of\n"
     "                 a job\n" HOSTS_USAGE
     "  --stats        the statistics of each rank, too, as MBX_STATS_FILE has them\n"
-    "  --json         one JSON object, for programs; docs/queues.schema.json describes it\n"
+    "  --json         one JSON object, for programs; docs/reference/queues.schema.json "
+    "describes it\n"
     "  --details      with --json: also the line of the program that each rank is in, what it "
     "does\n"
     "                 while it makes no progress, and ranks that do not run over Matchbox\n"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * queues.h - what was seen, as JSON: docs/queues.schema.json.
+ * queues.h - what was seen, as JSON: docs/reference/queues.schema.json.
  *
  * It is all that `mbx doctor` needs of a host, so it is also what one `mbx` tells another (snapshot.h).
  */

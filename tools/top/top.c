@@ -27,7 +27,7 @@ static const char usage[] =
     "queues are.  The rank that never waits is the one that the others wait for.  No rank is\n"
     "stopped.  The job must run over Matchbox (mbx exec).\n"
     "\n"
-    "  --job JOB           only this job: its number, its program, or a process of it or that\n"
+    "  --job JOB           only this job: its id, its program, or a process of it or that\n"
     "                      has started it\n"
     "  --all-users         jobs of other users, too, for root: without it root sees those of "
     "root\n"

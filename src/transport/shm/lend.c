@@ -9,7 +9,7 @@
  *
  * They are lent in turn, and may be more than the second cache of a core holds: then what is packed goes into lines
  * that have left the receiver's cache.  To fetch a line out of the cache of another core takes three
- * times as long (docs/decisions/0032-data-in-pieces-is-lent.md).  Where that cache holds all of them, LEND_FEW are as
+ * times as long (docs/decisions/0032).  Where that cache holds all of them, LEND_FEW are as
  * good; and they are enough for a receiver whose messages find no receives.
  *
  * A receiver says in its slot for a sender that it borrows, and how many chunks.  Before that it maps all of the sender's
