@@ -115,6 +115,21 @@ static inline bool request_is_broken(const struct request *req)
     return request_is_in_pieces(req) && req->pieces->error != 0;
 }
 
+/* The next bytes to send of req, at most *size; *size: how many.  NULL: they cannot be packed.  request_sent(): so many have
+ * left. */
+static inline const char *request_next(struct mbx_ep *ep, struct request *req, size_t *size)
+{
+    return request_is_in_pieces(req) ? pieces_next(ep, req->pieces, size)
+                                     : req->buf + req->done;
+}
+
+static inline void request_sent(struct request *req, size_t size)
+{
+    req->done += size;
+    if (request_is_in_pieces(req))
+        pieces_sent(req->pieces, size);
+}
+
 /* Puts bytes that have come where they belong. */
 static inline void request_put(struct request *req, uint64_t offset, const void *from,
                                size_t size)

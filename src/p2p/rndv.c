@@ -115,19 +115,8 @@ static void rndv_sent(struct mbx_ep *ep, struct request *req, enum mbx_protocol 
     request_complete(ep, req, 0);
 }
 
-static int rndv_send_data(struct mbx_ep *ep, struct request *req)
-{
-    size_t size = min_size(rndv_room(ep, WIRE_DATA), req->end - req->done);
-    struct wire_data data = {.receiver = req->remote.request, .offset = req->done};
-    int err = rndv_control(ep, req, WIRE_DATA, &data, req->buf + req->done, size);
-
-    if (err == 0)
-        req->done += size;
-    return err;
-}
-
-/* What lies in a chunk, but for what is not wanted of it. */
-static int rndv_send_lent(struct mbx_ep *ep, struct request *req)
+/* What lies in a bounce buffer that the peer reads, except what it does not want. */
+static int rndv_send_buffer(struct mbx_ep *ep, struct request *req)
 {
     struct pieces *pieces = req->pieces;
     const struct wire_data data = {.receiver = req->remote.request, .offset = req->done};
@@ -150,32 +139,24 @@ static int rndv_send_lent(struct mbx_ep *ep, struct request *req)
     return err;
 }
 
-/* What has no chunk goes in packets, by a bounce buffer.  0 also if it is broken now. */
-static int rndv_send_packed(struct mbx_ep *ep, struct request *req)
+/* The next bytes, in one packet.  0 also if they cannot be packed. */
+static int rndv_send_data(struct mbx_ep *ep, struct request *req)
 {
     struct wire_data data = {.receiver = req->remote.request, .offset = req->done};
     size_t size = min_size(rndv_room(ep, WIRE_DATA), req->end - req->done);
-    const char *from = pieces_next(ep, req->pieces, &size);
+    const char *from;
     int err;
 
+    if (request_is_in_pieces(req) &&
+        pieces_lend(req->pieces, peer_get(ep, req->peer)->link, req->end - req->done))
+        return rndv_send_buffer(ep, req);
+    from = request_next(ep, req, &size);
     if (from == NULL)
         return 0;
     err = rndv_control(ep, req, WIRE_DATA, &data, from, size);
-    if (err == 0) {
-        req->done += size;
-        pieces_sent(req->pieces, size);
-    }
+    if (err == 0)
+        request_sent(req, size);
     return err;
-}
-
-/* rndv_send_data() of data in pieces.  0 also if it is broken now. */
-static int rndv_send_pieces(struct mbx_ep *ep, struct request *req)
-{
-    if (pieces_lend(req->pieces, peer_get(ep, req->peer)->link, req->end - req->done))
-        return rndv_send_lent(ep, req);
-    if (request_is_broken(req))
-        return 0;
-    return rndv_send_packed(ep, req);
 }
 
 /* The rest of req cannot be packed: its receiver is told. */
@@ -389,38 +370,26 @@ static int on_data(struct mbx_ep *ep, struct peer *peer, const struct wire_packe
     return 0;
 }
 
-/* rndv_step_data() of data in pieces. */
-static int rndv_step_pieces(struct mbx_ep *ep, struct request *req)
+static int rndv_step_data(struct mbx_ep *ep, struct request *req)
 {
     int err = 0;
 
     for (int n = 0;
          n < DATA_BURST && req->done < req->end && err == 0 && !request_is_broken(req); n++)
-        err = rndv_send_pieces(ep, req);
-    pieces_settle(ep, req->pieces);
-    if (err == 0 && request_is_broken(req)) {
+        err = rndv_send_data(ep, req);
+    if (request_is_in_pieces(req))
+        pieces_settle(ep, req->pieces);
+    if (err != 0)
+        return err;
+    if (request_is_broken(req)) {
         err = rndv_send_broken(ep, req);
         if (err == 0)
             request_complete(ep, req, -EIO);
-        return err;
+    } else if (req->done < req->end) {
+        err = -EINPROGRESS;
+    } else {
+        rndv_sent(ep, req, MBX_RNDV_DATA);
     }
-    if (err == 0 && req->done < req->end)
-        err = -EINPROGRESS;
-    if (err == 0)
-        rndv_sent(ep, req, MBX_RNDV_DATA);
-    return err;
-}
-
-static int rndv_step_data(struct mbx_ep *ep, struct request *req)
-{
-    int err = 0;
-
-    for (int n = 0; n < DATA_BURST && req->done < req->end && err == 0; n++)
-        err = rndv_send_data(ep, req);
-    if (err == 0 && req->done < req->end)
-        err = -EINPROGRESS;
-    if (err == 0)
-        rndv_sent(ep, req, MBX_RNDV_DATA);
     return err;
 }
 
@@ -430,7 +399,7 @@ static int rndv_step(struct mbx_ep *ep, struct request *req)
     int err;
 
     if (req->state == RNDV_SEND_DATA)
-        return request_is_in_pieces(req) ? rndv_step_pieces(ep, req) : rndv_step_data(ep, req);
+        return rndv_step_data(ep, req);
     err = req->state == RNDV_RTS ? rndv_send_rts(ep, req) : rndv_send_cts(ep, req);
     if (err == 0)
         proto_move(ep, req, req->state == RNDV_RTS ? RNDV_WAIT_FIN : RNDV_WAIT_DATA);

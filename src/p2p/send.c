@@ -289,30 +289,86 @@ static int unusual_end(struct mbx_ep *ep, const struct unusual *u, int err, bool
     return 0;
 }
 
+/* How the bytes of such a message leave its buffer. */
+enum unusual_way {
+    BY_BUFFER, /* packed into a bounce buffer that the peer reads */
+    BY_PACKET, /* packed into the only packet */
+    BY_COPY,   /* packed into a copy, which is sent now or later */
+    LATER,     /* packed as it leaves */
+};
+
+static bool unusual_is_short(const struct mbx_ep *ep, size_t size)
+{
+    return size <= min_size(ep->limits.eager_others, BOUNCE_SIZE);
+}
+
+static enum unusual_way unusual_first(const struct mbx_ep *ep, const struct unusual *u,
+                                      const struct peer *peer, unsigned options)
+{
+    size_t size = u->req->completion.status.size;
+
+    return u->pieces != NULL && !(options & MBX_COPY) && unusual_is_short(ep, size) &&
+                   size > min_size(ep->limits.at_once_max, PIECES_PACKET_MAX) &&
+                   transport_lends(peer->link)
+               ? BY_BUFFER
+               : BY_PACKET;
+}
+
+/* This way is not open now: the next one. */
+static enum unusual_way unusual_next(const struct mbx_ep *ep, const struct unusual *u,
+                                     unsigned options, enum unusual_way way)
+{
+    size_t size = u->req->completion.status.size;
+
+    switch (way) {
+    case BY_BUFFER: /* what is packed already is packed no second time */
+        return size <= ep->limits.at_once_max && u->pieces->done == 0 ? BY_PACKET : LATER;
+    case BY_PACKET:
+        return unusual_is_short(ep, size) || (options & MBX_COPY) ? BY_COPY : LATER;
+    case BY_COPY:
+    case LATER:
+        break;
+    }
+    return LATER;
+}
+
+/* Sends it this way, if it may leave now.  0; -EAGAIN: it has not left; -ENOMEM; -ECANCELED it cannot be packed; or why it
+ * is lost. */
+static int unusual_try(struct mbx_ep *ep, struct unusual *u, struct peer *peer, const void *buf,
+                       enum unusual_way way, bool may_leave)
+{
+    const struct mbx_status *status = &u->req->completion.status;
+
+    switch (way) {
+    case BY_BUFFER:
+        return may_leave ? unusual_lend(ep, u, peer) : -EAGAIN;
+    case BY_PACKET:
+        return may_leave ? unusual_now(ep, u, peer) : -EAGAIN;
+    case BY_COPY:
+        if (unusual_copy(ep, u, buf, status->size) < 0)
+            return -ENOMEM;
+        return may_leave && u->copy != NULL && status->size <= ep->limits.at_once_max
+                   ? send_now(ep, peer, status->context_id, status->tag, status->data, u->copy,
+                              status->size)
+                   : -EAGAIN;
+    case LATER:
+        break;
+    }
+    return -ECANCELED;
+}
+
 /* The request, the layout and the arguments are good.  As send_start(). */
 static int unusual_start(struct mbx_ep *ep, struct unusual *u, struct peer *peer,
                          const void *buf, unsigned options, unsigned flags)
 {
-    const struct mbx_status *status = &u->req->completion.status;
-    size_t size = status->size;
-    bool is_short = size <= min_size(ep->limits.eager_others, BOUNCE_SIZE);
-    bool is_lent = u->pieces != NULL && (options & MBX_COPY) == 0 && is_short &&
-                   size > min_size(ep->limits.at_once_max, PIECES_PACKET_MAX) &&
-                   transport_lends(peer->link);
-    int err = flags == 0 && is_lent ? unusual_lend(ep, u, peer) : -EAGAIN;
+    enum unusual_way way = unusual_first(ep, u, peer, options);
+    int err;
 
-    if (is_lent && size <= ep->limits.at_once_max && u->pieces->done == 0)
-        is_lent = false; /* a packet does without a chunk */
-    if (flags == 0 && !is_lent && err == -EAGAIN)
-        err = unusual_now(ep, u, peer);
-    if (is_lent)
-        is_short = false; /* it is packed already, or as it leaves */
-    if (err == -EAGAIN && (is_short || (options & MBX_COPY) != 0) &&
-        unusual_copy(ep, u, buf, size) < 0)
-        return -ENOMEM;
-    if (err == -EAGAIN && u->copy != NULL && flags == 0 && size <= ep->limits.at_once_max)
-        err = send_now(ep, peer, status->context_id, status->tag, status->data, u->copy, size);
-    if (err != -EAGAIN && err != -ECANCELED)
+    while ((err = unusual_try(ep, u, peer, buf, way, flags == 0)) == -EAGAIN)
+        way = unusual_next(ep, u, options, way);
+    if (err == -ENOMEM)
+        return err;
+    if (err != -ECANCELED)
         return unusual_end(ep, u, err, options & MBX_AT_ONCE);
     if (u->copy != NULL)
         send_later(ep, u->req, peer, u->copy, flags | REQUEST_COPIED);
@@ -392,40 +448,6 @@ static ALWAYS_INLINE int send_start(struct mbx_ep *ep, uint32_t number, uint32_t
     return 1;
 }
 
-static OUT_OF_LINE int send_locked(struct mbx_ep *ep, uint32_t number, uint32_t context_id,
-                                   uint64_t tag, const void *buf, size_t size,
-                                   const struct mbx_options *options, unsigned flags,
-                                   mbx_request *request)
-{
-    int err;
-
-    ep_lock(ep);
-    tracer_send(ep, number, context_id, tag, size);
-    err = send_start(ep, number, context_id, tag, buf, size, options, flags, request);
-    tracer_send_over(ep, err >= 0);
-    ep_unlock(ep);
-    return err;
-}
-
-FLATTEN int mbx_send(struct mbx_ep *ep, uint32_t peer, uint32_t context_id, uint64_t tag,
-                     const void *buf, size_t size, const struct mbx_options *options,
-                     mbx_request *request)
-{
-    if (unlikely(ep->wait.detours))
-        return send_locked(ep, peer, context_id, tag, buf, size, options, 0, request);
-    return send_start(ep, peer, context_id, tag, buf, size, options, 0, request);
-}
-
-int mbx_ssend(struct mbx_ep *ep, uint32_t peer, uint32_t context_id, uint64_t tag,
-              const void *buf, size_t size, const struct mbx_options *options,
-              mbx_request *request)
-{
-    if (unlikely(ep->wait.detours))
-        return send_locked(ep, peer, context_id, tag, buf, size, options, REQUEST_SYNC,
-                           request);
-    return send_start(ep, peer, context_id, tag, buf, size, options, REQUEST_SYNC, request);
-}
-
 /* The message could not leave in one packet now: a copy will. */
 static OUT_OF_LINE int inject_copy(struct mbx_ep *ep, struct peer *peer, uint32_t context_id,
                                    uint64_t tag, const void *buf, size_t size, uint64_t data)
@@ -490,21 +512,6 @@ static ALWAYS_INLINE int inject_start(struct mbx_ep *ep, uint32_t number, uint32
     return likely(err == 0) ? 0 : inject_rest(ep, peer, context_id, tag, buf, size, data, err);
 }
 
-FLATTEN int mbx_inject(struct mbx_ep *ep, uint32_t number, uint32_t context_id, uint64_t tag,
-                       const void *buf, size_t size, uint64_t data)
-{
-    int err;
-
-    if (likely(!ep->wait.detours))
-        return inject_start(ep, number, context_id, tag, buf, size, data);
-    ep_lock(ep);
-    tracer_send(ep, number, context_id, tag, size);
-    err = inject_start(ep, number, context_id, tag, buf, size, data);
-    tracer_send_over(ep, err >= 0);
-    ep_unlock(ep);
-    return err;
-}
-
 /* Not in one packet, or not valid: 0; -EINVAL. */
 static OUT_OF_LINE int try_not(struct mbx_ep *ep, uint32_t number, uint32_t context_id,
                                const void *buf, size_t size)
@@ -529,26 +536,87 @@ static ALWAYS_INLINE int try_start(struct mbx_ep *ep, uint32_t number, uint32_t 
     return send_try(ep, peer_get(ep, number), context_id, tag, data, buf, size);
 }
 
-static OUT_OF_LINE int try_locked(struct mbx_ep *ep, uint32_t number, uint32_t context_id,
-                                  uint64_t tag, const void *buf, size_t size, uint64_t data)
+/* ---- the calls ---- */
+
+/* What a program has asked for. */
+struct send_call {
+    enum { CALL_SEND, CALL_INJECT, CALL_TRY } kind;
+    uint32_t number, context_id;
+    uint64_t tag;
+    const void *buf;
+    size_t size;
+    uint64_t data;                     /* CALL_INJECT, CALL_TRY */
+    const struct mbx_options *options; /* CALL_SEND, and */
+    unsigned flags;
+    mbx_request *request;
+};
+
+/* Under the lock of an endpoint of many threads, or with a trace. */
+static OUT_OF_LINE int call_locked(struct mbx_ep *ep, const struct send_call *call)
 {
-    int result;
+    int result = 0;
 
     ep_lock(ep);
-    tracer_send(ep, number, context_id, tag, size);
-    result = try_start(ep, number, context_id, tag, buf, size, data);
-    tracer_send_over(ep, result > 0);
+    tracer_send(ep, call->number, call->context_id, call->tag, call->size);
+    switch (call->kind) {
+    case CALL_SEND:
+        result = send_start(ep, call->number, call->context_id, call->tag, call->buf,
+                            call->size, call->options, call->flags, call->request);
+        break;
+    case CALL_INJECT:
+        result = inject_start(ep, call->number, call->context_id, call->tag, call->buf,
+                              call->size, call->data);
+        break;
+    case CALL_TRY:
+        result = try_start(ep, call->number, call->context_id, call->tag, call->buf, call->size,
+                           call->data);
+        break;
+    }
+    tracer_send_over(ep, result > 0 || (result == 0 && call->kind != CALL_TRY));
     ep_unlock(ep);
     return result;
+}
+
+FLATTEN int mbx_send(struct mbx_ep *ep, uint32_t peer, uint32_t context_id, uint64_t tag,
+                     const void *buf, size_t size, const struct mbx_options *options,
+                     mbx_request *request)
+{
+    if (unlikely(ep->wait.detours))
+        return call_locked(ep, &(const struct send_call){CALL_SEND, peer, context_id, tag, buf,
+                                                         size, 0, options, 0, request});
+    return send_start(ep, peer, context_id, tag, buf, size, options, 0, request);
+}
+
+int mbx_ssend(struct mbx_ep *ep, uint32_t peer, uint32_t context_id, uint64_t tag,
+              const void *buf, size_t size, const struct mbx_options *options,
+              mbx_request *request)
+{
+    if (unlikely(ep->wait.detours))
+        return call_locked(ep,
+                           &(const struct send_call){CALL_SEND, peer, context_id, tag, buf,
+                                                     size, 0, options, REQUEST_SYNC, request});
+    return send_start(ep, peer, context_id, tag, buf, size, options, REQUEST_SYNC, request);
+}
+
+FLATTEN int mbx_inject(struct mbx_ep *ep, uint32_t number, uint32_t context_id, uint64_t tag,
+                       const void *buf, size_t size, uint64_t data)
+{
+    if (unlikely(ep->wait.detours))
+        return call_locked(ep, &(const struct send_call){CALL_INJECT, number, context_id, tag,
+                                                         buf, size, data, NULL, 0, NULL});
+    return inject_start(ep, number, context_id, tag, buf, size, data);
 }
 
 int mbx_try_send(struct mbx_ep *ep, uint32_t number, uint32_t context_id, uint64_t tag,
                  const void *buf, size_t size, uint64_t data)
 {
     if (unlikely(ep->wait.detours))
-        return try_locked(ep, number, context_id, tag, buf, size, data);
+        return call_locked(ep, &(const struct send_call){CALL_TRY, number, context_id, tag, buf,
+                                                         size, data, NULL, 0, NULL});
     return try_start(ep, number, context_id, tag, buf, size, data);
 }
+
+/* ---- as a protocol ---- */
 
 static const struct proto send_proto = {
     .id = PROTO_SEND,
