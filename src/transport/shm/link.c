@@ -304,19 +304,18 @@ static int attach_failed(struct shm_link *link, int err)
     }
 }
 
-static int find_segment(struct shm_link *link)
+/* Opens the other side's segment so far.  `asked` lies in the place of `out`, and is used while nothing is open. */
+static int open_remote(struct shm_link *link, enum segment_extent extent)
 {
     const struct transport_address address = link_address(link);
+    const struct segment_source from = {
+        .address = &address,
+        .key_check = link->proof,
+        .fronts = owner_of(link)->own->file->fronts,
+        .request = link->remote == NULL ? &link->asked : NULL,
+    };
 
-    return segment_attach(&address, link->proof, owner_of(link)->own->file->fronts,
-                          &link->asked, &link->remote);
-}
-
-static int map_rest(struct shm_link *link)
-{
-    const struct transport_address address = link_address(link);
-
-    return segment_map_all(link->remote, &address, link->proof);
+    return segment_open(&from, extent, &link->remote);
 }
 
 int link_attach(struct shm_link *link)
@@ -326,7 +325,7 @@ int link_attach(struct shm_link *link)
     if (link->state == LINK_DEAD)
         return link->error;
     if (link->remote == NULL) {
-        err = find_segment(link);
+        err = open_remote(link, SEGMENT_FRONT);
         if (err != 0)
             return attach_failed(link, err);
     }
@@ -342,7 +341,7 @@ int link_attach_all(struct shm_link *link)
 
     if (err != 0)
         return err;
-    err = segment_has_all(link->remote) ? 0 : map_rest(link);
+    err = open_remote(link, SEGMENT_ALL);
     if (err != 0)
         return attach_failed(link, err);
     if (link->state == LINK_STARTING || link->state == LINK_CRAMPED)

@@ -12,6 +12,7 @@
  *     slot i, ring i  <--------------------------- their shm_link
  *     inbound[i]      how far we have read it, and the link to answer through
  *
+ * rings.h says which ring a pair gets, segment_open() opens what peers write to;
  * shm.c opens and closes, shm_packets.c sends and receives, shm_wait.c waits; link.c makes and ends
  * what we send through; inbound.c makes and ends what we receive from; cma.c, words.c, lend.c
  * and handoff.c are the tables of memory.h, atomics.h, lend.h and handoff.h.
@@ -257,9 +258,6 @@ static inline void shm_hear(struct shm *shm, struct segment_bell *bell)
 }
 
 /* ---- shm.c ---- */
-
-/* Bytes of the largest packet of an endpoint that was opened with config. */
-size_t shm_packet_max(const struct transport_config *config);
 
 /* An endpoint without a segment.  NULL: no memory. */
 struct shm *shm_create(const struct transport_config *config);
