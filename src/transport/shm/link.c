@@ -304,7 +304,8 @@ static int attach_failed(struct shm_link *link, int err)
     }
 }
 
-/* Opens the other side's segment so far.  `asked` lies in the place of `out`, and is used while nothing is open. */
+/* Opens the other side's segment as far as extent says.  `asked`, which lies in the place of `out`, is used while nothing
+ * is open. */
 static int open_remote(struct shm_link *link, enum segment_extent extent)
 {
     const struct transport_address address = link_address(link);

@@ -209,15 +209,14 @@ struct segment_config {
 /* Makes a segment of ours.  System errors, -ENOMEM. */
 int segment_create(const struct segment_config *config, struct segment **out);
 
-/* Where to look for a segment. */
+/* Where to look for a segment.  The caller holds fronts until segment_detach(), and calls passing_forget() for
+ * request in the end. */
 struct segment_source {
     const struct transport_address *address;
     uint64_t key_check;
-    struct fronts
-        *fronts; /* of its job, which the caller holds until segment_detach(); or NULL */
+    struct fronts *fronts; /* of our job, or NULL */
     struct passing_request
-        *request; /* the caller's, zero at first, for a segment that is passed (passing.h):
-                                        passing_forget() it in the end */
+        *request; /* zero at first, for a segment that is passed (passing.h) */
 };
 
 enum segment_extent {
@@ -226,12 +225,12 @@ enum segment_extent {
     SEGMENT_TO_RECEIVE /* all, and file->fd is valid: to receive in the owner's place */
 };
 
-/* Opens the segment at from->address so far, if *s is NULL; else maps so much of *s, which it has found there: all may
- * lie elsewhere then.
+/* Opens the segment at from->address as far as extent says, if *s is NULL; else maps what is missing of *s, which was
+ * opened from there: all may lie elsewhere then.
  * 0; -ENOENT there is none (any more); -EACCES it has another key; -EPERM the kernel
  * denies it, or another user's (denied.h says why); -EPROTO it is none of ours, or damaged;
  * -EPROTONOSUPPORT it is of another version of the library, and the log says of which; -EAGAIN
- * its owner has not passed it yet; -EINVAL it is passed, and so nobody receives in its owner's place; other system
+ * its owner has not passed it yet; -EINVAL it is passed, so nobody can receive in its owner's place; other system
  * errors, -ENOMEM.  After an error *s is as it was. */
 int segment_open(const struct segment_source *from, enum segment_extent extent,
                  struct segment **s);
