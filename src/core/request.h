@@ -47,10 +47,7 @@ enum request_flags {
     REQUEST_WON = 1 << 9,                  /* send: its claim has won the word of the receive */
     REQUEST_PEER_GONE = 1 << 10,           /* receive: that is why it is cancelled */
     REQUEST_ANNOUNCED = 1 << 11,           /* receive: its sender was told where buf is */
-    REQUEST_STOPPED = 1 << 12,             /* send: what is not written is to be fetched */
-    REQUEST_MOVING = 1 << 13,    /* send: the transport writes, read_done() will tell */
     REQUEST_NOTIFIED = 1 << 14,  /* receive from any source: of the last death (failure.c) */
-    REQUEST_COOP = 1 << 15,      /* send: it writes a part, for coop.c */
     REQUEST_PIECES = 1 << 16,    /* its data does not lie at buf: pieces.h */
     REQUEST_EXPOSED = 1 << 17,   /* send: buf is readable by the peer */
     REQUEST_TRACED = 1 << 18,    /* its completion is recorded */

@@ -44,14 +44,12 @@ static bool place_is_valid(const struct mbx_ep *ep, const struct request *req)
 /* Is what the flags say of the parts of req possible in its protocol? */
 static bool part_is_valid(const struct mbx_ep *ep, const struct request *req)
 {
-    bool has_target = request_has(req, PART_TARGET);
     bool may_be_announced = request_has(req, PART_COOP) || req->state == REQUEST_POSTED ||
                             req->state == REQUEST_REVOKING;
 
     if (req->state == REQUEST_COMPLETE || req->state == REQUEST_LINGER)
         return true;
-    return HOLDS("proto.h I2", has_target || !(req->flags & (REQUEST_MOVING | REQUEST_COOP))) &&
-           HOLDS("proto.h I2", !(req->flags & REQUEST_ANNOUNCED) || ep_matches_here(ep)) &&
+    return HOLDS("proto.h I2", !(req->flags & REQUEST_ANNOUNCED) || ep_matches_here(ep)) &&
            HOLDS("proto.h I2", !(req->flags & REQUEST_ANNOUNCED) || may_be_announced ||
                                    PROTO_OF(req->state) == PROTO_RPUT_RECV);
 }
@@ -66,8 +64,6 @@ static bool end_is_valid(const struct request *req)
         return true;
     return HOLDS("core.h I7", (req->flags & (REQUEST_EXPOSED | REQUEST_COPIED)) == 0) &&
            HOLDS("core.h I7", (req->flags & (REQUEST_ANNOUNCED | REQUEST_PIECES)) == 0) &&
-           HOLDS("core.h I7",
-                 (req->flags & REQUEST_COOP) == 0 || req->completion.kind == MBX_SENDS) &&
            HOLDS("core.h I4",
                  req->state == REQUEST_LINGER || (flags & REQUEST_INTERNAL) == 0) &&
            HOLDS("core.h I4", req->state == REQUEST_LINGER ||

@@ -29,7 +29,8 @@
  *       lie where its place in the engine was
  *   I2  it is ANNOUNCED while coop.word is not 0: its sender may write [coop.from, coop.to),
  *       and nobody else touches these; ep->rput.announced counts such receives
- *   I3  a send is COOP only in RPUT_WRITING and RPUT_WRITTEN
+ *   I3  a send that writes a part is in RPUT_WRITING or behind it, and its protocol is not
+ *       MBX_RNDV_WRITE
  */
 #include "base/check.h"
 #include "rput/coop.h"
@@ -298,7 +299,6 @@ static int on_coop(struct mbx_ep *ep, struct peer *peer, const struct wire_packe
         .key = coop->key,
         .size = coop->offset + coop->size,
     };
-    req->flags |= REQUEST_COOP;
     req->done = coop->offset;
     req->end = coop->offset + coop->size;
     proto_move(ep, req, RPUT_WRITING);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * coop_valid.c - long messages that both sides copy: coop.c I1 to I3.
+ * coop_valid.c - long messages that both sides copy: coop.c I1 and I2; I3 is in rput_valid.c.
  */
 #include "rput/rput.h"
 #include "rput/coop.h"
@@ -29,9 +29,6 @@ static void look_at_coop(void *arg, void *object)
         return;
     if (PROTO_OF(req->state) == PROTO_COOP)
         *is_valid = part_is_valid(req);
-    else if ((req->flags & REQUEST_COOP) && req->state > REQUEST_LINGER)
-        *is_valid =
-            HOLDS("coop.c I3", req->state == RPUT_WRITING || req->state == RPUT_WRITTEN);
 }
 
 bool coop_is_valid(const struct mbx_ep *ep)

@@ -34,8 +34,14 @@ struct rput_rtr {
 };
 
 enum rput_send_state {
-    RPUT_WRITE = PROTO_STATE(PROTO_RPUT_SEND, 0), /* its WRITE has not left */
-    RPUT_WRITING, /* its data is being written, it is on active */
+    /* its WRITE has not left, and */
+    RPUT_WRITE = PROTO_STATE(PROTO_RPUT_SEND, 0), /* nothing is being written, or all is */
+    RPUT_WRITE_MOVING,                            /* the transport writes all of it */
+    RPUT_WRITE_STOPPED,                           /* no more is written */
+    /* it is on active, its WRITE has left, or it is a part for coop.c, and */
+    RPUT_WRITING, /* its next chunk is to be written */
+    RPUT_MOVING,  /* the transport writes a chunk */
+    RPUT_STOPPED, /* no more is written */
     RPUT_WRITTEN, /* its WRITTEN has not left */
 };
 

@@ -21,6 +21,9 @@
  *     └───── longer: told ──> WRITING ──> WRITTEN ── told ───────> complete
  *                                            └────── stopped ────> WAIT_FIN (rndv.c)
  *
+ * A transport that does not write at once: WRITE <──> WRITE_MOVING, WRITING <──> MOVING.  A write that
+ * has failed: WRITE_STOPPED, whose WRITE says so, or STOPPED, whose WRITTEN does.
+ *
  * The longer message is told before it is written because later ones of ours are behind it: the
  * receive must have left its engine when they arrive.  That holds for the shorter one, too, and
  * its packet says that all is there.  A write that fails stops; the receiver fetches the rest.
@@ -40,7 +43,10 @@
  *       way then
  *   I3  the receives that are kept, at most RPUT_MOST, are in the order of their numbers, and
  *       no number is greater than `last`
- *   I4  a send is MOVING only in WRITE and WRITING, and writes no more than the receive has room
+ *   I4  a send writes no more than the receive has room; if it is stopped, it has not written all
+ *       that it was to
+ *   I5  its protocol is MBX_RNDV_WRITE if and only if it is complete with what it has written; after
+ *       one that is stopped, or is a part (coop.c), its peer says FIN
  */
 #include "base/check.h"
 #include "core/core.h"
@@ -233,11 +239,33 @@ static bool rput_take(struct mbx_ep *ep, struct peer *peer, struct request *req)
 
 /* ---- writing ---- */
 
-/* Nothing more is written of req: the peer has to fetch the rest. */
+static bool write_has_left(const struct request *req)
+{
+    return req->state >= RPUT_WRITING;
+}
+
+/* The transport writes a chunk of req. */
+static void rput_moves(struct mbx_ep *ep, struct request *req)
+{
+    proto_move(ep, req, write_has_left(req) ? RPUT_MOVING : RPUT_WRITE_MOVING);
+}
+
+/* It does no longer. */
+static void rput_rests(struct mbx_ep *ep, struct request *req)
+{
+    proto_move(ep, req, write_has_left(req) ? RPUT_WRITING : RPUT_WRITE);
+}
+
+static bool is_moving(const struct request *req)
+{
+    return req->state == RPUT_MOVING || req->state == RPUT_WRITE_MOVING;
+}
+
+/* Nothing more is written of req, which is moving: the peer has to fetch the rest. */
 static void rput_stop(struct mbx_ep *ep, struct peer *peer, struct request *req, int err)
 {
     ep->stats.rput_stopped++;
-    req->flags |= REQUEST_STOPPED;
+    proto_move(ep, req, write_has_left(req) ? RPUT_STOPPED : RPUT_WRITE_STOPPED);
     req->protocol = path_rndv(peer);
     if (err == -ENOTSUP && peer->path.can_write) {
         peer_cannot_write(peer);
@@ -253,7 +281,7 @@ static size_t chunk_size(const struct mbx_ep *ep, const struct request *req)
 }
 
 /* One write of at most a chunk.  0 go on, also if it has failed, or if the transport goes on
- * with it (MOVING); -EAGAIN later; -ENOTCONN. */
+ * with it; -EAGAIN later; -ENOTCONN. */
 static int rput_chunk(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
     const struct rput_target *to = &req->target;
@@ -261,46 +289,48 @@ static int rput_chunk(struct mbx_ep *ep, struct peer *peer, struct request *req)
     int err;
 
     assert(request_has(req, PART_TARGET));
-    assert(!(req->flags & REQUEST_MOVING));
+    assert(req->state == RPUT_WRITE || req->state == RPUT_WRITING);
     assert(req->done < req->end && req->end <= to->size);
-    req->flags |= REQUEST_MOVING; /* it may be told before the call returns */
+    rput_moves(ep, req); /* it may be told before the call returns */
     err = transport_write(link, to->address + req->done, to->key, req->buf + req->done,
                           chunk_size(ep, req), req);
     if (err == -EINPROGRESS)
         return 0;
-    req->flags &= (uint32_t)~REQUEST_MOVING;
+    if (err != 0 && err != -EAGAIN && err != -ENOTCONN) {
+        rput_stop(ep, peer, req, err);
+        return 0;
+    }
+    rput_rests(ep, req);
     if (err == 0)
         req->done += chunk_size(ep, req);
-    else if (err != -EAGAIN && err != -ENOTCONN)
-        rput_stop(ep, peer, req, err);
-    return err == -EAGAIN || err == -ENOTCONN ? err : 0;
+    return err;
 }
 
 /* The transport has written what it was to, or not. */
 static void rput_write_done(struct mbx_ep *ep, struct request *req, int error)
 {
     assert(request_has(req, PART_TARGET));
-    assert(req->flags & REQUEST_MOVING);
-    req->flags &= (uint32_t)~REQUEST_MOVING;
-    if (error == 0)
-        req->done += chunk_size(ep, req);
-    else
+    assert(is_moving(req));
+    if (error != 0) {
         rput_stop(ep, peer_get(ep, req->peer), req, error);
+        return;
+    }
+    rput_rests(ep, req);
+    req->done += chunk_size(ep, req);
 }
 
 /* Is there nothing more to write? */
 static bool is_over(const struct request *req)
 {
-    return req->done == req->end || (req->flags & REQUEST_STOPPED);
+    return req->done == req->end || req->state == RPUT_STOPPED ||
+           req->state == RPUT_WRITE_STOPPED;
 }
 
 /* The last packet of req has left. */
 static void rput_sent(struct mbx_ep *ep, struct request *req)
 {
     assert(request_has(req, PART_TARGET));
-    if (req->flags & (REQUEST_STOPPED | REQUEST_COOP)) {
-        if (req->flags & REQUEST_COOP)
-            req->flags &= (uint32_t) ~(REQUEST_STOPPED | REQUEST_COOP);
+    if (req->protocol != MBX_RNDV_WRITE) {
         proto_move(ep, req, RNDV_WAIT_FIN);
         return;
     }
@@ -318,7 +348,7 @@ static int tell_begun(struct mbx_ep *ep, struct peer *peer, struct request *req)
     };
     unsigned flags = 0;
 
-    if (req->flags & REQUEST_STOPPED) {
+    if (req->state == RPUT_WRITE_STOPPED) {
         flags = WIRE_STOPPED;
         rndv_expose(ep, req, &body.address, &body.key);
     }
@@ -332,7 +362,7 @@ static int tell_ended(struct mbx_ep *ep, struct peer *peer, struct request *req)
     struct wire_written body = {.receiver = req->target.receiver, .done = req->done};
     unsigned flags = 0;
 
-    if (req->flags & REQUEST_STOPPED) {
+    if (req->done < req->end) {
         flags = WIRE_STOPPED;
         rndv_expose(ep, req, &body.address, &body.key);
     }
@@ -349,7 +379,7 @@ static int rput_step(struct mbx_ep *ep, struct request *req)
     int err = is_end ? tell_ended(ep, peer, req) : tell_begun(ep, peer, req);
 
     assert(request_has(req, PART_TARGET));
-    if (err != 0 && (err == -EAGAIN || !(req->flags & REQUEST_MOVING)))
+    if (err != 0 && (err == -EAGAIN || !is_moving(req)))
         return err; /* else it ends when the transport lets go of it */
     if (!is_end)
         tracepoint_step(
@@ -360,7 +390,7 @@ static int rput_step(struct mbx_ep *ep, struct request *req)
         rput_sent(ep, req);
         return 0;
     }
-    proto_move(ep, req, RPUT_WRITING);
+    proto_move(ep, req, is_moving(req) ? RPUT_MOVING : RPUT_WRITING);
     progress_activate(ep, req);
     ep_wake_sleeper(ep);
     return 0;
@@ -383,13 +413,13 @@ static void rput_finish(struct mbx_ep *ep, struct peer *peer, struct request *re
 void rput_write(struct mbx_ep *ep, struct request *req)
 {
     struct peer *peer = peer_get(ep, req->peer);
-    bool is_idle = !(req->flags & REQUEST_MOVING) && !is_over(req);
-    int err;
+    int err = 0;
 
     assert(request_has(req, PART_TARGET));
-    assert(req->state == RPUT_WRITING);
+    assert(write_has_left(req) && req->state != RPUT_WRITTEN);
     assert(!list_is_linked(&req->queue));
-    err = is_idle ? rput_chunk(ep, peer, req) : 0;
+    if (req->state == RPUT_WRITING && !is_over(req))
+        err = rput_chunk(ep, peer, req);
     ep_wake_sleeper(ep);
     if (err == -ENOTCONN)
         request_complete(ep, req, err);
@@ -443,7 +473,7 @@ static bool on_is_flushed(const struct mbx_ep *ep)
     struct list *node;
 
     list_for_each (node, &ep->progress.active)
-        if (request_of_queue(node)->state == RPUT_WRITING)
+        if (PROTO_OF(request_of_queue(node)->state) == PROTO_RPUT_SEND)
             return false;
     return true;
 }
@@ -463,15 +493,39 @@ static const struct proto rput_send_proto = {
                                            .kinds = MBX_SENDS,
                                            .out = PROTO_ALWAYS,
                                            .moves = true,
-                                           .next = PROTO_NEXT(RPUT_WRITING),
-                                           .then = PROTO_THEN(PROTO_RNDV),
+                                           .next = PROTO_NEXT(RPUT_WRITE_MOVING) |
+                                                   PROTO_NEXT(RPUT_WRITING),
                                            .is_first = true},
-            [RPUT_WRITING % PROTO_STATES] = {.name = "writing",
+            [RPUT_WRITE_MOVING % PROTO_STATES] = {.name = "write-moving",
+                                                  .kinds = MBX_SENDS,
+                                                  .out = PROTO_ALWAYS,
+                                                  .moves = true,
+                                                  .next = PROTO_NEXT(RPUT_WRITE) |
+                                                          PROTO_NEXT(RPUT_WRITE_STOPPED) |
+                                                          PROTO_NEXT(RPUT_MOVING)},
+            [RPUT_WRITE_STOPPED % PROTO_STATES] = {.name = "write-stopped",
+                                                   .kinds = MBX_SENDS,
+                                                   .out = PROTO_ALWAYS,
+                                                   .moves = true,
+                                                   .then = PROTO_THEN(PROTO_RNDV)},
+            [RPUT_WRITING %
+                PROTO_STATES] = {.name = "writing",
+                                 .kinds = MBX_SENDS,
+                                 .queue = PROTO_ACTIVE,
+                                 .moves = true,
+                                 .next = PROTO_NEXT(RPUT_MOVING) | PROTO_NEXT(RPUT_WRITTEN),
+                                 .is_first = true},
+            [RPUT_MOVING %
+                PROTO_STATES] = {.name = "moving",
+                                 .kinds = MBX_SENDS,
+                                 .queue = PROTO_ACTIVE,
+                                 .moves = true,
+                                 .next = PROTO_NEXT(RPUT_WRITING) | PROTO_NEXT(RPUT_STOPPED)},
+            [RPUT_STOPPED % PROTO_STATES] = {.name = "stopped",
                                              .kinds = MBX_SENDS,
                                              .queue = PROTO_ACTIVE,
                                              .moves = true,
-                                             .next = PROTO_NEXT(RPUT_WRITTEN),
-                                             .is_first = true},
+                                             .next = PROTO_NEXT(RPUT_WRITTEN)},
             [RPUT_WRITTEN % PROTO_STATES] = {.name = "written",
                                              .kinds = MBX_SENDS,
                                              .out = PROTO_ALWAYS,

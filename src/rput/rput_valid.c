@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rput_valid.c - large receives that travel first: rput_recv.c I1 to I3, rput_send.c I1, I3,
- * I4.
+ * rput_valid.c - large receives that travel first: rput_recv.c I1 to I3, rput_send.c I1, I3 to
+ * I5; coop.c I3.
  */
 #include "p2p/p2p.h"
 #include "rput/rput.h"
@@ -107,17 +107,26 @@ static bool peer_rput_is_valid(const struct peer *peer)
            HOLDS("rput_send.c I1", rput->envelopes == 0 || !is_deferred);
 }
 
+static bool writer_is_valid(const struct request *req)
+{
+    bool is_direct = req->protocol == MBX_RNDV_WRITE;
+    bool is_stopped = req->state == RPUT_WRITE_STOPPED || req->state == RPUT_STOPPED ||
+                      (req->state == RPUT_WRITTEN && req->done < req->end);
+
+    return HOLDS("rput_send.c I4", req->done <= req->end) &&
+           HOLDS("rput_send.c I4", req->end <= req->target.size) &&
+           HOLDS("rput_send.c I4", !is_stopped || req->done < req->end) &&
+           HOLDS("rput_send.c I5", !is_stopped || !is_direct) &&
+           HOLDS("coop.c I3", is_stopped || is_direct || req->state >= RPUT_WRITING);
+}
+
 static void look_at_writer(void *arg, void *object)
 {
     bool *is_valid = arg;
     const struct request *req = object;
-    bool is_writer = PROTO_OF(req->state) == PROTO_RPUT_SEND;
 
-    *is_valid = *is_valid && HOLDS("rput_send.c I4", !(req->flags & REQUEST_MOVING) ||
-                                                         req->state == RPUT_WRITE ||
-                                                         req->state == RPUT_WRITING);
-    *is_valid =
-        *is_valid && (!is_writer || HOLDS("rput_send.c I4", req->done <= req->target.size));
+    if (*is_valid && PROTO_OF(req->state) == PROTO_RPUT_SEND)
+        *is_valid = writer_is_valid(req);
 }
 
 bool rput_send_is_valid(const struct mbx_ep *ep)

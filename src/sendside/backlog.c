@@ -22,7 +22,7 @@
  * When enough credit has come back, the messages leave in their order; the RTRs are void then.
  *
  * Room for RTRs is limited: what it holds is a page.  When it is used up and none of them suits,
- * they are dropped and another DEFER asks for the next page (is_partial).  Sends that are fresh
+ * they are dropped and another DEFER asks for the next page (backlog_is_partial()).  Sends that are fresh
  * then have not been compared with the RTRs that were dropped, so they wait until this page is
  * compared, and then another DEFER asks for the first page again.
  *
@@ -105,7 +105,6 @@ static void backlog_new_epoch(struct mbx_ep *ep, struct peer *peer, uint64_t fro
     backlog->from = from;
     backlog->last = from;
     backlog->is_full = false;
-    backlog->is_partial = from != 0;
     backlog_show(ep, peer); /* before the peer hears of it */
     outq_owe_now(ep, peer, OWES_DEFER);
 }
@@ -116,7 +115,7 @@ static void backlog_begin(struct mbx_ep *ep, struct peer *peer)
 
     module_deferring(ep, peer);
     peer->sendside.is_deferred = true;
-    backlog->is_peeked = false;
+    backlog->peeked = 0;
     backlog->envelopes = credit_put_away(peer);
     ep->stats.deferrals++;
     backlog_new_epoch(ep, peer, 0);
@@ -132,7 +131,7 @@ static void backlog_turn_page(struct mbx_ep *ep, struct peer *peer)
     if (backlog->claims != 0 || backlog->lost_count != 0 || backlog->unread != &backlog->rtrs)
         return;
     /* in this order: behind the last RTR there may be nothing that would wake us */
-    if (backlog->is_partial && backlog_has_fresh(backlog))
+    if (backlog_is_partial(backlog) && backlog_has_fresh(backlog))
         backlog_new_epoch(ep, peer, 0);
     else if (backlog->is_full && backlog->fresh != backlog->sends.next)
         backlog_new_epoch(ep, peer, backlog->last);
@@ -140,7 +139,7 @@ static void backlog_turn_page(struct mbx_ep *ep, struct peer *peer)
 
 static bool backlog_may_leave(const struct backlog *backlog)
 {
-    return backlog->claims == 0 && !backlog->is_peeked && backlog->envelopes != 0 &&
+    return backlog->claims == 0 && backlog->peeked == 0 && backlog->envelopes != 0 &&
            backlog->envelopes >= min_size(backlog->count, backlog->half);
 }
 
@@ -184,7 +183,7 @@ static void backlog_withdraw(struct mbx_ep *ep, struct peer *peer)
     list_for_each_safe (node, next, &backlog->sends) {
         struct request *req = request_of_queue(node);
 
-        bool is_peeked = backlog->is_peeked && req->completion.request == backlog->peeked;
+        bool is_peeked = req->completion.request == backlog->peeked;
 
         if (!(req->flags & REQUEST_WITHDRAWN) || req->state != BACKLOG_DEFERRED || is_peeked)
             continue;
@@ -301,7 +300,7 @@ static int on_credit_came(struct mbx_ep *ep, struct peer *peer, uint64_t envelop
         return -EPROTO;
     backlog_shut(ep, peer);
     backlog->envelopes += envelopes;
-    backlog->is_peeked = false;
+    backlog->peeked = 0;
     if (backlog->count == 0 && backlog_may_leave(backlog)) {
         backlog_leave(ep, peer);
         outq_owe_now(ep, peer, OWES_DEFER); /* that it is over */
@@ -345,7 +344,7 @@ static int on_rtr(struct mbx_ep *ep, struct peer *peer, const struct wire_packet
     backlog->rtr_count++;
     backlog->last = body->number;
     backlog->is_full |= (packet->header.flags & WIRE_ROOM_USED) != 0;
-    backlog->is_peeked = false;
+    backlog->peeked = 0;
     backlog_pump(ep, peer);
     return 0;
 }
@@ -395,7 +394,7 @@ static void backlog_matched(struct mbx_ep *ep, struct peer *peer, struct request
                     req->remote.request);
     ep->stats.claims_won += req->state == BACKLOG_WAIT_GRANT;
     if (req->state == BACKLOG_DEFERRED)
-        backlog->is_peeked = false; /* it is the one that the peer was told of */
+        backlog->peeked = 0; /* it is the one that the peer was told of */
     backlog_resolved(backlog, req);
     backlog_remove(ep, backlog, req);
 }
@@ -416,7 +415,7 @@ static int on_grant(struct mbx_ep *ep, struct peer *peer, const struct wire_pack
 
     if (req == NULL || !request_is_send(req) || req->peer != peer->number)
         return req == NULL ? 0 : -EPROTO;
-    if (req->state == BACKLOG_DEFERRED && !peer->backlog->is_peeked)
+    if (req->state == BACKLOG_DEFERRED && peer->backlog->peeked == 0)
         return -EPROTO;
     if (req->state != BACKLOG_WAIT_GRANT && req->state != BACKLOG_DEFERRED)
         return 0; /* its FIN or CTS has come first */
@@ -441,7 +440,7 @@ static void backlog_data_wanted(struct mbx_ep *ep, struct request *req)
 static void backlog_taken_unclaimed(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
     backlog_shut(ep, peer);
-    if (req->state == BACKLOG_DEFERRED && peer->backlog->is_peeked)
+    if (req->state == BACKLOG_DEFERRED && peer->backlog->peeked != 0)
         backlog_data_wanted(ep, req);
     else
         backlog_pump(ep, peer);
@@ -490,7 +489,7 @@ static int on_peek(struct mbx_ep *ep, struct peer *peer, const struct wire_packe
     backlog->peek_envelope = (struct mbx_match_envelope){packet->header.context_id,
                                                          peer->number, packet->header.tag};
     backlog->peek_ignore = packet->header.data;
-    backlog->is_peeked = false;
+    backlog->peeked = 0;
     backlog_pump(ep, peer);
     outq_owe_now(ep, peer, OWES_PEEKED);
     return 0;
@@ -531,10 +530,8 @@ static int backlog_send_peeked(struct mbx_ep *ep, struct peer *peer)
     }
     err = outq_tell_message(ep, peer, WIRE_PEEKED, 0,
                             req != NULL ? &req->completion.status : &nothing, &peeked, NULL, 0);
-    if (err == 0) {
-        backlog->is_peeked = req != NULL;
+    if (err == 0)
         backlog->peeked = peeked.sender;
-    }
     backlog_show(ep, peer);
     return err;
 }

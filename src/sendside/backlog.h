@@ -32,11 +32,10 @@ struct backlog {
     struct list rtrs;    /* rtr.node, in the order of arrival */
     struct list *unread; /* the first RTR that is not compared and in the engine, or &rtrs */
     uint32_t rtr_count;
-    uint64_t epoch;  /* that the last DEFER names */
-    uint64_t from;   /* RTRs up to this number were dropped: DEFER asks for those behind it */
-    uint64_t last;   /* number of the youngest RTR that was kept; from, before there is one */
-    bool is_partial; /* from is not 0: fresh sends wait, because RTRs are missing here */
-    bool is_full;    /* the peer has, or may have, RTRs that there is no room for */
+    uint64_t epoch; /* that the last DEFER names */
+    uint64_t from;  /* RTRs up to this number were dropped: DEFER asks for those behind it */
+    uint64_t last;  /* number of the youngest RTR that was kept; from, before there is one */
+    bool is_full;   /* the peer has, or may have, RTRs that there is no room for */
 
     uint64_t envelopes; /* credit that is put aside while sends are deferred */
     uint64_t half;      /* with so much of it they leave: credit_first_half() */
@@ -44,8 +43,8 @@ struct backlog {
     uint64_t peek_question;                  /* number of the last PEEK */
     struct mbx_match_envelope peek_envelope; /* that the PEEK asks for */
     uint64_t peek_ignore;                    /* ignore bits of the PEEK */
-    bool is_peeked;  /* PEEKED has named a send: none leaves before the peer says more */
-    uint64_t peeked; /* which one: its request */
+    uint64_t
+        peeked; /* the send that PEEKED has named: none leaves before the peer says more; or 0 */
 
     struct sendtable *sendtable; /* where the peer sees the first sends, or NULL */
     bool is_cheated; /* the peer has written nonsense into the table: it gets none again */
@@ -77,6 +76,12 @@ static inline struct rtr *rtr_of(struct list *node)
 static inline bool backlog_has_fresh(const struct backlog *backlog)
 {
     return backlog->fresh != &backlog->sends;
+}
+
+/* Are RTRs missing here?  Then fresh sends wait. */
+static inline bool backlog_is_partial(const struct backlog *backlog)
+{
+    return backlog->from != 0;
 }
 
 /* ---- claims.c, for backlog.c ---- */

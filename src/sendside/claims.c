@@ -133,7 +133,7 @@ void backlog_show(struct mbx_ep *ep, struct peer *peer)
 {
     struct backlog *backlog = peer->backlog;
 
-    if (backlog->sendtable == NULL || !peer->sendside.is_deferred || backlog->is_peeked)
+    if (backlog->sendtable == NULL || !peer->sendside.is_deferred || backlog->peeked != 0)
         return;
     if (backlog->sendtable->is_open && !sendtable_is_due(backlog->sendtable, &backlog->sends))
         return;
@@ -331,8 +331,8 @@ static bool compare_rtr(struct mbx_ep *ep, struct peer *peer)
 bool backlog_compare(struct mbx_ep *ep, struct peer *peer)
 {
     struct backlog *backlog = peer->backlog;
-    bool has_sends =
-        backlog->lost_count != 0 || (backlog_has_fresh(backlog) && !backlog->is_partial);
+    bool has_sends = backlog->lost_count != 0 ||
+                     (backlog_has_fresh(backlog) && !backlog_is_partial(backlog));
 
     if (backlog->is_locking)
         return false;

@@ -35,7 +35,7 @@
  *   I2  the epoch is that of the last DEFER that is sent or owed, and no other table of the
  *       endpoint ever had it; so who has not processed that DEFER, behind whatever left before
  *       it, takes nothing
- *   I3  while a table is open, its marks are those of backlog.sends, and !backlog.is_peeked
+ *   I3  while a table is open, its marks are those of backlog.sends, and backlog.peeked is 0
  *   I4  nothing that was read from the table is used, but for the taken bits, and these are
  *       compared with what may be
  */

@@ -349,7 +349,10 @@ static void cluster_open(uint64_t seed)
     assert_true(fd >= 0);
     assert_int_equal(sys_read(fd, &head, sizeof head), sizeof head);
     sys_close(fd);
-    assert_int_equal(segment_attach(&cl.address, head.key_check, NULL, NULL, &cl.segment), 0);
+    assert_int_equal(segment_open(&(struct segment_source){.address = &cl.address,
+                                                           .key_check = head.key_check},
+                                  SEGMENT_ALL, &cl.segment),
+                     0);
 }
 
 static void cluster_close(void)

@@ -26,7 +26,7 @@
  * The lock ends with its owner, whatever that dies of; who comes later is the first of another file.
  *
  * Nobody needs this file.  Where it cannot be had, or is full, a front is in the file of its segment, as the
- * front of whoever is in no job; and who is not of the job maps one front of it (segment.c).
+ * front of whoever is in no job; and who is not of the job maps one front of it (segment_open.c).
  *
  * Everybody of a job can write to all of it, as to all segments that it has mapped: what is
  * in it is checked where it is read, and no number in it leads out of the mapping.

@@ -156,6 +156,8 @@ static void set_ops(struct shm *shm)
 /* The endpoint in whose place we shall receive: its address, and its segment. */
 static int find(struct shm *shm, const struct transport_address *address)
 {
+    const struct segment_source from = {.address = address,
+                                        .key_check = shm_owner_proof(shm, address)};
     int err = host_id(&shm->host);
 
     shm->address.host = shm->host;
@@ -163,7 +165,7 @@ static int find(struct shm *shm, const struct transport_address *address)
         err = link_check_address(shm, address);
     shm->address = *address;
     if (err == 0)
-        err = segment_take_over(address, shm_owner_proof(shm, address), &shm->own);
+        err = segment_open(&from, SEGMENT_TO_RECEIVE, &shm->own);
     return err == -EPERM ? -EACCES : err;
 }
 

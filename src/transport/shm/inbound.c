@@ -269,7 +269,7 @@ OUT_OF_LINE bool inbound_introduce(struct shm *shm, struct inbound *in)
     int err = identify(shm, in, &address);
 
     if (err == 0) {
-        in->answer->met = true;
+        link_learn(in->answer, PRESENCE_MET);
         err = present(shm, in->answer, &address);
         if (err == -EPERM)
             refuse(shm, in, "packet of an endpoint that was refused");
@@ -309,10 +309,7 @@ static void free_slot(struct shm *shm, uint32_t number)
  * nobody may ever send to it again, and then nothing else would. */
 static void end_answer(const struct shm *shm, const struct inbound *in)
 {
-    bool is_open = !inbound_has_closed(shm, in);
-
-    in->answer->left_open |= is_open;
-    in->answer->has_closed |= !is_open;
+    link_learn(in->answer, inbound_has_closed(shm, in) ? PRESENCE_CLOSED : PRESENCE_LOST);
     link_let_go(in->answer);
 }
 

@@ -24,6 +24,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "transport/siphash.h"
@@ -173,6 +174,7 @@ static void set_state(struct shm_link *link, enum link_state state)
     else if (!blocked)
         list_remove(&link->in_blocked);
     link->state = (uint8_t)state;
+    assert(!MBX_CHECKS || link_is_valid(link));
 }
 
 static struct ring *starter_of(const struct shm_link *link)
@@ -229,13 +231,13 @@ int link_kill(struct shm_link *link, int error)
 
         LOG_DEBUG("shm: link to pid %u ends, error %d %s", link_pid(link), -error,
                   strerror(-error));
-        link->has_closed |=
-            link->remote != NULL && atomic_load(&link->remote->control->closed) != 0;
+        if (link->remote != NULL && atomic_load(&link->remote->control->closed) != 0)
+            link_learn(link, PRESENCE_CLOSED);
         release(link);
         lend_forget(owner_of(link), link);
-        set_state(link, LINK_DEAD);
         link->error = error;
         link->rank = rank;
+        set_state(link, LINK_DEAD);
     }
     return link->error;
 }
@@ -257,6 +259,12 @@ void link_destroy(struct shm_link *link)
 
 /* ---- opening ---- */
 
+/* The error of a link whose other side is not there. */
+static int absence_of(const struct shm_link *link)
+{
+    return link->presence >= PRESENCE_MET ? -ENOTCONN : -EHOSTUNREACH;
+}
+
 /* What failing to map another's segment means for the link. */
 static int attach_failed(struct shm_link *link, int err)
 {
@@ -264,7 +272,7 @@ static int attach_failed(struct shm_link *link, int err)
 
     switch (err) {
     case -ENOENT:
-        return link_kill(link, link->met ? -ENOTCONN : -EHOSTUNREACH);
+        return link_kill(link, absence_of(link));
     case -EAGAIN: /* it has not been passed yet */
         return err;
     case -EMFILE:
@@ -296,19 +304,19 @@ static int attach_failed(struct shm_link *link, int err)
     }
 }
 
-static int find_segment(struct shm_link *link)
+/* Opens the other side's segment as far as extent says.  `asked`, which lies in the place of `out`, is used while nothing
+ * is open. */
+static int open_remote(struct shm_link *link, enum segment_extent extent)
 {
     const struct transport_address address = link_address(link);
+    const struct segment_source from = {
+        .address = &address,
+        .key_check = link->proof,
+        .fronts = owner_of(link)->own->file->fronts,
+        .request = link->remote == NULL ? &link->asked : NULL,
+    };
 
-    return segment_attach(&address, link->proof, owner_of(link)->own->file->fronts,
-                          &link->asked, &link->remote);
-}
-
-static int map_rest(struct shm_link *link)
-{
-    const struct transport_address address = link_address(link);
-
-    return segment_map_all(link->remote, &address, link->proof);
+    return segment_open(&from, extent, &link->remote);
 }
 
 int link_attach(struct shm_link *link)
@@ -318,11 +326,11 @@ int link_attach(struct shm_link *link)
     if (link->state == LINK_DEAD)
         return link->error;
     if (link->remote == NULL) {
-        err = find_segment(link);
+        err = open_remote(link, SEGMENT_FRONT);
         if (err != 0)
             return attach_failed(link, err);
     }
-    link->met = true;
+    link_learn(link, PRESENCE_MET);
     if (atomic_load(&link->remote->control->closed) != 0)
         return link_kill(link, -ENOTCONN);
     return 0;
@@ -334,7 +342,7 @@ int link_attach_all(struct shm_link *link)
 
     if (err != 0)
         return err;
-    err = segment_has_all(link->remote) ? 0 : map_rest(link);
+    err = open_remote(link, SEGMENT_ALL);
     if (err != 0)
         return attach_failed(link, err);
     if (link->state == LINK_STARTING || link->state == LINK_CRAMPED)
@@ -579,7 +587,7 @@ static bool has_died(const struct shm_link *link)
         if (in != NULL && in->answer == link)
             return !inbound_has_closed(shm, in);
     }
-    return !link->has_closed || link->left_open;
+    return link->presence != PRESENCE_CLOSED;
 }
 
 int link_check(struct shm_link *link)
@@ -588,7 +596,7 @@ int link_check(struct shm_link *link)
         if (link->remote != NULL && atomic_load(&link->remote->control->closed) != 0)
             link_kill(link, -ENOTCONN);
         else if (!is_ours(link) && !process_is_alive(link_process(link)))
-            link_kill(link, link->met ? -ENOTCONN : -EHOSTUNREACH);
+            link_kill(link, absence_of(link));
     }
     if (link->state != LINK_DEAD)
         return 0;
@@ -639,7 +647,7 @@ bool link_is_over(struct shm_link *link)
 
     if (shm->role != SHM_WHOLE)
         return false;
-    if (link->state != LINK_DEAD && link->remote == NULL && link->has_closed)
+    if (link->state != LINK_DEAD && link->remote == NULL && link->presence >= PRESENCE_CLOSED)
         (void)link_attach(link); /* it sent, and we never did: its segment tells */
     err = link_check(link);
     return err != 0 && err != -EHOSTDOWN && !has_our_slot(shm, link);

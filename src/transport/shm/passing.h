@@ -12,7 +12,7 @@
  *   who wants the segment             owner's thread
  *   request: cookie, key check ---->  is it ours, and is the key check right?
  *   reply: descriptor          <----
- *   validate descriptor and head (segment.c), map
+ *   validate descriptor and head (segment_open.c), map
  *
  * A pid means nothing in another pid namespace.  The number in the socket's name takes its place:
  * it has PASSING_BIT, which no pid has, and the kernel gives a name to one socket at a time.  Whether

@@ -51,8 +51,11 @@ struct owner {
 
 static struct segment *make_segment(uint64_t cookie)
 {
-    struct segment_config config = {
-        .peers = 2, .ring_cells = 64, .cookie = cookie, .key_check = KEY_CHECK, .host = 7};
+    struct segment_config config = {.peers = 2,
+                                    .rings = {.cells = 64},
+                                    .cookie = cookie,
+                                    .key_check = KEY_CHECK,
+                                    .host = 7};
     struct segment *s = NULL;
 
     assert_int_equal(segment_create(&config, &s), 0);
@@ -131,10 +134,13 @@ static int attach(const struct owner *owner, uint64_t key_check, struct segment 
 {
     struct transport_address address = address_of(owner);
     struct passing_request request = {0};
+    const struct segment_source from = {
+        .address = &address, .key_check = key_check, .request = &request};
     int err = -EAGAIN;
 
+    *out = NULL;
     for (int i = 0; i < PATIENCE && err == -EAGAIN; i++) {
-        err = segment_attach(&address, key_check, NULL, &request, out);
+        err = segment_open(&from, SEGMENT_FRONT, out);
         if (err == -EAGAIN)
             usleep(1000);
     }
@@ -444,6 +450,8 @@ static int attach_to_impostor(const struct lie *lie)
                           .name = {.number = number_of_nobody(), .cookie = COOKIE}};
     struct transport_address address = address_of(&owner);
     struct passing_request request = {0};
+    const struct segment_source from = {
+        .address = &address, .key_check = KEY_CHECK, .request = &request};
     struct segment *s = NULL;
     struct sockaddr_un name;
     socklen_t size = name_of(owner.name.number, &name);
@@ -451,9 +459,9 @@ static int attach_to_impostor(const struct lie *lie)
     int64_t fds = sys_fds_live(), maps = sys_maps_live();
 
     assert_int_equal(bind(fd, (struct sockaddr *)&name, size), 0);
-    assert_int_equal(segment_attach(&address, KEY_CHECK, NULL, &request, &s), -EAGAIN);
+    assert_int_equal(segment_open(&from, SEGMENT_FRONT, &s), -EAGAIN);
     lie_to(fd, lie);
-    err = segment_attach(&address, KEY_CHECK, NULL, &request, &s);
+    err = segment_open(&from, SEGMENT_FRONT, &s);
     if (err == 0)
         segment_detach(s);
     passing_forget(&request);

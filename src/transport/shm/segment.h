@@ -56,6 +56,7 @@
 #include "base/ring.h"
 #include "transport/shm/alive.h"
 #include "transport/shm/passing.h"
+#include "transport/shm/rings.h"
 #include "transport/transport.h"
 #include "transport/version.h"
 
@@ -69,10 +70,6 @@
 #define SEGMENT_CHUNK_SIZE    ((size_t)16 << 10)
 
 #define SEGMENT_STARTER_CELLS 4u
-
-/* The rings of the first slots may be longer than the others (docs/decisions/0042). */
-#define SEGMENT_LONG_RINGS     8u
-#define SEGMENT_LONG_SHIFT_MAX 8u
 
 /* So many packets, of one cell each, may be unread in a starter: one cell stays empty (ring.h). */
 #define SEGMENT_STARTER_MOST (SEGMENT_STARTER_CELLS - 1)
@@ -116,9 +113,8 @@ struct segment_head {
     uint32_t peers;
     uint32_t ring_cells;
     uint16_t needs_fence; /* the owner has no membarrier: senders fence themselves */
-    uint16_t
-        long_shift; /* the first SEGMENT_LONG_RINGS rings have 1 << this times as many cells */
-    uint32_t place; /* the owner's descriptor of this file, as in its address */
+    uint16_t long_shift;  /* with ring_cells: struct rings */
+    uint32_t place;       /* the owner's descriptor of this file, as in its address */
     uint32_t front_place; /* and of that which has the front; 0: it is in this one */
     uint32_t front_at;    /* where there, in FRONT_UNITs */
     uint64_t host;        /* the owner's (base/host.h): from there its memory can be read */
@@ -172,7 +168,7 @@ struct segment {
     unsigned users; /* in this process, the owner included */
     bool needs_fence : 1;
     bool is_apart : 1;    /* control and slots are not in file */
-    uint8_t long_shift;   /* segment_ring_cells() */
+    uint8_t long_shift;   /* with ring_cells: segment_rings() */
     uint16_t first_slots; /* is_apart: so many slots lie in its first part */
 };
 
@@ -201,8 +197,7 @@ struct segment_file {
 
 struct segment_config {
     uint32_t peers;
-    uint32_t ring_cells;
-    unsigned long_shift; /* at most SEGMENT_LONG_SHIFT_MAX */
+    struct rings rings;
     uint64_t cookie;
     uint64_t key_check;
     uint64_t host;
@@ -214,16 +209,31 @@ struct segment_config {
 /* Makes a segment of ours.  System errors, -ENOMEM. */
 int segment_create(const struct segment_config *config, struct segment **out);
 
-/* Finds the segment at address among the fronts of its job (fronts, if it is not NULL; the caller holds
- * these until segment_detach()), or maps it, of that of another process as far as the slots.  request is
- * the caller's, zero at first, for a segment that is passed (passing.h): passing_forget() it in the end.
+/* Where to look for a segment.  The caller holds fronts until segment_detach(), and calls passing_forget() for
+ * request in the end. */
+struct segment_source {
+    const struct transport_address *address;
+    uint64_t key_check;
+    struct fronts *fronts; /* of our job, or NULL */
+    struct passing_request
+        *request; /* zero at first, for a segment that is passed (passing.h) */
+};
+
+enum segment_extent {
+    SEGMENT_FRONT,     /* as far as the slots: to send few packets */
+    SEGMENT_ALL,       /* rings, words and chunks, too */
+    SEGMENT_TO_RECEIVE /* all, and file->fd is valid: to receive in the owner's place */
+};
+
+/* Opens the segment at from->address as far as extent says, if *s is NULL; else maps what is missing of *s, which was
+ * opened from there: all may lie elsewhere then.
  * 0; -ENOENT there is none (any more); -EACCES it has another key; -EPERM the kernel
  * denies it, or another user's (denied.h says why); -EPROTO it is none of ours, or damaged;
  * -EPROTONOSUPPORT it is of another version of the library, and the log says of which; -EAGAIN
- * its owner has not passed it yet; other system errors, -ENOMEM. */
-int segment_attach(const struct transport_address *address, uint64_t key_check,
-                   struct fronts *fronts, struct passing_request *request,
-                   struct segment **out);
+ * its owner has not passed it yet; -EINVAL it is passed, so nobody can receive in its owner's place; other system
+ * errors, -ENOMEM.  After an error *s is as it was. */
+int segment_open(const struct segment_source *from, enum segment_extent extent,
+                 struct segment **s);
 
 /* Lets the others of the job find address, which is that of our segment s, by this label.  0; -ENOTSUP the job has no
  * file of fronts, or s is not in it; -EEXIST an endpoint that is open has this label; -ENOSPC. */
@@ -240,11 +250,6 @@ int segment_lend(uint64_t cookie, uint64_t key_check, int (*lend)(void *arg, int
 /* Is there an open one of this process with this cookie? */
 bool segment_is_open(uint64_t cookie);
 
-/* Maps the rest of what segment_attach() has found at address, with the same key check, unless it
- * segment_has_all(): all may lie elsewhere then.  0; as segment_attach(), and it is as it was. */
-int segment_map_all(struct segment *s, const struct transport_address *address,
-                    uint64_t key_check);
-
 /* Is all of its file mapped? */
 static inline bool segment_has_all(const struct segment *s)
 {
@@ -252,7 +257,7 @@ static inline bool segment_has_all(const struct segment *s)
 }
 
 /* Is its owner's memory that of this host (base/host.h)?  That among the fronts of a job is of the host
- * in its address, which is ours, or segment_attach() would not have taken it. */
+ * in its address, which is ours, or segment_open() would not have taken it. */
 static inline bool segment_is_of_host(const struct segment *s, uint64_t host)
 {
     return s->file == NULL || s->file->host == host;
@@ -261,14 +266,10 @@ static inline bool segment_is_of_host(const struct segment *s, uint64_t host)
 /* Is it still there?  0; -ENOENT; other errors say nothing. */
 int segment_probe(const struct transport_address *address);
 
-/* As segment_attach(), and all is mapped, and file->fd is valid: to receive in the owner's place. */
-int segment_take_over(const struct transport_address *address, uint64_t key_check,
-                      struct segment **out);
-
 /* The owner's end: it can no longer be found.  Those who have mapped it keep it. */
 void segment_close(struct segment *s);
 
-/* Undoes segment_attach() and segment_take_over(). */
+/* Undoes segment_open(). */
 void segment_detach(struct segment *s);
 
 /* One more user of a mapped one, until segment_detach().  Returns it. */
@@ -277,21 +278,21 @@ struct segment *segment_hold(struct segment *s);
 /* Makes ring i and its starter empty and gives the memory of the ring back. */
 void segment_clear_ring(struct segment *s, uint32_t i);
 
+static inline struct rings segment_rings(const struct segment *s)
+{
+    return (struct rings){s->ring_cells, s->long_shift};
+}
+
 /* Of ring i. */
 static inline uint32_t segment_ring_cells(const struct segment *s, uint32_t i)
 {
-    return i < SEGMENT_LONG_RINGS ? s->ring_cells << s->long_shift : s->ring_cells;
+    return rings_place(segment_rings(s), i).cells;
 }
 
 static inline struct ring *segment_ring(const struct segment *s, uint32_t i)
 {
-    size_t stride = ring_bytes(segment_ring_cells(s, i));
-    size_t ahead =
-        i < SEGMENT_LONG_RINGS ? 0 : SEGMENT_LONG_RINGS * ring_bytes(segment_ring_cells(s, 0));
-    uint32_t among = i < SEGMENT_LONG_RINGS ? i : i - SEGMENT_LONG_RINGS;
-
     assert(s->file->rings != NULL);
-    return (struct ring *)(void *)(s->file->rings + ahead + among * stride);
+    return (struct ring *)(void *)(s->file->rings + rings_place(segment_rings(s), i).offset);
 }
 
 /* Chunk i, behind the words that say which are lent; all begin on a page. */

@@ -41,13 +41,8 @@
 #include "transport/siphash.h"
 #include "transport/shm/shm.h"
 
-#define INLINE_MAX         RING_CELL_SIZE
-#define RING_BYTES_MIN     (UINT64_C(4) << 10)
-#define RING_BYTES_MAX     (UINT64_C(64) << 20)
-#define RING_BYTES_DEFAULT (UINT64_C(16) << 10)
-#define RING_BYTES_SHARED  (UINT64_C(32) << 10) /* where ranks share cores */
-#define RING_LONG_SHIFT    2u                   /* the longer ones have 64 KiB */
-#define PEERS_DEFAULT      1024
+#define INLINE_MAX    RING_CELL_SIZE
+#define PEERS_DEFAULT 1024
 
 /* ---- links ---- */
 
@@ -144,61 +139,13 @@ static bool shm_is_flushed(struct transport *t)
 
 /* ---- open and close ---- */
 
-static bool is_ring_chosen(const struct transport_config *config)
-{
-    return config->settings.shm.ring_size != 0 && config->settings.shm.ring_size != UINT64_MAX;
-}
-
-/* Whoever has its core may go on until it needs what its peer has not sent: in a halo exchange, two
- * exchanges ahead.  With two messages of 4 KiB in each they all have to go into the ring, or the core
- * changes hands twice as often (docs/decisions/0036). */
-static uint64_t ring_size_of(const struct transport_config *config)
-{
-    if (is_ring_chosen(config))
-        return config->settings.shm.ring_size;
-    return config->settings.shm.shares_cores ? RING_BYTES_SHARED : RING_BYTES_DEFAULT;
-}
-
-static size_t second_cache_of(const struct transport_config *config)
-{
-    return config->settings.shm.second_cache != 0 ? config->settings.shm.second_cache
-                                                  : sys_second_cache();
-}
-
-/* Where a second cache holds all that goes through it, a ring that holds a window of messages is not in the way
- * (docs/decisions/0042). */
-static unsigned long_shift_of(const struct transport_config *config)
-{
-    return is_ring_chosen(config) || config->settings.shm.shares_cores ||
-                   !lend_fits(second_cache_of(config))
-               ? 0
-               : RING_LONG_SHIFT;
-}
-
-/* The most cells that fit into bytes; the head of the ring comes on top. */
-static uint32_t cells_for(uint64_t bytes)
-{
-    uint32_t cells = RING_MIN_CELLS;
-
-    while ((uint64_t)cells * 2 * RING_CELL_SIZE <= bytes)
-        cells *= 2;
-    return cells;
-}
-
-/* Whether ranks share cores is not known alike to all of them; so it changes no packet. */
-size_t shm_packet_max(const struct transport_config *config)
-{
-    return ring_max_record(
-        cells_for(is_ring_chosen(config) ? ring_size_of(config) : RING_BYTES_DEFAULT));
-}
-
 static int check_config(const struct transport_config *config)
 {
-    uint64_t bytes = ring_size_of(config);
+    uint64_t bytes = rings_choose(config).bytes;
 
-    if (bytes < RING_BYTES_MIN || bytes > RING_BYTES_MAX) {
+    if (bytes < RINGS_BYTES_MIN || bytes > RINGS_BYTES_MAX) {
         LOG_ERROR("shm: a ring of %" PRIu64 " bytes is out of range %" PRIu64 "..%" PRIu64,
-                  bytes, RING_BYTES_MIN, RING_BYTES_MAX);
+                  bytes, RINGS_BYTES_MIN, RINGS_BYTES_MAX);
         return -EINVAL;
     }
     if (config->peers > SEGMENT_PEERS_MAX) {
@@ -252,8 +199,7 @@ static int create_segment(struct shm *shm, const struct transport_config *config
 {
     struct segment_config segment = {
         .peers = config->peers != 0 ? (uint32_t)config->peers : PEERS_DEFAULT,
-        .ring_cells = cells_for(ring_size_of(config)),
-        .long_shift = long_shift_of(config),
+        .rings = rings_choose(config).rings,
         .cookie = shm->address.cookie,
         .key_check = shm_owner_proof(shm, &shm->address),
         .host = shm->host,
@@ -310,13 +256,15 @@ struct shm *shm_create(const struct transport_config *config)
 
 int shm_enter(struct shm *shm, const struct transport_config *config)
 {
+    const struct rings_choice rings = rings_choose(config);
+
     shm->control = shm->own->control;
     shm_hear(shm, &shm->control->doorbell);
     shm->fence = shm->fence || shm->own->needs_fence;
-    lend_init(shm, second_cache_of(config));
+    lend_init(shm, rings.second_cache);
     shm->base.ops = &transport_shm;
     shm->base.limits = (struct transport_limits){
-        .packet_max = shm_packet_max(config),
+        .packet_max = rings.packet_max,
         .inline_max = INLINE_MAX,
         .stays_armed = true,
         .can_read = shm->attach,
@@ -407,8 +355,8 @@ static const char *const pass_names[] = {
 static const char *const auto_word[] = {"auto", NULL};
 
 static const struct param params[] = {
-    {"SHM_RING_SIZE", PARAM_SIZE, PARAM_ADVANCED, NULL, "auto", RING_BYTES_MIN, RING_BYTES_MAX,
-     auto_word,
+    {"SHM_RING_SIZE", PARAM_SIZE, PARAM_ADVANCED, NULL, "auto", RINGS_BYTES_MIN,
+     RINGS_BYTES_MAX, auto_word,
      "shared memory of one sender and one receiver, rounded down to a power of two; auto: 16K, "
      "32K with MBX_OVERSUBSCRIBED=yes, and 64K for the first eight senders where the second "
      "cache of a core "

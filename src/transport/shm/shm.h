@@ -12,6 +12,7 @@
  *     slot i, ring i  <--------------------------- their shm_link
  *     inbound[i]      how far we have read it, and the link to answer through
  *
+ * rings.h says which ring a pair gets, segment_open() opens what peers write to;
  * shm.c opens and closes, shm_packets.c sends and receives, shm_wait.c waits; link.c makes and ends
  * what we send through; inbound.c makes and ends what we receive from; cma.c, words.c, lend.c
  * and handoff.c are the tables of memory.h, atomics.h, lend.h and handoff.h.
@@ -28,6 +29,7 @@
  *   I6  inbound[i].ring is the starter of slot i, or if inbound_has_moved() its ring; it does not
  *       move before the starter is empty
  *   I7  inbound[i] is NULL from inbound_end on
+ *   I8  link.presence only grows; if link.remote is not NULL it is at least PRESENCE_MET
  */
 #ifndef SHM_SHM_H
 #define SHM_SHM_H
@@ -53,6 +55,14 @@ enum link_state {
     LINK_DEAD      /* permanent: link.error */
 };
 
+/* What we know of the other side, whatever the state of the link to it: in this order. */
+enum link_presence {
+    PRESENCE_UNKNOWN, /* never seen */
+    PRESENCE_MET,     /* it was there once: its segment, or a packet of it */
+    PRESENCE_CLOSED,  /* its segment, or what it sent us, says that it has closed */
+    PRESENCE_LOST     /* what it sent us ended, and not because it closed */
+};
+
 /* There is one for each pair of endpoints of a machine, so its size is what a job of many pays. */
 struct shm_link {
     struct link link; /* the core's */
@@ -66,14 +76,12 @@ struct shm_link {
         uint32_t slot; /* if link_has_slot() */
         uint32_t rank; /* DEAD: transport_who.rank */
     };
-    uint8_t state;  /* enum link_state */
-    bool fence : 1; /* see bell_publish_barrier() */
-    bool named : 1; /* the core knows it: through connect(), or an accept() that said yes */
-    bool met : 1;   /* it was there once */
-    bool has_closed : 1; /* its segment, or what it sent us, says so */
-    bool left_open : 1;  /* what it sent us ended, and not because it closed */
-    bool warned : 1;     /* about having no slot, or no means to map their segment */
-    uint16_t refused;    /* FULL: so often, since there was room */
+    uint8_t state;        /* enum link_state */
+    uint8_t presence : 2; /* enum link_presence */
+    bool fence : 1;       /* see bell_publish_barrier() */
+    bool named : 1;   /* the core knows it: through connect(), or an accept() that said yes */
+    bool warned : 1;  /* about having no slot, or no means to map their segment */
+    uint16_t refused; /* FULL: so often, since there was room */
     union {
         int error;       /* of a DEAD link */
         uint32_t wanted; /* FULL: size of the packet that found no room */
@@ -206,6 +214,13 @@ static inline bool inbound_is_ending(const struct inbound *in)
     return in->stage >= INBOUND_ENDS_IN_STARTER;
 }
 
+/* We have learned so much of the other side, or knew more. */
+static inline void link_learn(struct shm_link *link, enum link_presence presence)
+{
+    if (link->presence < presence)
+        link->presence = presence;
+}
+
 /* Is a slot over there ours? */
 static inline bool link_has_slot(const struct shm_link *link)
 {
@@ -244,9 +259,6 @@ static inline void shm_hear(struct shm *shm, struct segment_bell *bell)
 
 /* ---- shm.c ---- */
 
-/* Bytes of the largest packet of an endpoint that was opened with config. */
-size_t shm_packet_max(const struct transport_config *config);
-
 /* An endpoint without a segment.  NULL: no memory. */
 struct shm *shm_create(const struct transport_config *config);
 
@@ -255,6 +267,10 @@ int shm_enter(struct shm *shm, const struct transport_config *config);
 
 /* Undoes shm_create() and shm_enter(), but for own: links, tables, memory. */
 void shm_destroy(struct shm *shm);
+
+/* Do the invariants of this file hold?  With MBX_CHECKS. */
+bool shm_is_valid(const struct shm *shm);
+bool link_is_valid(const struct shm_link *link);
 
 /* ---- shm_packets.c: of transport_ops and transport_compose ---- */
 

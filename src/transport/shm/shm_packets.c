@@ -348,6 +348,7 @@ static void look_around(struct shm *shm)
         answer_bell(shm);
     if (shm->base.hint.left == 0)
         tend(shm);
+    assert(!MBX_CHECKS || shm_is_valid(shm));
 }
 
 static OUT_OF_LINE int poll_and_tend(struct shm *shm, int budget)

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * segment_layout.c - see segment_layout.h.
+ */
+#include "transport/shm/segment_layout.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/sys.h"
+
+/* ---- where everything lies ---- */
+
+static size_t control_size(uint32_t peers)
+{
+    size_t bits = round_up(peers, 8 * CACHE_LINE) / 8;
+
+    return sizeof(struct segment_control) + bits;
+}
+
+static size_t slots_end(uint32_t peers)
+{
+    return control_size(peers) + (size_t)peers * sizeof(struct segment_slot);
+}
+
+static size_t lent_offset(struct segment_layout layout)
+{
+    return round_up(slots_end(layout.peers) +
+                        (SEGMENT_WORDS + SEGMENT_TABLE) * sizeof(uint64_t) +
+                        rings_place(layout.rings, layout.peers).offset,
+                    SEGMENT_PAGE);
+}
+
+struct segment_layout layout_of(const struct segment *s)
+{
+    return (struct segment_layout){s->peers, segment_rings(s)};
+}
+
+bool layout_is_valid(struct segment_layout layout)
+{
+    return layout.peers >= 1 && layout.peers <= SEGMENT_PEERS_MAX &&
+           rings_are_valid(layout.rings);
+}
+
+bool layouts_agree(struct segment_layout one, struct segment_layout other)
+{
+    return one.peers == other.peers && one.rings.cells == other.rings.cells &&
+           one.rings.long_shift == other.rings.long_shift;
+}
+
+size_t layout_size(struct segment_layout layout)
+{
+    return lent_offset(layout) + SEGMENT_PAGE + SEGMENT_CHUNKS * SEGMENT_CHUNK_SIZE;
+}
+
+size_t layout_front_size(struct segment_layout layout)
+{
+    return min_size(layout_size(layout), round_up(slots_end(layout.peers), FRONT_UNIT));
+}
+
+/* Among the fronts of a job it is in parts of a FRONT_UNIT: control and the first slots, and then so many in each. */
+#define PART_SLOTS ((uint32_t)(FRONT_UNIT / sizeof(struct segment_slot)))
+
+static uint32_t first_slots(uint32_t peers)
+{
+    return (uint32_t)((FRONT_UNIT - control_size(peers)) / sizeof(struct segment_slot));
+}
+
+static_assert(sizeof(struct segment_control) + SEGMENT_PEERS_MAX / 8 +
+                      sizeof(struct segment_slot) <=
+                  FRONT_UNIT,
+              "the first part has a slot");
+
+uint32_t layout_parts(uint32_t peers, uint32_t used)
+{
+    uint32_t first = first_slots(peers);
+
+    return used <= first ? 1 : 1 + (used - first + PART_SLOTS - 1) / PART_SLOTS;
+}
+
+size_t layout_spread(uint32_t peers)
+{
+    return (layout_parts(peers, peers) - 1) * FRONTS_STRIDE + FRONT_UNIT;
+}
+
+struct segment_slot *segment_far_slot(const struct segment *s, uint32_t i)
+{
+    uint32_t behind = i - s->first_slots;
+    unsigned char *part =
+        (unsigned char *)s->control + (1 + behind / PART_SLOTS) * FRONTS_STRIDE;
+
+    assert(s->is_apart && i >= s->first_slots && i < s->peers);
+    return (struct segment_slot *)(void *)part + behind % PART_SLOTS;
+}
+
+/* ---- where a segment lies ---- */
+
+void layout_set(struct segment *s, struct segment_layout layout)
+{
+    s->peers = layout.peers;
+    s->ring_cells = layout.rings.cells;
+    s->long_shift = (uint8_t)layout.rings.long_shift;
+}
+
+void layout_place_front(struct segment *s, void *front)
+{
+    s->control = front;
+    s->slots = (struct segment_slot *)(void *)((unsigned char *)front + control_size(s->peers));
+    s->first_slots = (uint16_t)first_slots(s->peers);
+}
+
+void layout_place_file(struct segment *s, void *base, size_t mapped)
+{
+    struct segment_file *file = s->file;
+    unsigned char *bytes = base;
+
+    file->base = base;
+    file->mapped = mapped;
+    if (!s->is_apart)
+        layout_place_front(s, base);
+    if (mapped < file->size)
+        return;
+    file->words = (_Atomic uint64_t *)(void *)(bytes + slots_end(s->peers));
+    file->rings = (unsigned char *)(file->words + SEGMENT_WORDS + SEGMENT_TABLE);
+    file->lent = (_Atomic uint32_t *)(void *)(bytes + lent_offset(layout_of(s)));
+}
+
+/* ---- whether it is one ---- */
+
+/* One without a mark? */
+static bool head_is_early(const struct segment_head *head)
+{
+    unsigned last = head->magic >> 56, ours = SEGMENT_MAGIC >> 56;
+
+    return (head->magic ^ SEGMENT_MAGIC) << 8 == 0 && last > '0' && last < ours - 1;
+}
+
+void head_warn_version(const struct segment_head *head, const struct transport_address *address)
+{
+    const struct version theirs = head_is_early(head) ? (struct version){0} : head->version;
+    char who[32];
+
+    snprintf(who, sizeof who, "pid %u",
+             passing_is_number(address->process) ? address->place : address->process);
+    version_warn("shm", who, &theirs, SEGMENT_VERSION);
+}
+
+static uint64_t cookie_of(const struct segment_head *head)
+{
+    uint64_t early;
+
+    memcpy(&early, &head->version, sizeof early);
+    return head_is_early(head) ? early : head->cookie;
+}
+
+struct segment_layout head_layout(const struct segment_head *head)
+{
+    return (struct segment_layout){head->peers, {head->ring_cells, head->long_shift}};
+}
+
+/* First whose it is: pid and descriptor may be those of another endpoint by now, whose version says nothing of the
+ * one that is looked for. */
+int head_check(const struct segment_head *head, size_t size, uint64_t cookie,
+               uint64_t key_check)
+{
+    if ((head->magic != SEGMENT_MAGIC && !head_is_early(head)) || cookie_of(head) != cookie)
+        return -ENOENT;
+    if (head_is_early(head) || !version_is_understood(&head->version, SEGMENT_VERSION))
+        return -EPROTONOSUPPORT;
+    if (head->key_check != key_check)
+        return -EACCES;
+    if (!layout_is_valid(head_layout(head)) || size != layout_size(head_layout(head)))
+        return -EPROTO;
+    return 0;
+}
+
+int head_read(int fd, struct segment_head *head)
+{
+    ssize_t size = sys_pread(fd, head, sizeof *head, 0); /* its offset may be the owner's */
+
+    if (size < 0)
+        return errno == ESPIPE ? -ENOENT : -errno;
+    return size == (ssize_t)sizeof *head ? 0 : -ENOENT;
+}
+
+int head_check_file(int fd, uint64_t cookie, uint64_t key_check, struct segment_head *head)
+{
+    size_t size = 0;
+    int err = shared_file_check(fd, &size);
+
+    if (err == 0)
+        err = head_read(fd, head);
+    return err != 0 ? err : head_check(head, size, cookie, key_check);
+}
