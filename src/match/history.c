@@ -135,11 +135,11 @@ static bool on_asked_soon(const void *arg, const struct mbx_match_msg *msg)
     return (*(struct asked *const *)arg)->fits && on_asked(arg, msg);
 }
 
-static struct mbx_match_msg *take_long(struct mbx_match *m, struct match_key key,
-                                       struct match_mask mask, mbx_match_fits_fn *fits,
-                                       const void *arg)
+static struct mbx_match_msg *take_glance(struct mbx_match *m, struct match_key key,
+                                         struct match_mask mask, mbx_match_fits_fn *fits,
+                                         const void *arg)
 {
-    return match_take_long(m, key, mask, on_asked_soon, fits, arg);
+    return match_take_glance(m, key, mask, on_asked_soon, fits, arg);
 }
 
 /* By the function of the public header, or, for every other tag, by that of the library. */
@@ -147,7 +147,7 @@ static struct mbx_match_msg *take(struct history_run *run, const struct op *op,
                                   struct asked *asked)
 {
     if (op->envelope.tag % 2 != 0)
-        return match_take(&run->m, &op->envelope, op->ignore, on_asked, &asked, take_long);
+        return match_take(&run->m, &op->envelope, op->ignore, on_asked, &asked, take_glance);
     return mbx_match_take(&run->m, &op->envelope, op->ignore, on_asked, &asked);
 }
 

@@ -15,6 +15,22 @@
  * What does not match at once joins its own queue.  As each side is searched before the
  * other is queued, a receive and a message that fit never wait at the same time.
  *
+ * Each verb (post, take, peek, find, arrive) tries the head, which is the oldest entry, itself.
+ * All else is in functions that are named after the verb and the case:
+ *
+ *   _tail     the head does not match, or is in a table: chooses between the next two
+ *   _walk     at most 16 entries: the list is walked
+ *   _glance   more: one bucket of one table is looked at
+ *   _search   the glance found nothing: all tables, and the entries that they lack (deep.h)
+ *   _none     no entry matches: this is counted, and the new entry is queued
+ *
+ * A further word says what is known: some entries of the list are in tables (_walk_indexed), or the
+ * table of the glance has no match (_search_rest).  A receive that follows a probe is _probed, and where
+ * the caller must be asked whether a message fits, one that a glance found is _glanced.
+ *
+ * All that programs meet seldom is out of line, and called last, with all that it needs: the call is then
+ * a jump, and the usual way saves no registers and reads no memory for it.
+ *
  * The ages of a queue are consecutive, so that they count its entries, too: what
  * mbx_match_counters_get() says is mostly derived from them.
  *
@@ -86,7 +102,8 @@ static ALWAYS_INLINE uint64_t queue_enter(struct mbx_match_queue *queue)
     return queue->next++;
 }
 
-/* As queue_count(), read where it stands: else the compiler reads it on the way to the oldest, too. */
+/* The entries of a queue, counted where this stands: else the compiler reads full_at before the head is
+ * tried, too. */
 static ALWAYS_INLINE uint64_t queue_count_here(const struct mbx_match_queue *queue)
 {
     return queue->most - (*(const volatile uint64_t *)&queue->full_at - queue->next);
@@ -122,7 +139,8 @@ static inline bool accepts(const struct mbx_match_recv *recv,
     return mbx_match_accepts(&recv->envelope, recv->ignore, envelope);
 }
 
-/* As accepts(), for the oldest, whose tag is mostly the one that is wanted. */
+/* Does recv accept such a message?  For the oldest entry: its tag, which mostly is the one that is
+ * wanted, is compared first. */
 static ALWAYS_INLINE bool is_for(const struct mbx_match_recv *recv,
                                  const struct mbx_match_envelope *envelope)
 {
@@ -163,9 +181,9 @@ static ALWAYS_INLINE int take_msg(struct mbx_match *m, struct mbx_match_msg *msg
     return 0;
 }
 
-/* The oldest message that such a receive accepts, or NULL, of a queue of count that is walked; the
- * first is not looked at if it is known that it is not accepted.  The count ends the walk, so who is found is
- * not the head, which is no message. */
+/* Walks the list of count messages to the oldest that such a receive accepts, or NULL.  The first
+ * is not looked at if it is known that it is not accepted.  The count ends the walk, so what is found is a
+ * message, and not the head of the list. */
 static ALWAYS_INLINE struct mbx_match_msg *walk_msgs(const struct mbx_match *m,
                                                      const struct mbx_match_envelope *wanted,
                                                      uint64_t ignore, uint64_t count,
@@ -185,8 +203,8 @@ static ALWAYS_INLINE struct mbx_match_msg *walk_msgs(const struct mbx_match *m,
     return NULL;
 }
 
-/* As post_long(), of what a glance does not find. */
-static OUT_OF_LINE int post_longer(struct mbx_match *m, struct mbx_match_recv *recv,
+/* Posts recv to a long queue in which a glance has found no message.  has_none as in unexpected_take(). */
+static OUT_OF_LINE int post_search(struct mbx_match *m, struct mbx_match_recv *recv,
                                    struct mbx_match_msg **msg, bool has_none)
 {
     struct match_taker any = {.fits = NULL};
@@ -204,26 +222,26 @@ static OUT_OF_LINE int post_longer(struct mbx_match *m, struct mbx_match_recv *r
     return 0;
 }
 
-/* As mbx_match_post(), of a queue of messages that is not walked. */
-static OUT_OF_LINE int post_long(struct mbx_match *m, struct mbx_match_recv *recv,
-                                 struct mbx_match_msg **msg)
+/* Posts recv to a long queue of messages. */
+static OUT_OF_LINE int post_glance(struct mbx_match *m, struct mbx_match_recv *recv,
+                                   struct mbx_match_msg **msg)
 {
     struct mbx_match_msg *found;
     struct group group;
     bool has_none;
 
-    found = msg_seen(m, key_of(&recv->envelope), mask_of(&recv->envelope, recv->ignore), &group,
-                     &has_none);
+    found = glance_msg(m, key_of(&recv->envelope), mask_of(&recv->envelope, recv->ignore),
+                       &group, &has_none);
     if (unlikely(found == NULL))
-        return post_longer(m, recv, msg, has_none);
+        return post_search(m, recv, msg, has_none);
     *msg = found;
-    msg_seen_leaves(m, found, group);
+    glanced_msg_leaves(m, found, group);
     return 0;
 }
 
-/* As mbx_match_post(), of count messages of which none is for recv. */
-static OUT_OF_LINE int post_in_vain(struct mbx_match *m, struct mbx_match_recv *recv,
-                                    struct mbx_match_msg **msg, uint64_t count)
+/* Posts recv, which accepts none of the count messages that were walked. */
+static OUT_OF_LINE int post_none(struct mbx_match *m, struct mbx_match_recv *recv,
+                                 struct mbx_match_msg **msg, uint64_t count)
 {
     count_steps(&m->count, count, false);
     *msg = NULL;
@@ -231,59 +249,60 @@ static OUT_OF_LINE int post_in_vain(struct mbx_match *m, struct mbx_match_recv *
     return 0;
 }
 
-/* As mbx_match_post(), of a queue of messages that is walked, some of which may be in an index. */
-static OUT_OF_LINE int post_short(struct mbx_match *m, struct mbx_match_recv *recv,
-                                  struct mbx_match_msg **msg)
+/* Posts recv to a short queue of messages, some of which are in an index: one that is taken leaves it. */
+static OUT_OF_LINE int post_walk_indexed(struct mbx_match *m, struct mbx_match_recv *recv,
+                                         struct mbx_match_msg **msg)
 {
     uint64_t count = queue_count(&m->msgs), steps;
     struct mbx_match_msg *found =
         walk_msgs(m, &recv->envelope, recv->ignore, count, false, &steps);
 
     if (found == NULL)
-        return post_in_vain(m, recv, msg, count);
+        return post_none(m, recv, msg, count);
     count_steps(&m->count, steps, true);
     *msg = found;
     return take_msg(m, found);
 }
 
-/* As mbx_match_post(), of a queue of messages that is walked; the oldest does not fit or is in an index.  If that
- * is in none, no message is (I2 of deep.h).  All that is seldom called ends it, so it saves no registers. */
-static OUT_OF_LINE int post_listed(struct mbx_match *m, struct mbx_match_recv *recv,
-                                   struct mbx_match_msg **msg)
+/* Posts recv to a short queue of messages.  The oldest does not match or is in an index.  If it is in
+ * no index, no message is (I2 of deep.h). */
+static OUT_OF_LINE int post_walk(struct mbx_match *m, struct mbx_match_recv *recv,
+                                 struct mbx_match_msg **msg)
 {
     uint64_t count = queue_count(&m->msgs), steps;
     struct mbx_match_msg *found;
 
     if (unlikely(msg_of(m->msgs.all.next)->at != 0))
-        return post_short(m, recv, msg);
+        return post_walk_indexed(m, recv, msg);
     found = walk_msgs(m, &recv->envelope, recv->ignore, count, true, &steps);
     if (found == NULL)
-        return post_in_vain(m, recv, msg, count);
+        return post_none(m, recv, msg, count);
     count_steps(&m->count, steps, true);
     unqueue_msg(m, found);
     *msg = found;
     return 0;
 }
 
-/* As post_further(), after a probe, whose message may be the one. */
-static OUT_OF_LINE int post_after_probe(struct mbx_match *m, struct mbx_match_recv *recv,
-                                        struct mbx_match_msg **msg)
+/* Posts recv after a probe, which may have found the message for it.  The oldest message does not match
+ * or is in an index. */
+static OUT_OF_LINE int post_probed(struct mbx_match *m, struct mbx_match_recv *recv,
+                                   struct mbx_match_msg **msg)
 {
     if (!is_probed(m, &recv->envelope, recv->ignore))
-        return queue_count(&m->msgs) > m->options.short_max ? post_long(m, recv, msg)
-                                                            : post_listed(m, recv, msg);
+        return queue_count(&m->msgs) > m->options.short_max ? post_glance(m, recv, msg)
+                                                            : post_walk(m, recv, msg);
     *msg = m->probed.msg;
     return take_msg(m, *msg);
 }
 
-/* As mbx_match_post(); messages wait, and the oldest does not fit or is in an index. */
-static OUT_OF_LINE int post_further(struct mbx_match *m, struct mbx_match_recv *recv,
-                                    struct mbx_match_msg **msg)
+/* Posts recv; messages wait, and the oldest does not match or is in an index. */
+static OUT_OF_LINE int post_tail(struct mbx_match *m, struct mbx_match_recv *recv,
+                                 struct mbx_match_msg **msg)
 {
     if (unlikely(m->probed.msg != NULL))
-        return post_after_probe(m, recv, msg);
-    return queue_count(&m->msgs) > m->options.short_max ? post_long(m, recv, msg)
-                                                        : post_listed(m, recv, msg);
+        return post_probed(m, recv, msg);
+    return queue_count(&m->msgs) > m->options.short_max ? post_glance(m, recv, msg)
+                                                        : post_walk(m, recv, msg);
 }
 
 int mbx_match_post(struct mbx_match *m, struct mbx_match_recv *recv, struct mbx_match_msg **msg)
@@ -296,13 +315,13 @@ int mbx_match_post(struct mbx_match *m, struct mbx_match_recv *recv, struct mbx_
         return 0;
     }
     if (unlikely(oldest->at != 0 || !is_for(recv, &oldest->envelope)))
-        return post_further(m, recv, msg);
+        return post_tail(m, recv, msg);
     unqueue_msg(m, oldest);
     *msg = oldest;
     return 0;
 }
 
-/* What a search for such a receive has found, and left. */
+/* Remembers that a search for such a receive has found this message, which stays queued, or none. */
 static inline void remember(struct mbx_match *m, struct mbx_match_msg *found,
                             const struct mbx_match_envelope *wanted, uint64_t ignore)
 {
@@ -310,12 +329,13 @@ static inline void remember(struct mbx_match *m, struct mbx_match_msg *found,
                                           wanted->source == MBX_MATCH_ANY_SOURCE};
 }
 
-/* found, which such a receive accepts, or NULL: it leaves if it fits. */
-static struct mbx_match_msg *take_found(struct mbx_match *m,
-                                        const struct mbx_match_envelope *envelope,
-                                        uint64_t ignore, mbx_match_fits_fn *fits,
-                                        const void *arg, struct mbx_match_msg *found,
-                                        uint64_t steps)
+/* found, which such a receive accepts, leaves if it fits, and is returned.  Else it is remembered.  found
+ * may be NULL. */
+static struct mbx_match_msg *take_if_fits(struct mbx_match *m,
+                                          const struct mbx_match_envelope *envelope,
+                                          uint64_t ignore, mbx_match_fits_fn *fits,
+                                          const void *arg, struct mbx_match_msg *found,
+                                          uint64_t steps)
 {
     if (found == NULL)
         return NULL;
@@ -328,10 +348,11 @@ static struct mbx_match_msg *take_found(struct mbx_match *m,
     return found;
 }
 
-/* As match_take_rest() or match_take_longer(). */
-static struct mbx_match_msg *take_searched(struct mbx_match *m, struct match_key key,
-                                           struct match_mask mask, mbx_match_fits_fn *fits,
-                                           const void *arg, bool has_none)
+/* Takes a message from a long queue in which a glance has found none.  has_none as in
+ * unexpected_take(). */
+static struct mbx_match_msg *take_search(struct mbx_match *m, struct match_key key,
+                                         struct match_mask mask, mbx_match_fits_fn *fits,
+                                         const void *arg, bool has_none)
 {
     const struct mbx_match_envelope envelope = envelope_of(key);
     struct match_taker taker = {.fits = fits, .arg = arg};
@@ -339,7 +360,7 @@ static struct mbx_match_msg *take_searched(struct mbx_match *m, struct match_key
     uint64_t steps = 1;
 
     if (is_probed(m, &envelope, ~mask.tag))
-        return take_found(m, &envelope, ~mask.tag, fits, arg, m->probed.msg, steps);
+        return take_if_fits(m, &envelope, ~mask.tag, fits, arg, m->probed.msg, steps);
     found = unexpected_take(m, key, mask, &steps, &taker, has_none);
     if (unlikely(!taker.has_taken)) {
         remember(m, found, &envelope, ~mask.tag);
@@ -350,25 +371,25 @@ static struct mbx_match_msg *take_searched(struct mbx_match *m, struct match_key
     return found;
 }
 
-OUT_OF_LINE struct mbx_match_msg *match_take_rest(struct mbx_match *m, struct match_key key,
-                                                  struct match_mask mask,
-                                                  mbx_match_fits_fn *fits, const void *arg)
+OUT_OF_LINE struct mbx_match_msg *
+match_take_search_rest(struct mbx_match *m, struct match_key key, struct match_mask mask,
+                       mbx_match_fits_fn *fits, const void *arg)
 {
-    return take_searched(m, key, mask, fits, arg, true);
+    return take_search(m, key, mask, fits, arg, true);
 }
 
-OUT_OF_LINE struct mbx_match_msg *match_take_longer(struct mbx_match *m, struct match_key key,
+OUT_OF_LINE struct mbx_match_msg *match_take_search(struct mbx_match *m, struct match_key key,
                                                     struct match_mask mask,
                                                     mbx_match_fits_fn *fits, const void *arg)
 {
-    return take_searched(m, key, mask, fits, arg, false);
+    return take_search(m, key, mask, fits, arg, false);
 }
 
-OUT_OF_LINE struct mbx_match_msg *match_take_asked(struct mbx_match *m, struct match_key key,
-                                                   struct match_mask mask,
-                                                   mbx_match_fits_fn *fits, const void *arg,
-                                                   struct mbx_match_msg *msg,
-                                                   struct group group)
+OUT_OF_LINE struct mbx_match_msg *match_take_glanced(struct mbx_match *m, struct match_key key,
+                                                     struct match_mask mask,
+                                                     mbx_match_fits_fn *fits, const void *arg,
+                                                     struct mbx_match_msg *msg,
+                                                     struct group group)
 {
     const struct mbx_match_envelope envelope = envelope_of(key);
 
@@ -376,15 +397,13 @@ OUT_OF_LINE struct mbx_match_msg *match_take_asked(struct mbx_match *m, struct m
         remember(m, msg, &envelope, ~mask.tag);
         return NULL;
     }
-    msg_seen_leaves(m, msg, group);
+    glanced_msg_leaves(m, msg, group);
     return msg;
 }
 
-/* As mbx_match_take(), of a queue that is walked; messages wait, and the oldest is not accepted or is in a
- * table. */
-OUT_OF_LINE struct mbx_match_msg *match_take_short(struct mbx_match *m, struct match_key key,
-                                                   uint64_t ignore, mbx_match_fits_fn *fits,
-                                                   const void *arg)
+OUT_OF_LINE struct mbx_match_msg *match_take_walk(struct mbx_match *m, struct match_key key,
+                                                  uint64_t ignore, mbx_match_fits_fn *fits,
+                                                  const void *arg)
 {
     const struct mbx_match_envelope envelope = envelope_of(key);
     uint64_t steps = 1;
@@ -395,26 +414,28 @@ OUT_OF_LINE struct mbx_match_msg *match_take_short(struct mbx_match *m, struct m
     else
         found = walk_msgs(m, &envelope, ignore, queue_count(&m->msgs),
                           msg_of(m->msgs.all.next)->at == 0, &steps);
-    return take_found(m, &envelope, ignore, fits, arg, found, steps);
+    return take_if_fits(m, &envelope, ignore, fits, arg, found, steps);
 }
 
-static OUT_OF_LINE struct mbx_match_msg *take_long(struct mbx_match *m, struct match_key key,
-                                                   struct match_mask mask,
-                                                   mbx_match_fits_fn *fits, const void *arg)
+/* Takes a message from a long queue, by the function of the public header: whether one fits is always a
+ * call. */
+static OUT_OF_LINE struct mbx_match_msg *take_glance(struct mbx_match *m, struct match_key key,
+                                                     struct match_mask mask,
+                                                     mbx_match_fits_fn *fits, const void *arg)
 {
-    return match_take_long(m, key, mask, NULL, fits, arg);
+    return match_take_glance(m, key, mask, NULL, fits, arg);
 }
 
 struct mbx_match_msg *mbx_match_take(struct mbx_match *m,
                                      const struct mbx_match_envelope *envelope, uint64_t ignore,
                                      mbx_match_fits_fn *fits, const void *arg)
 {
-    return match_take(m, envelope, ignore, fits, arg, take_long);
+    return match_take(m, envelope, ignore, fits, arg, take_glance);
 }
 
-/* As mbx_match_peek(), of a queue that is not walked. */
+/* Shows a message of a long queue. */
 static OUT_OF_LINE struct mbx_match_msg *
-peek_long(struct mbx_match *m, const struct mbx_match_envelope *envelope, uint64_t ignore)
+peek_search(struct mbx_match *m, const struct mbx_match_envelope *envelope, uint64_t ignore)
 {
     uint64_t steps = 1;
     struct mbx_match_msg *found =
@@ -425,9 +446,9 @@ peek_long(struct mbx_match *m, const struct mbx_match_envelope *envelope, uint64
     return found;
 }
 
-/* As mbx_match_peek(); messages wait, and the oldest does not fit. */
+/* Shows a message that is not the oldest, which does not match. */
 static ALWAYS_INLINE struct mbx_match_msg *
-peek_further(struct mbx_match *m, const struct mbx_match_envelope *envelope, uint64_t ignore)
+peek_tail(struct mbx_match *m, const struct mbx_match_envelope *envelope, uint64_t ignore)
 {
     struct mbx_match_msg *found;
     uint64_t count = queue_count(&m->msgs), steps = 1;
@@ -435,7 +456,7 @@ peek_further(struct mbx_match *m, const struct mbx_match_envelope *envelope, uin
     if (unlikely(m->probed.msg != NULL) && is_probed(m, envelope, ignore))
         found = m->probed.msg;
     else if (count > m->options.short_max)
-        return peek_long(m, envelope, ignore);
+        return peek_search(m, envelope, ignore);
     else
         found = walk_msgs(m, envelope, ignore, count, true, &steps);
     count_steps(&m->count, steps, false);
@@ -452,7 +473,7 @@ struct mbx_match_msg *mbx_match_peek(struct mbx_match *m,
     if (queue_is_empty(&m->msgs))
         return NULL;
     if (!mbx_match_accepts(envelope, ignore, &oldest->envelope))
-        return peek_further(m, envelope, ignore);
+        return peek_tail(m, envelope, ignore);
     count_steps(&m->count, 1, false);
     return oldest;
 }
@@ -486,23 +507,23 @@ static ALWAYS_INLINE struct mbx_match_recv *take_recv(struct mbx_match *m,
     return recv;
 }
 
-/* A find meets nobody. */
-static ALWAYS_INLINE struct mbx_match_recv *stay_alone(struct mbx_match *m)
+/* No receive is for the message: it may be kept (mbx_match_keep()), or be handled by the caller. */
+static ALWAYS_INLINE struct mbx_match_recv *find_none(struct mbx_match *m)
 {
     m->count.lonely++;
     return NULL;
 }
 
-/* Is the oldest receive, which is in no table, met by such a message?  A list is all that it
- * leaves then. */
+/* Is the oldest receive for such a message, and in no table?  Then it has only the list to leave. */
 static ALWAYS_INLINE bool is_met(const struct mbx_match_recv *oldest,
                                  const struct mbx_match_envelope *envelope)
 {
     return likely(oldest->at == 0) && likely(is_for(oldest, envelope));
 }
 
-/* The oldest receive that such a message meets, or NULL, of a queue of count that is walked; the first
- * is not looked at if it is known that it is not met.  As walk_msgs(). */
+/* Walks the list of count receives to the oldest that accepts such a message, or NULL.  The first is
+ * not looked at if it is known that it does not accept it.  The count ends the walk, so what is found is a
+ * receive, and not the head of the list. */
 static ALWAYS_INLINE struct mbx_match_recv *
 walk_recvs(struct mbx_match *m, const struct mbx_match_envelope *envelope, uint64_t count,
            bool is_first_known)
@@ -520,11 +541,10 @@ walk_recvs(struct mbx_match *m, const struct mbx_match_envelope *envelope, uint6
     return NULL;
 }
 
-/* The receive of a queue that is not walked that a message with key meets, if all that are in tables
- * are of one class and a glance into its table finds it; it leaves.  NULL: else; has_none as of
- * posted_take(). */
-static ALWAYS_INLINE struct mbx_match_recv *take_recv_seen(struct mbx_match *m,
-                                                           struct match_key key, bool *has_none)
+/* Takes the oldest receive of a long queue that accepts key, if all that are in tables are of one class
+ * and a glance into its table finds it; else NULL.  has_none as in posted_take(). */
+static ALWAYS_INLINE struct mbx_match_recv *
+take_glanced_recv(struct mbx_match *m, struct match_key key, bool *has_none)
 {
     struct mbx_match_deep *deep = m->deep;
     struct match_class *class = deep != NULL ? deep->only : NULL;
@@ -546,44 +566,44 @@ static ALWAYS_INLINE struct mbx_match_recv *take_recv_seen(struct mbx_match *m,
     return recv;
 }
 
-/* As find_long(), of what a glance does not find. */
+/* Finds a receive in a long queue in which a glance has found none.  has_none as in posted_take(). */
 static OUT_OF_LINE struct mbx_match_recv *
-find_longer(struct mbx_match *m, const struct mbx_match_envelope *envelope, bool has_none)
+find_search(struct mbx_match *m, const struct mbx_match_envelope *envelope, bool has_none)
 {
     uint64_t steps;
     struct mbx_match_recv *found = posted_take(m, key_of(envelope), &steps, has_none);
 
     count_steps(&m->count, steps, found != NULL);
     if (found == NULL)
-        return stay_alone(m);
+        return find_none(m);
     unqueue_recv(m, found);
     return found;
 }
 
-/* As mbx_match_find(), of a queue that is not walked. */
-static OUT_OF_LINE struct mbx_match_recv *find_long(struct mbx_match *m,
-                                                    const struct mbx_match_envelope *envelope)
+/* Finds a receive in a long queue. */
+static OUT_OF_LINE struct mbx_match_recv *find_glance(struct mbx_match *m,
+                                                      const struct mbx_match_envelope *envelope)
 {
     bool has_none;
-    struct mbx_match_recv *found = take_recv_seen(m, key_of(envelope), &has_none);
+    struct mbx_match_recv *found = take_glanced_recv(m, key_of(envelope), &has_none);
 
-    return likely(found != NULL) ? found : find_longer(m, envelope, has_none);
+    return likely(found != NULL) ? found : find_search(m, envelope, has_none);
 }
 
-/* As mbx_match_find(); receives wait, and the oldest does not fit or is in a table. */
-static OUT_OF_LINE struct mbx_match_recv *
-find_further(struct mbx_match *m, const struct mbx_match_envelope *envelope)
+/* Finds a receive; receives wait, and the oldest does not match or is in a table. */
+static OUT_OF_LINE struct mbx_match_recv *find_tail(struct mbx_match *m,
+                                                    const struct mbx_match_envelope *envelope)
 {
     uint64_t count = queue_count(&m->recvs);
     struct mbx_match_recv *found;
 
     if (count > m->options.short_max)
-        return find_long(m, envelope);
+        return find_glance(m, envelope);
     found = walk_recvs(m, envelope, count, recv_of(m->recvs.all.next)->at == 0);
     if (found != NULL)
         return take_recv(m, found);
     count_steps(&m->count, count, false);
-    return stay_alone(m);
+    return find_none(m);
 }
 
 struct mbx_match_recv *mbx_match_find(struct mbx_match *m,
@@ -592,9 +612,9 @@ struct mbx_match_recv *mbx_match_find(struct mbx_match *m,
     struct mbx_match_recv *oldest = recv_of(m->recvs.all.next);
 
     if (queue_is_empty(&m->recvs))
-        return stay_alone(m);
+        return find_none(m);
     if (!is_met(oldest, envelope))
-        return find_further(m, envelope);
+        return find_tail(m, envelope);
     unqueue_recv(m, oldest);
     return oldest;
 }
@@ -618,25 +638,27 @@ int mbx_match_keep(struct mbx_match *m, struct mbx_match_msg *msg)
     return 0;
 }
 
-static OUT_OF_LINE int arrive_longer(struct mbx_match *m, struct mbx_match_msg *msg,
+/* msg arrives at a long queue in which a glance has found no receive.  has_none as in posted_take(). */
+static OUT_OF_LINE int arrive_search(struct mbx_match *m, struct mbx_match_msg *msg,
                                      struct mbx_match_recv **recv, bool has_none)
 {
-    *recv = find_longer(m, &msg->envelope, has_none);
+    *recv = find_search(m, &msg->envelope, has_none);
     return *recv != NULL ? 0 : mbx_match_keep(m, msg);
 }
 
-static OUT_OF_LINE int arrive_long(struct mbx_match *m, struct mbx_match_msg *msg,
-                                   struct mbx_match_recv **recv)
+/* msg arrives at a long queue of receives. */
+static OUT_OF_LINE int arrive_glance(struct mbx_match *m, struct mbx_match_msg *msg,
+                                     struct mbx_match_recv **recv)
 {
     bool has_none;
 
-    *recv = take_recv_seen(m, key_of(&msg->envelope), &has_none);
-    return likely(*recv != NULL) ? 0 : arrive_longer(m, msg, recv, has_none);
+    *recv = take_glanced_recv(m, key_of(&msg->envelope), &has_none);
+    return likely(*recv != NULL) ? 0 : arrive_search(m, msg, recv, has_none);
 }
 
-/* As mbx_match_arrive(), of count receives of which none is for msg. */
-static OUT_OF_LINE int arrive_in_vain(struct mbx_match *m, struct mbx_match_msg *msg,
-                                      struct mbx_match_recv **recv, uint64_t count)
+/* msg arrives, and none of the count receives that were walked accepts it. */
+static OUT_OF_LINE int arrive_none(struct mbx_match *m, struct mbx_match_msg *msg,
+                                   struct mbx_match_recv **recv, uint64_t count)
 {
     count_steps(&m->count, count, false);
     *recv = NULL;
@@ -644,29 +666,29 @@ static OUT_OF_LINE int arrive_in_vain(struct mbx_match *m, struct mbx_match_msg 
     return 0;
 }
 
-/* As mbx_match_arrive(), of a queue that is walked, some of which may be in a table. */
-static OUT_OF_LINE int arrive_short(struct mbx_match *m, struct mbx_match_msg *msg,
-                                    struct mbx_match_recv **recv)
+/* msg arrives at a short queue of receives, some of which are in a table: one that is taken leaves it. */
+static OUT_OF_LINE int arrive_walk_indexed(struct mbx_match *m, struct mbx_match_msg *msg,
+                                           struct mbx_match_recv **recv)
 {
-    *recv = find_further(m, &msg->envelope);
+    *recv = find_tail(m, &msg->envelope);
     return *recv != NULL ? 0 : mbx_match_keep(m, msg);
 }
 
-/* As mbx_match_arrive(); receives wait, and the oldest does not fit or is in a table.  If that is in none, no
- * receive is (I5 of deep.h).  All that is seldom called ends it, so it saves no registers. */
-static ALWAYS_INLINE int arrive_further(struct mbx_match *m, struct mbx_match_msg *msg,
-                                        struct mbx_match_recv **recv)
+/* msg arrives; receives wait, and the oldest does not match or is in a table.  If it is in no table, no
+ * receive is (I5 of deep.h).  It is compiled into the verb, as short queues are usual. */
+static ALWAYS_INLINE int arrive_tail(struct mbx_match *m, struct mbx_match_msg *msg,
+                                     struct mbx_match_recv **recv)
 {
     struct mbx_match_recv *found;
     uint64_t count = queue_count_here(&m->recvs);
 
     if (count > m->options.short_max)
-        return arrive_long(m, msg, recv);
+        return arrive_glance(m, msg, recv);
     if (unlikely(recv_of(m->recvs.all.next)->at != 0))
-        return arrive_short(m, msg, recv);
+        return arrive_walk_indexed(m, msg, recv);
     found = walk_recvs(m, &msg->envelope, count, true);
     if (found == NULL)
-        return arrive_in_vain(m, msg, recv, count);
+        return arrive_none(m, msg, recv, count);
     unqueue_recv(m, found);
     *recv = found;
     return 0;
@@ -683,7 +705,7 @@ int mbx_match_arrive(struct mbx_match *m, struct mbx_match_msg *msg,
         return 0;
     }
     if (!is_met(oldest, &msg->envelope))
-        return arrive_further(m, msg, recv);
+        return arrive_tail(m, msg, recv);
     unqueue_recv(m, oldest);
     *recv = oldest;
     return 0;

@@ -3,11 +3,10 @@
  * take.h - mbx_match_take() of a long queue, to be compiled into who knows what fits.
  *
  *   a glance into the index ── found, and it fits at once ──> it leaves         no call
- *       │                         └── else ─────────────────> match_take_asked
- *       └── nothing, or it is in several indexes ───────────> match_take_longer, match_take_rest
+ *       │                         └── else ─────────────────> match_take_glanced
+ *       └── nothing, or it is in several indexes ───────────> match_take_search, match_take_search_rest
  *
- * What is seldom needed is called at the end, and with all that it needs: so the usual way keeps most of what it
- * works with in registers that a call may change, and saves few.
+ * The head of match.c says what the words _walk, _glance and _search mean, and why they are out of line.
  */
 #ifndef MATCH_TAKE_H
 #define MATCH_TAKE_H
@@ -43,13 +42,13 @@ static inline void count_steps(struct mbx_match_tally *count, uint64_t steps, bo
         count->search_max = steps;
 }
 
-/* The message of a queue that is not walked that such a receive takes, if a glance into the index of the
- * primary class finds it, and it is in no other; *group is its place.  NULL: else; has_none as of
+/* The oldest message of a long queue that such a receive accepts, if a glance into the index of the primary
+ * class finds it, and it is in no other index; *group is its place.  Else NULL.  has_none as in
  * unexpected_take(). */
-static ALWAYS_INLINE struct mbx_match_msg *msg_seen(const struct mbx_match *m,
-                                                    struct match_key key,
-                                                    struct match_mask mask, struct group *group,
-                                                    bool *has_none)
+static ALWAYS_INLINE struct mbx_match_msg *glance_msg(const struct mbx_match *m,
+                                                      struct match_key key,
+                                                      struct match_mask mask,
+                                                      struct group *group, bool *has_none)
 {
     struct mbx_match_deep *deep = m->deep;
     struct mbx_match_msg *msg;
@@ -64,9 +63,9 @@ static ALWAYS_INLINE struct mbx_match_msg *msg_seen(const struct mbx_match *m,
     return likely(msg->at == IN_PRIMARY) ? msg : NULL;
 }
 
-/* What msg_seen() has found leaves. */
-static ALWAYS_INLINE void msg_seen_leaves(struct mbx_match *m, struct mbx_match_msg *msg,
-                                          struct group group)
+/* What glance_msg() has found leaves its queue and its index. */
+static ALWAYS_INLINE void glanced_msg_leaves(struct mbx_match *m, struct mbx_match_msg *msg,
+                                             struct group group)
 {
     struct table *index = &m->deep->primary->index;
 
@@ -79,41 +78,41 @@ static ALWAYS_INLINE void msg_seen_leaves(struct mbx_match *m, struct mbx_match_
 
 /* ---- match.c: what a glance leaves open ---- */
 
-/* As mbx_match_take(), of a queue that is not walked. */
-struct mbx_match_msg *match_take_longer(struct mbx_match *m, struct match_key key,
+/* Takes a message from a long queue in which a glance has found none. */
+struct mbx_match_msg *match_take_search(struct mbx_match *m, struct match_key key,
                                         struct match_mask mask, mbx_match_fits_fn *fits,
                                         const void *arg);
-/* The same, if none that is in the index of the primary class, which has this mask, has key. */
-struct mbx_match_msg *match_take_rest(struct mbx_match *m, struct match_key key,
-                                      struct match_mask mask, mbx_match_fits_fn *fits,
+/* Takes a message from a long queue; none in the index of the primary class, which has this mask, has key. */
+struct mbx_match_msg *match_take_search_rest(struct mbx_match *m, struct match_key key,
+                                             struct match_mask mask, mbx_match_fits_fn *fits,
+                                             const void *arg);
+/* Takes a message from a short queue; messages wait, and the oldest is not accepted or is in an index. */
+struct mbx_match_msg *match_take_walk(struct mbx_match *m, struct match_key key,
+                                      uint64_t ignore, mbx_match_fits_fn *fits,
                                       const void *arg);
-/* The same of a queue that is walked. */
-struct mbx_match_msg *match_take_short(struct mbx_match *m, struct match_key key,
-                                       uint64_t ignore, mbx_match_fits_fn *fits,
-                                       const void *arg);
-/* msg, which msg_seen() has found at group, leaves if it fits; else NULL. */
-struct mbx_match_msg *match_take_asked(struct mbx_match *m, struct match_key key,
-                                       struct match_mask mask, mbx_match_fits_fn *fits,
-                                       const void *arg, struct mbx_match_msg *msg,
-                                       struct group group);
+/* msg, which glance_msg() has found at group, leaves if it fits; else NULL. */
+struct mbx_match_msg *match_take_glanced(struct mbx_match *m, struct match_key key,
+                                         struct match_mask mask, mbx_match_fits_fn *fits,
+                                         const void *arg, struct mbx_match_msg *msg,
+                                         struct group group);
 
-/* As mbx_match_take(), of a queue that is not walked.  soon: as fits(), but false where the answer takes a
- * call; or NULL. */
+/* Takes a message from a long queue.  soon says as fits() whether a message fits, but false where the
+ * answer takes a call; it may be NULL. */
 static ALWAYS_INLINE struct mbx_match_msg *
-match_take_long(struct mbx_match *m, struct match_key key, struct match_mask mask,
-                mbx_match_fits_fn *soon, mbx_match_fits_fn *fits, const void *arg)
+match_take_glance(struct mbx_match *m, struct match_key key, struct match_mask mask,
+                  mbx_match_fits_fn *soon, mbx_match_fits_fn *fits, const void *arg)
 {
     struct mbx_match_msg *msg;
     struct group group;
     bool has_none;
 
-    msg = msg_seen(m, key, mask, &group, &has_none);
+    msg = glance_msg(m, key, mask, &group, &has_none);
     if (unlikely(msg == NULL))
-        return has_none ? match_take_rest(m, key, mask, fits, arg)
-                        : match_take_longer(m, key, mask, fits, arg);
+        return has_none ? match_take_search_rest(m, key, mask, fits, arg)
+                        : match_take_search(m, key, mask, fits, arg);
     if (soon == NULL || unlikely(!soon(arg, msg)))
-        return match_take_asked(m, key, mask, fits, arg, msg, group);
-    msg_seen_leaves(m, msg, group);
+        return match_take_glanced(m, key, mask, fits, arg, msg, group);
+    glanced_msg_leaves(m, msg, group);
     return msg;
 }
 
@@ -121,11 +120,10 @@ typedef struct mbx_match_msg *match_take_fn(struct mbx_match *m, struct match_ke
                                             struct match_mask mask, mbx_match_fits_fn *fits,
                                             const void *arg);
 
-/* As mbx_match_take(); take_long calls match_take_long(). */
-static ALWAYS_INLINE struct mbx_match_msg *match_take(struct mbx_match *m,
-                                                      const struct mbx_match_envelope *envelope,
-                                                      uint64_t ignore, mbx_match_fits_fn *fits,
-                                                      const void *arg, match_take_fn *take_long)
+/* mbx_match_take(), compiled into its caller.  take_glance calls match_take_glance(). */
+static ALWAYS_INLINE struct mbx_match_msg *
+match_take(struct mbx_match *m, const struct mbx_match_envelope *envelope, uint64_t ignore,
+           mbx_match_fits_fn *fits, const void *arg, match_take_fn *take_glance)
 {
     struct mbx_match_msg *oldest = msg_of(m->msgs.all.next);
 
@@ -133,8 +131,8 @@ static ALWAYS_INLINE struct mbx_match_msg *match_take(struct mbx_match *m,
         return NULL;
     if (unlikely(oldest->at != 0 || !mbx_match_accepts(envelope, ignore, &oldest->envelope)))
         return queue_count(&m->msgs) > m->options.short_max
-                   ? take_long(m, key_of(envelope), mask_of(envelope, ignore), fits, arg)
-                   : match_take_short(m, key_of(envelope), ignore, fits, arg);
+                   ? take_glance(m, key_of(envelope), mask_of(envelope, ignore), fits, arg)
+                   : match_take_walk(m, key_of(envelope), ignore, fits, arg);
     if (unlikely(!fits(arg, oldest)))
         return NULL;
     unqueue_msg(m, oldest);

@@ -35,7 +35,7 @@ static OUT_OF_LINE struct mbx_match_msg *
 try_take_deep(struct mbx_match *m, struct match_key key, struct match_mask mask,
               mbx_match_fits_fn *fits, const void *size)
 {
-    return match_take_long(m, key, mask, try_fits_soon, fits, size);
+    return match_take_glance(m, key, mask, try_fits_soon, fits, size);
 }
 
 /* One that has memory of its own. */
