@@ -12,6 +12,7 @@
 #include "base/lock.h"
 #include "base/pool.h"
 #include "core/context.h"
+#include "core/device_hooks.h"
 #include "core/failure.h"
 #include "core/forked.h"
 #include "core/liveness.h"
@@ -59,8 +60,9 @@ struct mbx_ep {
     struct ep_failures failures;
     struct ep_sendside sendside;
     struct ep_rput rput;
-    struct region_table regions; /* rma/region.c: what peers may access */
-    struct offload *offload;     /* or NULL; offload.h */
+    struct region_table regions;       /* rma/region.c: what peers may access */
+    const struct device_hooks *device; /* NULL: no device has a part in matching */
+    struct offload *offload;           /* its state, or NULL; device/host/offload.h */
     struct ep_see see;
     struct stats stats;
     struct ep_names names;
@@ -98,7 +100,7 @@ static inline void ep_unlock_unchanged(const struct mbx_ep *ep)
 /* Does no device have a part in matching? */
 static inline bool ep_matches_here(const struct mbx_ep *ep)
 {
-    return ep->offload == NULL;
+    return ep->device == NULL;
 }
 
 /* Are there more processes than cores?  Then a peer that is waited for may need our core. */
@@ -115,6 +117,67 @@ static inline void ep_wake_sleeper(struct mbx_ep *ep)
     ep->wait.wakeup_pending = ep->wait.is_stirred = true;
     ep->progress.due |= DUE_MOVE;
 }
+
+/* ---- device_hooks.h: and what holds without a device ---- */
+
+static inline bool device_has_seen_all(struct mbx_ep *ep)
+{
+    return ep_matches_here(ep) || ep->device->has_seen_all(ep);
+}
+
+/* Sleeps in the transport, and lets the device sleep, too. */
+static inline int device_sleep(struct mbx_ep *ep, int64_t timeout_ns)
+{
+    return ep_matches_here(ep) ? ep->net.transport->ops->wait(ep->net.transport, timeout_ns)
+                               : ep->device->sleep(ep, timeout_ns);
+}
+
+static inline void device_stats(const struct mbx_ep *ep, struct stats *stats)
+{
+    if (!ep_matches_here(ep))
+        ep->device->stats(ep, stats);
+}
+
+static inline bool device_recv_cancel(struct mbx_ep *ep, struct request *req)
+{
+    return ep_matches_here(ep) || ep->device->recv_cancel(ep, req);
+}
+
+static inline void device_message_kept(struct mbx_ep *ep, struct message *message)
+{
+    if (!ep_matches_here(ep))
+        ep->device->message_kept(ep, message);
+}
+
+static inline void device_message_left(struct mbx_ep *ep, struct message *message)
+{
+    if (!ep_matches_here(ep))
+        ep->device->message_left(ep, message);
+}
+
+static inline bool device_message_found(struct mbx_ep *ep, struct message *message,
+                                        struct request *req)
+{
+    return !ep_matches_here(ep) && ep->device->message_found(ep, message, req);
+}
+
+static inline void device_recall(struct mbx_ep *ep)
+{
+    if (!ep_matches_here(ep))
+        ep->device->recall(ep);
+}
+
+static inline void device_extra_credit(struct mbx_ep *ep)
+{
+    if (!ep_matches_here(ep))
+        ep->device->extra_credit(ep);
+}
+
+static inline bool device_is_home(const struct mbx_ep *ep)
+{
+    return ep_matches_here(ep) || ep->device->is_home(ep);
+}
+
 /* ---- progress.h, wait.h: for who makes work ---- */
 
 /* What this moves is moved in each round from now on, until its node leaves the list. */

@@ -316,7 +316,7 @@ void liveness_look(struct mbx_ep *ep)
         liveness_mark_turns(&liveness);
     found = liveness_look_at_due(&liveness);
     liveness.is_death = ep->failures.count != dead;
-    liveness.is_all_seen = ep->liveness.has_seen_all = module_has_seen_all(ep);
+    liveness.is_all_seen = ep->liveness.has_seen_all = device_has_seen_all(ep);
     if (found || (!had_seen_all && liveness.is_all_seen))
         pool_for_each(&ep->requests.pool, liveness_end, &liveness);
 }

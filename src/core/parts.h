@@ -159,7 +159,7 @@ struct region_table {
 struct ep_tracing {
     struct trace_recorder *recorder; /* or NULL */
     bool is_on; /* with a trace, failpoints, or somebody who is told of unexpected messages: */
-    bool tells_modules;              /* the modules are, too */
+    bool tells_device;               /* the device is, too */
     bool is_late;                    /* a send is under way, and not recorded yet */
     uint32_t names_told, peers_told; /* of core/names.h: changes; and peers */
     struct tracer *tracer;           /* or NULL; p2p/tracer.h */

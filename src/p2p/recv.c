@@ -331,7 +331,7 @@ void recv_cancelled(struct mbx_ep *ep, struct request *req)
 /* req has left its engine: it is cancelled now, or when a device has said that it may be. */
 static void recv_withdraw(struct mbx_ep *ep, struct request *req)
 {
-    if (module_recv_cancel(ep, req))
+    if (device_recv_cancel(ep, req))
         recv_cancelled(ep, req);
     else
         proto_move(ep, req, REQUEST_REVOKING);

@@ -36,7 +36,7 @@ static void tracepoint_failed(const struct settings *set, int err)
 /* Without a trace. */
 static bool tracepoint_is_on(const struct mbx_ep *ep)
 {
-    return ep->see.unexpected != NULL || ep->tracing.tells_modules ||
+    return ep->see.unexpected != NULL || ep->tracing.tells_device ||
            failpoint_is_wanted(&ep->settings.transports);
 }
 
@@ -71,9 +71,9 @@ void tracepoint_watch(struct mbx_ep *ep,
     ep->tracing.is_on = ep->tracing.recorder != NULL || tracepoint_is_on(ep);
 }
 
-void tracepoint_tell_modules(struct mbx_ep *ep)
+void tracepoint_tell_device(struct mbx_ep *ep)
 {
-    ep->tracing.tells_modules = true;
+    ep->tracing.tells_device = true;
     ep->tracing.is_on = true;
 }
 
@@ -91,19 +91,19 @@ static void tracepoint_tell(struct mbx_ep *ep, const struct message *message, bo
 void tracepoint_queued(struct mbx_ep *ep, struct message *message, bool has_come)
 {
     tracepoint_tell(ep, message, has_come);
-    if (!ep->tracing.tells_modules)
+    if (!ep->tracing.tells_device)
         return;
     if (has_come)
-        module_message_kept(ep, message);
+        device_message_kept(ep, message);
     else
-        module_message_left(ep, message);
+        device_message_left(ep, message);
 }
 
 bool tracepoint_took(struct mbx_ep *ep, struct request *req, struct message *message)
 {
     tracepoint_recv(ep, TRACE_POST, req, message);
     tracepoint_tell(ep, message, false);
-    return ep->tracing.tells_modules && module_message_found(ep, message, req);
+    return ep->tracing.tells_device && device_message_found(ep, message, req);
 }
 
 /* ---- what the program has named ---- */

@@ -22,8 +22,8 @@ void tracepoint_watch(struct mbx_ep *ep,
                       void (*watch)(void *user, int has_come, const struct mbx_status *message),
                       void *user);
 
-/* Modules are told of unexpected messages from now on: module.message_kept and the two behind it. */
-void tracepoint_tell_modules(struct mbx_ep *ep);
+/* The device is told of unexpected messages from now on: device_hooks.message_kept and the two after it. */
+void tracepoint_tell_device(struct mbx_ep *ep);
 
 /* Only with ep->tracing.is_on.  message and req may be NULL. */
 void tracepoint_recv(struct mbx_ep *ep, enum trace_type type, struct request *req,

@@ -157,7 +157,7 @@ static void deferrer_end(struct mbx_ep *ep, struct deferrer *deferrer)
     outq_forgive(deferrer->peer, OWES_RTR | OWES_PEEK);
     list_remove(&deferrer->node);
     if (list_is_empty(&ep->sendside.receiver->deferrers))
-        module_extra_credit(ep);
+        device_extra_credit(ep);
 }
 
 /* A message of this peer has come by itself: it defers no longer. */
@@ -206,7 +206,7 @@ static int on_defer(struct mbx_ep *ep, struct peer *peer, const struct wire_pack
     deferrer->is_told_full = false;
     deferrer->next = ep->sendside.receiver->open.next;
     list_add_tail(&ep->sendside.receiver->deferrers, &deferrer->node);
-    module_recall(ep);
+    device_recall(ep);
     tracepoint_step(ep, TRACE_DEFER, peer, &(struct mbx_match_envelope){0}, 0, defer->epoch, 0);
     outq_owe_now(ep, peer, OWES_RTR);
     if (is_first)
@@ -221,7 +221,7 @@ static int on_defer(struct mbx_ep *ep, struct peer *peer, const struct wire_pack
 bool receiver_may_pull(const struct mbx_ep *ep)
 {
     return ep->settings.tuning.sendtable && ep->settings.match_at != MATCH_AT_SENDER &&
-           module_is_home(ep);
+           device_is_home(ep);
 }
 
 struct mbx_match_recv *receiver_wanted_by(const struct mbx_ep *ep,
@@ -334,7 +334,7 @@ static int receiver_advertise(struct mbx_ep *ep, struct peer *peer)
 
     if (will_leave(ep, deferrer))
         return 0;
-    if (!module_is_home(ep) || (peer->owes & OWES_ANSWER))
+    if (!device_is_home(ep) || (peer->owes & OWES_ANSWER))
         return -EAGAIN; /* a GRANT first: the sender must not claim with what we have taken */
     while (deferrer->next != &ep->sendside.receiver->open && !deferrer->is_told_full) {
         struct request *req = request_of_queue(deferrer->next);

@@ -21,8 +21,8 @@
  *   mbx_recv ─> mbx_match_post ─found─> message_found ─> shadow ── ADD ──> device
  *   offload_poll <── MATCHED (HELD) ── on_paired ──> recv_given
  *
- * Without a device ep->offload is NULL, and each of these costs a branch that always goes the
- * same way.
+ * Without a device ep->device and ep->offload are NULL, and each of these costs a branch that always
+ * goes the same way.
  */
 #ifndef DEVICE_HOST_OFFLOAD_H
 #define DEVICE_HOST_OFFLOAD_H
