@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * ep.h - an endpoint: a list of parts.  Each part is declared in the header of the file that owns
- * it, or in parts.h if that file belongs to a room above, and others only read it.
+ * it, or is room of a size if that file belongs to a folder above (parts.h), and others only read it.
  *
  * Behind it, under the name of their header, the short functions that look into an endpoint.
  */
@@ -46,10 +46,9 @@ struct mbx_ep {
     struct ep_wait wait;
     struct ep_net net;
     struct ep_progress progress;
-    struct ep_tracing tracing;
+    struct ep_recording recording;
     struct ep_modules modules;
     struct ep_limits limits;
-    struct credit_pool credit; /* p2p/credit.c */
     struct ep_contexts contexts;
     struct ep_peers peers;
     struct ep_requests requests;
@@ -58,15 +57,20 @@ struct mbx_ep {
     struct pieces_pools *pieces; /* or NULL: no data was ever in pieces; pieces.c */
     struct ep_liveness liveness;
     struct ep_failures failures;
-    struct ep_sendside sendside;
-    struct ep_rput rput;
-    struct region_table regions;       /* rma/region.c: what peers may access */
     const struct device_hooks *device; /* NULL: no device has a part in matching */
     struct offload *offload;           /* its state, or NULL; device/host/offload.h */
-    struct ep_see see;
+    struct ep_observed observed;
     struct stats stats;
     struct ep_names names;
     struct ep_forked forked;
+    /* of folders above: PART(), parts.h */
+    PART_ROOM(48, 8) tracing;  /* struct ep_tracing: p2p/tracer.h */
+    PART_ROOM(32, 8) peeks;    /* struct ep_peeks: p2p/p2p.h */
+    PART_ROOM(48, 8) credit;   /* struct credit_pool: p2p/credit.h */
+    PART_ROOM(32, 8) sendside; /* struct ep_sendside: sendside/sendside.h */
+    PART_ROOM(24, 8) rput;     /* struct ep_rput: p2p/p2p.h */
+    PART_ROOM(16, 8) regions;  /* struct region_table: rma/rma.h */
+    PART_ROOM(112, 8) see;     /* struct ep_see: lib/see.h */
     uint64_t check_paid; /* with MBX_CHECKS: for the next look at all invariants; valid.c */
 };
 
@@ -318,17 +322,6 @@ static inline bool peer_is_free(const struct mbx_ep *ep, uint32_t number)
 static inline int peer_use(struct mbx_ep *ep, uint32_t number)
 {
     return likely(peer_is_used(ep, number)) ? 0 : peer_make(ep, number);
-}
-
-/* A read from it has failed for good. */
-static inline void peer_cannot_read(struct peer *peer)
-{
-    peer->path.can_read = false;
-}
-
-static inline void peer_cannot_write(struct peer *peer)
-{
-    peer->path.can_write = false;
 }
 
 /* ---- outq.h ---- */

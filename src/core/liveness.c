@@ -307,8 +307,8 @@ void liveness_look(struct mbx_ep *ep)
     if (due == 0)
         return;
     ep->liveness.last_ns = now_ns;
-    if (ep->see.watch != NULL)
-        ep->see.watch(ep);
+    if (ep->observed.watch != NULL)
+        ep->observed.watch(ep);
     liveness = liveness_begin(ep, due);
     pool_for_each(&ep->requests.pool, liveness_mark, &liveness);
     liveness_mark_probe(&liveness);

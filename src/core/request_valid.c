@@ -44,16 +44,13 @@ static bool place_is_valid(const struct mbx_ep *ep, const struct request *req)
 /* Is what the flags say of the parts of req possible in its protocol? */
 static bool part_is_valid(const struct mbx_ep *ep, const struct request *req)
 {
-    bool has_target = request_has(req, PART_TARGET);
-    bool may_be_announced = request_has(req, PART_COOP) || req->state == REQUEST_POSTED ||
-                            req->state == REQUEST_REVOKING;
+    bool has_target = request_has(ep, req, PART_TARGET);
 
     if (req->state == REQUEST_COMPLETE || req->state == REQUEST_LINGER)
         return true;
     return HOLDS("proto.h I2", has_target || !(req->flags & (REQUEST_MOVING | REQUEST_COOP))) &&
            HOLDS("proto.h I2", !(req->flags & REQUEST_ANNOUNCED) || ep_matches_here(ep)) &&
-           HOLDS("proto.h I2", !(req->flags & REQUEST_ANNOUNCED) || may_be_announced ||
-                                   PROTO_OF(req->state) == PROTO_RPUT_RECV);
+           HOLDS("proto.h I2", !(req->flags & REQUEST_ANNOUNCED) || state_of(ep, req)->is_open);
 }
 
 /* What a request still has, that it gives back when it is complete. */

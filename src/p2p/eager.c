@@ -376,7 +376,7 @@ static OUT_OF_LINE void eager_await(struct mbx_ep *ep, struct request *req,
                                     const struct arrival *arrival)
 {
     proto_move(ep, req, EAGER_ASSEMBLE);
-    peer_get(ep, req->peer)->assembly = (struct assembly){
+    *peer_assembly(peer_get(ep, req->peer)) = (struct assembly){
         .request = req,
         .size = (uint32_t)arrival->size,
         .offset = (uint32_t)arrival->have,
@@ -423,7 +423,7 @@ void eager_assemble(struct mbx_ep *ep, const struct arrival *arrival, struct mes
     struct peer *peer = peer_get(ep, arrival->envelope.source);
 
     transport_borrow_few(peer->link, true);
-    peer->assembly = (struct assembly){
+    *peer_assembly(peer) = (struct assembly){
         .message = message,
         .size = (uint32_t)arrival->size,
         .offset = (uint32_t)arrival->have,
@@ -441,7 +441,7 @@ static void eager_more_request(struct request *req, uint64_t offset, const void 
 void eager_await_end(struct mbx_ep *ep, struct request *req)
 {
     proto_move(ep, req, EAGER_ASSEMBLE);
-    peer_get(ep, req->peer)->assembly = (struct assembly){
+    *peer_assembly(peer_get(ep, req->peer)) = (struct assembly){
         .request = req,
         .size = (uint32_t)min_size(req->completion.status.size, WIRE_EAGER_MAX),
         .has_request = true,
@@ -474,7 +474,7 @@ static struct request *assembly_request(const struct assembly *assembly)
 static int eager_more(struct mbx_ep *ep, struct peer *peer, uint64_t offset, const void *bytes,
                       uint64_t size)
 {
-    struct assembly *assembly = &peer->assembly;
+    struct assembly *assembly = peer_assembly(peer);
     struct request *req = assembly_request(assembly);
 
     if (unlikely(assembly->is_lost))
@@ -524,7 +524,7 @@ static void eager_uncount(struct mbx_ep *ep, uint64_t size)
 static int on_rest(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
 {
     const struct wire_rest *rest = &packet->body.rest;
-    struct assembly *assembly = &peer->assembly;
+    struct assembly *assembly = peer_assembly(peer);
     struct request *req = assembly_request(assembly);
 
     if (assembly->is_lost) {
@@ -569,9 +569,9 @@ static void eager_peer_gone(struct mbx_ep *ep, struct peer *peer, struct request
         request_complete(ep, req, error);
         return;
     }
-    if (!peer->assembly.is_lost)
-        req->done = min_size(peer->assembly.offset, req->total);
-    peer->assembly = (struct assembly){.size = 0};
+    if (!peer_assembly(peer)->is_lost)
+        req->done = min_size(peer_assembly(peer)->offset, req->total);
+    *peer_assembly(peer) = (struct assembly){.size = 0};
     request_lost(ep, req, error);
 }
 
@@ -611,7 +611,7 @@ static const struct proto eager_proto = {
 static bool on_refers(struct mbx_ep *ep, const struct peer *peer)
 {
     (void)ep;
-    return peer->assembly.size != 0;
+    return peer_assembly(peer)->size != 0;
 }
 
 const struct module eager_module = {

@@ -108,9 +108,9 @@ static void rput_remove(struct rput *rput, uint32_t index)
 static bool is_settled(const struct mbx_ep *ep, const struct peer *peer, uint64_t credit)
 {
     if (ep->settings.tuning.rput == TUNING_OFF || !ep_matches_here(ep) ||
-        !peer->path.can_write || peer->sendside.is_deferred)
+        !peer_path(peer)->can_write || peer_sendside(peer)->is_deferred)
         return false;
-    return credit == peer->credit.envelopes + peer->rput->envelopes;
+    return credit == peer_credit(peer)->envelopes + peer->rput->envelopes;
 }
 
 static int on_announce(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
@@ -239,8 +239,8 @@ static void rput_stop(struct mbx_ep *ep, struct peer *peer, struct request *req,
     ep->stats.rput_stopped++;
     req->flags |= REQUEST_STOPPED;
     req->protocol = path_rndv(peer);
-    if (err == -ENOTSUP && peer->path.can_write) {
-        peer_cannot_write(peer);
+    if (err == -ENOTSUP && peer_path(peer)->can_write) {
+        path_cannot_write(peer);
         rput_drop(peer);
         LOG_INFO("the memory of peer %u cannot be written, long messages are fetched by it",
                  peer->number);
@@ -260,7 +260,7 @@ static int rput_chunk(struct mbx_ep *ep, struct peer *peer, struct request *req)
     struct link *link = peer->link;
     int err;
 
-    assert(request_has(req, PART_TARGET));
+    assert(request_has(ep, req, PART_TARGET));
     assert(!(req->flags & REQUEST_MOVING));
     assert(req->done < req->end && req->end <= to->size);
     req->flags |= REQUEST_MOVING; /* it may be told before the call returns */
@@ -279,7 +279,7 @@ static int rput_chunk(struct mbx_ep *ep, struct peer *peer, struct request *req)
 /* The transport has written what it was to, or not. */
 static void rput_write_done(struct mbx_ep *ep, struct request *req, int error)
 {
-    assert(request_has(req, PART_TARGET));
+    assert(request_has(ep, req, PART_TARGET));
     assert(req->flags & REQUEST_MOVING);
     req->flags &= (uint32_t)~REQUEST_MOVING;
     if (error == 0)
@@ -297,7 +297,7 @@ static bool is_over(const struct request *req)
 /* The last packet of req has left. */
 static void rput_sent(struct mbx_ep *ep, struct request *req)
 {
-    assert(request_has(req, PART_TARGET));
+    assert(request_has(ep, req, PART_TARGET));
     if (req->flags & (REQUEST_STOPPED | REQUEST_COOP)) {
         if (req->flags & REQUEST_COOP)
             req->flags &= (uint32_t) ~(REQUEST_STOPPED | REQUEST_COOP);
@@ -348,7 +348,7 @@ static int rput_step(struct mbx_ep *ep, struct request *req)
     bool is_last = is_end || is_over(req);
     int err = is_end ? tell_ended(ep, peer, req) : tell_begun(ep, peer, req);
 
-    assert(request_has(req, PART_TARGET));
+    assert(request_has(ep, req, PART_TARGET));
     if (err != 0 && (err == -EAGAIN || !(req->flags & REQUEST_MOVING)))
         return err; /* else it ends when the transport lets go of it */
     if (!is_end)
@@ -386,7 +386,7 @@ void rput_write(struct mbx_ep *ep, struct request *req)
     bool is_idle = !(req->flags & REQUEST_MOVING) && !is_over(req);
     int err;
 
-    assert(request_has(req, PART_TARGET));
+    assert(request_has(ep, req, PART_TARGET));
     assert(req->state == RPUT_WRITING);
     assert(!list_is_linked(&req->queue));
     err = is_idle ? rput_chunk(ep, peer, req) : 0;
@@ -456,6 +456,7 @@ static void rput_send_gone(struct mbx_ep *ep, struct peer *peer, struct request 
 
 static const struct proto rput_send_proto = {
     .id = PROTO_RPUT_SEND,
+    .part = PART_TARGET,
     .name = "rput send",
     .states =
         {
@@ -465,13 +466,13 @@ static const struct proto rput_send_proto = {
                                            .moves = true,
                                            .next = PROTO_NEXT(RPUT_WRITING),
                                            .then = PROTO_THEN(PROTO_RNDV),
-                                           .is_first = true},
+                                           .from = {SEND_NEW, RNDV_WAIT_FIN}},
             [RPUT_WRITING % PROTO_STATES] = {.name = "writing",
                                              .kinds = MBX_SENDS,
                                              .queue = PROTO_ACTIVE,
                                              .moves = true,
                                              .next = PROTO_NEXT(RPUT_WRITTEN),
-                                             .is_first = true},
+                                             .from = {SEND_NEW, RNDV_WAIT_FIN}},
             [RPUT_WRITTEN % PROTO_STATES] = {.name = "written",
                                              .kinds = MBX_SENDS,
                                              .out = PROTO_ALWAYS,

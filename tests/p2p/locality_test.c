@@ -323,8 +323,8 @@ static void test_a_receiver_that_does_not_look_fetches(void **state)
     assert_int_equal(cluster_stats(&cl, 1).received[MBX_BOUNCE], 0);
     assert_int_equal(cluster_stats(&cl, 1).received_bytes[MBX_BOUNCE], 0);
     /* of 40, the 1st, 3rd, 6th, 11th, 20th and 37th were tried */
-    assert_int_equal(cl.eps[0]->peers.all[1]->path.streams.pause, 32);
-    assert_int_equal(cl.eps[0]->peers.all[1]->path.streams.skip, 32 - 3);
+    assert_int_equal(peer_path(cl.eps[0]->peers.all[1])->streams.pause, 32);
+    assert_int_equal(peer_path(cl.eps[0]->peers.all[1])->streams.skip, 32 - 3);
     cluster_close(&cl);
 }
 
@@ -406,7 +406,8 @@ static void test_few_are_lent_to_who_has_no_receives(void **state)
 static uint64_t resident(const struct cluster *cl)
 {
     const struct mbx_ep *ep = cl->eps[1];
-    uint64_t bytes = ep->credit.lender != NULL ? transport_resident(ep->credit.lender) : 0;
+    uint64_t bytes =
+        ep_credit(ep)->lender != NULL ? transport_resident(ep_credit(ep)->lender) : 0;
 
     assert_true(bytes + cluster_stats(cl, 1).unexpected_bytes_max <=
                 ep->settings.unexpected_memory);
@@ -478,7 +479,8 @@ static void test_a_fixed_window_has_extra_payload(void **state)
         /* the ring takes such packets */
         assert_true(cases[i].is_eager ? sent(&cl, MBX_SHORT) >= 2 : sent(&cl, MBX_SHORT) == 0);
         if (i != 1)
-            assert_int_equal(peer_get(cl.eps[1], 0)->credit.window, cl.eps[1]->credit.window);
+            assert_int_equal(peer_credit(peer_get(cl.eps[1], 0))->window,
+                             ep_credit(cl.eps[1])->window);
         cluster_close(&cl);
     }
 }
@@ -565,14 +567,14 @@ static void test_what_is_not_lent_is_announced_again(void **state)
     assert_int_equal(cluster_stats(&cl, 1).rput_announced, 0);
     assert_int_equal(sent(&cl, MBX_BOUNCE), 5);
 
-    cl.eps[0]->peers.all[1]->path.is_far = true; /* which the receiver does not know */
+    peer_path(cl.eps[0]->peers.all[1])->is_far = true; /* which the receiver does not know */
     for (int i = 0; i < 50; i++)
         send_told(&cl, EAGER_LIMIT_NEAR + 1);
     assert_in_range(sent(&cl, MBX_RNDV_READ), 5, 7);
     announced = cluster_stats(&cl, 1).rput_announced;
     assert_in_range(announced, 43, 45);
 
-    cl.eps[0]->peers.all[1]->path.is_far = false;
+    peer_path(cl.eps[0]->peers.all[1])->is_far = false;
     for (int i = 0; i < 70; i++)
         send_told(&cl, EAGER_LIMIT_NEAR + 1);
     assert_in_range(cluster_stats(&cl, 1).rput_announced, announced, announced + 32);
@@ -636,7 +638,7 @@ static void test_short_ones_are_lent_to_the_far(void **state)
     copies_are_slow(true);
     send_lent(&cl, 1, LENT_MOST, false);
     send_some(&cl, PATH_NEAR_TURNS * PATH_VOTES, SIZE);
-    assert_true(cl.eps[0]->peers.all[1]->path.is_far);
+    assert_true(peer_path(cl.eps[0]->peers.all[1])->is_far);
     send_lent(&cl, 10, 8000, true);
     send_lent(&cl, 10, PATH_BUFFERS_FAR, true);
     eager = sent(&cl, MBX_BOUNCE);
@@ -645,7 +647,7 @@ static void test_short_ones_are_lent_to_the_far(void **state)
     for (unsigned i = 0; i < PATH_FAR_TURNS; i++)
         send_one(&cl, LENT_MOST, EXPECTED);
     assert_int_equal(sent(&cl, MBX_BOUNCE), eager + 2);
-    assert_true(cl.eps[0]->peers.all[1]->path.is_far);
+    assert_true(peer_path(cl.eps[0]->peers.all[1])->is_far);
 
     /* the second one finds the first one's chunk lent */
     for (int i = 0; i < 2; i++)
@@ -664,7 +666,7 @@ static void test_short_ones_are_lent_to_the_far(void **state)
     copies_are_slow(false);
     for (unsigned i = 0; i < PATH_FAR_TURNS * PATH_VOTES / 2; i++)
         send_one(&cl, LENT_MOST, EXPECTED);
-    assert_false(cl.eps[0]->peers.all[1]->path.is_far);
+    assert_false(peer_path(cl.eps[0]->peers.all[1])->is_far);
     cluster_close(&cl);
 }
 
@@ -728,7 +730,7 @@ static void test_lent_into_a_full_ring(void **state)
         uint64_t before = cluster_stats(&cl, 0).lent;
         mbx_request shorts[MOST], send, recv;
 
-        cl.eps[0]->peers.all[1]->path.streams = (struct backoff){0};
+        peer_path(cl.eps[0]->peers.all[1])->streams = (struct backoff){0};
         for (unsigned i = 0; i < count; i++)
             assert_int_equal(mbx_send(cl.eps[0], 1, 7, 2, NULL, 0, NULL, &shorts[i]), 0);
         assert_int_equal(mbx_send(cl.eps[0], 1, 7, 1, data, STREAM, NULL, &send), 0);

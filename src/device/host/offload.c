@@ -473,6 +473,7 @@ static bool on_is_flushed(const struct mbx_ep *ep)
 
 static const struct proto offload_proto = {
     .id = PROTO_OFFLOAD,
+    .part = PART_MATCH,
     .name = "offload",
     .states =
         {
@@ -480,15 +481,15 @@ static const struct proto offload_proto = {
                                                 .kinds = MBX_RECVS,
                                                 .then = PROTO_THEN(PROTO_EAGER) |
                                                         PROTO_THEN(PROTO_RNDV),
-                                                .is_first = true},
+                                                .from = {REQUEST_POSTED, REQUEST_REVOKING}},
             [OFFLOAD_RECLAIMED % PROTO_STATES] = {.name = "claimed",
                                                   .kinds = MBX_RECVS,
                                                   .then = PROTO_THEN(PROTO_RECV),
-                                                  .is_first = true},
+                                                  .from = {REQUEST_POSTED}},
             [OFFLOAD_PAIRED % PROTO_STATES] = {.name = "paired",
                                                .kinds = MBX_RECVS,
                                                .then = PROTO_THEN(PROTO_RECV),
-                                               .is_first = true},
+                                               .from = {REQUEST_POSTED}},
         },
 };
 

@@ -34,6 +34,10 @@
  * matched it, which follows. */
 typedef void offload_answer_fn(struct mbx_ep *ep, struct request *req, bool is_ours);
 
+enum offload_proto {
+    PROTO_OFFLOAD = 12 /* a receive that the device has */
+};
+
 enum offload_state {
     OFFLOAD_MATCHED = PROTO_STATE(PROTO_OFFLOAD, 0), /* the device moves the data */
     OFFLOAD_RECLAIMED, /* asked back from the device, for a message beside it */
