@@ -155,7 +155,7 @@ static uint64_t credit_of_victim(const struct byzantine *byzantine)
 {
     const struct peer *peer = peer_get(byzantine->victim->ep, BYZANTINE);
 
-    return peer->credit.envelopes + (peer->rput != NULL ? peer->rput->envelopes : 0);
+    return peer_credit(peer)->envelopes + (peer->rput != NULL ? peer->rput->envelopes : 0);
 }
 
 /* What belongs into a field, as far as the byzantine endpoint knows. */

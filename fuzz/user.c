@@ -467,7 +467,7 @@ static uint64_t requests_most(const struct user *user)
         const struct peer *peer = peer_get(user->ep, i);
 
         most += ACCESS_WINDOW + EVENT_WINDOW + FINS_MOST + BACKLOG_CLAIMS;
-        most += min_size(peer->credit.window, 65536) + MESSAGES;
+        most += min_size(peer_credit(peer)->window, 65536) + MESSAGES;
     }
     return most;
 }
@@ -475,7 +475,7 @@ static uint64_t requests_most(const struct user *user)
 void user_check(const struct user *user)
 {
     const struct mbx_ep *ep = user->ep;
-    uint64_t room = ep->credit.lendable_all;
+    uint64_t room = ep_credit(ep)->lendable_all;
 
     require(pool_is_valid(&ep->requests.pool) && pool_is_valid(&ep->messages),
             "a pool is damaged");
@@ -484,9 +484,9 @@ void user_check(const struct user *user)
                     mbx_match_is_valid(&ep->contexts.table[i]->match),
                 "an engine is damaged");
     for (uint32_t i = 0; i < user->peers; i++) {
-        const struct credit *credit = &peer_get(ep, i)->credit;
+        const struct credit *credit = peer_credit(peer_get(ep, i));
 
-        room += ep->credit.window * CREDIT_ENVELOPE + ep->credit.window_payload;
+        room += ep_credit(ep)->window * CREDIT_ENVELOPE + ep_credit(ep)->window_payload;
         require(credit->kept_envelopes <= credit->window &&
                     credit->kept_payload <= credit->window_payload,
                 "a peer has more here than it was given");

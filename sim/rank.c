@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "core/core.h"
+#include "sendside/sendside.h"
 
 #define ROUNDS_MAX  4 /* of progress, before others have their turn */
 #define MPROBES_MAX 6
@@ -632,7 +633,7 @@ void rank_open(struct job *job, uint32_t who)
         fprintf(stderr, "sim: rank %" PRIu32 " cannot be opened: %s\n", who, mbx_strerror(err));
         exit(1);
     }
-    rank->ep->sendside.room = plan->room;
+    ep_sendside(rank->ep)->room = plan->room;
     mbx_address_get(rank->ep, &rank->address);
 }
 

@@ -101,7 +101,8 @@ static void count_peer(const struct sums *sums, const struct peer *peer, uint32_
     uint64_t aside = (peer->backlog != NULL ? peer->backlog->envelopes : 0) +
                      (peer->rput != NULL ? peer->rput->envelopes : 0);
 
-    count(of_pair(sums, sums->who, to), peer->credit.envelopes + aside, peer->credit.payload);
+    count(of_pair(sums, sums->who, to), peer_credit(peer)->envelopes + aside,
+          peer_credit(peer)->payload);
 }
 
 /* ---- the pairs ---- */
@@ -144,7 +145,7 @@ static void check_pair(struct sums *sums, uint32_t from, uint32_t to)
     if (sender == NULL || receiver == NULL || sender->health.is_gone ||
         receiver->health.is_gone)
         return;
-    kept = &receiver->credit;
+    kept = peer_credit(receiver);
     if (!is_right(sums, to, has->envelopes + kept->kept_envelopes + kept->freed_envelopes,
                   kept->window))
         job_wrong(sums->job,

@@ -9,17 +9,18 @@
  *        software                                        device
  *
  *   1  append      a posted receive    ──── ADD ───>   entry, inactive until in sync
- *   2  take_back   all of them         ──── DEL ───>   REVOKED_ALL
- *   3              unexpected message  <────────────   UNEXPECTED, in an untagged buffer
- *   4  hold        unexpected message  ────────────>   (MBX_DEVICE_HOLDS)
- *   5  revoke      one receive         ──── DEL ───>   REVOKED: 0, or "already consumed"
- *   6  unhold      unexpected message  ────────────>   UNHELD (MBX_DEVICE_HOLDS)
- *   7  sync        "so many handled"   ──── SYNC ──>
- *   8  poll                            <────────────   MATCHED, DATA_VALID, ...
- *   9  configure, replenish: room for receives and commands, untagged buffers
+ *   2              unexpected message  <────────────   UNEXPECTED, in an untagged buffer
+ *   3  hold        unexpected message  ────────────>   (MBX_DEVICE_HOLDS)
+ *   4  revoke      one receive         ──── DEL ───>   REVOKED: 0, or "already consumed"
+ *   5  unhold      unexpected message  ────────────>   UNHELD (MBX_DEVICE_HOLDS)
+ *   6  sync        "so many handled"   ──── SYNC ──>
+ *   7  poll                            <────────────   MATCHED, DATA_VALID, ...
+ *   8  configure, replenish: room for receives and commands, untagged buffers
  *
- * 1, 2, 4 to 7 and replenish are commands: the device performs them one after the other in
- * the order of the calls, each atomically with respect to arrivals.
+ * 1, 3 to 6 and replenish are commands: the device performs them one after the other in
+ * the order of the calls, each atomically with respect to arrivals.  To take back several
+ * receives, revoke the youngest first: messages arrive in between, and what is left must be
+ * the head of the list.
  *
  * State of a device
  *   entries    {handle, envelope, ignore bits, buffer, active}, oldest first
@@ -139,7 +140,6 @@ enum mbx_device_event_type {
     MBX_DEVICE_UNEXPECTED,  /* buffer, bytes: a tagged packet that met no entry; counted */
     MBX_DEVICE_PASSED,      /* buffer, bytes: any other packet; not counted */
     MBX_DEVICE_REVOKED,     /* handle: error 0, or -ENOENT: it has been consumed before */
-    MBX_DEVICE_REVOKED_ALL, /* no entry is left; what was matched has been told before */
     MBX_DEVICE_UNHELD,      /* handle: error 0, or -ENOENT: it was matched before */
     MBX_DEVICE_LOST,        /* the last event: the device is gone */
 };
@@ -205,7 +205,6 @@ struct mbx_device_ops {
                   uint16_t handled); /* also -ENOSPC: the list is full; -EBUSY: it holds one
         with memory of this one's, does not take both at a time, and nothing happened */
     int (*revoke)(struct mbx_device *device, uint32_t handle, uint16_t handled);
-    int (*take_back)(struct mbx_device *device, uint16_t handled);
     int (*sync)(struct mbx_device *device, uint16_t handled); /* also -EAGAIN while an earlier
         sync waits: of the room for commands, syncs take one place at most */
     /* message: the caller's number for it, below list; it may be used again when UNHELD, or MATCHED with HELD, has been

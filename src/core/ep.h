@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * ep.h - an endpoint: a list of parts.  Each part is declared in the header of the file that owns
- * it, or in parts.h if that file belongs to a room above, and others only read it.
+ * it, or is room of a size if that file belongs to a folder above (parts.h), and others only read it.
  *
  * Behind it, under the name of their header, the short functions that look into an endpoint.
  */
@@ -12,6 +12,7 @@
 #include "base/lock.h"
 #include "base/pool.h"
 #include "core/context.h"
+#include "core/device_hooks.h"
 #include "core/failure.h"
 #include "core/forked.h"
 #include "core/liveness.h"
@@ -45,10 +46,9 @@ struct mbx_ep {
     struct ep_wait wait;
     struct ep_net net;
     struct ep_progress progress;
-    struct ep_tracing tracing;
+    struct ep_recording recording;
     struct ep_modules modules;
     struct ep_limits limits;
-    struct credit_pool credit; /* p2p/credit.c */
     struct ep_contexts contexts;
     struct ep_peers peers;
     struct ep_requests requests;
@@ -57,14 +57,20 @@ struct mbx_ep {
     struct pieces_pools *pieces; /* or NULL: no data was ever in pieces; pieces.c */
     struct ep_liveness liveness;
     struct ep_failures failures;
-    struct ep_sendside sendside;
-    struct ep_rput rput;
-    struct region_table regions; /* rma/region.c: what peers may access */
-    struct offload *offload;     /* or NULL; offload.h */
-    struct ep_see see;
+    const struct device_hooks *device; /* NULL: no device has a part in matching */
+    struct offload *offload;           /* its state, or NULL; device/host/offload.h */
+    struct ep_observed observed;
     struct stats stats;
     struct ep_names names;
     struct ep_forked forked;
+    /* of folders above: PART(), parts.h */
+    PART_ROOM(48, 8) tracing;  /* struct ep_tracing: p2p/tracer.h */
+    PART_ROOM(32, 8) peeks;    /* struct ep_peeks: p2p/p2p.h */
+    PART_ROOM(48, 8) credit;   /* struct credit_pool: p2p/credit.h */
+    PART_ROOM(32, 8) sendside; /* struct ep_sendside: sendside/sendside.h */
+    PART_ROOM(24, 8) rput;     /* struct ep_rput: p2p/p2p.h */
+    PART_ROOM(16, 8) regions;  /* struct region_table: rma/rma.h */
+    PART_ROOM(112, 8) see;     /* struct ep_see: lib/see.h */
     uint64_t check_paid; /* with MBX_CHECKS: for the next look at all invariants; valid.c */
 };
 
@@ -98,7 +104,7 @@ static inline void ep_unlock_unchanged(const struct mbx_ep *ep)
 /* Does no device have a part in matching? */
 static inline bool ep_matches_here(const struct mbx_ep *ep)
 {
-    return ep->offload == NULL;
+    return ep->device == NULL;
 }
 
 /* Are there more processes than cores?  Then a peer that is waited for may need our core. */
@@ -115,6 +121,67 @@ static inline void ep_wake_sleeper(struct mbx_ep *ep)
     ep->wait.wakeup_pending = ep->wait.is_stirred = true;
     ep->progress.due |= DUE_MOVE;
 }
+
+/* ---- device_hooks.h: and what holds without a device ---- */
+
+static inline bool device_has_seen_all(struct mbx_ep *ep)
+{
+    return ep_matches_here(ep) || ep->device->has_seen_all(ep);
+}
+
+/* Sleeps in the transport, and lets the device sleep, too. */
+static inline int device_sleep(struct mbx_ep *ep, int64_t timeout_ns)
+{
+    return ep_matches_here(ep) ? ep->net.transport->ops->wait(ep->net.transport, timeout_ns)
+                               : ep->device->sleep(ep, timeout_ns);
+}
+
+static inline void device_stats(const struct mbx_ep *ep, struct stats *stats)
+{
+    if (!ep_matches_here(ep))
+        ep->device->stats(ep, stats);
+}
+
+static inline bool device_recv_cancel(struct mbx_ep *ep, struct request *req)
+{
+    return ep_matches_here(ep) || ep->device->recv_cancel(ep, req);
+}
+
+static inline void device_message_kept(struct mbx_ep *ep, struct message *message)
+{
+    if (!ep_matches_here(ep))
+        ep->device->message_kept(ep, message);
+}
+
+static inline void device_message_left(struct mbx_ep *ep, struct message *message)
+{
+    if (!ep_matches_here(ep))
+        ep->device->message_left(ep, message);
+}
+
+static inline bool device_message_found(struct mbx_ep *ep, struct message *message,
+                                        struct request *req)
+{
+    return !ep_matches_here(ep) && ep->device->message_found(ep, message, req);
+}
+
+static inline void device_recall(struct mbx_ep *ep)
+{
+    if (!ep_matches_here(ep))
+        ep->device->recall(ep);
+}
+
+static inline void device_extra_credit(struct mbx_ep *ep)
+{
+    if (!ep_matches_here(ep))
+        ep->device->extra_credit(ep);
+}
+
+static inline bool device_is_home(const struct mbx_ep *ep)
+{
+    return ep_matches_here(ep) || ep->device->is_home(ep);
+}
+
 /* ---- progress.h, wait.h: for who makes work ---- */
 
 /* What this moves is moved in each round from now on, until its node leaves the list. */
@@ -255,17 +322,6 @@ static inline bool peer_is_free(const struct mbx_ep *ep, uint32_t number)
 static inline int peer_use(struct mbx_ep *ep, uint32_t number)
 {
     return likely(peer_is_used(ep, number)) ? 0 : peer_make(ep, number);
-}
-
-/* A read from it has failed for good. */
-static inline void peer_cannot_read(struct peer *peer)
-{
-    peer->path.can_read = false;
-}
-
-static inline void peer_cannot_write(struct peer *peer)
-{
-    peer->path.can_write = false;
 }
 
 /* ---- outq.h ---- */

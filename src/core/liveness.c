@@ -307,8 +307,8 @@ void liveness_look(struct mbx_ep *ep)
     if (due == 0)
         return;
     ep->liveness.last_ns = now_ns;
-    if (ep->see.watch != NULL)
-        ep->see.watch(ep);
+    if (ep->observed.watch != NULL)
+        ep->observed.watch(ep);
     liveness = liveness_begin(ep, due);
     pool_for_each(&ep->requests.pool, liveness_mark, &liveness);
     liveness_mark_probe(&liveness);
@@ -316,7 +316,7 @@ void liveness_look(struct mbx_ep *ep)
         liveness_mark_turns(&liveness);
     found = liveness_look_at_due(&liveness);
     liveness.is_death = ep->failures.count != dead;
-    liveness.is_all_seen = ep->liveness.has_seen_all = module_has_seen_all(ep);
+    liveness.is_all_seen = ep->liveness.has_seen_all = device_has_seen_all(ep);
     if (found || (!had_seen_all && liveness.is_all_seen))
         pool_for_each(&ep->requests.pool, liveness_end, &liveness);
 }

@@ -14,9 +14,9 @@ struct words {
 };
 
 /* The name of the word of req, or 0. */
-static uint64_t word_of(const struct request *req)
+static uint64_t word_of(const struct mbx_ep *ep, const struct request *req)
 {
-    if (PROTO_OF(req->state) == PROTO_COOP)
+    if (request_has(ep, req, PART_COOP))
         return req->coop.word;
     return req->state == REQUEST_POSTED ? req->open.word : 0;
 }
@@ -25,7 +25,7 @@ static void look_at_word(void *arg, void *object)
 {
     struct words *words = arg;
     const struct lockwords *lockwords = words->ep->lockwords;
-    uint64_t name = word_of(object);
+    uint64_t name = word_of(words->ep, object);
     uint32_t index = (uint32_t)name - 1;
 
     if (name == 0 || !words->is_valid)

@@ -132,38 +132,12 @@ bool module_peer_refers(struct mbx_ep *ep, const struct peer *peer)
     return refers;
 }
 
-OUT_OF_LINE bool module_has_seen_all(struct mbx_ep *ep)
-{
-    bool has = true;
-
-    module_for_each (ep, m, has_seen_all)
-        has &= (*m)->has_seen_all(ep);
-    return has;
-}
-
 /* ---- progress ---- */
-
-OUT_OF_LINE int module_sleep(struct mbx_ep *ep, int64_t timeout_ns)
-{
-    module_for_each (ep, m, sleep) {
-        int err = (*m)->sleep(ep, timeout_ns);
-
-        if (err != 1)
-            return err;
-    }
-    return ep->net.transport->ops->wait(ep->net.transport, timeout_ns);
-}
 
 OUT_OF_LINE void module_event_read(struct mbx_ep *ep, const struct request *req)
 {
     module_for_each (ep, m, event_read)
         (*m)->event_read(ep, req);
-}
-
-void module_stats(const struct mbx_ep *ep, struct stats *stats)
-{
-    module_for_each (ep, m, stats)
-        (*m)->stats(ep, stats);
 }
 
 /* ---- receives ---- */
@@ -181,35 +155,7 @@ OUT_OF_LINE void module_recv_left(struct mbx_ep *ep, struct request *req, enum r
         (*m)->recv_left(ep, req, cause, by);
 }
 
-bool module_recv_cancel(struct mbx_ep *ep, struct request *req)
-{
-    module_for_each (ep, m, recv_cancel)
-        if (!(*m)->recv_cancel(ep, req))
-            return false;
-    return true;
-}
-
 /* ---- messages ---- */
-
-void module_message_kept(struct mbx_ep *ep, struct message *message)
-{
-    module_for_each (ep, m, message_kept)
-        (*m)->message_kept(ep, message);
-}
-
-void module_message_left(struct mbx_ep *ep, struct message *message)
-{
-    module_for_each (ep, m, message_left)
-        (*m)->message_left(ep, message);
-}
-
-bool module_message_found(struct mbx_ep *ep, struct message *message, struct request *req)
-{
-    module_for_each (ep, m, message_found)
-        if ((*m)->message_found(ep, message, req))
-            return true;
-    return false;
-}
 
 OUT_OF_LINE void module_message_came(struct mbx_ep *ep, struct peer *peer)
 {
@@ -273,28 +219,6 @@ OUT_OF_LINE void module_credit_told(struct mbx_ep *ep, struct peer *peer, uint64
 {
     module_for_each (ep, m, credit_told)
         (*m)->credit_told(ep, peer, envelopes);
-}
-
-/* ---- matching elsewhere ---- */
-
-void module_recall(struct mbx_ep *ep)
-{
-    module_for_each (ep, m, recall)
-        (*m)->recall(ep);
-}
-
-void module_extra_credit(struct mbx_ep *ep)
-{
-    module_for_each (ep, m, extra_credit)
-        (*m)->extra_credit(ep);
-}
-
-bool module_is_home(const struct mbx_ep *ep)
-{
-    module_for_each (ep, m, is_home)
-        if (!(*m)->is_home(ep))
-            return false;
-    return true;
 }
 
 bool module_is_valid(const struct mbx_ep *ep)

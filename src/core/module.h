@@ -9,6 +9,8 @@
  *       ├── controls   bit -> function      a small packet leaves  (outq.c)
  *       └── hooks      called by the functions below
  *
+ * What only a device does is not here: device_hooks.h.
+ *
  * The ground (requests, peers, progress, waits) and the tagged messages (send, receive, probe,
  * eager, rendezvous, credit) call what is built on them through these tables alone; what is
  * built on them calls down directly.  The path of a short message goes through no table: where
@@ -95,17 +97,11 @@ struct module {
     void (*peer_gone)(struct mbx_ep *ep, struct peer *peer, int error, bool is_new);
     /* Does something that the module keeps, besides requests, refer to this peer, which is gone? */
     bool (*peer_refers)(struct mbx_ep *ep, const struct peer *peer);
-    /* Has the module seen all that the peers that are gone had sent?  Once in each look. */
-    bool (*has_seen_all)(struct mbx_ep *ep);
 
     /* ---- progress ---- */
 
-    /* As transport_ops.wait, instead of it; 1: the module does not mind. */
-    int (*sleep)(struct mbx_ep *ep, int64_t timeout_ns);
     /* The user reads this entry of MBX_EVENTS. */
     void (*event_read)(struct mbx_ep *ep, const struct request *req);
-    /* Adds what the module counts by itself. */
-    void (*stats)(const struct mbx_ep *ep, struct stats *stats);
 
     /* ---- receives; of those with less room than mbx_ep.modules.watched_from nothing is told
      * ---- */
@@ -115,17 +111,9 @@ struct module {
     /* req has left its engine; by: who has it now, if that was a claim, or NULL. */
     void (*recv_left)(struct mbx_ep *ep, struct request *req, enum recv_cause cause,
                       const struct peer *by);
-    /* req has left its engine and is to be cancelled.  False: the module does that later. */
-    bool (*recv_cancel)(struct mbx_ep *ep, struct request *req);
 
     /* ---- messages ---- */
 
-    /* A message waits in the queue of unexpected messages; it has left that, for a probe; and for
-     * req, which was posted: true: the module gives it to req, later.  Only behind
-     * tracepoint_tell_modules(). */
-    void (*message_kept)(struct mbx_ep *ep, struct message *message);
-    void (*message_left)(struct mbx_ep *ep, struct message *message);
-    bool (*message_found)(struct mbx_ep *ep, struct message *message, struct request *req);
     /* A message of a peer that defers its sends (peer.deferrer) has come by itself. */
     void (*message_came)(struct mbx_ep *ep, struct peer *peer);
     /* What such a receive would take of the messages that peers have, and not sent.  1,
@@ -146,14 +134,6 @@ struct module {
     int (*credit_came)(struct mbx_ep *ep, struct peer *peer, uint64_t envelopes);
     /* This peer, which defers its sends, was told of so much credit. */
     void (*credit_told)(struct mbx_ep *ep, struct peer *peer, uint64_t envelopes);
-
-    /* ---- matching elsewhere ---- */
-
-    /* A peer defers its sends: receives are given back, and none is given away until extra_credit. */
-    void (*recall)(struct mbx_ep *ep);
-    void (*extra_credit)(struct mbx_ep *ep);
-    /* Is every receive matched here and nowhere else? */
-    bool (*is_home)(const struct mbx_ep *ep);
 
     /* Do the module's invariants hold?  NULL without MBX_CHECKS (valid.h). */
     bool (*is_valid)(const struct mbx_ep *ep);
@@ -196,18 +176,10 @@ void module_peer_made(struct mbx_ep *ep, struct peer *peer,
                       const struct transport_address *address);
 void module_peer_gone(struct mbx_ep *ep, struct peer *peer, int error, bool is_new);
 bool module_peer_refers(struct mbx_ep *ep, const struct peer *peer);
-bool module_has_seen_all(struct mbx_ep *ep);
-/* Sleeps in the transport, by way of the module that has to be asleep, too. */
-int module_sleep(struct mbx_ep *ep, int64_t timeout_ns);
 void module_event_read(struct mbx_ep *ep, const struct request *req);
-void module_stats(const struct mbx_ep *ep, struct stats *stats);
 void module_recv_posted(struct mbx_ep *ep, struct request *req);
 void module_recv_left(struct mbx_ep *ep, struct request *req, enum recv_cause cause,
                       const struct peer *by);
-bool module_recv_cancel(struct mbx_ep *ep, struct request *req);
-void module_message_kept(struct mbx_ep *ep, struct message *message);
-void module_message_left(struct mbx_ep *ep, struct message *message);
-bool module_message_found(struct mbx_ep *ep, struct message *message, struct request *req);
 void module_message_came(struct mbx_ep *ep, struct peer *peer);
 int module_probe(struct mbx_ep *ep, const struct mbx_match_envelope *envelope, uint64_t ignore,
                  struct mbx_status *status, struct message **message);
@@ -217,9 +189,6 @@ int module_defer(struct mbx_ep *ep, struct peer *peer, struct request *req);
 void module_deferring(struct mbx_ep *ep, struct peer *peer);
 int module_credit_came(struct mbx_ep *ep, struct peer *peer, uint64_t envelopes);
 void module_credit_told(struct mbx_ep *ep, struct peer *peer, uint64_t envelopes);
-void module_recall(struct mbx_ep *ep);
-void module_extra_credit(struct mbx_ep *ep);
-bool module_is_home(const struct mbx_ep *ep);
 bool module_is_valid(const struct mbx_ep *ep);
 
 #endif

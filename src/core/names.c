@@ -147,7 +147,7 @@ int mbx_explain_waits(struct mbx_ep *ep,
                       uint32_t (*waits)(const void *user, enum mbx_queue kind))
 {
     ep_lock(ep);
-    ep->see.waits = waits;
+    ep->observed.waits = waits;
     ep_unlock_unchanged(ep);
     return 0;
 }
@@ -156,7 +156,7 @@ int mbx_explain_unstarted(struct mbx_ep *ep,
                           int (*unstarted)(unsigned index, struct mbx_unstarted *out))
 {
     ep_lock(ep);
-    ep->see.unstarted = unstarted;
+    ep->observed.unstarted = unstarted;
     ep_unlock_unchanged(ep);
     return 0;
 }

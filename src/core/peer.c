@@ -135,8 +135,6 @@ static int peer_create(struct mbx_ep *ep, uint32_t number, struct link *link)
     list_init_node(&peer->outq.busy);
     peer->link = link;
     peer->number = number;
-    peer->path.can_read = link->transport->limits.can_read && ep->settings.rndv != RNDV_DATA;
-    peer->path.can_write = peer->path.can_read;
     link->peer = number;
     module_peer_made(ep, peer, address);
     ep->peers.all[number] = peer;

@@ -26,16 +26,16 @@ struct rput;
 struct peer {
     struct link *link; /* peer.c */
     uint32_t number;
-    struct peer_path path;
-    uint8_t owes; /* enum peer_owes: outq.c */
-    struct peer_sendside sendside;
+    PART_ROOM(5, 1) path;        /* struct peer_path: p2p/path.h */
+    uint8_t owes;                /* enum peer_owes: outq.c */
+    PART_ROOM(2, 1) sendside;    /* struct peer_sendside: p2p/p2p.h */
     struct backoff coop_backoff; /* from asking; coop.c */
-    struct credit credit;        /* p2p/credit.c */
+    PART_ROOM(64, 8) credit;     /* struct credit: p2p/credit.h */
     struct deferrer *deferrer;   /* its sends that wait, or NULL: it never did; receiver.c */
     struct rput *rput;           /* receives told before their message, or NULL: rput.h */
     struct peer_outq outq;
     struct backlog *backlog;   /* sends to it that wait, or NULL: none ever did; backlog.c */
-    struct assembly assembly;  /* p2p/eager.c */
+    PART_ROOM(16, 8) assembly; /* struct assembly: p2p/p2p.h */
     struct accesses *accesses; /* one-sided, or NULL: there were none; rma.h */
     struct peer_health health;
 };

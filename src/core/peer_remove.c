@@ -70,7 +70,7 @@ static int remove_locked(struct mbx_ep *ep, uint32_t number)
 {
     if (number >= ep->peers.count || peer_is_free(ep, number))
         return -EINVAL;
-    if (ep->tracing.recorder != NULL || !ep_matches_here(ep))
+    if (ep->recording.looked != NULL || !ep_matches_here(ep))
         return -EOPNOTSUPP;
     if (is_wanted(ep, number))
         return -EBUSY;

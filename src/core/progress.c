@@ -81,11 +81,12 @@ static OUT_OF_LINE int progress_busy(struct mbx_ep *ep)
 /* Answers an observer, if one asks. */
 static inline void progress_show(struct mbx_ep *ep)
 {
-    struct see_page *page = ep->see.page;
+    struct see_page *page = ep->observed.page;
 
-    atomic_store_explicit(&page->looks, ++ep->see.looks, memory_order_relaxed);
-    if (unlikely(atomic_load_explicit(&page->ask, memory_order_relaxed) != ep->see.answered))
-        ep->see.answer(ep);
+    atomic_store_explicit(&page->looks, ++ep->observed.looks, memory_order_relaxed);
+    if (unlikely(atomic_load_explicit(&page->ask, memory_order_relaxed) !=
+                 ep->observed.answered))
+        ep->observed.answer(ep);
 }
 
 /* Now and then: who is not polled in each round, and who is waited for. */
@@ -99,7 +100,7 @@ static OUT_OF_LINE int progress_look_around(struct mbx_ep *ep)
     }
     if (liveness_is_on(ep))
         liveness_look(ep);
-    if (likely(ep->see.page != NULL))
+    if (likely(ep->observed.page != NULL))
         progress_show(ep);
     request_look(ep);
     ep->progress.rounds = 0;
@@ -115,8 +116,8 @@ static OUT_OF_LINE int progress_look(struct mbx_ep *ep)
 
     if (ep->progress.rounds >= PROGRESS_LOOK_AROUND)
         moved = progress_look_around(ep);
-    if (ep->tracing.looked != NULL)
-        again = ep->progress.rounds + ep->tracing.looked(ep);
+    if (ep->recording.looked != NULL)
+        again = ep->progress.rounds + ep->recording.looked(ep);
     ep->progress.look_at = again < PROGRESS_LOOK_AROUND ? again : PROGRESS_LOOK_AROUND;
     return moved;
 }

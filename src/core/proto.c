@@ -6,17 +6,9 @@
 
 #include "core/core.h"
 
-/* A receive of EAGER, RNDV or RPUT_RECV has met its message, and its place in the engine is over. */
-static const uint8_t parts[PROTOS] = {
-    [PROTO_RECV] = PART_MATCH,       [PROTO_OFFLOAD] = PART_MATCH,
-    [PROTO_BACKLOG] = PART_DEFERRED, [PROTO_RPUT_SEND] = PART_TARGET,
-    [PROTO_COOP] = PART_COOP,        [PROTO_ACCESS] = PART_ACCESS,
-    [PROTO_TARGET] = PART_ACCESS,
-};
-
-bool request_has(const struct request *req, enum request_part part)
+bool request_has(const struct mbx_ep *ep, const struct request *req, enum request_part part)
 {
-    return parts[PROTO_OF(req->state)] == part;
+    return proto_of(ep, req)->part == part;
 }
 
 static const struct proto_state *state_of(const struct mbx_ep *ep, unsigned state)
@@ -24,13 +16,20 @@ static const struct proto_state *state_of(const struct mbx_ep *ep, unsigned stat
     return &ep->modules.protos[PROTO_OF(state)]->states[state % PROTO_STATES];
 }
 
+/* Does a protocol above name this state as one that it takes requests from? */
+static bool comes_from(const struct proto_state *state, unsigned from)
+{
+    return from != REQUEST_COMPLETE && (state->from[0] == from || state->from[1] == from);
+}
+
 bool proto_may_move(const struct mbx_ep *ep, unsigned from, unsigned to)
 {
-    const struct proto_state *now = state_of(ep, from);
+    const struct proto_state *now = state_of(ep, from), *next = state_of(ep, to);
 
     if (PROTO_OF(from) == PROTO_OF(to))
         return (now->next & PROTO_NEXT(to)) != 0;
-    return (now->then & PROTO_THEN(PROTO_OF(to))) != 0 && state_of(ep, to)->is_first;
+    return ((now->then & PROTO_THEN(PROTO_OF(to))) != 0 && next->is_first) ||
+           comes_from(next, from);
 }
 
 void proto_move(struct mbx_ep *ep, struct request *req, unsigned to)

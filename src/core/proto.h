@@ -17,7 +17,8 @@
  * alone, and ends in request_complete(), from any state.
  *
  * Invariants
- *   I1  a request moves only to a state that `next` or `then` of its state names
+ *   I1  a request moves only to a state that `next` or `then` of its state names, or whose `from`
+ *       names its state: so a protocol knows those below, and none above
  *   I2  which part of a request lies in the union of them follows from its protocol alone:
  *       request_has(); `announced` lies in the place of `shadow` if and only if it is ANNOUNCED
  *   I3  a request is of a kind that its state names
@@ -36,21 +37,11 @@ struct peer;
 struct request;
 struct wire_packet;
 
-enum proto_id {
-    PROTO_REQUEST,   /* request.c: complete */
-    PROTO_RECV,      /* recv.c: a receive without a message */
-    PROTO_SEND,      /* send.c: a message of which it is not known how it travels */
-    PROTO_EAGER,     /* eager.c */
-    PROTO_RNDV,      /* rndv.c */
-    PROTO_BACKLOG,   /* backlog.c: a send that waits for credit, or for a receive */
-    PROTO_RPUT_SEND, /* rput_send.c: a send that is written into its receive */
-    PROTO_RPUT_RECV, /* rput_recv.c: a receive that its sender writes */
-    PROTO_COOP,      /* coop.c: a receive of which its sender writes a part */
-    PROTO_ACCESS,    /* origin.c: one-sided, ours */
-    PROTO_TARGET,    /* target.c: one-sided, of a peer */
-    PROTO_OFFLOAD,   /* offload.c: a receive that the device has */
-    PROTO_PIECES,    /* rndv_pieces.c: a receive that reads its sender's memory in pieces */
-    PROTO_EXTENSION, /* of the module that a program brings: module_extension */
+/* Each folder names its protocols by numbers that no other one has: module_register(). */
+enum {
+    PROTO_REQUEST,        /* request.c: complete */
+    PROTO_RECV,           /* a receive without a message: p2p/recv.c */
+    PROTO_EXTENSION = 13, /* of the module that a program brings: module_extension */
     PROTOS
 };
 
@@ -91,13 +82,16 @@ struct proto_state {
     bool moves;       /* request.done, total and size say how far its bytes are */
     uint8_t next;     /* states of this protocol that may follow: PROTO_NEXT() */
     uint16_t then;    /* other protocols that may take the request over: PROTO_THEN() */
-    bool is_first;    /* another protocol may enter here */
+    bool is_first;    /* ... and enter here */
+    uint8_t from[2];  /* states of protocols below, from which one comes here; 0: none */
+    bool is_open;     /* a receive that may be ANNOUNCED */
     bool awaits_peer; /* something of request.peer is awaited: is it still there? */
     bool lets_pass;   /* what is leaving is long: others on out have their turn meanwhile */
 };
 
 struct proto {
-    enum proto_id id;
+    uint8_t id;
+    uint8_t part; /* enum request_part */
     const char *name;
     struct proto_state states[PROTO_STATES];
 
@@ -121,7 +115,7 @@ struct proto {
 };
 
 /* Does req, which is not complete, have this part now? */
-bool request_has(const struct request *req, enum request_part part);
+bool request_has(const struct mbx_ep *ep, const struct request *req, enum request_part part);
 
 /* May a request go from one of these states to the other? */
 bool proto_may_move(const struct mbx_ep *ep, unsigned from, unsigned to);

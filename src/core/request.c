@@ -124,7 +124,7 @@ static OUT_OF_LINE void request_complete_rest(struct mbx_ep *ep, struct request 
     if (request_is_in_pieces(req))
         error = pieces_end(ep, req, error);
     if (req->flags & REQUEST_TRACED)
-        ep->tracing.completed(ep, req, error);
+        ep->recording.completed(ep, req, error);
     req->state = REQUEST_COMPLETE;
     req->completion.error = error;
     if (req->flags & (REQUEST_EXPOSED | REQUEST_COPIED))

@@ -44,14 +44,10 @@ static bool place_is_valid(const struct mbx_ep *ep, const struct request *req)
 /* Is what the flags say of the parts of req possible in its protocol? */
 static bool part_is_valid(const struct mbx_ep *ep, const struct request *req)
 {
-    bool may_be_announced = request_has(req, PART_COOP) || req->state == REQUEST_POSTED ||
-                            req->state == REQUEST_REVOKING;
-
     if (req->state == REQUEST_COMPLETE || req->state == REQUEST_LINGER)
         return true;
     return HOLDS("proto.h I2", !(req->flags & REQUEST_ANNOUNCED) || ep_matches_here(ep)) &&
-           HOLDS("proto.h I2", !(req->flags & REQUEST_ANNOUNCED) || may_be_announced ||
-                                   PROTO_OF(req->state) == PROTO_RPUT_RECV);
+           HOLDS("proto.h I2", !(req->flags & REQUEST_ANNOUNCED) || state_of(ep, req)->is_open);
 }
 
 /* What a request still has, that it gives back when it is complete. */

@@ -46,7 +46,7 @@ static void stats_gather(const struct mbx_ep *ep, struct stats *stats)
         if (count.search_max > stats->search_max)
             stats->search_max = count.search_max;
     }
-    module_stats(ep, stats);
+    device_stats(ep, stats);
 }
 
 void stats_read(const struct mbx_ep *ep, struct stats *stats)

@@ -138,7 +138,7 @@ static int wait_sleep(struct mbx_ep *ep, const struct waiter *w)
         left_ns = liveness_ns(ep);
     progress_look_soon(ep); /* look around as soon as we are awake */
     ep->wait.is_stirred = false;
-    err = module_sleep(ep, left_ns);
+    err = device_sleep(ep, left_ns);
     ep->stats.sleeps++;
     return err == -EINTR ? err : 0;
 }
@@ -382,7 +382,7 @@ void wait_closing(struct mbx_ep *ep, int64_t timeout_ns)
 
     ep->wait.poller = &w;
     ep->wait.is_stirred = false;
-    module_sleep(ep, timeout_ns);
+    device_sleep(ep, timeout_ns);
     ep->wait.poller = NULL;
 }
 

@@ -47,14 +47,14 @@ static void ages_note(struct see_ages *ages, const struct pool *pool, uint64_t n
 
 void ages_look(struct mbx_ep *ep, uint64_t now_ns)
 {
-    ages_note(&ep->see.requests, &ep->requests.pool, now_ns);
-    ages_note(&ep->see.messages, &ep->messages, now_ns);
-    ep->see.looked_ns = now_ns;
+    ages_note(&ep_see(ep)->requests, &ep->requests.pool, now_ns);
+    ages_note(&ep_see(ep)->messages, &ep->messages, now_ns);
+    ep_see(ep)->looked_ns = now_ns;
 }
 
 void ages_close(struct mbx_ep *ep)
 {
-    mem_free(ep->see.requests.seen);
-    mem_free(ep->see.messages.seen);
-    ep->see.requests = ep->see.messages = (struct see_ages){.places = 0};
+    mem_free(ep_see(ep)->requests.seen);
+    mem_free(ep_see(ep)->messages.seen);
+    ep_see(ep)->requests = ep_see(ep)->messages = (struct see_ages){.places = 0};
 }

@@ -40,14 +40,14 @@ static uint64_t fins_most(const struct mbx_ep *ep, const struct credit *credit)
 
 static bool window_is_valid(const struct mbx_ep *ep, const struct peer *peer)
 {
-    const struct credit *credit = &peer->credit;
+    const struct credit *credit = peer_credit(peer);
 
     return HOLDS("credit.h I1",
                  credit->kept_envelopes + credit->freed_envelopes <= credit->window ||
                      credit->window >= CREDIT_UNLIMITED) &&
            HOLDS("credit.h I1", credit->kept_payload <= credit->window_payload) &&
-           HOLDS("credit.h I2", credit->window >= ep->credit.window) &&
-           HOLDS("credit.h I2", credit->window_payload >= ep->credit.window_payload) &&
+           HOLDS("credit.h I2", credit->window >= ep_credit(ep)->window) &&
+           HOLDS("credit.h I2", credit->window_payload >= ep_credit(ep)->window_payload) &&
            HOLDS("credit.h I3", peer->outq.fins <= FINS_MOST || !ep_matches_here(ep) ||
                                     peer->outq.fins <= fins_most(ep, credit)) &&
            HOLDS("credit.h I4", credit->envelopes <= CREDIT_UNLIMITED) &&
@@ -56,7 +56,7 @@ static bool window_is_valid(const struct mbx_ep *ep, const struct peer *peer)
 
 static bool chunks_are_within(const struct mbx_ep *ep)
 {
-    const struct transport *lender = ep->credit.lender;
+    const struct transport *lender = ep_credit(ep)->lender;
     uint64_t resident = lender != NULL ? transport_resident(lender) : 0;
 
     return HOLDS("credit.h I5", resident == 0 || ep->stats.unexpected_bytes_max + resident <=
@@ -65,7 +65,7 @@ static bool chunks_are_within(const struct mbx_ep *ep)
 
 bool credit_is_valid(const struct mbx_ep *ep)
 {
-    const struct credit_pool *pool = &ep->credit;
+    const struct credit_pool *pool = ep_credit(ep);
     uint64_t envelopes = 0, payload = 0, lent = 0;
     struct kept kept = {0};
 
@@ -76,10 +76,10 @@ bool credit_is_valid(const struct mbx_ep *ep)
             continue;
         if (!window_is_valid(ep, peer))
             return false;
-        envelopes += peer->credit.kept_envelopes;
-        payload += peer->credit.kept_payload;
-        lent += (peer->credit.window - pool->window) * CREDIT_ENVELOPE +
-                peer->credit.window_payload - pool->window_payload;
+        envelopes += peer_credit(peer)->kept_envelopes;
+        payload += peer_credit(peer)->kept_payload;
+        lent += (peer_credit(peer)->window - pool->window) * CREDIT_ENVELOPE +
+                peer_credit(peer)->window_payload - pool->window_payload;
     }
     pool_for_each((struct pool *)(uintptr_t)&ep->messages, count_message, &kept);
     return HOLDS("credit.h I2", lent + pool->lendable == pool->lendable_all) &&

@@ -247,7 +247,7 @@ int mbx_open(const struct mbx_config *config, struct mbx_ep **out)
     ep->liveness.has_seen_all = true;
     ep->modules.list = modules;
     module_register(ep);
-    ep->sendside.room = BACKLOG_RTRS;
+    ep_sendside(ep)->room = BACKLOG_RTRS;
     ep->modules.watched_from = ep->modules.watched_always = SIZE_MAX;
     credit_open(ep);
     err = endpoint_transport(ep, config != NULL ? config->key : NULL);

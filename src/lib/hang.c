@@ -46,9 +46,9 @@ static uint64_t happened(const struct mbx_ep *ep)
 
 static void reporter_leave(struct mbx_ep *ep)
 {
-    if (ep->see.reporter >= 0)
-        sys_close(ep->see.reporter);
-    ep->see.reporter = -1;
+    if (ep_see(ep)->reporter >= 0)
+        sys_close(ep_see(ep)->reporter);
+    ep_see(ep)->reporter = -1;
 }
 
 static void reporter_start(struct mbx_ep *ep, uint64_t now_ns)
@@ -61,20 +61,20 @@ static void reporter_start(struct mbx_ep *ep, uint64_t now_ns)
         NULL};
     int err = 0;
 
-    ep->see.retry_ns = now_ns + ep->settings.hang_ns;
+    ep_see(ep)->retry_ns = now_ns + ep->settings.hang_ns;
     if (!program_find("mbx", MBX_TOOL_INSTALLED, path, sizeof path)) {
         LOG_WARN("MBX_HANG: nothing has come to this rank for %llu s; cannot execute %s, which "
                  "would "
                  "say why: mbx is looked for beside the library and where it is installed",
-                 (unsigned long long)((now_ns - ep->see.still_ns) / CLOCK_S), path);
-        ep->see.retry_ns = UINT64_MAX;
+                 (unsigned long long)((now_ns - ep_see(ep)->still_ns) / CLOCK_S), path);
+        ep_see(ep)->retry_ns = UINT64_MAX;
         return;
     }
     snprintf(pid, sizeof pid, "%ld", (long)getpid());
-    snprintf(job, sizeof job, "%016llx", (unsigned long long)ep->see.page->head.job);
+    snprintf(job, sizeof job, "%016llx", (unsigned long long)ep->observed.page->head.job);
     snprintf(hang, sizeof hang, "%llu", (unsigned long long)(ep->settings.hang_ns / CLOCK_MS));
-    ep->see.reporter = sys_eventfd(0, EFD_NONBLOCK);
-    if (ep->see.reporter < 0 || sys_spawn_apart(path, argv, ep->see.reporter) < 0) {
+    ep_see(ep)->reporter = sys_eventfd(0, EFD_NONBLOCK);
+    if (ep_see(ep)->reporter < 0 || sys_spawn_apart(path, argv, ep_see(ep)->reporter) < 0) {
         err = errno;
         LOG_WARN("MBX_HANG: cannot start %s: %s", path, mbx_strerror(err));
         reporter_leave(ep);
@@ -86,7 +86,8 @@ static void reporter_hear(struct mbx_ep *ep)
 {
     uint64_t told;
 
-    if (ep->see.reporter < 0 || sys_read(ep->see.reporter, &told, sizeof told) != sizeof told)
+    if (ep_see(ep)->reporter < 0 ||
+        sys_read(ep_see(ep)->reporter, &told, sizeof told) != sizeof told)
         return;
     if (told >= SEE_HANG_ABORT) {
         LOG_ERROR(
@@ -104,29 +105,29 @@ static void hang_watch(struct mbx_ep *ep)
     uint64_t now_ns = clock_now(), sum = happened(ep), hang_ns = ep->settings.hang_ns;
     uint64_t gap_ns = hang_ns / 2 > GAP_NS ? hang_ns / 2 : GAP_NS;
 
-    if (sum != ep->see.happened || now_ns - ep->see.watched_ns > gap_ns) {
-        ep->see.happened = sum;
-        ep->see.still_ns = now_ns;
-        ep->see.retry_ns = now_ns + hang_ns;
+    if (sum != ep_see(ep)->happened || now_ns - ep_see(ep)->watched_ns > gap_ns) {
+        ep_see(ep)->happened = sum;
+        ep_see(ep)->still_ns = now_ns;
+        ep_see(ep)->retry_ns = now_ns + hang_ns;
         reporter_leave(ep);
     }
-    ep->see.watched_ns = now_ns;
+    ep_see(ep)->watched_ns = now_ns;
     ages_look(ep, now_ns);
     if (hang_ns == 0)
         return;
     reporter_hear(ep);
-    if (ep->see.reporter < 0 && now_ns >= ep->see.retry_ns)
+    if (ep_see(ep)->reporter < 0 && now_ns >= ep_see(ep)->retry_ns)
         reporter_start(ep, now_ns);
 }
 
 void hang_open(struct mbx_ep *ep)
 {
-    ep->see.reporter = -1;
-    ep->see.watch = hang_watch;
+    ep_see(ep)->reporter = -1;
+    ep->observed.watch = hang_watch;
 }
 
 void hang_close(struct mbx_ep *ep)
 {
     reporter_leave(ep);
-    ep->see.watch = NULL;
+    ep->observed.watch = NULL;
 }

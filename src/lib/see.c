@@ -108,8 +108,8 @@ static void mark_awaited(const struct mbx_ep *ep, struct see_entry *entries, uin
         if (req == NULL)
             continue;
         needs = wait_is_for(ep, entries[i].id);
-        if (needs == 0 && ep->see.waits != NULL && !ep->wait.has_threads)
-            needs = ep->see.waits(req->completion.user, req->completion.kind);
+        if (needs == 0 && ep->observed.waits != NULL && !ep->wait.has_threads)
+            needs = ep->observed.waits(req->completion.user, req->completion.kind);
         entries[i].needs = (uint16_t)min_size(needs, UINT16_MAX);
     }
 }
@@ -164,8 +164,8 @@ static size_t fill_unstarted(const struct mbx_ep *ep, char *text, size_t size)
     struct mbx_unstarted one;
     size_t used = 0;
 
-    for (unsigned i = 0; ep->see.unstarted != NULL && !ep->wait.has_threads &&
-                         i < UNSTARTED_MAX && ep->see.unstarted(i, &one) == 1;
+    for (unsigned i = 0; ep->observed.unstarted != NULL && !ep->wait.has_threads &&
+                         i < UNSTARTED_MAX && ep->observed.unstarted(i, &one) == 1;
          i++) {
         uint64_t whom = one.peer < ep->peers.count
                             ? see_address_name(&ep->peers.addresses[one.peer],
@@ -209,7 +209,7 @@ static void fill_state(struct mbx_ep *ep, struct see_page *page)
     struct see_state *state = &page->state;
     uint64_t at = (uint64_t)(uintptr_t)ep;
 
-    state->looks = ep->see.looks;
+    state->looks = ep->observed.looks;
     state->now_ns = clock_now();
     ages_look(ep, state->now_ns);
     see_walk_pulse(&see_own_map, &own_memory, at, &state->pulse);
@@ -219,7 +219,7 @@ static void fill_state(struct mbx_ep *ep, struct see_page *page)
                   state->entries);
     mark_awaited(ep, see_page_entries(page), state->entries);
     state->flags = ep->settings.threads == THREADS_MANY ? SEE_STATE_THREADS : 0;
-    state->still_ns = ep->see.still_ns;
+    state->still_ns = ep_see(ep)->still_ns;
     state->text_size = fill_text(ep, page);
     snprintf(page->head.mpi, sizeof page->head.mpi, "%.*s", SEE_MPI_TEXT - 1,
              ep->names.program);
@@ -229,18 +229,18 @@ static void fill_state(struct mbx_ep *ep, struct see_page *page)
 /* Called by progress, under the lock of the endpoint. */
 static void see_answer(struct mbx_ep *ep)
 {
-    struct see_page *page = ep->see.page;
+    struct see_page *page = ep->observed.page;
     uint32_t ask = atomic_load_explicit(&page->ask, memory_order_relaxed);
     uint64_t now_ns = clock_now();
 
-    if (now_ns - ep->see.answered_ns < ANSWER_EACH_NS)
+    if (now_ns - ep_see(ep)->answered_ns < ANSWER_EACH_NS)
         return;
-    atomic_store_explicit(&page->state.turn, ++ep->see.turn, memory_order_relaxed);
+    atomic_store_explicit(&page->state.turn, ++ep_see(ep)->turn, memory_order_relaxed);
     atomic_thread_fence(memory_order_release);
     fill_state(ep, page);
-    atomic_store_explicit(&page->state.turn, ++ep->see.turn, memory_order_release);
-    ep->see.answered = ask;
-    ep->see.answered_ns = clock_now(); /* from its end, so that the next one is no sooner */
+    atomic_store_explicit(&page->state.turn, ++ep_see(ep)->turn, memory_order_release);
+    ep->observed.answered = ask;
+    ep_see(ep)->answered_ns = clock_now(); /* from its end, so that the next one is no sooner */
     atomic_store_explicit(&page->state.answered, ask, memory_order_release);
 }
 
@@ -263,8 +263,8 @@ static struct see_page *make_page(int *fd)
 
 void see_ranks(struct mbx_ep *ep, uint32_t ranks)
 {
-    if (ep->see.page != NULL && launcher_number(launcher_ranks()) == SEE_NOBODY)
-        ep->see.page->head.ranks = ranks;
+    if (ep->observed.page != NULL && launcher_number(launcher_ranks()) == SEE_NOBODY)
+        ep->observed.page->head.ranks = ranks;
 }
 
 static struct lock endpoints_lock;
@@ -272,10 +272,10 @@ static struct lock endpoints_lock;
 static void list_endpoint(struct mbx_ep *ep)
 {
     lock_take(&endpoints_lock);
-    ep->see.next = see_endpoints;
-    ep->see.at = &see_endpoints;
+    ep_see(ep)->next = see_endpoints;
+    ep_see(ep)->at = &see_endpoints;
     if (see_endpoints != NULL)
-        see_endpoints->see.at = &ep->see.next;
+        ep_see(see_endpoints)->at = &ep_see(ep)->next;
     see_endpoints = ep;
     debugger_tell();
     lock_give(&endpoints_lock);
@@ -283,13 +283,13 @@ static void list_endpoint(struct mbx_ep *ep)
 
 static void unlist_endpoint(struct mbx_ep *ep)
 {
-    if (ep->see.at == NULL)
+    if (ep_see(ep)->at == NULL)
         return;
     lock_take(&endpoints_lock);
-    *ep->see.at = ep->see.next;
-    if (ep->see.next != NULL)
-        ep->see.next->see.at = ep->see.at;
-    ep->see.at = NULL;
+    *ep_see(ep)->at = ep_see(ep)->next;
+    if (ep_see(ep)->next != NULL)
+        ep_see(ep_see(ep)->next)->at = ep_see(ep)->at;
+    ep_see(ep)->at = NULL;
     if (see_endpoints == NULL)
         debugger_forget();
     lock_give(&endpoints_lock);
@@ -302,13 +302,13 @@ void see_open(struct mbx_ep *ep)
     if (!ep->settings.see)
         return;
     list_endpoint(ep);
-    ep->see.page = make_page(&ep->see.fd);
-    if (ep->see.page == NULL) {
+    ep->observed.page = make_page(&ep_see(ep)->fd);
+    if (ep->observed.page == NULL) {
         LOG_DEBUG("no page for mbx queues: %s", mbx_strerror(errno));
         return;
     }
-    fill_head(ep, &ep->see.page->head);
-    ep->see.answer = see_answer;
+    fill_head(ep, &ep->observed.page->head);
+    ep->observed.answer = see_answer;
     hang_open(ep);
 }
 
@@ -316,12 +316,12 @@ void see_close(struct mbx_ep *ep)
 {
     unlist_endpoint(ep);
     ages_close(ep);
-    if (ep->see.page == NULL)
+    if (ep->observed.page == NULL)
         return;
     hang_close(ep);
-    sys_munmap(ep->see.page, SEE_PAGE_SIZE);
-    sys_close(ep->see.fd);
-    ep->see.page = NULL;
+    sys_munmap(ep->observed.page, SEE_PAGE_SIZE);
+    sys_close(ep_see(ep)->fd);
+    ep->observed.page = NULL;
 }
 
 /* ---- what is left at the end ---- */

@@ -6,16 +6,44 @@
 #ifndef LIB_SEE_H
 #define LIB_SEE_H
 
+#include "core/core.h"
 #include "see/walk.h"
 #include "transport/transport.h"
 
-struct mbx_ep;
+/* ages.c: which object was seen at each place of a pool, and when first */
+struct see_age {
+    uint64_t id, since_ns;
+};
+
+struct see_ages {
+    struct see_age *seen;
+    uint32_t places, next;
+};
+
+/* Of an endpoint that shows itself: see.c, hang.c, ages.c. */
+struct ep_see {
+    struct mbx_ep *next; /* of those that show themselves */
+    struct mbx_ep **at;  /* what points to this one among them; or NULL */
+    uint32_t turn;
+    int fd;
+    uint64_t answered_ns;
+    /* hang.c */
+    uint64_t happened;             /* grows with what happens */
+    uint64_t still_ns, watched_ns; /* since when nothing has; the last look */
+    uint64_t retry_ns;             /* no report is asked for before */
+    int reporter;                  /* what the process that reports tells us by; or -1 */
+    /* ages.c */
+    struct see_ages requests, messages;
+    uint64_t looked_ns; /* the last look */
+};
+PART_FITS(mbx_ep, see, struct ep_see);
+#define ep_see(ep) PART((ep)->see, struct ep_see)
 
 /* Where what lies in this library; and the same for others, at this address.  see_root.c */
 extern const struct see_map see_own_map;
 uint64_t see_root_address(void);
 
-/* The first of the endpoints that show themselves; ep->see.next is the next.  see.c writes it under a lock; a
+/* The first of the endpoints that show themselves; ep_see(ep)->next is the next.  see.c writes it under a lock; a
  * debugger reads it while the process stands still. */
 extern struct mbx_ep *see_endpoints;
 

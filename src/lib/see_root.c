@@ -3,7 +3,11 @@
  * see_root.c - where an observer finds what: walk.h has the names.
  */
 #include "core/core.h"
+#include "device/host/offload.h"
 #include "lib/see.h"
+#include "rma/rma.h"
+#include "rput/rput.h"
+#include "sendside/sendside.h"
 #include "p2p/p2p.h"
 
 #define EP(field)      offsetof(struct mbx_ep, field)
@@ -38,12 +42,12 @@ enum {
     AT_EP_SENT = EP(stats.sent),
     AT_EP_RECEIVED = EP(stats.received),
     AT_PROTOCOLS = MBX_PROTOCOLS,
-    AT_EP_PEEKED = EP(see.peeked),
-    AT_EP_PEEK = EP(see.peek),
-    AT_EP_PEEK_IGNORE = EP(see.peek_ignore),
+    AT_EP_PEEKED = EP(peeks) + offsetof(struct ep_peeks, count),
+    AT_EP_PEEK = EP(peeks) + offsetof(struct ep_peeks, envelope),
+    AT_EP_PEEK_IGNORE = EP(peeks) + offsetof(struct ep_peeks, ignore),
     AT_EP_PROGRAM = EP(names.program),
-    AT_EP_PAGE = EP(see.page),
-    AT_EP_NEXT = EP(see.next),
+    AT_EP_PAGE = EP(observed.page),
+    AT_EP_NEXT = EP(see) + offsetof(struct ep_see, next),
     AT_EP_CONTEXTS = EP(names.contexts),
     AT_EP_CONTEXT_COUNT = EP(names.context_count),
     AT_CONTEXT_BYTES = sizeof(struct named_context),
@@ -56,9 +60,9 @@ enum {
     AT_NAMED_JOB = offsetof(struct named_peer, job),
     AT_NAMED_RANK = offsetof(struct named_peer, rank),
     AT_NAMED_CHANGE = offsetof(struct named_peer, change),
-    AT_EP_LOOKED = EP(see.looked_ns),
-    AT_EP_REQUEST_AGES = EP(see.requests),
-    AT_EP_MESSAGE_AGES = EP(see.messages),
+    AT_EP_LOOKED = EP(see) + offsetof(struct ep_see, looked_ns),
+    AT_EP_REQUEST_AGES = EP(see) + offsetof(struct ep_see, requests),
+    AT_EP_MESSAGE_AGES = EP(see) + offsetof(struct ep_see, messages),
     AT_AGES_SEEN = offsetof(struct see_ages, seen),
     AT_AGES_PLACES = offsetof(struct see_ages, places),
     AT_AGE_BYTES = sizeof(struct see_age),

@@ -62,7 +62,7 @@ void credit_open(struct mbx_ep *ep)
     const struct settings *s = &ep->settings;
     uint64_t share = s->unexpected_memory / 2 / s->peers_max;
     uint64_t window = min_size(share / 2 / CREDIT_ENVELOPE, WINDOW_MOST);
-    struct credit_pool *pool = &ep->credit;
+    struct credit_pool *pool = ep_credit(ep);
 
     pool->window = setting_or(s->window, window, WELCOME_UNLIMITED - 1);
     pool->window_payload = setting_or(s->window_payload, min_size(share / 2, PAYLOAD_MOST),
@@ -80,7 +80,7 @@ void credit_open(struct mbx_ep *ep)
 
 void credit_limits(const struct mbx_ep *ep, struct mbx_limits *limits)
 {
-    const struct credit_pool *pool = &ep->credit;
+    const struct credit_pool *pool = ep_credit(ep);
     uint64_t peers = ep->settings.peers_max;
 
     limits->window = pool->window < CREDIT_UNLIMITED ? pool->window : UINT64_MAX;
@@ -95,7 +95,7 @@ void credit_limits(const struct mbx_ep *ep, struct mbx_limits *limits)
 
 uint32_t credit_welcome(const struct mbx_ep *ep)
 {
-    const struct credit_pool *pool = &ep->credit;
+    const struct credit_pool *pool = ep_credit(ep);
     uint64_t window = pool->window, payload = pool->window_payload / WELCOME_UNIT;
 
     return (uint32_t)(min_size(window, WELCOME_UNLIMITED) | min_size(payload, WELCOME_UNLIMITED)
@@ -126,7 +126,7 @@ uint64_t credit_first_half(const struct mbx_ep *ep, const struct peer *peer)
 static void credit_start(struct mbx_ep *ep, struct peer *peer,
                          const struct transport_address *address)
 {
-    struct credit *credit = &peer->credit;
+    struct credit *credit = peer_credit(peer);
     uint32_t welcome = address->credit;
 
     credit->envelopes = credit_first(address);
@@ -135,8 +135,8 @@ static void credit_start(struct mbx_ep *ep, struct peer *peer,
     credit->payload = (uint64_t)(welcome >> 16) * WELCOME_UNIT;
     if (welcome >> 16 == WELCOME_UNLIMITED)
         credit->payload = CREDIT_UNLIMITED;
-    credit->window = ep->credit.window;
-    credit->window_payload = ep->credit.window_payload;
+    credit->window = ep_credit(ep)->window;
+    credit->window_payload = ep_credit(ep)->window_payload;
     credit_thresholds(credit);
 }
 
@@ -187,8 +187,8 @@ static void credit_widen(struct credit_pool *pool, struct credit *credit)
 /* It is gone: the extra credit that it had, and does not use, is there for others. */
 static OUT_OF_LINE void credit_end(struct mbx_ep *ep, struct peer *peer)
 {
-    struct credit_pool *pool = &ep->credit;
-    struct credit *credit = &peer->credit;
+    struct credit_pool *pool = ep_credit(ep);
+    struct credit *credit = peer_credit(peer);
     uint64_t envelopes, payload;
 
     credit->freed_envelopes = credit->freed_payload = 0;
@@ -203,7 +203,7 @@ static OUT_OF_LINE void credit_end(struct mbx_ep *ep, struct peer *peer)
 /* Tells the peer what is freed.  As transport_ops.send. */
 static int credit_tell(struct mbx_ep *ep, struct peer *peer)
 {
-    struct credit *credit = &peer->credit;
+    struct credit *credit = peer_credit(peer);
     struct wire_credit told;
     int err;
 
@@ -219,8 +219,8 @@ static int credit_tell(struct mbx_ep *ep, struct peer *peer)
         return -EAGAIN; /* a GRANT first: the sender must not send what we have taken */
     if (unlikely(peer->outq.fins > FINS_MOST))
         return -EAGAIN; /* they leave first */
-    credit_take_back(&ep->credit, credit);
-    credit_widen(&ep->credit, credit);
+    credit_take_back(ep_credit(ep), credit);
+    credit_widen(ep_credit(ep), credit);
     told = (struct wire_credit){credit->freed_envelopes, credit->freed_payload};
     if ((told.envelopes | told.payload) == 0)
         return 0;
@@ -252,8 +252,8 @@ static uint64_t extra_most(const struct credit_pool *pool, bool is_long)
 
 void credit_extra(struct mbx_ep *ep, struct peer *peer, bool envelopes, bool is_long)
 {
-    struct credit_pool *pool = &ep->credit;
-    struct credit *credit = &peer->credit;
+    struct credit_pool *pool = ep_credit(ep);
+    struct credit *credit = peer_credit(peer);
     uint64_t most = extra_most(pool, is_long), more;
 
     if (envelopes ? pool->is_fixed : pool->is_payload_fixed)
@@ -284,8 +284,8 @@ void credit_borrow(struct mbx_ep *ep, const struct peer *peer)
     /* a device reads packets that name no chunk */
     if (!ep_matches_here(ep) || transport_borrow_from(peer->link) != 0)
         return;
-    if (unlikely(ep->credit.lender == NULL)) {
-        ep->credit.lender = peer->link->transport;
+    if (unlikely(ep_credit(ep)->lender == NULL)) {
+        ep_credit(ep)->lender = peer->link->transport;
         credit_kept(ep);
     }
     transport_borrow_few(peer->link, false);
@@ -299,7 +299,7 @@ static size_t credit_rts_payload_max(const struct mbx_ep *ep, const struct peer 
 {
     size_t payload = rndv_payload_size(ep, peer, WIRE_RTS, size);
 
-    if (payload != 0 && credit_bytes(payload) > peer->credit.payload)
+    if (payload != 0 && credit_bytes(payload) > peer_credit(peer)->payload)
         payload = 0;
     return payload;
 }
@@ -311,7 +311,7 @@ bool credit_take_request(struct mbx_ep *ep, struct peer *peer, struct request *r
         proto_move(ep, req, EAGER_SENDING);
         return true;
     }
-    if (peer->credit.envelopes == 0)
+    if (peer_credit(peer)->envelopes == 0)
         return false;
     if (req->protocol <= MBX_BOUNCE) {
         path_reroute(ep, req, path_rndv(peer));
@@ -320,8 +320,8 @@ bool credit_take_request(struct mbx_ep *ep, struct peer *peer, struct request *r
     proto_move(ep, req, RNDV_RTS);
     req->rts_payload =
         request_is_in_pieces(req) ? 0 : credit_rts_payload_max(ep, peer, req->size);
-    peer->credit.envelopes--;
-    peer->credit.payload -= credit_rts_payload(req->rts_payload);
+    peer_credit(peer)->envelopes--;
+    peer_credit(peer)->payload -= credit_rts_payload(req->rts_payload);
     return true;
 }
 
@@ -329,7 +329,7 @@ bool credit_take_request(struct mbx_ep *ep, struct peer *peer, struct request *r
 static int on_credit(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
 {
     const struct wire_credit *credit = &packet->body.credit;
-    struct credit *own = &peer->credit;
+    struct credit *own = peer_credit(peer);
     int result;
 
     if (own->payload + credit->payload > CREDIT_UNLIMITED)

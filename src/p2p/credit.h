@@ -39,6 +39,33 @@
 #include "p2p/p2p.h"
 #include "transport/lend.h"
 
+/* Of a peer.  As its sender: what may still leave.  As its receiver: what it may have
+ * here, and what it has. */
+struct credit {
+    uint64_t envelopes, payload;     /* may leave; 0 envelopes while sends are deferred */
+    uint64_t freed_payload;          /* matched here, and not told yet */
+    uint32_t freed_envelopes;        /* of windows without end, since it was looked at */
+    uint32_t tell_envelopes;         /* told when so much is freed */
+    uint64_t window, window_payload; /* the peer may have so much here */
+    uint64_t kept_payload;           /* of this waits here as unexpected */
+    uint32_t kept_envelopes;
+    uint32_t tell_payload;
+};
+
+PART_FITS(peer, credit, struct credit);
+#define peer_credit(peer) PART((peer)->credit, struct credit)
+
+/* Of an endpoint, as a receiver. */
+struct credit_pool {
+    uint64_t window, window_payload; /* of every peer, from the beginning */
+    uint64_t lendable, lendable_all; /* bytes for those that want more */
+    bool is_fixed, is_payload_fixed; /* by the user: no more envelopes, or payload, are lent */
+    struct transport *lender;        /* whose peers may lend us chunks; NULL: nobody does */
+};
+
+PART_FITS(mbx_ep, credit, struct credit_pool);
+#define ep_credit(ep)    PART((ep)->credit, struct credit_pool)
+
 #define CREDIT_UNLIMITED (UINT64_C(1) << 61)
 
 /* What a kept message costs without payload: struct message with its slot, and its places
@@ -81,38 +108,38 @@ static inline uint64_t credit_of(const struct arrival *arrival)
 /* May an eager message of this size leave for peer now?  Then it is paid for. */
 static inline bool credit_take(struct peer *peer, uint64_t size)
 {
-    if (unlikely(peer->credit.envelopes == 0))
+    if (unlikely(peer_credit(peer)->envelopes == 0))
         return false;
     if (unlikely(size > MESSAGE_INLINE)) {
         uint64_t payload = credit_bytes(size);
 
-        if (unlikely(payload > peer->credit.payload))
+        if (unlikely(payload > peer_credit(peer)->payload))
             return false;
-        peer->credit.payload -= payload;
+        peer_credit(peer)->payload -= payload;
     }
-    peer->credit.envelopes--;
+    peer_credit(peer)->envelopes--;
     return true;
 }
 
 /* It did not leave. */
 static inline void credit_return(struct peer *peer, uint64_t size)
 {
-    peer->credit.envelopes++;
-    peer->credit.payload += credit_eager(size);
+    peer_credit(peer)->envelopes++;
+    peer_credit(peer)->payload += credit_eager(size);
 }
 
 /* No send leaves by this credit until it is brought back.  How many envelopes. */
 static inline uint64_t credit_put_away(struct peer *peer)
 {
-    uint64_t envelopes = peer->credit.envelopes;
+    uint64_t envelopes = peer_credit(peer)->envelopes;
 
-    peer->credit.envelopes = 0;
+    peer_credit(peer)->envelopes = 0;
     return envelopes;
 }
 
 static inline void credit_bring_back(struct peer *peer, uint64_t envelopes)
 {
-    peer->credit.envelopes += envelopes;
+    peer_credit(peer)->envelopes += envelopes;
 }
 
 /* credit_half() of the window that we began with there. */
@@ -121,7 +148,7 @@ uint64_t credit_first_half(const struct mbx_ep *ep, const struct peer *peer);
 /* The peer is gone: sends to it are not to wait. */
 static inline void credit_without_end(struct peer *peer)
 {
-    peer->credit.envelopes = CREDIT_UNLIMITED;
+    peer_credit(peer)->envelopes = CREDIT_UNLIMITED;
 }
 
 /* As credit_take() of req, whatever its protocol; without payload credit it becomes a
@@ -148,7 +175,7 @@ void credit_tell_soon(struct mbx_ep *ep, struct peer *peer);
 /* A message of this peer is matched. */
 static inline void credit_freed(struct mbx_ep *ep, struct peer *peer, uint64_t payload)
 {
-    struct credit *credit = &peer->credit;
+    struct credit *credit = peer_credit(peer);
 
     credit->freed_payload += payload;
     if (unlikely(++credit->freed_envelopes >= credit->tell_envelopes) ||
@@ -159,7 +186,7 @@ static inline void credit_freed(struct mbx_ep *ep, struct peer *peer, uint64_t p
 /* As credit_freed() of an eager message of this size; most have no payload that is counted. */
 static inline void credit_freed_eager(struct mbx_ep *ep, struct peer *peer, uint64_t size)
 {
-    struct credit *credit = &peer->credit;
+    struct credit *credit = peer_credit(peer);
 
     if (unlikely(size > MESSAGE_INLINE))
         credit_freed(ep, peer, credit_bytes(size));
@@ -170,8 +197,8 @@ static inline void credit_freed_eager(struct mbx_ep *ep, struct peer *peer, uint
 /* Payload of a message that is matched already. */
 static inline void credit_freed_payload(struct mbx_ep *ep, struct peer *peer, uint64_t payload)
 {
-    peer->credit.freed_payload += payload;
-    if (peer->credit.freed_payload >= peer->credit.tell_payload)
+    peer_credit(peer)->freed_payload += payload;
+    if (peer_credit(peer)->freed_payload >= peer_credit(peer)->tell_payload)
         credit_tell_soon(ep, peer);
 }
 
@@ -181,22 +208,22 @@ void credit_extra(struct mbx_ep *ep, struct peer *peer, bool envelopes, bool is_
 /* A message comes.  False: its sender had no credit for it. */
 static inline bool credit_admits(const struct peer *peer)
 {
-    return likely(peer->credit.kept_envelopes + peer->credit.freed_envelopes <
-                  peer->credit.window);
+    return likely(peer_credit(peer)->kept_envelopes + peer_credit(peer)->freed_envelopes <
+                  peer_credit(peer)->window);
 }
 
 /* It is to be kept.  False: its sender had no credit for the payload. */
 static inline bool credit_has_room(const struct peer *peer, uint64_t payload)
 {
-    const struct credit *credit = &peer->credit;
+    const struct credit *credit = peer_credit(peer);
 
     return likely(credit->kept_payload + payload <= credit->window_payload);
 }
 
 static inline void credit_keep(struct peer *peer, uint64_t payload)
 {
-    peer->credit.kept_envelopes++;
-    peer->credit.kept_payload += payload;
+    peer_credit(peer)->kept_envelopes++;
+    peer_credit(peer)->kept_payload += payload;
 }
 
 /* A kept message is matched. */
@@ -204,7 +231,7 @@ static inline void credit_met(struct mbx_ep *ep, const struct message *message)
 {
     struct peer *peer = peer_get(ep, message->match.envelope.source);
 
-    peer->credit.kept_envelopes--;
+    peer_credit(peer)->kept_envelopes--;
     credit_freed_eager(ep, peer, 0);
 }
 
@@ -216,7 +243,7 @@ static inline void credit_emptied(struct mbx_ep *ep, const struct message *messa
 
     if (payload == 0)
         return;
-    peer->credit.kept_payload -= payload;
+    peer_credit(peer)->kept_payload -= payload;
     credit_freed_payload(ep, peer, payload);
 }
 
@@ -228,8 +255,8 @@ static inline void credit_kept(const struct mbx_ep *ep)
 {
     uint64_t all = ep->settings.unexpected_memory;
 
-    if (unlikely(ep->credit.lender != NULL))
-        transport_borrow_room(ep->credit.lender,
+    if (unlikely(ep_credit(ep)->lender != NULL))
+        transport_borrow_room(ep_credit(ep)->lender,
                               all - min_size(all, ep->stats.unexpected_bytes_max));
 }
 

@@ -124,7 +124,7 @@ static int deliver_begins(struct mbx_ep *ep, struct peer *peer,
         arrival->sender = packet->body.first.sender;
         arrival->size = packet->body.first.size;
         arrival->is_fragmented = true;
-        if (arrival->size > WIRE_EAGER_MAX || peer->assembly.size != 0)
+        if (arrival->size > WIRE_EAGER_MAX || peer_assembly(peer)->size != 0)
             return -EPROTO;
     } else if (packet->header.type == WIRE_RTS) {
         arrival->sender = packet->body.rts.sender;

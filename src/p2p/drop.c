@@ -146,8 +146,8 @@ static int on_withdraw(struct mbx_ep *ep, struct peer *peer, const struct wire_p
     pool_for_each(&ep->messages, compare_wanted, &wanted);
     if (wanted.message == NULL)
         return 0;
-    if (peer->assembly.size != 0 && !peer->assembly.has_request &&
-        peer->assembly.message == wanted.message)
+    if (peer_assembly(peer)->size != 0 && !peer_assembly(peer)->has_request &&
+        peer_assembly(peer)->message == wanted.message)
         return -EPROTO; /* it is not here whole */
     context = context_find(ep, wanted.message->match.envelope.context_id);
     if (context == NULL)

@@ -314,7 +314,7 @@ static OUT_OF_LINE void eager_await(struct mbx_ep *ep, struct request *req,
                                     const struct arrival *arrival)
 {
     proto_move(ep, req, EAGER_ASSEMBLE);
-    peer_get(ep, req->peer)->assembly = (struct assembly){
+    *peer_assembly(peer_get(ep, req->peer)) = (struct assembly){
         .request = req,
         .size = (uint32_t)arrival->size,
         .offset = (uint32_t)arrival->have,
@@ -361,7 +361,7 @@ void eager_assemble(struct mbx_ep *ep, const struct arrival *arrival, struct mes
     struct peer *peer = peer_get(ep, arrival->envelope.source);
 
     transport_borrow_few(peer->link, true);
-    peer->assembly = (struct assembly){
+    *peer_assembly(peer) = (struct assembly){
         .message = message,
         .size = (uint32_t)arrival->size,
         .offset = (uint32_t)arrival->have,
@@ -379,7 +379,7 @@ static void eager_more_request(struct request *req, uint64_t offset, const void 
 void eager_await_end(struct mbx_ep *ep, struct request *req)
 {
     proto_move(ep, req, EAGER_ASSEMBLE);
-    peer_get(ep, req->peer)->assembly = (struct assembly){
+    *peer_assembly(peer_get(ep, req->peer)) = (struct assembly){
         .request = req,
         .size = (uint32_t)min_size(req->completion.status.size, WIRE_EAGER_MAX),
         .has_request = true,
@@ -412,7 +412,7 @@ static struct request *assembly_request(const struct assembly *assembly)
 static int on_more(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
 {
     const uint64_t offset = packet->body.more.offset, size = packet->payload_size;
-    struct assembly *assembly = &peer->assembly;
+    struct assembly *assembly = peer_assembly(peer);
     struct request *req = assembly_request(assembly);
 
     if (unlikely(assembly->is_lost))
@@ -451,9 +451,9 @@ static void eager_peer_gone(struct mbx_ep *ep, struct peer *peer, struct request
         request_complete(ep, req, error);
         return;
     }
-    if (!peer->assembly.is_lost)
-        req->done = min_size(peer->assembly.offset, req->total);
-    peer->assembly = (struct assembly){.size = 0};
+    if (!peer_assembly(peer)->is_lost)
+        req->done = min_size(peer_assembly(peer)->offset, req->total);
+    *peer_assembly(peer) = (struct assembly){.size = 0};
     request_lost(ep, req, error);
 }
 
@@ -488,7 +488,7 @@ static const struct proto eager_proto = {
 static bool on_refers(struct mbx_ep *ep, const struct peer *peer)
 {
     (void)ep;
-    return peer->assembly.size != 0;
+    return peer_assembly(peer)->size != 0;
 }
 
 const struct module eager_module = {

@@ -17,13 +17,13 @@ static bool message_is_assembled(const struct peer *peer, const struct message *
     const struct arrival *arrival = message_arrival(message, &room);
 
     return HOLDS("eager.c I2", message->match.envelope.source == peer->number) &&
-           HOLDS("eager.c I2", arrival->size == peer->assembly.size) &&
-           HOLDS("eager.c I2", arrival->have == peer->assembly.offset);
+           HOLDS("eager.c I2", arrival->size == peer_assembly(peer)->size) &&
+           HOLDS("eager.c I2", arrival->have == peer_assembly(peer)->offset);
 }
 
 static bool assembly_is_valid(const struct peer *peer)
 {
-    const struct assembly *assembly = &peer->assembly;
+    const struct assembly *assembly = peer_assembly(peer);
 
     if (assembly->size == 0)
         return HOLDS("eager.c I2", assembly->message == NULL && !assembly->has_request);
@@ -51,7 +51,7 @@ bool eager_is_valid(const struct mbx_ep *ep)
             continue;
         if (!assembly_is_valid(ep->peers.all[i]))
             return false;
-        assembled += ep->peers.all[i]->assembly.has_request;
+        assembled += peer_assembly(ep->peers.all[i])->has_request;
     }
     valid_each(ep, count_assembled, &requests);
     return HOLDS("eager.c I2", assembled == requests);

@@ -17,6 +17,59 @@
 
 #include "core/core.h"
 
+/* ---- the protocols of this folder ---- */
+
+enum p2p_proto {
+    PROTO_SEND = 2, /* send.c: a message of which it is not known how it travels */
+    PROTO_EAGER,    /* eager.c */
+    PROTO_RNDV,     /* rndv.c */
+    PROTO_PIECES,   /* rndv_pieces.c: a receive that reads its sender's memory in pieces */
+};
+
+/* ---- what this folder keeps in a peer and an endpoint, or asks of those above ---- */
+
+/* Of a peer, eager.c: the eager message of a peer of which more fragments are to come, while size > offset:
+ * message or request. */
+struct assembly {
+    union {
+        struct message *message;
+        struct request *request;
+    };
+    uint32_t offset;
+    uint32_t size : 30;       /* at most WIRE_EAGER_MAX */
+    uint32_t has_request : 1; /* request is set, not message */
+    uint32_t is_lost : 1;     /* its beginning was lost with the device: offset is unknown */
+};
+PART_FITS(peer, assembly, struct assembly);
+#define peer_assembly(peer) PART((peer)->assembly, struct assembly)
+
+/* Of a peer: matching at the sender in both directions, our sends to it and its sends to us. */
+struct peer_sendside {
+    bool is_deferred; /* a send to it waits, in whichever module: no receive that it has
+                         announced is believed; backlog.c */
+    bool defers;      /* it defers its sends to us, as far as is known; receiver.c */
+};
+PART_FITS(peer, sendside, struct peer_sendside);
+#define peer_sendside(peer) PART((peer)->sendside, struct peer_sendside)
+
+/* Of an endpoint, written by src/rput.  SIZE_MAX: none */
+struct ep_rput {
+    size_t from;        /* receives of so much may be announced; rput_recv.c */
+    size_t coop_from;   /* those that lack so much may be copied by both sides; coop.c */
+    uint32_t announced; /* receives that are ANNOUNCED; both files */
+};
+PART_FITS(mbx_ep, rput, struct ep_rput);
+#define ep_rput(ep) PART((ep)->rput, struct ep_rput)
+
+/* Of an endpoint: what the last probe had asked for that found nothing. */
+struct ep_peeks {
+    uint32_t count; /* how many there were */
+    struct mbx_match_envelope envelope;
+    uint64_t ignore;
+};
+PART_FITS(mbx_ep, peeks, struct ep_peeks);
+#define ep_peeks(ep) PART((ep)->peeks, struct ep_peeks)
+
 /* ---- messages that have arrived ---- */
 
 /* What recv_matched() is told of a message: straight from a packet, or kept. */
@@ -108,6 +161,8 @@ void send_count(struct mbx_ep *ep, const struct request *req);
 
 extern const struct module recv_module, send_module, eager_module, rndv_module;
 extern const struct module rndv_pieces_module, withdraw_module, drop_module;
+
+enum send_state { SEND_NEW = PROTO_STATE(PROTO_SEND, 0) };
 
 enum eager_state {
     EAGER_SENDING = PROTO_STATE(PROTO_EAGER, 0), /* send: its packets are leaving */

@@ -26,7 +26,7 @@ enum reach {
 /* Can peer, or one to which nothing was sent (NULL), be read? */
 static bool can_read(const struct mbx_ep *ep, const struct peer *peer)
 {
-    return peer != NULL ? peer->path.can_read
+    return peer != NULL ? peer_path(peer)->can_read
                         : ep->net.transport->limits.can_read && ep->settings.rndv != RNDV_DATA;
 }
 
@@ -86,19 +86,19 @@ static struct longest longest_of(const struct mbx_ep *ep, enum reach reach)
 /* Does the next message of several packets travel to a far peer as if that were near? */
 static bool is_sample(const struct peer *peer)
 {
-    return (peer->path.turns + 1) % PATH_FAR_TURNS == 0;
+    return (peer_path(peer)->turns + 1) % PATH_FAR_TURNS == 0;
 }
 
 /* Can a message of so many bytes leave whole in buffers now?  SIZE_MAX: are all of them free? */
 static bool buffers_are_free(const struct mbx_ep *ep, const struct peer *peer, size_t size)
 {
     return !ep_is_oversubscribed(ep) && list_is_empty(&peer->outq.list) &&
-           !peer->sendside.is_deferred && transport_has_turns(peer->link, size);
+           !peer_sendside(peer)->is_deferred && transport_has_turns(peer->link, size);
 }
 
 enum mbx_protocol path_of_long(const struct mbx_ep *ep, const struct peer *peer, size_t size)
 {
-    const enum reach reach = reach_of(ep, peer, peer->path.is_far && !is_sample(peer));
+    const enum reach reach = reach_of(ep, peer, peer_path(peer)->is_far && !is_sample(peer));
     const struct longest longest = longest_of(ep, reach);
 
     if (size <= longest.packets)
@@ -119,13 +119,13 @@ enum mbx_protocol path_of_waiting(const struct mbx_ep *ep, const struct peer *pe
 
 size_t path_packets_max(const struct mbx_ep *ep, const struct peer *peer)
 {
-    return longest_of(ep, reach_of(ep, peer, peer->path.is_far)).packets;
+    return longest_of(ep, reach_of(ep, peer, peer_path(peer)->is_far)).packets;
 }
 
 bool path_is_short_first(const struct mbx_ep *ep, const struct peer *peer, uint64_t size,
                          bool has_waited)
 {
-    return (has_waited || peer->path.is_far) && path_uses_buffers(ep, peer, size) &&
+    return (has_waited || peer_path(peer)->is_far) && path_uses_buffers(ep, peer, size) &&
            transport_lends(peer->link);
 }
 
@@ -133,8 +133,8 @@ bool path_is_measured(const struct mbx_ep *ep, const struct peer *peer)
 {
     if (!is_auto(ep, peer))
         return false;
-    return peer->path.is_far ? peer->path.turns % PATH_FAR_TURNS == 0
-                             : (peer->path.turns + 1) % PATH_NEAR_TURNS == 0;
+    return peer_path(peer)->is_far ? peer_path(peer)->turns % PATH_FAR_TURNS == 0
+                                   : (peer_path(peer)->turns + 1) % PATH_NEAR_TURNS == 0;
 }
 
 /* ---- how messages come ---- */
@@ -142,20 +142,20 @@ bool path_is_measured(const struct mbx_ep *ep, const struct peer *peer)
 bool path_comes_in_buffers(const struct mbx_ep *ep, const struct peer *peer, size_t size)
 {
     /* the peer decides as we do */
-    const struct longest longest = longest_of(ep, reach_of(ep, peer, peer->path.is_far));
+    const struct longest longest = longest_of(ep, reach_of(ep, peer, peer_path(peer)->is_far));
 
     if (!path_uses_buffers(ep, peer, size) || !transport_borrows(peer->link))
         return false;
     return size <= longest.packets ||
            (size <= longest.buffers && transport_borrows_many(peer->link) &&
-            !backoff_is_on(&peer->path.lent));
+            !backoff_is_on(&peer_path(peer)->lent));
 }
 
 bool path_is_shared_copy(const struct mbx_ep *ep, const struct peer *peer)
 {
     const struct transport_limits *limits = &peer->link->transport->limits;
 
-    if (!limits->is_copy || !limits->is_instant || !peer->path.can_read)
+    if (!limits->is_copy || !limits->is_instant || !peer_path(peer)->can_read)
         return false;
     /* else the processor of the sender may be ours */
     return ep->settings.tuning.coop == TUNING_ALWAYS || !ep_is_oversubscribed(ep);
@@ -174,7 +174,7 @@ size_t path_announced_from(const struct mbx_ep *ep)
     if (s->tuning.rput == TUNING_OFF || s->match_at == MATCH_AT_SENDER || !may_announce(ep) ||
         !ep->net.transport->limits.can_read)
         return SIZE_MAX;
-    if (ep->credit.window == 0 || ep->credit.window >= CREDIT_UNLIMITED)
+    if (ep_credit(ep)->window == 0 || ep_credit(ep)->window >= CREDIT_UNLIMITED)
         return SIZE_MAX; /* credit would say nothing of what is under way */
     return s->tuning.rput_size;
 }
@@ -216,7 +216,7 @@ static int first_row(const struct mbx_ep *ep, unsigned index, struct mbx_protoco
 static size_t next_end(const struct mbx_ep *ep, const struct peer *peer, size_t from)
 {
     const struct longest now =
-        longest_of(ep, reach_of(ep, peer, peer->path.is_far && !is_sample(peer)));
+        longest_of(ep, reach_of(ep, peer, peer_path(peer)->is_far && !is_sample(peer)));
     const size_t ends[] = {ep->limits.inline_max, ep->limits.short_max, ep->limits.eager_max,
                            now.packets, now.buffers};
     size_t end = ep->limits.told.message;
@@ -309,6 +309,15 @@ int mbx_protocol_get(const struct mbx_ep *ep, uint32_t number, unsigned index,
 
 /* ---- what has happened ---- */
 
+void path_peer_made(struct mbx_ep *ep, struct peer *peer,
+                    const struct transport_address *address)
+{
+    (void)address;
+    peer_path(peer)->can_read =
+        peer->link->transport->limits.can_read && ep->settings.rndv != RNDV_DATA;
+    peer_path(peer)->can_write = peer_path(peer)->can_read;
+}
+
 void path_open(struct mbx_ep *ep)
 {
     const struct transport_limits *limits = &ep->net.transport->limits;
@@ -333,37 +342,38 @@ void path_started(const struct mbx_ep *ep, struct peer *peer, size_t size)
 {
     if (size > ep->limits.eager_max && size > ep->limits.lent_max)
         return; /* it goes by rendezvous in any case */
-    if (peer->path.is_far)
-        peer->path.turns++;
+    if (peer_path(peer)->is_far)
+        peer_path(peer)->turns++;
 }
 
 void path_left(struct peer *peer)
 {
-    if (!peer->path.is_far)
-        peer->path.turns++;
+    if (!peer_path(peer)->is_far)
+        peer_path(peer)->turns++;
 }
 
 void path_measured(struct peer *peer, size_t bytes, uint64_t ns)
 {
     if (ns * PATH_RATE > bytes)
-        peer->path.votes += peer->path.votes < PATH_VOTES;
+        peer_path(peer)->votes += peer_path(peer)->votes < PATH_VOTES;
     else
-        peer->path.votes -= (uint8_t)min_size(peer->path.votes, peer->path.is_far ? 2 : 1);
-    if (peer->path.votes == PATH_VOTES)
-        peer->path.is_far = true;
-    if (peer->path.votes == 0)
-        peer->path.is_far = false;
+        peer_path(peer)->votes -=
+            (uint8_t)min_size(peer_path(peer)->votes, peer_path(peer)->is_far ? 2 : 1);
+    if (peer_path(peer)->votes == PATH_VOTES)
+        peer_path(peer)->is_far = true;
+    if (peer_path(peer)->votes == 0)
+        peer_path(peer)->is_far = false;
 }
 
 void path_announces(struct peer *peer)
 {
-    backoff_pass(&peer->path.lent);
+    backoff_pass(&peer_path(peer)->lent);
 }
 
 void path_came(const struct mbx_ep *ep, struct peer *peer, uint64_t size, bool is_eager)
 {
     if (size > ep->limits.eager_max && is_eager)
-        backoff_end(&peer->path.lent);
+        backoff_end(&peer_path(peer)->lent);
     else if (size > ep->limits.eager_max)
-        backoff_more(&peer->path.lent, LENT_PAUSE);
+        backoff_more(&peer_path(peer)->lent, LENT_PAUSE);
 }

@@ -47,6 +47,18 @@
 
 #include "core/core.h"
 
+/* Of a peer: how its messages had better travel. */
+struct peer_path {
+    /* no read from it, or write to it, has failed for good */
+    bool can_read : 1, can_write : 1;
+    bool is_far : 1;      /* copies to it are slow; and */
+    uint8_t votes, turns; /* since when, as above */
+    struct backoff lent;  /* long messages of the peer that were expected in buffers */
+};
+
+PART_FITS(peer, path, struct peer_path);
+#define peer_path(peer) PART((peer)->path, struct peer_path)
+
 /* MBX_EAGER_LIMIT=auto: the longest message in packets to a near peer, and to any other one that is not far */
 #define EAGER_LIMIT_NEAR   (UINT64_C(64) << 10)
 #define EAGER_LIMIT_OTHERS (UINT64_C(16) << 10)
@@ -65,7 +77,7 @@
 /* How a rendezvous with this peer moves its data. */
 static inline enum mbx_protocol path_rndv(const struct peer *peer)
 {
-    return peer->path.can_read ? MBX_RNDV_READ : MBX_RNDV_DATA;
+    return peer_path(peer)->can_read ? MBX_RNDV_READ : MBX_RNDV_DATA;
 }
 
 /* A message that leaves in one packet. */
@@ -104,7 +116,7 @@ size_t path_packets_max(const struct mbx_ep *ep, const struct peer *peer);
 static inline bool path_uses_buffers(const struct mbx_ep *ep, const struct peer *peer,
                                      uint64_t size)
 {
-    return (size > PATH_PACKETS_MAX || peer->path.is_far) && !ep_is_oversubscribed(ep);
+    return (size > PATH_PACKETS_MAX || peer_path(peer)->is_far) && !ep_is_oversubscribed(ep);
 }
 
 /* Is the first packet of a message of several packets a short one, because the rest goes into buffers? */
@@ -130,6 +142,21 @@ int path_row(const struct mbx_ep *ep, const struct peer *peer, unsigned index,
              struct mbx_protocol_row *row);
 
 /* ---- what has happened: these alone write peer.path ---- */
+
+/* The peer has just been made. */
+void path_peer_made(struct mbx_ep *ep, struct peer *peer,
+                    const struct transport_address *address);
+
+/* A read from it has failed for good; a write to it. */
+static inline void path_cannot_read(struct peer *peer)
+{
+    peer_path(peer)->can_read = false;
+}
+
+static inline void path_cannot_write(struct peer *peer)
+{
+    peer_path(peer)->can_write = false;
+}
 
 /* limits that say how messages travel, from settings and transport */
 void path_open(struct mbx_ep *ep);

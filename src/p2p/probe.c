@@ -31,10 +31,10 @@ static struct message *probe_find(struct mbx_ep *ep, const struct mbx_match_enve
         if (round == 0)
             progress_round(ep);
     }
-    ep->see.peek = *envelope;
-    ep->see.peek_ignore = ignore;
-    if (unlikely(++ep->see.peeked % WATCH_PEEKS == 0) && ep->see.watch != NULL)
-        ep->see.watch(ep);
+    ep_peeks(ep)->envelope = *envelope;
+    ep_peeks(ep)->ignore = ignore;
+    if (unlikely(++ep_peeks(ep)->count % WATCH_PEEKS == 0) && ep->observed.watch != NULL)
+        ep->observed.watch(ep);
     return NULL;
 }
 

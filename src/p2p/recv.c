@@ -331,7 +331,7 @@ void recv_cancelled(struct mbx_ep *ep, struct request *req)
 /* req has left its engine: it is cancelled now, or when a device has said that it may be. */
 static void recv_withdraw(struct mbx_ep *ep, struct request *req)
 {
-    if (module_recv_cancel(ep, req))
+    if (device_recv_cancel(ep, req))
         recv_cancelled(ep, req);
     else
         proto_move(ep, req, REQUEST_REVOKING);
@@ -390,21 +390,21 @@ int mbx_cancel(struct mbx_ep *ep, mbx_request request)
 
 static const struct proto recv_proto = {
     .id = PROTO_RECV,
+    .part = PART_MATCH,
     .name = "receive",
     .states =
         {
-            [REQUEST_POSTED %
-             PROTO_STATES] = {.name = "posted",
-                              .kinds = MBX_RECVS,
-                              .queue = PROTO_EITHER,
-                              .next = PROTO_NEXT(REQUEST_REVOKING),
-                              .then = PROTO_THEN(PROTO_EAGER) | PROTO_THEN(PROTO_RNDV) |
-                                      PROTO_THEN(PROTO_RPUT_RECV) | PROTO_THEN(PROTO_OFFLOAD) |
-                                      PROTO_THEN(PROTO_PIECES),
-                              .is_first = true},
-            [REQUEST_REVOKING % PROTO_STATES] = {.name = "revoking",
-                                                 .kinds = MBX_RECVS,
-                                                 .then = PROTO_THEN(PROTO_OFFLOAD)},
+            [REQUEST_POSTED % PROTO_STATES] = {.name = "posted",
+                                               .kinds = MBX_RECVS,
+                                               .queue = PROTO_EITHER,
+                                               .next = PROTO_NEXT(REQUEST_REVOKING),
+                                               .then = PROTO_THEN(PROTO_EAGER) |
+                                                       PROTO_THEN(PROTO_RNDV) |
+                                                       PROTO_THEN(PROTO_PIECES),
+                                               .is_first = true,
+                                               .is_open = true},
+            [REQUEST_REVOKING %
+                PROTO_STATES] = {.name = "revoking", .kinds = MBX_RECVS, .is_open = true},
         },
     .peer_gone = recv_peer_gone,
 };

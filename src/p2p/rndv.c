@@ -60,7 +60,7 @@ size_t rndv_payload_size(const struct mbx_ep *ep, const struct peer *peer, enum 
     if (peer->link->transport->limits.data_max != 0)
         return 0;
     if (most == SETTING_AUTO) {
-        bool is_copied = peer->path.can_read && peer->link->transport->limits.is_copy;
+        bool is_copied = peer_path(peer)->can_read && peer->link->transport->limits.is_copy;
 
         /* a copy of the rest is as fast with the beginning */
         most = is_copied && size > min_size(path_packets_max(ep, peer), ep->limits.eager_others)
@@ -87,7 +87,7 @@ void rndv_expose(struct mbx_ep *ep, struct request *req, uint64_t *address, uint
 void rndv_expose_undecided(const struct peer *peer, struct request *req, uint64_t *address,
                            uint64_t *key)
 {
-    if (!(req->flags & (REQUEST_EXPOSED | REQUEST_PIECES)) && peer->path.can_read &&
+    if (!(req->flags & (REQUEST_EXPOSED | REQUEST_PIECES)) && peer_path(peer)->can_read &&
         transport_expose(peer->link, req->buf, req->size, &req->remote.address,
                          &req->remote.key) == 0)
         req->flags |= REQUEST_EXPOSED;
@@ -237,9 +237,9 @@ void rndv_read_failed(struct mbx_ep *ep, struct request *req, int error)
     char text[NAMES_PEER_TEXT];
 
     ep->stats.read_fallbacks++;
-    if (error != -ENOTSUP || !peer->path.can_read)
+    if (error != -ENOTSUP || !peer_path(peer)->can_read)
         return;
-    peer_cannot_read(peer);
+    path_cannot_read(peer);
     LOG_INFO("the memory of %s cannot be read, long messages are copied through the transport",
              names_peer_text(ep, req->peer, text));
 }
@@ -287,7 +287,7 @@ static void rndv_read(struct mbx_ep *ep, struct request *req)
 {
     assert(req->state == RNDV_READ);
     assert(!list_is_linked(&req->queue));
-    if (req->total - req->done < ep->rput.coop_from || !module_read(ep, req))
+    if (req->total - req->done < ep_rput(ep)->coop_from || !module_read(ep, req))
         rndv_read_alone(ep, req);
 }
 
@@ -308,7 +308,7 @@ static void on_read(struct mbx_ep *ep, struct request *req, int error)
 void rndv_resume(struct mbx_ep *ep, struct request *req, bool ask)
 {
     if (req->done < req->total &&
-        (ask || !(peer_get(ep, req->peer)->path.can_read && req->remote.address))) {
+        (ask || !(peer_path(peer_get(ep, req->peer))->can_read && req->remote.address))) {
         rndv_ask(ep, req);
     } else if (request_is_in_pieces(req)) {
         tracer_step(ep, TRACE_READ, req, req->total - req->done);
@@ -436,7 +436,6 @@ static const struct proto rndv_proto = {
             [RNDV_WAIT_FIN % PROTO_STATES] = {.name = "wait-fin",
                                               .kinds = MBX_SENDS,
                                               .next = PROTO_NEXT(RNDV_SEND_DATA),
-                                              .then = PROTO_THEN(PROTO_RPUT_SEND),
                                               .is_first = true,
                                               .awaits_peer = true},
             [RNDV_SEND_DATA % PROTO_STATES] = {.name = "send-data",
@@ -450,7 +449,6 @@ static const struct proto rndv_proto = {
                                  .queue = PROTO_ACTIVE,
                                  .moves = true,
                                  .next = PROTO_NEXT(RNDV_READ_WAIT) | PROTO_NEXT(RNDV_CTS),
-                                 .then = PROTO_THEN(PROTO_COOP),
                                  .is_first = true},
             [RNDV_READ_WAIT %
                 PROTO_STATES] = {.name = "read-wait",

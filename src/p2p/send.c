@@ -17,8 +17,6 @@
 #include "core/core.h"
 #include "transport/lend.h"
 
-enum send_state { SEND_NEW = PROTO_STATE(PROTO_SEND, 0) };
-
 /* ---- sending ---- */
 
 static inline bool send_is_addressed(uint32_t context_id, const void *buf, size_t size)
@@ -623,9 +621,8 @@ static const struct proto send_proto = {
     .name = "send",
     .states = {{.name = "new",
                 .kinds = MBX_SENDS,
-                .then = PROTO_THEN(PROTO_EAGER) | PROTO_THEN(PROTO_RNDV) |
-                        PROTO_THEN(PROTO_BACKLOG) | PROTO_THEN(PROTO_RPUT_SEND) |
-                        PROTO_THEN(PROTO_EXTENSION)}},
+                .then = PROTO_THEN(PROTO_EAGER) | PROTO_THEN(PROTO_RNDV)}},
 };
 
-const struct module send_module = {.name = "send", .proto = &send_proto};
+const struct module send_module = {
+    .name = "send", .proto = &send_proto, .peer_made = path_peer_made};

@@ -36,7 +36,7 @@ static void tracepoint_failed(const struct settings *set, int err)
 /* Without a trace. */
 static bool tracepoint_is_on(const struct mbx_ep *ep)
 {
-    return ep->see.unexpected != NULL || ep->tracing.tells_modules ||
+    return ep_tracing(ep)->unexpected != NULL || ep_tracing(ep)->tells_device ||
            failpoint_is_wanted(&ep->settings.transports);
 }
 
@@ -49,9 +49,9 @@ void tracepoint_open(struct mbx_ep *ep)
     struct transport_address own;
     int err;
 
-    ep->tracing.is_on = tracepoint_is_wanted(set);
-    if (!ep->tracing.is_on) {
-        ep->tracing.is_on = tracepoint_is_on(ep);
+    ep_tracing(ep)->is_on = tracepoint_is_wanted(set);
+    if (!ep_tracing(ep)->is_on) {
+        ep_tracing(ep)->is_on = tracepoint_is_on(ep);
         return;
     }
     ep->net.transport->ops->address(ep->net.transport, &own);
@@ -66,15 +66,15 @@ void tracepoint_watch(struct mbx_ep *ep,
                       void (*watch)(void *user, int has_come, const struct mbx_status *message),
                       void *user)
 {
-    ep->see.unexpected = watch;
-    ep->see.unexpected_user = user;
-    ep->tracing.is_on = ep->tracing.recorder != NULL || tracepoint_is_on(ep);
+    ep_tracing(ep)->unexpected = watch;
+    ep_tracing(ep)->unexpected_user = user;
+    ep_tracing(ep)->is_on = ep_tracing(ep)->recorder != NULL || tracepoint_is_on(ep);
 }
 
-void tracepoint_tell_modules(struct mbx_ep *ep)
+void tracepoint_tell_device(struct mbx_ep *ep)
 {
-    ep->tracing.tells_modules = true;
-    ep->tracing.is_on = true;
+    ep_tracing(ep)->tells_device = true;
+    ep_tracing(ep)->is_on = true;
 }
 
 /* Who is told by mbx_watch_unexpected(). */
@@ -82,28 +82,28 @@ static void tracepoint_tell(struct mbx_ep *ep, const struct message *message, bo
 {
     struct mbx_status status;
 
-    if (ep->see.unexpected == NULL)
+    if (ep_tracing(ep)->unexpected == NULL)
         return;
     message_tell(message, &status);
-    ep->see.unexpected(ep->see.unexpected_user, has_come, &status);
+    ep_tracing(ep)->unexpected(ep_tracing(ep)->unexpected_user, has_come, &status);
 }
 
 void tracepoint_queued(struct mbx_ep *ep, struct message *message, bool has_come)
 {
     tracepoint_tell(ep, message, has_come);
-    if (!ep->tracing.tells_modules)
+    if (!ep_tracing(ep)->tells_device)
         return;
     if (has_come)
-        module_message_kept(ep, message);
+        device_message_kept(ep, message);
     else
-        module_message_left(ep, message);
+        device_message_left(ep, message);
 }
 
 bool tracepoint_took(struct mbx_ep *ep, struct request *req, struct message *message)
 {
     tracepoint_recv(ep, TRACE_POST, req, message);
     tracepoint_tell(ep, message, false);
-    return ep->tracing.tells_modules && module_message_found(ep, message, req);
+    return ep_tracing(ep)->tells_device && device_message_found(ep, message, req);
 }
 
 /* ---- what the program has named ---- */
@@ -113,15 +113,16 @@ static void tracepoint_peer(struct mbx_ep *ep, uint32_t number)
     const struct transport_address *address = &ep->peers.addresses[number];
     const struct named_peer *named = names_peer(ep, number);
 
-    trace_record(ep->tracing.recorder, &(struct trace_event){
-                                           .type = TRACE_PEER,
-                                           .context_id = address_hash(address),
-                                           .source = number,
-                                           .tag = address->host,
-                                           .ignore = named != NULL ? named->job : 0,
-                                           .entry = address->process,
-                                           .partner = named != NULL ? named->rank + 1ull : 0,
-                                       });
+    trace_record(ep_tracing(ep)->recorder,
+                 &(struct trace_event){
+                     .type = TRACE_PEER,
+                     .context_id = address_hash(address),
+                     .source = number,
+                     .tag = address->host,
+                     .ignore = named != NULL ? named->job : 0,
+                     .entry = address->process,
+                     .partner = named != NULL ? named->rank + 1ull : 0,
+                 });
 }
 
 static void tracepoint_peers(struct mbx_ep *ep)
@@ -129,11 +130,11 @@ static void tracepoint_peers(struct mbx_ep *ep)
     for (uint32_t i = 0; i < ep->peers.count && i < TRACE_PEERS_MAX; i++) {
         const struct named_peer *named = names_peer(ep, i);
 
-        if (i >= ep->tracing.peers_told ||
-            (named != NULL && named->change > ep->tracing.names_told))
+        if (i >= ep_tracing(ep)->peers_told ||
+            (named != NULL && named->change > ep_tracing(ep)->names_told))
             tracepoint_peer(ep, i);
     }
-    ep->tracing.peers_told = ep->peers.count;
+    ep_tracing(ep)->peers_told = ep->peers.count;
 }
 
 /* What is new of the names and the peers. */
@@ -141,24 +142,24 @@ static OUT_OF_LINE void tracepoint_names(struct mbx_ep *ep)
 {
     const struct ep_names *names = &ep->names;
 
-    if (names->program_change > ep->tracing.names_told)
-        trace_record_text(ep->tracing.recorder, TRACE_PROGRAM, 0, 0, names->program);
+    if (names->program_change > ep_tracing(ep)->names_told)
+        trace_record_text(ep_tracing(ep)->recorder, TRACE_PROGRAM, 0, 0, names->program);
     for (uint32_t i = 0; i < names->context_count; i++)
-        if (names->contexts[i].change > ep->tracing.names_told)
-            trace_record_text(ep->tracing.recorder, TRACE_CONTEXT, names->contexts[i].id,
+        if (names->contexts[i].change > ep_tracing(ep)->names_told)
+            trace_record_text(ep_tracing(ep)->recorder, TRACE_CONTEXT, names->contexts[i].id,
                               names->contexts[i].size, names->contexts[i].name);
     tracepoint_peers(ep);
-    ep->tracing.names_told = names->changes;
+    ep_tracing(ep)->names_told = names->changes;
 }
 
 /* A send comes before what happens in its call, names before the events that follow them.  The names of a send were told
  * when it began, and it has an earlier time than names that change in its call. */
 static inline void catch_up(struct mbx_ep *ep)
 {
-    if (unlikely(ep->tracing.is_late))
+    if (unlikely(ep_tracing(ep)->is_late))
         tracer_send_told(ep);
-    if (unlikely(ep->names.changes != ep->tracing.names_told) ||
-        unlikely(ep->peers.count != ep->tracing.peers_told))
+    if (unlikely(ep->names.changes != ep_tracing(ep)->names_told) ||
+        unlikely(ep->peers.count != ep_tracing(ep)->peers_told))
         tracepoint_names(ep);
 }
 
@@ -171,9 +172,9 @@ void tracepoint_catch_up(struct mbx_ep *ep)
 
 void tracepoint_event(struct mbx_ep *ep, const struct trace_event *event)
 {
-    if (ep->tracing.recorder != NULL) {
+    if (ep_tracing(ep)->recorder != NULL) {
         catch_up(ep);
-        trace_record(ep->tracing.recorder, event);
+        trace_record(ep_tracing(ep)->recorder, event);
     }
     failpoint_reached(&ep->settings.transports, trace_type_name(event->type));
 }
@@ -181,14 +182,14 @@ void tracepoint_event(struct mbx_ep *ep, const struct trace_event *event)
 void tracepoint_note(struct mbx_ep *ep, const struct trace_event *event)
 {
     catch_up(ep);
-    trace_record(ep->tracing.recorder, event);
+    trace_record(ep_tracing(ep)->recorder, event);
 }
 
 void tracepoint_close(struct mbx_ep *ep)
 {
-    if (ep->tracing.is_on)
+    if (ep_tracing(ep)->is_on)
         failpoint_reached(&ep->settings.transports, trace_type_name(TRACE_CLOSE));
-    if (ep->tracing.recorder != NULL)
+    if (ep_tracing(ep)->recorder != NULL)
         catch_up(ep);
     tracer_close(ep);
 }
@@ -211,8 +212,8 @@ void tracepoint_recv(struct mbx_ep *ep, enum trace_type type, struct request *re
 
     if (type == TRACE_POST)
         tracer_receive(ep, req);
-    if (ep->tracing.recorder != NULL)
-        before = trace_last_ns(ep->tracing.recorder);
+    if (ep_tracing(ep)->recorder != NULL)
+        before = trace_last_ns(ep_tracing(ep)->recorder);
 
     tracepoint_event(ep, &(struct trace_event){
                              .type = type,
@@ -223,7 +224,7 @@ void tracepoint_recv(struct mbx_ep *ep, enum trace_type type, struct request *re
                              .entry = tracepoint_request(ep, req),
                              .partner = tracepoint_number(ep, message),
                          });
-    if (type == TRACE_POST && ep->tracing.recorder != NULL)
+    if (type == TRACE_POST && ep_tracing(ep)->recorder != NULL)
         tracer_posted(ep, before);
 }
 
@@ -264,7 +265,7 @@ void tracepoint_arrived(struct mbx_ep *ep, const struct mbx_match_envelope *enve
                          });
     if (whole != 0 && tracepoint_is_done(req, size)) {
         req->flags &= ~(unsigned)REQUEST_TRACED; /* its completion is not recorded again */
-        trace_done(ep->tracing.recorder);
+        trace_done(ep_tracing(ep)->recorder);
     }
 }
 

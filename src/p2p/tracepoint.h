@@ -22,10 +22,10 @@ void tracepoint_watch(struct mbx_ep *ep,
                       void (*watch)(void *user, int has_come, const struct mbx_status *message),
                       void *user);
 
-/* Modules are told of unexpected messages from now on: module.message_kept and the two behind it. */
-void tracepoint_tell_modules(struct mbx_ep *ep);
+/* The device is told of unexpected messages from now on: device_hooks.message_kept and the two after it. */
+void tracepoint_tell_device(struct mbx_ep *ep);
 
-/* Only with ep->tracing.is_on.  message and req may be NULL. */
+/* Only with ep_tracing(ep)->is_on.  message and req may be NULL. */
 void tracepoint_recv(struct mbx_ep *ep, enum trace_type type, struct request *req,
                      const struct message *message);
 void tracepoint_message(struct mbx_ep *ep, enum trace_type type,
@@ -39,20 +39,20 @@ void tracepoint_look(struct mbx_ep *ep, const struct mbx_match_envelope *envelop
 /* req was posted, and waits. */
 static inline void tracepoint_post(struct mbx_ep *ep, struct request *req)
 {
-    if (unlikely(ep->tracing.is_on))
+    if (unlikely(ep_tracing(ep)->is_on))
         tracepoint_recv(ep, TRACE_POST, req, NULL);
 }
 
 static inline void tracepoint_cancel(struct mbx_ep *ep, struct request *req)
 {
-    if (unlikely(ep->tracing.is_on))
+    if (unlikely(ep_tracing(ep)->is_on))
         tracepoint_recv(ep, TRACE_CANCEL, req, NULL);
 }
 
 /* A message has come into the queue of unexpected messages, or has left it. */
 void tracepoint_queued(struct mbx_ep *ep, struct message *message, bool has_come);
 
-/* With ep->tracing.is_on, as tracepoint_found(). */
+/* With ep_tracing(ep)->is_on, as tracepoint_found(). */
 bool tracepoint_took(struct mbx_ep *ep, struct request *req, struct message *message);
 
 /* A message arrived: it met req, or waits as message (but not in that queue: tracepoint_keep()). */
@@ -60,7 +60,7 @@ static inline void tracepoint_arrive(struct mbx_ep *ep,
                                      const struct mbx_match_envelope *envelope,
                                      const struct request *req, const struct message *message)
 {
-    if (unlikely(ep->tracing.is_on))
+    if (unlikely(ep_tracing(ep)->is_on))
         tracepoint_message(ep, TRACE_ARRIVE, envelope, message, req);
 }
 
@@ -69,27 +69,27 @@ static inline void tracepoint_arrive_whole(struct mbx_ep *ep,
                                            const struct mbx_match_envelope *envelope,
                                            struct request *req, size_t whole)
 {
-    if (unlikely(ep->tracing.is_on))
+    if (unlikely(ep_tracing(ep)->is_on))
         tracepoint_arrived(ep, envelope, req, whole);
 }
 
 static inline void tracepoint_peek(struct mbx_ep *ep, const struct mbx_match_envelope *envelope,
                                    uint64_t ignore, const struct message *found)
 {
-    if (unlikely(ep->tracing.is_on))
+    if (unlikely(ep_tracing(ep)->is_on))
         tracepoint_look(ep, envelope, ignore, found);
 }
 
 static inline void tracepoint_claim(struct mbx_ep *ep, const struct message *message)
 {
-    if (unlikely(ep->tracing.is_on))
+    if (unlikely(ep_tracing(ep)->is_on))
         tracepoint_message(ep, TRACE_CLAIM, &message->match.envelope, message, NULL);
 }
 
 /* These three once it is counted what is in the queue.  The message that arrived waits in the queue. */
 static inline void tracepoint_keep(struct mbx_ep *ep, struct message *message)
 {
-    if (unlikely(ep->tracing.is_on)) {
+    if (unlikely(ep_tracing(ep)->is_on)) {
         tracepoint_message(ep, TRACE_ARRIVE, &message->match.envelope, message, NULL);
         tracepoint_queued(ep, message, true);
     }
@@ -99,13 +99,13 @@ static inline void tracepoint_keep(struct mbx_ep *ep, struct message *message)
 static inline bool tracepoint_found(struct mbx_ep *ep, struct request *req,
                                     struct message *message)
 {
-    return unlikely(ep->tracing.is_on) && tracepoint_took(ep, req, message);
+    return unlikely(ep_tracing(ep)->is_on) && tracepoint_took(ep, req, message);
 }
 
 /* A probe has taken the message out of the queue. */
 static inline void tracepoint_extract(struct mbx_ep *ep, struct message *message)
 {
-    if (unlikely(ep->tracing.is_on)) {
+    if (unlikely(ep_tracing(ep)->is_on)) {
         tracepoint_message(ep, TRACE_CLAIM, &message->match.envelope, message, NULL);
         tracepoint_queued(ep, message, false);
     }
@@ -114,7 +114,7 @@ static inline void tracepoint_extract(struct mbx_ep *ep, struct message *message
 /* No receive can want the message, and it has left the queue. */
 static inline void tracepoint_drop(struct mbx_ep *ep, struct message *message)
 {
-    if (unlikely(ep->tracing.is_on)) {
+    if (unlikely(ep_tracing(ep)->is_on)) {
         tracepoint_message(ep, TRACE_DROP, &message->match.envelope, message, NULL);
         tracepoint_queued(ep, message, false);
     }
@@ -125,13 +125,13 @@ static inline void tracepoint_take(struct mbx_ep *ep, const struct message *mess
                                    struct request *req)
 {
     tracer_receive(ep, req);
-    if (unlikely(ep->tracing.is_on))
+    if (unlikely(ep_tracing(ep)->is_on))
         tracepoint_message(ep, req->flags & REQUEST_INTERNAL ? TRACE_DISCARD : TRACE_TAKE,
                            &message->match.envelope, message,
                            req->flags & REQUEST_INTERNAL ? NULL : req);
 }
 
-/* With ep->tracing.is_on: goes to the trace, and may be the end. */
+/* With ep_tracing(ep)->is_on: goes to the trace, and may be the end. */
 void tracepoint_event(struct mbx_ep *ep, const struct trace_event *event);
 
 /* With a recorder: records what has happened and is not recorded yet. */
@@ -146,7 +146,7 @@ static inline void tracepoint_step(struct mbx_ep *ep, enum trace_type type,
                                    const struct mbx_match_envelope *envelope, uint64_t ignore,
                                    uint64_t entry, uint64_t partner)
 {
-    if (unlikely(ep->tracing.is_on))
+    if (unlikely(ep_tracing(ep)->is_on))
         tracepoint_event(ep, &(struct trace_event){
                                  .type = type,
                                  .context_id = envelope->context_id,

@@ -83,7 +83,7 @@ static struct place *place_of(struct tracer *t, uint64_t address)
 /* Records where the program is.  comes: it was away, and comes back; else it waits. */
 static void place_tell(struct mbx_ep *ep, bool comes)
 {
-    struct tracer *t = ep->tracing.tracer;
+    struct tracer *t = ep_tracing(ep)->tracer;
     char path[CALLER_PATH], text[CALLER_CALL + CALLER_PATH + 24];
     struct caller caller;
     struct place *place;
@@ -99,7 +99,7 @@ static void place_tell(struct mbx_ep *ep, bool comes)
             return;
         *place = (struct place){.address = caller.address, .number = ++t->place_count};
         snprintf(text, sizeof text, "%s %" PRIx64 " %s", caller.call, at, path);
-        trace_record_text(ep->tracing.recorder, TRACE_PLACE, place->number, 0, text);
+        trace_record_text(ep_tracing(ep)->recorder, TRACE_PLACE, place->number, 0, text);
     }
     tracepoint_note(
         ep, &(struct trace_event){.type = TRACE_AT, .entry = place->number, .partner = comes});
@@ -108,7 +108,7 @@ static void place_tell(struct mbx_ep *ep, bool comes)
 /* Was the program away before the last event?  before: when the event before it was. */
 static bool was_away(const struct mbx_ep *ep, uint64_t before)
 {
-    return trace_last_ns(ep->tracing.recorder) - before >= TRACE_AWAY_NS;
+    return trace_last_ns(ep_tracing(ep)->recorder) - before >= TRACE_AWAY_NS;
 }
 
 void tracer_posted(struct mbx_ep *ep, uint64_t before)
@@ -127,7 +127,7 @@ static void wait_sample(struct tracer *t)
 
 static void wait_begin(struct mbx_ep *ep, uint64_t now)
 {
-    struct tracer *t = ep->tracing.tracer;
+    struct tracer *t = ep_tracing(ep)->tracer;
 
     t->from = t->last = now;
     t->is_fast = false; /* whether rounds are fast is seen at the next look */
@@ -139,7 +139,7 @@ static void wait_begin(struct mbx_ep *ep, uint64_t now)
 /* It has ended with the last look. */
 static void wait_end(struct mbx_ep *ep, uint64_t now)
 {
-    struct tracer *t = ep->tracing.tracer;
+    struct tracer *t = ep_tracing(ep)->tracer;
 
     if (t->is_told)
         tracepoint_note(ep, &(struct trace_event){.type = TRACE_WAITED,
@@ -151,18 +151,18 @@ static void wait_end(struct mbx_ep *ep, uint64_t now)
 
 void tracer_acts(struct mbx_ep *ep)
 {
-    struct tracer *t = ep->tracing.tracer;
+    struct tracer *t = ep_tracing(ep)->tracer;
 
     if (t->from == 0)
         return;
-    wait_end(ep, t->is_told ? trace_now(ep->tracing.recorder) : 0);
+    wait_end(ep, t->is_told ? trace_now(ep_tracing(ep)->recorder) : 0);
     progress_record_next(ep);
 }
 
 /* Behind a gap: has the thread run in it? */
 static bool has_run(struct mbx_ep *ep, uint64_t now)
 {
-    struct tracer *t = ep->tracing.tracer;
+    struct tracer *t = ep_tracing(ep)->tracer;
     uint64_t before = t->last - t->sampled_ns;
     uint64_t ran;
 
@@ -177,7 +177,7 @@ static bool has_run(struct mbx_ep *ep, uint64_t now)
 /* A look within a wait, at time now. */
 static void wait_goes_on(struct mbx_ep *ep, uint64_t now)
 {
-    struct tracer *t = ep->tracing.tracer;
+    struct tracer *t = ep_tracing(ep)->tracer;
 
     if (unlikely(now - t->last > WAIT_GAP) && has_run(ep, now)) {
         wait_end(ep, now);
@@ -197,7 +197,7 @@ static void wait_goes_on(struct mbx_ep *ep, uint64_t now)
     if (unlikely(!t->is_placed && now - t->from >= PLACE_AFTER)) {
         t->is_placed = true;
         place_tell(ep, false);
-        t->last = trace_now(ep->tracing.recorder); /* the look at the stack is no gap */
+        t->last = trace_now(ep_tracing(ep)->recorder); /* the look at the stack is no gap */
         wait_sample(t);
         return;
     }
@@ -207,8 +207,8 @@ static void wait_goes_on(struct mbx_ep *ep, uint64_t now)
 
 static unsigned tracer_looked(struct mbx_ep *ep)
 {
-    struct tracer *t = ep->tracing.tracer;
-    uint64_t now = trace_now(ep->tracing.recorder);
+    struct tracer *t = ep_tracing(ep)->tracer;
+    uint64_t now = trace_now(ep_tracing(ep)->recorder);
 
     if (t->from == 0)
         wait_begin(ep, now);
@@ -222,7 +222,7 @@ static unsigned tracer_looked(struct mbx_ep *ep)
 /* The number of the next message to that peer, from 1; 0: no memory. */
 static uint64_t next_to(struct mbx_ep *ep, uint32_t number)
 {
-    struct tracer *t = ep->tracing.tracer;
+    struct tracer *t = ep_tracing(ep)->tracer;
 
     if (number >= t->peers) {
         uint32_t peers = ep->peers.count;
@@ -246,7 +246,7 @@ static uint64_t amount_of(unsigned protocol, int error)
 void tracer_send_begins(struct mbx_ep *ep, uint32_t number, uint32_t context_id, uint64_t tag,
                         uint64_t size)
 {
-    struct tracer *t = ep->tracing.tracer;
+    struct tracer *t = ep_tracing(ep)->tracer;
     uint64_t n = number < ep->peers.count ? next_to(ep, number) : 0;
 
     tracer_acts(ep);
@@ -262,23 +262,23 @@ void tracer_send_begins(struct mbx_ep *ep, uint32_t number, uint32_t context_id,
                                    .amount = size,
                                    .entry = n,
                                    .partner = amount_of(path_packet(ep, size), 0)};
-    ep->tracing.is_late = true;
-    t->send_ns = trace_now(ep->tracing.recorder);
+    ep_tracing(ep)->is_late = true;
+    t->send_ns = trace_now(ep_tracing(ep)->recorder);
 }
 
 void tracer_send_told(struct mbx_ep *ep)
 {
-    struct tracer *t = ep->tracing.tracer;
-    uint64_t before = trace_last_ns(ep->tracing.recorder);
+    struct tracer *t = ep_tracing(ep)->tracer;
+    uint64_t before = trace_last_ns(ep_tracing(ep)->recorder);
 
-    ep->tracing.is_late = false;
-    trace_record_at(ep->tracing.recorder, &t->send, t->send_ns);
+    ep_tracing(ep)->is_late = false;
+    trace_record_at(ep_tracing(ep)->recorder, &t->send, t->send_ns);
     t->comes = was_away(ep, before);
 }
 
 void tracer_send_goes_on(struct mbx_ep *ep, struct request *req)
 {
-    struct tracer *t = ep->tracing.tracer;
+    struct tracer *t = ep_tracing(ep)->tracer;
     struct trace_event event = t->send;
 
     if (!t->is_sending)
@@ -294,7 +294,7 @@ void tracer_send_goes_on(struct mbx_ep *ep, struct request *req)
 /* It has left at once, and the last event is another one. */
 static OUT_OF_LINE void sent_at_once(struct mbx_ep *ep)
 {
-    const struct tracer *t = ep->tracing.tracer;
+    const struct tracer *t = ep_tracing(ep)->tracer;
     struct trace_event event = t->send;
 
     event.type = TRACE_SENT;
@@ -306,19 +306,19 @@ static OUT_OF_LINE void sent_at_once(struct mbx_ep *ep)
 
 void tracer_send_ends(struct mbx_ep *ep, bool is_done)
 {
-    struct tracer *t = ep->tracing.tracer;
+    struct tracer *t = ep_tracing(ep)->tracer;
 
     if (!t->is_sending)
         return;
     t->is_sending = false;
     if (!is_done && !t->has_left) {
-        ep->tracing.is_late = false; /* the message was refused, and nothing has happened */
+        ep_tracing(ep)->is_late = false; /* the message was refused, and nothing has happened */
         t->sends[t->send.source]--;
         return;
     }
-    if (likely(ep->tracing.is_late)) {
+    if (likely(ep_tracing(ep)->is_late)) {
         tracepoint_catch_up(ep);
-        trace_done(ep->tracing.recorder);
+        trace_done(ep_tracing(ep)->recorder);
     } else if (!t->has_left) {
         sent_at_once(ep);
     }
@@ -381,7 +381,7 @@ static void received(struct mbx_ep *ep, const struct request *req, int error)
 
 static void tracer_completed(struct mbx_ep *ep, const struct request *req, int error)
 {
-    if (ep->tracing.recorder == NULL)
+    if (ep_tracing(ep)->recorder == NULL)
         return; /* the endpoint closes */
     if (request_is_send(req))
         sent(ep, req, error);
@@ -396,9 +396,9 @@ static int start(struct mbx_ep *ep, const struct trace_info *info)
     const struct settings *set = &ep->settings;
 
     if (set->trace_folder[0] != '\0')
-        return trace_start(set->trace_folder, info, &ep->tracing.recorder);
+        return trace_start(set->trace_folder, info, &ep_tracing(ep)->recorder);
     return trace_start_flight(set->flight_folder[0] != '\0' ? set->flight_folder : NULL,
-                              set->flight, info, &ep->tracing.recorder);
+                              set->flight, info, &ep_tracing(ep)->recorder);
 }
 
 int tracer_open(struct mbx_ep *ep, const struct trace_info *info)
@@ -413,24 +413,24 @@ int tracer_open(struct mbx_ep *ep, const struct trace_info *info)
         mem_free(t);
         return err;
     }
-    ep->tracing.tracer = t;
-    ep->tracing.completed = tracer_completed;
-    ep->tracing.looked = tracer_looked;
+    ep_tracing(ep)->tracer = t;
+    ep->recording.completed = tracer_completed;
+    ep->recording.looked = tracer_looked;
     wait_is_recorded(ep);
     return 0;
 }
 
 void tracer_close(struct mbx_ep *ep)
 {
-    struct tracer *t = ep->tracing.tracer;
+    struct tracer *t = ep_tracing(ep)->tracer;
 
     if (t == NULL)
         return;
     tracer_acts(ep);
-    trace_stop(ep->tracing.recorder);
-    ep->tracing.recorder = NULL;
-    ep->tracing.looked = NULL;
-    ep->tracing.tracer = NULL;
+    trace_stop(ep_tracing(ep)->recorder);
+    ep_tracing(ep)->recorder = NULL;
+    ep->recording.looked = NULL;
+    ep_tracing(ep)->tracer = NULL;
     mem_free(t->sends);
     mem_free(t);
 }

@@ -12,6 +12,21 @@
 #include "core/core.h"
 #include "trace/trace.h"
 
+/* Of an endpoint: tracepoint.c, tracer.c. */
+struct ep_tracing {
+    struct trace_recorder *recorder; /* or NULL */
+    bool is_on; /* with a trace, failpoints, or somebody who is told of unexpected messages: */
+    bool tells_device;               /* the device is, too */
+    bool is_late;                    /* a send is under way, and not recorded yet */
+    uint32_t names_told, peers_told; /* of core/names.h: changes; and peers */
+    struct tracer *tracer;           /* or NULL; p2p/tracer.h */
+    /* tracepoint.c: who is told of unexpected messages, or NULL */
+    void (*unexpected)(void *user, int has_come, const struct mbx_status *message);
+    void *unexpected_user;
+};
+PART_FITS(mbx_ep, tracing, struct ep_tracing);
+#define ep_tracing(ep) PART((ep)->tracing, struct ep_tracing)
+
 /* Begins the trace of MBX_TRACE, as trace_start(), or else the flight recording of
  * MBX_FLIGHT. */
 int tracer_open(struct mbx_ep *ep, const struct trace_info *info);
@@ -23,7 +38,7 @@ void tracer_close(struct mbx_ep *ep);
 void tracer_send_begins(struct mbx_ep *ep, uint32_t number, uint32_t context_id, uint64_t tag,
                         uint64_t size);
 void tracer_send_goes_on(struct mbx_ep *ep, struct request *req);
-/* With ep->tracing.is_late: another event comes, so the send is recorded now. */
+/* With ep_tracing(ep)->is_late: another event comes, so the send is recorded now. */
 void tracer_send_told(struct mbx_ep *ep);
 void tracer_send_ends(struct mbx_ep *ep, bool is_done);
 /* The program acts: it does not wait any more. */
@@ -38,26 +53,26 @@ void tracer_handed(struct mbx_ep *ep, const struct request *req);
 static inline void tracer_send(struct mbx_ep *ep, uint32_t number, uint32_t context_id,
                                uint64_t tag, uint64_t size)
 {
-    if (ep->tracing.recorder != NULL)
+    if (ep_tracing(ep)->recorder != NULL)
         tracer_send_begins(ep, number, context_id, tag, size);
 }
 
 static inline void tracer_leave(struct mbx_ep *ep, struct request *req)
 {
-    if (unlikely(ep->tracing.recorder != NULL))
+    if (unlikely(ep_tracing(ep)->recorder != NULL))
         tracer_send_goes_on(ep, req);
 }
 
 static inline void tracer_send_over(struct mbx_ep *ep, bool is_done)
 {
-    if (ep->tracing.recorder != NULL)
+    if (ep_tracing(ep)->recorder != NULL)
         tracer_send_ends(ep, is_done);
 }
 
 /* req, a receive, is about to be recorded. */
 static inline void tracer_receive(struct mbx_ep *ep, struct request *req)
 {
-    if (unlikely(ep->tracing.recorder != NULL)) {
+    if (unlikely(ep_tracing(ep)->recorder != NULL)) {
         tracer_acts(ep);
         req->flags |= REQUEST_TRACED;
     }
@@ -66,14 +81,14 @@ static inline void tracer_receive(struct mbx_ep *ep, struct request *req)
 static inline void tracer_step(struct mbx_ep *ep, enum trace_type type,
                                const struct request *req, uint64_t amount)
 {
-    if (unlikely(ep->tracing.recorder != NULL))
+    if (unlikely(ep_tracing(ep)->recorder != NULL))
         tracer_step_of(ep, type, req, amount);
 }
 
 /* A device has matched req with a message. */
 static inline void tracer_hand(struct mbx_ep *ep, const struct request *req)
 {
-    if (unlikely(ep->tracing.recorder != NULL))
+    if (unlikely(ep_tracing(ep)->recorder != NULL))
         tracer_handed(ep, req);
 }
 

@@ -95,7 +95,7 @@ static ALWAYS_INLINE int try_recv(struct mbx_ep *ep, uint32_t source, uint32_t c
     if (unlikely(recv_check(ep, source, context_id) < 0 || (buf == NULL && size != 0)))
         return try_refuse(ep, source, context_id);
     context = context_get(ep, context_id);
-    if (unlikely(context == NULL) || unlikely(ep->tracing.is_on))
+    if (unlikely(context == NULL) || unlikely(ep_tracing(ep)->is_on))
         return 0;
     found = match_take(&context->match, &wanted, ignore, try_fits, &size, try_take_deep);
     if (found == NULL)

@@ -142,7 +142,7 @@ static int access_step(struct mbx_ep *ep, struct request *req)
 {
     int err;
 
-    assert(request_has(req, PART_ACCESS));
+    assert(request_has(ep, req, PART_ACCESS));
     assert(req->state == ACCESS_LEAVING || req->state == ACCESS_PUSHING);
     if (req->state == ACCESS_PUSHING)
         err = access_push(ep, req);
@@ -487,6 +487,7 @@ static void access_peer_gone(struct mbx_ep *ep, struct peer *peer, struct reques
 
 static const struct proto access_proto = {
     .id = PROTO_ACCESS,
+    .part = PART_ACCESS,
     .name = "access",
     .states =
         {

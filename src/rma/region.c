@@ -19,12 +19,12 @@ static struct region **region_head(const struct mbx_ep *ep, uint64_t key)
 {
     uint64_t hash = key * UINT64_C(0x9e3779b97f4a7c15);
 
-    return &ep->regions.heads[(hash >> 32) & (ep->regions.head_count - 1)];
+    return &ep_regions(ep)->heads[(hash >> 32) & (ep_regions(ep)->head_count - 1)];
 }
 
 struct region *region_find(const struct mbx_ep *ep, uint64_t key)
 {
-    struct region *region = ep->regions.heads != NULL ? *region_head(ep, key) : NULL;
+    struct region *region = ep_regions(ep)->heads != NULL ? *region_head(ep, key) : NULL;
 
     while (region != NULL && region->key != key)
         region = region->next;
@@ -50,14 +50,14 @@ struct region *region_check(struct mbx_ep *ep, uint64_t key, uint64_t at, uint64
 
 static int regions_grow(struct mbx_ep *ep)
 {
-    struct region_table old = ep->regions;
+    struct region_table old = *ep_regions(ep);
     uint32_t count = old.head_count == 0 ? FIRST_HEADS : old.head_count * 2;
     struct region **heads = mem_calloc(count, sizeof(struct region *));
 
     if (heads == NULL)
         return -ENOMEM;
-    ep->regions.heads = heads;
-    ep->regions.head_count = count;
+    ep_regions(ep)->heads = heads;
+    ep_regions(ep)->head_count = count;
     for (uint32_t i = 0; i < old.head_count; i++) {
         for (struct region *region = old.heads[i], *next; region != NULL; region = next) {
             struct region **head = region_head(ep, region->key);
@@ -85,7 +85,7 @@ static int region_add(struct mbx_ep *ep, uint64_t key, const struct mbx_region *
                             "wraps with this size");
     if (region_find(ep, key) != NULL)
         return -EEXIST;
-    if (ep->regions.count == ep->regions.head_count && (err = regions_grow(ep)) < 0)
+    if (ep_regions(ep)->count == ep_regions(ep)->head_count && (err = regions_grow(ep)) < 0)
         return err;
     region = mem_calloc(1, sizeof *region);
     if (region == NULL)
@@ -94,7 +94,7 @@ static int region_add(struct mbx_ep *ep, uint64_t key, const struct mbx_region *
     region->memory = *memory;
     region->next = *region_head(ep, key);
     *region_head(ep, key) = region;
-    ep->regions.count++;
+    ep_regions(ep)->count++;
     return 0;
 }
 
@@ -105,7 +105,7 @@ static void region_remove(struct mbx_ep *ep, struct region *region)
     while (*at != region)
         at = &(*at)->next;
     *at = region->next;
-    ep->regions.count--;
+    ep_regions(ep)->count--;
     mem_free(region);
 }
 
@@ -201,8 +201,8 @@ int mbx_served_get(const struct mbx_ep *ep, struct mbx_served *served, size_t si
 
 void region_fini(struct mbx_ep *ep)
 {
-    for (uint32_t i = 0; i < ep->regions.head_count; i++)
-        while (ep->regions.heads[i] != NULL)
-            region_remove(ep, ep->regions.heads[i]);
-    mem_free(ep->regions.heads);
+    for (uint32_t i = 0; i < ep_regions(ep)->head_count; i++)
+        while (ep_regions(ep)->heads[i] != NULL)
+            region_remove(ep, ep_regions(ep)->heads[i]);
+    mem_free(ep_regions(ep)->heads);
 }

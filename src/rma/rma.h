@@ -42,8 +42,22 @@
 
 #include "p2p/p2p.h"
 
-#define ACCESS_WINDOW 32
-#define EVENT_WINDOW  1024
+enum rma_proto {
+    PROTO_ACCESS = 10, /* origin.c: one-sided, ours */
+    PROTO_TARGET       /* target.c: one-sided, of a peer */
+};
+
+/* Of an endpoint: what peers may access, by key.  region.c */
+struct region;
+struct region_table {
+    struct region **heads; /* a power of two, or NULL */
+    uint32_t head_count, count;
+};
+PART_FITS(mbx_ep, regions, struct region_table);
+#define ep_regions(ep) PART((ep)->regions, struct region_table)
+
+#define ACCESS_WINDOW  32
+#define EVENT_WINDOW   1024
 
 enum access_state {
     ACCESS_QUEUED = PROTO_STATE(PROTO_ACCESS, 0), /* waits until fewer are under way */

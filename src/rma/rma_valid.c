@@ -58,8 +58,8 @@ static uint64_t regions_busy(const struct mbx_ep *ep)
 {
     uint64_t busy = 0;
 
-    for (uint32_t i = 0; i < ep->regions.head_count; i++)
-        for (const struct region *region = ep->regions.heads[i]; region != NULL;
+    for (uint32_t i = 0; i < ep_regions(ep)->head_count; i++)
+        for (const struct region *region = ep_regions(ep)->heads[i]; region != NULL;
              region = region->next)
             busy += region->busy;
     return busy;

@@ -138,13 +138,13 @@ static void job_chunk_failed(struct mbx_ep *ep, struct request *job, int err)
 {
     ep->stats.served_fallbacks++;
     if (err == -ENOTSUP)
-        peer_cannot_read(peer_get(ep, job->peer));
+        path_cannot_read(peer_get(ep, job->peer));
     job->remote.address = job->remote.key = 0;
 }
 
 static bool job_can_chunk(const struct mbx_ep *ep, const struct request *job)
 {
-    return job->remote.address != 0 && peer_get(ep, job->peer)->path.can_read;
+    return job->remote.address != 0 && peer_path(peer_get(ep, job->peer))->can_read;
 }
 
 /* As a step, for what is too long for packets. */
@@ -235,7 +235,7 @@ static int job_step(struct mbx_ep *ep, struct request *job)
 {
     struct region *region;
 
-    assert(request_has(job, PART_ACCESS));
+    assert(request_has(ep, job, PART_ACCESS));
     if (job->state != TARGET_TURN)
         return -EAGAIN;
     if (job->access.is_moved)
@@ -344,7 +344,7 @@ static void target_moved(struct mbx_ep *ep, struct request *job, int error)
 {
     struct region *region = region_find(ep, job->access.key);
 
-    assert(request_has(job, PART_ACCESS));
+    assert(request_has(ep, job, PART_ACCESS));
     assert(region != NULL && region->busy != 0); /* it is not removed before */
     region->busy--;
     proto_move(ep, job, TARGET_TURN);
@@ -591,6 +591,7 @@ static int on_push(struct mbx_ep *ep, struct peer *peer, const struct wire_packe
 
 static const struct proto target_proto = {
     .id = PROTO_TARGET,
+    .part = PART_ACCESS,
     .name = "serve",
     .states =
         {

@@ -28,7 +28,7 @@
  *   I1  both sides copy a receive only behind the meeting with its message, so that `coop` may
  *       lie where its place in the engine was
  *   I2  it is ANNOUNCED while coop.word is not 0: its sender may write [coop.from, coop.to),
- *       and nobody else touches these; ep->rput.announced counts such receives
+ *       and nobody else touches these; ep_rput(ep)->announced counts such receives
  *   I3  a send that writes a part is in RPUT_WRITING or behind it, and its protocol is not
  *       MBX_RNDV_WRITE
  */
@@ -46,7 +46,7 @@
 
 static int on_open(struct mbx_ep *ep)
 {
-    ep->rput.coop_from = path_shared_copy_from(ep);
+    ep_rput(ep)->coop_from = path_shared_copy_from(ep);
     return 0;
 }
 
@@ -81,7 +81,7 @@ static void unexpose(struct mbx_ep *ep, struct request *req)
 
     transport_unexpose(link, req->announced.address, req->announced.key);
     req->flags &= (uint32_t)~REQUEST_ANNOUNCED;
-    ep->rput.announced--;
+    ep_rput(ep)->announced--;
 }
 
 /* False: the sender cannot write there. */
@@ -89,7 +89,7 @@ static bool expose(struct mbx_ep *ep, struct request *req, size_t from, size_t t
 {
     struct link *link = peer_get(ep, req->peer)->link;
 
-    assert(request_has(req, PART_COOP));
+    assert(request_has(ep, req, PART_COOP));
     assert(from < to && to <= req->total);
     req->coop = (struct coop){.from = from, .to = to};
     lockword_open(ep, &req->coop.word);
@@ -101,14 +101,14 @@ static bool expose(struct mbx_ep *ep, struct request *req, size_t from, size_t t
         return false;
     }
     req->flags |= REQUEST_ANNOUNCED;
-    ep->rput.announced++;
+    ep_rput(ep)->announced++;
     return true;
 }
 
 /* False: the sender has its part, and will say WRITTEN. */
 static bool take_back(struct mbx_ep *ep, struct request *req)
 {
-    assert(request_has(req, PART_COOP));
+    assert(request_has(ep, req, PART_COOP));
     if (!word_close(ep, req))
         return false;
     unexpose(ep, req);
@@ -164,7 +164,7 @@ static void coop_read(struct mbx_ep *ep, struct request *req)
                   ? rndv_read_chunk(ep, req, req->coop.from, COOP_READ_WAIT)
                   : 0;
 
-    assert(err == -EINPROGRESS || request_has(req, PART_COOP));
+    assert(err == -EINPROGRESS || request_has(ep, req, PART_COOP));
     ep_wake_sleeper(ep); /* also if the transport goes on with it */
     if (err == -EINPROGRESS)
         return;
@@ -180,7 +180,7 @@ static void coop_read(struct mbx_ep *ep, struct request *req)
 
 static void on_io_done(struct mbx_ep *ep, struct request *req, int error)
 {
-    assert(request_has(req, PART_COOP));
+    assert(request_has(ep, req, PART_COOP));
     proto_move(ep, req, COOP_READ);
     if (error < 0) {
         read_failed(ep, req, error);
@@ -238,8 +238,8 @@ static void coop_take_back(void *arg, void *object)
 /* Before the endpoint closes: what a sender has not begun with is read by us alone. */
 static void on_stop(struct mbx_ep *ep)
 {
-    ep->rput.coop_from = SIZE_MAX;
-    if (ep->rput.announced != 0)
+    ep_rput(ep)->coop_from = SIZE_MAX;
+    if (ep_rput(ep)->announced != 0)
         pool_for_each(&ep->requests.pool, coop_take_back, ep);
 }
 
@@ -287,7 +287,7 @@ static int on_coop(struct mbx_ep *ep, struct peer *peer, const struct wire_packe
         coop->size > req->size - coop->offset)
         return -EPROTO;
     if (req->state != RNDV_WAIT_FIN || req->protocol != MBX_RNDV_READ ||
-        !peer->path.can_write || !ep_matches_here(ep) ||
+        !peer_path(peer)->can_write || !ep_matches_here(ep) ||
         lockword_claim(peer, coop->word, coop->owner_id, 0) != 0)
         return 0; /* it reads this part, too */
     /* as if all of the message were to go there, and all before the part had gone */
@@ -308,6 +308,7 @@ static int on_coop(struct mbx_ep *ep, struct peer *peer, const struct wire_packe
 
 static const struct proto coop_proto = {
     .id = PROTO_COOP,
+    .part = PART_COOP,
     .name = "coop receive",
     .states =
         {
@@ -318,15 +319,18 @@ static const struct proto coop_proto = {
                                           .next = PROTO_NEXT(COOP_READ_WAIT) |
                                                   PROTO_NEXT(COOP_FILLING),
                                           .then = PROTO_THEN(PROTO_RNDV),
-                                          .is_first = true},
+                                          .from = {RNDV_READ},
+                                          .is_open = true},
             [COOP_READ_WAIT % PROTO_STATES] = {.name = "read-wait",
                                                .kinds = MBX_RECVS,
                                                .moves = true,
-                                               .next = PROTO_NEXT(COOP_READ)},
+                                               .next = PROTO_NEXT(COOP_READ),
+                                               .is_open = true},
             [COOP_FILLING % PROTO_STATES] = {.name = "filling",
                                              .kinds = MBX_RECVS,
                                              .moves = true,
                                              .then = PROTO_THEN(PROTO_RNDV),
+                                             .is_open = true,
                                              .awaits_peer = true},
         },
     .work = coop_read,

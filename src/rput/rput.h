@@ -23,6 +23,12 @@
 
 #include "p2p/p2p.h"
 
+enum rput_proto {
+    PROTO_RPUT_SEND = 7, /* rput_send.c: a send that is written into its receive */
+    PROTO_RPUT_RECV,     /* rput_recv.c: a receive that its sender writes */
+    PROTO_COOP           /* coop.c: a receive of which its sender writes a part */
+};
+
 /* Receives that one sender is told of at a time, and keeps. */
 #define RPUT_MOST 16
 
@@ -70,7 +76,7 @@ struct rput {
  * (mbx_ep.modules.watched_from). */
 static inline bool size_is_rput(const struct mbx_ep *ep, size_t size)
 {
-    return size >= ep->rput.from;
+    return size >= ep_rput(ep)->from;
 }
 
 /* Is there a message that both receives accept? */

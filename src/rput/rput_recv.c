@@ -39,7 +39,7 @@
  * Invariants
  *   I1  a request is ANNOUNCED from ANNOUNCE until nothing can be written into its buffer any
  *       more, and completes only then; while it is, key names its word or is 0
- *   I2  ep->rput.announced counts those, peer.rput->announced those of one peer; that is at
+ *   I2  ep_rput(ep)->announced counts those, peer.rput->announced those of one peer; that is at
  *       most RPUT_MOST
  *   I3  each open receive that overlaps with one that is ANNOUNCED, and was posted earlier, is
  *       ANNOUNCED, and has a smaller number
@@ -61,9 +61,9 @@
 
 static int on_open(struct mbx_ep *ep)
 {
-    ep->rput.from = path_announced_from(ep);
-    if (ep->rput.from != SIZE_MAX)
-        module_watch(ep, ep->rput.from);
+    ep_rput(ep)->from = path_announced_from(ep);
+    if (ep_rput(ep)->from != SIZE_MAX)
+        module_watch(ep, ep_rput(ep)->from);
     return 0;
 }
 
@@ -87,7 +87,7 @@ static void rput_was_filled(const struct mbx_ep *ep, const struct peer *peer,
 {
     bool has_waited = ep->progress.looks - req->announced.began >= WAITED;
 
-    if (has_waited && req->total - req->done >= ep->rput.coop_from &&
+    if (has_waited && req->total - req->done >= ep_rput(ep)->coop_from &&
         path_is_shared_copy(ep, peer))
         rput_was_useless(ep, peer->rput, PAUSE_WAITED);
     else
@@ -146,7 +146,7 @@ static bool rput_expose(struct mbx_ep *ep, struct peer *peer, struct request *re
     }
     req->flags |= REQUEST_ANNOUNCED;
     req->announced.number = ++rput->numbered;
-    ep->rput.announced++;
+    ep_rput(ep)->announced++;
     rput->announced++;
     *body = (struct wire_announce){
         .receiver = req->completion.request,
@@ -154,8 +154,8 @@ static bool rput_expose(struct mbx_ep *ep, struct peer *peer, struct request *re
         .from = min_size(from, req->announced.number),
         .word = req->open.word,
         .owner_id = peer->number,
-        .credit =
-            peer->credit.window - peer->credit.kept_envelopes - peer->credit.freed_envelopes,
+        .credit = peer_credit(peer)->window - peer_credit(peer)->kept_envelopes -
+                  peer_credit(peer)->freed_envelopes,
         .size = req->size,
         .address = req->announced.address,
         .key = req->announced.key,
@@ -169,14 +169,14 @@ static void rput_unexpose(struct mbx_ep *ep, struct request *req)
     struct peer *peer = peer_get(ep, req->peer);
 
     assert(req->flags & REQUEST_ANNOUNCED);
-    assert(ep->rput.announced != 0);
+    assert(ep_rput(ep)->announced != 0);
     assert(peer->rput->announced != 0);
     if (!lockword_close(ep, &req->open.word, recv_heir(req)))
         lockword_abandon(
             ep, &req->open.word); /* by a peer that is gone, or does not keep the rules */
     transport_unexpose(peer->link, req->announced.address, req->announced.key);
     req->flags &= (uint32_t)~REQUEST_ANNOUNCED;
-    ep->rput.announced--;
+    ep_rput(ep)->announced--;
     peer->rput->announced--;
 }
 
@@ -256,7 +256,7 @@ static void on_posted(struct mbx_ep *ep, struct request *req)
         return;
     peer = peer_get(ep, req->match.envelope.source);
     rput = rput_of(peer);
-    if (rput == NULL || rput->announced == RPUT_MOST || peer->sendside.defers ||
+    if (rput == NULL || rput->announced == RPUT_MOST || peer_sendside(peer)->defers ||
         peer->health.is_gone || rput_is_slower(ep, peer, req->size))
         return;
     path_announces(peer);
@@ -299,8 +299,8 @@ static void rput_take_back(void *arg, void *object)
 /* Before the endpoint closes: takes back what no sender has taken. */
 static void on_stop(struct mbx_ep *ep)
 {
-    ep->rput.from = SIZE_MAX;
-    if (ep->rput.announced != 0)
+    ep_rput(ep)->from = SIZE_MAX;
+    if (ep_rput(ep)->announced != 0)
         pool_for_each(&ep->requests.pool, rput_take_back, ep);
 }
 
@@ -393,7 +393,7 @@ static int on_written(struct mbx_ep *ep, struct peer *peer, const struct wire_pa
 /* What is still announced is being written. */
 static bool on_is_flushed(const struct mbx_ep *ep)
 {
-    return ep->rput.announced == 0;
+    return ep_rput(ep)->announced == 0;
 }
 
 static void rput_recv_gone(struct mbx_ep *ep, struct peer *peer, struct request *req, int error)
@@ -409,7 +409,8 @@ static const struct proto rput_recv_proto = {
                 .kinds = MBX_RECVS,
                 .moves = true,
                 .then = PROTO_THEN(PROTO_RNDV),
-                .is_first = true,
+                .from = {REQUEST_POSTED},
+                .is_open = true,
                 .awaits_peer = true}},
     .peer_gone = rput_recv_gone,
     .ended = rput_unexpose,

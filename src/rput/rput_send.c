@@ -114,9 +114,9 @@ static void rput_remove(struct rput *rput, uint32_t index)
 static bool is_settled(const struct mbx_ep *ep, const struct peer *peer, uint64_t credit)
 {
     if (ep->settings.tuning.rput == TUNING_OFF || !ep_matches_here(ep) ||
-        !peer->path.can_write || peer->sendside.is_deferred)
+        !peer_path(peer)->can_write || peer_sendside(peer)->is_deferred)
         return false;
-    return credit == peer->credit.envelopes + peer->rput->envelopes;
+    return credit == peer_credit(peer)->envelopes + peer->rput->envelopes;
 }
 
 static int on_announce(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
@@ -267,8 +267,8 @@ static void rput_stop(struct mbx_ep *ep, struct peer *peer, struct request *req,
     ep->stats.rput_stopped++;
     proto_move(ep, req, write_has_left(req) ? RPUT_STOPPED : RPUT_WRITE_STOPPED);
     req->protocol = path_rndv(peer);
-    if (err == -ENOTSUP && peer->path.can_write) {
-        peer_cannot_write(peer);
+    if (err == -ENOTSUP && peer_path(peer)->can_write) {
+        path_cannot_write(peer);
         rput_drop(peer);
         LOG_INFO("the memory of peer %u cannot be written, long messages are fetched by it",
                  peer->number);
@@ -288,7 +288,7 @@ static int rput_chunk(struct mbx_ep *ep, struct peer *peer, struct request *req)
     struct link *link = peer->link;
     int err;
 
-    assert(request_has(req, PART_TARGET));
+    assert(request_has(ep, req, PART_TARGET));
     assert(req->state == RPUT_WRITE || req->state == RPUT_WRITING);
     assert(req->done < req->end && req->end <= to->size);
     rput_moves(ep, req); /* it may be told before the call returns */
@@ -309,7 +309,7 @@ static int rput_chunk(struct mbx_ep *ep, struct peer *peer, struct request *req)
 /* The transport has written what it was to, or not. */
 static void rput_write_done(struct mbx_ep *ep, struct request *req, int error)
 {
-    assert(request_has(req, PART_TARGET));
+    assert(request_has(ep, req, PART_TARGET));
     assert(is_moving(req));
     if (error != 0) {
         rput_stop(ep, peer_get(ep, req->peer), req, error);
@@ -329,7 +329,7 @@ static bool is_over(const struct request *req)
 /* The last packet of req has left. */
 static void rput_sent(struct mbx_ep *ep, struct request *req)
 {
-    assert(request_has(req, PART_TARGET));
+    assert(request_has(ep, req, PART_TARGET));
     if (req->protocol != MBX_RNDV_WRITE) {
         proto_move(ep, req, RNDV_WAIT_FIN);
         return;
@@ -378,7 +378,7 @@ static int rput_step(struct mbx_ep *ep, struct request *req)
     bool is_last = is_end || is_over(req);
     int err = is_end ? tell_ended(ep, peer, req) : tell_begun(ep, peer, req);
 
-    assert(request_has(req, PART_TARGET));
+    assert(request_has(ep, req, PART_TARGET));
     if (err != 0 && (err == -EAGAIN || !is_moving(req)))
         return err; /* else it ends when the transport lets go of it */
     if (!is_end)
@@ -415,7 +415,7 @@ void rput_write(struct mbx_ep *ep, struct request *req)
     struct peer *peer = peer_get(ep, req->peer);
     int err = 0;
 
-    assert(request_has(req, PART_TARGET));
+    assert(request_has(ep, req, PART_TARGET));
     assert(write_has_left(req) && req->state != RPUT_WRITTEN);
     assert(!list_is_linked(&req->queue));
     if (req->state == RPUT_WRITING && !is_over(req))
@@ -486,6 +486,7 @@ static void rput_send_gone(struct mbx_ep *ep, struct peer *peer, struct request 
 
 static const struct proto rput_send_proto = {
     .id = PROTO_RPUT_SEND,
+    .part = PART_TARGET,
     .name = "rput send",
     .states =
         {
@@ -495,7 +496,7 @@ static const struct proto rput_send_proto = {
                                            .moves = true,
                                            .next = PROTO_NEXT(RPUT_WRITE_MOVING) |
                                                    PROTO_NEXT(RPUT_WRITING),
-                                           .is_first = true},
+                                           .from = {SEND_NEW, RNDV_WAIT_FIN}},
             [RPUT_WRITE_MOVING % PROTO_STATES] = {.name = "write-moving",
                                                   .kinds = MBX_SENDS,
                                                   .out = PROTO_ALWAYS,
@@ -514,7 +515,7 @@ static const struct proto rput_send_proto = {
                                  .queue = PROTO_ACTIVE,
                                  .moves = true,
                                  .next = PROTO_NEXT(RPUT_MOVING) | PROTO_NEXT(RPUT_WRITTEN),
-                                 .is_first = true},
+                                 .from = {SEND_NEW, RNDV_WAIT_FIN}},
             [RPUT_MOVING %
                 PROTO_STATES] = {.name = "moving",
                                  .kinds = MBX_SENDS,

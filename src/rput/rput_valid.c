@@ -78,7 +78,8 @@ bool rput_recv_is_valid(const struct mbx_ep *ep)
     }
     valid_each(ep, look_at_announced, &lending);
     return lending.is_valid && HOLDS("rput_recv.c I2", lending.announced == announced) &&
-           HOLDS("rput_recv.c I2", lending.announced + lending.shared == ep->rput.announced);
+           HOLDS("rput_recv.c I2",
+                 lending.announced + lending.shared == ep_rput(ep)->announced);
 }
 
 /* ---- as a sender ---- */
@@ -99,10 +100,10 @@ static bool rtrs_are_valid(const struct rput *rput)
 static bool peer_rput_is_valid(const struct peer *peer)
 {
     const struct rput *rput = peer->rput;
-    bool is_deferred = peer->sendside.is_deferred;
+    bool is_deferred = peer_sendside(peer)->is_deferred;
 
     return HOLDS("rput_send.c I3", rput->count <= RPUT_MOST) && rtrs_are_valid(rput) &&
-           HOLDS("rput_send.c I1", rput->count == 0 || peer->credit.envelopes == 0) &&
+           HOLDS("rput_send.c I1", rput->count == 0 || peer_credit(peer)->envelopes == 0) &&
            HOLDS("rput_send.c I1", rput->count == 0 || !is_deferred) &&
            HOLDS("rput_send.c I1", rput->envelopes == 0 || !is_deferred);
 }

@@ -60,7 +60,8 @@ static struct backlog *backlog_make(struct mbx_ep *ep, struct peer *peer)
 {
     struct backlog *backlog;
 
-    if (ep->sendside.backlogs == NULL && (ep->sendside.backlogs = backlogs_make(ep)) == NULL)
+    if (ep_sendside(ep)->backlogs == NULL &&
+        (ep_sendside(ep)->backlogs = backlogs_make(ep)) == NULL)
         return NULL;
     backlog = mem_calloc(1, sizeof *backlog);
     if (backlog == NULL)
@@ -81,11 +82,11 @@ static void on_close(struct mbx_ep *ep)
 static void on_fini(struct mbx_ep *ep)
 {
     sendtable_fini(ep);
-    if (ep->sendside.backlogs == NULL)
+    if (ep_sendside(ep)->backlogs == NULL)
         return;
-    mbx_match_fini(&ep->sendside.backlogs->match);
-    pool_fini(&ep->sendside.backlogs->rtrs);
-    mem_free(ep->sendside.backlogs);
+    mbx_match_fini(&ep_sendside(ep)->backlogs->match);
+    pool_fini(&ep_sendside(ep)->backlogs->rtrs);
+    mem_free(ep_sendside(ep)->backlogs);
 }
 
 /* ---- on and off ---- */
@@ -97,7 +98,7 @@ static void backlog_new_epoch(struct mbx_ep *ep, struct peer *peer, uint64_t fro
 
     backlog_shut(ep, peer);
     rtr_drop_all(ep, backlog);
-    backlog->epoch = ++ep->sendside.backlogs->epochs;
+    backlog->epoch = ++ep_sendside(ep)->backlogs->epochs;
     if (backlog->sendtable == NULL && !backlog->is_cheated)
         backlog->sendtable = sendtable_get(ep, peer, &backlog->sends);
     if (backlog->sendtable != NULL)
@@ -114,7 +115,7 @@ static void backlog_begin(struct mbx_ep *ep, struct peer *peer)
     struct backlog *backlog = peer->backlog;
 
     module_deferring(ep, peer);
-    peer->sendside.is_deferred = true;
+    peer_sendside(peer)->is_deferred = true;
     backlog->peeked = 0;
     backlog->envelopes = credit_put_away(peer);
     ep->stats.deferrals++;
@@ -150,7 +151,7 @@ static void backlog_leave(struct mbx_ep *ep, struct peer *peer)
 
     rtr_drop_all(ep, backlog);
     backlog->lost_count = 0;
-    peer->sendside.is_deferred = false;
+    peer_sendside(peer)->is_deferred = false;
     credit_bring_back(peer, backlog->envelopes);
     backlog->envelopes = 0;
     while (!list_is_empty(&backlog->sends)) {
@@ -221,7 +222,7 @@ static void backlog_pump(struct mbx_ep *ep, struct peer *peer)
 {
     struct backlog *backlog = peer->backlog;
 
-    if (!peer->sendside.is_deferred)
+    if (!peer_sendside(peer)->is_deferred)
         return;
     assert(!backlog->is_pumping);
     backlog->is_pumping = true;
@@ -282,7 +283,7 @@ static int backlog_add(struct mbx_ep *ep, struct peer *peer, struct request *req
         backlog->sendtable->next = &req->queue;
     backlog->count++;
     stats_kept(&ep->stats.deferred_now, &ep->stats.deferred_max, 1);
-    if (!peer->sendside.is_deferred)
+    if (!peer_sendside(peer)->is_deferred)
         backlog_begin(ep, peer);
     backlog_pump(ep, peer);
     return 0;
@@ -294,7 +295,7 @@ static int on_credit_came(struct mbx_ep *ep, struct peer *peer, uint64_t envelop
 {
     struct backlog *backlog = peer->backlog;
 
-    if (!peer->sendside.is_deferred)
+    if (!peer_sendside(peer)->is_deferred)
         return 1;
     if (backlog->envelopes + envelopes > CREDIT_UNLIMITED)
         return -EPROTO;
@@ -317,7 +318,7 @@ static int on_rtr(struct mbx_ep *ep, struct peer *peer, const struct wire_packet
 
     if (backlog == NULL) /* another module defers sends to it, if anybody does */
         return 0;
-    if (!peer->sendside.is_deferred || body->epoch != backlog->epoch)
+    if (!peer_sendside(peer)->is_deferred || body->epoch != backlog->epoch)
         return 0;
     if (body->number <= backlog->last)
         return -EPROTO;
@@ -328,7 +329,7 @@ static int on_rtr(struct mbx_ep *ep, struct peer *peer, const struct wire_packet
         backlog_pump(ep, peer);
         return 0;
     }
-    rtr = pool_take(&ep->sendside.backlogs->rtrs);
+    rtr = pool_take(&ep_sendside(ep)->backlogs->rtrs);
     if (rtr == NULL)
         return -EAGAIN;
     *rtr = (struct rtr){
@@ -502,10 +503,10 @@ static struct request *backlog_peek(struct mbx_ep *ep, const struct peer *peer)
     struct backlog *backlog = peer->backlog;
     struct mbx_match_msg *msg;
 
-    if (!peer->sendside.is_deferred || backlog->claims != 0 || backlog->lost_count != 0 ||
+    if (!peer_sendside(peer)->is_deferred || backlog->claims != 0 || backlog->lost_count != 0 ||
         backlog->is_full || backlog->unread != &backlog->rtrs)
         return NULL;
-    msg = mbx_match_peek(&ep->sendside.backlogs->match, &backlog->peek_envelope,
+    msg = mbx_match_peek(&ep_sendside(ep)->backlogs->match, &backlog->peek_envelope,
                          backlog->peek_ignore);
     return msg != NULL ? container_of(msg, struct request, deferred) : NULL;
 }
@@ -546,8 +547,8 @@ static int backlog_send_defer(struct mbx_ep *ep, struct peer *peer)
 
     if (peer->outq.leaving != 0)
         return -EAGAIN;
-    if (peer->sendside.is_deferred)
-        body = (struct wire_defer){backlog->epoch, ep->sendside.room, backlog->from,
+    if (peer_sendside(peer)->is_deferred)
+        body = (struct wire_defer){backlog->epoch, ep_sendside(ep)->room, backlog->from,
                                    backlog->sendtable != NULL ? backlog->sendtable->index : 0};
     return outq_tell(ep, peer, WIRE_DEFER, &body);
 }
@@ -564,7 +565,7 @@ static void on_gone(struct mbx_ep *ep, struct peer *peer, int error, bool is_new
     backlog_table_end(ep, backlog);
     rtr_drop_all(ep, backlog);
     backlog->lost_count = 0;
-    peer->sendside.is_deferred = false;
+    peer_sendside(peer)->is_deferred = false;
     backlog->is_locking = false;
     backlog->claims = 0;
     backlog->unsure = 0;
@@ -600,6 +601,7 @@ static int backlog_cancel(struct mbx_ep *ep, struct request *req)
 
 static const struct proto backlog_proto = {
     .id = PROTO_BACKLOG,
+    .part = PART_DEFERRED,
     .name = "deferred send",
     .states =
         {
@@ -610,7 +612,7 @@ static const struct proto backlog_proto = {
                               .next = PROTO_NEXT(BACKLOG_DEFERRED) | PROTO_NEXT(BACKLOG_LOCK) |
                                       PROTO_NEXT(BACKLOG_CLAIM),
                               .then = PROTO_THEN(PROTO_EAGER) | PROTO_THEN(PROTO_RNDV),
-                              .is_first = true,
+                              .from = {SEND_NEW},
                               .awaits_peer = true},
             [BACKLOG_LOCK % PROTO_STATES] = {.name = "lock",
                                              .kinds = MBX_SENDS,

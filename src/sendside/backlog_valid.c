@@ -26,7 +26,7 @@ static uint32_t times_lost(const struct backlog *backlog, const struct request *
 
 static bool has_rtr(const struct mbx_ep *ep, const struct request *req)
 {
-    return mbx_match_first(&ep->sendside.backlogs->match, &req->deferred.envelope) != NULL;
+    return mbx_match_first(&ep_sendside(ep)->backlogs->match, &req->deferred.envelope) != NULL;
 }
 
 /* Is a send behind those before it in the engine, too? */
@@ -120,9 +120,9 @@ static bool on_is_valid(const struct mbx_ep *ep, const struct peer *peer)
 {
     const struct backlog *backlog = peer->backlog;
 
-    return HOLDS("backlog.c I1", peer->credit.envelopes == 0) &&
+    return HOLDS("backlog.c I1", peer_credit(peer)->envelopes == 0) &&
            HOLDS("backlog.c I4", backlog->epoch != 0) &&
-           HOLDS("backlog.c I4", backlog->epoch <= ep->sendside.backlogs->epochs) &&
+           HOLDS("backlog.c I4", backlog->epoch <= ep_sendside(ep)->backlogs->epochs) &&
            HOLDS("backlog.c I4", backlog->from <= backlog->last);
 }
 
@@ -163,8 +163,9 @@ static uint32_t sendtables_used(const struct mbx_ep *ep)
 {
     uint32_t used = 0;
 
-    for (uint32_t i = 0; ep->sendside.tables != NULL && i < ep->sendside.tables->count; i++)
-        used += ep->sendside.tables->sendtables[i].is_used;
+    for (uint32_t i = 0; ep_sendside(ep)->tables != NULL && i < ep_sendside(ep)->tables->count;
+         i++)
+        used += ep_sendside(ep)->tables->sendtables[i].is_used;
     return used;
 }
 
@@ -189,12 +190,12 @@ static bool peer_backlog_is_valid(const struct mbx_ep *ep, const struct peer *pe
     all->rtrs += tally.rtrs;
     all->sendtables += backlog->sendtable != NULL;
     return claims_are_valid(backlog, &tally) && sendtable_is_valid(backlog) &&
-           (peer->sendside.is_deferred ? on_is_valid(ep, peer) : off_is_valid(backlog));
+           (peer_sendside(peer)->is_deferred ? on_is_valid(ep, peer) : off_is_valid(backlog));
 }
 
 static bool all_is_valid(const struct mbx_ep *ep, const struct all *all)
 {
-    const struct backlogs *backlogs = ep->sendside.backlogs;
+    const struct backlogs *backlogs = ep_sendside(ep)->backlogs;
     struct mbx_match_counters count;
 
     mbx_match_counters_get(&backlogs->match, &count);
@@ -224,5 +225,5 @@ bool backlog_is_valid(const struct mbx_ep *ep)
             return false;
     valid_each(ep, count_deferred, &deferred);
     return HOLDS("backlog.c I1", deferred == all.deferred) &&
-           (ep->sendside.backlogs == NULL || all_is_valid(ep, &all));
+           (ep_sendside(ep)->backlogs == NULL || all_is_valid(ep, &all));
 }

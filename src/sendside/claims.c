@@ -46,10 +46,10 @@ void rtr_drop(struct mbx_ep *ep, struct backlog *backlog, struct rtr *rtr)
     assert(backlog->rtr_count != 0);
     if (backlog->unread == &rtr->node)
         backlog->unread = rtr->node.next;
-    mbx_match_cancel(&ep->sendside.backlogs->match, &rtr->match);
+    mbx_match_cancel(&ep_sendside(ep)->backlogs->match, &rtr->match);
     list_remove(&rtr->node);
     backlog->rtr_count--;
-    pool_give(&ep->sendside.backlogs->rtrs, rtr);
+    pool_give(&ep_sendside(ep)->backlogs->rtrs, rtr);
 }
 
 void rtr_drop_all(struct mbx_ep *ep, struct backlog *backlog)
@@ -68,7 +68,7 @@ void backlog_remove(struct mbx_ep *ep, struct backlog *backlog, struct request *
         backlog->fresh = req->queue.next;
     if (backlog->sendtable != NULL)
         sendtable_forget(backlog->sendtable, req);
-    mbx_match_extract(&ep->sendside.backlogs->match, &req->deferred);
+    mbx_match_extract(&ep_sendside(ep)->backlogs->match, &req->deferred);
     list_remove(&req->queue);
     backlog->count--;
     backlog->withdrawn -= (req->flags & REQUEST_WITHDRAWN) != 0;
@@ -133,7 +133,7 @@ void backlog_show(struct mbx_ep *ep, struct peer *peer)
 {
     struct backlog *backlog = peer->backlog;
 
-    if (backlog->sendtable == NULL || !peer->sendside.is_deferred || backlog->peeked != 0)
+    if (backlog->sendtable == NULL || !peer_sendside(peer)->is_deferred || backlog->peeked != 0)
         return;
     if (backlog->sendtable->is_open && !sendtable_is_due(backlog->sendtable, &backlog->sends))
         return;
@@ -168,7 +168,7 @@ int backlog_claim_step(struct mbx_ep *ep, struct request *req)
     };
     int err;
 
-    assert(request_has(req, PART_DEFERRED));
+    assert(request_has(ep, req, PART_DEFERRED));
     assert(req->state == BACKLOG_CLAIM);
     if (payload < req->size) {
         if (req->protocol <= MBX_BOUNCE)
@@ -188,7 +188,7 @@ void backlog_lost(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
     struct backlog *backlog = peer->backlog;
 
-    assert(request_has(req, PART_DEFERRED));
+    assert(request_has(ep, req, PART_DEFERRED));
     backlog_shut(ep, peer);
     proto_move(ep, req, BACKLOG_DEFERRED);
     req->flags &= (uint32_t)~REQUEST_WON;
@@ -231,7 +231,7 @@ static void backlog_claim(struct mbx_ep *ep, struct peer *peer, struct request *
     uint64_t word = rtr->word, owner_id = rtr->owner_id;
     int err = -ENOTSUP;
 
-    assert(request_has(req, PART_DEFERRED));
+    assert(request_has(ep, req, PART_DEFERRED));
     assert(req->state == BACKLOG_DEFERRED);
     assert(backlog->claims < BACKLOG_CLAIMS);
     assert(!backlog->is_locking);
@@ -289,7 +289,7 @@ static struct request *lost_pop(struct backlog *backlog)
 /* Rule 1: a send looks for an RTR. */
 static void compare_send(struct mbx_ep *ep, struct peer *peer)
 {
-    struct mbx_match *match = &ep->sendside.backlogs->match;
+    struct mbx_match *match = &ep_sendside(ep)->backlogs->match;
     struct backlog *backlog = peer->backlog;
     bool is_lost = backlog->lost_count != 0;
     struct request *req = is_lost ? lost_pop(backlog) : request_of_queue(backlog->fresh);
@@ -306,7 +306,7 @@ static void compare_send(struct mbx_ep *ep, struct peer *peer)
 /* Rule 2: the first unread RTR looks for a send.  False: it has to wait. */
 static bool compare_rtr(struct mbx_ep *ep, struct peer *peer)
 {
-    struct mbx_match *match = &ep->sendside.backlogs->match;
+    struct mbx_match *match = &ep_sendside(ep)->backlogs->match;
     struct backlog *backlog = peer->backlog;
     struct rtr *rtr = rtr_of(backlog->unread);
     struct mbx_match_msg *msg = mbx_match_peek(match, &rtr->match.envelope, rtr->match.ignore);

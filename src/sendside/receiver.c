@@ -76,7 +76,7 @@ static struct receiver *receiver_make(struct mbx_ep *ep)
     list_init(&receiver->open);
     list_init(&receiver->deferrers);
     random_seed(&receiver->chance, 0);
-    ep->sendside.receiver = receiver;
+    ep_sendside(ep)->receiver = receiver;
     return receiver;
 }
 
@@ -95,7 +95,7 @@ static void receiver_open(struct mbx_ep *ep, struct receiver *receiver)
 /* Nothing more is to be told to a peer that has deferred. */
 static bool deferrer_is_over(const struct deferrer *deferrer)
 {
-    return !deferrer->peer->sendside.defers && deferrer->answer_count == 0 &&
+    return !peer_sendside(deferrer->peer)->defers && deferrer->answer_count == 0 &&
            (deferrer->peer->owes & (OWES_RTR | OWES_PEEK | OWES_ANSWER)) == 0;
 }
 
@@ -132,7 +132,7 @@ static struct deferrer *deferrer_make(struct mbx_ep *ep, struct peer *peer)
 {
     struct deferrer *deferrer;
 
-    if (ep->sendside.receiver == NULL && receiver_make(ep) == NULL)
+    if (ep_sendside(ep)->receiver == NULL && receiver_make(ep) == NULL)
         return NULL;
     deferrer = mem_calloc(1, sizeof *deferrer);
     if (deferrer == NULL)
@@ -143,21 +143,21 @@ static struct deferrer *deferrer_make(struct mbx_ep *ep, struct peer *peer)
 
 static void on_fini(struct mbx_ep *ep)
 {
-    mem_free(ep->sendside.receiver);
+    mem_free(ep_sendside(ep)->receiver);
 }
 
 /* ---- deferring peers ---- */
 
 static void deferrer_end(struct mbx_ep *ep, struct deferrer *deferrer)
 {
-    if (!deferrer->peer->sendside.defers)
+    if (!peer_sendside(deferrer->peer)->defers)
         return;
-    deferrer->peer->sendside.defers = false;
+    peer_sendside(deferrer->peer)->defers = false;
     deferrer->is_asked = deferrer->is_answered = false;
     outq_forgive(deferrer->peer, OWES_RTR | OWES_PEEK);
     list_remove(&deferrer->node);
-    if (list_is_empty(&ep->sendside.receiver->deferrers))
-        module_extra_credit(ep);
+    if (list_is_empty(&ep_sendside(ep)->receiver->deferrers))
+        device_extra_credit(ep);
 }
 
 /* A message of this peer has come by itself: it defers no longer. */
@@ -177,7 +177,7 @@ static void on_gone(struct mbx_ep *ep, struct peer *peer, int error, bool is_new
 static bool on_refers(struct mbx_ep *ep, const struct peer *peer)
 {
     (void)ep;
-    return peer->sendside.defers;
+    return peer_sendside(peer)->defers;
 }
 
 /* A peer defers messages for us. */
@@ -185,7 +185,7 @@ static int on_defer(struct mbx_ep *ep, struct peer *peer, const struct wire_pack
 {
     const struct wire_defer *defer = &packet->body.defer;
     struct deferrer *deferrer = peer->deferrer;
-    bool is_first = !peer->sendside.defers;
+    bool is_first = !peer_sendside(peer)->defers;
 
     if (deferrer == NULL && defer->epoch == 0)
         return 0;
@@ -194,19 +194,19 @@ static int on_defer(struct mbx_ep *ep, struct peer *peer, const struct wire_pack
     deferrer_end(ep, deferrer);
     if (defer->epoch == 0)
         return 0;
-    if (!ep->sendside.receiver->is_open)
-        receiver_open(ep, ep->sendside.receiver);
-    ep->sendside.receiver->calm = 0;
-    peer->sendside.defers = true;
+    if (!ep_sendside(ep)->receiver->is_open)
+        receiver_open(ep, ep_sendside(ep)->receiver);
+    ep_sendside(ep)->receiver->calm = 0;
+    peer_sendside(peer)->defers = true;
     deferrer->epoch = defer->epoch;
     deferrer->table = (struct pull_table){.index = defer->table, .epoch = defer->epoch};
     deferrer->from = defer->from;
     deferrer->room = defer->room;
     deferrer->live = 0;
     deferrer->is_told_full = false;
-    deferrer->next = ep->sendside.receiver->open.next;
-    list_add_tail(&ep->sendside.receiver->deferrers, &deferrer->node);
-    module_recall(ep);
+    deferrer->next = ep_sendside(ep)->receiver->open.next;
+    list_add_tail(&ep_sendside(ep)->receiver->deferrers, &deferrer->node);
+    device_recall(ep);
     tracepoint_step(ep, TRACE_DEFER, peer, &(struct mbx_match_envelope){0}, 0, defer->epoch, 0);
     outq_owe_now(ep, peer, OWES_RTR);
     if (is_first)
@@ -221,7 +221,7 @@ static int on_defer(struct mbx_ep *ep, struct peer *peer, const struct wire_pack
 bool receiver_may_pull(const struct mbx_ep *ep)
 {
     return ep->settings.tuning.sendtable && ep->settings.match_at != MATCH_AT_SENDER &&
-           module_is_home(ep);
+           device_is_home(ep);
 }
 
 struct mbx_match_recv *receiver_wanted_by(const struct mbx_ep *ep,
@@ -313,7 +313,7 @@ static int send_rtr(struct mbx_ep *ep, struct deferrer *deferrer, struct request
  * knew of, so what it was told since its last message came has not been used. */
 static bool will_leave(const struct mbx_ep *ep, const struct deferrer *deferrer)
 {
-    return deferrer->told >= credit_half(ep->credit.window);
+    return deferrer->told >= credit_half(ep_credit(ep)->window);
 }
 
 /* req, which is the next that the deferring peer is to hear of, takes its message instead. */
@@ -334,9 +334,9 @@ static int receiver_advertise(struct mbx_ep *ep, struct peer *peer)
 
     if (will_leave(ep, deferrer))
         return 0;
-    if (!module_is_home(ep) || (peer->owes & OWES_ANSWER))
+    if (!device_is_home(ep) || (peer->owes & OWES_ANSWER))
         return -EAGAIN; /* a GRANT first: the sender must not claim with what we have taken */
-    while (deferrer->next != &ep->sendside.receiver->open && !deferrer->is_told_full) {
+    while (deferrer->next != &ep_sendside(ep)->receiver->open && !deferrer->is_told_full) {
         struct request *req = request_of_queue(deferrer->next);
         int err = 0;
 
@@ -364,13 +364,13 @@ static bool receiver_at_once(struct mbx_ep *ep, struct request *req)
 
     if (!receiver_may_pull(ep))
         return false;
-    list_for_each (node, &ep->sendside.receiver->deferrers) {
+    list_for_each (node, &ep_sendside(ep)->receiver->deferrers) {
         struct deferrer *deferrer = deferrer_of(node);
 
         if (!suits(deferrer, req) || !pull_for(ep, deferrer, req, &pull))
             continue;
         list_remove(node); /* the others are first the next time */
-        list_add_tail(&ep->sendside.receiver->deferrers, node);
+        list_add_tail(&ep_sendside(ep)->receiver->deferrers, node);
         recv_matched(ep, req, &pull.arrival);
         return true;
     }
@@ -382,14 +382,14 @@ static void on_posted(struct mbx_ep *ep, struct request *req)
 {
     struct list *node, *next;
 
-    if (ep->sendside.receiver == NULL || !ep->sendside.receiver->is_open ||
+    if (ep_sendside(ep)->receiver == NULL || !ep_sendside(ep)->receiver->is_open ||
         receiver_at_once(ep, req))
         return;
-    open_add(ep, ep->sendside.receiver, req);
-    list_for_each (node, &ep->sendside.receiver->deferrers)
-        if (deferrer_of(node)->next == &ep->sendside.receiver->open)
+    open_add(ep, ep_sendside(ep)->receiver, req);
+    list_for_each (node, &ep_sendside(ep)->receiver->deferrers)
+        if (deferrer_of(node)->next == &ep_sendside(ep)->receiver->open)
             deferrer_of(node)->next = &req->queue;
-    list_for_each_safe (node, next, &ep->sendside.receiver->deferrers) {
+    list_for_each_safe (node, next, &ep_sendside(ep)->receiver->deferrers) {
         struct deferrer *deferrer = deferrer_of(node);
 
         if (suits(deferrer, req))
@@ -398,7 +398,7 @@ static void on_posted(struct mbx_ep *ep, struct request *req)
             outq_owe_now(ep, deferrer->peer, OWES_RTR);
         else
             deferrer->next =
-                &ep->sendside.receiver->open; /* it is the last, and not for this one */
+                &ep_sendside(ep)->receiver->open; /* it is the last, and not for this one */
         if (!recv_is_open(req))
             return; /* it has taken something after all */
     }
@@ -459,11 +459,11 @@ static void retire(struct mbx_ep *ep, struct deferrer *deferrer, const struct re
 /* req is not open any more; winner has it, or NULL. */
 static void receiver_closed(struct mbx_ep *ep, struct request *req, const struct peer *winner)
 {
-    struct list *open = &ep->sendside.receiver->open, *node;
+    struct list *open = &ep_sendside(ep)->receiver->open, *node;
 
     if (!lockword_close(ep, &req->open.word, recv_heir(req)))
         lockword_abandon(ep, &req->open.word);
-    list_for_each (node, &ep->sendside.receiver->deferrers) {
+    list_for_each (node, &ep_sendside(ep)->receiver->deferrers) {
         struct deferrer *deferrer = deferrer_of(node);
 
         if (deferrer->next == &req->queue)
@@ -483,7 +483,7 @@ static void receiver_closed(struct mbx_ep *ep, struct request *req, const struct
 static void on_left(struct mbx_ep *ep, struct request *req, enum recv_cause cause,
                     const struct peer *by)
 {
-    struct receiver *receiver = ep->sendside.receiver;
+    struct receiver *receiver = ep_sendside(ep)->receiver;
 
     (void)cause;
     if (!list_is_linked(&req->queue))
@@ -502,7 +502,7 @@ static bool was_told(const struct mbx_ep *ep, const struct deferrer *deferrer,
                      const struct request *req)
 {
     return req->open.number > deferrer->from &&
-           (deferrer->next == &ep->sendside.receiver->open ||
+           (deferrer->next == &ep_sendside(ep)->receiver->open ||
             req->open.number < request_of_queue(deferrer->next)->open.number);
 }
 
@@ -518,7 +518,7 @@ static struct request *claimed(struct mbx_ep *ep, const struct peer *peer,
                                                 packet->header.tag};
 
     if (req == NULL || request_is_send(req) || !recv_is_open(req) ||
-        peer->outq.fins > FINS_MOST + BACKLOG_CLAIMS + peer->credit.window ||
+        peer->outq.fins > FINS_MOST + BACKLOG_CLAIMS + peer_credit(peer)->window ||
         !was_told(ep, peer->deferrer, req))
         return NULL;
     return mbx_match_accepts(&req->match.envelope, req->match.ignore, &envelope) ? req : NULL;
@@ -550,7 +550,7 @@ static int on_claim(struct mbx_ep *ep, struct peer *peer, const struct wire_pack
     struct arrival arrival;
     struct wire_rts rts;
 
-    if (!peer->sendside.defers || claim->sender == 0)
+    if (!peer_sendside(peer)->defers || claim->sender == 0)
         return -EPROTO;
     req = claimed(ep, peer, packet);
     if (req == NULL || !lockword_give(ep, &req->open.word, peer, has_won))

@@ -55,20 +55,22 @@ static bool deferrer_is_valid(const struct receiver *receiver, const struct peer
     const struct deferrer *deferrer = peer->deferrer;
 
     return HOLDS("receiver.c I4", deferrer->peer == peer) &&
-           HOLDS("receiver.c I4", peer->sendside.defers == list_is_linked(&deferrer->node)) &&
+           HOLDS("receiver.c I4",
+                 peer_sendside(peer)->defers == list_is_linked(&deferrer->node)) &&
            HOLDS("receiver.c I3", deferrer->answer_count <= BACKLOG_CLAIMS + 1) &&
            HOLDS("receiver.c I5", !deferrer->is_asked || !deferrer->is_answered) &&
-           HOLDS("receiver.c I5",
-                 peer->sendside.defers || !(deferrer->is_asked || deferrer->is_answered)) &&
+           HOLDS("receiver.c I5", peer_sendside(peer)->defers ||
+                                      !(deferrer->is_asked || deferrer->is_answered)) &&
            HOLDS("receiver.c I5",
                  !deferrer->is_answered || !answer_is_wanted(receiver, deferrer)) &&
-           HOLDS("receiver.c I2", !peer->sendside.defers || deferrer->live <= deferrer->room) &&
-           (!peer->sendside.defers || next_is_valid(receiver, deferrer));
+           HOLDS("receiver.c I2",
+                 !peer_sendside(peer)->defers || deferrer->live <= deferrer->room) &&
+           (!peer_sendside(peer)->defers || next_is_valid(receiver, deferrer));
 }
 
 bool receiver_is_valid(const struct mbx_ep *ep)
 {
-    const struct receiver *receiver = ep->sendside.receiver;
+    const struct receiver *receiver = ep_sendside(ep)->receiver;
     uint32_t deferrers = 0;
 
     for (uint32_t i = 0; i < ep->peers.count; i++) {
@@ -77,7 +79,7 @@ bool receiver_is_valid(const struct mbx_ep *ep)
         if (!HOLDS("receiver.c I4", receiver != NULL) ||
             !deferrer_is_valid(receiver, ep->peers.all[i]))
             return false;
-        deferrers += ep->peers.all[i]->sendside.defers;
+        deferrers += peer_sendside(ep->peers.all[i])->defers;
     }
     if (receiver == NULL)
         return true;

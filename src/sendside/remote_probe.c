@@ -34,7 +34,7 @@ static int peek_leaves(struct mbx_ep *ep, struct peer *peer)
         .data = deferrer->ignore,
     };
 
-    if (deferrer->next != &ep->sendside.receiver->open || deferrer->answer_count != 0) {
+    if (deferrer->next != &ep_sendside(ep)->receiver->open || deferrer->answer_count != 0) {
         if (peer->owes & (OWES_RTR | OWES_ANSWER))
             return -EAGAIN;
         deferrer->is_asked = false; /* the next probe asks again */
@@ -52,7 +52,7 @@ static void deferrer_ask(struct mbx_ep *ep, struct deferrer *deferrer,
     deferrer->others = 0;
     deferrer->asked = *envelope;
     deferrer->ignore = ignore;
-    deferrer->question = ++ep->sendside.receiver->questions;
+    deferrer->question = ++ep_sendside(ep)->receiver->questions;
     ep->stats.peeks++;
     outq_owe_now(ep, deferrer->peer, OWES_PEEK);
 }
@@ -89,8 +89,8 @@ static int on_peeked(struct mbx_ep *ep, struct peer *peer, const struct wire_pac
 
     if (deferrer ==
         NULL) /* it may be the answer to a peer's last question before receiver_close() */
-        return ep->sendside.receiver != NULL &&
-                       body->question <= ep->sendside.receiver->questions
+        return ep_sendside(ep)->receiver != NULL &&
+                       body->question <= ep_sendside(ep)->receiver->questions
                    ? 0
                    : -EPROTO;
     if (!deferrer->is_asked || body->question != deferrer->question)
@@ -113,7 +113,7 @@ static int on_peeked(struct mbx_ep *ep, struct peer *peer, const struct wire_pac
         .data = packet->header.data,
         .size = body->size,
     };
-    deferrer->is_answered = !is_wanted(ep->sendside.receiver, &deferrer->status);
+    deferrer->is_answered = !is_wanted(ep_sendside(ep)->receiver, &deferrer->status);
     return 0;
 }
 
@@ -194,7 +194,7 @@ static void deferrer_put_off(struct mbx_ep *ep, struct deferrer *deferrer,
                              const struct mbx_match_envelope *envelope, uint64_t ignore)
 {
     if (is_question(deferrer, envelope, ignore) ||
-        random_below(&ep->sendside.receiver->chance, ++deferrer->others) != 0)
+        random_below(&ep_sendside(ep)->receiver->chance, ++deferrer->others) != 0)
         return;
     deferrer->is_put_off = true;
     deferrer->next_asked = *envelope;
@@ -250,9 +250,9 @@ static int on_probe(struct mbx_ep *ep, const struct mbx_match_envelope *envelope
 {
     struct list *node, *next;
 
-    if (ep->sendside.receiver == NULL)
+    if (ep_sendside(ep)->receiver == NULL)
         return 0;
-    list_for_each_safe (node, next, &ep->sendside.receiver->deferrers) {
+    list_for_each_safe (node, next, &ep_sendside(ep)->receiver->deferrers) {
         struct deferrer *deferrer = deferrer_of(node);
         int found;
 

@@ -11,13 +11,26 @@
  *
  * Other rooms call nothing here: a send that has to wait comes by module_defer(), credit by
  * module_credit_came(), receives by module_recv_posted() and module_recv_left(), probes by
- * module_probe() (core/module.h).  What they may read is in struct peer: is_deferred (our sends to
- * it wait) and defers (its sends to us do).
+ * module_probe() (core/module.h).  What they may read is struct peer_sendside (p2p/p2p.h).
  */
 #ifndef SENDSIDE_SENDSIDE_H
 #define SENDSIDE_SENDSIDE_H
 
 #include "p2p/p2p.h"
+
+enum sendside_proto {
+    PROTO_BACKLOG = 6 /* backlog.c: a send that waits for credit, or for a receive */
+};
+
+/* Of an endpoint. */
+struct ep_sendside {
+    struct backlogs *backlogs; /* or NULL: no send was ever deferred; backlog.c */
+    struct sendtables *tables; /* or NULL: nothing was ever published; sendtable.c */
+    struct receiver *receiver; /* or NULL: no peer ever deferred one; receiver.c */
+    uint32_t room;             /* RTRs that are kept for one receiver; backlog.c */
+};
+PART_FITS(mbx_ep, sendside, struct ep_sendside);
+#define ep_sendside(ep) PART((ep)->sendside, struct ep_sendside)
 
 /* Unresolved claims of one sender at one receiver, at most. */
 #define BACKLOG_CLAIMS 16

@@ -26,7 +26,7 @@ static struct sendtables *sendtables_make(struct mbx_ep *ep)
         (uint32_t)min_size(limits->table_words / SENDTABLE_WORDS, SENDTABLES_MOST);
     for (uint32_t i = 0; i < sendtables->count; i++)
         sendtables->sendtables[i].index = limits->cswap_words + i * (uint64_t)SENDTABLE_WORDS;
-    return ep->sendside.tables = sendtables;
+    return ep_sendside(ep)->tables = sendtables;
 }
 
 static void put(struct mbx_ep *ep, uint64_t index, const uint64_t *words, size_t count)
@@ -45,10 +45,10 @@ struct sendtable *sendtable_get(struct mbx_ep *ep, const struct peer *peer, stru
 {
     if (!ep->settings.tuning.sendtable || ep->settings.match_at == MATCH_AT_SENDER ||
         peer->link->transport != ep->net.transport ||
-        (ep->sendside.tables == NULL && sendtables_make(ep) == NULL))
+        (ep_sendside(ep)->tables == NULL && sendtables_make(ep) == NULL))
         return NULL;
-    for (uint32_t i = 0; i < ep->sendside.tables->count; i++) {
-        struct sendtable *sendtable = &ep->sendside.tables->sendtables[i];
+    for (uint32_t i = 0; i < ep_sendside(ep)->tables->count; i++) {
+        struct sendtable *sendtable = &ep_sendside(ep)->tables->sendtables[i];
 
         if (sendtable->is_used)
             continue;
@@ -70,14 +70,15 @@ void sendtable_give(struct mbx_ep *ep, struct sendtable *sendtable)
 
 void sendtable_close(struct mbx_ep *ep)
 {
-    for (uint32_t i = 0; ep->sendside.tables != NULL && i < ep->sendside.tables->count; i++)
-        if (ep->sendside.tables->sendtables[i].is_used)
-            sendtable_give(ep, &ep->sendside.tables->sendtables[i]);
+    for (uint32_t i = 0; ep_sendside(ep)->tables != NULL && i < ep_sendside(ep)->tables->count;
+         i++)
+        if (ep_sendside(ep)->tables->sendtables[i].is_used)
+            sendtable_give(ep, &ep_sendside(ep)->tables->sendtables[i]);
 }
 
 void sendtable_fini(struct mbx_ep *ep)
 {
-    mem_free(ep->sendside.tables);
+    mem_free(ep_sendside(ep)->tables);
 }
 
 /* ---- shut ---- */

@@ -222,7 +222,7 @@ static void a_device_that_breaks_its_contract_is_given_up(void **state)
     distrusts(*state, &(struct mbx_device_event){.type = MBX_DEVICE_PASSED,
                                                  .bytes = sizeof(struct stepped_packet) + 1});
     distrusts(*state, &(struct mbx_device_event){.type = MBX_DEVICE_PASSED, .peer = 8});
-    distrusts(*state, &(struct mbx_device_event){.type = MBX_DEVICE_REVOKED_ALL});
+    distrusts(*state, &(struct mbx_device_event){.type = MBX_DEVICE_LOST + 1});
     distrusts(*state, &(struct mbx_device_event){.type = MBX_DEVICE_UNHELD});
     distrusts(*state, &(struct mbx_device_event){.type = 0});
     distrusts(*state, &(struct mbx_device_event){.type = 200});

@@ -149,11 +149,6 @@ static int revoke(struct mbx_device *device, uint32_t handle, uint16_t handled)
     return err;
 }
 
-static int take_back(struct mbx_device *device, uint16_t handled)
-{
-    return command(device, &(struct tm_command){.type = TM_TAKE_BACK, .handled = handled});
-}
-
 static int sync_counts(struct mbx_device *device, uint16_t handled)
 {
     struct stepped *stepped = stepped_of(device);
@@ -575,7 +570,6 @@ static const struct mbx_device_ops ops = {
     .replenish = replenish,
     .append = append,
     .revoke = revoke,
-    .take_back = take_back,
     .sync = sync_counts,
     .hold = hold,
     .unhold = unhold,

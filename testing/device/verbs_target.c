@@ -232,7 +232,6 @@ static void account(struct verbs_target *t, const struct mbx_device_event *event
         break;
     case MBX_DEVICE_FIN_SENT:
     case MBX_DEVICE_REVOKED:
-    case MBX_DEVICE_REVOKED_ALL:
     case MBX_DEVICE_UNHELD:
         break;
     }
@@ -345,13 +344,6 @@ static int proxy_revoke(struct mbx_device *device, uint32_t handle, uint16_t han
     return inner->ops->revoke(inner, handle, handled);
 }
 
-static int proxy_take_back(struct mbx_device *device, uint16_t handled)
-{
-    struct mbx_device *inner = target_of(device)->device;
-
-    return inner->ops->take_back(inner, handled);
-}
-
 static int proxy_sync(struct mbx_device *device, uint16_t handled)
 {
     struct mbx_device *inner = target_of(device)->device;
@@ -380,7 +372,6 @@ static const struct mbx_device_ops proxy_ops = {
     .replenish = proxy_replenish,
     .append = proxy_append,
     .revoke = proxy_revoke,
-    .take_back = proxy_take_back,
     .sync = proxy_sync,
     .poll = proxy_poll,
 };

@@ -11,6 +11,7 @@
 
 #include "base/base.h"
 #include "base/random.h"
+#include "p2p/p2p.h"
 
 #define FIRST_CONTEXT 61 /* and the next one */
 #define MOST          256
@@ -187,7 +188,7 @@ static void test_nobody_is_told_any_more(void **state)
     assert_int_equal(mbx_unexpected(cl.eps[1], list, 1), 0);
     assert_int_equal(model.went, 0);
     /* a device that holds messages is told of them still */
-    if (config_window(cl.config) == UINT64_MAX && !cl.eps[1]->tracing.tells_modules) {
+    if (config_window(cl.config) == UINT64_MAX && !ep_tracing(cl.eps[1])->tells_device) {
         assert_int_equal(mbx_inject(cl.eps[0], 1, FIRST_CONTEXT, 0, "x", 1, 0), 0);
         cluster_settle(&cl);
         assert_int_equal(

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "p2p/p2p.h"
 
 #define CONTEXT     21
 #define OTHER       22
@@ -208,7 +209,7 @@ static void test_observers_see_no_probe(void **state)
         all_are_gone(&cl, sends, count, (uint64_t)count);
         assert_int_equal(seen.came, count);
         assert_int_equal(seen.went, count);
-        assert_int_equal(cl.eps[1]->see.peeked, 0);
+        assert_int_equal(ep_peeks(cl.eps[1])->count, 0);
     }
     cluster_close(&cl);
 }

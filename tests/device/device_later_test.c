@@ -212,8 +212,8 @@ static void expect_all_credit(struct later *l)
     const struct credit *sender, *receiver;
 
     cluster_settle(&l->cl);
-    sender = &l->cl.eps[1]->peers.all[0]->credit;
-    receiver = &l->cl.eps[0]->peers.all[1]->credit;
+    sender = peer_credit(l->cl.eps[1]->peers.all[0]);
+    receiver = peer_credit(l->cl.eps[0]->peers.all[1]);
     if (receiver->window < CREDIT_UNLIMITED)
         assert_int_equal(sender->envelopes + receiver->freed_envelopes, receiver->window);
     if (receiver->window_payload < CREDIT_UNLIMITED)

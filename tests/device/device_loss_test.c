@@ -380,7 +380,7 @@ static bool break_contract(struct round *r, uint32_t who)
     if (event == NULL)
         return false;
     event->type = CHANNEL_EVENT;
-    event->event = (struct mbx_device_event){.type = MBX_DEVICE_REVOKED_ALL};
+    event->event = (struct mbx_device_event){.type = MBX_DEVICE_LOST + 1};
     ring_publish(&agent->events, event, sizeof *event);
     return true;
 }

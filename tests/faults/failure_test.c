@@ -14,6 +14,7 @@
 
 #include "base/base.h"
 #include "core/core.h"
+#include "p2p/p2p.h"
 #include "forked_job.h"
 #include "device.h"
 
@@ -358,7 +359,8 @@ static void dies_announced(struct forked_job *job, int rank, const void *arg)
         forked_await(job, ep, 0, 1);
         die();
     }
-    while (ep->credit.lendable == ep->credit.lendable_all) /* it holds, and is lent more */
+    while (ep_credit(ep)->lendable ==
+           ep_credit(ep)->lendable_all) /* it holds, and is lent more */
         mbx_progress(ep);
     job->shared->words[0] = 1;
     MUST(mbx_recv(ep, 1, GO, 0, 0, NULL, 0, NULL, &request) == 0, 31);
@@ -369,7 +371,7 @@ static void dies_announced(struct forked_job *job, int rank, const void *arg)
         taken = done.error == 0;
         MUST(taken ? into == i : done.error == -ENOTCONN, 36);
     }
-    MUST(ep->credit.lendable == ep->credit.lendable_all, 37);
+    MUST(ep_credit(ep)->lendable == ep_credit(ep)->lendable_all, 37);
     forked_close(ep);
 }
 

@@ -507,7 +507,7 @@ static void test_fins_that_nobody_reads_are_bounded(void **state)
         if (i % 16 == 0)
             cl.eps[1]->net.transport->ops->poll(cl.eps[1]->net.transport, 1);
         mbx_progress(cl.eps[0]);
-        bound = FINS_MOST + peer->credit.window;
+        bound = FINS_MOST + peer_credit(peer)->window;
         assert_in_range(peer->outq.fins, 0, bound);
         assert_in_range(cluster_stats(&cl, 0).requests_now, 0, bound);
     }
@@ -596,8 +596,9 @@ static void test_payload_beyond_credit_makes_none(void **state)
                                        "WINDOW_PAYLOAD=auto", "RPUT=off",
                                        "UNEXPECTED_MEMORY=1M", "PEERS_MAX=16", NULL});
     assert_int_equal(peer_use(cl.eps[0], 1), 0);
-    credit = &peer_get(cl.eps[0], 1)->credit;
-    for (int i = 0; cl.eps[0]->credit.lendable >= cl.eps[0]->credit.lendable_all / 8; i++) {
+    credit = peer_credit(peer_get(cl.eps[0], 1));
+    for (int i = 0; ep_credit(cl.eps[0])->lendable >= ep_credit(cl.eps[0])->lendable_all / 8;
+         i++) {
         const struct wire_header header = {
             .type = WIRE_RTS, .version = WIRE_VERSION, .flags = WIRE_SHORT_OF, .tag = 2};
 
@@ -620,7 +621,7 @@ static void test_payload_beyond_credit_makes_none(void **state)
         if (mbx_cancel(cl.eps[0], recv) != 0)
             assert_int_equal(mbx_wait(cl.eps[0], recv, -1, NULL), 0);
         assert_in_range(credit->kept_payload, 0, credit->window_payload);
-        assert_in_range(cl.eps[0]->credit.lendable, 0, cl.eps[0]->credit.lendable_all);
+        assert_in_range(ep_credit(cl.eps[0])->lendable, 0, ep_credit(cl.eps[0])->lendable_all);
     }
     cluster_close(&cl);
 }

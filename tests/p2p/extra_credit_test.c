@@ -63,7 +63,7 @@ static void extra_open(struct extra *extra, const struct configuration *config)
     assert_true(limits.lendable > 0);
     assert_true(limits.unexpected <= 256 * 1024);
     extra->limit = limits.unexpected;
-    extra->least = extra->last = extra->cl.eps[RECEIVER]->credit.lendable;
+    extra->least = extra->last = ep_credit(extra->cl.eps[RECEIVER])->lendable;
     for (int i = 0; i < SENDERS; i++)
         extra->sends[i] = calloc((size_t)messages(), sizeof *extra->sends[i]);
 }
@@ -81,9 +81,9 @@ static void extra_look(struct extra *extra)
 
     cluster_check_extra_credit(ep);
     assert_true(cluster_stats(&extra->cl, RECEIVER).unexpected_bytes_max <= extra->limit);
-    extra->least = min_size(extra->least, ep->credit.lendable);
-    extra->has_risen |= ep->credit.lendable > extra->last;
-    extra->last = ep->credit.lendable;
+    extra->least = min_size(extra->least, ep_credit(ep)->lendable);
+    extra->has_risen |= ep_credit(ep)->lendable > extra->last;
+    extra->last = ep_credit(ep)->lendable;
 }
 
 static void extra_progress(struct extra *extra)
@@ -134,16 +134,16 @@ static uint64_t envelopes_of(const struct peer *receiver)
 {
     const struct backlog *backlog = receiver->backlog;
 
-    return receiver->credit.envelopes + (backlog != NULL ? backlog->envelopes : 0) +
+    return peer_credit(receiver)->envelopes + (backlog != NULL ? backlog->envelopes : 0) +
            (receiver->rput != NULL ? receiver->rput->envelopes : 0);
 }
 
 static bool is_whole(const struct peer *sender, const struct peer *receiver)
 {
-    const struct credit *kept = &sender->credit;
+    const struct credit *kept = peer_credit(sender);
 
     return envelopes_of(receiver) + kept->freed_envelopes == kept->window &&
-           receiver->credit.payload + kept->freed_payload == kept->window_payload;
+           peer_credit(receiver)->payload + kept->freed_payload == kept->window_payload;
 }
 
 /* credit.h I1, where no message is left: what the sender may send, and what the receiver has not
@@ -153,8 +153,8 @@ static void both_sides_agree(struct extra *extra, int from)
     const struct peer *sender = peer_get(extra->cl.eps[RECEIVER], (uint32_t)from);
     const struct peer *receiver = peer_get(extra->cl.eps[from], RECEIVER);
 
-    assert_int_equal(sender->credit.kept_envelopes, 0);
-    assert_int_equal(sender->credit.kept_payload, 0);
+    assert_int_equal(peer_credit(sender)->kept_envelopes, 0);
+    assert_int_equal(peer_credit(sender)->kept_payload, 0);
     for (int i = 0; i < 1000 && !is_whole(sender, receiver); i++)
         extra_progress(extra); /* a CREDIT is on its way */
     assert_true(is_whole(sender, receiver));
@@ -166,7 +166,7 @@ static void test_extra_credit_comes_back(void **state)
     uint64_t all;
 
     extra_open(&extra, *state);
-    all = extra.cl.eps[RECEIVER]->credit.lendable_all;
+    all = ep_credit(extra.cl.eps[RECEIVER])->lendable_all;
     send_all(&extra);
     for (int last = messages() - 1; last >= 0; last -= AT_ONCE)
         receive_some(&extra, last);
@@ -190,7 +190,7 @@ static void test_a_busy_window_widens(void **state)
 
     extra_open(&extra, *state);
     assert_int_equal(peer_use(extra.cl.eps[RECEIVER], 0), 0);
-    credit = &peer_get(extra.cl.eps[RECEIVER], 0)->credit;
+    credit = peer_credit(peer_get(extra.cl.eps[RECEIVER], 0));
     window = credit->window;
     for (int i = 0; i < messages(); i++) {
         mbx_request recv;

@@ -66,7 +66,7 @@ static struct line *line_make(const struct mbx_ep *ep, struct peer *peer)
 
 static void line_mark(struct line *line)
 {
-    line->peer->sendside.is_deferred = !list_is_empty(&line->sends);
+    peer_sendside(line->peer)->is_deferred = !list_is_empty(&line->sends);
 }
 
 /* ---- hooks ---- */
@@ -147,8 +147,8 @@ static bool is_valid(const struct mbx_ep *ep)
         bool is_empty = list_is_empty(&line->sends);
 
         if (line->ep == ep &&
-            (!HOLDS("line.c I1", is_empty || line->peer->credit.envelopes == 0) ||
-             !HOLDS("line.c I2", line->peer->sendside.is_deferred == !is_empty)))
+            (!HOLDS("line.c I1", is_empty || peer_credit(line->peer)->envelopes == 0) ||
+             !HOLDS("line.c I2", peer_sendside(line->peer)->is_deferred == !is_empty)))
             return false;
     }
     return true;
@@ -166,7 +166,7 @@ static const struct proto line_proto = {
                                              .queue = PROTO_ALWAYS,
                                              .then = PROTO_THEN(PROTO_EAGER) |
                                                      PROTO_THEN(PROTO_RNDV),
-                                             .is_first = true,
+                                             .from = {SEND_NEW},
                                              .awaits_peer = true},
         },
 };

@@ -381,7 +381,8 @@ static void test_few_are_lent_to_who_has_no_receives(void **state)
 static uint64_t resident(const struct cluster *cl)
 {
     const struct mbx_ep *ep = cl->eps[1];
-    uint64_t bytes = ep->credit.lender != NULL ? transport_resident(ep->credit.lender) : 0;
+    uint64_t bytes =
+        ep_credit(ep)->lender != NULL ? transport_resident(ep_credit(ep)->lender) : 0;
 
     assert_true(bytes + cluster_stats(cl, 1).unexpected_bytes_max <=
                 ep->settings.unexpected_memory);
@@ -453,7 +454,8 @@ static void test_a_fixed_window_has_extra_payload(void **state)
         /* the ring takes such packets */
         assert_true(cases[i].is_eager ? sent(&cl, MBX_SHORT) >= 2 : sent(&cl, MBX_SHORT) == 0);
         if (i != 1)
-            assert_int_equal(peer_get(cl.eps[1], 0)->credit.window, cl.eps[1]->credit.window);
+            assert_int_equal(peer_credit(peer_get(cl.eps[1], 0))->window,
+                             ep_credit(cl.eps[1])->window);
         cluster_close(&cl);
     }
 }
@@ -540,14 +542,14 @@ static void test_what_is_not_lent_is_announced_again(void **state)
     assert_int_equal(cluster_stats(&cl, 1).rput_announced, 0);
     assert_int_equal(sent(&cl, MBX_BOUNCE), 5);
 
-    cl.eps[0]->peers.all[1]->path.is_far = true; /* which the receiver does not know */
+    peer_path(cl.eps[0]->peers.all[1])->is_far = true; /* which the receiver does not know */
     for (int i = 0; i < 50; i++)
         send_told(&cl, EAGER_LIMIT_NEAR + 1);
     assert_in_range(sent(&cl, MBX_RNDV_READ), 5, 7);
     announced = cluster_stats(&cl, 1).rput_announced;
     assert_in_range(announced, 43, 45);
 
-    cl.eps[0]->peers.all[1]->path.is_far = false;
+    peer_path(cl.eps[0]->peers.all[1])->is_far = false;
     for (int i = 0; i < 70; i++)
         send_told(&cl, EAGER_LIMIT_NEAR + 1);
     assert_in_range(cluster_stats(&cl, 1).rput_announced, announced, announced + 32);
@@ -611,7 +613,7 @@ static void test_short_ones_are_lent_to_the_far(void **state)
     copies_are_slow(true);
     send_lent(&cl, 1, LENT_MOST, false);
     send_some(&cl, PATH_NEAR_TURNS * PATH_VOTES, SIZE);
-    assert_true(cl.eps[0]->peers.all[1]->path.is_far);
+    assert_true(peer_path(cl.eps[0]->peers.all[1])->is_far);
     send_lent(&cl, 10, 8000, true);
     send_lent(&cl, 10, PATH_BUFFERS_FAR, true);
     eager = sent(&cl, MBX_BOUNCE);
@@ -620,7 +622,7 @@ static void test_short_ones_are_lent_to_the_far(void **state)
     for (unsigned i = 0; i < PATH_FAR_TURNS; i++)
         send_one(&cl, LENT_MOST, EXPECTED);
     assert_int_equal(sent(&cl, MBX_BOUNCE), eager + 2);
-    assert_true(cl.eps[0]->peers.all[1]->path.is_far);
+    assert_true(peer_path(cl.eps[0]->peers.all[1])->is_far);
 
     /* the second one finds the first one's chunk lent */
     for (int i = 0; i < 2; i++)
@@ -639,7 +641,7 @@ static void test_short_ones_are_lent_to_the_far(void **state)
     copies_are_slow(false);
     for (unsigned i = 0; i < PATH_FAR_TURNS * PATH_VOTES / 2; i++)
         send_one(&cl, LENT_MOST, EXPECTED);
-    assert_false(cl.eps[0]->peers.all[1]->path.is_far);
+    assert_false(peer_path(cl.eps[0]->peers.all[1])->is_far);
     cluster_close(&cl);
 }
 

@@ -24,6 +24,7 @@
 
 #include "base/clock.h"
 #include "core/core.h"
+#include "p2p/p2p.h"
 #include "transport/shm/shm.h"
 
 static const size_t sizes[] = {
@@ -89,7 +90,7 @@ static void open_pair(struct cluster *cl, const struct configuration *config,
                 lend_turn(distance == LARGE_CACHE ? 4 << 20 : 512 << 10);
     for (uint32_t i = 0; i < 2 && distance == FAR; i++) {
         assert_int_equal(peer_use(cl->eps[i], 1 - i), 0);
-        peer_get(cl->eps[i], 1 - i)->path.is_far = true;
+        peer_path(peer_get(cl->eps[i], 1 - i))->is_far = true;
     }
 }
 

@@ -85,7 +85,7 @@ static mbx_request ask(struct cluster *cl, void **state, const char *const *para
     sys_fail_name("process_vm_readv", 1, EAGAIN);
     recv = post(cl, SIZE);
     assert_int_equal(state_of(cl, recv), COOP_READ);
-    assert_int_equal(cl->eps[1]->rput.announced, 1);
+    assert_int_equal(ep_rput(cl->eps[1])->announced, 1);
     return recv;
 }
 
@@ -119,7 +119,7 @@ static void test_the_sender_is_first(void **state)
     assert_int_equal(cluster_stats(&cl, 1).coop_parts, 1);
     assert_int_equal(cluster_stats(&cl, 1).received_bytes[MBX_RNDV_READ], SIZE);
     assert_int_equal(cluster_stats(&cl, 0).sent[MBX_RNDV_READ], 1);
-    assert_int_equal(cl.eps[1]->rput.announced, 0);
+    assert_int_equal(ep_rput(cl.eps[1])->announced, 0);
     cluster_close(&cl);
 }
 
@@ -150,7 +150,7 @@ static void test_a_sender_that_does_not_look_is_not_waited_for(void **state)
     assert_int_equal(mbx_test(cl.eps[1], recv, &done), 1);
     assert_memory_equal(buf, seeded_bytes(5, SIZE), SIZE);
     assert_int_equal(cluster_stats(&cl, 1).coop_parts, 0);
-    assert_int_equal(cl.eps[1]->rput.announced, 0);
+    assert_int_equal(ep_rput(cl.eps[1])->announced, 0);
     memset(buf, POISON, sizeof buf);
     step(&cl, 0); /* it is too late */
     assert_int_equal(buf[SIZE - 1], POISON);
@@ -304,7 +304,7 @@ static void test_a_write_that_fails(void **state)
         assert_int_equal(cluster_stats(&cl, 1).coop_parts, 0);
         assert_int_equal(cluster_stats(&cl, 0).rput_stopped, 1);
         assert_int_equal(cluster_stats(&cl, 1).received[MBX_RNDV_READ], 1);
-        assert_int_equal(cl.eps[1]->rput.announced, 0);
+        assert_int_equal(ep_rput(cl.eps[1])->announced, 0);
         sys_fail_none();
         cluster_close(&cl);
     }
@@ -328,7 +328,7 @@ static void test_a_read_that_fails(void **state)
         expect(&cl, recv, SIZE);
         expect_sent(&cl, sent);
         assert_int_equal(cluster_stats(&cl, 1).received[MBX_RNDV_DATA], 1);
-        assert_int_equal(cl.eps[1]->rput.announced, 0);
+        assert_int_equal(ep_rput(cl.eps[1])->announced, 0);
         sys_fail_none();
         cluster_close(&cl);
     }
@@ -346,7 +346,7 @@ static void test_the_sender_closes(void **state)
     assert_int_equal(cluster_close_one(&cl, 0), -ETIMEDOUT);
     assert_int_equal(mbx_wait(cl.eps[1], recv, -1, &done), 0);
     assert_int_equal(done.error, -ENOTCONN);
-    assert_int_equal(cl.eps[1]->rput.announced, 0);
+    assert_int_equal(ep_rput(cl.eps[1])->announced, 0);
     sys_fail_none();
     cluster_close(&cl);
 }
@@ -393,7 +393,7 @@ static void test_who_writes_and_has_lent_closes(void **state)
     step(&cl, 0);
     sys_fail_name("process_vm_readv", 1, EAGAIN);
     assert_int_equal(mbx_recv(cl.eps[0], 1, CONTEXT, 2, 0, back, SIZE, NULL, NULL), 0);
-    assert_int_equal(cl.eps[0]->rput.announced, 1);
+    assert_int_equal(ep_rput(cl.eps[0])->announced, 1);
     assert_int_equal(cluster_close_one(&cl, 0), -ETIMEDOUT);
     assert_int_equal(mbx_wait(cl.eps[1], recv, -1, NULL), 0);
     sys_fail_none();

@@ -371,11 +371,11 @@ static void test_what_nobody_wants_is_dropped(void **state)
     recv = post(&cl, 0, 1, 0);
     step(&cl, 0);
     assert_int_equal(peer_get(cl.eps[0], 1)->rput->count, 1);
-    assert_int_equal(peer_get(cl.eps[0], 1)->credit.envelopes, 0);
+    assert_int_equal(peer_credit(peer_get(cl.eps[0], 1))->envelopes, 0);
     for (int i = 0; i < 64; i++)
         send(&cl, 1, 2, 8);
     assert_int_equal(peer_get(cl.eps[0], 1)->rput->count, 0);
-    assert_true(peer_get(cl.eps[0], 1)->credit.envelopes > 0);
+    assert_true(peer_credit(peer_get(cl.eps[0], 1))->envelopes > 0);
     cluster_settle(&cl);
     next = post(&cl, 1, 0, MBX_IGNORE_ALL ^ 2);
     step(&cl, 0);
@@ -462,7 +462,7 @@ static void test_who_waits_while_it_is_written_could_have_helped(void **state)
     bool is_copied;
 
     open_two(&cl, state, params);
-    is_copied = cl.eps[1]->rput.coop_from != SIZE_MAX &&
+    is_copied = ep_rput(cl.eps[1])->coop_from != SIZE_MAX &&
                 path_is_shared_copy(cl.eps[1], peer_get(cl.eps[1], 0));
     write_while(&cl, 200);
     assert_int_equal(cluster_stats(&cl, 1).rput_won, 1);
@@ -765,7 +765,7 @@ static void test_violations_to_a_sender(void **state)
     mbx_request recv;
 
     open_two(&cl, state, chunks);
-    early.credit = peer_get(cl.eps[0], 1)->credit.envelopes;
+    early.credit = peer_credit(peer_get(cl.eps[0], 1))->envelopes;
     assert_false(forge(&cl, 0, WIRE_ANNOUNCE, 0, 1, &early)); /* there is no such word */
     assert_true(forge(&cl, 0, WIRE_ANNOUNCE, 0, 1, &early));  /* twice */
     for (early.number = 2; early.number < 40; early.number++)

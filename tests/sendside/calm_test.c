@@ -86,7 +86,7 @@ static void deferring_costs_nothing_for_good(void **state)
         exchange(&cl, ROUNDS);
         assert_false(is_watched(&cl));
         assert_null(peer_get(cl.eps[1], 0)->deferrer);
-        assert_true(list_is_empty(&cl.eps[1]->sendside.receiver->open));
+        assert_true(list_is_empty(&ep_sendside(cl.eps[1])->receiver->open));
     }
     assert_int_equal(mbx_recv(cl.eps[1], 0, CONTEXT, 99, 0, &none, sizeof none, NULL, &open),
                      0);

@@ -284,7 +284,7 @@ void cluster_open(struct cluster *cl, const struct configuration *config, int co
 
 void cluster_check_extra_credit(const struct mbx_ep *ep)
 {
-    const struct credit_pool *pool = &ep->credit;
+    const struct credit_pool *pool = ep_credit(ep);
     uint64_t sum = pool->lendable;
 
     for (uint32_t i = 0; i < ep->peers.count; i++) {
@@ -292,7 +292,7 @@ void cluster_check_extra_credit(const struct mbx_ep *ep)
 
         if (!peer_is_used(ep, i))
             continue;
-        credit = &peer_get(ep, i)->credit;
+        credit = peer_credit(peer_get(ep, i));
         sum += (credit->window - pool->window) * CREDIT_ENVELOPE;
         sum += credit->window_payload - pool->window_payload;
     }

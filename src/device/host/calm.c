@@ -34,7 +34,7 @@ bool offload_on_has_seen_all(struct mbx_ep *ep)
     struct offload *offload = ep->offload;
     bool is_calm;
 
-    if (offload == NULL || !offload->is_watched)
+    if (!offload->is_watched)
         return true;
     is_calm = offload->shadow.is_lost
                   ? offload->is_receiving /* by us */

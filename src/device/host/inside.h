@@ -21,7 +21,7 @@ int offload_on_keep(void *ep, struct shadow_message *message);
 /* The endpoint closes; messages are freed where all are. */
 void offload_drop_parked(struct offload *offload);
 
-/* calm.c, as struct module has them. */
+/* calm.c, as struct module and struct device_hooks have them. */
 void offload_on_gone(struct mbx_ep *ep, struct peer *peer, int error, bool is_new);
 bool offload_on_has_seen_all(struct mbx_ep *ep);
 void offload_on_stop(struct mbx_ep *ep);

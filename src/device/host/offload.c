@@ -85,14 +85,12 @@ static void offload_rouse(struct mbx_ep *ep)
 
 static void on_kept(struct mbx_ep *ep, struct message *message)
 {
-    message->held = ep->offload != NULL
-                        ? held_keep(&ep->offload->shadow, &message->match.envelope, message)
-                        : HELD_BY_NONE;
+    message->held = held_keep(&ep->offload->shadow, &message->match.envelope, message);
 }
 
 static void on_left_queue(struct mbx_ep *ep, struct message *message)
 {
-    if (ep->offload == NULL || message->held == HELD_BY_NONE)
+    if (message->held == HELD_BY_NONE)
         return;
     held_leave(&ep->offload->shadow, message->held);
     offload_rouse(ep);
@@ -103,7 +101,7 @@ static bool on_found(struct mbx_ep *ep, struct message *message, struct request 
 {
     bool is_paired;
 
-    if (ep->offload == NULL || message->held == HELD_BY_NONE)
+    if (message->held == HELD_BY_NONE)
         return false;
     req->shadow.state = SHADOW_NONE;
     if (request_is_in_pieces(req)) {
@@ -121,7 +119,7 @@ static bool on_found(struct mbx_ep *ep, struct message *message, struct request 
 /* False: the device is asked first. */
 static bool on_cancel(struct mbx_ep *ep, struct request *req)
 {
-    if (ep->offload == NULL || shadow_cancel(&ep->offload->shadow, &req->shadow))
+    if (shadow_cancel(&ep->offload->shadow, &req->shadow))
         return true;
     if (ep->offload->driver->in_loop)
         ep_wake_sleeper(ep);
@@ -149,8 +147,6 @@ void offload_on_answer(struct mbx_ep *ep, offload_answer_fn *answer)
 
 static void on_recall(struct mbx_ep *ep)
 {
-    if (ep->offload == NULL)
-        return;
     shadow_recall(&ep->offload->shadow);
     if (ep->offload->driver->in_loop)
         ep_wake_sleeper(ep);
@@ -158,8 +154,7 @@ static void on_recall(struct mbx_ep *ep)
 
 static void on_extra_credit(struct mbx_ep *ep)
 {
-    if (ep->offload != NULL)
-        shadow_lend(&ep->offload->shadow);
+    shadow_lend(&ep->offload->shadow);
 }
 
 /* Has the device given back all, and does no message wait for its answer?  What is held comes
@@ -168,9 +163,8 @@ static bool on_is_home(const struct mbx_ep *ep)
 {
     const struct offload *offload = ep->offload;
 
-    return offload == NULL ||
-           (offload->shadow.recalled == 0 && list_is_empty(&offload->shadow.parked) &&
-            (!offload->shadow.is_stopped || offload->is_receiving));
+    return offload->shadow.recalled == 0 && list_is_empty(&offload->shadow.parked) &&
+           (!offload->shadow.is_stopped || offload->is_receiving);
 }
 
 /* Is there anything in the device, or to be heard from it? */
@@ -302,8 +296,6 @@ static int on_sleep(struct mbx_ep *ep, int64_t timeout_ns)
     bool looks;
     int err = 0;
 
-    if (offload == NULL)
-        return 1;
     looks = !offload->driver->in_loop && !offload->is_receiving &&
             offload->driver->is_there(offload->device) &&
             (timeout_ns < 0 || timeout_ns > LOOK_NS);
@@ -313,6 +305,43 @@ static int on_sleep(struct mbx_ep *ep, int64_t timeout_ns)
         offload->driver->get_up(offload->device);
     return looks && err == -ETIMEDOUT ? 0 : err;
 }
+
+static void on_stats(const struct mbx_ep *ep, struct stats *stats)
+{
+    const struct shadow_stats *s = &ep->offload->shadow.stats;
+
+    stats->device_handed = s->handed;
+    stats->device_handed_max = s->in_device_max;
+    stats->device_matched = s->matched;
+    stats->device_taken = s->taken;
+    stats->device_cancels_won = s->cancels_won;
+    stats->device_cancels_lost = s->cancels_lost;
+    stats->device_claims_won = s->claims_won;
+    stats->device_claims_lost = s->claims_lost;
+    stats->device_parked = s->parked;
+    stats->device_syncs = s->syncs;
+    stats->device_passed = s->passed;
+    stats->device_incomplete = s->incomplete;
+    stats->device_overlapped = s->overlapped;
+    stats->device_clashed = s->clashed;
+    stats->device_waited = s->waited;
+    stats->device_held = s->held;
+    stats->device_held_matched = s->held_matched;
+    stats->device_unheld = s->unheld;
+}
+
+static const struct device_hooks offload_hooks = {
+    .has_seen_all = offload_on_has_seen_all,
+    .sleep = on_sleep,
+    .stats = on_stats,
+    .recv_cancel = on_cancel,
+    .message_kept = on_kept,
+    .message_left = on_left_queue,
+    .message_found = on_found,
+    .recall = on_recall,
+    .extra_credit = on_extra_credit,
+    .is_home = on_is_home,
+};
 
 /* ---- open and close ---- */
 
@@ -383,7 +412,7 @@ static int offload_start(struct mbx_ep *ep)
     return err;
 }
 
-/* Opens what the settings ask for; ep->offload stays NULL if that is nothing. */
+/* Opens what the settings ask for; ep->device stays NULL if that is nothing. */
 static int on_open(struct mbx_ep *ep)
 {
     int err;
@@ -394,19 +423,21 @@ static int on_open(struct mbx_ep *ep)
     ep->offload = mem_calloc(1, sizeof *ep->offload);
     if (ep->offload == NULL)
         return -ENOMEM;
+    ep->device = &offload_hooks;
     err = offload_start(ep);
     if (err != 0) {
         if (err != -EOPNOTSUPP)
             LOG_ERROR("cannot start the matching device: %s", mbx_strerror(err));
         mem_free(ep->offload);
         ep->offload = NULL;
+        ep->device = NULL;
         return err == -EOPNOTSUPP ? 0 : err;
     }
     module_watch(ep, 0);
     ep->offload->work = (struct work){.run = offload_poll};
     progress_add(ep, &ep->offload->work);
     if (ep->offload->shadow.held != NULL)
-        tracepoint_tell_modules(ep);
+        tracepoint_tell_device(ep);
     else if (ep->settings.device_holds == DEVICE_HOLDS_YES)
         LOG_WARN("MBX_DEVICE_HOLDS=yes has no effect: this device holds no messages");
     return 0;
@@ -431,6 +462,7 @@ static void on_close(struct mbx_ep *ep)
     list_remove(&offload->work.node);
     mem_free(offload);
     ep->offload = NULL;
+    ep->device = NULL;
 }
 
 /* Has the device sent all FINs that it owes? */
@@ -439,35 +471,9 @@ static bool on_is_flushed(const struct mbx_ep *ep)
     return ep->offload == NULL || ep->offload->shadow.owed_count == 0;
 }
 
-static void on_stats(const struct mbx_ep *ep, struct stats *stats)
-{
-    const struct shadow_stats *s;
-
-    if (ep->offload == NULL)
-        return;
-    s = &ep->offload->shadow.stats;
-    stats->device_handed = s->handed;
-    stats->device_handed_max = s->in_device_max;
-    stats->device_matched = s->matched;
-    stats->device_taken = s->taken;
-    stats->device_cancels_won = s->cancels_won;
-    stats->device_cancels_lost = s->cancels_lost;
-    stats->device_claims_won = s->claims_won;
-    stats->device_claims_lost = s->claims_lost;
-    stats->device_parked = s->parked;
-    stats->device_syncs = s->syncs;
-    stats->device_passed = s->passed;
-    stats->device_incomplete = s->incomplete;
-    stats->device_overlapped = s->overlapped;
-    stats->device_clashed = s->clashed;
-    stats->device_waited = s->waited;
-    stats->device_held = s->held;
-    stats->device_held_matched = s->held_matched;
-    stats->device_unheld = s->unheld;
-}
-
 static const struct proto offload_proto = {
     .id = PROTO_OFFLOAD,
+    .part = PART_MATCH,
     .name = "offload",
     .states =
         {
@@ -475,15 +481,15 @@ static const struct proto offload_proto = {
                                                 .kinds = MBX_RECVS,
                                                 .then = PROTO_THEN(PROTO_EAGER) |
                                                         PROTO_THEN(PROTO_RNDV),
-                                                .is_first = true},
+                                                .from = {REQUEST_POSTED, REQUEST_REVOKING}},
             [OFFLOAD_RECLAIMED % PROTO_STATES] = {.name = "claimed",
                                                   .kinds = MBX_RECVS,
                                                   .then = PROTO_THEN(PROTO_RECV),
-                                                  .is_first = true},
+                                                  .from = {REQUEST_POSTED}},
             [OFFLOAD_PAIRED % PROTO_STATES] = {.name = "paired",
                                                .kinds = MBX_RECVS,
                                                .then = PROTO_THEN(PROTO_RECV),
-                                               .is_first = true},
+                                               .from = {REQUEST_POSTED}},
         },
 };
 
@@ -495,17 +501,7 @@ const struct module offload_module = {
     .is_flushed = on_is_flushed,
     .close = on_close,
     .peer_gone = offload_on_gone,
-    .has_seen_all = offload_on_has_seen_all,
-    .sleep = on_sleep,
-    .stats = on_stats,
     .recv_posted = on_posted,
     .recv_left = on_left,
-    .recv_cancel = on_cancel,
-    .recall = on_recall,
-    .extra_credit = on_extra_credit,
-    .message_kept = on_kept,
-    .message_left = on_left_queue,
-    .message_found = on_found,
-    .is_home = on_is_home,
     .is_valid = MBX_CHECKS ? offload_is_valid : NULL,
 };

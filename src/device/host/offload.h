@@ -21,8 +21,8 @@
  *   mbx_recv ─> mbx_match_post ─found─> message_found ─> shadow ── ADD ──> device
  *   offload_poll <── MATCHED (HELD) ── on_paired ──> recv_given
  *
- * Without a device ep->offload is NULL, and each of these costs a branch that always goes the
- * same way.
+ * Without a device ep->device and ep->offload are NULL, and each of these costs a branch that always
+ * goes the same way.
  */
 #ifndef DEVICE_HOST_OFFLOAD_H
 #define DEVICE_HOST_OFFLOAD_H
@@ -33,6 +33,10 @@
 /* The device's answer to offload_revoke(): req is ours, and waits nowhere; or the device has
  * matched it, which follows. */
 typedef void offload_answer_fn(struct mbx_ep *ep, struct request *req, bool is_ours);
+
+enum offload_proto {
+    PROTO_OFFLOAD = 12 /* a receive that the device has */
+};
 
 enum offload_state {
     OFFLOAD_MATCHED = PROTO_STATE(PROTO_OFFLOAD, 0), /* the device moves the data */

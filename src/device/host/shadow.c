@@ -640,8 +640,6 @@ static bool is_event(const struct shadow *shadow, const struct mbx_device_event 
         return shadow->held != NULL && event->handle < shadow->list;
     case MBX_DEVICE_LOST:
         return true;
-    case MBX_DEVICE_REVOKED_ALL:
-        break;
     }
     return false;
 }
@@ -677,8 +675,6 @@ static bool take(struct shadow *shadow, const struct mbx_device_event *event)
         break;
     case MBX_DEVICE_LOST:
         lose(shadow);
-        break;
-    case MBX_DEVICE_REVOKED_ALL:
         break;
     }
     return true;

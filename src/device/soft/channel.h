@@ -123,7 +123,7 @@ struct channel {
     ((uint32_t)(sizeof(struct channel) << 20 | sizeof(struct channel_command) << 10 |          \
                 sizeof(struct channel_event)) +                                                \
      CHANNEL_VERSION)
-#define CHANNEL_VERSION 6u
+#define CHANNEL_VERSION 7u
 
 /* Cells of the two rings for so many commands or receives, and buffers; 0 if they are too many. */
 uint32_t channel_command_cells(uint32_t commands, uint32_t untagged);

@@ -155,12 +155,6 @@ static int soft_revoke(struct mbx_device *d, uint32_t handle, uint16_t handled)
         &(struct tm_command){.type = TM_REVOKE, .handled = handled, .handle = handle});
 }
 
-static int soft_take_back(struct mbx_device *d, uint16_t handled)
-{
-    return command_tm(device_of(d),
-                      &(struct tm_command){.type = TM_TAKE_BACK, .handled = handled});
-}
-
 /* One at a time: they must not take the room of other commands. */
 static int soft_sync(struct mbx_device *d, uint16_t handled)
 {
@@ -580,7 +574,6 @@ static const struct mbx_device_ops ops = {
     .replenish = soft_replenish,
     .append = soft_append,
     .revoke = soft_revoke,
-    .take_back = soft_take_back,
     .sync = soft_sync,
     .hold = soft_hold,
     .unhold = soft_unhold,

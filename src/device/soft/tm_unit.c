@@ -133,13 +133,6 @@ static int revoke(struct tm_unit *unit, const struct tm_command *command)
     return 0;
 }
 
-static void take_back(struct tm_unit *unit)
-{
-    for (uint32_t i = 0; i < unit->list; i++)
-        take_out(unit, &unit->entries[i]);
-    emit(unit, MBX_DEVICE_REVOKED_ALL, 0, 0);
-}
-
 /* Software has compared the message with all that it handed over before, so it meets
  * nothing that is active. */
 static int hold(struct tm_unit *unit, const struct tm_command *command)
@@ -184,9 +177,6 @@ int tm_command(struct tm_unit *unit, const struct tm_command *command)
         break;
     case TM_REVOKE:
         err = revoke(unit, command);
-        break;
-    case TM_TAKE_BACK:
-        take_back(unit);
         break;
     case TM_HOLD:
         err = hold(unit, command);

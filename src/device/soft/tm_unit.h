@@ -30,15 +30,7 @@
 
 #include "base/list.h"
 
-enum tm_command_type {
-    TM_APPEND = 1,
-    TM_REVOKE,
-    TM_TAKE_BACK,
-    TM_SYNC,
-    TM_HOLD,
-    TM_UNHOLD,
-    TM_COMMANDS
-};
+enum tm_command_type { TM_APPEND = 1, TM_REVOKE, TM_SYNC, TM_HOLD, TM_UNHOLD, TM_COMMANDS };
 
 struct tm_command {
     uint8_t type; /* enum tm_command_type */
@@ -93,7 +85,7 @@ void tm_fini(struct tm_unit *unit);
 /* Events that can be unread at a time, with so many untagged buffers. */
 static inline uint32_t tm_events(uint32_t list, uint32_t untagged)
 {
-    return 5 * list + untagged + 2;
+    return 5 * list + untagged + 1;
 }
 
 /*

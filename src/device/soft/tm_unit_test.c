@@ -321,25 +321,6 @@ static void a_matched_entry_cannot_be_revoked(void **state)
     bench_close(&b);
 }
 
-static void take_back_leaves_nothing_but_what_is_matched(void **state)
-{
-    struct bench b;
-
-    (void)state;
-    bench_open(&b, 0);
-    append(&b, 0, 7);
-    append(&b, 1, 8);
-    arrive(&b, 7);
-    arrive(&b, 9);
-    append(&b, 2, 8);
-    b.handled = 1;
-    done(&b, TM_TAKE_BACK, 0, 0);
-    event_is(&b, MBX_DEVICE_REVOKED_ALL, 0, 0);
-    assert_int_equal(arrive(&b, 8), -1);
-    assert_int_equal(b.unit.entries[0].state, TM_MATCHED);
-    bench_close(&b);
-}
-
 /* ---- what makes no sense ---- */
 
 static void refuses(enum tm_command_type type, uint32_t handle)
@@ -499,7 +480,6 @@ int main(void)
         cmocka_unit_test(an_active_entry_can_be_revoked),
         cmocka_unit_test(an_inactive_entry_can_be_revoked),
         cmocka_unit_test(a_matched_entry_cannot_be_revoked),
-        cmocka_unit_test(take_back_leaves_nothing_but_what_is_matched),
         cmocka_unit_test(a_handle_beyond_the_list_is_refused),
         cmocka_unit_test(a_handle_in_use_is_refused),
         cmocka_unit_test(an_unknown_command_is_refused),

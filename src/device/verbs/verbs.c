@@ -11,10 +11,6 @@
  * buffer.  The request to synchronise that the hardware adds to completions is not looked at:
  * it may come without need, and who uses this device reports anyway.
  *
- * take_back is many commands: a DEL for each receive, the youngest first, then a SYNC whose
- * completion stands for all.  Youngest first, because between two of them messages arrive:
- * what is left must always be the head of the queue.
- *
  * A receive that was consumed is not named to the hardware any more, which may have used its
  * number again: revoking it is a SYNC whose completion is answered with -ENOENT.
  *
@@ -161,7 +157,7 @@ static int verbs_append(struct mbx_device *device, const struct mbx_device_recv 
     return 0;
 }
 
-static int post_revoke(struct verbs *v, uint32_t handle, bool is_taken, uint16_t handled)
+static int post_revoke(struct verbs *v, uint32_t handle, uint16_t handled)
 {
     struct verbs_entry *entry = &v->entries[handle];
     struct ibv_ops_wr wr = {
@@ -171,11 +167,8 @@ static int post_revoke(struct verbs *v, uint32_t handle, bool is_taken, uint16_t
     };
     int err = post(v, &wr, handled);
 
-    if (err != 0)
-        return err;
-    entry->is_revoked = true;
-    entry->is_taken = is_taken;
-    return 0;
+    entry->is_revoked |= err == 0;
+    return err;
 }
 
 /* A command that only reports; its completion says when all before it have been done. */
@@ -199,7 +192,7 @@ static int verbs_revoke(struct mbx_device *device, uint32_t handle, uint16_t han
     assert(handle < v->list);
     if (err != 0)
         return err;
-    return can_revoke(&v->entries[handle]) ? post_revoke(v, handle, false, handled)
+    return can_revoke(&v->entries[handle]) ? post_revoke(v, handle, handled)
                                            : post_sync(v, VERBS_MISSED, handle, handled);
 }
 
@@ -215,27 +208,6 @@ static int verbs_sync(struct mbx_device *device, uint16_t handled)
         err = post_sync(v, VERBS_SYNC, 0, handled);
     if (err == 0)
         v->is_syncing = true;
-    return err;
-}
-
-/* The hardware has room for these beside all others: configure() asked for it. */
-static int verbs_take_back(struct mbx_device *device, uint16_t handled)
-{
-    struct verbs *v = verbs_of(device);
-    int err = check_room(v);
-
-    if (err == 0 && v->is_taking)
-        err = -EAGAIN;
-    for (struct list *node = v->held.prev; err == 0 && node != &v->held; node = node->prev) {
-        struct verbs_entry *entry = container_of(node, struct verbs_entry, node);
-
-        if (can_revoke(entry))
-            err = post_revoke(v, (uint32_t)(entry - v->entries), true, handled);
-    }
-    if (err == 0)
-        err = post_sync(v, VERBS_TAKEN, 0, handled);
-    if (err == 0)
-        v->is_taking = true;
     return err;
 }
 
@@ -316,7 +288,6 @@ const struct mbx_device_ops verbs_ops = {
     .replenish = verbs_replenish,
     .append = verbs_append,
     .revoke = verbs_revoke,
-    .take_back = verbs_take_back,
     .sync = verbs_sync,
     .poll = verbs_poll,
 };

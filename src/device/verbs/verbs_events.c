@@ -294,16 +294,16 @@ static int on_packet(struct verbs *v, uint32_t number, struct mbx_device_event *
 static int on_del(struct verbs *v, uint32_t handle, struct mbx_device_event *event)
 {
     struct verbs_entry *entry = &v->entries[handle];
-    const bool is_taken = entry->is_taken, is_out = v->cq->status == IBV_WC_SUCCESS;
+    const bool is_out = v->cq->status == IBV_WC_SUCCESS;
 
-    entry->is_revoked = entry->is_taken = false;
+    entry->is_revoked = false;
     if (is_out) {
         verbs_settle(v, entry);
         verbs_unlend(v, entry);
     }
     *event = (struct mbx_device_event){
         .type = MBX_DEVICE_REVOKED, .handle = handle, .error = is_out ? 0 : -ENOENT};
-    return is_taken ? 0 : 1;
+    return 1;
 }
 
 /* A completion of a command; how many events. */
@@ -317,10 +317,6 @@ static int on_command(struct verbs *v, enum verbs_kind kind, uint32_t number,
     case VERBS_MISSED:
         *event = (struct mbx_device_event){
             .type = MBX_DEVICE_REVOKED, .handle = number, .error = -ENOENT};
-        return 1;
-    case VERBS_TAKEN:
-        v->is_taking = false;
-        *event = (struct mbx_device_event){.type = MBX_DEVICE_REVOKED_ALL};
         return 1;
     case VERBS_SYNC:
         v->is_syncing = false;

@@ -5,8 +5,8 @@
  *   ibv_open_device -> tm_caps -> limits -> configure: a completion queue, and a shared receive
  *   queue of type IBV_SRQT_TM -> verbs_attach: queue pairs that receive from it
  *
- * The completion queue holds all that can be unread: for every receive MATCH and DATA_VALID
- * and, while all are taken back, one more; for every command one; for every buffer one.
+ * The completion queue holds all that can be unread: for every receive MATCH and DATA_VALID;
+ * for every command one; for every buffer one.
  */
 #include "device/verbs/verbs_state.h"
 
@@ -19,7 +19,7 @@
 #include "transport/verbs/verbs_library.h"
 
 #define VERBS_UNTAGGED_MAX 49152 /* fewer than 2^16 messages may be unreported */
-#define VERBS_OPS_MIN      4     /* for a list of one: append, revoke, and take_back's two */
+#define VERBS_OPS_MIN      4 /* for a list of one: append, revoke, and two more (shadow.c) */
 
 static uint32_t least(uint32_t a, uint32_t b)
 {
@@ -134,9 +134,9 @@ static struct mbx_device_limits limits_of(struct ibv_context *context,
 {
     struct ibv_device_attr_ex attr;
     const struct ibv_tm_caps caps = query_tags(context, &attr);
-    const uint32_t list = least(caps.max_num_tags, (caps.max_ops - 1) / 2);
-    const uint32_t commands = least(caps.max_ops - 1 - list, UINT16_MAX);
-    const uint32_t entries = (uint32_t)attr.orig_attr.max_cqe, most = 3 * list + commands + 1;
+    const uint32_t list = least(caps.max_num_tags, caps.max_ops / 2 - 1);
+    const uint32_t commands = least(caps.max_ops, UINT16_MAX);
+    const uint32_t entries = (uint32_t)attr.orig_attr.max_cqe, most = 2 * list + commands;
     const uint32_t room = entries > most ? entries - most : 0;
 
     return (struct mbx_device_limits){
@@ -163,7 +163,7 @@ void verbs_limits(const struct mbx_device *device, struct mbx_device_limits *lim
 static struct ibv_cq_ex *create_queue(struct verbs *v)
 {
     struct ibv_cq_init_attr_ex attr = {
-        .cqe = 3 * v->list + v->commands + 1 + v->untagged,
+        .cqe = 2 * v->list + v->commands + v->untagged,
         .channel = v->config.channel,
         .wc_flags = IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_QP_NUM | IBV_WC_EX_WITH_TM_INFO,
     };
@@ -180,7 +180,7 @@ static struct ibv_srq *create_list(struct verbs *v)
         .srq_type = IBV_SRQT_TM,
         .pd = v->pd,
         .cq = ibv_cq_ex_to_cq(v->cq),
-        .tm_cap = {.max_num_tags = v->list, .max_ops = v->commands + v->list + 1},
+        .tm_cap = {.max_num_tags = v->list, .max_ops = v->commands},
     };
 
     return ibv_create_srq_ex(v->context, &attr);

@@ -8,7 +8,7 @@
  *   verbs_packet.c  what lies in an untagged buffer becomes a packet of wire.h
  *
  * Invariants
- *   I1  in_flight counts commands without completion; at most commands + list + 1 of them
+ *   I1  in_flight counts commands without completion; at most `commands` of them
  *   I2  an entry is on held from append until its MATCH or a successful DEL has been polled
  *   I3  an entry has its memory registered while it is on held or its data moves, unless it is
  *       the caller's region, or the entry's bounce buffer
@@ -43,8 +43,7 @@ enum verbs_kind {
     VERBS_ADD,
     VERBS_DEL,
     VERBS_SYNC,
-    VERBS_MISSED,
-    VERBS_TAKEN
+    VERBS_MISSED
 };
 
 /* A receive; by its handle. */
@@ -63,7 +62,6 @@ struct verbs_entry {
     bool has_range;       /* buf is in ranges */
     bool is_moving;       /* matched; its data is on its way */
     bool is_revoked;      /* a DEL waits for its completion */
-    bool is_taken;        /* ... of take_back, which tells nobody */
     bool is_incomplete;   /* the hardware has said that software must do it */
     bool is_forged;       /* its message names another source than its queue pair */
 };
@@ -95,7 +93,7 @@ struct verbs {
     struct mbx_device_limits limits;
     uint32_t list, commands, untagged;
     uint32_t in_flight, held_count, moving;
-    bool is_syncing, is_taking;    /* one at a time */
+    bool is_syncing;               /* a SYNC waits for its completion; one at a time */
     bool has_gone;                 /* a peer has, and entries may wait for its data */
     bool is_failing;               /* the queue is emptied, then LOST is told */
     bool is_lost;                  /* it has been */
