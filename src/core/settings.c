@@ -232,10 +232,17 @@ struct table {
     const char *transports[TRANSPORTS_MAX]; /* what MBX_TRANSPORT may be */
 };
 
+static bool is_of_device(const struct param *row)
+{
+    return strncmp(row->name, "DEVICE", 6) == 0 || strcmp(row->name, "MATCH") == 0;
+}
+
 static void add(struct table *table, const struct param *row, size_t offset)
 {
     assert(table->count < ROWS_MAX - ARRAY_COUNT(gone));
     table->rows[table->count] = *row;
+    if (!devices_present && is_of_device(row))
+        table->rows[table->count].help = "nothing: this library was built without devices";
     table->rows[table->count++].offset += offset;
 }
 
@@ -342,11 +349,26 @@ static int load(struct table *table, struct settings *settings, const char *cons
     return err;
 }
 
+/* 0; -EINVAL a device is asked for, and there is none in this library. */
+static int refuse_device(const struct settings *s)
+{
+    bool is_match = s->device == DEVICE_NONE;
+
+    if (devices_present || (is_match && s->match != MATCH_DEVICE))
+        return 0;
+    LOG_ERROR("%s=%s: this library was built without devices (Meson option devices)",
+              is_match ? "MBX_MATCH" : "MBX_DEVICE",
+              is_match ? match_names[s->match] : device_names[s->device]);
+    return -EINVAL;
+}
+
 int settings_load(struct settings *settings, const char *const *overrides)
 {
     struct table table;
     int err = load(&table, settings, overrides);
 
+    if (err == 0)
+        err = refuse_device(settings);
     if (err == 0)
         derive(settings);
     return err;

@@ -74,6 +74,9 @@ struct settings {
     struct transport_settings transports;
 };
 
+/* Was this library built with devices?  If not, a setting that asks for one is refused. */
+extern const bool devices_present;
+
 /* Reads the environment and the overrides; logs what is wrong.  0; -EINVAL;
  * -ENOMEM. */
 int settings_load(struct settings *settings, const char *const *overrides);

@@ -75,6 +75,8 @@ int mbx_stat_get(unsigned index, struct mbx_stat *out, size_t size)
         return -ENOENT;
     row = &stats_table[index];
     stat = (struct mbx_stat){.name = row->name, .unit = row->unit, .about = row->about};
+    if (!devices_present && strncmp(row->name, "device_", 7) == 0)
+        stat.about = "0: this library was built without devices";
     return FILL(out, size, stat, about);
 }
 

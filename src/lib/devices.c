@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * devices.c - the backends of this library, and which of them can be used.
+ * devices.c - the backends of this library, which of them can be used, and what a transport calls of
+ * an endpoint with one.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -10,9 +11,24 @@
 #include "base/base.h"
 #include "base/fill.h"
 #include "core/core.h"
+#include "device/host/offload.h"
 #include "device/soft/softdev.h"
 #include "device/verbs/verbs.h"
+#include "lib/devices.h"
+#include "p2p/p2p.h"
+#include "sendside/sendside.h"
 #include "transport/verbs/verbs_library.h"
+
+const struct transport_events device_events = {
+    .accept = peer_accept,
+    .deliver = offload_deliver,
+    .read_done = offload_read_done,
+    .cswap_done = backlog_locked,
+    .dropped = progress_dropped,
+    .repeats = offload_repeats,
+    .sleeps = wait_sleeps,
+    .slept = wait_slept,
+};
 
 static bool always(char *line, size_t size)
 {

@@ -16,6 +16,7 @@
 #include "rput/rput.h"
 #include "sendside/sendside.h"
 #include "lib/across.h"
+#include "lib/devices.h"
 #include "lib/see.h"
 #include "device/host/offload.h"
 #include "transport/verbs/verbs_library.h"
@@ -26,18 +27,6 @@ static const struct transport_events events = {
     .read_done = progress_io_done,
     .cswap_done = backlog_locked,
     .dropped = progress_dropped,
-    .sleeps = wait_sleeps,
-    .slept = wait_slept,
-};
-
-/* The same with a matching device. */
-static const struct transport_events offload_events = {
-    .accept = peer_accept,
-    .deliver = offload_deliver,
-    .read_done = offload_read_done,
-    .cswap_done = backlog_locked,
-    .dropped = progress_dropped,
-    .repeats = offload_repeats,
     .sleeps = wait_sleeps,
     .slept = wait_slept,
 };
@@ -61,7 +50,7 @@ static const struct module *const modules[] = {
     &drop_module,         /* p2p */
     &pieces_module,       /* core */
     &credit_module,       /* p2p */
-    &offload_module,      /* offload */
+    &offload_module,      /* device/host, or devices_absent.c */
     &rput_recv_module,    /* rput */
     &coop_module,         /* rput */
     &rput_send_module,    /* rput */
@@ -178,7 +167,7 @@ static int endpoint_transport(struct mbx_ep *ep, const uint8_t *key)
 {
     const struct settings *s = &ep->settings;
     struct transport_config config = {
-        .events = s->device == DEVICE_NONE ? &events : &offload_events,
+        .events = s->device == DEVICE_NONE ? &events : &device_events,
         .arg = ep,
         .credit = credit_welcome(ep),
         .peers = s->peers_max,

@@ -204,6 +204,30 @@ static void a_fin_is_owed_when_the_data_is_there(void **state)
     assert_int_equal(o->shadow.owed_count, 0);
 }
 
+/* Of the two no order is promised. */
+static void a_fin_may_be_told_before_its_data(void **state)
+{
+    struct owner *o = *state;
+
+    owner_place(o, 0, 2, 7);
+    owner_say(o, &(struct mbx_device_event){.type = MBX_DEVICE_MATCHED,
+                                            .flags = MBX_DEVICE_BY_RNDV | MBX_DEVICE_WANTS_FIN,
+                                            .envelope = {1, 2, 7},
+                                            .size = 10});
+    owner_say(o, &(struct mbx_device_event){.type = MBX_DEVICE_FIN_SENT});
+    owner_poll(o);
+    assert_int_equal(o->recvs[0].outcome, MATCHED);
+    assert_int_equal(o->shadow.stats.in_device, 1);
+    owner_say(o, &(struct mbx_device_event){.type = MBX_DEVICE_DATA_VALID, .done = 10});
+    owner_poll(o);
+    assert_int_equal(o->recvs[0].outcome, VALID);
+    assert_int_equal(o->shadow.stats.in_device, 0);
+    stepped_lose(&o->stepped);
+    owner_poll(o);
+    assert_int_equal(o->owed, 0);
+    assert_int_equal(o->logged, 0);
+}
+
 static void a_device_that_breaks_its_contract_is_given_up(void **state)
 {
     distrusts(*state, &(struct mbx_device_event){.type = MBX_DEVICE_MATCHED, .handle = 3});
@@ -254,6 +278,7 @@ int main(void)
         OWNER_TEST(a_device_that_was_stopped_is_given_nothing_more),
         OWNER_TEST(a_fin_that_is_owed_goes_to_the_sender_that_was_told_of_later),
         OWNER_TEST(a_fin_is_owed_when_the_data_is_there),
+        OWNER_TEST(a_fin_may_be_told_before_its_data),
         OWNER_TEST(a_device_that_breaks_its_contract_is_given_up),
         OWNER_TEST(a_revoke_that_failed_without_a_match_is_not_believed),
     };

@@ -90,12 +90,12 @@ void held_matched(struct shadow *shadow, const struct mbx_device_event *event)
     struct shadow_recv *recv = slot->recv;
     void *message = held->message;
 
-    if (!slot->is_held || recv == NULL || recv->state != SHADOW_PAIRED ||
+    if (slot->state != SLOT_HELD || recv == NULL || recv->state != SHADOW_PAIRED ||
         recv->held != event->message) {
         shadow_distrust(shadow, event);
         return;
     }
-    slot->is_held = false;
+    shadow_slot_move(shadow, slot, SLOT_OVER);
     slot->recv = NULL;
     recv->state = SHADOW_NONE;
     shadow->stats.matched++;

@@ -111,11 +111,44 @@ bool shadow_can_tell(const struct shadow *shadow, const struct mbx_match_envelop
 
 /* ---- slots ---- */
 
+#define SLOT(state) (1u << (state))
+
+/* By state: those that may follow. */
+static const uint8_t slot_next[SLOT_STATES] = {
+    [SLOT_OVER] = SLOT(SLOT_HELD),
+    [SLOT_HELD] =
+        SLOT(SLOT_OVER) | SLOT(SLOT_MOVING) | SLOT(SLOT_MOVING_OWES) | SLOT(SLOT_OWES),
+    [SLOT_MOVING] = SLOT(SLOT_OVER),
+    [SLOT_MOVING_OWES] = SLOT(SLOT_OVER) | SLOT(SLOT_MOVING) | SLOT(SLOT_OWES),
+    [SLOT_OWES] = SLOT(SLOT_OVER),
+};
+
+void shadow_slot_move(struct shadow *shadow, struct shadow_slot *slot,
+                      enum shadow_slot_state to)
+{
+    assert(slot_next[slot->state] & SLOT(to));
+    shadow->owed_count += (to == SLOT_OWES) - (slot->state == SLOT_OWES);
+    slot->state = to;
+}
+
+/* Is the data of the message on its way?  Is its sender still to be told? */
+static bool slot_moves(const struct shadow_slot *slot)
+{
+    return slot->state == SLOT_MOVING || slot->state == SLOT_MOVING_OWES;
+}
+
+static bool slot_owes(const struct shadow_slot *slot)
+{
+    return slot->state == SLOT_OWES || slot->state == SLOT_MOVING_OWES;
+}
+
 static uint32_t slot_take(struct shadow *shadow, struct shadow_recv *recv)
 {
     uint32_t handle = shadow->free[--shadow->free_count];
+    struct shadow_slot *slot = &shadow->slots[handle];
 
-    shadow->slots[handle] = (struct shadow_slot){.recv = recv, .is_held = true};
+    shadow_slot_move(shadow, slot, SLOT_HELD);
+    slot->recv = recv;
     return handle;
 }
 
@@ -124,7 +157,7 @@ void shadow_settle(struct shadow *shadow, uint32_t handle)
 {
     struct shadow_slot *slot = &shadow->slots[handle];
 
-    if (slot->is_held || slot->is_revoked || slot->is_matched || slot->is_owed)
+    if (slot->state != SLOT_OVER || slot->is_revoked)
         return;
     slot->recv = NULL;
     shadow->free[shadow->free_count++] = handle;
@@ -177,7 +210,7 @@ static void slot_lose(struct shadow *shadow, struct shadow_slot *slot)
     struct shadow_recv *recv = slot->recv;
 
     slot->recv = NULL;
-    if (slot->is_owed && !slot->is_matched)
+    if (slot->state == SLOT_OWES)
         shadow->events->owed(shadow->arg, slot->peer, slot->sender);
     if (recv == NULL)
         return;
@@ -508,22 +541,27 @@ static bool knows(const struct shadow *shadow, uint32_t peer)
     return shadow->events->knows == NULL || shadow->events->knows(shadow->arg, peer);
 }
 
+/* What follows a MATCHED with these flags. */
+static enum shadow_slot_state after_match(unsigned flags)
+{
+    if (flags & MBX_DEVICE_WHOLE)
+        return flags & MBX_DEVICE_WANTS_FIN ? SLOT_OWES : SLOT_OVER;
+    return flags & MBX_DEVICE_WANTS_FIN ? SLOT_MOVING_OWES : SLOT_MOVING;
+}
+
 static void on_matched(struct shadow *shadow, const struct mbx_device_event *event)
 {
     struct shadow_slot *slot = &shadow->slots[event->handle];
     struct shadow_recv *recv = slot->recv;
 
-    if (!slot->is_held || recv == NULL || recv->state == SHADOW_PAIRED ||
+    if (slot->state != SLOT_HELD || recv == NULL || recv->state == SHADOW_PAIRED ||
         !accepts(recv->match, &event->envelope) || !knows(shadow, event->envelope.source)) {
         shadow_distrust(shadow, event);
         return;
     }
-    slot->is_held = false;
-    slot->is_matched = !(event->flags & MBX_DEVICE_WHOLE);
-    slot->is_owed = (event->flags & MBX_DEVICE_WANTS_FIN) != 0;
+    shadow_slot_move(shadow, slot, after_match(event->flags));
     slot->peer = event->envelope.source;
     slot->sender = event->sender;
-    shadow->owed_count += slot->is_owed && !slot->is_matched;
     shadow->stats.matched++;
     if (recv->state == SHADOW_HANDED) {
         list_remove(&recv->node);
@@ -531,9 +569,9 @@ static void on_matched(struct shadow *shadow, const struct mbx_device_event *eve
         count_answer(shadow, recv, false);
         bypass_too_late(shadow, recv);
     }
-    recv->state = slot->is_matched ? SHADOW_MATCHED : SHADOW_NONE;
+    recv->state = slot_moves(slot) ? SHADOW_MATCHED : SHADOW_NONE;
     recv->is_sized = !(event->flags & MBX_DEVICE_SIZE_LATER);
-    if (!slot->is_matched)
+    if (!slot_moves(slot))
         slot->recv = NULL;
     shadow->events->matched(shadow->arg, recv, event);
     shadow_settle(shadow, event->handle);
@@ -542,21 +580,18 @@ static void on_matched(struct shadow *shadow, const struct mbx_device_event *eve
 static void on_moved(struct shadow *shadow, const struct mbx_device_event *event)
 {
     struct shadow_slot *slot = &shadow->slots[event->handle];
+    const bool is_incomplete = event->type == MBX_DEVICE_INCOMPLETE;
     struct shadow_recv *recv = slot->recv;
 
-    if (!slot->is_matched || recv == NULL) {
+    if (!slot_moves(slot) || recv == NULL) {
         shadow_distrust(shadow, event);
         return;
     }
     if (!recv->is_sized)
         slot->sender = event->sender;
-    slot->is_matched = false;
     slot->recv = NULL;
-    if (event->type == MBX_DEVICE_INCOMPLETE) {
-        slot->is_owed = false; /* it is software that tells the sender */
-        shadow->stats.incomplete++;
-    }
-    shadow->owed_count += slot->is_owed;
+    shadow->stats.incomplete += is_incomplete; /* it is software that tells the sender */
+    shadow_slot_move(shadow, slot, slot_owes(slot) && !is_incomplete ? SLOT_OWES : SLOT_OVER);
     recv->state = SHADOW_NONE;
     shadow->events->moved(shadow->arg, recv, event);
     shadow_settle(shadow, event->handle);
@@ -566,12 +601,11 @@ static void on_fin_sent(struct shadow *shadow, const struct mbx_device_event *ev
 {
     struct shadow_slot *slot = &shadow->slots[event->handle];
 
-    if (!slot->is_owed) {
+    if (!slot_owes(slot)) {
         shadow_distrust(shadow, event);
         return;
     }
-    slot->is_owed = false;
-    shadow->owed_count -= !slot->is_matched;
+    shadow_slot_move(shadow, slot, slot_moves(slot) ? SLOT_MOVING : SLOT_OVER);
     shadow_settle(shadow, event->handle);
 }
 
@@ -581,13 +615,13 @@ static void on_revoked(struct shadow *shadow, const struct mbx_device_event *eve
     struct shadow_recv *recv = slot->recv;
 
     /* it failed: MATCHED has been told before, so the device does not hold it any more */
-    if (!slot->is_revoked || (event->error != 0) == slot->is_held) {
+    if (!slot->is_revoked || (event->error != 0) == (slot->state == SLOT_HELD)) {
         shadow_distrust(shadow, event);
         return;
     }
     slot->is_revoked = false;
     if (event->error == 0) {
-        slot->is_held = false;
+        shadow_slot_move(shadow, slot, SLOT_OVER);
         slot->recv = NULL;
         if (recv != NULL && was_recalled(shadow, recv))
             keep_here(shadow, recv);
@@ -804,7 +838,7 @@ void shadow_fini(struct shadow *shadow)
 
 bool shadow_is_valid(const struct shadow *shadow)
 {
-    uint32_t used = 0;
+    uint32_t used = 0, owed = 0;
 
     if (!bypass_is_valid(shadow) || !held_is_valid(shadow) ||
         (shadow->is_recalled && !list_is_empty(&shadow->handed)))
@@ -814,13 +848,13 @@ bool shadow_is_valid(const struct shadow *shadow)
                list_is_empty(&shadow->asked) && shadow->recalled == 0;
     for (uint32_t i = 0; i < shadow->list; i++) {
         const struct shadow_slot *slot = &shadow->slots[i];
-        bool in_use = slot->is_held || slot->is_revoked || slot->is_matched || slot->is_owed;
+        bool in_use = slot->state != SLOT_OVER || slot->is_revoked;
 
         used += in_use;
         if (slot->recv != NULL && (!in_use || slot->recv->handle != i))
             return false;
-        if (slot->is_held && slot->is_matched)
-            return false;
+        owed += slot->state == SLOT_OWES;
     }
-    return used + shadow->free_count == shadow->list && used == shadow->stats.in_device;
+    return owed == shadow->owed_count && used + shadow->free_count == shadow->list &&
+           used == shadow->stats.in_device;
 }

@@ -39,7 +39,7 @@
  * Invariants
  *   I1  handled never counts a message before the owner's unexpected() has returned 0, nor
  *       before the revoke of the receive that it met has been called
- *   I2  a slot is free when no event can name its handle any more
+ *   I2  a slot is free when no event can name its handle any more: it is OVER and no REVOKED will come
  *   I3  waiting is in posting order, and is empty while a slot is free, the device takes
  *       commands and no message is parked
  *   I4  a receive that is SOFTWARE or RECALLED is counted in the filter, no other is
@@ -126,14 +126,34 @@ struct shadow_stats {
 #define SHADOW_FILTER  1024
 #define SHADOW_SOURCES 64
 
+/*
+ * What the device has still to say of an entry, besides the answer to a revoke.
+ *
+ *   state         what comes                    next
+ *   OVER          append                        HELD
+ *   HELD          REVOKED; or MATCHED, WHOLE    OVER, or OWES if a FIN is wanted
+ *                 MATCHED                       MOVING, or MOVING_OWES
+ *   MOVING        DATA_VALID, INCOMPLETE        OVER
+ *   MOVING_OWES   DATA_VALID                    OWES
+ *                 FIN_SENT                      MOVING
+ *                 INCOMPLETE                    OVER: software tells the sender
+ *   OWES          FIN_SENT                      OVER
+ */
+enum shadow_slot_state {
+    SLOT_OVER,        /* nothing */
+    SLOT_HELD,        /* MATCHED */
+    SLOT_MOVING,      /* DATA_VALID or INCOMPLETE */
+    SLOT_MOVING_OWES, /* that, and FIN_SENT */
+    SLOT_OWES,        /* FIN_SENT */
+    SLOT_STATES
+};
+
 struct shadow_slot {
     struct shadow_recv *recv; /* who is to be told; NULL: nobody any more */
-    bool is_held;             /* the device may hold it or move its data */
-    bool is_revoked;          /* a REVOKED will come */
-    bool is_matched;          /* DATA_VALID or INCOMPLETE will come */
-    bool is_owed;             /* FIN_SENT will come: for */
-    uint32_t peer;
-    uint64_t sender;
+    enum shadow_slot_state state;
+    bool is_revoked; /* a REVOKED will come, in any state */
+    uint32_t peer;   /* OWES: to whom the FIN goes, */
+    uint64_t sender; /* and for which of its sends */
 };
 
 /* A message that the device holds; held.h. */
@@ -174,7 +194,7 @@ struct shadow {
     struct shadow_slot *slots; /* [list], by handle */
     uint32_t *free;            /* handles */
     uint32_t free_count, list, untagged;
-    uint32_t owed_count;      /* receives that are over, with a FIN_SENT to come */
+    uint32_t owed_count;      /* slots that are OWES */
     struct shadow_held *held; /* [list], by number; NULL: it is given nothing to hold */
     uint32_t *held_free;      /* numbers */
     uint32_t held_free_count, held_leaving;
@@ -252,6 +272,10 @@ int shadow_append(struct shadow *shadow, struct shadow_recv *recv);
 
 /* What the device says makes no sense: it is stopped. */
 void shadow_distrust(struct shadow *shadow, const struct mbx_device_event *event);
+
+/* What the device has still to say of it changes. */
+void shadow_slot_move(struct shadow *shadow, struct shadow_slot *slot,
+                      enum shadow_slot_state to);
 
 /* Its handle is free, if nothing more will be told of it. */
 void shadow_settle(struct shadow *shadow, uint32_t handle);
