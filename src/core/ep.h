@@ -59,8 +59,8 @@ struct mbx_ep {
     struct ep_failures failures;
     struct ep_sendside sendside;
     struct ep_rput rput;
-    struct region_table regions; /* rma/region.c: what peers may access */
-    struct offload *offload;     /* or NULL; offload.h */
+    struct hash regions;     /* rma/region.c: what peers may access, by key */
+    struct offload *offload; /* or NULL; offload.h */
     struct ep_see see;
     struct stats stats;
     struct ep_names names;

@@ -148,13 +148,6 @@ struct credit_pool {
     struct transport *lender;        /* whose peers may lend us chunks; NULL: nobody does */
 };
 
-/* rma/region.c: by key. */
-struct region;
-struct region_table {
-    struct region **heads; /* a power of two, or NULL */
-    uint32_t head_count, count;
-};
-
 /* p2p/tracepoint.c */
 struct ep_tracing {
     struct trace_recorder *recorder; /* or NULL */

@@ -92,7 +92,6 @@ bool target_goes_on(const struct mbx_ep *ep, uint64_t key);
 /* ---- region.c ---- */
 
 struct region {
-    struct region *next; /* of the same hash */
     uint64_t key;
     struct mbx_region memory;
     struct mbx_served served;
@@ -106,6 +105,8 @@ struct region *region_check(struct mbx_ep *ep, uint64_t key, uint64_t at, uint64
                             unsigned rights, uint16_t *error);
 /* The region of this key, also while it is closing, or NULL. */
 struct region *region_find(const struct mbx_ep *ep, uint64_t key);
+/* Walks all regions, as hash_next() walks slots. */
+struct region *region_next(const struct mbx_ep *ep, size_t *position);
 void region_fini(struct mbx_ep *ep);
 
 static inline char *region_at(const struct region *region, uint64_t at)
