@@ -260,7 +260,8 @@ static void read_one(const char *path)
     struct replay replay;
     struct trace_event event;
 
-    require(reader != NULL && replay_init(&replay) == 0, "no memory");
+    require(reader != NULL, "no memory");
+    replay_init(&replay);
     if (trace_open(reader, path) == 0) {
         while (trace_next(reader, &event) == 1 && replay_event(&replay, &event) == 0) {
         }

@@ -475,14 +475,14 @@ static uint64_t requests_most(const struct user *user)
 void user_check(const struct user *user)
 {
     const struct mbx_ep *ep = user->ep;
+    const struct context *context;
     uint64_t room = ep_credit(ep)->lendable_all;
+    size_t position = 0;
 
     require(pool_is_valid(&ep->requests.pool) && pool_is_valid(&ep->messages),
             "a pool is damaged");
-    for (uint32_t i = 0; i < ep->contexts.slots; i++)
-        require(ep->contexts.table[i] == NULL ||
-                    mbx_match_is_valid(&ep->contexts.table[i]->match),
-                "an engine is damaged");
+    while ((context = context_next(ep, &position)) != NULL)
+        require(mbx_match_is_valid(&context->match), "an engine is damaged");
     for (uint32_t i = 0; i < user->peers; i++) {
         const struct credit *credit = peer_credit(peer_get(ep, i));
 

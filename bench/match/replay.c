@@ -19,6 +19,7 @@
 #include "accepts.h"
 #include "base/base.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/random.h"
 #include "bench.h"
 #include "sequence.h"
@@ -219,92 +220,64 @@ struct slot {
     uint32_t number;
 };
 
-/* Entry -> number, open addressing; deleted slots are closed up. */
+/* Entry -> number. */
 struct slots {
-    struct slot *slots;
-    size_t mask, used;
+    struct hash hash; /* of struct slot */
     uint32_t *free_numbers;
-    uint32_t free_count, next;
+    uint32_t free_count, free_room, next;
 };
 
-static size_t home_of(const struct slots *t, uint64_t entry)
+static uint64_t slot_hash(const void *arg, const void *slot)
 {
-    return (size_t)((entry * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & t->mask;
+    (void)arg;
+    return hash_mix(((const struct slot *)slot)->entry);
 }
 
-/* Where entry is, or the free slot where it would be. */
-static size_t place_of(const struct slots *t, uint64_t entry)
+static bool slot_is(const void *arg, const void *slot, const void *entry)
 {
-    size_t at = home_of(t, entry);
-
-    while (t->slots[at].entry != 0 && t->slots[at].entry != entry)
-        at = (at + 1) & t->mask;
-    return at;
+    (void)arg;
+    return ((const struct slot *)slot)->entry == *(const uint64_t *)entry;
 }
 
-static void grow(struct slots *t)
-{
-    struct slots old = *t;
-    size_t capacity = old.slots == NULL ? 1024 : 2 * (old.mask + 1);
-
-    t->mask = capacity - 1;
-    t->slots = calloc(capacity, sizeof *t->slots);
-    t->free_numbers = realloc(old.free_numbers, capacity * sizeof *t->free_numbers);
-    if (t->slots == NULL || t->free_numbers == NULL)
-        bench_fail("no memory for %zu entries", capacity);
-    for (size_t i = 0; old.slots != NULL && i <= old.mask; i++)
-        if (old.slots[i].entry != 0)
-            t->slots[place_of(t, old.slots[i].entry)] = old.slots[i];
-    free(old.slots);
-}
+static const struct hash_kind by_entry = {sizeof(struct slot), slot_hash, slot_is};
 
 static uint32_t number_take(struct slots *t)
 {
     return t->free_count > 0 ? t->free_numbers[--t->free_count] : t->next++;
 }
 
+static void number_give(struct slots *t, uint32_t number)
+{
+    if (t->free_count == t->free_room) {
+        t->free_room = t->free_room == 0 ? 1024 : 2 * t->free_room;
+        t->free_numbers = realloc(t->free_numbers, t->free_room * sizeof *t->free_numbers);
+        if (t->free_numbers == NULL)
+            bench_fail("no memory for %u numbers", t->free_room);
+    }
+    t->free_numbers[t->free_count++] = number;
+}
+
 /* The number of an entry that is queued from now on. */
 static uint32_t slots_add(struct slots *t, uint64_t entry)
 {
-    size_t at;
+    const struct slot slot = {entry, number_take(t)};
 
-    if (t->slots == NULL || t->used * 2 > t->mask)
-        grow(t);
-    at = place_of(t, entry);
-    t->used++;
-    t->slots[at] = (struct slot){entry, number_take(t)};
-    return t->slots[at].number;
-}
-
-/* Moves what stands behind the gap at `gap` into it, as far as it may. */
-static void close_gap(struct slots *t, size_t gap)
-{
-    for (size_t at = (gap + 1) & t->mask; t->slots[at].entry != 0; at = (at + 1) & t->mask) {
-        size_t home = home_of(t, t->slots[at].entry);
-
-        if (((at - home) & t->mask) >= ((at - gap) & t->mask)) {
-            t->slots[gap] = t->slots[at];
-            gap = at;
-        }
-    }
-    t->slots[gap].entry = 0;
+    if (hash_add(&t->hash, &by_entry, NULL, &slot) != 0)
+        bench_fail("no memory for %zu entries", t->hash.count);
+    return slot.number;
 }
 
 /* Its number, which is free again; BENCH_NONE: there is no such entry. */
 static uint32_t slots_remove(struct slots *t, uint64_t entry)
 {
-    size_t at;
+    struct slot *slot = hash_find(&t->hash, &by_entry, NULL, hash_mix(entry), &entry);
     uint32_t number;
 
-    if (t->slots == NULL || entry == 0)
+    if (slot == NULL)
         return BENCH_NONE;
-    at = place_of(t, entry);
-    if (t->slots[at].entry == 0)
-        return BENCH_NONE;
-    number = t->slots[at].number;
-    close_gap(t, at);
-    t->used--;
-    t->free_numbers[t->free_count++] = number;
+    number = slot->number;
+    hash_remove(&t->hash, &by_entry, NULL, slot);
+    number_give(t, number);
     return number;
 }
 
@@ -318,12 +291,9 @@ struct reading {
 /* The number of an entry that meets its partner at once: it is never queued. */
 static uint32_t number_for_now(struct slots *t)
 {
-    uint32_t number;
+    uint32_t number = number_take(t);
 
-    if (t->slots == NULL)
-        grow(t);
-    number = number_take(t);
-    t->free_numbers[t->free_count++] = number;
+    number_give(t, number);
     return number;
 }
 
@@ -382,7 +352,7 @@ static bool read_event(struct reading *r, const struct trace_event *event)
 
 static void slots_free(struct slots *t)
 {
-    free(t->slots);
+    hash_fini(&t->hash);
     free(t->free_numbers);
 }
 

@@ -2,9 +2,7 @@
 /*
  * context.c - one matching engine per context id, found by number.
  *
- * Open addressing with linear probing; ids are never removed while the endpoint is
- * open.  The id used last is tried first.  At most three quarters of the slots are
- * in use, so a search ends.
+ * Ids are never removed while the endpoint is open.  The id used last is tried first.
  *
  * Peers choose the ids of their messages, and programs number them as they like.  So the
  * hash multiplies by a secret number.  Once more by another one: ids that count up remain a
@@ -12,46 +10,34 @@
  */
 #include "core/core.h"
 
-static uint32_t context_hash(const struct mbx_ep *ep, uint32_t id, uint32_t slots)
+static uint64_t id_hash(const struct mbx_ep *ep, uint32_t id)
 {
     uint64_t secret = id * (ep->contexts.seed | 1);
 
-    return (uint32_t)((secret ^ secret >> 32) * UINT64_C(0x9e3779b97f4a7c15) >> 32) &
-           (slots - 1);
+    return hash_mix(secret ^ secret >> 32);
 }
 
-/* The slot of id, or the empty one where it would go. */
-static struct context **context_slot(const struct mbx_ep *ep, struct context **table,
-                                     uint32_t slots, uint32_t id)
+static uint64_t context_hash(const void *ep, const void *slot)
 {
-    uint32_t at = context_hash(ep, id, slots);
-
-    while (table[at] != NULL && table[at]->id != id)
-        at = (at + 1) & (slots - 1);
-    return &table[at];
+    return id_hash(ep, ((const struct context *)hash_pointer(slot))->id);
 }
 
-static int context_grow(struct mbx_ep *ep)
+static bool context_is(const void *ep, const void *slot, const void *id)
 {
-    uint32_t slots = ep->contexts.slots == 0 ? 16 : ep->contexts.slots * 2;
-    struct context **table = mem_calloc(slots, sizeof(struct context *));
-
-    if (table == NULL)
-        return -ENOMEM;
-    for (uint32_t i = 0; i < ep->contexts.slots; i++)
-        if (ep->contexts.table[i] != NULL)
-            *context_slot(ep, table, slots, ep->contexts.table[i]->id) = ep->contexts.table[i];
-    mem_free(ep->contexts.table);
-    ep->contexts.table = table;
-    ep->contexts.slots = slots;
-    return 0;
+    (void)ep;
+    return ((const struct context *)hash_pointer(slot))->id == *(const uint32_t *)id;
 }
+
+static const struct hash_kind by_id = {sizeof(void *), context_hash, context_is};
 
 struct context *context_find(const struct mbx_ep *ep, uint32_t id)
 {
-    return ep->contexts.slots != 0
-               ? *context_slot(ep, ep->contexts.table, ep->contexts.slots, id)
-               : NULL;
+    return hash_pointer(hash_find(&ep->contexts.table, &by_id, ep, id_hash(ep, id), &id));
+}
+
+struct context *context_next(const struct mbx_ep *ep, size_t *position)
+{
+    return hash_pointer(hash_next(&ep->contexts.table, &by_id, position));
 }
 
 /* The messages of a context that is new come in, in their order. */
@@ -77,7 +63,7 @@ OUT_OF_LINE struct context *context_make(struct mbx_ep *ep, uint32_t id)
         ep->contexts.last = context;
         return context;
     }
-    if (ep->contexts.count * 4 >= ep->contexts.slots * 3 && context_grow(ep) < 0)
+    if (hash_reserve(&ep->contexts.table, &by_id, ep) < 0)
         return NULL;
     context = mem_alloc(sizeof *context);
     if (context == NULL)
@@ -85,8 +71,7 @@ OUT_OF_LINE struct context *context_make(struct mbx_ep *ep, uint32_t id)
     context->id = id;
     context->use = CONTEXT_FREE;
     mbx_match_init(&context->match, &(struct mbx_match_options){.seed = ep->contexts.seed});
-    *context_slot(ep, ep->contexts.table, ep->contexts.slots, id) = context;
-    ep->contexts.count++;
+    (void)hash_add(&ep->contexts.table, &by_id, ep, &(void *){context});
     ep->contexts.last = context;
     if (unlikely(ep->contexts.unclaimed != NULL))
         context_call_in(ep, context);
@@ -118,13 +103,14 @@ void context_close(struct context *context)
 
 void context_fini(struct mbx_ep *ep)
 {
-    for (uint32_t i = 0; i < ep->contexts.slots; i++) {
-        if (ep->contexts.table[i] == NULL)
-            continue;
-        mbx_match_fini(&ep->contexts.table[i]->match);
-        mem_free(ep->contexts.table[i]);
+    struct context *context;
+    size_t position = 0;
+
+    while ((context = context_next(ep, &position)) != NULL) {
+        mbx_match_fini(&context->match);
+        mem_free(context);
     }
-    mem_free(ep->contexts.table);
+    hash_fini(&ep->contexts.table);
     if (ep->contexts.unclaimed != NULL)
         mbx_match_fini(&ep->contexts.unclaimed->match);
     mem_free(ep->contexts.unclaimed);

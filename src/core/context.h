@@ -10,6 +10,8 @@
 
 #include <matchbox/match.h>
 
+#include "base/hash.h"
+
 struct mbx_ep;
 
 /* Which messages are current is a question of some bits of their tags: mbx_context_open(). */
@@ -30,8 +32,7 @@ struct context {
 struct ep_contexts {
     struct context *last;      /* the one used last, or NULL */
     struct context *unclaimed; /* or NULL */
-    struct context **table;    /* open addressing, slots is a power of two */
-    uint32_t slots, count;
+    struct hash table;         /* of pointers to them */
     uint64_t seed; /* of the engines' hash: peers choose tags, and must not know it */
 };
 
@@ -39,6 +40,8 @@ struct ep_contexts {
 struct context *context_make(struct mbx_ep *ep, uint32_t id);
 /* The same, or NULL if there is none yet. */
 struct context *context_find(const struct mbx_ep *ep, uint32_t id);
+/* Walks all contexts, as hash_next() walks slots. */
+struct context *context_next(const struct mbx_ep *ep, size_t *position);
 void context_fini(struct mbx_ep *ep);
 
 /* Those of its messages that have these bits are current from now on. */

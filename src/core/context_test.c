@@ -37,12 +37,16 @@ static void close_ep(struct mbx_ep *ep)
     mem_free(ep);
 }
 
+static const struct hash_kind ids = {.size = sizeof(void *)};
+
 static uint32_t longest_run(const struct mbx_ep *ep)
 {
     uint32_t run = 0, longest = 0;
 
-    for (uint32_t i = 0; i < 2 * ep->contexts.slots; i++) {
-        run = ep->contexts.table[i % ep->contexts.slots] != NULL ? run + 1 : 0;
+    const struct hash *table = &ep->contexts.table;
+
+    for (size_t i = 0; i < 2 * table->room; i++) {
+        run = hash_is_free(&ids, table->slots + i % table->room * ids.size) ? 0 : run + 1;
         longest = run > longest ? run : longest;
     }
     return longest;
@@ -56,7 +60,7 @@ static void every_id_is_found_again(void **state)
     assert_null(context_find(ep, 0));
     for (uint32_t i = 0; i < IDS; i++)
         assert_int_equal(context_make(ep, i * 77777)->id, i * 77777);
-    assert_int_equal(ep->contexts.count, IDS);
+    assert_int_equal(ep->contexts.table.count, IDS);
     for (uint32_t i = 0; i < IDS; i++) {
         struct context *context = context_find(ep, i * 77777);
 
@@ -64,7 +68,7 @@ static void every_id_is_found_again(void **state)
         assert_int_equal(context->id, i * 77777);
         assert_ptr_equal(context_make(ep, i * 77777), context);
     }
-    assert_int_equal(ep->contexts.count, IDS);
+    assert_int_equal(ep->contexts.table.count, IDS);
     assert_null(context_find(ep, 1));
     close_ep(ep);
 }

@@ -69,7 +69,7 @@ struct mbx_ep {
     PART_ROOM(48, 8) credit;   /* struct credit_pool: p2p/credit.h */
     PART_ROOM(32, 8) sendside; /* struct ep_sendside: sendside/sendside.h */
     PART_ROOM(24, 8) rput;     /* struct ep_rput: p2p/p2p.h */
-    PART_ROOM(16, 8) regions;  /* struct region_table: rma/rma.h */
+    PART_ROOM(24, 8) regions;  /* struct hash: rma/rma.h */
     PART_ROOM(112, 8) see;     /* struct ep_see: lib/see.h */
     uint64_t check_paid; /* with MBX_CHECKS: for the next look at all invariants; valid.c */
 };

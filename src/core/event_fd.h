@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * event_fd.h - a descriptor that says when there may be something to do.  Private to src/core.
+ * event_fd.h - a descriptor that says when there may be something to do.  Part of core.h.
  */
 #ifndef CORE_EVENT_FD_H
 #define CORE_EVENT_FD_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lockword.h - which sender wins a receive.  Private to src/core.
+ * lockword.h - which sender wins a receive.  Part of core.h.
  *
  * Several senders may have a message that suits one receive.  Two things can decide between
  * them:

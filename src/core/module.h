@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * module.h - what stands on the ground of core, as tables.  Private to src/core.
+ * module.h - what stands on the ground of core, as tables.  Part of core.h.
  *
  *   mbx_open, with a list of modules
  *       │

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * outq.h - what leaves for a peer, now or when there is room.  Private to src/core; outq.c tells
- * how.
+ * outq.h - what leaves for a peer, now or when there is room; outq.c tells how.  Part of core.h.
  */
 #ifndef CORE_OUTQ_H
 #define CORE_OUTQ_H

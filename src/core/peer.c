@@ -36,16 +36,23 @@ uint32_t peer_own_hash(const struct mbx_ep *ep)
     return address_hash(&own);
 }
 
-/* The index entry of this address, or the empty one where it would go. */
-static uint32_t *peer_entry(const struct mbx_ep *ep, const struct transport_address *address)
+static uint64_t index_hash(const void *ep, const void *slot)
 {
-    uint32_t mask = 2 * ep->peers.slots - 1;
-    uint32_t at = address_hash(address) & mask;
+    return address_hash(&((const struct mbx_ep *)ep)->peers.addresses[hash_number(slot) - 1]);
+}
 
-    while (ep->peers.index[at] != 0 &&
-           memcmp(&ep->peers.addresses[ep->peers.index[at] - 1], address, sizeof *address) != 0)
-        at = (at + 1) & mask;
-    return &ep->peers.index[at];
+static bool index_is(const void *ep, const void *slot, const void *address)
+{
+    return memcmp(&((const struct mbx_ep *)ep)->peers.addresses[hash_number(slot) - 1], address,
+                  sizeof(struct transport_address)) == 0;
+}
+
+static const struct hash_kind by_address = {sizeof(uint32_t), index_hash, index_is};
+
+/* The slot of the peer at this address, or NULL. */
+static void *peer_slot(const struct mbx_ep *ep, const struct transport_address *address)
+{
+    return hash_find(&ep->peers.index, &by_address, ep, address_hash(address), address);
 }
 
 /* The arrays by number get this size; one that has it already is not worse for it. */
@@ -64,24 +71,17 @@ static int peer_resize(struct mbx_ep *ep, uint32_t slots)
     return 0;
 }
 
-static int peer_grow(struct mbx_ep *ep)
+/* Room for one more number, and for its address in the index. */
+static int peer_reserve(struct mbx_ep *ep)
 {
     uint32_t slots = ep->peers.slots == 0 ? 8 : ep->peers.slots * 2;
-    uint32_t *index = mem_calloc(2 * (size_t)slots, sizeof *index);
 
-    if (index == NULL)
-        return -ENOMEM;
-    if (peer_resize(ep, slots) != 0) {
-        mem_free(index);
-        return -ENOMEM;
+    if (ep->peers.count == ep->peers.slots && ep->peers.free_count == 0) {
+        if (peer_resize(ep, slots) != 0)
+            return -ENOMEM;
+        ep->peers.slots = slots;
     }
-    mem_free(ep->peers.index);
-    ep->peers.index = index;
-    ep->peers.slots = slots;
-    for (uint32_t i = 0; i < ep->peers.count; i++)
-        if (!peer_is_free(ep, i))
-            *peer_entry(ep, &ep->peers.addresses[i]) = i + 1;
-    return 0;
+    return hash_reserve(&ep->peers.index, &by_address, ep);
 }
 
 static uint32_t peer_new_number(struct mbx_ep *ep)
@@ -94,25 +94,22 @@ static uint32_t peer_new_number(struct mbx_ep *ep)
 static int peer_name(struct mbx_ep *ep, const struct transport_address *address,
                      uint32_t *number)
 {
-    uint32_t *entry;
+    uint32_t known = hash_number(peer_slot(ep, address)), found;
     int err;
 
-    if (ep->peers.count == ep->peers.slots && ep->peers.free_count == 0 &&
-        (err = peer_grow(ep)) < 0)
-        return err;
-    entry = peer_entry(ep, address);
-    if (*entry == 0) {
-        uint32_t found;
-
-        err = ep->net.transport->ops->reaches(ep->net.transport, address);
+    if (known == 0) {
+        err = peer_reserve(ep);
+        if (err == 0)
+            err = ep->net.transport->ops->reaches(ep->net.transport, address);
         if (err != 0)
             return err;
         found = peer_new_number(ep);
         ep->peers.addresses[found] = *address;
         ep->peers.all[found] = NULL;
-        *entry = found + 1;
+        known = found + 1;
+        (void)hash_add(&ep->peers.index, &by_address, ep, &known);
     }
-    *number = *entry - 1;
+    *number = known - 1;
     return 0;
 }
 
@@ -260,25 +257,6 @@ static void peer_destroy(struct peer *peer)
     mem_free(peer);
 }
 
-/* Those behind the hole that a search would not find any more move into it, and leave the next. */
-static void peer_unindex(struct mbx_ep *ep, uint32_t number)
-{
-    uint32_t *index = ep->peers.index, mask = 2 * ep->peers.slots - 1;
-    uint32_t hole = (uint32_t)(peer_entry(ep, &ep->peers.addresses[number]) - index);
-
-    assert(index[hole] == number + 1);
-    index[hole] = 0;
-    for (uint32_t at = (hole + 1) & mask; index[at] != 0; at = (at + 1) & mask) {
-        uint32_t home = address_hash(&ep->peers.addresses[index[at] - 1]) & mask;
-
-        if (((at - home) & mask) < ((at - hole) & mask))
-            continue; /* its search begins behind the hole */
-        index[hole] = index[at];
-        index[at] = 0;
-        hole = at;
-    }
-}
-
 int peer_forget(struct mbx_ep *ep, uint32_t number)
 {
     struct peer *peer = ep->peers.all[number];
@@ -292,7 +270,7 @@ int peer_forget(struct mbx_ep *ep, uint32_t number)
         ep->peers.free = more;
         ep->peers.free_slots = slots;
     }
-    peer_unindex(ep, number);
+    hash_remove(&ep->peers.index, &by_address, ep, peer_slot(ep, &ep->peers.addresses[number]));
     if (peer != NULL) {
         peer->link->transport->ops->forget(peer->link);
         peer_destroy(peer);
@@ -311,6 +289,6 @@ void peer_fini(struct mbx_ep *ep)
             peer_destroy(ep->peers.all[i]);
     mem_free(ep->peers.all);
     mem_free(ep->peers.addresses);
-    mem_free(ep->peers.index);
+    hash_fini(&ep->peers.index);
     mem_free(ep->peers.free);
 }

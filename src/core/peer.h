@@ -8,6 +8,7 @@
 
 #include <stdint.h>
 
+#include "base/hash.h"
 #include "core/backoff.h"
 #include "core/liveness.h"
 #include "core/outq.h"
@@ -47,8 +48,8 @@ struct ep_peers {
     struct peer **all;                   /* by number; NULL: named, and not used yet */
     struct transport_address *addresses; /* by number, too */
     uint32_t count, slots;
-    uint32_t *index; /* address hash -> number + 1, twice slots */
-    uint32_t *free;  /* numbers below count that name nobody; the last one is given first */
+    struct hash index; /* number + 1 by address */
+    uint32_t *free;    /* numbers below count that name nobody; the last one is given first */
     uint32_t free_count, free_slots;
 };
 

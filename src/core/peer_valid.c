@@ -64,10 +64,13 @@ static bool busy_is_valid(const struct mbx_ep *ep)
            HOLDS("core.h I6", is_due || list_is_empty(&ep->progress.works));
 }
 
+static const struct hash_kind numbers = {.size = sizeof(uint32_t)};
+
 /* Is each number once in the index, or free? */
 static bool index_is_valid(const struct mbx_ep *ep)
 {
-    uint32_t used = ep->peers.free_count;
+    uint32_t used = ep->peers.free_count, number;
+    size_t position = 0;
     uint64_t sum = 0, count = ep->peers.count;
 
     for (uint32_t i = 0; i < ep->peers.free_count; i++) {
@@ -77,10 +80,10 @@ static bool index_is_valid(const struct mbx_ep *ep)
             !HOLDS("peer.c I1", ep->peers.all[ep->peers.free[i]] == NULL))
             return false;
     }
-    for (uint32_t i = 0; i < 2 * ep->peers.slots; i++) {
-        used += ep->peers.index[i] != 0;
-        sum += ep->peers.index[i];
-        if (!HOLDS("peer.c I3", ep->peers.index[i] <= count))
+    while ((number = hash_number(hash_next(&ep->peers.index, &numbers, &position))) != 0) {
+        used++;
+        sum += number;
+        if (!HOLDS("peer.c I3", number <= count))
             return false;
     }
     return HOLDS("peer.c I3", used == count) &&

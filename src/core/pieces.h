@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pieces.h - the data of a message that does not lie in one buffer.  Private to src.
+ * pieces.h - the data of a message that does not lie in one buffer.
  *
  *   mbx_options.layout ── a request with REQUEST_PIECES ──> struct pieces
  *                                                             ├── layout   vector, or callbacks

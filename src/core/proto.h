@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * proto.h - a protocol is a table.  Private to src/core.
+ * proto.h - a protocol is a table.  Part of core.h.
  *
  *   request.state = PROTO_STATE(protocol, n)
  *       │

@@ -123,13 +123,14 @@ static bool done_is_valid(const struct mbx_ep *ep, uint32_t count)
 
 static uint64_t posted(const struct mbx_ep *ep)
 {
+    const struct context *context;
     uint64_t recvs = 0;
+    size_t position = 0;
 
-    for (uint32_t i = 0; i < ep->contexts.slots; i++) {
-        struct mbx_match_counters count = {0};
+    while ((context = context_next(ep, &position)) != NULL) {
+        struct mbx_match_counters count;
 
-        if (ep->contexts.table[i] != NULL)
-            mbx_match_counters_get(&ep->contexts.table[i]->match, &count);
+        mbx_match_counters_get(&context->match, &count);
         recvs += count.recvs;
     }
     return recvs;

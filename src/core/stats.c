@@ -29,18 +29,19 @@ static uint64_t stats_pools_bytes(const struct mbx_ep *ep)
 
 static void stats_gather(const struct mbx_ep *ep, struct stats *stats)
 {
+    const struct context *context;
+    size_t position = 0;
+
     *stats = ep->stats;
     stats->peers = ep->peers.count - ep->peers.free_count;
-    stats->contexts = ep->contexts.count;
+    stats->contexts = ep->contexts.table.count;
     stats->pools_bytes_now = stats_pools_bytes(ep);
     stats->requests_now = pool_live(&ep->requests.pool);
     stats->requests_max = pool_most(&ep->requests.pool);
-    for (uint32_t i = 0; i < ep->contexts.slots; i++) {
+    while ((context = context_next(ep, &position)) != NULL) {
         struct mbx_match_counters count;
 
-        if (ep->contexts.table[i] == NULL)
-            continue;
-        mbx_match_counters_get(&ep->contexts.table[i]->match, &count);
+        mbx_match_counters_get(&context->match, &count);
         stats->searches += count.searches;
         stats->search_steps += count.search_steps;
         if (count.search_max > stats->search_max)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stats.h - what an endpoint counts.  Private to src/core and to tests.
+ * stats.h - what an endpoint counts.  Part of core.h.
  *
  * Users see each of these by name (mbx_stat_get); stats_table.c has the names and says what each
  * one means.  A field that is added here gets a row there, or does not compile.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * valid.h - do the invariants of an endpoint hold?  Private to src/core, and for tests.
+ * valid.h - do the invariants of an endpoint hold?  Part of core.h.
  *
  * Each function looks at the invariants of one or two files, as their heads number them, and
  * names the one that is broken (base/check.h).  They change nothing and allocate nothing.  They

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * waiter.h - one thread that waits in an endpoint, and for what.  Private to waiter.c, wait.c and
- * wait_array.c.
+ * waiter.h - one thread that waits in an endpoint, and for what.  Private to src/core.
  *
  * A wait for one request looks at it after each round of progress.  A wait for an array looks
  * through the array only if a request of it may have become complete (has_news): its requests are

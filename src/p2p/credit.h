@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * credit.h - what peers may cost us, and we them.  Private to src/p2p.
+ * credit.h - what peers may cost us, and we them.  Part of p2p.h.
  *
  *   sender                                    receiver
  *   credit_take, message ──────────────────>  matched: credit_freed

@@ -25,6 +25,7 @@
 #include <stdio.h>
 
 #include "base/caller.h"
+#include "base/hash.h"
 #include "p2p/p2p.h"
 
 #define WAIT_TOLD (10 * CLOCK_US) /* a wait of this length is recorded */
@@ -34,7 +35,6 @@
 #define SAMPLE      (50 * CLOCK_US) /* between two looks at the clock of the thread */
 
 #define PLACE_AFTER (100 * CLOCK_US)
-#define PLACES      (2 * TRACE_PLACES_MAX) /* half of them stay free */
 
 /* While looks follow each other so fast, and no wait is told yet, the next one is that many rounds of progress later:
  * a look takes longer than all else that a round in vain does, and so much later a message would be seen. */
@@ -65,20 +65,24 @@ struct tracer {
     uint64_t ran_ns, sampled_ns; /* clock_thread(), and when */
     uint64_t sleeps;             /* of the endpoint, at the last look */
 
-    struct place places[PLACES]; /* by address */
-    uint32_t place_count;
+    struct hash places; /* at most TRACE_PLACES_MAX, by address */
 };
 
 /* ---- where the program is ---- */
 
-static struct place *place_of(struct tracer *t, uint64_t address)
+static uint64_t place_hash(const void *arg, const void *slot)
 {
-    size_t i = (size_t)(address * UINT64_C(0x9e3779b97f4a7c15) >> 32) % PLACES;
-
-    while (t->places[i].number != 0 && t->places[i].address != address)
-        i = (i + 1) % PLACES;
-    return &t->places[i];
+    (void)arg;
+    return hash_mix(((const struct place *)slot)->address);
 }
+
+static bool place_is(const void *arg, const void *slot, const void *address)
+{
+    (void)arg;
+    return ((const struct place *)slot)->address == *(const uint64_t *)address;
+}
+
+static const struct hash_kind by_address = {sizeof(struct place), place_hash, place_is};
 
 /* Records where the program is.  comes: it was away, and comes back; else it waits. */
 static void place_tell(struct mbx_ep *ep, bool comes)
@@ -86,18 +90,21 @@ static void place_tell(struct mbx_ep *ep, bool comes)
     struct tracer *t = ep_tracing(ep)->tracer;
     char path[CALLER_PATH], text[CALLER_CALL + CALLER_PATH + 24];
     struct caller caller;
-    struct place *place;
+    struct place *place, new;
     uint64_t at;
 
     caller_find(&caller);
     if (caller.address == 0)
         return;
     tracepoint_catch_up(ep);
-    place = place_of(t, caller.address);
-    if (place->number == 0) {
-        if (t->place_count == TRACE_PLACES_MAX || caller_place(caller.address, path, &at) < 0)
+    place = hash_find(&t->places, &by_address, NULL, hash_mix(caller.address), &caller.address);
+    if (place == NULL) {
+        place = &new;
+        new = (struct place){caller.address, (uint32_t)t->places.count + 1};
+        if (t->places.count == TRACE_PLACES_MAX ||
+            caller_place(caller.address, path, &at) < 0 ||
+            hash_add(&t->places, &by_address, NULL, place) != 0)
             return;
-        *place = (struct place){.address = caller.address, .number = ++t->place_count};
         snprintf(text, sizeof text, "%s %" PRIx64 " %s", caller.call, at, path);
         trace_record_text(ep_tracing(ep)->recorder, TRACE_PLACE, place->number, 0, text);
     }
@@ -432,5 +439,6 @@ void tracer_close(struct mbx_ep *ep)
     ep->recording.looked = NULL;
     ep_tracing(ep)->tracer = NULL;
     mem_free(t->sends);
+    hash_fini(&t->places);
     mem_free(t);
 }

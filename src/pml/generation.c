@@ -29,7 +29,8 @@
 #include "pml/pml.h"
 
 #include <pthread.h>
-#include <stdlib.h>
+
+#include "base/hash.h"
 
 #define OTHERS                                                                                 \
     (UINT32_C(1)                                                                               \
@@ -37,26 +38,18 @@
 #define NUMBERS (OTHERS - 1) /* bits of a number */
 
 struct counted {
-    uint64_t group;
+    uint32_t count; /* from 1 */
     uint32_t context_id;
-    uint32_t count; /* 0: nobody */
+    uint64_t group;
 };
 
 static struct {
     pthread_mutex_t lock;
-    struct counted *table; /* open addressing, slots is a power of two */
-    size_t slots, used;
-    uint64_t world; /* the group of MPI_COMM_WORLD */
+    struct hash table; /* of struct counted */
+    uint64_t world;    /* the group of MPI_COMM_WORLD */
 } generations = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- who the members are ---- */
-
-static uint64_t mix(uint64_t value)
-{
-    value = (value ^ value >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    value = (value ^ value >> 27) * UINT64_C(0x94d049bb133111eb);
-    return value ^ value >> 31;
-}
 
 static uint64_t group_hash(ompi_group_t *group)
 {
@@ -65,10 +58,10 @@ static uint64_t group_hash(ompi_group_t *group)
     for (int rank = 0; rank < group->grp_proc_count; rank++) {
         opal_process_name_t name = ompi_group_get_proc_name(group, rank);
 
-        hash =
-            mix(hash + UINT64_C(0x9e3779b97f4a7c15)) ^ ((uint64_t)name.jobid << 32 | name.vpid);
+        hash = hash_spread(hash + UINT64_C(0x9e3779b97f4a7c15)) ^
+               ((uint64_t)name.jobid << 32 | name.vpid);
     }
-    return mix(hash);
+    return hash_spread(hash);
 }
 
 /* The same for both sides of an intercommunicator. */
@@ -79,59 +72,46 @@ static uint64_t members_hash(const ompi_communicator_t *comm)
     if (!OMPI_COMM_IS_INTER(comm))
         return ours;
     theirs = group_hash(comm->c_remote_group);
-    return ours < theirs ? mix(mix(ours) + theirs) : mix(mix(theirs) + ours);
+    return ours < theirs ? hash_spread(hash_spread(ours) + theirs)
+                         : hash_spread(hash_spread(theirs) + ours);
 }
 
 /* ---- counting ---- */
 
-static struct counted *slot_of(struct counted *table, size_t slots, uint64_t group,
-                               uint32_t context_id)
+static uint64_t counted_hash(const void *arg, const void *slot)
 {
-    size_t at = mix(group + context_id) & (slots - 1);
+    const struct counted *counted = slot;
 
-    while (table[at].count != 0 &&
-           (table[at].group != group || table[at].context_id != context_id))
-        at = (at + 1) & (slots - 1);
-    return &table[at];
+    (void)arg;
+    return hash_spread(counted->group + counted->context_id);
 }
 
-static bool grow(void)
+static bool counted_is(const void *arg, const void *slot, const void *key)
 {
-    size_t slots = generations.slots == 0 ? 16 : 2 * generations.slots;
-    struct counted *table = calloc(slots, sizeof *table);
+    const struct counted *counted = slot, *wanted = key;
 
-    if (table == NULL)
-        return false;
-    for (size_t i = 0; i < generations.slots; i++) {
-        const struct counted *counted = &generations.table[i];
-
-        if (counted->count != 0)
-            *slot_of(table, slots, counted->group, counted->context_id) = *counted;
-    }
-    free(generations.table);
-    generations.table = table;
-    generations.slots = slots;
-    return true;
+    (void)arg;
+    return counted->group == wanted->group && counted->context_id == wanted->context_id;
 }
+
+static const struct hash_kind by_group = {sizeof(struct counted), counted_hash, counted_is};
 
 /* One more; false: no memory. */
 static bool count(uint64_t group, uint32_t context_id, uint32_t *number)
 {
+    const struct counted new = {.count = 1, .context_id = context_id, .group = group};
     struct counted *counted;
-    bool has_room;
+    int err = 0;
 
     pthread_mutex_lock(&generations.lock);
-    has_room = generations.used * 4 < generations.slots * 3 || grow();
-    if (has_room) {
-        counted = slot_of(generations.table, generations.slots, group, context_id);
-        generations.used += counted->count == 0;
-        if ((++counted->count & NUMBERS) == 0)
-            counted->count = 1;
-        *counted = (struct counted){group, context_id, counted->count};
-        *number = counted->count;
-    }
+    counted = hash_find(&generations.table, &by_group, NULL, counted_hash(NULL, &new), &new);
+    if (counted == NULL)
+        err = hash_add(&generations.table, &by_group, NULL, &new);
+    else
+        counted->count = counted->count == NUMBERS ? 1 : counted->count + 1;
+    *number = counted == NULL ? 1 : counted->count;
     pthread_mutex_unlock(&generations.lock);
-    return has_room;
+    return err == 0;
 }
 
 /* ---- the generation ---- */
@@ -156,7 +136,5 @@ int pml_generation(const ompi_communicator_t *comm, uint32_t *generation)
 
 void pml_generations_close(void)
 {
-    free(generations.table);
-    generations.table = NULL;
-    generations.slots = generations.used = 0;
+    hash_fini(&generations.table);
 }

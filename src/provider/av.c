@@ -43,76 +43,61 @@ static struct prov_av *av_of(struct fid_av *fid)
 
 /* ---- the table ------------------------------------------------------------------ */
 
-static uint32_t *av_head(const struct prov_av *av, const struct mbx_address *address)
+static uint64_t address_hash(const struct mbx_address *address)
 {
-    uint64_t hash = 0, word;
-
-    for (size_t i = 0; i < sizeof address->bytes; i += sizeof word) {
-        memcpy(&word, &address->bytes[i], sizeof word);
-        hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
-        hash ^= hash >> 32;
-    }
-    return &av->heads[hash & (av->hash_size - 1)];
+    return hash_bytes(address->bytes, sizeof address->bytes);
 }
 
-/* Behind those of the same hash: equal addresses stay in order of insertion. */
-static void av_link(struct prov_av *av, uint32_t index)
+static uint64_t entry_hash(const void *av, const void *slot)
 {
-    uint32_t *at = av_head(av, &av->entries[index].address);
-
-    while (*at != PROV_AV_NONE)
-        at = &av->entries[*at].next;
-    av->entries[index].next = PROV_AV_NONE;
-    *at = index;
+    return address_hash(&((const struct prov_av *)av)->entries[hash_number(slot) - 1].address);
 }
+
+static bool entry_is(const void *av, const void *slot, const void *address)
+{
+    return memcmp(&((const struct prov_av *)av)->entries[hash_number(slot) - 1].address,
+                  address, sizeof(struct mbx_address)) == 0;
+}
+
+static bool number_is(const void *av, const void *slot, const void *number)
+{
+    (void)av;
+    return hash_number(slot) == *(const uint32_t *)number;
+}
+
+static const struct hash_kind by_address = {sizeof(uint32_t), entry_hash, entry_is};
+static const struct hash_kind by_number = {sizeof(uint32_t), entry_hash, number_is};
 
 static void av_unlink(struct prov_av *av, uint32_t index)
 {
-    uint32_t *at = av_head(av, &av->entries[index].address);
+    const uint32_t number = index + 1;
 
-    while (*at != index)
-        at = &av->entries[*at].next;
-    *at = av->entries[index].next;
-}
-
-static void av_rehash(struct prov_av *av, uint32_t *heads, uint32_t size)
-{
-    free(av->heads);
-    av->heads = heads;
-    av->hash_size = size;
-    memset(heads, 0xff, size * sizeof *heads); /* PROV_AV_NONE */
-    for (uint32_t i = 0; i < av->count; i++)
-        if (av->entries[i].used)
-            av_link(av, i);
+    hash_remove(&av->numbers, &by_number, av,
+                hash_find(&av->numbers, &by_number, av, entry_hash(av, &number), &number));
 }
 
 /* Room for one more entry at the end. */
 static int av_grow(struct prov_av *av, uint32_t capacity)
 {
     struct prov_av_entry *entries;
-    uint32_t *heads;
 
     if (capacity <= av->capacity || capacity > UINT32_C(1) << 30)
         return -FI_ENOMEM;
-    heads = malloc(capacity * sizeof *heads);
-    if (heads == NULL)
-        return -FI_ENOMEM;
     entries = realloc(av->entries, capacity * sizeof *entries);
-    if (entries == NULL) {
-        free(heads);
+    if (entries == NULL)
         return -FI_ENOMEM;
-    }
     av->entries = entries;
     av->capacity = capacity;
-    av_rehash(av, heads, capacity);
     return 0;
 }
 
 static int av_add(struct prov_av *av, const struct mbx_address *address, fi_addr_t *addr)
 {
-    uint32_t index = av->free;
+    uint32_t index = av->free, number;
     int err;
 
+    if (hash_reserve(&av->numbers, &by_address, av) < 0)
+        return -FI_ENOMEM;
     if (index != PROV_AV_NONE) {
         av->free = av->entries[index].next;
     } else {
@@ -122,7 +107,8 @@ static int av_add(struct prov_av *av, const struct mbx_address *address, fi_addr
     }
     av->entries[index].address = *address;
     av->entries[index].used = true;
-    av_link(av, index);
+    number = index + 1;
+    (void)hash_add(&av->numbers, &by_address, av, &number);
     *addr = index;
     return 0;
 }
@@ -234,10 +220,9 @@ static fi_addr_t find_locked(struct prov_ep *ep, uint32_t peer)
 
     if (mbx_peer_address(ep->mbx, peer, &address) < 0)
         return FI_ADDR_NOTAVAIL;
-    for (index = *av_head(av, &address); index != PROV_AV_NONE; index = av->entries[index].next)
-        if (memcmp(&av->entries[index].address, &address, sizeof address) == 0)
-            break;
-    if (index == PROV_AV_NONE)
+    index =
+        hash_number(hash_find(&av->numbers, &by_address, av, address_hash(&address), &address));
+    if (index-- == 0)
         return FI_ADDR_NOTAVAIL;
     if ((peer < ep->av.addr_limit || ep_addrs_grow(ep, (peer | 15) * 2) == 0) &&
         resolve_locked(ep, index, &same) == 0)
@@ -564,7 +549,7 @@ static int av_close(struct fid *fid)
         atomic_fetch_sub(&av->eq->users, 1);
     atomic_fetch_sub(&av->domain->users, 1);
     pthread_mutex_destroy(&av->lock);
-    free(av->heads);
+    hash_fini(&av->numbers);
     free(av->entries);
     free(av);
     return 0;

@@ -10,6 +10,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/hash.h"
+
 #define PROV_PEER_UNKNOWN UINT32_MAX
 #define PROV_AV_NONE      UINT32_MAX
 
@@ -19,7 +21,7 @@ struct prov_eq;
 
 struct prov_av_entry {
     struct mbx_address address;
-    uint32_t next; /* of the same hash, or of the free list; PROV_AV_NONE ends */
+    uint32_t next; /* of the free list; PROV_AV_NONE ends */
     bool used;
 };
 
@@ -27,9 +29,7 @@ struct prov_av_entry {
  * An address may stand here several times; the way back gives one of its numbers, the one
  * inserted first.
  *
- * entries[0..count) with used set are on the list of their hash, the others on the
- * free list.  heads has hash_size (a power of two) lists, each in order of
- * insertion.
+ * entries[0..count) with used set are in numbers, the others on the free list.
  */
 struct prov_av {
     struct fid_av fid;
@@ -40,8 +40,8 @@ struct prov_av {
     struct prov_eq *eq;  /* FI_EVENT: is told of insertions */
     bool has_events;
     struct prov_av_entry *entries;
-    uint32_t *heads;
-    uint32_t count, capacity, hash_size, free;
+    struct hash numbers; /* index + 1 by address */
+    uint32_t count, capacity, free;
 };
 
 /* An endpoint's part: what it remembers of its vector. */

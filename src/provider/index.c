@@ -7,6 +7,9 @@
  * added when it is posted and removed when its record is released: a cancel costs the
  * same however many receives there are.
  *
+ * It is not a struct hash, which would grow when a receive is posted, and may fail then.  The lists are made of the
+ * records, so a receive that is posted or released needs no memory and no search, and contexts may be equal.
+ *
  * Invariants, once ep->index.heads is there
  *   I1  the records with same_at set are those of receives that are not released
  *   I2  *op->same_at == op; the list of a hash ends with NULL
@@ -14,6 +17,8 @@
  *       allowed
  */
 #include "provider/index.h"
+
+#include "base/hash.h"
 #include "provider/ep.h"
 
 #include <stdlib.h>
@@ -22,9 +27,7 @@
 
 static struct prov_op **index_head(const struct prov_ep *ep, const void *context)
 {
-    uint64_t hash = (uint64_t)(uintptr_t)context * UINT64_C(0x9e3779b97f4a7c15);
-
-    return &ep->index.heads[(hash >> 32) & (ep->index.size - 1)];
+    return &ep->index.heads[hash_mix((uintptr_t)context) & (ep->index.size - 1)];
 }
 
 void prov_index_add(struct prov_ep *ep, struct prov_op *op)

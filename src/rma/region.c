@@ -2,9 +2,6 @@
 /*
  * region.c - the memory that peers may access, by key.
  *
- *   heads[hash(key)] -> region -> region      a power of two of lists, at least as many as
- *                                             there are regions
- *
  * A region is looked up for each part of an access, so deregistering needs no list of those
  * under way: they find no key.  Before that, what has arrived is performed, as far as it does not
  * need its peer; and what the transport moves at that moment is waited for.
@@ -13,22 +10,33 @@
 #include "base/sys.h"
 #include "rma/rma.h"
 
-#define FIRST_HEADS 16u
-
-static struct region **region_head(const struct mbx_ep *ep, uint64_t key)
+static uint64_t region_hash(const void *arg, const void *slot)
 {
-    uint64_t hash = key * UINT64_C(0x9e3779b97f4a7c15);
+    (void)arg;
+    return hash_mix(((const struct region *)hash_pointer(slot))->key);
+}
 
-    return &ep_regions(ep)->heads[(hash >> 32) & (ep_regions(ep)->head_count - 1)];
+static bool region_is(const void *arg, const void *slot, const void *key)
+{
+    (void)arg;
+    return ((const struct region *)hash_pointer(slot))->key == *(const uint64_t *)key;
+}
+
+static const struct hash_kind by_key = {sizeof(void *), region_hash, region_is};
+
+static void *region_slot(const struct mbx_ep *ep, uint64_t key)
+{
+    return hash_find(ep_regions(ep), &by_key, NULL, hash_mix(key), &key);
 }
 
 struct region *region_find(const struct mbx_ep *ep, uint64_t key)
 {
-    struct region *region = ep_regions(ep)->heads != NULL ? *region_head(ep, key) : NULL;
+    return hash_pointer(region_slot(ep, key));
+}
 
-    while (region != NULL && region->key != key)
-        region = region->next;
-    return region;
+struct region *region_next(const struct mbx_ep *ep, size_t *position)
+{
+    return hash_pointer(hash_next(ep_regions(ep), &by_key, position));
 }
 
 struct region *region_check(struct mbx_ep *ep, uint64_t key, uint64_t at, uint64_t size,
@@ -48,29 +56,6 @@ struct region *region_check(struct mbx_ep *ep, uint64_t key, uint64_t at, uint64
     return region;
 }
 
-static int regions_grow(struct mbx_ep *ep)
-{
-    struct region_table old = *ep_regions(ep);
-    uint32_t count = old.head_count == 0 ? FIRST_HEADS : old.head_count * 2;
-    struct region **heads = mem_calloc(count, sizeof(struct region *));
-
-    if (heads == NULL)
-        return -ENOMEM;
-    ep_regions(ep)->heads = heads;
-    ep_regions(ep)->head_count = count;
-    for (uint32_t i = 0; i < old.head_count; i++) {
-        for (struct region *region = old.heads[i], *next; region != NULL; region = next) {
-            struct region **head = region_head(ep, region->key);
-
-            next = region->next;
-            region->next = *head;
-            *head = region;
-        }
-    }
-    mem_free(old.heads);
-    return 0;
-}
-
 static int region_add(struct mbx_ep *ep, uint64_t key, const struct mbx_region *memory)
 {
     struct region *region;
@@ -85,27 +70,20 @@ static int region_add(struct mbx_ep *ep, uint64_t key, const struct mbx_region *
                             "wraps with this size");
     if (region_find(ep, key) != NULL)
         return -EEXIST;
-    if (ep_regions(ep)->count == ep_regions(ep)->head_count && (err = regions_grow(ep)) < 0)
-        return err;
     region = mem_calloc(1, sizeof *region);
     if (region == NULL)
         return -ENOMEM;
     region->key = key;
     region->memory = *memory;
-    region->next = *region_head(ep, key);
-    *region_head(ep, key) = region;
-    ep_regions(ep)->count++;
-    return 0;
+    err = hash_add(ep_regions(ep), &by_key, NULL, &(void *){region});
+    if (err != 0)
+        mem_free(region);
+    return err;
 }
 
 static void region_remove(struct mbx_ep *ep, struct region *region)
 {
-    struct region **at = region_head(ep, region->key);
-
-    while (*at != region)
-        at = &(*at)->next;
-    *at = region->next;
-    ep_regions(ep)->count--;
+    hash_remove(ep_regions(ep), &by_key, NULL, region_slot(ep, region->key));
     mem_free(region);
 }
 
@@ -201,8 +179,10 @@ int mbx_served_get(const struct mbx_ep *ep, struct mbx_served *served, size_t si
 
 void region_fini(struct mbx_ep *ep)
 {
-    for (uint32_t i = 0; i < ep_regions(ep)->head_count; i++)
-        while (ep_regions(ep)->heads[i] != NULL)
-            region_remove(ep, ep_regions(ep)->heads[i]);
-    mem_free(ep_regions(ep)->heads);
+    struct region *region;
+    size_t position = 0;
+
+    while ((region = region_next(ep, &position)) != NULL)
+        mem_free(region);
+    hash_fini(ep_regions(ep));
 }

@@ -49,12 +49,8 @@ enum rma_proto {
 
 /* Of an endpoint: what peers may access, by key.  region.c */
 struct region;
-struct region_table {
-    struct region **heads; /* a power of two, or NULL */
-    uint32_t head_count, count;
-};
-PART_FITS(mbx_ep, regions, struct region_table);
-#define ep_regions(ep) PART((ep)->regions, struct region_table)
+PART_FITS(mbx_ep, regions, struct hash);
+#define ep_regions(ep) PART((ep)->regions, struct hash)
 
 #define ACCESS_WINDOW  32
 #define EVENT_WINDOW   1024
@@ -106,7 +102,6 @@ bool target_goes_on(const struct mbx_ep *ep, uint64_t key);
 /* ---- region.c ---- */
 
 struct region {
-    struct region *next; /* of the same hash */
     uint64_t key;
     struct mbx_region memory;
     struct mbx_served served;
@@ -120,6 +115,8 @@ struct region *region_check(struct mbx_ep *ep, uint64_t key, uint64_t at, uint64
                             unsigned rights, uint16_t *error);
 /* The region of this key, also while it is closing, or NULL. */
 struct region *region_find(const struct mbx_ep *ep, uint64_t key);
+/* Walks all regions, as hash_next() walks slots. */
+struct region *region_next(const struct mbx_ep *ep, size_t *position);
 void region_fini(struct mbx_ep *ep);
 
 static inline char *region_at(const struct region *region, uint64_t at)

@@ -56,12 +56,12 @@ static bool accesses_are_valid(const struct accesses *all)
 
 static uint64_t regions_busy(const struct mbx_ep *ep)
 {
+    const struct region *region;
     uint64_t busy = 0;
+    size_t position = 0;
 
-    for (uint32_t i = 0; i < ep_regions(ep)->head_count; i++)
-        for (const struct region *region = ep_regions(ep)->heads[i]; region != NULL;
-             region = region->next)
-            busy += region->busy;
+    while ((region = region_next(ep, &position)) != NULL)
+        busy += region->busy;
     return busy;
 }
 

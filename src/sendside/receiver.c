@@ -83,10 +83,12 @@ static struct receiver *receiver_make(struct mbx_ep *ep)
 /* From now on the open receives are on the list. */
 static void receiver_open(struct mbx_ep *ep, struct receiver *receiver)
 {
-    for (uint32_t i = 0; i < ep->contexts.slots; i++)
+    const struct context *context;
+    size_t position = 0;
+
+    while ((context = context_next(ep, &position)) != NULL)
         for (struct mbx_match_recv *recv = NULL;
-             ep->contexts.table[i] != NULL &&
-             (recv = mbx_match_next_recv(&ep->contexts.table[i]->match, recv)) != NULL;)
+             (recv = mbx_match_next_recv(&context->match, recv)) != NULL;)
             open_add(ep, receiver, container_of(recv, struct request, match));
     receiver->is_open = true;
     module_watch_all(ep, true);

@@ -39,6 +39,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/hash.h"
+
 /* Clients of libfabric have room for no more (FI_NAME_MAX). */
 #define TRANSPORT_ADDRESS_SIZE 64
 #define ADDRESS_NETWORK_SIZE   32
@@ -101,14 +103,7 @@ static inline bool address_is_same_network(const struct transport_address *a,
 /* For tables by address. */
 static inline uint32_t address_hash(const struct transport_address *address)
 {
-    uint64_t words[sizeof *address / sizeof(uint64_t)], hash = UINT64_C(0x9e3779b97f4a7c15);
-
-    memcpy(words, address, sizeof words);
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        hash = (hash ^ words[i]) * UINT64_C(0xff51afd7ed558ccd);
-        hash ^= hash >> 32;
-    }
-    return (uint32_t)hash;
+    return (uint32_t)hash_bytes(address, sizeof *address);
 }
 
 /* Gives *to the network fields of from. */

@@ -4,30 +4,40 @@
  */
 #include "transport/link_table.h"
 
-#include <errno.h>
 #include <string.h>
-
-#include "base/mem.h"
-
-#define FIRST_SLOTS 8
 
 static struct link_member *member_of(const struct link *link)
 {
     return container_of((struct link *)(uintptr_t)link, struct link_member, link);
 }
 
-static uint32_t hash_of(const struct link_table *links, const struct link *link)
+static uint64_t link_hash(const void *arg, const void *slot)
 {
+    const struct link_table *links = arg;
+    const struct link *link = hash_pointer(slot);
+
     return links->naming != NULL ? links->naming->hash(link)
                                  : address_hash(&member_of(link)->address);
 }
 
-static bool is_named(const struct link_table *links, const struct link *link, const void *name)
+static bool link_is(const void *arg, const void *slot, const void *name)
 {
+    const struct link_table *links = arg;
+    const struct link *link = hash_pointer(slot);
+
     return links->naming != NULL
                ? links->naming->is(link, name)
                : memcmp(&member_of(link)->address, name, sizeof(struct transport_address)) == 0;
 }
+
+static bool link_is_same(const void *arg, const void *slot, const void *link)
+{
+    (void)arg;
+    return hash_pointer(slot) == link;
+}
+
+static const struct hash_kind by_name = {sizeof(void *), link_hash, link_is};
+static const struct hash_kind by_link = {sizeof(void *), link_hash, link_is_same};
 
 void link_table_init(struct link_table *links, const struct link_naming *naming)
 {
@@ -36,94 +46,31 @@ void link_table_init(struct link_table *links, const struct link_naming *naming)
 
 void link_table_fini(struct link_table *links)
 {
-    mem_free(links->slots);
-    link_table_init(links, links->naming);
+    hash_fini(&links->hash);
 }
 
 struct link *link_table_find_by(const struct link_table *links, uint32_t hash, const void *name)
 {
-    size_t mask = links->slot_count - 1;
-
-    if (links->slot_count == 0)
-        return NULL;
-    for (size_t i = hash & mask; links->slots[i] != NULL; i = (i + 1) & mask)
-        if (is_named(links, links->slots[i], name))
-            return links->slots[i];
-    return NULL;
-}
-
-/* Puts link into the empty slot where it belongs. */
-static void put(struct link_table *links, struct link *link)
-{
-    size_t mask = links->slot_count - 1;
-    size_t i = hash_of(links, link) & mask;
-
-    while (links->slots[i] != NULL)
-        i = (i + 1) & mask;
-    links->slots[i] = link;
-}
-
-static int grow(struct link_table *links)
-{
-    struct link_table more = *links;
-
-    more.slot_count = max_size(FIRST_SLOTS, links->slot_count * 2);
-    more.slots = mem_calloc(more.slot_count, sizeof(struct link *));
-    if (more.slots == NULL)
-        return -ENOMEM;
-    for (size_t i = 0; i < links->slot_count; i++)
-        if (links->slots[i] != NULL)
-            put(&more, links->slots[i]);
-    mem_free(links->slots);
-    *links = more;
-    return 0;
+    return hash_pointer(hash_find(&links->hash, &by_name, links, hash, name));
 }
 
 int link_table_add_link(struct link_table *links, struct link *link)
 {
-    int err = 0;
-
-    if (links->count + 1 > links->slot_count / 4 * 3)
-        err = grow(links);
-    if (err != 0)
-        return err;
-    put(links, link);
-    links->count++;
-    return 0;
+    return hash_add(&links->hash, &by_name, links, &(void *){link});
 }
 
-/* Those behind the hole that a search would not find any more move into it, and leave the next. */
 void link_table_remove_link(struct link_table *links, const struct link *link)
 {
-    size_t mask = links->slot_count - 1;
-    size_t hole = hash_of(links, link) & mask;
+    void *slot =
+        hash_find(&links->hash, &by_link, links, link_hash(links, &(const void *){link}), link);
 
-    while (links->slots[hole] != link) {
-        assert(links->slots[hole] != NULL);
-        hole = (hole + 1) & mask;
-    }
-    links->slots[hole] = NULL;
-    links->count--;
-    for (size_t at = (hole + 1) & mask; links->slots[at] != NULL; at = (at + 1) & mask) {
-        size_t home = hash_of(links, links->slots[at]) & mask;
-
-        if (((at - home) & mask) < ((at - hole) & mask))
-            continue; /* its search begins behind the hole */
-        links->slots[hole] = links->slots[at];
-        links->slots[at] = NULL;
-        hole = at;
-    }
+    assert(slot != NULL);
+    hash_remove(&links->hash, &by_link, links, slot);
 }
 
 struct link *link_table_next_link(const struct link_table *links, size_t *position)
 {
-    while (*position < links->slot_count) {
-        struct link *link = links->slots[(*position)++];
-
-        if (link != NULL)
-            return link;
-    }
-    return NULL;
+    return hash_pointer(hash_next(&links->hash, &by_name, position));
 }
 
 /* ---- of a table of struct link_members ---- */

@@ -2,20 +2,17 @@
 /*
  * link_table.h - the links of an endpoint, found by the address of the other side.
  *
- * A hash table of pointers.  A link that is taken out leaves no hole: those behind it move up.
- *
  * A link is found by its name: its address, unless the transport says what else (struct link_naming),
  * because there are many and each is to be short.
  *
- * Invariants
- *   I1  at most three quarters of the slots are taken: a search ends
- *   I2  a link stands behind the slot of its hash with no empty slot between
- *   I3  no two links have the same name
+ * Invariant
+ *   I1  no two links have the same name
  */
 #ifndef TRANSPORT_LINK_TABLE_H
 #define TRANSPORT_LINK_TABLE_H
 
 #include "base/base.h"
+#include "base/hash.h"
 #include "transport/transport.h"
 
 /* What the link of a transport starts with that is found by its address. */
@@ -32,9 +29,7 @@ struct link_naming {
 };
 
 struct link_table {
-    struct link **slots;
-    size_t slot_count; /* 0 or a power of two */
-    size_t count;
+    struct hash hash;                 /* of pointers to them */
     const struct link_naming *naming; /* NULL: they are struct link_members */
 };
 

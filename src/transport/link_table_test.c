@@ -37,7 +37,7 @@ static void check(const struct link_table *table)
                          is_in[i] ? &members[i] : NULL);
         count += is_in[i];
     }
-    assert_int_equal(table->count, count);
+    assert_int_equal(table->hash.count, count);
     assert_int_equal(count_of(table), count);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * events.h - what is to happen, by time.  Private to src/transport/sim.
+ * events.h - what is to happen, by time.  Private to testing/sim.
  *
  * A binary heap.  Events of one moment happen in the order in which they were added, so that
  * the order is the same everywhere.

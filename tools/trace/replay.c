@@ -2,7 +2,7 @@
 /*
  * replay.c - the events of one trace, done again with lists.
  *
- *   buckets ─> entries by {kind, number}: context ids, receives, messages
+ *   entries by {kind, number}: context ids, receives, messages
  *   context ─> recvs: r1 - r4 - r7     posted and not met, oldest first
  *           ─> msgs:  m2 - m3          arrived and not taken
  *
@@ -21,6 +21,8 @@
 #include <stdio.h>
 
 #include "base/base.h"
+#include "base/hash.h"
+#include "base/list.h"
 #include "base/mem.h"
 
 enum kind { KIND_CONTEXT, KIND_RECV, KIND_MSG };
@@ -28,7 +30,7 @@ enum kind { KIND_CONTEXT, KIND_RECV, KIND_MSG };
 static const char *const kind_names[] = {"context", "receive", "message"};
 
 struct entry {
-    struct list bucket, queue;
+    struct list queue;
     enum kind kind;
     uint64_t number;
     struct entry *context; /* of a receive or message */
@@ -41,59 +43,37 @@ struct entry {
     uint32_t passed_by;
 };
 
-#define BUCKETS_MIN 1024
-
 /* ---- entries by number ---- */
 
-static struct list *buckets_make(size_t count)
+static uint64_t entry_hash(const void *arg, const void *slot)
 {
-    struct list *buckets = mem_alloc(count * sizeof *buckets);
+    const struct entry *entry = hash_pointer(slot);
 
-    for (size_t i = 0; buckets != NULL && i < count; i++)
-        list_init(&buckets[i]);
-    return buckets;
+    (void)arg;
+    return hash_mix(entry->number * 4 + entry->kind);
 }
 
-static struct list *bucket_of(struct list *buckets, size_t count, enum kind kind,
-                              uint64_t number)
+static bool entry_is(const void *arg, const void *slot, const void *key)
 {
-    uint64_t hash = (number * 4 + kind) * UINT64_C(0x9e3779b97f4a7c15);
+    const struct entry *entry = hash_pointer(slot), *wanted = key;
 
-    return &buckets[(hash >> 32) & (count - 1)];
+    (void)arg;
+    return entry->kind == wanted->kind && entry->number == wanted->number;
+}
+
+static const struct hash_kind by_number = {sizeof(void *), entry_hash, entry_is};
+
+static void *entry_slot(const struct replay *replay, enum kind kind, uint64_t number)
+{
+    const struct entry wanted = {.kind = kind, .number = number};
+
+    return hash_find(&replay->entries, &by_number, NULL,
+                     entry_hash(NULL, &(const void *){&wanted}), &wanted);
 }
 
 static struct entry *entry_find(const struct replay *replay, enum kind kind, uint64_t number)
 {
-    struct list *bucket = bucket_of(replay->buckets, replay->bucket_count, kind, number);
-    struct list *node;
-
-    list_for_each (node, bucket) {
-        struct entry *entry = container_of(node, struct entry, bucket);
-
-        if (entry->kind == kind && entry->number == number)
-            return entry;
-    }
-    return NULL;
-}
-
-static int buckets_grow(struct replay *replay)
-{
-    size_t count = replay->bucket_count * 2;
-    struct list *buckets = buckets_make(count);
-
-    if (buckets == NULL)
-        return -ENOMEM;
-    for (size_t i = 0; i < replay->bucket_count; i++) {
-        for (struct list *node; (node = list_pop_head(&replay->buckets[i])) != NULL;) {
-            struct entry *entry = container_of(node, struct entry, bucket);
-
-            list_add_tail(bucket_of(buckets, count, entry->kind, entry->number), node);
-        }
-    }
-    mem_free(replay->buckets);
-    replay->buckets = buckets;
-    replay->bucket_count = count;
-    return 0;
+    return hash_pointer(entry_slot(replay, kind, number));
 }
 
 /* A new entry, found by its number from here on; NULL: no memory. */
@@ -101,7 +81,7 @@ static struct entry *entry_make(struct replay *replay, enum kind kind, uint64_t 
 {
     struct entry *entry;
 
-    if (replay->entry_count >= replay->bucket_count && buckets_grow(replay) < 0)
+    if (hash_reserve(&replay->entries, &by_number, NULL) != 0)
         return NULL;
     entry = mem_calloc(1, sizeof *entry);
     if (entry == NULL)
@@ -110,9 +90,7 @@ static struct entry *entry_make(struct replay *replay, enum kind kind, uint64_t 
     entry->number = number;
     list_init(&entry->recvs);
     list_init(&entry->msgs);
-    list_add_tail(bucket_of(replay->buckets, replay->bucket_count, kind, number),
-                  &entry->bucket);
-    replay->entry_count++;
+    (void)hash_add(&replay->entries, &by_number, NULL, &(void *){entry});
     return entry;
 }
 
@@ -130,24 +108,24 @@ static void entry_drop(struct replay *replay, struct entry *entry)
 {
     if (list_is_linked(&entry->queue))
         entry_unqueue(entry);
-    list_remove(&entry->bucket);
+    hash_remove(&replay->entries, &by_number, NULL,
+                entry_slot(replay, entry->kind, entry->number));
     mem_free(entry);
-    replay->entry_count--;
 }
 
-int replay_init(struct replay *replay)
+void replay_init(struct replay *replay)
 {
-    *replay = (struct replay){.bucket_count = BUCKETS_MIN};
-    replay->buckets = buckets_make(BUCKETS_MIN);
-    return replay->buckets != NULL ? 0 : -ENOMEM;
+    *replay = (struct replay){0};
 }
 
 void replay_fini(struct replay *replay)
 {
-    for (size_t i = 0; i < replay->bucket_count; i++)
-        for (struct list *node; (node = list_pop_head(&replay->buckets[i])) != NULL;)
-            mem_free(container_of(node, struct entry, bucket));
-    mem_free(replay->buckets);
+    size_t position = 0;
+    void *entry;
+
+    while ((entry = hash_pointer(hash_next(&replay->entries, &by_number, &position))) != NULL)
+        mem_free(entry);
+    hash_fini(&replay->entries);
     mem_free(replay->masks);
 }
 
@@ -412,15 +390,12 @@ static int replay_end(struct replay *replay, const struct trace_event *e)
 
 static void replay_close(struct replay *replay)
 {
-    for (size_t i = 0; i < replay->bucket_count; i++) {
-        struct list *node;
+    const struct entry *entry;
+    size_t position = 0;
 
-        list_for_each (node, &replay->buckets[i]) {
-            const struct entry *entry = container_of(node, struct entry, bucket);
-
-            replay->left_recvs += entry->kind == KIND_RECV;
-            replay->left_msgs += entry->kind == KIND_MSG;
-        }
+    while ((entry = hash_pointer(hash_next(&replay->entries, &by_number, &position))) != NULL) {
+        replay->left_recvs += entry->kind == KIND_RECV;
+        replay->left_msgs += entry->kind == KIND_MSG;
     }
 }
 

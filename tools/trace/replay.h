@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/list.h"
+#include "base/hash.h"
 #include "trace/trace.h"
 
 enum replay_search { REPLAY_ARRIVALS, REPLAY_POSTS, REPLAY_PROBES, REPLAY_SEARCHES };
@@ -47,12 +47,11 @@ struct replay {
     size_t mask_count, mask_room;
     char error[256]; /* of the last replay_event() that failed, or the first wrong answer */
     /* replay.c's own */
-    struct list *buckets;
-    size_t bucket_count, entry_count;
+    struct hash entries;
 };
 
-/* 0 or -ENOMEM.  Undone by replay_fini(). */
-int replay_init(struct replay *replay);
+/* Undone by replay_fini(). */
+void replay_init(struct replay *replay);
 void replay_fini(struct replay *replay);
 
 /* The next event.  0; -EBADMSG it names somebody who is not there (error says whom); or

@@ -494,9 +494,10 @@ static int read_files(const struct tool *tool, char **paths, size_t count, bool 
     int status = TOOL_DONE;
     size_t ready = 0;
 
-    while (files != NULL && infos != NULL && ready < count &&
-           replay_init(&files[ready].replay) == 0)
-        trace_words_init(&files[ready++].words, &ranks);
+    for (; files != NULL && infos != NULL && ready < count; ready++) {
+        replay_init(&files[ready].replay);
+        trace_words_init(&files[ready].words, &ranks);
+    }
     if (ready < count) {
         tool_error(tool, "no memory for %zu files", count);
         status = TOOL_FAILED;

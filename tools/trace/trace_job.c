@@ -176,7 +176,7 @@ int job_read(struct job *job, char **paths, size_t count)
     mem_free(r.arrivals);
     mem_free(r.changes);
     mem_free(r.posts);
-    mem_free(r.names.slots);
+    hash_fini(&r.names);
     mem_free(reader);
     if (is_read && job_explain(job) == 0)
         return 0;

@@ -37,50 +37,49 @@ static bool grow(void **array, size_t count, size_t *room, size_t size)
 enum name_kind { NAME_SEND = 1, NAME_RECV, NAME_MESSAGE };
 
 struct name {
+    uint32_t kind, half;
     uint64_t id;
-    uint32_t kind; /* 0: free */
-    uint32_t half;
 };
 
-static struct name *names_slot(const struct names *names, enum name_kind kind, uint64_t id)
+static uint64_t name_hash(const void *arg, const void *slot)
 {
-    uint64_t key = id ^ (uint64_t)kind << 60;
-    size_t at = (size_t)trace_hash(key) & (names->room - 1);
+    const struct name *name = slot;
 
-    while (names->slots[at].kind != 0 &&
-           (names->slots[at].kind != kind || names->slots[at].id != id))
-        at = (at + 1) & (names->room - 1);
-    return &names->slots[at];
+    (void)arg;
+    return hash_spread(name->id ^ (uint64_t)name->kind << 60);
+}
+
+static bool name_is(const void *arg, const void *slot, const void *key)
+{
+    const struct name *name = slot, *wanted = key;
+
+    (void)arg;
+    return name->kind == wanted->kind && name->id == wanted->id;
+}
+
+static const struct hash_kind by_id = {sizeof(struct name), name_hash, name_is};
+
+static struct name *names_slot(const struct hash *names, const struct name *name)
+{
+    return hash_find(names, &by_id, NULL, name_hash(NULL, name), name);
 }
 
 /* JOB_NOBODY: there is none. */
-static uint32_t names_find(const struct names *names, enum name_kind kind, uint64_t id)
+static uint32_t names_find(const struct hash *names, enum name_kind kind, uint64_t id)
 {
-    const struct name *slot = names->room != 0 ? names_slot(names, kind, id) : NULL;
+    const struct name *slot = names_slot(names, &(struct name){.kind = kind, .id = id});
 
-    return slot != NULL && slot->kind != 0 ? slot->half : JOB_NOBODY;
+    return slot != NULL ? slot->half : JOB_NOBODY;
 }
 
-static bool names_put(struct names *names, enum name_kind kind, uint64_t id, uint32_t half)
+static bool names_put(struct hash *names, enum name_kind kind, uint64_t id, uint32_t half)
 {
-    struct name *slot;
+    const struct name name = {.kind = kind, .half = half, .id = id};
+    struct name *slot = names_slot(names, &name);
 
-    if (2 * names->count >= names->room) {
-        struct names more = {.room = names->room == 0 ? 1024 : 2 * names->room};
-
-        more.slots = mem_calloc(more.room, sizeof *more.slots);
-        if (more.slots == NULL)
-            return false;
-        for (size_t i = 0; i < names->room; i++)
-            if (names->slots[i].kind != 0)
-                *names_slot(&more, names->slots[i].kind, names->slots[i].id) = names->slots[i];
-        more.count = names->count;
-        mem_free(names->slots);
-        *names = more;
-    }
-    slot = names_slot(names, kind, id);
-    names->count += slot->kind == 0;
-    *slot = (struct name){.id = id, .kind = kind, .half = half};
+    if (slot == NULL)
+        return hash_add(names, &by_id, NULL, &name) == 0;
+    slot->half = half;
     return true;
 }
 
@@ -489,9 +488,7 @@ static void forget_file(struct reading *r)
     r->first_place = r->job->place_count;
     for (uint32_t i = 0; i < r->peer_count; i++)
         r->peers[i] = JOB_NOBODY;
-    r->names.count = 0;
-    if (r->names.room != 0)
-        memset(r->names.slots, 0, r->names.room * sizeof *r->names.slots);
+    hash_fini(&r->names);
 }
 
 bool read_events(struct reading *r, struct trace_reader *reader)

@@ -10,6 +10,7 @@
 #ifndef TOOLS_TRACE_READING_H
 #define TOOLS_TRACE_READING_H
 
+#include "base/hash.h"
 #include "trace_job.h"
 
 /* A posted receive. */
@@ -27,11 +28,6 @@ struct depth_change {
 struct name;
 
 /* The receives, messages and sends that a file names. */
-struct names {
-    struct name *slots;
-    size_t count, room; /* room: a power of two, or 0 */
-};
-
 struct reading {
     struct job *job;
     /* of all files */
@@ -45,7 +41,7 @@ struct reading {
     uint64_t now, acted; /* acted: its last send or receive */
     uint32_t *peers;     /* the rank of each peer number */
     uint32_t peer_count;
-    struct names names;
+    struct hash names; /* in its file: of receives, messages, sends */
     struct post *posts;
     size_t post_count, post_room;
     uint32_t last_send, open_wait;

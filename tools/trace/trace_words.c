@@ -13,15 +13,9 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/hash.h"
 #include "base/mem.h"
 #include "base/text.h"
-
-uint64_t trace_hash(uint64_t key)
-{
-    key = (key ^ key >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    key = (key ^ key >> 27) * UINT64_C(0x94d049bb133111eb);
-    return key ^ key >> 31;
-}
 
 int trace_compare_ranks(const struct trace_info *x, const struct trace_info *y)
 {
@@ -40,50 +34,55 @@ void trace_words_init(struct trace_words *words, const struct trace_ranks *ranks
 void trace_words_fini(struct trace_words *words)
 {
     mem_free(words->communicators);
-    mem_free(words->places);
+    hash_fini(&words->by_number);
     mem_free(words->peers);
 }
 
 /* ---- communicators ---- */
 
-/* Where the communicator of this number is, or would be; there are slots. */
-static uint32_t *communicator_place(const struct trace_words *words, uint32_t number)
+static uint64_t communicator_hash(const void *words, const void *slot)
 {
-    size_t mask = 2 * words->communicator_slots - 1, at = (size_t)trace_hash(number) & mask;
+    return hash_spread(
+        ((const struct trace_words *)words)->communicators[hash_number(slot) - 1].number);
+}
 
-    while (words->places[at] != 0 &&
-           words->communicators[words->places[at] - 1].number != number)
-        at = (at + 1) & mask;
-    return &words->places[at];
+static bool communicator_is(const void *words, const void *slot, const void *number)
+{
+    return ((const struct trace_words *)words)->communicators[hash_number(slot) - 1].number ==
+           *(const uint32_t *)number;
+}
+
+static const struct hash_kind by_number = {sizeof(uint32_t), communicator_hash,
+                                           communicator_is};
+
+/* The slot of the last communicator of this number, or NULL. */
+static uint32_t *communicator_slot(const struct trace_words *words, uint32_t number)
+{
+    return hash_find(&words->by_number, &by_number, words, hash_spread(number), &number);
 }
 
 static struct trace_communicator *communicator_find(const struct trace_words *words,
                                                     uint32_t number)
 {
-    uint32_t place = words->communicator_slots != 0 ? *communicator_place(words, number) : 0;
+    uint32_t place = hash_number(communicator_slot(words, number));
 
     return place != 0 ? &words->communicators[place - 1] : NULL;
 }
 
-/* For twice as many.  False: no memory. */
+/* Room for one more.  False: no memory. */
 static bool communicators_grow(struct trace_words *words)
 {
     size_t slots = words->communicator_slots == 0 ? 8 : 2 * words->communicator_slots;
-    uint32_t *places = mem_calloc(2 * slots, sizeof *places);
-    struct trace_communicator *more =
-        places != NULL ? mem_realloc(words->communicators, slots * sizeof *more) : NULL;
+    struct trace_communicator *more = words->communicators;
 
-    if (more == NULL) {
-        mem_free(places);
-        return false;
+    if (words->communicator_count == words->communicator_slots) {
+        more = mem_realloc(words->communicators, slots * sizeof *more);
+        if (more == NULL)
+            return false;
+        words->communicators = more;
+        words->communicator_slots = slots;
     }
-    mem_free(words->places);
-    words->places = places;
-    words->communicators = more;
-    words->communicator_slots = slots;
-    for (uint32_t i = 0; i < words->communicator_count; i++)
-        *communicator_place(words, more[i].number) = i + 1;
-    return true;
+    return hash_reserve(&words->by_number, &by_number, words) == 0;
 }
 
 /* From now on this number is that of a new one; NULL: no memory. */
@@ -91,12 +90,18 @@ static struct trace_communicator *communicator_new(struct trace_words *words, ui
 {
     const char *name = see_mpi_predefined(words->layout, number);
     struct trace_communicator *found;
+    uint32_t *slot, place;
 
-    if (words->communicator_count == words->communicator_slots && !communicators_grow(words))
+    if (!communicators_grow(words))
         return NULL;
+    slot = communicator_slot(words, number);
     found = &words->communicators[words->communicator_count++];
-    *communicator_place(words, number) = (uint32_t)words->communicator_count;
     *found = (struct trace_communicator){.number = number};
+    place = (uint32_t)words->communicator_count;
+    if (slot != NULL)
+        *slot = place;
+    else
+        (void)hash_add(&words->by_number, &by_number, words, &place);
     snprintf(found->name, sizeof found->name, "%s", name != NULL ? name : "");
     return found;
 }

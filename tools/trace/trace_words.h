@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/hash.h"
 #include "see/mpi.h"
 #include "trace/trace.h"
 
@@ -37,16 +38,13 @@ struct trace_words {
     char program[TRACE_NAME_MAX];
     char naming[TRACE_NAME_MAX];     /* the name that is being read */
     const struct see_layout *layout; /* or NULL: the envelopes stay numbers */
-    struct trace_communicator *
-        communicators; /* several of one number, one after another; the last one has its place */
+    struct trace_communicator
+        *communicators; /* several of one number, one after another; the last one is found */
     size_t communicator_count, communicator_slots;
-    uint32_t *places; /* twice as many as slots: hashed by number, an index + 1; 0: free */
+    struct hash by_number;    /* index + 1 */
     struct trace_peer *peers; /* by number */
     size_t peer_slots;
 };
-
-/* A permutation of 64 bits in which each depends on all: what a file has for keys may differ in a few bits alone. */
-uint64_t trace_hash(uint64_t key);
 
 /* By rank; those of which nobody said one, by process and endpoint: as for qsort(). */
 int trace_compare_ranks(const struct trace_info *x, const struct trace_info *y);

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "device/host/bypass.h"
@@ -22,8 +23,7 @@
 
 static uint32_t mix(uint64_t word)
 {
-    word *= UINT64_C(0x9e3779b97f4a7c15);
-    return (uint32_t)(word >> 32) % SHADOW_FILTER;
+    return (uint32_t)hash_mix(word) % SHADOW_FILTER;
 }
 
 static uint32_t context_slot(const struct mbx_match_recv *match)

@@ -19,6 +19,7 @@
 #include <errno.h>
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/sys.h"
@@ -43,7 +44,6 @@
 struct known {
     struct transport_address address;
     uint32_t peer;
-    bool is_used;
 };
 
 /* A peer that is about to be known. */
@@ -65,59 +65,39 @@ struct server {
     uint32_t open;      /* of these, without an answer: at most CHANNEL_QUESTIONS */
     struct link **by_peer;
     uint32_t peer_count;
-    struct known *known; /* open addressing; known_slots is a power of two, at most half used */
-    uint32_t known_count, known_slots;
-    uint64_t rounds; /* channel.idle */
+    struct hash known; /* of struct known, by address */
+    uint64_t rounds;   /* channel.idle */
 };
 
 /* ---- who was who ---- */
 
-/* The entry of this address, or the free one where it would go. */
-static struct known *known_entry(struct known *table, uint32_t slots,
-                                 const struct transport_address *address)
+static uint64_t known_hash(const void *arg, const void *slot)
 {
-    uint32_t at = address_hash(address) & (slots - 1);
-
-    while (table[at].is_used && memcmp(&table[at].address, address, sizeof *address) != 0)
-        at = (at + 1) & (slots - 1);
-    return &table[at];
+    (void)arg;
+    return address_hash(&((const struct known *)slot)->address);
 }
 
-static bool known_grow(struct server *server)
+static bool known_is(const void *arg, const void *slot, const void *address)
 {
-    uint32_t slots = server->known_slots == 0 ? 32 : 2 * server->known_slots;
-    struct known *table = mem_calloc(slots, sizeof *table);
-
-    if (table == NULL)
-        return false;
-    for (uint32_t i = 0; i < server->known_slots; i++)
-        if (server->known[i].is_used)
-            *known_entry(table, slots, &server->known[i].address) = server->known[i];
-    mem_free(server->known);
-    server->known = table;
-    server->known_slots = slots;
-    return true;
+    (void)arg;
+    return memcmp(&((const struct known *)slot)->address, address,
+                  sizeof(struct transport_address)) == 0;
 }
+
+static const struct hash_kind by_address = {sizeof(struct known), known_hash, known_is};
 
 /* Without memory: the next packet of the peer asks for it again. */
 static void known_add(struct server *server, const struct transport_address *address,
                       uint32_t peer)
 {
-    if (2 * server->known_count >= server->known_slots && !known_grow(server))
-        return;
-    *known_entry(server->known, server->known_slots, address) =
-        (struct known){.address = *address, .peer = peer, .is_used = true};
-    server->known_count++;
+    (void)hash_add(&server->known, &by_address, NULL,
+                   &(struct known){.address = *address, .peer = peer});
 }
 
 static const struct known *known_find(const struct server *server,
                                       const struct transport_address *address)
 {
-    const struct known *known = server->known_slots != 0
-                                    ? known_entry(server->known, server->known_slots, address)
-                                    : NULL;
-
-    return known != NULL && known->is_used ? known : NULL;
+    return hash_find(&server->known, &by_address, NULL, address_hash(address), address);
 }
 
 /* ---- who is who ---- */
@@ -420,7 +400,7 @@ int agent_main(const struct agent_main_config *config)
         channel_say(config->channel, CHANNEL_RUNNING, 0);
         err = work(&server);
         agent_fini(&server.agent);
-        mem_free(server.known);
+        hash_fini(&server.known);
     }
     channel_say(config->channel, err == 0 ? CHANNEL_ENDED : CHANNEL_FAILED, err);
     return err;

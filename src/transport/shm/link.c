@@ -92,7 +92,7 @@ static struct link_name name_of(const struct shm *shm, const struct transport_ad
 /* A cookie is 64 random bits, and whoever makes his otherwise makes the search for it slower. */
 static uint32_t cookie_hash(uint64_t cookie)
 {
-    return (uint32_t)((cookie * UINT64_C(0x9e3779b97f4a7c15)) >> 32);
+    return (uint32_t)hash_mix(cookie);
 }
 
 static uint32_t link_hash(const struct link *link)

@@ -112,56 +112,48 @@ int ib_link_get(struct ib *ib, const struct transport_address *address, struct i
 
 /* ---- by the number of a queue pair ---- */
 
-static void number_put(struct ib_link **slots, uint32_t room, uint32_t number,
-                       struct ib_link *link)
-{
-    uint32_t i = number & (room - 1);
+struct numbered {
+    struct ib_link *link;
+    uint64_t number;
+};
 
-    while (slots[i] != NULL)
-        i = (i + 1) & (room - 1);
-    slots[i] = link;
+static uint64_t number_hash(const void *arg, const void *slot)
+{
+    (void)arg;
+    return ((const struct numbered *)slot)->number;
 }
 
-/* A link stands there once for each of its two numbers. */
+/* A pair that is no more leaves its numbers here; another one may have got them. */
+static bool number_is(const void *arg, const void *slot, const void *number)
+{
+    const struct numbered *numbered = slot;
+    const struct ib_link_pair *pair = &numbered->link->pair;
+
+    (void)arg;
+    return numbered->number == *(const uint64_t *)number && pair->in != NULL &&
+           (pair->in->qp_num == numbered->number || pair->out->qp_num == numbered->number);
+}
+
+static const struct hash_kind by_number = {sizeof(struct numbered), number_hash, number_is};
+
+/* A link is there once for each of its two numbers. */
 static int number_add(struct ib *ib, struct ib_link *link)
 {
-    struct ib_conns *conns = &ib->conns;
-    uint32_t room = conns->number_room == 0 ? 16 : conns->number_room * 2;
-    struct ib_link **slots = conns->by_number;
+    int err = hash_add(&ib->conns.by_number, &by_number, NULL,
+                       &(struct numbered){link, link->pair.in->qp_num});
 
-    if (2 * (conns->number_count + 2) > conns->number_room) {
-        slots = mem_calloc(room, sizeof *slots);
-        if (slots == NULL)
-            return -ENOMEM;
-        for (uint32_t i = 0; i < conns->id_count; i++)
-            if (conns->by_id[i]->pair.in != NULL && conns->by_id[i] != link) {
-                number_put(slots, room, conns->by_id[i]->pair.in->qp_num, conns->by_id[i]);
-                number_put(slots, room, conns->by_id[i]->pair.out->qp_num, conns->by_id[i]);
-            }
-        mem_free(conns->by_number);
-        conns->by_number = slots;
-        conns->number_room = room;
-    }
-    number_put(slots, conns->number_room, link->pair.in->qp_num, link);
-    number_put(slots, conns->number_room, link->pair.out->qp_num, link);
-    conns->number_count += 2;
-    return 0;
+    return err != 0 ? err
+                    : hash_add(&ib->conns.by_number, &by_number, NULL,
+                               &(struct numbered){link, link->pair.out->qp_num});
 }
 
 struct ib_link *ib_link_by_number(const struct ib *ib, uint32_t number)
 {
-    const struct ib_conns *conns = &ib->conns;
-    uint32_t mask = conns->number_room - 1;
+    const uint64_t wanted = number;
+    const struct numbered *numbered =
+        hash_find(&ib->conns.by_number, &by_number, NULL, number, &wanted);
 
-    if (conns->number_room == 0)
-        return NULL;
-    for (uint32_t i = number & mask; conns->by_number[i] != NULL; i = (i + 1) & mask) {
-        const struct ib_link_pair *pair = &conns->by_number[i]->pair;
-
-        if (pair->in != NULL && (pair->in->qp_num == number || pair->out->qp_num == number))
-            return conns->by_number[i];
-    }
-    return NULL;
+    return numbered != NULL ? numbered->link : NULL;
 }
 
 /* ---- what net.c wants done ---- */
@@ -432,6 +424,6 @@ void ib_conns_close(struct ib *ib)
     for (uint32_t i = 0; i < ib->conns.id_count; i++)
         mem_free(ib->conns.by_id[i]);
     mem_free(ib->conns.by_id);
-    mem_free(ib->conns.by_number);
+    hash_fini(&ib->conns.by_number);
     link_table_fini(&ib->conns.links);
 }

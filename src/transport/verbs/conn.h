@@ -13,6 +13,7 @@
 #ifndef IB_CONN_H
 #define IB_CONN_H
 
+#include "base/hash.h"
 #include "transport/link_table.h"
 #include "transport/net/net.h"
 #include "transport/verbs/hca.h"
@@ -44,8 +45,7 @@ struct ib_conns {
     struct link_table links;
     struct ib_link **by_id;
     uint32_t id_count, id_room;
-    struct ib_link **by_number; /* of `in`: a hash table without removal */
-    uint32_t number_count, number_room;
+    struct hash by_number; /* of its queue pairs; nothing is removed */
     struct transport_verbs_inlet inlet;
     bool has_told_layout; /* warned that a peer's adapter compares other bits */
 };

@@ -13,16 +13,17 @@
 #include <sys/resource.h>
 
 #include "base/base.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "transport/verbs/verbs_library.h"
 
 #define PAGE       ((uintptr_t)4096)
 #define KEPT_MAX   512
-#define SLOTS      512 /* a power of two */
+#define SLOTS      512
 #define USUAL_MOST ((uint64_t)1 << 30)
 
-/* What was asked for, by its address. */
+/* What was asked for, by its address.  Not a struct hash: what is asked for displaces what was, so the table never grows. */
 struct slot {
     struct verbs_region *region; /* kept, that it was last found in; NULL */
     uintptr_t begin;             /* what was asked for last; 0: nothing */
@@ -41,9 +42,7 @@ struct verbs_regions {
 
 static struct slot *slot_of(struct verbs_regions *regions, uintptr_t begin)
 {
-    const uint64_t mixed = (uint64_t)(begin / 64) * UINT64_C(0x9e3779b97f4a7c15);
-
-    return &regions->slots[mixed >> 32 & (SLOTS - 1)];
+    return &regions->slots[hash_mix(begin / 64) % SLOTS];
 }
 
 /* ---- open and close ---- */
