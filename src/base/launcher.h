@@ -6,6 +6,7 @@
 #define BASE_LAUNCHER_H
 
 #include <sched.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -70,6 +71,15 @@ static inline uint32_t launcher_ranks_per_core(void)
     if (ranks == LAUNCHER_UNKNOWN || cores < 1)
         return 0;
     return (uint32_t)((ranks + (uint64_t)cores - 1) / (uint64_t)cores);
+}
+
+/* Do ranks share cores?  What the user says (MBX_OVERSUBSCRIBED: yes or no) comes before what the launcher
+ * says; other values and NULL say nothing. */
+static inline bool launcher_is_oversubscribed(const char *user)
+{
+    if (user != NULL && (strcmp(user, "yes") == 0 || strcmp(user, "no") == 0))
+        return strcmp(user, "yes") == 0;
+    return launcher_ranks_per_core() > 1;
 }
 
 #endif

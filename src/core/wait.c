@@ -36,6 +36,11 @@
  * mbx_poll(), and a wait with a timeout of 0) never gives the core away: its caller may have
  * something else to do.
  *
+ * Three other places wait in their own way, since a look costs them something else.  The component
+ * (pml/progress.c) counts looks: with a look of 20 ns, a clock that is read would be much of a wait.  Objects of the
+ * provider (provider/idle.c) have no wait, only calls that find nothing, and count both.  The software device
+ * (device/soft/agent_main.c) sleeps on its transport, and never gives its core away.
+ *
  * A waiter clears its flag, looks, and gives the lock to sleep; who tells does so under
  * the lock: so nothing is told between the look and the sleep without being seen.
  */

@@ -32,7 +32,6 @@
 #include "pml/pml.h"
 
 #include <sched.h>
-#include <string.h>
 
 #define LOOKS_ALONE 64u
 
@@ -473,11 +472,7 @@ static int progress_test_some(size_t count, ompi_request_t **requests, int *done
 
 bool pml_is_oversubscribed(void)
 {
-    const char *told = environ_get("MBX_OVERSUBSCRIBED");
-
-    if (told != NULL && (strcmp(told, "yes") == 0 || strcmp(told, "no") == 0))
-        return strcmp(told, "yes") == 0;
-    return launcher_ranks_per_core() > 1;
+    return launcher_is_oversubscribed(environ_get("MBX_OVERSUBSCRIBED"));
 }
 
 static unsigned looks_keep(void)

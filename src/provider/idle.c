@@ -27,17 +27,12 @@
 #include "provider/wait.h"
 
 #include <sched.h>
-#include <string.h>
 
 #define IDLE_NS 50000
 
 bool prov_is_oversubscribed(void)
 {
-    const char *told = prov_param("OVERSUBSCRIBED");
-
-    if (told != NULL && (strcmp(told, "yes") == 0 || strcmp(told, "no") == 0))
-        return strcmp(told, "yes") == 0;
-    return launcher_ranks_per_core() > 1;
+    return launcher_is_oversubscribed(prov_param("OVERSUBSCRIBED"));
 }
 
 void prov_idle_init(struct prov_idle *idle)
