@@ -476,7 +476,7 @@ void user_check(const struct user *user)
 {
     const struct mbx_ep *ep = user->ep;
     const struct context *context;
-    uint64_t room = ep_credit(ep)->lendable_all;
+    uint64_t room = ep_credit(ep)->extra_all;
     size_t position = 0;
 
     require(pool_is_valid(&ep->requests.pool) && pool_is_valid(&ep->messages),

@@ -129,7 +129,7 @@ static void set_param(char params[PLAN_PARAMS][40], const char *name, const char
     size_t length = strlen(name);
     int i = 0;
 
-    while (i < PLAN_LENDING &&
+    while (i < PLAN_BUFFERS &&
            (strncmp(params[i], name, length) != 0 || params[i][length] != '='))
         i++;
     snprintf(params[i], 40, "%s=%s", name, value);
@@ -141,7 +141,7 @@ static void draw_long(struct plan *p, struct profile *m)
     bool is_long = chance(m, 50);
 
     for (uint32_t i = 0; i < p->variants; i++) {
-        snprintf(p->params[i][PLAN_PARAMS - 10], 40, "LENT_SIZE=%s", is_long ? "16K" : "auto");
+        snprintf(p->params[i][PLAN_PARAMS - 10], 40, "BUFFERS_SIZE=%s", is_long ? "16K" : "auto");
         if (is_long)
             set_param(p->params[i], "EAGER_LIMIT", "1K");
     }
@@ -170,10 +170,10 @@ static void draw_streams(struct plan *p, struct profile *m)
 }
 
 /* Endpoints lend chunks. */
-static void draw_lending(struct plan *p, struct profile *m)
+static void draw_buffers(struct plan *p, struct profile *m)
 {
-    p->network.chunks = chance(m, 40) ? 1 + below(m, SIM_CHUNKS_MAX) : 0;
-    if (p->network.chunks == 0)
+    p->network.buffers = chance(m, 40) ? 1 + below(m, SIM_BUFFERS_MAX) : 0;
+    if (p->network.buffers == 0)
         return;
     for (uint32_t i = 0; i < p->variants; i++)
         set_param(p->params[i], "OVERSUBSCRIBED", "no");
@@ -195,7 +195,7 @@ static void draw_more(struct plan *p, struct profile *m)
     p->percent_pieces = chance(m, 40) ? 10 + below(m, 91) : 0;
     for (uint32_t i = 0; i < p->variants; i++)
         draw_calm(m, p->params[i]);
-    draw_lending(p, m);
+    draw_buffers(p, m);
     for (uint32_t i = 0; i < p->variants && p->has_device; i++)
         draw_holds(m, p->params[i]);
 }
@@ -470,9 +470,9 @@ void plan_print(const struct plan *p)
                p->percent_pieces);
     printf("  %" PRIu32 " ranks; a packet takes %" PRIu64 " to %" PRIu64
            " us, a pair holds %" PRIu32 "; %" PRIu32 " words%s%s; %" PRIu32
-           " chunks; full %" PRIu32 " %%, late %" PRIu32 " %%, lost %" PRIu32 " %%\n",
+           " buffers; full %" PRIu32 " %%, late %" PRIu32 " %%, lost %" PRIu32 " %%\n",
            p->ranks, w->delay_min_ns / CLOCK_US, w->delay_max_ns / CLOCK_US, w->depth, w->words,
-           w->has_table ? ", a table" : "", w->can_read ? ", reads" : "", w->chunks,
+           w->has_table ? ", a table" : "", w->can_read ? ", reads" : "", w->buffers,
            w->percent_full, w->percent_late, w->percent_lost);
     for (uint32_t v = 0; v < p->variants; v++) {
         printf("  settings %" PRIu32 ":", v);

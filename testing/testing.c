@@ -64,9 +64,9 @@ static const struct param tuning[] = {
      "most data that travels with the RTS of a rendezvous", TUNING_AT(rts_payload)},
     {"INJECT_LIMIT", PARAM_SIZE, PARAM_TEST, NULL, "auto", 0, WIRE_EAGER_MAX, auto_word,
      "longest message that may be injected", TUNING_AT(inject_limit)},
-    {"LENT_SIZE", PARAM_SIZE, PARAM_TEST, NULL, "auto", 1, UINT64_C(1) << 20, auto_word,
+    {"BUFFERS_SIZE", PARAM_SIZE, PARAM_TEST, NULL, "auto", 1, UINT64_C(1) << 20, auto_word,
      "the longest message that is lent to a peer that borrows all chunks",
-     TUNING_AT(lent_size)},
+     TUNING_AT(buffers_size)},
     {"SENDTABLE", PARAM_BOOL, PARAM_TEST, NULL, "yes", 0, 0, NULL,
      "deferred sends lie in a table, out of which a receiver on the same machine pulls them "
      "by itself",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=sh
 #
-# Without a name: match, device and see, of which ./dev test tries a part, and fronts.  backlog, rput and lend run tests of
+# Without a name: match, device and see, of which ./dev test tries a part, and fronts.  backlog, rput and bounce run tests of
 # the whole library; the first two take some minutes each.
 ! wants_help "$@" || explain
 prepare

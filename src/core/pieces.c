@@ -6,11 +6,11 @@
 
 #include "core/core.h"
 #include "core/module.h"
-#include "transport/lend.h"
+#include "transport/bounce.h"
 
 /* Of an endpoint; made when the first message in pieces is. */
 struct pieces_pools {
-    struct pool pieces, bounces;
+    struct pool pieces, packs;
 };
 
 /* ---- made and ended ---- */
@@ -22,7 +22,7 @@ static struct pieces_pools *pools_make(struct mbx_ep *ep)
     if (pools == NULL)
         return NULL;
     pool_init(&pools->pieces, sizeof(struct pieces), 16, POOL_MAX_OBJECTS);
-    pool_init(&pools->bounces, BOUNCE_SIZE, 1, BOUNCES_MOST);
+    pool_init(&pools->packs, PACK_SIZE, 1, PACK_BUFFERS_MOST);
     return ep->pieces = pools;
 }
 
@@ -31,7 +31,7 @@ static void on_fini(struct mbx_ep *ep)
     if (ep->pieces == NULL)
         return;
     pool_fini(&ep->pieces->pieces);
-    pool_fini(&ep->pieces->bounces);
+    pool_fini(&ep->pieces->packs);
     mem_free(ep->pieces);
 }
 
@@ -78,31 +78,31 @@ struct pieces *pieces_make(struct mbx_ep *ep, const struct mbx_layout *layout, s
     pieces->part = pieces->within = 0;
     pieces->error = pieces->read_error = 0;
     pieces->turn = 0;
-    pieces->bounce[0] = pieces->bounce[1] = NULL;
+    pieces->pack[0] = pieces->pack[1] = NULL;
     pieces->place = NULL;
-    pieces->lends_to = NULL;
+    pieces->buffer_for = NULL;
     pieces->from = pieces->to = 0;
     return pieces;
 }
 
-static void bounce_give(struct mbx_ep *ep, char **bounce)
+static void pack_buffer_give(struct mbx_ep *ep, char **bounce)
 {
     if (*bounce != NULL)
-        pool_give(&ep->pieces->bounces, *bounce);
+        pool_give(&ep->pieces->packs, *bounce);
     *bounce = NULL;
 }
 
-void pieces_forget_chunk(struct pieces *pieces)
+void pieces_forget_buffer(struct pieces *pieces)
 {
-    pieces->lends_to = NULL;
+    pieces->buffer_for = NULL;
 }
 
 void pieces_drop(struct mbx_ep *ep, struct pieces *pieces)
 {
-    if (pieces->lends_to != NULL)
-        transport_keep(pieces->lends_to, pieces->chunk);
-    for (unsigned i = 0; i < PIECES_BOUNCES; i++)
-        bounce_give(ep, &pieces->bounce[i]);
+    if (pieces->buffer_for != NULL)
+        transport_bounce_untake(pieces->buffer_for, pieces->buffer);
+    for (unsigned i = 0; i < PIECES_PACK_BUFFERS; i++)
+        pack_buffer_give(ep, &pieces->pack[i]);
     pool_give(&ep->pieces->pieces, pieces);
 }
 
@@ -131,13 +131,13 @@ int pieces_end(struct mbx_ep *ep, struct request *req, int error)
 /* ---- bounce buffers ---- */
 
 /* The spare is one, and there is no second. */
-char *pieces_bounce(struct mbx_ep *ep, struct pieces *pieces, size_t *size)
+char *pieces_pack_buffer(struct mbx_ep *ep, struct pieces *pieces, size_t *size)
 {
-    char **bounce = &pieces->bounce[pieces->turn];
+    char **bounce = &pieces->pack[pieces->turn];
 
-    *size = BOUNCE_SIZE;
+    *size = PACK_SIZE;
     if (*bounce == NULL)
-        *bounce = pool_take(&ep->pieces->bounces);
+        *bounce = pool_take(&ep->pieces->packs);
     if (*bounce != NULL)
         return *bounce;
     *size = sizeof pieces->spare;
@@ -147,16 +147,16 @@ char *pieces_bounce(struct mbx_ep *ep, struct pieces *pieces, size_t *size)
 void pieces_settle(struct mbx_ep *ep, struct pieces *pieces)
 {
     if (pieces->from == pieces->to)
-        for (unsigned i = 0; i < PIECES_BOUNCES; i++)
-            bounce_give(ep, &pieces->bounce[i]);
+        for (unsigned i = 0; i < PIECES_PACK_BUFFERS; i++)
+            pack_buffer_give(ep, &pieces->pack[i]);
 }
 
-uint32_t pieces_bounces(const struct mbx_ep *ep, uint32_t *most)
+uint32_t pieces_pack_buffers(const struct mbx_ep *ep, uint32_t *most)
 {
     if (ep->pieces == NULL)
         return *most = 0;
-    *most = pool_most(&ep->pieces->bounces);
-    return pool_live(&ep->pieces->bounces);
+    *most = pool_most(&ep->pieces->packs);
+    return pool_live(&ep->pieces->packs);
 }
 
 /* ---- packing ---- */
@@ -220,7 +220,7 @@ const char *pieces_next(struct mbx_ep *ep, struct pieces *pieces, size_t *size)
     size_t room;
 
     if (pieces->from == pieces->to) {
-        pieces->place = pieces_bounce(ep, pieces, &room);
+        pieces->place = pieces_pack_buffer(ep, pieces, &room);
         pieces->from = 0;
         pieces->to = pack(pieces, pieces->place, min_size(room, max_size(*size, PIECES_LEAST)));
     }
@@ -228,32 +228,32 @@ const char *pieces_next(struct mbx_ep *ep, struct pieces *pieces, size_t *size)
     return *size != 0 ? pieces->place + pieces->from : NULL;
 }
 
-bool pieces_lend(struct pieces *pieces, struct link *link, size_t size)
+bool pieces_take_buffer(struct pieces *pieces, struct link *link, size_t size)
 {
     size_t room;
     char *place;
 
-    if (pieces->lends_to != NULL)
+    if (pieces->buffer_for != NULL)
         return true;
     if (pieces->from != pieces->to || pieces->error != 0)
         return false; /* what is in the bounce buffer comes first */
-    place = transport_lend(link, &pieces->chunk, &room);
+    place = transport_bounce_take(link, &pieces->buffer, &room);
     if (place == NULL)
         return false;
-    pieces->lends_to = link;
+    pieces->buffer_for = link;
     pieces->place = place;
     pieces->from = 0;
     pieces->to = pack(pieces, place, min_size(room, max_size(size, PIECES_LEAST)));
     if (pieces->to != 0)
         return true;
-    transport_keep(link, pieces->chunk);
-    pieces->lends_to = NULL;
+    transport_bounce_untake(link, pieces->buffer);
+    pieces->buffer_for = NULL;
     return false;
 }
 
-void pieces_lent(struct pieces *pieces)
+void pieces_buffer_sent(struct pieces *pieces)
 {
-    pieces->lends_to = NULL;
+    pieces->buffer_for = NULL;
     pieces->from = pieces->to;
 }
 

@@ -16,7 +16,7 @@
  * bounce buffer is left, `spare` takes its place: slower, but nobody waits for the buffer of
  * another request.
  *
- * To a peer that borrows (lend.h) a chunk takes the place of the bounce buffer, and the packet names
+ * To a peer that borrows (bounce.h) a buffer takes the place of the bounce buffer, and the packet names
  * it: what is packed there is unpacked out of it by the peer.
  *
  * A callback that fails ends all use of the layout: `error` stays, and the request completes with
@@ -26,7 +26,7 @@
  *   I1  done <= size; while its bytes move, a request has moved done - (to - from) bytes if it is
  *       a send, and done + (to - from) if it is a receive, unless a callback has failed
  *   I2  from <= to; what is between them lies at place
- *   I3  a request has at most PIECES_BOUNCES bounce buffers, and none when it is complete
+ *   I3  a request has at most PIECES_PACK_BUFFERS bounce buffers, and none when it is complete
  *   I4  the layout's end() is called once, behind the last call of pack() or unpack(), and before
  *       the completion can be read
  */
@@ -35,11 +35,11 @@
 
 #include "core/ep.h"
 
-#define PIECES_BOUNCES 2
-#define BOUNCE_SIZE    ((size_t)64 << 10)
+#define PIECES_PACK_BUFFERS 2
+#define PACK_SIZE    ((size_t)64 << 10)
 
 /* Of an endpoint, at most. */
-#define BOUNCES_MOST 256
+#define PACK_BUFFERS_MOST 256
 
 /* A pack() is asked for all that is left, or for at least so much. */
 #define PIECES_LEAST 256
@@ -55,13 +55,13 @@ struct pieces {
     size_t part, within; /* of a vector: where the byte at done lies */
     int error;           /* of a callback, or 0 */
     unsigned turn;       /* the bounce buffer that is read into next */
-    char *bounce[PIECES_BOUNCES];
-    char *place;     /* of a bounce buffer, spare, or chunk, in which there is something: */
+    char *pack[PIECES_PACK_BUFFERS];
+    char *place;     /* of a bounce buffer, spare, or buffer, in which there is something: */
     size_t from, to; /* send: packed, and not sent; receive: read, and not unpacked */
     size_t asked;    /* receive: so much is being read into place, */
     int read_error;  /* and why it could not be, or 0 */
-    struct link *lends_to; /* place is in a chunk for this link, with this number; or NULL */
-    uint32_t chunk;
+    struct link *buffer_for; /* place is in a buffer for this link, with this number; or NULL */
+    uint32_t buffer;
     char spare[PIECES_LEAST];
 };
 
@@ -70,8 +70,8 @@ int pieces_check(const char *call, const struct mbx_layout *layout, size_t size,
 
 /* NULL: no memory. */
 struct pieces *pieces_make(struct mbx_ep *ep, const struct mbx_layout *layout, size_t size);
-/* The transport ends, and with it the chunk that holds what is to be sent next, if one does. */
-void pieces_forget_chunk(struct pieces *pieces);
+/* The transport ends, and with it the buffer that holds what is to be sent next, if one does. */
+void pieces_forget_buffer(struct pieces *pieces);
 /* Its request was never started: no callback is called. */
 void pieces_drop(struct mbx_ep *ep, struct pieces *pieces);
 /* Its request needs it no longer. */
@@ -86,23 +86,23 @@ size_t pieces_fill_all(void *pieces, void *to, size_t size);
 /* What is to be sent next, at most *size bytes, which becomes how many there are.  NULL: it cannot
  * be packed. */
 const char *pieces_next(struct mbx_ep *ep, struct pieces *pieces, size_t *size);
-/* What is to be sent next, at most size bytes, lies in a chunk for link.  False: there is no
- * chunk, or it cannot be packed. */
-bool pieces_lend(struct pieces *pieces, struct link *link, size_t size);
-/* The packet that names the chunk has left. */
-void pieces_lent(struct pieces *pieces);
+/* What is to be sent next, at most size bytes, lies in a buffer for link.  False: there is no
+ * buffer, or it cannot be packed. */
+bool pieces_take_buffer(struct pieces *pieces, struct link *link, size_t size);
+/* The packet that names the buffer has left. */
+void pieces_buffer_sent(struct pieces *pieces);
 /* So much of that has left. */
 void pieces_sent(struct pieces *pieces, size_t size);
 /* Unpacks the next bytes; nothing any more behind a failure. */
 void pieces_unpack(struct pieces *pieces, const void *from, size_t size);
 
 /* The bounce buffer whose turn it is, or what takes its place; *size: how large. */
-char *pieces_bounce(struct mbx_ep *ep, struct pieces *pieces, size_t *size);
+char *pieces_pack_buffer(struct mbx_ep *ep, struct pieces *pieces, size_t *size);
 /* Gives back what lies idle. */
 void pieces_settle(struct mbx_ep *ep, struct pieces *pieces);
 
 /* Bounce buffers that are in use now, and were at the most. */
-uint32_t pieces_bounces(const struct mbx_ep *ep, uint32_t *most);
+uint32_t pieces_pack_buffers(const struct mbx_ep *ep, uint32_t *most);
 
 static inline bool request_is_in_pieces(const struct request *req)
 {

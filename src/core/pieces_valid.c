@@ -6,7 +6,7 @@
 
 struct look {
     const struct mbx_ep *ep;
-    uint32_t bounces;
+    uint32_t packs;
     bool is_valid;
 };
 
@@ -38,8 +38,8 @@ static void look_at(void *arg, void *object)
     if (!look->is_valid || !request_is_in_pieces(req))
         return;
     look->is_valid = piece_is_valid(look->ep, req);
-    for (unsigned i = 0; i < PIECES_BOUNCES; i++)
-        look->bounces += req->pieces->bounce[i] != NULL;
+    for (unsigned i = 0; i < PIECES_PACK_BUFFERS; i++)
+        look->packs += req->pieces->pack[i] != NULL;
 }
 
 bool pieces_is_valid(const struct mbx_ep *ep)
@@ -50,5 +50,5 @@ bool pieces_is_valid(const struct mbx_ep *ep)
     if (ep->pieces == NULL)
         return true;
     valid_each(ep, look_at, &look);
-    return look.is_valid && HOLDS("pieces.h I3", look.bounces == pieces_bounces(ep, &most));
+    return look.is_valid && HOLDS("pieces.h I3", look.packs == pieces_pack_buffers(ep, &most));
 }

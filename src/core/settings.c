@@ -18,7 +18,7 @@
 #define READ_CHUNK         ((uint64_t)1 << 20)
 #define INJECT_LIMIT       ((uint64_t)8 << 10)
 #define CALM_LEAST         256
-#define LENT_SIZE          ((uint64_t)512 << 10)
+#define BUFFERS_SIZE          ((uint64_t)512 << 10)
 #define DEVICE_SPIN_MOST   (20 * CLOCK_US)
 #define DEVICE_ANSWER_MOST (10 * CLOCK_S)
 
@@ -313,7 +313,7 @@ static void derive(struct settings *s)
     t->coop_size = or_else(t->coop_size, COOP_SIZE);
     t->read_chunk = or_else(t->read_chunk, READ_CHUNK);
     t->inject_limit = or_else(t->inject_limit, INJECT_LIMIT);
-    t->lent_size = or_else(t->lent_size, or_else(s->eager_limit, LENT_SIZE));
+    t->buffers_size = or_else(t->buffers_size, or_else(s->eager_limit, BUFFERS_SIZE));
     t->calm_least = or_else(t->calm_least, CALM_LEAST);
     t->device_spin_ns = min_size(s->spin_ns, or_else(t->device_spin_ns, DEVICE_SPIN_MOST));
     t->device_answer_ns = or_else(t->device_answer_ns, DEVICE_ANSWER_MOST);
@@ -328,7 +328,7 @@ static const struct tuning tuning_unset = {
     .read_chunk = SETTING_AUTO,
     .rts_payload = SETTING_AUTO,
     .inject_limit = SETTING_AUTO,
-    .lent_size = SETTING_AUTO,
+    .buffers_size = SETTING_AUTO,
     .sendtable = 1,
     .calm_least = SETTING_AUTO,
     .device_spin_ns = SETTING_AUTO,

@@ -298,7 +298,7 @@ static void what_follows(void **state)
     assert_int_equal(load(&settings, "EAGER_LIMIT", "auto"), 0);
     assert_int_equal(settings.tuning.rput_size, 32 << 10);
     assert_int_equal(settings.tuning.coop_size, 48 << 10);
-    assert_int_equal(settings.tuning.lent_size, 512 << 10);
+    assert_int_equal(settings.tuning.buffers_size, 512 << 10);
     assert_int_equal(settings.tuning.sendtable, 1);
     assert_int_equal(settings.tuning.calm_least, 256);
     assert_int_equal(settings.tuning.device_spin_ns, 20 * CLOCK_US);
@@ -308,7 +308,7 @@ static void what_follows(void **state)
     assert_int_equal(settings.tuning.rput_size, 32 << 10);
     assert_int_equal(load(&settings, "EAGER_LIMIT", "100K"), 0);
     assert_int_equal(settings.tuning.rput_size, 200 << 10);
-    assert_int_equal(settings.tuning.lent_size, 100 << 10);
+    assert_int_equal(settings.tuning.buffers_size, 100 << 10);
     assert_int_equal(load(&settings, "SPIN", "3us"), 0);
     assert_int_equal(settings.tuning.device_spin_ns, 3 * CLOCK_US);
 }

@@ -38,7 +38,7 @@ struct stats {
     uint64_t sent[MBX_PROTOCOLS], sent_bytes[MBX_PROTOCOLS];
     uint64_t received[MBX_PROTOCOLS], received_bytes[MBX_PROTOCOLS];
     /* transports */
-    uint64_t full, lent, rerouted, read_fallbacks, dropped_packets, send_errors, sleeps;
+    uint64_t full, buffers, rerouted, read_fallbacks, dropped_packets, send_errors, sleeps;
     uint64_t peers, requests_now, requests_max;
     /* the matching device; all 0 without one */
     uint64_t device_handed, device_handed_max, device_matched, device_taken;

@@ -79,7 +79,7 @@ static const struct stat_row rows[] = {
     STATS_OF(received_bytes, "bytes", "that this protocol has received"),
 
     STAT(full, "", "times that a transport had no room and was tried again later"),
-    STAT(lent, "",
+    STAT(buffers, "",
          "packets whose bytes lay in lent memory: data that was packed or copied there"),
     STAT(rerouted, "",
          "messages that became a rendezvous: no credit, no buffers, or the receiver did not "

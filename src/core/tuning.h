@@ -5,7 +5,7 @@
  *   MBX_RNDV          rput, coop       how eagerly the protocols beside reading are tried
  *   MBX_EAGER_LIMIT   rput_size        twice the limit: below, a message costs less than the
  *                                      announcement; at least RPUT_SIZE_LEAST
- *                     lent_size        auto: LENT_SIZE; else the limit
+ *                     buffers_size        auto: BUFFERS_SIZE; else the limit
  *   MBX_SPIN          device_spin_ns   at most DEVICE_SPIN_MOST
  *   constants         the others
  *
@@ -28,7 +28,7 @@ struct tuning {
         read_chunk; /* one step of a rendezvous reads so much before others get their turn */
     uint64_t rts_payload;    /* so much travels with an RTS; auto: rndv.c */
     uint64_t inject_limit;   /* the longest message that may be injected */
-    uint64_t lent_size;      /* the longest message that is lent: p2p/path.h */
+    uint64_t buffers_size;      /* the longest message that is lent: p2p/path.h */
     uint64_t sendtable;      /* bool: deferred sends lie where their receiver pulls them */
     uint64_t calm_least;     /* receives without a deferral before open receives have no list */
     uint64_t device_spin_ns; /* a device elsewhere polls so long before it sleeps */

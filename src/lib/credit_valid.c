@@ -9,7 +9,7 @@
 #include "sendside/sendside.h"
 #include "device/host/offload.h"
 #include "core/core.h"
-#include "transport/lend.h"
+#include "transport/bounce.h"
 
 struct kept {
     uint64_t envelopes, payload;
@@ -54,10 +54,10 @@ static bool window_is_valid(const struct mbx_ep *ep, const struct peer *peer)
            HOLDS("credit.h I4", credit->payload <= CREDIT_UNLIMITED);
 }
 
-static bool chunks_are_within(const struct mbx_ep *ep)
+static bool buffers_are_within(const struct mbx_ep *ep)
 {
-    const struct transport *lender = ep_credit(ep)->lender;
-    uint64_t resident = lender != NULL ? transport_resident(lender) : 0;
+    const struct transport *bounce = ep_credit(ep)->sender;
+    uint64_t resident = bounce != NULL ? transport_bounce_resident(bounce) : 0;
 
     return HOLDS("credit.h I5", resident == 0 || ep->stats.unexpected_bytes_max + resident <=
                                                      ep->settings.unexpected_memory);
@@ -66,7 +66,7 @@ static bool chunks_are_within(const struct mbx_ep *ep)
 bool credit_is_valid(const struct mbx_ep *ep)
 {
     const struct credit_pool *pool = ep_credit(ep);
-    uint64_t envelopes = 0, payload = 0, lent = 0;
+    uint64_t envelopes = 0, payload = 0, extra = 0;
     struct kept kept = {0};
 
     for (uint32_t i = 0; i < ep->peers.count; i++) {
@@ -78,11 +78,11 @@ bool credit_is_valid(const struct mbx_ep *ep)
             return false;
         envelopes += peer_credit(peer)->kept_envelopes;
         payload += peer_credit(peer)->kept_payload;
-        lent += (peer_credit(peer)->window - pool->window) * CREDIT_ENVELOPE +
+        extra += (peer_credit(peer)->window - pool->window) * CREDIT_ENVELOPE +
                 peer_credit(peer)->window_payload - pool->window_payload;
     }
     pool_for_each((struct pool *)(uintptr_t)&ep->messages, count_message, &kept);
-    return HOLDS("credit.h I2", lent + pool->lendable == pool->lendable_all) &&
+    return HOLDS("credit.h I2", extra + pool->extra == pool->extra_all) &&
            HOLDS("credit.h I1", envelopes == kept.envelopes + parked(ep)) &&
-           HOLDS("credit.h I1", payload == kept.payload) && chunks_are_within(ep);
+           HOLDS("credit.h I1", payload == kept.payload) && buffers_are_within(ep);
 }

@@ -270,7 +270,7 @@ free_ep:
 
 int mbx_limits_get(const struct mbx_ep *ep, struct mbx_limits *limits, size_t size)
 {
-    return FILL(limits, size, ep->limits.told, lendable);
+    return FILL(limits, size, ep->limits.told, extra);
 }
 
 /* Does what peers have asked for, and pushes what waits for room, and what was injected and
@@ -310,13 +310,13 @@ static void endpoint_free_message(void *arg, void *object)
     message_drop(arg, object);
 }
 
-static void endpoint_forget_chunk(void *arg, void *object)
+static void endpoint_forget_buffer(void *arg, void *object)
 {
     struct request *req = object;
 
     (void)arg;
     if (request_is_in_pieces(req))
-        pieces_forget_chunk(req->pieces);
+        pieces_forget_buffer(req->pieces);
 }
 
 static void endpoint_free_request(void *arg, void *object)
@@ -346,7 +346,7 @@ int mbx_close(struct mbx_ep *ep)
     see_close(ep);
     tracepoint_close(ep);
     module_close(ep);
-    pool_for_each(&ep->requests.pool, endpoint_forget_chunk, ep);
+    pool_for_each(&ep->requests.pool, endpoint_forget_buffer, ep);
     ep->net.transport->ops->close(ep->net.transport);
     pool_for_each(&ep->messages, endpoint_free_message, ep);
     pool_for_each(&ep->requests.pool, endpoint_free_request, ep);

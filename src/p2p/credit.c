@@ -5,22 +5,22 @@
  *   settings.unexpected_memory
  *   ├── half: what every peer that there may be begins with, alike
  *   │         window x CREDIT_ENVELOPE, and as much again for payload
- *   └── half: lendable
+ *   └── half: extra
  */
 #include "p2p/credit.h"
 
 #include "core/core.h"
-#include "transport/lend.h"
+#include "transport/bounce.h"
 
 /* The first window of a peer, at most: enough for the messages that one ring holds. */
 #define WINDOW_MOST  256
 #define PAYLOAD_MOST (UINT64_C(1) << 18)
 
 /* What one peer may be given extra at a time, at least if there is as much, and in all. */
-#define LOAN_LEAST 4096
-#define LOAN_MOST                                                                              \
+#define EXTRA_LEAST 4096
+#define EXTRA_MOST                                                                              \
     ((UINT64_C(1) << 20) + 4096) /* two of the longest that are lent, as they are allocated */
-#define LOAN_ENVELOPES (UINT64_C(1) << 14)
+#define EXTRA_ENVELOPES (UINT64_C(1) << 14)
 
 /* A busy peer is given so many extra envelopes unasked, so that it needs to be told less
  * often. */
@@ -41,7 +41,7 @@ static uint64_t setting_or(uint64_t setting, uint64_t automatic, uint64_t most)
 
 /* What is left of the memory for those that want more, of what the user has not fixed: share is what a peer has for envelopes
  * and payload, if nothing is. */
-static uint64_t lendable_of(const struct credit_pool *pool, const struct settings *s,
+static uint64_t extra_of(const struct credit_pool *pool, const struct settings *s,
                             uint64_t share)
 {
     uint64_t envelopes =
@@ -74,8 +74,8 @@ void credit_open(struct mbx_ep *ep)
     /* what the user says is what there is */
     pool->is_fixed = s->window != SETTING_AUTO || s->match_at == MATCH_AT_SENDER;
     pool->is_payload_fixed = s->window_payload != SETTING_AUTO;
-    pool->lendable_all = lendable_of(pool, s, share);
-    pool->lendable = pool->lendable_all;
+    pool->extra_all = extra_of(pool, s, share);
+    pool->extra = pool->extra_all;
 }
 
 void credit_limits(const struct mbx_ep *ep, struct mbx_limits *limits)
@@ -86,11 +86,11 @@ void credit_limits(const struct mbx_ep *ep, struct mbx_limits *limits)
     limits->window = pool->window < CREDIT_UNLIMITED ? pool->window : UINT64_MAX;
     limits->window_payload =
         pool->window_payload < CREDIT_UNLIMITED ? pool->window_payload : UINT64_MAX;
-    limits->lendable = pool->lendable_all;
+    limits->extra = pool->extra_all;
     limits->unexpected = limits->window == UINT64_MAX || limits->window_payload == UINT64_MAX
                              ? UINT64_MAX
                              : peers * (pool->window * CREDIT_ENVELOPE + pool->window_payload) +
-                                   pool->lendable_all;
+                                   pool->extra_all;
 }
 
 uint32_t credit_welcome(const struct mbx_ep *ep)
@@ -155,7 +155,7 @@ static void credit_take_back(struct credit_pool *pool, struct credit *credit)
 {
     uint64_t envelopes, payload;
 
-    if (likely(pool->lendable >= pool->lendable_all / 8))
+    if (likely(pool->extra >= pool->extra_all / 8))
         return;
     envelopes = credit_idle(credit->window, pool->window, credit->kept_envelopes);
     envelopes = min_size(credit->freed_envelopes, envelopes) / 2;
@@ -166,7 +166,7 @@ static void credit_take_back(struct credit_pool *pool, struct credit *credit)
     credit->freed_payload -= payload;
     credit->window -= envelopes;
     credit->window_payload -= payload;
-    pool->lendable += envelopes * CREDIT_ENVELOPE + payload;
+    pool->extra += envelopes * CREDIT_ENVELOPE + payload;
     credit_thresholds(credit);
 }
 
@@ -176,11 +176,11 @@ static void credit_widen(struct credit_pool *pool, struct credit *credit)
     uint64_t more = credit->window;
 
     if (pool->is_fixed || credit->window >= WINDOW_BUSY || credit->kept_envelopes != 0 ||
-        pool->lendable < pool->lendable_all / 2 + more * CREDIT_ENVELOPE)
+        pool->extra < pool->extra_all / 2 + more * CREDIT_ENVELOPE)
         return;
     credit->window += more;
     credit->freed_envelopes += (uint32_t)more;
-    pool->lendable -= more * CREDIT_ENVELOPE;
+    pool->extra -= more * CREDIT_ENVELOPE;
     credit_thresholds(credit);
 }
 
@@ -197,7 +197,7 @@ static OUT_OF_LINE void credit_end(struct mbx_ep *ep, struct peer *peer)
     payload = credit_idle(credit->window_payload, pool->window_payload, credit->kept_payload);
     credit->window -= envelopes;
     credit->window_payload -= payload;
-    pool->lendable += envelopes * CREDIT_ENVELOPE + payload;
+    pool->extra += envelopes * CREDIT_ENVELOPE + payload;
 }
 
 /* Tells the peer what is freed.  As transport_ops.send. */
@@ -245,9 +245,9 @@ OUT_OF_LINE void credit_tell_soon(struct mbx_ep *ep, struct peer *peer)
 /* Longer messages than others send eagerly do not take what these need. */
 static uint64_t extra_most(const struct credit_pool *pool, bool is_long)
 {
-    uint64_t kept = is_long ? pool->lendable_all / 2 : 0;
+    uint64_t kept = is_long ? pool->extra_all / 2 : 0;
 
-    return (pool->lendable - min_size(kept, pool->lendable)) / 4;
+    return (pool->extra - min_size(kept, pool->extra)) / 4;
 }
 
 void credit_extra(struct mbx_ep *ep, struct peer *peer, bool envelopes, bool is_long)
@@ -260,18 +260,18 @@ void credit_extra(struct mbx_ep *ep, struct peer *peer, bool envelopes, bool is_
         most = 0;
     if (envelopes) {
         more = min_size(credit->window + 1, most / CREDIT_ENVELOPE);
-        more = min_size(more, LOAN_ENVELOPES - min_size(LOAN_ENVELOPES, credit->window));
-        assert(more * CREDIT_ENVELOPE <= pool->lendable);
+        more = min_size(more, EXTRA_ENVELOPES - min_size(EXTRA_ENVELOPES, credit->window));
+        assert(more * CREDIT_ENVELOPE <= pool->extra);
         credit->window += more;
         credit->freed_envelopes += (uint32_t)more;
-        pool->lendable -= more * CREDIT_ENVELOPE;
+        pool->extra -= more * CREDIT_ENVELOPE;
     } else {
-        more = credit->window_payload > LOAN_LEAST ? credit->window_payload : LOAN_LEAST;
+        more = credit->window_payload > EXTRA_LEAST ? credit->window_payload : EXTRA_LEAST;
         more = min_size(min_size(more, most),
-                        LOAN_MOST - min_size(LOAN_MOST, credit->window_payload));
+                        EXTRA_MOST - min_size(EXTRA_MOST, credit->window_payload));
         credit->window_payload += more;
         credit->freed_payload += more;
-        pool->lendable -= more;
+        pool->extra -= more;
     }
     credit_thresholds(credit);
     credit_tell_soon(ep, peer);
@@ -279,16 +279,16 @@ void credit_extra(struct mbx_ep *ep, struct peer *peer, bool envelopes, bool is_
 
 /* ---- what peers lend ---- */
 
-void credit_borrow(struct mbx_ep *ep, const struct peer *peer)
+void credit_allow_buffers(struct mbx_ep *ep, const struct peer *peer)
 {
-    /* a device reads packets that name no chunk */
-    if (!ep_matches_here(ep) || transport_borrow_from(peer->link) != 0)
+    /* a device reads packets that name no buffer */
+    if (!ep_matches_here(ep) || transport_bounce_map(peer->link) != 0)
         return;
-    if (unlikely(ep_credit(ep)->lender == NULL)) {
-        ep_credit(ep)->lender = peer->link->transport;
+    if (unlikely(ep_credit(ep)->sender == NULL)) {
+        ep_credit(ep)->sender = peer->link->transport;
         credit_kept(ep);
     }
-    transport_borrow_few(peer->link, false);
+    transport_bounce_allow(peer->link, false);
 }
 
 /* ---- as a sender ---- */

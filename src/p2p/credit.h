@@ -13,11 +13,11 @@
  * matched probe is when the message is received.  So what a peer can make us keep is bounded by
  * what we have given it:
  *
- *   settings.unexpected_memory >= peers x (window x ENVELOPE + window_payload) + lendable
+ *   settings.unexpected_memory >= peers x (window x ENVELOPE + window_payload) + extra
  *
- * What is read of chunks that peers lend (transport/lend.h) becomes resident here, and stays so.  It has what is left:
+ * What is read of buffers that peers lend (transport/bounce.h) becomes resident here, and stays so.  It has what is left:
  *
- *   settings.unexpected_memory >= the most that was ever kept + what is resident of chunks
+ *   settings.unexpected_memory >= the most that was ever kept + what is resident of buffers
  *
  * The most that ever was, since memory that messages have left need not go back to the system.
  *
@@ -27,17 +27,17 @@
  *
  * Invariants, for a receiver and each of its peers
  *   I1  the peer's credit + what is under way from it + kept + freed == window
- *   I2  the sum of what is beyond the first window + lendable == lendable_all
+ *   I2  the sum of what is beyond the first window + extra == extra_all
  *   I3  no more FINs are owed to the peer than FINS_MOST, what its window holds, its claims, and
  *       its messages that the user held by matched probes
  *   I4  as a sender, no credit is beyond CREDIT_UNLIMITED: sums do not wrap
- *   I5  what was ever kept + what is resident of chunks <= settings.unexpected_memory, or none is
+ *   I5  what was ever kept + what is resident of buffers <= settings.unexpected_memory, or none is
  */
 #ifndef CORE_CREDIT_H
 #define CORE_CREDIT_H
 
 #include "p2p/p2p.h"
-#include "transport/lend.h"
+#include "transport/bounce.h"
 
 /* Of a peer.  As its sender: what may still leave.  As its receiver: what it may have
  * here, and what it has. */
@@ -58,9 +58,9 @@ PART_FITS(peer, credit, struct credit);
 /* Of an endpoint, as a receiver. */
 struct credit_pool {
     uint64_t window, window_payload; /* of every peer, from the beginning */
-    uint64_t lendable, lendable_all; /* bytes for those that want more */
+    uint64_t extra, extra_all; /* bytes for those that want more */
     bool is_fixed, is_payload_fixed; /* by the user: no more envelopes, or payload, are lent */
-    struct transport *lender;        /* whose peers may lend us chunks; NULL: nobody does */
+    struct transport *lender;        /* whose peers may lend us buffers; NULL: nobody does */
 };
 
 PART_FITS(mbx_ep, credit, struct credit_pool);
@@ -248,15 +248,15 @@ static inline void credit_emptied(struct mbx_ep *ep, const struct message *messa
 }
 
 /* Peer may lend to us, if it can, as much as there is room for. */
-void credit_borrow(struct mbx_ep *ep, const struct peer *peer);
+void credit_allow_buffers(struct mbx_ep *ep, const struct peer *peer);
 
-/* More is kept than ever was: chunks have what is left. */
+/* More is kept than ever was: buffers have what is left. */
 static inline void credit_kept(const struct mbx_ep *ep)
 {
     uint64_t all = ep->settings.unexpected_memory;
 
-    if (unlikely(ep_credit(ep)->lender != NULL))
-        transport_borrow_room(ep_credit(ep)->lender,
+    if (unlikely(ep_credit(ep)->sender != NULL))
+        transport_bounce_limit(ep_credit(ep)->sender,
                               all - min_size(all, ep->stats.unexpected_bytes_max));
 }
 

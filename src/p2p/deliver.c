@@ -13,7 +13,7 @@
 #include "core/core.h"
 #include "p2p/p2p.h"
 #include "p2p/tracepoint.h"
-#include "transport/lend.h"
+#include "transport/bounce.h"
 
 static const char beyond_window[] = "it is beyond the window of its sender";
 
@@ -155,7 +155,7 @@ static int deliver_find_buffer(const struct peer *peer, struct wire_packet *pack
 {
     if (likely(!(packet->header.flags & WIRE_IN_BUFFER)))
         return 0;
-    packet->payload = transport_borrowed(peer->link, packet->buffer, packet->payload_size);
+    packet->payload = transport_bounce_find(peer->link, packet->buffer, packet->payload_size);
     return packet->payload != NULL ? 0 : -EPROTO;
 }
 
@@ -164,7 +164,7 @@ static void deliver_return_buffer(const struct peer *peer, const struct wire_pac
                                   int result)
 {
     if (unlikely(packet->header.flags & WIRE_IN_BUFFER) && result != -EAGAIN)
-        transport_give_back(peer->link, packet->buffer);
+        transport_bounce_release(peer->link, packet->buffer);
 }
 
 int deliver_open(struct mbx_ep *ep, uint32_t number, const void *bytes, size_t size,

@@ -13,13 +13,13 @@
  * next message's first packet comes behind the last of them.  So the receiver keeps
  * one struct assembly per peer, not a table.
  *
- * To a peer that borrows (transport/lend.h) what follows the first packet of more than PATH_PACKETS_MAX bytes (to a far
- * peer: of all that does not go into one packet) is lent: the sender copies it into chunks in its call, and waits for
- * nobody.  The chunks are lent in turn, 16 or as many as the receiver has room for, so their lines have left the
+ * To a peer that borrows (transport/bounce.h) what follows the first packet of more than PATH_PACKETS_MAX bytes (to a far
+ * peer: of all that does not go into one packet) is lent: the sender copies it into buffers in its call, and waits for
+ * nobody.  The buffers are lent in turn, 16 or as many as the receiver has room for, so their lines have left the
  * receiver's first caches since it has read them, which those of a short ring have not
  * (docs/decisions/0037).  So is one that has waited for room in the ring, behind a first packet
- * that takes little of it (docs/decisions/0038), and a long one, if there are chunks for all of it
- * (docs/decisions/0040).  Where no chunk is free, or no room for the
+ * that takes little of it (docs/decisions/0038), and a long one, if there are buffers for all of it
+ * (docs/decisions/0040).  Where no buffer is free, or no room for the
  * packet that names it, the rest goes through the ring.
  *
  * Invariants
@@ -33,12 +33,12 @@
 #include "p2p/p2p.h"
 #include "p2p/path.h"
 #include "core/core.h"
-#include "transport/lend.h"
+#include "transport/bounce.h"
 
 /* What the first packet has of a message that has waited for room in the ring: it should leave room for others, and
  * while their receiver has others to copy, nothing is won by a copy that overlaps with the next one.  So has that of a
- * message to a far peer, to which a line of a chunk travels as fast as one of the ring. */
-#define LENT_FIRST ((size_t)CACHE_LINE)
+ * message to a far peer, to which a line of a buffer travels as fast as one of the ring. */
+#define BUFFERS_FIRST ((size_t)CACHE_LINE)
 
 static inline enum mbx_protocol eager_protocol(const struct mbx_ep *ep, uint64_t size,
                                                bool is_fragmented)
@@ -115,7 +115,7 @@ int eager_compose(struct mbx_ep *ep, struct peer *peer, const struct mbx_status 
     return err;
 }
 
-int eager_lend(struct mbx_ep *ep, struct peer *peer, const struct mbx_status *status,
+int eager_in_buffer(struct mbx_ep *ep, struct peer *peer, const struct mbx_status *status,
                struct pieces *pieces)
 {
     struct wire_buffer in = {.size = status->size};
@@ -126,16 +126,16 @@ int eager_lend(struct mbx_ep *ep, struct peer *peer, const struct mbx_status *st
                                     .payload_size = sizeof in};
     int err;
 
-    if (!pieces_lend(pieces, peer->link, status->size))
+    if (!pieces_take_buffer(pieces, peer->link, status->size))
         return pieces->error != 0 ? -ECANCELED : -EAGAIN;
     if (pieces->to != status->size)
         return -EAGAIN;
-    in.buffer = pieces->chunk;
+    in.buffer = pieces->buffer;
     err = outq_send(peer->link, &packet);
     if (err == 0) {
-        ep->stats.lent++;
+        ep->stats.buffers++;
         eager_sent(ep, status->size);
-        pieces_lent(pieces);
+        pieces_buffer_sent(pieces);
     }
     return err;
 }
@@ -192,7 +192,7 @@ static int eager_fragment(struct mbx_ep *ep, struct request *req)
         err = eager_timed(peer, &packet);
     } else {
         if (is_first && path_is_short_first(ep, peer, req->size, list_is_linked(&req->out)))
-            packet.payload_size = LENT_FIRST;
+            packet.payload_size = BUFFERS_FIRST;
         err = outq_send(peer->link, &packet);
     }
     if (err == 0)
@@ -210,8 +210,8 @@ static int eager_fragments(struct mbx_ep *ep, struct request *req)
     return err;
 }
 
-/* Lends the next fragment of req.  -ENOBUFS there is no chunk; or as transport_ops.send. */
-static int eager_lend_fragment(struct mbx_ep *ep, struct request *req)
+/* Lends the next fragment of req.  -ENOBUFS there is no buffer; or as transport_ops.send. */
+static int eager_fragment_in_buffer(struct mbx_ep *ep, struct request *req)
 {
     struct link *link = peer_get(ep, req->peer)->link;
     struct wire_more more = {.offset = req->done};
@@ -221,26 +221,26 @@ static int eager_lend_fragment(struct mbx_ep *ep, struct request *req)
                                     .body = &more,
                                     .payload = &in,
                                     .payload_size = sizeof in};
-    uint32_t chunk;
+    uint32_t buffer;
     size_t room;
-    void *place = transport_lend_among(link, transport_lend_turn(link), &chunk, &room);
+    void *place = transport_bounce_take_among(link, transport_bounce_rotation(link), &buffer, &room);
     int err;
 
     if (place == NULL)
         return -ENOBUFS;
-    in = (struct wire_buffer){chunk, min_size(room, req->size - req->done)};
+    in = (struct wire_buffer){buffer, min_size(room, req->size - req->done)};
     memcpy(place, req->buf + req->done, in.size);
     err = outq_send(link, &packet);
     if (err != 0) {
-        transport_keep(link, chunk);
+        transport_bounce_untake(link, buffer);
         return err;
     }
-    ep->stats.lent++;
+    ep->stats.buffers++;
     req->done += in.size;
     return 0;
 }
 
-/* eager_fragments() of a message of which nothing has left.  Without room nothing is copied into a chunk a second
+/* eager_fragments() of a message of which nothing has left.  Without room nothing is copied into a buffer a second
  * time: from then on the message goes through the ring. */
 static int eager_begin(struct mbx_ep *ep, struct request *req)
 {
@@ -250,7 +250,7 @@ static int eager_begin(struct mbx_ep *ep, struct request *req)
         return eager_fragments(ep, req);
     err = eager_fragment(ep, req);
     while (err == 0 && req->done < req->size)
-        err = eager_lend_fragment(ep, req);
+        err = eager_fragment_in_buffer(ep, req);
     return err == -ENOBUFS ? eager_fragments(ep, req) : err;
 }
 
@@ -303,10 +303,10 @@ static_assert(WIRE_EAGER_MAX < 1 << 30, "the bits of assembly.size");
 
 void eager_invite(struct mbx_ep *ep, struct peer *peer, size_t size, bool is_eager)
 {
-    if (!path_uses_buffers(ep, peer, size) || size > ep->limits.lent_max)
+    if (!path_uses_buffers(ep, peer, size) || size > ep->limits.buffers_max)
         return;
     path_came(ep, peer, size, is_eager);
-    credit_borrow(ep, peer);
+    credit_allow_buffers(ep, peer);
 }
 
 /* The rest of the message that req has met will come in fragments. */
@@ -351,7 +351,7 @@ OUT_OF_LINE void eager_receive_pieces(struct mbx_ep *ep, struct request *req,
                                       const struct arrival *arrival)
 {
     if (arrival->is_fragmented || arrival->size > PIECES_PACKET_MAX) /* the next need not be */
-        credit_borrow(ep, peer_get(ep, req->peer));
+        credit_allow_buffers(ep, peer_get(ep, req->peer));
     pieces_unpack(req->pieces, arrival->payload, min_size(arrival->have, req->total));
     eager_received(ep, req, arrival, req->total, req->completion.error);
 }
@@ -360,7 +360,7 @@ void eager_assemble(struct mbx_ep *ep, const struct arrival *arrival, struct mes
 {
     struct peer *peer = peer_get(ep, arrival->envelope.source);
 
-    transport_borrow_few(peer->link, true);
+    transport_bounce_allow(peer->link, true);
     *peer_assembly(peer) = (struct assembly){
         .message = message,
         .size = (uint32_t)arrival->size,

@@ -200,7 +200,7 @@ int eager_compose(struct mbx_ep *ep, struct peer *peer, const struct mbx_status 
 /* A message in pieces that is packed for the peer to unpack.  0; -ECANCELED it cannot be packed; -EAGAIN
  * it is not packed, or it is and has not left: then a rendezvous goes on with it; or why it is
  * lost. */
-int eager_lend(struct mbx_ep *ep, struct peer *peer, const struct mbx_status *status,
+int eager_in_buffer(struct mbx_ep *ep, struct peer *peer, const struct mbx_status *status,
                struct pieces *pieces);
 void eager_receive(struct mbx_ep *ep, struct request *req, const struct arrival *arrival);
 /* Counts an eager message that is received. */

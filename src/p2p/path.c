@@ -8,9 +8,9 @@
 
 #include "base/fill.h"
 #include "p2p/credit.h"
-#include "transport/lend.h"
+#include "transport/bounce.h"
 
-#define LENT_PAUSE  32 /* receives announced, where what was expected in buffers was not */
+#define BUFFERS_PAUSE  32 /* receives announced, where what was expected in buffers was not */
 
 #define MESSAGE_MAX (UINT64_C(1) << 46)
 
@@ -70,9 +70,9 @@ static struct longest longest_of(const struct mbx_ep *ep, enum reach reach)
 
     switch (reach) {
     case NEAR:
-        return (struct longest){limits->eager_max, limits->lent_max};
+        return (struct longest){limits->eager_max, limits->buffers_max};
     case FAR:
-        return (struct longest){one_packet, min_size(limits->lent_max, PATH_BUFFERS_FAR)};
+        return (struct longest){one_packet, min_size(limits->buffers_max, PATH_BUFFERS_FAR)};
     case SHARES_CORES:
         return (struct longest){one_packet, 0};
     case ELSEWHERE:
@@ -93,7 +93,7 @@ static bool is_sample(const struct peer *peer)
 static bool buffers_are_free(const struct mbx_ep *ep, const struct peer *peer, size_t size)
 {
     return !ep_is_oversubscribed(ep) && list_is_empty(&peer->outq.list) &&
-           !peer_sendside(peer)->is_deferred && transport_has_turns(peer->link, size);
+           !peer_sendside(peer)->is_deferred && transport_bounce_has_free(peer->link, size);
 }
 
 enum mbx_protocol path_of_long(const struct mbx_ep *ep, const struct peer *peer, size_t size)
@@ -112,7 +112,7 @@ enum mbx_protocol path_of_waiting(const struct mbx_ep *ep, const struct peer *pe
                                   const struct request *req)
 {
     if (likely(req->size <= ep->limits.eager_max) || req->protocol != MBX_BOUNCE ||
-        (req->flags & REQUEST_INTERNAL) || transport_has_turns(peer->link, req->size))
+        (req->flags & REQUEST_INTERNAL) || transport_bounce_has_free(peer->link, req->size))
         return (enum mbx_protocol)req->protocol;
     return path_rndv(peer);
 }
@@ -126,7 +126,7 @@ bool path_is_short_first(const struct mbx_ep *ep, const struct peer *peer, uint6
                          bool has_waited)
 {
     return (has_waited || peer_path(peer)->is_far) && path_uses_buffers(ep, peer, size) &&
-           transport_lends(peer->link);
+           transport_bounce_can_take(peer->link);
 }
 
 bool path_is_measured(const struct mbx_ep *ep, const struct peer *peer)
@@ -144,10 +144,10 @@ bool path_comes_in_buffers(const struct mbx_ep *ep, const struct peer *peer, siz
     /* the peer decides as we do */
     const struct longest longest = longest_of(ep, reach_of(ep, peer, peer_path(peer)->is_far));
 
-    if (!path_uses_buffers(ep, peer, size) || !transport_borrows(peer->link))
+    if (!path_uses_buffers(ep, peer, size) || !transport_bounce_allows(peer->link))
         return false;
     return size <= longest.packets ||
-           (size <= longest.buffers && transport_borrows_many(peer->link) &&
+           (size <= longest.buffers && transport_bounce_allows_many(peer->link) &&
             !backoff_is_on(&peer_path(peer)->lent));
 }
 
@@ -330,9 +330,9 @@ void path_open(struct mbx_ep *ep)
     own->eager_others =
         min_size(own->eager_max,
                  ep->settings.eager_limit == SETTING_AUTO ? EAGER_LIMIT_OTHERS : SIZE_MAX);
-    own->lent_max = max_size(own->eager_max, ep->settings.tuning.lent_size);
+    own->buffers_max = max_size(own->eager_max, ep->settings.tuning.buffers_size);
     if (limits->data_max != 0)
-        own->eager_max = own->eager_others = own->lent_max =
+        own->eager_max = own->eager_others = own->buffers_max =
             min_size(own->eager_max, own->short_max);
     own->at_once_max = min_size(own->short_max, own->eager_max);
     own->told.message = MESSAGE_MAX;
@@ -340,7 +340,7 @@ void path_open(struct mbx_ep *ep)
 
 void path_started(const struct mbx_ep *ep, struct peer *peer, size_t size)
 {
-    if (size > ep->limits.eager_max && size > ep->limits.lent_max)
+    if (size > ep->limits.eager_max && size > ep->limits.buffers_max)
         return; /* it goes by rendezvous in any case */
     if (peer_path(peer)->is_far)
         peer_path(peer)->turns++;
@@ -375,5 +375,5 @@ void path_came(const struct mbx_ep *ep, struct peer *peer, uint64_t size, bool i
     if (size > ep->limits.eager_max && is_eager)
         backoff_end(&peer_path(peer)->lent);
     else if (size > ep->limits.eager_max)
-        backoff_more(&peer_path(peer)->lent, LENT_PAUSE);
+        backoff_more(&peer_path(peer)->lent, BUFFERS_PAUSE);
 }

@@ -13,7 +13,7 @@
  *
  *   packets      the message goes through the ring or the network in several packets (eager.c).  Of more than
  *                PATH_PACKETS_MAX bytes all but the first packet are copied into bounce buffers that the peer
- *                reads (transport/lend.h), as long as some are free.
+ *                reads (transport/bounce.h), as long as some are free.
  *   buffers      if the bounce buffers for all of the message are free, and nothing waits before it
  *   *            up to PATH_BUFFERS_FAR bytes in buffers, if all are free
  *   rendezvous   the peer reads the message, or it is sent as data where the peer cannot read (rndv.c).  A

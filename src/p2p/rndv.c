@@ -23,7 +23,7 @@
 #include "p2p/path.h"
 #include "p2p/tracer.h"
 #include "core/core.h"
-#include "transport/lend.h"
+#include "transport/bounce.h"
 #include "transport/memory.h"
 
 /* DATA packets that leave before others get their turn, and arrivals theirs. */
@@ -121,7 +121,7 @@ static int rndv_send_buffer(struct mbx_ep *ep, struct request *req)
     struct pieces *pieces = req->pieces;
     const struct wire_data data = {.receiver = req->remote.request, .offset = req->done};
     const struct wire_buffer in = {
-        .buffer = pieces->chunk,
+        .buffer = pieces->buffer,
         .size = min_size(pieces->to - pieces->from, req->end - req->done),
     };
     const struct outgoing packet = {.type = WIRE_DATA,
@@ -132,9 +132,9 @@ static int rndv_send_buffer(struct mbx_ep *ep, struct request *req)
     int err = outq_send(peer_get(ep, req->peer)->link, &packet);
 
     if (err == 0) {
-        ep->stats.lent++;
+        ep->stats.buffers++;
         req->done += in.size;
-        pieces_lent(pieces);
+        pieces_buffer_sent(pieces);
     }
     return err;
 }
@@ -148,7 +148,7 @@ static int rndv_send_data(struct mbx_ep *ep, struct request *req)
     int err;
 
     if (request_is_in_pieces(req) &&
-        pieces_lend(req->pieces, peer_get(ep, req->peer)->link, req->end - req->done))
+        pieces_take_buffer(req->pieces, peer_get(ep, req->peer)->link, req->end - req->done))
         return rndv_send_buffer(ep, req);
     from = request_next(ep, req, &size);
     if (from == NULL)
@@ -226,7 +226,7 @@ void rndv_received(struct mbx_ep *ep, struct request *req, enum mbx_protocol pro
 
 void rndv_ask(struct mbx_ep *ep, struct request *req)
 {
-    credit_borrow(ep, peer_get(ep, req->peer));
+    credit_allow_buffers(ep, peer_get(ep, req->peer));
     proto_move(ep, req, RNDV_CTS);
     outq_push(ep, peer_get(ep, req->peer), req);
 }

@@ -47,7 +47,7 @@ static int read_into(struct mbx_ep *ep, struct request *req)
     size_t size;
     int err;
 
-    pieces->place = pieces_bounce(ep, pieces, &size);
+    pieces->place = pieces_pack_buffer(ep, pieces, &size);
     size = read_size(ep, req, size);
     pieces->asked = size;
     proto_move(ep, req, PIECES_READ_WAIT); /* the transport may tell before it returns */

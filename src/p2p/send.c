@@ -15,7 +15,7 @@
 #include "p2p/path.h"
 #include "p2p/tracer.h"
 #include "core/core.h"
-#include "transport/lend.h"
+#include "transport/bounce.h"
 
 /* ---- sending ---- */
 
@@ -241,14 +241,14 @@ static int unusual_now(struct mbx_ep *ep, const struct unusual *u, struct peer *
 }
 
 /* A short message, to a peer that borrows.  As unusual_now(), but what was packed stays so. */
-static int unusual_lend(struct mbx_ep *ep, const struct unusual *u, struct peer *peer)
+static int unusual_in_buffer(struct mbx_ep *ep, const struct unusual *u, struct peer *peer)
 {
     const struct mbx_status *status = &u->req->completion.status;
     int err;
 
     if (!list_is_empty(&peer->outq.list) || !credit_take(peer, status->size))
         return -EAGAIN;
-    err = eager_lend(ep, peer, status, u->pieces);
+    err = eager_in_buffer(ep, peer, status, u->pieces);
     if (err == -EAGAIN || err == -ECANCELED)
         credit_return(peer, status->size);
     return err;
@@ -297,7 +297,7 @@ enum unusual_way {
 
 static bool unusual_is_short(const struct mbx_ep *ep, size_t size)
 {
-    return size <= min_size(ep->limits.eager_others, BOUNCE_SIZE);
+    return size <= min_size(ep->limits.eager_others, PACK_SIZE);
 }
 
 static enum unusual_way unusual_first(const struct mbx_ep *ep, const struct unusual *u,
@@ -307,7 +307,7 @@ static enum unusual_way unusual_first(const struct mbx_ep *ep, const struct unus
 
     return u->pieces != NULL && !(options & MBX_COPY) && unusual_is_short(ep, size) &&
                    size > min_size(ep->limits.at_once_max, PIECES_PACKET_MAX) &&
-                   transport_lends(peer->link)
+                   transport_bounce_can_take(peer->link)
                ? BY_BUFFER
                : BY_PACKET;
 }
@@ -339,7 +339,7 @@ static int unusual_try(struct mbx_ep *ep, struct unusual *u, struct peer *peer, 
 
     switch (way) {
     case BY_BUFFER:
-        return may_leave ? unusual_lend(ep, u, peer) : -EAGAIN;
+        return may_leave ? unusual_in_buffer(ep, u, peer) : -EAGAIN;
     case BY_PACKET:
         return may_leave ? unusual_now(ep, u, peer) : -EAGAIN;
     case BY_COPY:

@@ -9,7 +9,7 @@
 
 /* ---- as a receiver ---- */
 
-struct lending {
+struct count {
     const struct mbx_ep *ep;
     uint32_t announced, shared;
     bool is_valid;
@@ -49,24 +49,24 @@ static bool announced_is_valid(const struct mbx_ep *ep, const struct request *re
 
 static void look_at_announced(void *arg, void *object)
 {
-    struct lending *lending = arg;
+    struct count *count = arg;
     const struct request *req = object;
 
-    if (!lending->is_valid)
+    if (!count->is_valid)
         return;
     if (!(req->flags & REQUEST_ANNOUNCED))
         return;
     if (PROTO_OF(req->state) == PROTO_COOP) {
-        lending->shared++;
+        count->shared++;
         return;
     }
-    lending->announced++;
-    lending->is_valid = announced_is_valid(lending->ep, req);
+    count->announced++;
+    count->is_valid = announced_is_valid(count->ep, req);
 }
 
 bool rput_recv_is_valid(const struct mbx_ep *ep)
 {
-    struct lending lending = {.ep = ep, .is_valid = true};
+    struct count count = {.ep = ep, .is_valid = true};
     uint32_t announced = 0;
 
     for (uint32_t i = 0; i < ep->peers.count; i++) {
@@ -76,10 +76,10 @@ bool rput_recv_is_valid(const struct mbx_ep *ep)
             return false;
         announced += ep->peers.all[i]->rput->announced;
     }
-    valid_each(ep, look_at_announced, &lending);
-    return lending.is_valid && HOLDS("rput_recv.c I2", lending.announced == announced) &&
+    valid_each(ep, look_at_announced, &count);
+    return count.is_valid && HOLDS("rput_recv.c I2", count.announced == announced) &&
            HOLDS("rput_recv.c I2",
-                 lending.announced + lending.shared == ep_rput(ep)->announced);
+                 count.announced + count.shared == ep_rput(ep)->announced);
 }
 
 /* ---- as a sender ---- */

@@ -21,7 +21,7 @@
  *   atomics.h   words that peers compare and swap, or load
  *   handoff.h   handing the receiving half of an endpoint to somebody else
  *   compose.h   packets whose payload is written where they leave from
- *   lend.h      memory of the sender's, out of which a peer unpacks
+ *   bounce.h      memory of the sender's, out of which a peer unpacks
  *   labels.h    finding the addresses of others of the job on this machine
  *   network.h   being a part of an endpoint that has other ways, too
  *
@@ -188,7 +188,7 @@ struct transport_memory;
 struct transport_atomics;
 struct transport_handoff;
 struct transport_compose;
-struct transport_lend;
+struct transport_bounce;
 struct transport_network_ops;
 
 struct transport_ops {
@@ -201,7 +201,7 @@ struct transport_ops {
     const struct transport_atomics *atomics;     /* or NULL: atomics.h */
     const struct transport_handoff *handoff;     /* or NULL: handoff.h */
     const struct transport_compose *compose;     /* or NULL: compose.h */
-    const struct transport_lend *lend;           /* or NULL: lend.h */
+    const struct transport_bounce *bounce;           /* or NULL: bounce.h */
     const struct transport_labels *labels;       /* or NULL: labels.h */
     const struct transport_network_ops *network; /* or NULL: network.h */
 

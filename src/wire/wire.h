@@ -31,7 +31,7 @@
  *   WITHDRAW sender                   give that message back, if no receive has met it
  *
  * EAGER, MORE, DATA with the flag IN_BUFFER: the payload is {buffer, size}, and so many bytes lie in
- * that bounce buffer of the sender (transport/lend.h), which gets it back.
+ * that bounce buffer of the sender (transport/bounce.h), which gets it back.
  *
  * and, for messages that wait at their sender (docs/internals/flow-control.md):
  *

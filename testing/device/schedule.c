@@ -567,8 +567,8 @@ static void do_step(struct schedule_run *run, const struct schedule_step *step)
     case STEP_RECALL:
         do_recall(run);
         break;
-    case STEP_LEND:
-        shadow_lend(&run->shadow);
+    case STEP_RESUME:
+        shadow_resume(&run->shadow);
         break;
     case STEP_KINDS:
         break;

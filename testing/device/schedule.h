@@ -71,7 +71,7 @@ enum step_kind {
     STEP_DENY,   /* the owner has no room for the next target messages */
     STEP_LOSE,   /* the device is lost */
     STEP_RECALL, /* software wants all receives for itself */
-    STEP_LEND,
+    STEP_RESUME,
     STEP_KINDS
 };
 

@@ -153,7 +153,7 @@ static void make_step(struct schedule_step *step, struct maker *maker, int id)
     case STEP_COMMAND:
     case STEP_LOSE:
     case STEP_RECALL:
-    case STEP_LEND:
+    case STEP_RESUME:
     case STEP_KINDS:
         break;
     }
@@ -179,7 +179,7 @@ static uint32_t make_phase(struct maker *maker, uint32_t *weights)
     weights[STEP_DENY] = one_in(r, 8);
     weights[STEP_LOSE] = 0;
     weights[STEP_RECALL] = maker->recalls && one_in(r, 2) ? 1 + draw(r, 2) : 0;
-    weights[STEP_LEND] = maker->recalls ? 1 + draw(r, 4) : 0;
+    weights[STEP_RESUME] = maker->recalls ? 1 + draw(r, 4) : 0;
     for (int i = 0; i < STEP_KINDS; i++)
         sum += weights[i];
     return sum;

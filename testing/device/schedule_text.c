@@ -138,7 +138,7 @@ static void print_step(FILE *out, const struct schedule_step *step)
     case STEP_RECALL:
         fprintf(out, "recall  all receives");
         break;
-    case STEP_LEND:
+    case STEP_RESUME:
         fprintf(out, "lend    receives again");
         break;
     case STEP_KINDS:

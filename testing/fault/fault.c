@@ -42,7 +42,7 @@
 #include "testing/testing.h"
 #include "transport/atomics.h"
 #include "transport/handoff.h"
-#include "transport/lend.h"
+#include "transport/bounce.h"
 #include "transport/memory.h"
 
 #define PERCENT_MAX 90 /* what is held back must come some day */
@@ -67,8 +67,8 @@ struct fault {
     struct fault_link *spare; /* for the next link, or NULL */
     struct list late;         /* late.in_late */
     bool said_again;          /* since the last wait() */
-    void *borrowed;           /* of the chunk that was asked for last */
-    size_t borrowed_size;
+    void *found;           /* of the buffer that was asked for last */
+    size_t found_size;
 };
 
 /* A read or write that is done and not told, or a swap that is not done. */
@@ -552,98 +552,98 @@ static const struct transport_handoff handoff = {
     .wake_other = fault_wake_other,
 };
 
-static void *fault_lend(struct link *l, uint32_t among, uint32_t *chunk, size_t *size)
+static void *fault_bounce_take(struct link *l, uint32_t among, uint32_t *buffer, size_t *size)
 {
     return strikes(fault_of(l->transport))
                ? NULL
-               : transport_lend_among(link_of(l)->inner, among, chunk, size);
+               : transport_bounce_take_among(link_of(l)->inner, among, buffer, size);
 }
 
-static bool fault_lends(struct link *l)
+static bool fault_bounce_can_take(struct link *l)
 {
-    return transport_lends(link_of(l)->inner);
+    return transport_bounce_can_take(link_of(l)->inner);
 }
 
-static uint32_t fault_lend_turn(struct link *l)
+static uint32_t fault_bounce_rotation(struct link *l)
 {
-    return transport_lend_turn(link_of(l)->inner);
+    return transport_bounce_rotation(link_of(l)->inner);
 }
 
-static bool fault_has_turns(struct link *l, size_t bytes)
+static bool fault_bounce_has_free(struct link *l, size_t bytes)
 {
-    return transport_has_turns(link_of(l)->inner, bytes);
+    return transport_bounce_has_free(link_of(l)->inner, bytes);
 }
 
-static void fault_keep(struct link *l, uint32_t chunk)
+static void fault_bounce_untake(struct link *l, uint32_t buffer)
 {
-    transport_keep(link_of(l)->inner, chunk);
+    transport_bounce_untake(link_of(l)->inner, buffer);
 }
 
-static int fault_borrow_from(struct link *l)
+static int fault_bounce_map(struct link *l)
 {
-    return strikes(fault_of(l->transport)) ? -EAGAIN : transport_borrow_from(link_of(l)->inner);
+    return strikes(fault_of(l->transport)) ? -EAGAIN : transport_bounce_map(link_of(l)->inner);
 }
 
-static void fault_borrow_few(struct link *l, bool few)
+static void fault_bounce_allow(struct link *l, bool few)
 {
-    transport_borrow_few(link_of(l)->inner, few);
+    transport_bounce_allow(link_of(l)->inner, few);
 }
 
-static void fault_borrow_room(struct transport *t, uint64_t bytes)
+static void fault_bounce_limit(struct transport *t, uint64_t bytes)
 {
-    transport_borrow_room(fault_of(t)->inner, bytes);
+    transport_bounce_limit(fault_of(t)->inner, bytes);
 }
 
-static uint64_t fault_resident(const struct transport *t)
+static uint64_t fault_bounce_resident(const struct transport *t)
 {
-    return transport_resident(fault_of(t)->inner);
+    return transport_bounce_resident(fault_of(t)->inner);
 }
 
-static bool fault_borrows(struct link *l)
+static bool fault_bounce_allows(struct link *l)
 {
-    return transport_borrows(link_of(l)->inner);
+    return transport_bounce_allows(link_of(l)->inner);
 }
 
-static bool fault_borrows_many(struct link *l)
+static bool fault_bounce_allows_many(struct link *l)
 {
-    return transport_borrows_many(link_of(l)->inner);
+    return transport_bounce_allows_many(link_of(l)->inner);
 }
 
-static const void *fault_borrowed(struct link *l, uint64_t chunk, uint64_t size)
+static const void *fault_bounce_find(struct link *l, uint64_t buffer, uint64_t size)
 {
     struct fault *fault = fault_of(l->transport);
-    const void *bytes = transport_borrowed(link_of(l)->inner, chunk, size);
+    const void *bytes = transport_bounce_find(link_of(l)->inner, buffer, size);
 
-    fault->borrowed = (void *)(uintptr_t)bytes;
-    fault->borrowed_size = bytes != NULL ? (size_t)size : 0;
+    fault->found = (void *)(uintptr_t)bytes;
+    fault->found_size = bytes != NULL ? (size_t)size : 0;
     return bytes;
 }
 
 /* Who lends may write there from now on: whoever unpacks later finds this. */
-static void fault_give_back(struct link *l, uint64_t chunk)
+static void fault_bounce_release(struct link *l, uint64_t buffer)
 {
     struct fault *fault = fault_of(l->transport);
 
-    if (fault->borrowed_size != 0)
-        memset(fault->borrowed, 0xdd, fault->borrowed_size);
-    fault->borrowed_size = 0;
-    transport_give_back(link_of(l)->inner, chunk);
+    if (fault->found_size != 0)
+        memset(fault->found, 0xdd, fault->found_size);
+    fault->found_size = 0;
+    transport_bounce_release(link_of(l)->inner, buffer);
 }
 
-static const struct transport_lend lend = {
-    .lend = fault_lend,
-    .lends = fault_lends,
-    .turn = fault_lend_turn,
-    .has_turns = fault_has_turns,
-    .keep = fault_keep,
-    .borrow_from = fault_borrow_from,
-    .borrow_few = fault_borrow_few,
-    .borrow_room = fault_borrow_room,
-    .resident = fault_resident,
-    .borrows = fault_borrows,
-    .borrows_many = fault_borrows_many,
-    .borrowed = fault_borrowed,
-    .give_back = fault_give_back,
+static const struct transport_bounce bounce = {
+    .take = fault_bounce_take,
+    .can_take = fault_bounce_can_take,
+    .rotation = fault_bounce_rotation,
+    .has_free = fault_bounce_has_free,
+    .untake = fault_bounce_untake,
+    .map = fault_bounce_map,
+    .allow = fault_bounce_allow,
+    .limit = fault_bounce_limit,
+    .resident = fault_bounce_resident,
+    .allows = fault_bounce_allows,
+    .allows_many = fault_bounce_allows_many,
+    .find = fault_bounce_find,
+    .release = fault_bounce_release,
 };
 
 static const struct transport_ops ops = {
@@ -651,7 +651,7 @@ static const struct transport_ops ops = {
     .memory = &memory,
     .atomics = &atomics,
     .handoff = &handoff,
-    .lend = &lend,
+    .bounce = &bounce,
     .close = fault_close,
     .address = fault_address,
     .reaches = fault_reaches,

@@ -5,7 +5,7 @@
  *   sim_network.c   time, chance, events, who is there
  *   queue.c   packets
  *   remote.c  reads, writes, words
- *   lend.c    chunks that are lent
+ *   bounce.c    buffers that are lent
  *
  * Per link it is a reliable FIFO, and between links nothing is ordered: each packet takes a
  * time of its own.  As much as the contract allows to go wrong goes wrong by chance: sends find
@@ -127,7 +127,7 @@ static int sim_open(const struct transport_config *config, struct transport **ou
     sim->events = config->events;
     sim->arg = config->arg;
     sim->credit = config->credit;
-    sim->borrow_room = UINT64_MAX;
+    sim->bounce_limit = UINT64_MAX;
     list_init(&sim->inbox);
     list_init(&sim->ready);
     list_init(&sim->moves);
@@ -151,12 +151,12 @@ static void sim_close(struct transport *t)
     sim_network_remove(sim);
     queue_leave(sim, false);
     while ((member = link_table_next(&sim->links, &position)) != NULL) {
-        lend_end_link(sim, container_of(member, struct sim_link, member));
+        bounce_end_link(sim, container_of(member, struct sim_link, member));
         mem_free(container_of(member, struct sim_link, member));
     }
     link_table_fini(&sim->links);
     remote_leave(sim);
-    lend_leave(sim);
+    bounce_leave(sim);
     mem_free(sim);
 }
 
@@ -165,7 +165,7 @@ const struct transport_ops transport_sim = {
     .about = "endpoints of one process in virtual time, for simulation",
     .memory = &sim_memory,
     .atomics = &sim_atomics,
-    .lend = &sim_chunks,
+    .bounce = &sim_bounce,
     .open = sim_open,
     .close = sim_close,
     .address = sim_address,

@@ -7,7 +7,7 @@
  *                                  ├── inbox: all queues to it; ready: those whose first
  *                                  │          packet is due
  *                                  ├── moves: reads and writes under way; moved: due
- *                                  ├── chunks, which peers hold that borrow
+ *                                  ├── buffers, which peers hold that borrow
  *                                  └── exposures
  *
  * Invariants
@@ -33,7 +33,7 @@
 #define SIM_INLINE_MAX 64
 #define SIM_WORDS_MAX  16
 #define SIM_TABLE      8704
-#define SIM_CHUNK_SIZE ((size_t)1 << 10)
+#define SIM_BUFFER_SIZE ((size_t)1 << 10)
 
 struct sim {
     struct transport base;
@@ -50,8 +50,8 @@ struct sim {
     uint64_t next_key;
     uint64_t words[SIM_WORDS_MAX];
     uint64_t *table;           /* NULL: nothing was ever stored or loaded */
-    struct sim_chunks *chunks; /* NULL: nobody has borrowed from us */
-    uint64_t borrow_room;      /* bytes of chunks that may be resident here */
+    struct sim_buffers *buffers; /* NULL: nobody has borrowed from us */
+    uint64_t bounce_limit;      /* bytes of buffers that may be resident here */
 };
 
 struct sim_link {
@@ -59,10 +59,10 @@ struct sim_link {
     uint32_t remote;           /* index */
     bool is_told;              /* a room event is under way */
     struct sim_queue *out;     /* NULL until the first send */
-    struct sim_chunks *lender; /* the other side's, held; NULL: we do not borrow */
-    uint32_t resident;         /* bit i: chunk i of it is resident here */
-    uint32_t borrows;          /* it may name so many chunks; */
-    bool borrows_few;          /* in turn only one of them */
+    struct sim_buffers *sender; /* the other side's, held; NULL: we do not borrow */
+    uint32_t resident;         /* bit i: buffer i of it is resident here */
+    uint32_t allowed;          /* it may name so many buffers; */
+    bool allowed_few;          /* in turn only one of them */
 };
 
 struct sim_packet {
@@ -155,12 +155,12 @@ void remote_due(struct sim *sim, void *move);
 int remote_end_moves(struct sim *sim);
 void remote_leave(struct sim *sim);
 
-/* ---- lend.c ---- */
+/* ---- bounce.c ---- */
 
-extern const struct transport_lend sim_chunks;
+extern const struct transport_bounce sim_bounce;
 
 /* A link of an endpoint that ends. */
-void lend_end_link(struct sim *sim, struct sim_link *link);
-void lend_leave(struct sim *sim);
+void bounce_end_link(struct sim *sim, struct sim_link *link);
+void bounce_leave(struct sim *sim);
 
 #endif

@@ -332,12 +332,12 @@ static void test_sizes(void **state)
 
         for (int i = 0; i < count - 1; i++)
             around(&cl, peer, rows[i].max_size);
-        around(&cl, peer, BOUNCE_SIZE);
+        around(&cl, peer, PACK_SIZE);
     }
     around(&cl, 1, limits.inject);
     around(&cl, 1, packet);
     around(&cl, 1, 2 * packet);
-    around(&cl, 1, 2 * BOUNCE_SIZE);
+    around(&cl, 1, 2 * PACK_SIZE);
     for (size_t size = 0; size < 40; size++)
         transfer_size(&cl, 1, size);
     for (size_t size = 64; size < longest; size *= 4)
@@ -363,30 +363,30 @@ static void test_truncated(void **state)
     cluster_close(&cl);
 }
 
-/* There are chunks, and nothing disturbs who would use them. */
-static bool lends_for_certain(const struct cluster *cl)
+/* There are buffers, and nothing disturbs who would use them. */
+static bool buffers_for_certain(const struct cluster *cl)
 {
     struct transport *transport = cl->eps[0]->net.transport;
 
-    return transport->ops->lend != NULL && cl->eps[1]->offload == NULL &&
+    return transport->ops->bounce != NULL && cl->eps[1]->offload == NULL &&
            transport_fault_inner(transport) == transport;
 }
 
 enum { SHORT = 3000 }; /* bytes, which would fit into a packet */
 
 /* So are short messages that leave in the call. */
-static bool lends_short_for_certain(const struct cluster *cl)
+static bool buffers_short_for_certain(const struct cluster *cl)
 {
     const struct mbx_ep *ep = cl->eps[0];
 
-    return lends_for_certain(cl) && ep->limits.at_once_max >= SHORT &&
+    return buffers_for_certain(cl) && ep->limits.at_once_max >= SHORT &&
            ep->settings.window != 0 && ep->settings.match_at == MATCH_AT_RECEIVER;
 }
 
 /* Over shared memory a peer unpacks out of the memory of the sender, of which each piece comes back. */
-static void test_lent(void **state)
+static void test_buffers(void **state)
 {
-    enum { MESSAGES = 160 }; /* more than there are chunks */
+    enum { MESSAGES = 160 }; /* more than there are buffers */
     const struct sample first = {
         .from = CALLBACKS, .to = CALLBACKS, .peer = 1, .size = 100000, .room = 100000};
     struct sample next = {.from = CALLBACKS, .to = VECTOR, .peer = 1, .size = 12000};
@@ -395,9 +395,9 @@ static void test_lent(void **state)
 
     cluster_open(&cl, *state, 2, NULL);
     transfer(&cl, &first);
-    cluster_check_chunks(&cl, 0, 1);
-    before = cluster_stats(&cl, 0).lent;
-    if (lends_for_certain(&cl))
+    cluster_check_buffers(&cl, 0, 1);
+    before = cluster_stats(&cl, 0).buffers;
+    if (buffers_for_certain(&cl))
         assert_in_range(before, 1, first.size);
     for (unsigned i = 0; i < MESSAGES; i++) {
         next.size = i % 2 == 0 ? 12000 : SHORT;
@@ -406,15 +406,15 @@ static void test_lent(void **state)
         next.room = i % 8 == 0 ? draw(next.size) : next.size;
         transfer(&cl, &next);
     }
-    if (lends_for_certain(&cl))
-        assert_true(cluster_stats(&cl, 0).lent - before >=
-                    (lends_short_for_certain(&cl) ? MESSAGES : MESSAGES / 2) * 7 / 8);
-    cluster_check_chunks(&cl, 0, 1);
+    if (buffers_for_certain(&cl))
+        assert_true(cluster_stats(&cl, 0).buffers - before >=
+                    (buffers_short_for_certain(&cl) ? MESSAGES : MESSAGES / 2) * 7 / 8);
+    cluster_check_buffers(&cl, 0, 1);
     cluster_close(&cl);
 }
 
-/* What was packed into a chunk, and is not wanted, leaves the chunk free. */
-static void test_lent_for_nothing(void **state)
+/* What was packed into a buffer, and is not wanted, leaves the buffer free. */
+static void test_buffer_for_nothing(void **state)
 {
     struct sample m = {
         .from = CALLBACKS, .to = CALLBACKS, .peer = 1, .size = 100000, .room = 100000};
@@ -422,26 +422,26 @@ static void test_lent_for_nothing(void **state)
 
     cluster_open(&cl, *state, 2, NULL);
     transfer(&cl, &m);
-    m.from = STINGY; /* a chunk has a part of the message, so the message waits */
+    m.from = STINGY; /* a buffer has a part of the message, so the message waits */
     m.size = SHORT;
     m.room = 0;
     for (int i = 0; i < 4; i++)
         transfer(&cl, &m);
-    cluster_check_chunks(&cl, 0, 1);
+    cluster_check_buffers(&cl, 0, 1);
     cluster_close(&cl);
 }
 
-/* A receiver borrows from the first message that a chunk would have suited. */
-static void test_lent_second(void **state)
+/* A receiver borrows from the first message that a buffer would have suited. */
+static void test_buffers_second(void **state)
 {
     const struct sample m = {
         .from = CALLBACKS, .to = CALLBACKS, .peer = 1, .size = SHORT, .room = SHORT};
     struct cluster cl;
 
     cluster_open(&cl, *state, 2, NULL);
-    for (uint64_t lent = 0; lends_short_for_certain(&cl) && lent < 3; lent++) {
+    for (uint64_t taken = 0; buffers_short_for_certain(&cl) && taken < 3; taken++) {
         transfer(&cl, &m);
-        assert_int_equal(cluster_stats(&cl, 0).lent, lent);
+        assert_int_equal(cluster_stats(&cl, 0).buffers, taken);
     }
     cluster_close(&cl);
 }
@@ -652,10 +652,10 @@ static void test_memory(void **state)
         discard(&from[i]);
         discard(&to[i]);
     }
-    assert_int_equal(pieces_bounces(cl.eps[0], &most), 0);
+    assert_int_equal(pieces_pack_buffers(cl.eps[0], &most), 0);
     assert_true(most <= MESSAGES);
-    assert_int_equal(pieces_bounces(cl.eps[1], &most), 0);
-    assert_true(most <= PIECES_BOUNCES * MESSAGES);
+    assert_int_equal(pieces_pack_buffers(cl.eps[1], &most), 0);
+    assert_true(most <= PIECES_PACK_BUFFERS * MESSAGES);
     cluster_close(&cl);
 }
 
@@ -667,20 +667,20 @@ static void hog(struct cluster *cl, int who, mbx_request *hogs)
     const struct mbx_layout layout = {.parts = &part, .count = 1};
     const struct mbx_options options = {.flags = MBX_LAYOUT, .layout = &layout};
 
-    for (int i = 0; i < BOUNCES_MOST; i++) {
+    for (int i = 0; i < PACK_BUFFERS_MOST; i++) {
         struct mbx_ep *ep = cl->eps[who];
         size_t size;
 
         assert_int_equal(mbx_recv(ep, 0, CONTEXT + 1, 0, 0, NULL, 1, &options, &hogs[i]), 0);
-        pieces_bounce(ep, request_find(ep, hogs[i])->pieces, &size);
-        assert_int_equal(size, BOUNCE_SIZE);
+        pieces_pack_buffer(ep, request_find(ep, hogs[i])->pieces, &size);
+        assert_int_equal(size, PACK_SIZE);
     }
 }
 
 /* Without a bounce buffer it goes on. */
 static void test_no_memory(void **state)
 {
-    mbx_request hogs[2][BOUNCES_MOST];
+    mbx_request hogs[2][PACK_BUFFERS_MOST];
     struct cluster cl;
     uint32_t most;
 
@@ -691,12 +691,12 @@ static void test_no_memory(void **state)
         transfer_placements(&cl, (struct sample){.peer = 1, .size = 100000, .room = 90000},
                             false);
     for (int who = 0; who < 2; who++) {
-        assert_int_equal(pieces_bounces(cl.eps[who], &most), BOUNCES_MOST);
-        for (int i = 0; i < BOUNCES_MOST; i++) {
+        assert_int_equal(pieces_pack_buffers(cl.eps[who], &most), PACK_BUFFERS_MOST);
+        for (int i = 0; i < PACK_BUFFERS_MOST; i++) {
             assert_int_equal(mbx_cancel(cl.eps[who], hogs[who][i]), 0);
             cluster_wait_error(&cl, who, hogs[who][i], -ECANCELED);
         }
-        assert_int_equal(pieces_bounces(cl.eps[who], &most), 0);
+        assert_int_equal(pieces_pack_buffers(cl.eps[who], &most), 0);
     }
     cluster_close(&cl);
 }
@@ -832,11 +832,11 @@ static void test_close(void **state)
     }
 }
 
-/* An endpoint closes whose last message lies packed in a chunk, and has found no room for the packet
+/* An endpoint closes whose last message lies packed in a buffer, and has found no room for the packet
  * that names it. */
-static void test_close_lent(void **state)
+static void test_close_with_buffer(void **state)
 {
-    enum { FLATS = 10, MOST = 120 }; /* fewer than there are chunks */
+    enum { FLATS = 10, MOST = 120 }; /* fewer than there are buffers */
     const struct sample first = {
         .from = CALLBACKS, .to = CALLBACKS, .peer = 1, .size = 100000, .room = 100000};
     static const struct mbx_options silent = {.flags = MBX_SILENT};
@@ -859,9 +859,9 @@ static void test_close_lent(void **state)
         err = mbx_send(cl.eps[0], 1, CONTEXT, 6, NULL, SHORT, &from[count++].options, &send);
         assert_true(err == 0 || err == 1);
     }
-    if (lends_short_for_certain(&cl)) {
+    if (buffers_short_for_certain(&cl)) {
         assert_int_equal(err, 0);
-        assert_non_null(request_find(cl.eps[0], send)->pieces->lends_to);
+        assert_non_null(request_find(cl.eps[0], send)->pieces->buffer_for);
     }
     cluster_close_one(&cl, 0);
     for (int i = 0; i < count; i++) {
@@ -876,10 +876,10 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_truncated),
-        cmocka_unit_test(test_lent),
-        cmocka_unit_test(test_lent_second),
-        cmocka_unit_test(test_lent_for_nothing),
-        cmocka_unit_test(test_close_lent),
+        cmocka_unit_test(test_buffers),
+        cmocka_unit_test(test_buffers_second),
+        cmocka_unit_test(test_buffer_for_nothing),
+        cmocka_unit_test(test_close_with_buffer),
         cmocka_unit_test(test_modes),
         cmocka_unit_test(test_synchronous),
         cmocka_unit_test(test_callbacks_that_fail),

@@ -649,7 +649,7 @@ static const struct scene scenes[] = {
      {"EAGER_LIMIT=1M", "SHM_RING_SIZE=8K", "WINDOW_PAYLOAD=unlimited"},
      .size = 50000,
      .is_sync = true},
-    {"fragments-lent",
+    {"fragments-in-buffers",
      MESSAGES_OF,
      {"EAGER_LIMIT=1M", "WINDOW_PAYLOAD=unlimited", "OVERSUBSCRIBED=no"},
      .size = 50000,

@@ -359,8 +359,8 @@ static void dies_announced(struct forked_job *job, int rank, const void *arg)
         forked_await(job, ep, 0, 1);
         die();
     }
-    while (ep_credit(ep)->lendable ==
-           ep_credit(ep)->lendable_all) /* it holds, and is lent more */
+    while (ep_credit(ep)->extra ==
+           ep_credit(ep)->extra_all) /* it holds, and is lent more */
         mbx_progress(ep);
     job->shared->words[0] = 1;
     MUST(mbx_recv(ep, 1, GO, 0, 0, NULL, 0, NULL, &request) == 0, 31);
@@ -371,11 +371,11 @@ static void dies_announced(struct forked_job *job, int rank, const void *arg)
         taken = done.error == 0;
         MUST(taken ? into == i : done.error == -ENOTCONN, 36);
     }
-    MUST(ep_credit(ep)->lendable == ep_credit(ep)->lendable_all, 37);
+    MUST(ep_credit(ep)->extra == ep_credit(ep)->extra_all, 37);
     forked_close(ep);
 }
 
-static void what_the_dead_were_lent_comes_back(void **state)
+static void extra_credit_of_the_dead_comes_back(void **state)
 {
     /* envelopes are lent, too, where payload has no bound */
     static const char *const unbounded[] = {"TRANSPORT=shm", "PEER_TIMEOUT=20ms",
@@ -566,7 +566,7 @@ int main(void)
         cmocka_unit_test(what_is_posted_later_is_told_until_it_is_known),
         cmocka_unit_test(a_peer_that_closes_has_not_failed),
         cmocka_unit_test(a_probe_is_told),
-        cmocka_unit_test(what_the_dead_were_lent_comes_back),
+        cmocka_unit_test(extra_credit_of_the_dead_comes_back),
         cmocka_unit_test(a_device_that_was_never_used_keeps_nobody_waiting),
         cmocka_unit_test(a_process_that_is_stopped_is_not_dead),
         cmocka_unit_test(what_a_device_assembles_ends_with_its_sender),

@@ -15,7 +15,7 @@
 #include "p2p/p2p.h"
 #include "sendside/backlog.h"
 #include "sendside/receiver.h"
-#include "transport/lend.h"
+#include "transport/bounce.h"
 
 #define CONTEXT 15
 #define CLAIMS  20000 /* more than any ring has room for */
@@ -228,7 +228,7 @@ static void test_data(void **state)
 }
 
 /* What names memory that its sender has not lent. */
-static void test_lent(void **state)
+static void test_buffers(void **state)
 {
     const struct wire_rts rts = {.sender = 5, .size = 1000}; /* not to be read */
     struct wire_buffer in = {.size = 10};
@@ -250,9 +250,9 @@ static void test_lent(void **state)
     cluster_settle(&cl); /* it borrows, if it can */
     part.receiver = recv;
     for (int i = 0; i < 4; i++) {
-        const uint64_t chunks[] = {UINT64_MAX, 1u << 20, UINT32_MAX, 4096};
+        const uint64_t buffers[] = {UINT64_MAX, 1u << 20, UINT32_MAX, 4096};
 
-        in.buffer = chunks[i];
+        in.buffer = buffers[i];
         forge_in_buffer(&cl, 1, WIRE_DATA, &part, &in);
         deliver(&cl, 1, &whole, NULL, &in, sizeof in);
         assert_int_equal(cluster_stats(&cl, 0).dropped_packets, ++dropped);
@@ -272,37 +272,37 @@ static void test_lent(void **state)
     cluster_close(&cl);
 }
 
-/* Fills a chunk for endpoint 0, as peer 1 does before it names the chunk.  Its number. */
-static uint64_t lend(const struct cluster *cl, const unsigned char *data, size_t size)
+/* Fills a buffer for endpoint 0, as peer 1 does before it names the buffer.  Its number. */
+static uint64_t take_buffer(const struct cluster *cl, const unsigned char *data, size_t size)
 {
     struct link *link = peer_get(cl->eps[1], 0)->link;
-    uint32_t chunk = 0;
+    uint32_t buffer = 0;
     void *place = NULL;
     size_t room = 0;
 
     for (int i = 0; i < test_patience() && place == NULL; i++)
-        place = transport_lend(link, &chunk, &room);
+        place = transport_bounce_take(link, &buffer, &room);
     assert_non_null(place);
     assert_true(size <= room);
     memcpy(place, data, size);
-    return chunk;
+    return buffer;
 }
 
-/* A part of a message, in a chunk that peer 1 has lent. */
+/* A part of a message, in a buffer that peer 1 has lent. */
 static void tell_part(struct cluster *cl, mbx_request recv, uint64_t offset, size_t size,
                       bool fits)
 {
     const struct wire_data part = {.receiver = recv, .offset = offset};
-    const struct wire_buffer in = {lend(cl, seeded_bytes(0, 4000) + offset, size), size};
+    const struct wire_buffer in = {take_buffer(cl, seeded_bytes(0, 4000) + offset, size), size};
 
     tell_in_buffer(cl, 1, WIRE_DATA, &part, &in);
     assert_int_equal(cluster_stats(cl, 0).dropped_packets, fits ? dropped : ++dropped);
-    cluster_check_chunks(cl, 1, 0); /* it was given back, whether it fits or not */
+    cluster_check_buffers(cl, 1, 0); /* it was given back, whether it fits or not */
 }
 
 /* What a peer has lent, and names for another place, or with another length, than it was asked
  * for. */
-static void test_lent_parts(void **state)
+static void test_buffer_parts(void **state)
 {
     const struct wire_rts rts = {.sender = 5, .size = 1000}; /* not to be read */
     unsigned char got[3000];
@@ -321,7 +321,7 @@ static void test_lent_parts(void **state)
     recv = post(&cl, got, 1000);
     tell_message(&cl, 1, WIRE_RTS, &rts, NULL, 0);
     cluster_settle(&cl);
-    if (cluster_lends(&cl, 1, 0)) {
+    if (cluster_has_buffers(&cl, 1, 0)) {
         tell_part(&cl, recv, 1, 10, false);
         tell_part(&cl, recv, 600, 400, false);
         tell_part(&cl, recv, 0, 1001, false);
@@ -340,20 +340,20 @@ static void test_lent_parts(void **state)
     cluster_close(&cl);
 }
 
-/* A further part of the message that peer 1 has begun, in a chunk. */
+/* A further part of the message that peer 1 has begun, in a buffer. */
 static void tell_more(struct cluster *cl, uint64_t offset, size_t size, bool fits)
 {
     const struct wire_more more = {.offset = offset};
-    const struct wire_buffer in = {lend(cl, seeded_bytes(0, 4000) + offset, size), size};
+    const struct wire_buffer in = {take_buffer(cl, seeded_bytes(0, 4000) + offset, size), size};
 
     tell_in_buffer(cl, 1, WIRE_MORE, &more, &in);
     assert_int_equal(cluster_stats(cl, 0).dropped_packets, fits ? dropped : ++dropped);
-    cluster_check_chunks(cl, 1, 0); /* it was given back, whether it fits or not */
+    cluster_check_buffers(cl, 1, 0); /* it was given back, whether it fits or not */
 }
 
 /* Further parts of messages, lent: of no message, of a place, and of a length, that are not the next;
  * into a receive, and into memory for a message without one. */
-static void test_lent_more(void **state)
+static void test_buffer_more(void **state)
 {
     const struct wire_first begun = {.size = 3000}, longer = {.size = 9000};
     const unsigned char *data = seeded_bytes(0, 4000);
@@ -373,8 +373,8 @@ static void test_lent_more(void **state)
     for (struct wire_more more = {.offset = 100}; more.offset < 9000; more.offset += 100)
         tell(&cl, 1, WIRE_MORE, &more, data, 100);
     cluster_wait_error(&cl, 0, recv, 0);
-    assert_true(cluster_lends(&cl, 1, 0) || strcmp(config->name, "shm") != 0);
-    for (int is_posted = 0; is_posted <= 1 && cluster_lends(&cl, 1, 0); is_posted++) {
+    assert_true(cluster_has_buffers(&cl, 1, 0) || strcmp(config->name, "shm") != 0);
+    for (int is_posted = 0; is_posted <= 1 && cluster_has_buffers(&cl, 1, 0); is_posted++) {
         const struct wire_more next = {.offset = 100};
         struct wire_buffer unknown = {UINT32_MAX, 10};
 
@@ -597,7 +597,7 @@ static void test_payload_beyond_credit_makes_none(void **state)
                                        "UNEXPECTED_MEMORY=1M", "PEERS_MAX=16", NULL});
     assert_int_equal(peer_use(cl.eps[0], 1), 0);
     credit = peer_credit(peer_get(cl.eps[0], 1));
-    for (int i = 0; ep_credit(cl.eps[0])->lendable >= ep_credit(cl.eps[0])->lendable_all / 8;
+    for (int i = 0; ep_credit(cl.eps[0])->extra >= ep_credit(cl.eps[0])->extra_all / 8;
          i++) {
         const struct wire_header header = {
             .type = WIRE_RTS, .version = WIRE_VERSION, .flags = WIRE_SHORT_OF, .tag = 2};
@@ -621,7 +621,7 @@ static void test_payload_beyond_credit_makes_none(void **state)
         if (mbx_cancel(cl.eps[0], recv) != 0)
             assert_int_equal(mbx_wait(cl.eps[0], recv, -1, NULL), 0);
         assert_in_range(credit->kept_payload, 0, credit->window_payload);
-        assert_in_range(ep_credit(cl.eps[0])->lendable, 0, ep_credit(cl.eps[0])->lendable_all);
+        assert_in_range(ep_credit(cl.eps[0])->extra, 0, ep_credit(cl.eps[0])->extra_all);
     }
     cluster_close(&cl);
 }
@@ -631,9 +631,9 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fragments),
         cmocka_unit_test(test_data),
-        cmocka_unit_test(test_lent),
-        cmocka_unit_test(test_lent_parts),
-        cmocka_unit_test(test_lent_more),
+        cmocka_unit_test(test_buffers),
+        cmocka_unit_test(test_buffer_parts),
+        cmocka_unit_test(test_buffer_more),
         cmocka_unit_test(test_pieces),
         cmocka_unit_test(test_answers),
         cmocka_unit_test(test_cts_for_an_eager_send),

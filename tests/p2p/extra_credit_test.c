@@ -40,7 +40,7 @@ struct extra {
     struct cluster cl;
     mbx_request *sends[SENDERS];
     uint64_t limit;       /* bytes of unexpected messages */
-    uint64_t least, last; /* lendable */
+    uint64_t least, last; /* extra */
     bool has_risen;       /* while somebody still wanted more */
 };
 
@@ -60,10 +60,10 @@ static void extra_open(struct extra *extra, const struct configuration *config)
     *extra = (struct extra){0};
     cluster_open(&extra->cl, config, SENDERS + 1, more);
     assert_int_equal(mbx_limits_get(extra->cl.eps[RECEIVER], &limits, sizeof limits), 0);
-    assert_true(limits.lendable > 0);
+    assert_true(limits.extra > 0);
     assert_true(limits.unexpected <= 256 * 1024);
     extra->limit = limits.unexpected;
-    extra->least = extra->last = ep_credit(extra->cl.eps[RECEIVER])->lendable;
+    extra->least = extra->last = ep_credit(extra->cl.eps[RECEIVER])->extra;
     for (int i = 0; i < SENDERS; i++)
         extra->sends[i] = calloc((size_t)messages(), sizeof *extra->sends[i]);
 }
@@ -81,9 +81,9 @@ static void extra_look(struct extra *extra)
 
     cluster_check_extra_credit(ep);
     assert_true(cluster_stats(&extra->cl, RECEIVER).unexpected_bytes_max <= extra->limit);
-    extra->least = min_size(extra->least, ep_credit(ep)->lendable);
-    extra->has_risen |= ep_credit(ep)->lendable > extra->last;
-    extra->last = ep_credit(ep)->lendable;
+    extra->least = min_size(extra->least, ep_credit(ep)->extra);
+    extra->has_risen |= ep_credit(ep)->extra > extra->last;
+    extra->last = ep_credit(ep)->extra;
 }
 
 static void extra_progress(struct extra *extra)
@@ -166,7 +166,7 @@ static void test_extra_credit_comes_back(void **state)
     uint64_t all;
 
     extra_open(&extra, *state);
-    all = ep_credit(extra.cl.eps[RECEIVER])->lendable_all;
+    all = ep_credit(extra.cl.eps[RECEIVER])->extra_all;
     send_all(&extra);
     for (int last = messages() - 1; last >= 0; last -= AT_ONCE)
         receive_some(&extra, last);

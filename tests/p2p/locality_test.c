@@ -2,7 +2,7 @@
 /*
  * locality_test.c - how a message of several packets goes to a peer depends on how long copies
  * to it take, on whether it may be without a core, on whether it looks while the message is sent, and
- * on whether there are chunks to lend.  The clock is the test's: it goes on with each look at it, or stands still.
+ * on whether there are buffers to lend.  The clock is the test's: it goes on with each look at it, or stands still.
  */
 #include "cluster.h"
 
@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "p2p/p2p.h"
-#include "transport/lend.h"
+#include "transport/bounce.h"
 #include "transport/shm/shm.h"
 
 #define SIZE 16000 /* several packets */
@@ -49,16 +49,16 @@ static bool is_shm(const struct configuration *config)
     return strcmp(config->name, "shm") == 0;
 }
 
-/* As if a core's second cache were such that messages are lent among so many chunks. */
-static void lend_in_turn(struct cluster *cl, uint32_t chunks)
+/* As if a core's second cache were such that messages are lent among so many buffers. */
+static void set_rotation(struct cluster *cl, uint32_t buffers)
 {
     for (int i = 0; i < 2; i++) {
         assert_ptr_equal(cl->eps[i]->net.transport->ops, &transport_shm);
-        shm_of(cl->eps[i]->net.transport)->lend_turn = chunks;
+        shm_of(cl->eps[i]->net.transport)->bounce_rotation = buffers;
     }
 }
 
-/* With credit for all, so that nothing is held; on any machine few chunks are lent in turn. */
+/* With credit for all, so that nothing is held; on any machine few buffers are lent in turn. */
 static void open_two_with(struct cluster *cl, const struct configuration *config,
                           const char *param, const char *other)
 {
@@ -66,7 +66,7 @@ static void open_two_with(struct cluster *cl, const struct configuration *config
         cl, config, 2,
         (const char *[]){param, other, "WINDOW=unlimited", "WINDOW_PAYLOAD=unlimited", NULL});
     if (is_shm(config))
-        lend_in_turn(cl, 16);
+        set_rotation(cl, 16);
 }
 
 static void open_two(struct cluster *cl, const struct configuration *config, const char *param)
@@ -210,7 +210,7 @@ static void test_what_is_set_holds(void **state)
 
 /* ---- longer messages to a near peer ---- */
 
-#define LENT_MOST (512 << 10) /* the longest message that is lent */
+#define BUFFERS_MOST (512 << 10) /* the longest message that is lent */
 
 #define LONGER    40000 /* more than there is room for at once, and a near peer gets it eagerly */
 
@@ -221,7 +221,7 @@ static void open_for_longer(struct cluster *cl, const struct configuration *conf
     cluster_open(cl, config, 2,
                  (const char *[]){"EAGER_LIMIT=auto", "OVERSUBSCRIBED=no", "RPUT=off", room,
                                   "WINDOW=unlimited", "WINDOW_PAYLOAD=unlimited", NULL});
-    lend_in_turn(cl, 16);
+    set_rotation(cl, 16);
 }
 
 enum meeting { EXPECTED, UNEXPECTED, SYNCHRONOUS, TOO_SHORT };
@@ -229,7 +229,7 @@ enum meeting { EXPECTED, UNEXPECTED, SYNCHRONOUS, TOO_SHORT };
 /* One message, of which the receiver takes nothing before the call that sends it has ended. */
 static void send_one(struct cluster *cl, size_t size, enum meeting how)
 {
-    static unsigned char to[LENT_MOST + 1];
+    static unsigned char to[BUFFERS_MOST + 1];
     const unsigned char *data = seeded_bytes(9, size);
     size_t room = how == TOO_SHORT ? size - 100 : size;
     mbx_request send = 0, recv = 0;
@@ -291,46 +291,46 @@ static void test_a_near_peer_gets_longer_ones_in_packets(void **state)
     cluster_close(&cl);
 }
 
-/* Lends all chunks that are free, to a receiver that gives none back, and has borrowed. */
-static void lend_all(struct cluster *cl)
+/* Lends all buffers that are free, to a receiver that gives none back, and has borrowed. */
+static void take_all_buffers(struct cluster *cl)
 {
     struct link *link = peer_get(cl->eps[0], 1)->link;
-    uint32_t chunk;
+    uint32_t buffer;
     size_t size;
 
-    assert_true(transport_lends(link));
-    while (transport_lend(link, &chunk, &size) != NULL)
+    assert_true(transport_bounce_can_take(link));
+    while (transport_bounce_take(link, &buffer, &size) != NULL)
         ;
 }
 
 /* The first message of several packets tells the receiver to borrow.  From then on such messages are
- * in chunks when the call that sends them has ended, whether the receiver looks or not. */
-static void test_what_is_lent_needs_no_look(void **state)
+ * in buffers when the call that sends them has ended, whether the receiver looks or not. */
+static void test_buffers_need_no_look(void **state)
 {
-    enum { MESSAGES = 100 }; /* of several chunks each, and more than there are */
+    enum { MESSAGES = 100 }; /* of several buffers each, and more than there are */
     struct cluster cl;
 
     if (!is_shm(*state))
         return;
     open_for_longer(&cl, *state, "SHM_RING_SIZE=16K");
     send_one(&cl, 8193, EXPECTED);
-    assert_int_equal(cluster_stats(&cl, 0).lent, 0);
+    assert_int_equal(cluster_stats(&cl, 0).buffers, 0);
     for (unsigned i = 0; i < MESSAGES; i++) {
         send_one(&cl, 8192, (enum meeting)(i % 4));
-        assert_int_equal(cluster_stats(&cl, 0).lent, 4 * i);
+        assert_int_equal(cluster_stats(&cl, 0).buffers, 4 * i);
         send_one(&cl, 8193, (enum meeting)(i % 4));
-        assert_int_equal(cluster_stats(&cl, 0).lent, 4 * i + 1);
+        assert_int_equal(cluster_stats(&cl, 0).buffers, 4 * i + 1);
         send_one(&cl, LONGER, (enum meeting)(i % 4));
-        assert_int_equal(cluster_stats(&cl, 0).lent, 4 * i + 4);
+        assert_int_equal(cluster_stats(&cl, 0).buffers, 4 * i + 4);
         assert_int_equal(sent(&cl, MBX_BOUNCE), 3 * i + 4);
-        cluster_check_chunks(&cl, 0, 1);
+        cluster_check_buffers(&cl, 0, 1);
     }
     assert_int_equal(sent(&cl, MBX_RNDV_READ), 0);
     cluster_close(&cl);
 }
 
 /* No message is lent after messages that no receive was posted for, nor where ranks share cores. */
-static void test_not_everything_is_lent(void **state)
+static void test_not_everything_is_in_buffers(void **state)
 {
     static const struct {
         const char *oversubscribed;
@@ -349,14 +349,14 @@ static void test_not_everything_is_lent(void **state)
         for (int n = 0; n < 3; n++)
             send_one(&cl, 16000, cases[i].how);
         assert_int_equal(sent(&cl, MBX_BOUNCE), 3);
-        assert_int_equal(cluster_stats(&cl, 0).lent, 0);
+        assert_int_equal(cluster_stats(&cl, 0).buffers, 0);
         cluster_close(&cl);
     }
 }
 
-/* Messages that no receive was posted for are lent in few chunks, and the next that meets one tells the sender
+/* Messages that no receive was posted for are lent in few buffers, and the next that meets one tells the sender
  * otherwise. */
-static void test_few_are_lent_to_who_has_no_receives(void **state)
+static void test_few_buffers_without_receives(void **state)
 {
     static const enum meeting how[] = {UNEXPECTED,  UNEXPECTED, EXPECTED,
                                        SYNCHRONOUS, UNEXPECTED, EXPECTED};
@@ -368,30 +368,30 @@ static void test_few_are_lent_to_who_has_no_receives(void **state)
     open_for_longer(&cl, *state, "SHM_RING_SIZE=16K");
     send_one(&cl, 12000, EXPECTED);
     link = cl.eps[0]->peers.all[1]->link;
-    lend_in_turn(&cl, 77);
-    assert_int_equal(transport_lend_turn(link), 77);
+    set_rotation(&cl, 77);
+    assert_int_equal(transport_bounce_rotation(link), 77);
     for (size_t i = 0; i < ARRAY_COUNT(how); i++) {
         send_one(&cl, 12000, how[i]);
-        assert_int_equal(transport_lend_turn(link), how[i] == UNEXPECTED ? 16 : 77);
+        assert_int_equal(transport_bounce_rotation(link), how[i] == UNEXPECTED ? 16 : 77);
     }
     cluster_close(&cl);
 }
 
-/* What is resident of chunks that receiver 1 has read; with what its messages cost at most, no more than its budget. */
+/* What is resident of buffers that receiver 1 has read; with what its messages cost at most, no more than its budget. */
 static uint64_t resident(const struct cluster *cl)
 {
     const struct mbx_ep *ep = cl->eps[1];
     uint64_t bytes =
-        ep_credit(ep)->lender != NULL ? transport_resident(ep_credit(ep)->lender) : 0;
+        ep_credit(ep)->sender != NULL ? transport_bounce_resident(ep_credit(ep)->sender) : 0;
 
     assert_true(bytes + cluster_stats(cl, 1).unexpected_bytes_max <=
                 ep->settings.unexpected_memory);
     return bytes;
 }
 
-/* Messages that meet receives are lent in as many chunks as the budget of the receiver has left, and not in more, whatever was
+/* Messages that meet receives are lent in as many buffers as the budget of the receiver has left, and not in more, whatever was
  * kept before or is later. */
-static void test_chunks_stay_within_the_budget(void **state)
+static void test_buffers_stay_within_the_budget(void **state)
 {
     enum { BUDGET = 1 << 20, ROUNDS = 40 };
     struct cluster cl;
@@ -405,9 +405,9 @@ static void test_chunks_stay_within_the_budget(void **state)
     for (int i = 0; i < 4; i++) /* the first ones bring extra credit */
         send_one(&cl, 12000, EXPECTED);
     link = cl.eps[0]->peers.all[1]->link;
-    lend_in_turn(&cl, SEGMENT_CHUNKS);
+    set_rotation(&cl, SEGMENT_BUFFERS);
     assert_int_equal(cluster_stats(&cl, 1).unexpected_bytes_max, 0);
-    assert_int_equal(transport_lend_turn(link), BUDGET / SEGMENT_CHUNK_SIZE);
+    assert_int_equal(transport_bounce_rotation(link), BUDGET / SEGMENT_BUFFER_SIZE);
     for (int i = 0; i < ROUNDS; i++) {
         send_one(&cl, LONGER, EXPECTED);
         resident(&cl);
@@ -421,9 +421,9 @@ static void test_chunks_stay_within_the_budget(void **state)
     }
     assert_true(cluster_stats(&cl, 1).unexpected_bytes_max > LONGER);
     send_one(&cl, LONGER, EXPECTED);
-    assert_int_equal(transport_lend_turn(link),
+    assert_int_equal(transport_bounce_rotation(link),
                      (BUDGET - cluster_stats(&cl, 1).unexpected_bytes_max) /
-                         SEGMENT_CHUNK_SIZE);
+                         SEGMENT_BUFFER_SIZE);
     cluster_close(&cl);
 }
 
@@ -446,7 +446,7 @@ static void test_a_fixed_window_has_extra_payload(void **state)
                                       "SHM_RING_SIZE=64K", "PEERS_MAX=2048", cases[i].param,
                                       NULL});
         assert_int_equal(mbx_limits_get(cl.eps[1], &limits, sizeof limits), 0);
-        assert_true(limits.lendable != 0);
+        assert_true(limits.extra != 0);
         if (i < 2)
             assert_true(limits.unexpected <= cl.eps[1]->settings.unexpected_memory);
         for (int n = 0; n < 4; n++)
@@ -467,20 +467,20 @@ static void send_told(struct cluster *cl, size_t size)
 }
 
 /* So many messages like it are lent whole, each in its call, or go by rendezvous. */
-static void send_lent(struct cluster *cl, unsigned count, size_t size, bool is_lent)
+static void send_in_buffers(struct cluster *cl, unsigned count, size_t size, bool in_buffers)
 {
     uint64_t eager = sent(cl, MBX_BOUNCE), rndv = sent(cl, MBX_RNDV_READ);
 
     for (unsigned i = 0; i < count; i++) {
-        uint64_t lent = cluster_stats(cl, 0).lent;
+        uint64_t taken = cluster_stats(cl, 0).buffers;
 
         send_one(cl, size, EXPECTED);
-        assert_int_equal(cluster_stats(cl, 0).lent - lent,
-                         is_lent ? (size - 64 - 1) / SEGMENT_CHUNK_SIZE + 1 : 0);
+        assert_int_equal(cluster_stats(cl, 0).buffers - taken,
+                         in_buffers ? (size - 64 - 1) / SEGMENT_BUFFER_SIZE + 1 : 0);
     }
-    assert_int_equal(sent(cl, MBX_BOUNCE) - eager, is_lent ? count : 0);
-    assert_int_equal(sent(cl, MBX_RNDV_READ) - rndv, is_lent ? 0 : count);
-    cluster_check_chunks(cl, 0, 1);
+    assert_int_equal(sent(cl, MBX_BOUNCE) - eager, in_buffers ? count : 0);
+    assert_int_equal(sent(cl, MBX_RNDV_READ) - rndv, in_buffers ? 0 : count);
+    cluster_check_buffers(cl, 0, 1);
 }
 
 static void open_for_long_ones(struct cluster *cl, const struct configuration *config,
@@ -489,43 +489,43 @@ static void open_for_long_ones(struct cluster *cl, const struct configuration *c
     cluster_open(cl, config, 2,
                  (const char *[]){"EAGER_LIMIT=auto", oversubscribed, "RPUT=off",
                                   "WINDOW=unlimited", "WINDOW_PAYLOAD=unlimited", NULL});
-    lend_in_turn(cl, SEGMENT_CHUNKS);
+    set_rotation(cl, SEGMENT_BUFFERS);
 }
 
 /* A near peer that borrows gets longer messages eagerly than others do, as long as it has receives for them, nothing
- * waits before them, and there are chunks. */
-static void test_long_ones_are_lent_to_the_near(void **state)
+ * waits before them, and there are buffers. */
+static void test_long_ones_in_buffers_to_the_near(void **state)
 {
     struct cluster cl;
 
     if (!is_shm(*state))
         return;
     open_for_long_ones(&cl, *state, "OVERSUBSCRIBED=no");
-    send_lent(&cl, 1, LENT_MOST, false); /* it tells the receiver to borrow */
-    send_lent(&cl, 20, LENT_MOST, true);
-    send_lent(&cl, 20, EAGER_LIMIT_NEAR + 1, true);
-    send_lent(&cl, 3, LENT_MOST + 1, false);
+    send_in_buffers(&cl, 1, BUFFERS_MOST, false); /* it tells the receiver to borrow */
+    send_in_buffers(&cl, 20, BUFFERS_MOST, true);
+    send_in_buffers(&cl, 20, EAGER_LIMIT_NEAR + 1, true);
+    send_in_buffers(&cl, 3, BUFFERS_MOST + 1, false);
 
     send_one(&cl, LONGER, UNEXPECTED);
-    send_lent(&cl, 1, LENT_MOST, false); /* this one meets its receive */
-    send_lent(&cl, 1, LENT_MOST, true);
+    send_in_buffers(&cl, 1, BUFFERS_MOST, false); /* this one meets its receive */
+    send_in_buffers(&cl, 1, BUFFERS_MOST, true);
 
-    lend_in_turn(&cl, 16); /* as where a second cache holds all chunks */
-    send_lent(&cl, 3, LENT_MOST, false);
-    lend_in_turn(&cl, 20); /* as to one who has room for so many */
-    send_lent(&cl, 3, 20 * SEGMENT_CHUNK_SIZE + 1, false);
-    send_lent(&cl, 3, 20 * SEGMENT_CHUNK_SIZE, true);
-    lend_in_turn(&cl, SEGMENT_CHUNKS);
-    send_lent(&cl, 3, LENT_MOST, true);
+    set_rotation(&cl, 16); /* as where a second cache holds all buffers */
+    send_in_buffers(&cl, 3, BUFFERS_MOST, false);
+    set_rotation(&cl, 20); /* as to one who has room for so many */
+    send_in_buffers(&cl, 3, 20 * SEGMENT_BUFFER_SIZE + 1, false);
+    send_in_buffers(&cl, 3, 20 * SEGMENT_BUFFER_SIZE, true);
+    set_rotation(&cl, SEGMENT_BUFFERS);
+    send_in_buffers(&cl, 3, BUFFERS_MOST, true);
 
-    lend_all(&cl);
-    send_one(&cl, LENT_MOST, EXPECTED);
+    take_all_buffers(&cl);
+    send_one(&cl, BUFFERS_MOST, EXPECTED);
     assert_int_equal(sent(&cl, MBX_RNDV_READ), 1 + 3 + 1 + 3 + 3 + 1);
     cluster_close(&cl);
 }
 
 /* What is expected lent, and comes by rendezvous, is announced again; and expected from time to time. */
-static void test_what_is_not_lent_is_announced_again(void **state)
+static void test_what_is_not_in_buffers_is_announced_again(void **state)
 {
     struct cluster cl;
     uint64_t announced;
@@ -535,7 +535,7 @@ static void test_what_is_not_lent_is_announced_again(void **state)
     cluster_open(
         &cl, *state, 2,
         (const char *[]){"EAGER_LIMIT=auto", "OVERSUBSCRIBED=no", "WINDOW_PAYLOAD=1M", NULL});
-    lend_in_turn(&cl, SEGMENT_CHUNKS);
+    set_rotation(&cl, SEGMENT_BUFFERS);
     send_one(&cl, 12000, EXPECTED); /* now it borrows */
     for (int i = 0; i < 4; i++)
         send_told(&cl, EAGER_LIMIT_NEAR + 1);
@@ -557,50 +557,50 @@ static void test_what_is_not_lent_is_announced_again(void **state)
 }
 
 /* Nor where ranks share cores. */
-static void test_long_ones_are_not_lent_without_a_core(void **state)
+static void test_long_ones_not_in_buffers_without_a_core(void **state)
 {
     struct cluster cl;
 
     if (!is_shm(*state))
         return;
     open_for_long_ones(&cl, *state, "OVERSUBSCRIBED=yes");
-    send_lent(&cl, 4, LENT_MOST, false);
+    send_in_buffers(&cl, 4, BUFFERS_MOST, false);
     cluster_close(&cl);
 }
 
 /* Behind a message that waits, one that would be lent whole goes by rendezvous. */
-static void test_a_long_one_that_waits_is_not_lent(void **state)
+static void test_a_long_one_that_waits_is_not_in_buffers(void **state)
 {
     enum { FILLERS = 64 };
-    static unsigned char to[FILLERS][SIZE], longest[LENT_MOST];
-    const unsigned char *data = seeded_bytes(3, LENT_MOST);
+    static unsigned char to[FILLERS][SIZE], longest[BUFFERS_MOST];
+    const unsigned char *data = seeded_bytes(3, BUFFERS_MOST);
     mbx_request send[FILLERS + 1], recv[FILLERS + 1];
     struct cluster cl;
 
     if (!is_shm(*state))
         return;
     open_for_long_ones(&cl, *state, "OVERSUBSCRIBED=no");
-    send_lent(&cl, 1, LENT_MOST, false);
+    send_in_buffers(&cl, 1, BUFFERS_MOST, false);
     for (unsigned i = 0; i < FILLERS; i++)
         assert_int_equal(mbx_recv(cl.eps[1], 0, 7, 1, 0, to[i], SIZE, NULL, &recv[i]), 0);
-    assert_int_equal(mbx_recv(cl.eps[1], 0, 7, 1, 0, longest, LENT_MOST, NULL, &recv[FILLERS]),
+    assert_int_equal(mbx_recv(cl.eps[1], 0, 7, 1, 0, longest, BUFFERS_MOST, NULL, &recv[FILLERS]),
                      0);
     for (unsigned i = 0; i < FILLERS; i++)
         assert_int_equal(mbx_send(cl.eps[0], 1, 7, 1, data, SIZE, NULL, &send[i]), 0);
     assert_false(list_is_empty(&cl.eps[0]->peers.all[1]->outq.list));
-    assert_int_equal(mbx_send(cl.eps[0], 1, 7, 1, data, LENT_MOST, NULL, &send[FILLERS]), 0);
+    assert_int_equal(mbx_send(cl.eps[0], 1, 7, 1, data, BUFFERS_MOST, NULL, &send[FILLERS]), 0);
     for (unsigned i = 0; i <= FILLERS; i++) {
         cluster_wait_error(&cl, 1, recv[i], 0);
         cluster_wait_error(&cl, 0, send[i], 0);
     }
-    assert_memory_equal(longest, data, LENT_MOST);
+    assert_memory_equal(longest, data, BUFFERS_MOST);
     assert_int_equal(sent(&cl, MBX_RNDV_READ), 2);
     cluster_close(&cl);
 }
 
 /* A far peer gets short messages of several packets lent, one at a time, and longer ones by rendezvous, but for
  * those that are looked at. */
-static void test_short_ones_are_lent_to_the_far(void **state)
+static void test_short_ones_in_buffers_to_the_far(void **state)
 {
     mbx_request send[2], recv[2];
     static unsigned char to[2][SIZE];
@@ -611,20 +611,20 @@ static void test_short_ones_are_lent_to_the_far(void **state)
         return;
     open_for_long_ones(&cl, *state, "OVERSUBSCRIBED=no");
     copies_are_slow(true);
-    send_lent(&cl, 1, LENT_MOST, false);
+    send_in_buffers(&cl, 1, BUFFERS_MOST, false);
     send_some(&cl, PATH_NEAR_TURNS * PATH_VOTES, SIZE);
     assert_true(peer_path(cl.eps[0]->peers.all[1])->is_far);
-    send_lent(&cl, 10, 8000, true);
-    send_lent(&cl, 10, PATH_BUFFERS_FAR, true);
+    send_in_buffers(&cl, 10, 8000, true);
+    send_in_buffers(&cl, 10, PATH_BUFFERS_FAR, true);
     eager = sent(&cl, MBX_BOUNCE);
     for (unsigned i = 0; i < PATH_FAR_TURNS; i++)
         send_one(&cl, EAGER_LIMIT_NEAR, EXPECTED);
     for (unsigned i = 0; i < PATH_FAR_TURNS; i++)
-        send_one(&cl, LENT_MOST, EXPECTED);
+        send_one(&cl, BUFFERS_MOST, EXPECTED);
     assert_int_equal(sent(&cl, MBX_BOUNCE), eager + 2);
     assert_true(peer_path(cl.eps[0]->peers.all[1])->is_far);
 
-    /* the second one finds the first one's chunk lent */
+    /* the second one finds the first one's buffer lent */
     for (int i = 0; i < 2; i++)
         assert_int_equal(mbx_recv(cl.eps[1], 0, 7, 1, 0, to[i], SIZE, NULL, &recv[i]), 0);
     eager = sent(&cl, MBX_BOUNCE);
@@ -640,13 +640,13 @@ static void test_short_ones_are_lent_to_the_far(void **state)
     /* long ones alone find out that it is near */
     copies_are_slow(false);
     for (unsigned i = 0; i < PATH_FAR_TURNS * PATH_VOTES / 2; i++)
-        send_one(&cl, LENT_MOST, EXPECTED);
+        send_one(&cl, BUFFERS_MOST, EXPECTED);
     assert_false(peer_path(cl.eps[0]->peers.all[1])->is_far);
     cluster_close(&cl);
 }
 
 /* A window of messages for which the ring has no room is lent when there is. */
-static void test_what_has_waited_is_lent(void **state)
+static void test_what_has_waited_is_in_buffers(void **state)
 {
     enum { MESSAGES = 40, LENGTH = 12000 };
     static unsigned char to[MESSAGES][LENGTH];
@@ -659,33 +659,33 @@ static void test_what_has_waited_is_lent(void **state)
         return;
     open_for_longer(&cl, *state, "SHM_RING_SIZE=16K");
     send_one(&cl, LENGTH, EXPECTED);
-    lend_in_turn(&cl, SEGMENT_CHUNKS);
+    set_rotation(&cl, SEGMENT_BUFFERS);
     for (unsigned i = 0; i < MESSAGES; i++)
         assert_int_equal(mbx_recv(cl.eps[1], 0, 7, i, 0, to[i], LENGTH, NULL, &recv[i]), 0);
-    before = cluster_stats(&cl, 0).lent;
+    before = cluster_stats(&cl, 0).buffers;
     for (unsigned i = 0; i < MESSAGES; i++)
         assert_int_equal(mbx_send(cl.eps[0], 1, 7, i, data + i, LENGTH, NULL, &send[i]), 0);
-    assert_true(cluster_stats(&cl, 0).lent - before < MESSAGES / 2); /* the others wait */
+    assert_true(cluster_stats(&cl, 0).buffers - before < MESSAGES / 2); /* the others wait */
     /* where there is room again, more leave at once than would with a full first packet, of which the ring takes three */
     for (unsigned i = 0; i < 100; i++)
         mbx_progress(cl.eps[1]);
-    waited = cluster_stats(&cl, 0).lent;
+    waited = cluster_stats(&cl, 0).buffers;
     mbx_progress(cl.eps[0]);
-    assert_true(cluster_stats(&cl, 0).lent - waited >= 8);
+    assert_true(cluster_stats(&cl, 0).buffers - waited >= 8);
     for (unsigned i = 0; i < MESSAGES; i++) {
         cluster_wait_error(&cl, 1, recv[i], 0);
         cluster_wait_error(&cl, 0, send[i], 0);
         assert_memory_equal(to[i], data + i, LENGTH);
     }
     /* one may have found the ring full behind its first packet */
-    assert_true(cluster_stats(&cl, 0).lent - before >= MESSAGES - 4);
-    cluster_check_chunks(&cl, 0, 1);
+    assert_true(cluster_stats(&cl, 0).buffers - before >= MESSAGES - 4);
+    cluster_check_buffers(&cl, 0, 1);
     cluster_close(&cl);
 }
 
-/* Wherever the ring is full while a message is lent, the rest of the message arrives, and no chunk is
+/* Wherever the ring is full while a message is lent, the rest of the message arrives, and no buffer is
  * lost. */
-static void test_lent_into_a_full_ring(void **state)
+static void test_buffers_and_a_full_ring(void **state)
 {
     enum {
         FEWEST = 150,
@@ -695,21 +695,21 @@ static void test_lent_into_a_full_ring(void **state)
     const unsigned char *data = seeded_bytes(5, LONGER);
     struct mbx_status status;
     struct cluster cl;
-    unsigned lent = 0, whole = 0;
+    unsigned some = 0, whole = 0;
 
     if (!is_shm(*state))
         return;
     open_for_longer(&cl, *state, "SHM_RING_SIZE=16K");
     send_one(&cl, 8193, EXPECTED);
     for (unsigned count = FEWEST; count < MOST; count++) {
-        uint64_t before = cluster_stats(&cl, 0).lent;
+        uint64_t before = cluster_stats(&cl, 0).buffers;
         mbx_request shorts[MOST], send, recv;
 
         for (unsigned i = 0; i < count; i++)
             assert_int_equal(mbx_send(cl.eps[0], 1, 7, 2, NULL, 0, NULL, &shorts[i]), 0);
         assert_int_equal(mbx_send(cl.eps[0], 1, 7, 1, data, LONGER, NULL, &send), 0);
-        before = cluster_stats(&cl, 0).lent - before;
-        lent += before > 0;
+        before = cluster_stats(&cl, 0).buffers - before;
+        some += before > 0;
         whole += before == 3;
         memset(to, 0, sizeof to);
         assert_int_equal(mbx_recv(cl.eps[1], 0, 7, 1, 0, to, LONGER, NULL, &recv), 0);
@@ -720,15 +720,15 @@ static void test_lent_into_a_full_ring(void **state)
             cluster_wait_error(&cl, 0, shorts[i], 0);
             assert_int_equal(mbx_try_recv(cl.eps[1], 0, 7, 2, 0, NULL, 0, &status), 1);
         }
-        cluster_check_chunks(&cl, 0, 1);
+        cluster_check_buffers(&cl, 0, 1);
     }
     assert_in_range(whole, 1, MOST - FEWEST - 1);
-    assert_true(lent > whole); /* some chunks, and then no room */
+    assert_true(some > whole); /* some buffers, and then no room */
     cluster_close(&cl);
 }
 
 /* What a near peer would lend is not announced to it, but if it is to be. */
-static void test_what_is_lent_is_not_announced(void **state)
+static void test_what_is_in_buffers_is_not_announced(void **state)
 {
     static const struct {
         const char *param;
@@ -743,19 +743,19 @@ static void test_what_is_lent_is_not_announced(void **state)
         cluster_open(&cl, *state, 2,
                      (const char *[]){"EAGER_LIMIT=auto", "OVERSUBSCRIBED=no", cases[i].param,
                                       "WINDOW_PAYLOAD=1M", NULL});
-        lend_in_turn(&cl, 16);
+        set_rotation(&cl, 16);
         send_told(&cl, LONGER);
         assert_int_equal(cluster_stats(&cl, 1).rput_announced, 1);
         send_one(&cl, 12000, EXPECTED); /* now it borrows */
         send_told(&cl, LONGER);
         assert_int_equal(cluster_stats(&cl, 1).rput_announced, cases[i].announced);
-        lend_in_turn(&cl, SEGMENT_CHUNKS);
+        set_rotation(&cl, SEGMENT_BUFFERS);
         send_told(&cl, EAGER_LIMIT_NEAR + 1);
         assert_int_equal(cluster_stats(&cl, 1).rput_announced, 2 * cases[i].announced - 1);
-        lend_in_turn(&cl, 16);
+        set_rotation(&cl, 16);
         send_told(&cl, EAGER_LIMIT_NEAR + 1);
         assert_int_equal(cluster_stats(&cl, 1).rput_announced, 2 * cases[i].announced);
-        lend_in_turn(&cl, SEGMENT_CHUNKS);
+        set_rotation(&cl, SEGMENT_BUFFERS);
         send_one(&cl, 12000, UNEXPECTED);
         send_told(&cl, EAGER_LIMIT_NEAR + 1);
         assert_int_equal(cluster_stats(&cl, 1).rput_announced, 2 * cases[i].announced + 1);
@@ -797,19 +797,19 @@ int main(int argc, char **argv)
         TEST(test_what_is_set_holds),
         TEST(test_a_near_peer_gets_longer_ones_in_packets),
         TEST(test_longer_ones_are_for_the_near),
-        TEST(test_what_is_lent_needs_no_look),
-        TEST(test_not_everything_is_lent),
-        TEST(test_few_are_lent_to_who_has_no_receives),
-        TEST(test_chunks_stay_within_the_budget),
+        TEST(test_buffers_need_no_look),
+        TEST(test_not_everything_is_in_buffers),
+        TEST(test_few_buffers_without_receives),
+        TEST(test_buffers_stay_within_the_budget),
         TEST(test_a_fixed_window_has_extra_payload),
-        TEST(test_long_ones_are_lent_to_the_near),
-        TEST(test_what_is_not_lent_is_announced_again),
-        TEST(test_long_ones_are_not_lent_without_a_core),
-        TEST(test_a_long_one_that_waits_is_not_lent),
-        TEST(test_short_ones_are_lent_to_the_far),
-        TEST(test_what_has_waited_is_lent),
-        TEST(test_lent_into_a_full_ring),
-        TEST(test_what_is_lent_is_not_announced),
+        TEST(test_long_ones_in_buffers_to_the_near),
+        TEST(test_what_is_not_in_buffers_is_announced_again),
+        TEST(test_long_ones_not_in_buffers_without_a_core),
+        TEST(test_a_long_one_that_waits_is_not_in_buffers),
+        TEST(test_short_ones_in_buffers_to_the_far),
+        TEST(test_what_has_waited_is_in_buffers),
+        TEST(test_buffers_and_a_full_ring),
+        TEST(test_what_is_in_buffers_is_not_announced),
     };
 
     return test_main_for(argc, argv, is_meant, tests, ARRAY_COUNT(tests));

@@ -86,8 +86,8 @@ static void open_pair(struct cluster *cl, const struct configuration *config,
     cluster_open(cl, config, 2, more);
     for (int i = 0; i < 2; i++)
         if (cl->eps[i]->net.transport->ops == &transport_shm)
-            shm_of(cl->eps[i]->net.transport)->lend_turn =
-                lend_turn(distance == LARGE_CACHE ? 4 << 20 : 512 << 10);
+            shm_of(cl->eps[i]->net.transport)->bounce_rotation =
+                bounce_rotation(distance == LARGE_CACHE ? 4 << 20 : 512 << 10);
     for (uint32_t i = 0; i < 2 && distance == FAR; i++) {
         assert_int_equal(peer_use(cl->eps[i], 1 - i), 0);
         peer_path(peer_get(cl->eps[i], 1 - i))->is_far = true;
@@ -195,7 +195,7 @@ static void travel(struct cluster *cl, enum kind kind, size_t size, char *word, 
         protocol++;
     assert_as_said(expected, (enum mbx_protocol)protocol, kind, size, &before, &after);
     snprintf(word, room, "%s%s%s%s", mbx_protocol_name((enum mbx_protocol)protocol),
-             after.lent != before.lent ? "+buffers" : "",
+             after.buffers != before.buffers ? "+buffers" : "",
              after.coop_parts != before.coop_parts ||
                      cluster_stats(cl, 1).coop_parts != receiver.coop_parts
                  ? "+both"

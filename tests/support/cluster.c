@@ -8,7 +8,7 @@
 #include "device/host/offload.h"
 #include "hosts.h"
 #include "p2p/p2p.h"
-#include "transport/lend.h"
+#include "transport/bounce.h"
 #include "transport/mux.h"
 #include "transport/network.h"
 #include "transport/shm/segment.h"
@@ -285,7 +285,7 @@ void cluster_open(struct cluster *cl, const struct configuration *config, int co
 void cluster_check_extra_credit(const struct mbx_ep *ep)
 {
     const struct credit_pool *pool = ep_credit(ep);
-    uint64_t sum = pool->lendable;
+    uint64_t sum = pool->extra;
 
     for (uint32_t i = 0; i < ep->peers.count; i++) {
         const struct credit *credit;
@@ -296,7 +296,7 @@ void cluster_check_extra_credit(const struct mbx_ep *ep)
         sum += (credit->window - pool->window) * CREDIT_ENVELOPE;
         sum += credit->window_payload - pool->window_payload;
     }
-    assert_int_equal(sum, pool->lendable_all);
+    assert_int_equal(sum, pool->extra_all);
 }
 
 int cluster_close_one(struct cluster *cl, int who)
@@ -485,28 +485,28 @@ struct stats cluster_stats(const struct cluster *cl, int who)
     return stats;
 }
 
-bool cluster_lends(const struct cluster *cl, int who, uint32_t peer)
+bool cluster_has_buffers(const struct cluster *cl, int who, uint32_t peer)
 {
-    return transport_lends(peer_get(cl->eps[who], peer)->link);
+    return transport_bounce_can_take(peer_get(cl->eps[who], peer)->link);
 }
 
-void cluster_check_chunks(const struct cluster *cl, int who, uint32_t peer)
+void cluster_check_buffers(const struct cluster *cl, int who, uint32_t peer)
 {
     struct link *link = peer_get(cl->eps[who], peer)->link;
-    uint32_t chunks[SEGMENT_CHUNKS + 1], count = 0;
+    uint32_t buffers[SEGMENT_BUFFERS + 1], count = 0;
     size_t size;
 
-    if (!transport_lends(link))
+    if (!transport_bounce_can_take(link))
         return;
     /* faults refuse one now and then, but not so often in a row */
-    for (unsigned refused = 0; refused < SETTLED_ROUNDS && count <= SEGMENT_CHUNKS;)
-        if (transport_lend(link, &chunks[count], &size) != NULL)
+    for (unsigned refused = 0; refused < SETTLED_ROUNDS && count <= SEGMENT_BUFFERS;)
+        if (transport_bounce_take(link, &buffers[count], &size) != NULL)
             count++;
         else
             refused++;
-    assert_int_equal(count, SEGMENT_CHUNKS);
+    assert_int_equal(count, SEGMENT_BUFFERS);
     while (count > 0)
-        transport_keep(link, chunks[--count]);
+        transport_bounce_untake(link, buffers[--count]);
 }
 
 int cluster_protocols(struct mbx_ep *ep, uint32_t peer, struct mbx_protocol_row *rows)

@@ -115,10 +115,10 @@ uint64_t cluster_waiting(const struct cluster *cl);
 
 struct stats cluster_stats(const struct cluster *cl, int who);
 
-/* Does endpoint who lend to this peer?  Then all of its chunks must be free: whoever had one has
+/* Does endpoint who lend to this peer?  Then all of its buffers must be free: whoever had one has
  * given it back. */
-bool cluster_lends(const struct cluster *cl, int who, uint32_t peer);
-void cluster_check_chunks(const struct cluster *cl, int who, uint32_t peer);
+bool cluster_has_buffers(const struct cluster *cl, int who, uint32_t peer);
+void cluster_check_buffers(const struct cluster *cl, int who, uint32_t peer);
 
 /* Rows of the protocol table towards peer; how many. */
 int cluster_protocols(struct mbx_ep *ep, uint32_t peer, struct mbx_protocol_row *rows);

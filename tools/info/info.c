@@ -174,7 +174,7 @@ static void print_limits(const struct mbx_ep *ep)
     print_amount("messages", limits.window, "of one peer, at first; further ones wait there");
     print_amount("payload", limits.window_payload,
                  "with these, at first; without it they come alone");
-    print_amount("lendable", limits.lendable, "for peers that want more");
+    print_amount("extra", limits.extra, "for peers that want more");
 }
 
 static int print_of_endpoint(const struct tool *tool, void (*print)(const struct mbx_ep *ep))

@@ -93,7 +93,7 @@ static void json_window(const struct mbx_ep *ep)
     json_limit("unexpected_bytes", limits.unexpected);
     json_limit("messages", limits.window);
     json_limit("payload_bytes", limits.window_payload);
-    json_limit("lendable_bytes", limits.lendable);
+    json_limit("extra_bytes", limits.extra);
     json_end('}');
 }
 

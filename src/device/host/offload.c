@@ -154,7 +154,7 @@ static void on_recall(struct mbx_ep *ep)
 
 static void on_extra_credit(struct mbx_ep *ep)
 {
-    shadow_lend(&ep->offload->shadow);
+    shadow_resume(&ep->offload->shadow);
 }
 
 /* Has the device given back all, and does no message wait for its answer?  What is held comes

@@ -529,7 +529,7 @@ void shadow_recall(struct shadow *shadow)
     }
 }
 
-void shadow_lend(struct shadow *shadow)
+void shadow_resume(struct shadow *shadow)
 {
     shadow->is_recalled = false;
 }

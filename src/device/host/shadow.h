@@ -237,9 +237,9 @@ bool shadow_cancel(struct shadow *shadow, struct shadow_recv *recv);
 bool shadow_reclaim(struct shadow *shadow, struct shadow_recv *recv);
 
 /* shadow_recall - everything that is handed over comes back to stay in software, and so do
- * those that are posted, until shadow_lend().  recalled tells how many are still out. */
+ * those that are posted, until shadow_resume().  recalled tells how many are still out. */
 void shadow_recall(struct shadow *shadow);
-void shadow_lend(struct shadow *shadow);
+void shadow_resume(struct shadow *shadow);
 
 /* shadow_poll - events, then what has room now; how many events. */
 int shadow_poll(struct shadow *shadow);

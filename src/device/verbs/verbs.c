@@ -62,7 +62,7 @@ static int check_room(const struct verbs *v)
 }
 
 /* Where the hardware writes what meets recv; its key. */
-static int lend(struct verbs *v, struct verbs_entry *entry, const struct mbx_device_recv *recv,
+static int offer(struct verbs *v, struct verbs_entry *entry, const struct mbx_device_recv *recv,
                 uint32_t *lkey)
 {
     assert(entry->region == NULL);
@@ -86,7 +86,7 @@ static int lend(struct verbs *v, struct verbs_entry *entry, const struct mbx_dev
     if (entry->region == NULL) {
         LOG_DEBUG("verbs: memory of %zu bytes cannot be registered: %s", recv->size,
                   strerror(errno));
-        verbs_unlend(v, entry);
+        verbs_withdraw(v, entry);
         return -EAGAIN;
     }
     *lkey = entry->region->mr->lkey;
@@ -144,12 +144,12 @@ static int verbs_append(struct mbx_device *device, const struct mbx_device_recv 
         return err;
     if (v->held_count == v->list)
         return -ENOSPC;
-    err = lend(v, entry, recv, &lkey);
+    err = offer(v, entry, recv, &lkey);
     if (err != 0)
         return err;
     err = post_append(v, entry, recv, lkey, handled);
     if (err != 0) {
-        verbs_unlend(v, entry);
+        verbs_withdraw(v, entry);
         return err;
     }
     list_add_tail(&v->held, &entry->node);
@@ -229,7 +229,7 @@ static bool is_prepared(const struct verbs *v, const void *memory)
            v->limits.untagged_size <= v->prepared->length - offset;
 }
 
-static int lend_buffer(struct verbs *v, struct verbs_buffer *buffer, void *memory)
+static int register_buffer(struct verbs *v, struct verbs_buffer *buffer, void *memory)
 {
     if (buffer->memory == memory)
         return 0;
@@ -268,7 +268,7 @@ static int verbs_replenish(struct mbx_device *device, uint32_t buffer, void *mem
     assert(buffer < v->untagged);
     if (v->is_failing)
         return -ENODEV;
-    err = lend_buffer(v, &v->buffers[buffer], memory);
+    err = register_buffer(v, &v->buffers[buffer], memory);
     return err != 0 ? err : verbs_post_buffer(v, buffer);
 }
 

@@ -68,7 +68,7 @@ static int tell_gone(struct verbs *v, struct mbx_device_event *event)
             continue;
         entry->is_moving = false;
         v->moving--;
-        verbs_unlend(v, entry);
+        verbs_withdraw(v, entry);
         *event = (struct mbx_device_event){
             .type = MBX_DEVICE_DATA_VALID, .handle = i, .error = -ENOTCONN};
         return 1;
@@ -108,7 +108,7 @@ static void tell_data(struct verbs *v, struct verbs_entry *entry,
 
     entry->is_moving = false;
     v->moving--;
-    verbs_unlend(v, entry);
+    verbs_withdraw(v, entry);
     event->data = entry->data;
     if (entry->is_forged) {
         event->error = -EPROTO;
@@ -209,7 +209,7 @@ static int on_broken(struct verbs *v, struct verbs_entry *entry, struct verbs_pa
                                          .error = -ENOTCONN};
 
     fail_link(v, pair, ibv_wc_status_str(v->cq->status));
-    verbs_unlend(v, entry);
+    verbs_withdraw(v, entry);
     *event = end;
     if (entry->is_moving) {
         entry->is_moving = false;
@@ -299,7 +299,7 @@ static int on_del(struct verbs *v, uint32_t handle, struct mbx_device_event *eve
     entry->is_revoked = false;
     if (is_out) {
         verbs_settle(v, entry);
-        verbs_unlend(v, entry);
+        verbs_withdraw(v, entry);
     }
     *event = (struct mbx_device_event){
         .type = MBX_DEVICE_REVOKED, .handle = handle, .error = is_out ? 0 : -ENOENT};

@@ -252,7 +252,7 @@ void verbs_deregister(struct ibv_mr **mr)
     *mr = NULL;
 }
 
-void verbs_unlend(struct verbs *v, struct verbs_entry *entry)
+void verbs_withdraw(struct verbs *v, struct verbs_entry *entry)
 {
     if (entry->has_range)
         verbs_ranges_remove(&v->ranges, entry->buf);
@@ -412,7 +412,7 @@ void verbs_close(struct mbx_device *device)
     if (v->cq != NULL)
         ibv_destroy_cq(ibv_cq_ex_to_cq(v->cq));
     for (uint32_t i = 0; v->entries != NULL && i < v->list; i++)
-        verbs_unlend(v, &v->entries[i]);
+        verbs_withdraw(v, &v->entries[i]);
     for (uint32_t i = 0; v->buffers != NULL && i < v->untagged; i++)
         verbs_deregister(&v->buffers[i].mr);
     verbs_deregister(&v->prepared);

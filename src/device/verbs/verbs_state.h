@@ -129,7 +129,7 @@ static inline uint64_t verbs_work_id(enum verbs_kind kind, uint32_t number)
 
 /* Ends the hardware's use of memory. */
 void verbs_deregister(struct ibv_mr **mr);
-void verbs_unlend(struct verbs *v, struct verbs_entry *entry);
+void verbs_withdraw(struct verbs *v, struct verbs_entry *entry);
 
 /* verbs_open.c: the pair whose queue pair has this number, or that this peer has; NULL. */
 struct verbs_pair *verbs_pair_by_number(struct verbs *v, uint32_t qp_num);

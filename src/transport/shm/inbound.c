@@ -294,7 +294,7 @@ static void free_slot(struct shm *shm, uint32_t number)
                           memory_order_release);
     segment_clear_ring(own, number);
     atomic_store_explicit(&slot->taken, 0, memory_order_relaxed);
-    atomic_store_explicit(&slot->borrows, 0, memory_order_relaxed);
+    atomic_store_explicit(&slot->allowed, 0, memory_order_relaxed);
     slot->rank = 0;
     /* a sender that was killed may have set the bit and not rung */
     atomic_fetch_and_explicit(&own->control->ready[number / 64], ~(UINT64_C(1) << number % 64),
@@ -316,7 +316,7 @@ static void end_answer(const struct shm *shm, const struct inbound *in)
 static void destroy(struct shm *shm, struct inbound *in)
 {
     if (in->answer != NULL)
-        lend_let_go(in->answer);
+        bounce_let_go(in->answer);
     if (inbound_is_ending(in) && in->answer != NULL)
         end_answer(shm, in);
     leave_hot(shm, in);

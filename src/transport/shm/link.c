@@ -234,7 +234,7 @@ int link_kill(struct shm_link *link, int error)
         if (link->remote != NULL && atomic_load(&link->remote->control->closed) != 0)
             link_learn(link, PRESENCE_CLOSED);
         release(link);
-        lend_forget(owner_of(link), link);
+        bounce_forget(owner_of(link), link);
         link->error = error;
         link->rank = rank;
         set_state(link, LINK_DEAD);
@@ -251,8 +251,8 @@ void link_let_go(struct shm_link *link)
 void link_destroy(struct shm_link *link)
 {
     release(link);
-    lend_forget(owner_of(link), link);
-    lend_let_go(link);
+    bounce_forget(owner_of(link), link);
+    bounce_let_go(link);
     list_remove(&link->in_blocked);
     mem_free(link);
 }

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/sys.h"
-#include "transport/lend.h"
+#include "transport/bounce.h"
 #include "transport/memory.h"
 #include "transport/shm/shm_testing.h"
 
@@ -78,83 +78,83 @@ static void reads_can_be_switched_off(void **state)
 
 /* ---- memory that is lent ---- */
 
-static void lend_and_leave(void)
+static void fill_and_leave(void)
 {
     struct node node;
     struct link *link;
-    uint32_t chunk;
+    uint32_t buffer;
     size_t size;
 
     stage_await(1);
     CHECK(node_open_as(&node, 1) == 0);
     link = attach_to(&node, 0);
     CHECK(send_number(link, 0) == 0);
-    CHECK(transport_lend(link, &chunk, &size) == NULL && !transport_lends(link));
+    CHECK(transport_bounce_take(link, &buffer, &size) == NULL && !transport_bounce_can_take(link));
     stage_set(2);
     stage_await(3);
-    CHECK(transport_lends(link));
-    inside(&node)->lend_turn = 77;
-    CHECK(transport_lend_turn(link) == 16); /* the receiver wants few, */
+    CHECK(transport_bounce_can_take(link));
+    inside(&node)->bounce_rotation = 77;
+    CHECK(transport_bounce_rotation(link) == 16); /* the receiver wants few, */
     stage_set(4);
     stage_await(5);
-    CHECK(transport_lends(link));
-    CHECK(transport_lend_turn(link) == 77); /* and now any */
-    CHECK(transport_lend(link, &chunk, &size) != NULL && chunk == 0);
+    CHECK(transport_bounce_can_take(link));
+    CHECK(transport_bounce_rotation(link) == 77); /* and now any */
+    CHECK(transport_bounce_take(link, &buffer, &size) != NULL && buffer == 0);
     for (uint32_t i = 1; i < 6; i++) { /* one of the first three, in turn */
-        transport_keep(link, chunk);
-        CHECK(transport_lend_among(link, 3, &chunk, &size) != NULL && chunk == i % 3);
+        transport_bounce_untake(link, buffer);
+        CHECK(transport_bounce_take_among(link, 3, &buffer, &size) != NULL && buffer == i % 3);
     }
-    CHECK(transport_lend_among(link, 2, &chunk, &size) != NULL);
-    CHECK(transport_lend_among(link, 2, &chunk, &size) != NULL);
-    CHECK(transport_lend_among(link, 3, &chunk, &size) == NULL);
+    CHECK(transport_bounce_take_among(link, 2, &buffer, &size) != NULL);
+    CHECK(transport_bounce_take_among(link, 2, &buffer, &size) != NULL);
+    CHECK(transport_bounce_take_among(link, 3, &buffer, &size) == NULL);
     for (uint32_t i = 0; i < 3; i++)
-        transport_keep(link, i);
+        transport_bounce_untake(link, i);
     do { /* until it is the turn of the first one again */
-        CHECK(transport_lend(link, &chunk, &size) != NULL);
-        transport_keep(link, chunk);
-    } while (chunk != 0);
-    for (uint32_t i = 0; i < SEGMENT_CHUNKS; i++) { /* in turn, also if one is free again */
-        unsigned char *bytes = transport_lend(link, &chunk, &size);
+        CHECK(transport_bounce_take(link, &buffer, &size) != NULL);
+        transport_bounce_untake(link, buffer);
+    } while (buffer != 0);
+    for (uint32_t i = 0; i < SEGMENT_BUFFERS; i++) { /* in turn, also if one is free again */
+        unsigned char *bytes = transport_bounce_take(link, &buffer, &size);
 
-        CHECK(bytes != NULL && size == SEGMENT_CHUNK_SIZE);
-        CHECK(chunk == (i + 1) % SEGMENT_CHUNKS);
+        CHECK(bytes != NULL && size == SEGMENT_BUFFER_SIZE);
+        CHECK(buffer == (i + 1) % SEGMENT_BUFFERS);
         for (size_t k = 0; k < size; k++)
-            bytes[k] = byte_of(chunk, k);
+            bytes[k] = byte_of(buffer, k);
     }
-    CHECK(transport_lend(link, &chunk, &size) == NULL && transport_lends(link));
+    CHECK(transport_bounce_take(link, &buffer, &size) == NULL && transport_bounce_can_take(link));
     stage_set(6);
     stage_await(7); /* the receiver has given back two */
     for (unsigned i = 0; i < 2; i++) {
-        CHECK(transport_lend(link, &chunk, &size) != NULL);
-        CHECK(chunk == 3 || chunk == 77);
+        CHECK(transport_bounce_take(link, &buffer, &size) != NULL);
+        CHECK(buffer == 3 || buffer == 77);
     }
-    CHECK(transport_lend(link, &chunk, &size) == NULL);
-    transport_keep(link, 77);
-    CHECK(transport_lend(link, &chunk, &size) != NULL && chunk == 77);
+    CHECK(transport_bounce_take(link, &buffer, &size) == NULL);
+    transport_bounce_untake(link, 77);
+    CHECK(transport_bounce_take(link, &buffer, &size) != NULL && buffer == 77);
     CHECK(send_number(link, 1) == 0);
     node_close(&node);
 }
 
-/* All chunks are lent in turn where they are more than a second cache holds, and few where they are not, or nobody
+/* All buffers are lent in turn where they are more than a second cache holds, and few where they are not, or nobody
  * says. */
-static void how_many_are_lent_in_turn(void **state)
+static void how_many_are_used_in_rotation(void **state)
 {
     (void)state;
-    assert_int_equal(lend_turn(0), 16);
-    assert_int_equal(lend_turn((size_t)512 << 10), SEGMENT_CHUNKS);
-    assert_int_equal(lend_turn(SEGMENT_CHUNKS * SEGMENT_CHUNK_SIZE - 1), SEGMENT_CHUNKS);
-    assert_int_equal(lend_turn(SEGMENT_CHUNKS * SEGMENT_CHUNK_SIZE), 16);
+    assert_int_equal(bounce_rotation(0), 16);
+    assert_int_equal(bounce_rotation((size_t)512 << 10), SEGMENT_BUFFERS);
+    assert_int_equal(bounce_rotation(SEGMENT_BUFFERS * SEGMENT_BUFFER_SIZE - 1), SEGMENT_BUFFERS);
+    assert_int_equal(bounce_rotation(SEGMENT_BUFFERS * SEGMENT_BUFFER_SIZE), 16);
 }
 
 /* The segment of the other side may have to be asked for first. */
-static int borrow_from(struct node *node)
+static int map_buffers(struct node *node)
 {
     int err;
 
-    while ((err = transport_borrow_from(node->link)) == -EAGAIN)
+    while ((err = transport_bounce_map(node->link)) == -EAGAIN)
         node->t->ops->poll(node->t, 1);
     if (err == 0)
-        transport_borrow_few(node->link, false);
+        transport_bounce_allow(node->link, false);
     return err;
 }
 
@@ -177,168 +177,168 @@ static size_t pages_resident(const void *memory, size_t size)
     return found;
 }
 
-/* Of the chunks of who lends to node. */
-static size_t chunks_resident(const struct node *node)
+/* Of the buffers of who lends to node. */
+static size_t buffers_resident(const struct node *node)
 {
-    const struct segment *segment = link_of(node->link)->lender->segment;
+    const struct segment *segment = link_of(node->link)->sender->segment;
     size_t pages =
-        pages_resident(segment_chunk(segment, 0), SEGMENT_CHUNKS * SEGMENT_CHUNK_SIZE);
+        pages_resident(segment_buffer(segment, 0), SEGMENT_BUFFERS * SEGMENT_BUFFER_SIZE);
 
-    assert_int_equal(pages % (SEGMENT_CHUNK_SIZE / SEGMENT_PAGE), 0);
-    return pages / (SEGMENT_CHUNK_SIZE / SEGMENT_PAGE);
+    assert_int_equal(pages % (SEGMENT_BUFFER_SIZE / SEGMENT_PAGE), 0);
+    return pages / (SEGMENT_BUFFER_SIZE / SEGMENT_PAGE);
 }
 
-static void read_chunk(const struct node *node, uint32_t i)
+static void read_buffer(const struct node *node, uint32_t i)
 {
-    const unsigned char *bytes = transport_borrowed(node->link, i, SEGMENT_CHUNK_SIZE);
+    const unsigned char *bytes = transport_bounce_find(node->link, i, SEGMENT_BUFFER_SIZE);
 
     assert_non_null(bytes);
-    for (size_t k = 0; k < SEGMENT_CHUNK_SIZE; k += 100)
+    for (size_t k = 0; k < SEGMENT_BUFFER_SIZE; k += 100)
         assert_int_equal(bytes[k], byte_of(i, k));
-    transport_give_back(node->link, i);
+    transport_bounce_release(node->link, i);
 }
 
-/* So many chunks of the node's lender are resident, and it says so. */
-static void expect_resident(const struct node *node, size_t chunks)
+/* So many buffers of the node's lender are resident, and it says so. */
+static void expect_resident(const struct node *node, size_t buffers)
 {
-    assert_int_equal(chunks_resident(node), chunks);
-    assert_int_equal(transport_resident(node->t), chunks * SEGMENT_CHUNK_SIZE);
+    assert_int_equal(buffers_resident(node), buffers);
+    assert_int_equal(transport_bounce_resident(node->t), buffers * SEGMENT_BUFFER_SIZE);
 }
 
-/* The other side has filled all its chunks, and gone. */
-static void open_beside_chunks(struct node *node)
+/* The other side has filled all its buffers, and gone. */
+static void open_beside_buffers(struct node *node)
 {
-    pid_t child = start(lend_and_leave);
+    pid_t child = start(fill_and_leave);
 
     assert_int_equal(node_open_as(node, 0), 0);
     stage_set(1);
     stage_await(2);
     await(node, 1);
-    assert_null(transport_borrowed(node->link, 0, 1));
-    assert_int_equal(borrow_from(node), 0);
-    assert_int_equal(transport_borrow_from(node->link), 0);
-    transport_borrow_few(node->link, true);
+    assert_null(transport_bounce_find(node->link, 0, 1));
+    assert_int_equal(map_buffers(node), 0);
+    assert_int_equal(transport_bounce_map(node->link), 0);
+    transport_bounce_allow(node->link, true);
     stage_set(3);
     stage_await(4);
-    transport_borrow_few(node->link, false);
+    transport_bounce_allow(node->link, false);
     stage_set(5);
     stage_await(6);
-    transport_give_back(node->link, 3);
-    transport_give_back(node->link, 77);
+    transport_bounce_release(node->link, 3);
+    transport_bounce_release(node->link, 77);
     stage_set(7);
     ended_well(child);
 }
 
-static void what_was_lent_can_be_read_when_its_sender_has_gone(void **state)
+static void buffers_can_be_read_when_their_sender_has_gone(void **state)
 {
     struct node node;
 
     (void)state;
-    open_beside_chunks(&node);
-    for (uint32_t i = 0; i < SEGMENT_CHUNKS; i++)
-        read_chunk(&node, i);
-    assert_null(transport_borrowed(node.link, SEGMENT_CHUNKS, 1));
-    assert_null(transport_borrowed(node.link, UINT64_MAX, 1));
-    assert_null(transport_borrowed(node.link, 0, SEGMENT_CHUNK_SIZE + 1));
+    open_beside_buffers(&node);
+    for (uint32_t i = 0; i < SEGMENT_BUFFERS; i++)
+        read_buffer(&node, i);
+    assert_null(transport_bounce_find(node.link, SEGMENT_BUFFERS, 1));
+    assert_null(transport_bounce_find(node.link, UINT64_MAX, 1));
+    assert_null(transport_bounce_find(node.link, 0, SEGMENT_BUFFER_SIZE + 1));
     await(&node, 2);
     await_free_slots(&node);
-    assert_null(transport_borrowed(node.link, 0, 1)); /* all that it sent is here */
+    assert_null(transport_bounce_find(node.link, 0, 1)); /* all that it sent is here */
     /* nobody borrows from whoever has the slot next */
-    assert_int_equal(atomic_load(&inside(&node)->own->slots[0].borrows), 0);
+    assert_int_equal(atomic_load(&inside(&node)->own->slots[0].allowed), 0);
     node_close(&node);
 }
 
 /* Whatever is read, no more than there is room for becomes resident. */
-static void what_is_read_of_chunks_stays_within_its_room(void **state)
+static void buffers_that_were_read_stay_within_their_room(void **state)
 {
     struct node node;
 
     (void)state;
-    open_beside_chunks(&node);
+    open_beside_buffers(&node);
     expect_resident(&node, 0);
-    read_chunk(&node, 40);
-    read_chunk(&node, 40);
+    read_buffer(&node, 40);
+    read_buffer(&node, 40);
     expect_resident(&node, 1); /* and not what lies around it */
-    for (uint32_t i = 0; i < SEGMENT_CHUNKS; i++)
-        read_chunk(&node, i);
-    expect_resident(&node, SEGMENT_CHUNKS);
-    transport_borrow_room(node.t, SEGMENT_CHUNKS * SEGMENT_CHUNK_SIZE);
-    expect_resident(&node, SEGMENT_CHUNKS);
-    transport_borrow_room(node.t, 5 * SEGMENT_CHUNK_SIZE - 1);
+    for (uint32_t i = 0; i < SEGMENT_BUFFERS; i++)
+        read_buffer(&node, i);
+    expect_resident(&node, SEGMENT_BUFFERS);
+    transport_bounce_limit(node.t, SEGMENT_BUFFERS * SEGMENT_BUFFER_SIZE);
+    expect_resident(&node, SEGMENT_BUFFERS);
+    transport_bounce_limit(node.t, 5 * SEGMENT_BUFFER_SIZE - 1);
     expect_resident(&node, 0);
-    for (uint32_t i = 0; i < SEGMENT_CHUNKS; i++) {
-        read_chunk(&node, i);
+    for (uint32_t i = 0; i < SEGMENT_BUFFERS; i++) {
+        read_buffer(&node, i);
         expect_resident(&node, i % 4 + 1);
     }
-    transport_borrow_room(node.t, SEGMENT_CHUNK_SIZE - 1);
+    transport_bounce_limit(node.t, SEGMENT_BUFFER_SIZE - 1);
     expect_resident(&node, 0);
-    read_chunk(&node, 9);
+    read_buffer(&node, 9);
     expect_resident(&node, 0);
-    assert_int_equal(link_of(node.link)->remote->file->lent[9], 0);
+    assert_int_equal(link_of(node.link)->remote->file->taken[9], 0);
     node_close(&node);
 }
 
 /* As what the slot of the first sender says. */
 static uint32_t may_name(const struct node *node)
 {
-    transport_borrow_few(node->link, false);
-    return slot_chunks(atomic_load(&inside(node)->own->slots[0].borrows));
+    transport_bounce_allow(node->link, false);
+    return slot_buffers(atomic_load(&inside(node)->own->slots[0].allowed));
 }
 
 /* Who lends may name what there is room for; if several do, half of it, divided among those of whom something is
  * resident. */
-static void room_is_divided_among_those_who_lend(void **state)
+static void room_is_divided_among_senders(void **state)
 {
     struct node node;
 
     (void)state;
-    open_beside_chunks(&node);
-    assert_int_equal(may_name(&node), SEGMENT_CHUNKS);
-    transport_borrow_room(node.t, 60 * SEGMENT_CHUNK_SIZE);
+    open_beside_buffers(&node);
+    assert_int_equal(may_name(&node), SEGMENT_BUFFERS);
+    transport_bounce_limit(node.t, 60 * SEGMENT_BUFFER_SIZE);
     assert_int_equal(may_name(&node), 60);
-    inside(&node)->lenders_read += 2; /* as if there were two others */
+    inside(&node)->senders_read += 2; /* as if there were two others */
     assert_int_equal(may_name(&node), 10);
-    read_chunk(&node, 1);
+    read_buffer(&node, 1);
     assert_int_equal(may_name(&node), 10);
     for (uint32_t i = 0; i < 30; i++)
-        read_chunk(&node, i);
+        read_buffer(&node, i);
     expect_resident(&node, 30);
-    read_chunk(&node, 30);
+    read_buffer(&node, 30);
     expect_resident(&node, 1);
-    inside(&node)->lenders_read -= 2;
+    inside(&node)->senders_read -= 2;
     assert_int_equal(may_name(&node), 60);
-    assert_true(transport_borrows(node.link));
-    transport_borrow_room(node.t, 0);
+    assert_true(transport_bounce_allows(node.link));
+    transport_bounce_limit(node.t, 0);
     assert_int_equal(may_name(&node), 0);
-    assert_false(transport_borrows(node.link));
+    assert_false(transport_bounce_allows(node.link));
     node_close(&node);
 }
 
 /* Of which some were read. */
-static void chunks_of_who_has_gone_are_not_resident(void **state)
+static void buffers_of_who_has_gone_are_not_resident(void **state)
 {
     struct node node;
 
     (void)state;
-    open_beside_chunks(&node);
-    read_chunk(&node, 1);
+    open_beside_buffers(&node);
+    read_buffer(&node, 1);
     expect_resident(&node, 1);
     await(&node, 2);
     await_free_slots(&node);
-    assert_int_equal(transport_resident(node.t), 0);
-    assert_int_equal(inside(&node)->lenders_read, 0);
-    assert_true(list_is_empty(&inside(&node)->lenders));
+    assert_int_equal(transport_bounce_resident(node.t), 0);
+    assert_int_equal(inside(&node)->senders_read, 0);
+    assert_true(list_is_empty(&inside(&node)->senders));
     node_close(&node);
 }
 
-static void borrow_and_wait(void)
+static void map_and_wait(void)
 {
     struct node node;
 
     CHECK(node_open_as(&node, 1) == 0);
     stage_set(1);
     await(&node, 1);
-    CHECK(borrow_from(&node) == 0);
+    CHECK(map_buffers(&node) == 0);
     stage_set(2);
     for (;;)
         pause();
@@ -346,11 +346,11 @@ static void borrow_and_wait(void)
 
 static void what_a_killed_receiver_has_not_given_back_is_free(void **state)
 {
-    pid_t child = start(borrow_and_wait);
+    pid_t child = start(map_and_wait);
     struct shm_link other;
     struct node node;
     struct link *link;
-    uint32_t chunk;
+    uint32_t buffer;
     size_t size;
 
     (void)state;
@@ -359,20 +359,20 @@ static void what_a_killed_receiver_has_not_given_back_is_free(void **state)
     link = attach_to(&node, 1);
     assert_int_equal(send_number(link, 0), 0);
     stage_await(2);
-    for (uint32_t i = 0; i < SEGMENT_CHUNKS; i++)
-        assert_non_null(transport_lend(link, &chunk, &size));
-    assert_null(transport_lend(link, &chunk, &size));
+    for (uint32_t i = 0; i < SEGMENT_BUFFERS; i++)
+        assert_non_null(transport_bounce_take(link, &buffer, &size));
+    assert_null(transport_bounce_take(link, &buffer, &size));
     kill_unreaped(child);
     reap(child);
     assert_int_equal(transport_shm.check(link), -EHOSTDOWN);
-    for (uint32_t i = 0; i < SEGMENT_CHUNKS; i++)
-        assert_null(inside(&node)->lent_to[i]);
-    assert_null(transport_lend(link, &chunk, &size)); /* and to nobody who is dead */
-    transport_keep(link, 0);
-    inside(&node)->lent_to[0] = &other; /* another peer has it since */
-    transport_keep(link, 0);
-    assert_ptr_equal(inside(&node)->lent_to[0], &other);
-    inside(&node)->lent_to[0] = NULL;
+    for (uint32_t i = 0; i < SEGMENT_BUFFERS; i++)
+        assert_null(inside(&node)->taken_for[i]);
+    assert_null(transport_bounce_take(link, &buffer, &size)); /* and to nobody who is dead */
+    transport_bounce_untake(link, 0);
+    inside(&node)->taken_for[0] = &other; /* another peer has it since */
+    transport_bounce_untake(link, 0);
+    assert_ptr_equal(inside(&node)->taken_for[0], &other);
+    inside(&node)->taken_for[0] = NULL;
     node_close(&node);
 }
 
@@ -382,11 +382,11 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         TEST(memory_of_another_process_can_be_read),
         TEST(reads_can_be_switched_off),
-        TEST(how_many_are_lent_in_turn),
-        TEST(what_was_lent_can_be_read_when_its_sender_has_gone),
-        TEST(what_is_read_of_chunks_stays_within_its_room),
-        TEST(room_is_divided_among_those_who_lend),
-        TEST(chunks_of_who_has_gone_are_not_resident),
+        TEST(how_many_are_used_in_rotation),
+        TEST(buffers_can_be_read_when_their_sender_has_gone),
+        TEST(buffers_that_were_read_stay_within_their_room),
+        TEST(room_is_divided_among_senders),
+        TEST(buffers_of_who_has_gone_are_not_resident),
         TEST(what_a_killed_receiver_has_not_given_back_is_free),
     };
 

@@ -231,7 +231,7 @@ static void answer_request(const struct arrival *from, const struct request_text
     struct answer answer = {.to = from,
                             .text = {.magic = PASSING_MAGIC, .nonce = request->nonce}};
     int err = from->is_own_user
-                  ? segment_lend(request->cookie, request->key_check, send_reply, &answer)
+                  ? segment_pass(request->cookie, request->key_check, send_reply, &answer)
                   : -EPERM;
 
     if (err == 0)

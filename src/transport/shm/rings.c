@@ -33,7 +33,7 @@ struct rings_choice rings_choose(const struct transport_config *config)
     };
 
     choice.rings.cells = cells_for(choice.bytes);
-    if (!is_set && !shares && lend_fits(choice.second_cache))
+    if (!is_set && !shares && bounce_fits(choice.second_cache))
         choice.rings.long_shift = LONG_SHIFT;
     /* not all ranks know alike whether they share cores; so that changes no packet */
     choice.packet_max = ring_max_record(cells_for(is_set ? set : BYTES_DEFAULT));

@@ -6,7 +6,7 @@
  * slot that the sender has claimed, whose size the receiver has chosen when it was opened:
  *
  *   MBX_SHM_RING_SIZE  ranks share cores  second cache holds     first SEGMENT_LONG_RINGS  other
- *                                         all chunks (lend.c)    slots                     slots
+ *                                         all chunks (bounce.c)    slots                     slots
  *   set                any                any                    that size                 that size
  *   auto               yes                any                    32 KiB                    32 KiB
  *   auto               no                 yes                    64 KiB                    16 KiB

@@ -201,7 +201,7 @@ bool segment_is_open(uint64_t cookie)
     return is_open;
 }
 
-int segment_lend(uint64_t cookie, uint64_t key_check, int (*lend)(void *arg, int fd), void *arg)
+int segment_pass(uint64_t cookie, uint64_t key_check, int (*pass)(void *arg, int fd), void *arg)
 {
     const struct segment_file *file;
     int err = -ENOENT;
@@ -209,7 +209,7 @@ int segment_lend(uint64_t cookie, uint64_t key_check, int (*lend)(void *arg, int
     pthread_mutex_lock(&local.lock);
     file = open_file_with(cookie);
     if (file != NULL)
-        err = file->key_check == key_check ? lend(arg, file->fd) : -EACCES;
+        err = file->key_check == key_check ? pass(arg, file->fd) : -EACCES;
     pthread_mutex_unlock(&local.lock);
     return err;
 }

@@ -31,7 +31,7 @@
  * The words are the core's (atomics.h): those that peers compare and swap, and behind them the
  * table, which the owner stores and peers load.
  *
- * The chunks are memory that the owner lends (lend.c): it packs messages there, peers unpack them.
+ * The chunks are memory that the owner lends (bounce.c): it packs messages there, peers unpack them.
  *
  * The claim word of a slot holds state and process (a pid, or a number: passing.h) together, so that one exchange
  * claims it and tells for whom.
@@ -66,8 +66,8 @@
 #define SEGMENT_WORDS         1024u  /* for cswap() */
 #define SEGMENT_TABLE         34816u /* words behind these, for load() */
 
-#define SEGMENT_CHUNKS        128u /* for lend() */
-#define SEGMENT_CHUNK_SIZE    ((size_t)16 << 10)
+#define SEGMENT_BUFFERS        128u /* for lend() */
+#define SEGMENT_BUFFER_SIZE    ((size_t)16 << 10)
 
 #define SEGMENT_STARTER_CELLS 4u
 
@@ -79,8 +79,8 @@
 
 enum slot_state { SLOT_FREE, SLOT_CLAIMED, SLOT_READY, SLOT_REFUSED, SLOT_CLEARING };
 
-/* Which chunks a sender may name: those below a number, slot_chunks(); and flags. */
-#define SLOT_BORROWS_FEW (UINT64_C(1) << 32) /* and in turn only few of them */
+/* Which chunks a sender may name: those below a number, slot_buffers(); and flags. */
+#define SLOT_ALLOWED_FEW (UINT64_C(1) << 32) /* and in turn only few of them */
 
 struct segment_slot {
     alignas(CACHE_LINE) struct transport_address address; /* of the sender */
@@ -90,7 +90,7 @@ struct segment_slot {
     _Atomic uint64_t claim;   /* slot_claim(); zero is FREE */
     _Atomic uint64_t taken;   /* slot_taken(), kept up to date while handed over */
     uint64_t proof;           /* that the sender knows the key */
-    _Atomic uint64_t borrows; /* the receiver's word to the sender: slot_chunks() */
+    _Atomic uint64_t allowed; /* the receiver's word to the sender: slot_buffers() */
     uint32_t rank;            /* of the sender: transport_config.rank */
     uint32_t zero;
     unsigned char starter_cells[SEGMENT_STARTER_CELLS * RING_CELL_SIZE];
@@ -178,7 +178,7 @@ static_assert(sizeof(struct segment) <= 40, "what malloc makes 48 bytes of");
 struct segment_file {
     _Atomic uint64_t *words; /* [SEGMENT_WORDS + SEGMENT_TABLE] */
     unsigned char *rings;
-    _Atomic uint32_t *lent; /* [SEGMENT_CHUNKS] */
+    _Atomic uint32_t *taken; /* [SEGMENT_BUFFERS] */
     void *base;             /* the mapping, or NULL */
     size_t size;            /* of the file */
     size_t mapped;          /* of size: nothing, up to the end of the slots, or all */
@@ -242,9 +242,9 @@ int segment_share(struct segment *s, uint64_t label, const struct transport_addr
 /* The address with this label, which somebody of the job of our segment s has shared, and which nobody has checked.  0; -ENOENT. */
 int segment_find(const struct segment *s, uint64_t label, struct transport_address *address);
 
-/* Calls lend(arg, descriptor) for the segment of this process with this cookie, and returns what
+/* Calls pass(arg, descriptor) for the segment of this process with this cookie, and returns what
  * that does; -ENOENT there is none, -EACCES it has another key check. */
-int segment_lend(uint64_t cookie, uint64_t key_check, int (*lend)(void *arg, int fd),
+int segment_pass(uint64_t cookie, uint64_t key_check, int (*pass)(void *arg, int fd),
                  void *arg);
 
 /* Is there an open one of this process with this cookie? */
@@ -296,10 +296,10 @@ static inline struct ring *segment_ring(const struct segment *s, uint32_t i)
 }
 
 /* Chunk i, behind the words that say which are lent; all begin on a page. */
-static inline unsigned char *segment_chunk(const struct segment *s, uint32_t i)
+static inline unsigned char *segment_buffer(const struct segment *s, uint32_t i)
 {
-    assert(s->file->lent != NULL && i < SEGMENT_CHUNKS);
-    return (unsigned char *)s->file->lent + SEGMENT_PAGE + i * SEGMENT_CHUNK_SIZE;
+    assert(s->file->taken != NULL && i < SEGMENT_BUFFERS);
+    return (unsigned char *)s->file->taken + SEGMENT_PAGE + i * SEGMENT_BUFFER_SIZE;
 }
 
 /* Slot i, in a later part of a front that is_apart. */
@@ -339,10 +339,10 @@ static inline uint32_t slot_process_of(uint64_t claim)
     return (uint32_t)claim;
 }
 
-/* The chunks that segment_slot.borrows, which another process has written, lets its sender name: the first so many. */
-static inline uint32_t slot_chunks(uint64_t borrows)
+/* The chunks that segment_slot.allowed, which another process has written, lets its sender name: the first so many. */
+static inline uint32_t slot_buffers(uint64_t allowed)
 {
-    return (uint32_t)min_size((uint32_t)borrows, SEGMENT_CHUNKS);
+    return (uint32_t)min_size((uint32_t)allowed, SEGMENT_BUFFERS);
 }
 
 /* All in front of head is taken, in the ring, or in the starter if the receiver has not moved; the

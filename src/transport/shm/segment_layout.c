@@ -24,7 +24,7 @@ static size_t slots_end(uint32_t peers)
     return control_size(peers) + (size_t)peers * sizeof(struct segment_slot);
 }
 
-static size_t lent_offset(struct segment_layout layout)
+static size_t taken_offset(struct segment_layout layout)
 {
     return round_up(slots_end(layout.peers) +
                         (SEGMENT_WORDS + SEGMENT_TABLE) * sizeof(uint64_t) +
@@ -51,7 +51,7 @@ bool layouts_agree(struct segment_layout one, struct segment_layout other)
 
 size_t layout_size(struct segment_layout layout)
 {
-    return lent_offset(layout) + SEGMENT_PAGE + SEGMENT_CHUNKS * SEGMENT_CHUNK_SIZE;
+    return taken_offset(layout) + SEGMENT_PAGE + SEGMENT_BUFFERS * SEGMENT_BUFFER_SIZE;
 }
 
 size_t layout_front_size(struct segment_layout layout)
@@ -123,7 +123,7 @@ void layout_place_file(struct segment *s, void *base, size_t mapped)
         return;
     file->words = (_Atomic uint64_t *)(void *)(bytes + slots_end(s->peers));
     file->rings = (unsigned char *)(file->words + SEGMENT_WORDS + SEGMENT_TABLE);
-    file->lent = (_Atomic uint32_t *)(void *)(bytes + lent_offset(layout_of(s)));
+    file->taken = (_Atomic uint32_t *)(void *)(bytes + taken_offset(layout_of(s)));
 }
 
 /* ---- whether it is one ---- */

@@ -261,7 +261,7 @@ int shm_enter(struct shm *shm, const struct transport_config *config)
     shm->control = shm->own->control;
     shm_hear(shm, &shm->control->doorbell);
     shm->fence = shm->fence || shm->own->needs_fence;
-    lend_init(shm, rings.second_cache);
+    bounce_init(shm, rings.second_cache);
     shm->base.ops = &transport_shm;
     shm->base.limits = (struct transport_limits){
         .packet_max = rings.packet_max,
@@ -384,7 +384,7 @@ const struct transport_ops transport_shm = {
     .atomics = &shm_atomics,
     .handoff = &shm_handoff,
     .compose = &(const struct transport_compose){.send = shm_compose},
-    .lend = &shm_chunks,
+    .bounce = &shm_bounce,
     .labels = &(const struct transport_labels){.share = shm_share, .find = shm_find},
     .open = shm_open_endpoint,
     .close = shm_close,

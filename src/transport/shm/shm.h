@@ -14,8 +14,8 @@
  *
  * rings.h says which ring a pair gets, segment_open() opens what peers write to;
  * shm.c opens and closes, shm_packets.c sends and receives, shm_wait.c waits; link.c makes and ends
- * what we send through; inbound.c makes and ends what we receive from; cma.c, words.c, lend.c
- * and handoff.c are the tables of memory.h, atomics.h, lend.h and handoff.h.
+ * what we send through; inbound.c makes and ends what we receive from; cma.c, words.c, bounce.c
+ * and handoff.c are the tables of memory.h, atomics.h, bounce.h and handoff.h.
  *
  * Invariants
  *   I1  inbound[i] is NULL, or slot i was READY when we looked
@@ -91,7 +91,7 @@ struct shm_link {
         struct passing_request asked; /* while remote is NULL: for its descriptor */
     };
     struct segment *remote; /* NULL: not attached */
-    struct lender *lender;  /* while chunks of remote may be named; or NULL */
+    struct bounce_sender *sender;  /* while chunks of remote may be named; or NULL */
     struct list in_blocked;
     uint64_t checked_ns; /* when the owner was last seen alive, for reads */
 };
@@ -99,12 +99,12 @@ struct shm_link {
 static_assert(sizeof(struct shm_link) <= 136, "what malloc makes 144 bytes of");
 
 /* The other side of a link, which may lend to us. */
-struct lender {
+struct bounce_sender {
     struct segment *segment; /* the link's remote, held */
-    struct list in_lenders;
-    uint64_t borrows;  /* what our slot for it says */
+    struct list in_senders;
+    uint64_t allowed;  /* what our slot for it says */
     uint32_t resident; /* so many of its chunks are resident here: */
-    bool is_resident[SEGMENT_CHUNKS];
+    bool is_resident[SEGMENT_BUFFERS];
 };
 
 enum inbound_state {
@@ -161,11 +161,11 @@ struct shm {
     uint32_t inbound_end;            /* all inbounds are of slots before this one */
     struct link_table links;
     struct list blocked;
-    struct shm_link *lent_to[SEGMENT_CHUNKS]; /* chunks of own; NULL: nobody has it */
-    uint32_t lend_next;
-    uint32_t lend_turn;               /* among so many chunks streams are lent */
-    struct list lenders;              /* lender.in_lenders */
-    uint32_t lenders_read;            /* so many of which something is resident */
+    struct shm_link *taken_for[SEGMENT_BUFFERS]; /* chunks of own; NULL: nobody has it */
+    uint32_t bounce_next;
+    uint32_t bounce_rotation;               /* among so many chunks streams are lent */
+    struct list senders;              /* bounce_sender.in_senders */
+    uint32_t senders_read;            /* so many of which something is resident */
     uint32_t resident;                /* chunks of all of them, */
     uint32_t resident_most;           /* and there is room for so many */
     struct transport_address address; /* RECEIVER: as own */
@@ -301,24 +301,24 @@ static inline bool shm_bell_rang(const struct shm *shm)
 int shm_wait(struct transport *t, int64_t timeout_ns);
 void shm_wake(struct transport *t);
 
-/* ---- lend.c ---- */
+/* ---- bounce.c ---- */
 
 /* The link has ended: what its other side has borrowed is ours again. */
-void lend_forget(struct shm *shm, const struct shm_link *link);
+void bounce_forget(struct shm *shm, const struct shm_link *link);
 /* Nothing more comes from there that names a chunk. */
-void lend_let_go(struct shm_link *link);
+void bounce_let_go(struct shm_link *link);
 /* Nobody lends to us yet, and room has no limit.  A core has such a second cache; 0: nobody says. */
-void lend_init(struct shm *shm, size_t second_cache);
+void bounce_init(struct shm *shm, size_t second_cache);
 /* Does such a second cache hold all chunks? */
-bool lend_fits(size_t second_cache);
+bool bounce_fits(size_t second_cache);
 /* Among how many chunks streams are lent, where a core has such a second cache; 0: nobody says. */
-uint32_t lend_turn(size_t second_cache);
+uint32_t bounce_rotation(size_t second_cache);
 
-/* ---- cma.c, words.c, lend.c, handoff.c ---- */
+/* ---- cma.c, words.c, bounce.c, handoff.c ---- */
 
 extern const struct transport_memory shm_memory;
 extern const struct transport_atomics shm_atomics;
-extern const struct transport_lend shm_chunks;
+extern const struct transport_bounce shm_bounce;
 extern const struct transport_handoff shm_handoff;
 
 /* ---- link.c ---- */
