@@ -418,8 +418,8 @@ static void check_memory(struct job *job, uint32_t who, const struct stats *s)
     if (!has_limit(limits.window) || !has_limit(limits.window_payload) ||
         !has_limit(limits.extra))
         return;
-    most = s->peers * (limits.window * CREDIT_ENVELOPE + limits.window_payload) +
-           limits.extra + (uint64_t)job->ranks[who].claims * CREDIT_ENVELOPE;
+    most = s->peers * (limits.window * CREDIT_ENVELOPE + limits.window_payload) + limits.extra +
+           (uint64_t)job->ranks[who].claims * CREDIT_ENVELOPE;
     if (s->unexpected_bytes_max > most)
         job_wrong(job, "rank %" PRIu32 " held %" PRIu64 " bytes for others, at most %" PRIu64,
                   who, s->unexpected_bytes_max, most);

@@ -135,20 +135,21 @@ static void set_param(char params[PLAN_PARAMS][40], const char *name, const char
     snprintf(params[i], 40, "%s=%s", name, value);
 }
 
-/* As often as not messages of several packets are too long to be eager, unless they are lent whole. */
+/* As often as not messages of several packets are too long to be eager, unless all of them goes into bounce buffers. */
 static void draw_long(struct plan *p, struct profile *m)
 {
     bool is_long = chance(m, 50);
 
     for (uint32_t i = 0; i < p->variants; i++) {
-        snprintf(p->params[i][PLAN_PARAMS - 10], 40, "BUFFERS_SIZE=%s", is_long ? "16K" : "auto");
+        snprintf(p->params[i][PLAN_PARAMS - 10], 40, "BUFFERS_SIZE=%s",
+                 is_long ? "16K" : "auto");
         if (is_long)
             set_param(p->params[i], "EAGER_LIMIT", "1K");
     }
 }
 
 /* Messages of several packets are eager, and have room, so that what follows the first one is
- * lent as soon as their receiver has met one of them. */
+ * copied into bounce buffers as soon as their receiver has met one of them. */
 static void draw_streams(struct plan *p, struct profile *m)
 {
     for (uint32_t i = 0; i < p->variants; i++) {
@@ -169,7 +170,7 @@ static void draw_streams(struct plan *p, struct profile *m)
     }
 }
 
-/* Endpoints lend chunks. */
+/* Endpoints have bounce buffers. */
 static void draw_buffers(struct plan *p, struct profile *m)
 {
     p->network.buffers = chance(m, 40) ? 1 + below(m, SIM_BUFFERS_MAX) : 0;

@@ -17,7 +17,7 @@
 
 #define PLAN_ANYBODY    UINT32_MAX
 #define PLAN_PARAMS     27 /* the last ones are a device's */
-#define PLAN_BUFFERS    16 /* the place of the one that goes with lending */
+#define PLAN_BUFFERS    16 /* the place of the one that goes with bounce buffers */
 #define PLAN_VARIANTS   3
 #define PLAN_RANKS_MAX  100000u
 #define PLAN_SIZE_MAX   70000

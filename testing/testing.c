@@ -65,7 +65,8 @@ static const struct param tuning[] = {
     {"INJECT_LIMIT", PARAM_SIZE, PARAM_TEST, NULL, "auto", 0, WIRE_EAGER_MAX, auto_word,
      "longest message that may be injected", TUNING_AT(inject_limit)},
     {"BUFFERS_SIZE", PARAM_SIZE, PARAM_TEST, NULL, "auto", 1, UINT64_C(1) << 20, auto_word,
-     "the longest message that is lent to a peer that borrows all chunks",
+     "the longest message that is copied into bounce buffers, for a peer that allows all of "
+     "them",
      TUNING_AT(buffers_size)},
     {"SENDTABLE", PARAM_BOOL, PARAM_TEST, NULL, "yes", 0, 0, NULL,
      "deferred sends lie in a table, out of which a receiver on the same machine pulls them "

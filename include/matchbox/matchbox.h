@@ -1369,7 +1369,7 @@ struct mbx_limits {
     uint64_t unexpected;     /* all of them */
     uint64_t window;         /* messages of one peer, at first */
     uint64_t window_payload; /* bytes with these */
-    uint64_t extra;       /* bytes for peers that want more */
+    uint64_t extra;          /* bytes for peers that want more */
 };
 
 /*

@@ -36,7 +36,7 @@ struct ep_limits {
     size_t inline_max, short_max; /* largest payloads of these protocols */
     size_t eager_max;             /* the longest message that is sent eagerly */
     size_t eager_others;          /* the same, but to a near peer: p2p/path.h */
-    size_t buffers_max;              /* the longest that is lent: p2p/path.h */
+    size_t buffers_max;           /* the longest in bounce buffers: p2p/path.h */
     size_t at_once_max;           /* largest message that leaves in one packet, eagerly */
     uint32_t cores;               /* of this machine */
 };

@@ -85,11 +85,11 @@ struct pieces *pieces_make(struct mbx_ep *ep, const struct mbx_layout *layout, s
     return pieces;
 }
 
-static void pack_buffer_give(struct mbx_ep *ep, char **bounce)
+static void pack_buffer_give(struct mbx_ep *ep, char **buffer)
 {
-    if (*bounce != NULL)
-        pool_give(&ep->pieces->packs, *bounce);
-    *bounce = NULL;
+    if (*buffer != NULL)
+        pool_give(&ep->pieces->packs, *buffer);
+    *buffer = NULL;
 }
 
 void pieces_forget_buffer(struct pieces *pieces)
@@ -128,18 +128,18 @@ int pieces_end(struct mbx_ep *ep, struct request *req, int error)
     return error;
 }
 
-/* ---- bounce buffers ---- */
+/* ---- pack buffers ---- */
 
 /* The spare is one, and there is no second. */
 char *pieces_pack_buffer(struct mbx_ep *ep, struct pieces *pieces, size_t *size)
 {
-    char **bounce = &pieces->pack[pieces->turn];
+    char **buffer = &pieces->pack[pieces->turn];
 
     *size = PACK_SIZE;
-    if (*bounce == NULL)
-        *bounce = pool_take(&ep->pieces->packs);
-    if (*bounce != NULL)
-        return *bounce;
+    if (*buffer == NULL)
+        *buffer = pool_take(&ep->pieces->packs);
+    if (*buffer != NULL)
+        return *buffer;
     *size = sizeof pieces->spare;
     return pieces->spare;
 }
@@ -236,7 +236,7 @@ bool pieces_take_buffer(struct pieces *pieces, struct link *link, size_t size)
     if (pieces->buffer_for != NULL)
         return true;
     if (pieces->from != pieces->to || pieces->error != 0)
-        return false; /* what is in the bounce buffer comes first */
+        return false; /* what is in the pack buffer comes first */
     place = transport_bounce_take(link, &pieces->buffer, &room);
     if (place == NULL)
         return false;

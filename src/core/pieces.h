@@ -5,19 +5,19 @@
  *   mbx_options.layout ── a request with REQUEST_PIECES ──> struct pieces
  *                                                             ├── layout   vector, or callbacks
  *                                                             ├── done     packed or unpacked so far
- *                                                             └── bounce[] memory that packets and
+ *                                                             └── pack[]   memory that packets and
  *                                                                          reads pass through
  *
  * Bytes are packed, or unpacked, in the order of their offsets and once.  A message of one
  * packet is packed where that leaves from, if the transport can do that (compose.h).  Of a longer
- * one as much as a packet takes is packed into a bounce buffer, and sent before more is packed: so
+ * one as much as a packet takes is packed into a pack buffer, and sent before more is packed: so
  * a send needs one, and only while the transport has no room for what is in it.  A receive that
  * reads its sender's memory has two: one is being read while the other is unpacked.  Where no
- * bounce buffer is left, `spare` takes its place: slower, but nobody waits for the buffer of
+ * pack buffer is left, `spare` takes its place: slower, but nobody waits for the buffer of
  * another request.
  *
- * To a peer that borrows (bounce.h) a buffer takes the place of the bounce buffer, and the packet names
- * it: what is packed there is unpacked out of it by the peer.
+ * For a peer that allows it a bounce buffer of the transport (bounce.h) takes the place of the pack buffer.  The packet
+ * names it, and the peer unpacks out of it.
  *
  * A callback that fails ends all use of the layout: `error` stays, and the request completes with
  * it (pieces_end()).
@@ -26,7 +26,7 @@
  *   I1  done <= size; while its bytes move, a request has moved done - (to - from) bytes if it is
  *       a send, and done + (to - from) if it is a receive, unless a callback has failed
  *   I2  from <= to; what is between them lies at place
- *   I3  a request has at most PIECES_PACK_BUFFERS bounce buffers, and none when it is complete
+ *   I3  a request has at most PIECES_PACK_BUFFERS pack buffers, and none when it is complete
  *   I4  the layout's end() is called once, behind the last call of pack() or unpack(), and before
  *       the completion can be read
  */
@@ -36,7 +36,7 @@
 #include "core/ep.h"
 
 #define PIECES_PACK_BUFFERS 2
-#define PACK_SIZE    ((size_t)64 << 10)
+#define PACK_SIZE           ((size_t)64 << 10)
 
 /* Of an endpoint, at most. */
 #define PACK_BUFFERS_MOST 256
@@ -44,7 +44,7 @@
 /* A pack() is asked for all that is left, or for at least so much. */
 #define PIECES_LEAST 256
 
-/* A longer message is lent to a peer that borrows, even if one packet could take it: the ring holds
+/* A longer message is packed into a bounce buffer, if the peer allows it, even if one packet could take it: the ring holds
  * three packets of 4 KiB, so sender and receiver of a stream of them wait for each other all the time. */
 #define PIECES_PACKET_MAX 2048
 
@@ -54,13 +54,14 @@ struct pieces {
     size_t done;         /* bytes packed or unpacked */
     size_t part, within; /* of a vector: where the byte at done lies */
     int error;           /* of a callback, or 0 */
-    unsigned turn;       /* the bounce buffer that is read into next */
+    unsigned turn;       /* the pack buffer that is read into next */
     char *pack[PIECES_PACK_BUFFERS];
-    char *place;     /* of a bounce buffer, spare, or buffer, in which there is something: */
+    char *place; /* of a pack buffer, spare, or bounce buffer, in which there is something: */
     size_t from, to; /* send: packed, and not sent; receive: read, and not unpacked */
     size_t asked;    /* receive: so much is being read into place, */
     int read_error;  /* and why it could not be, or 0 */
-    struct link *buffer_for; /* place is in a buffer for this link, with this number; or NULL */
+    struct link
+        *buffer_for; /* place is in a bounce buffer for this link, with this number; or NULL */
     uint32_t buffer;
     char spare[PIECES_LEAST];
 };
@@ -70,7 +71,7 @@ int pieces_check(const char *call, const struct mbx_layout *layout, size_t size,
 
 /* NULL: no memory. */
 struct pieces *pieces_make(struct mbx_ep *ep, const struct mbx_layout *layout, size_t size);
-/* The transport ends, and with it the buffer that holds what is to be sent next, if one does. */
+/* The transport ends, and with it the bounce buffer that holds what is to be sent next, if one does. */
 void pieces_forget_buffer(struct pieces *pieces);
 /* Its request was never started: no callback is called. */
 void pieces_drop(struct mbx_ep *ep, struct pieces *pieces);
@@ -86,22 +87,22 @@ size_t pieces_fill_all(void *pieces, void *to, size_t size);
 /* What is to be sent next, at most *size bytes, which becomes how many there are.  NULL: it cannot
  * be packed. */
 const char *pieces_next(struct mbx_ep *ep, struct pieces *pieces, size_t *size);
-/* What is to be sent next, at most size bytes, lies in a buffer for link.  False: there is no
+/* Packs what is to be sent next, at most size bytes, into a bounce buffer for link.  False: there is no
  * buffer, or it cannot be packed. */
 bool pieces_take_buffer(struct pieces *pieces, struct link *link, size_t size);
-/* The packet that names the buffer has left. */
+/* The packet that names the bounce buffer has left. */
 void pieces_buffer_sent(struct pieces *pieces);
 /* So much of that has left. */
 void pieces_sent(struct pieces *pieces, size_t size);
 /* Unpacks the next bytes; nothing any more behind a failure. */
 void pieces_unpack(struct pieces *pieces, const void *from, size_t size);
 
-/* The bounce buffer whose turn it is, or what takes its place; *size: how large. */
+/* The pack buffer whose turn it is, or what takes its place; *size: how large. */
 char *pieces_pack_buffer(struct mbx_ep *ep, struct pieces *pieces, size_t *size);
 /* Gives back what lies idle. */
 void pieces_settle(struct mbx_ep *ep, struct pieces *pieces);
 
-/* Bounce buffers that are in use now, and were at the most. */
+/* Pack buffers that are in use now, and were at the most. */
 uint32_t pieces_pack_buffers(const struct mbx_ep *ep, uint32_t *most);
 
 static inline bool request_is_in_pieces(const struct request *req)

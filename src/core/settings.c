@@ -18,7 +18,7 @@
 #define READ_CHUNK         ((uint64_t)1 << 20)
 #define INJECT_LIMIT       ((uint64_t)8 << 10)
 #define CALM_LEAST         256
-#define BUFFERS_SIZE          ((uint64_t)512 << 10)
+#define BUFFERS_SIZE       ((uint64_t)512 << 10)
 #define DEVICE_SPIN_MOST   (20 * CLOCK_US)
 #define DEVICE_ANSWER_MOST (10 * CLOCK_S)
 

@@ -80,7 +80,7 @@ static const struct stat_row rows[] = {
 
     STAT(full, "", "times that a transport had no room and was tried again later"),
     STAT(buffers, "",
-         "packets whose bytes lay in lent memory: data that was packed or copied there"),
+         "packets that named a bounce buffer, into which their bytes were packed or copied"),
     STAT(rerouted, "",
          "messages that became a rendezvous: no credit, no buffers, or the receiver did not "
          "read them"),

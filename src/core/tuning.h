@@ -28,7 +28,7 @@ struct tuning {
         read_chunk; /* one step of a rendezvous reads so much before others get their turn */
     uint64_t rts_payload;    /* so much travels with an RTS; auto: rndv.c */
     uint64_t inject_limit;   /* the longest message that may be injected */
-    uint64_t buffers_size;      /* the longest message that is lent: p2p/path.h */
+    uint64_t buffers_size;   /* the longest message in bounce buffers: p2p/path.h */
     uint64_t sendtable;      /* bool: deferred sends lie where their receiver pulls them */
     uint64_t calm_least;     /* receives without a deferral before open receives have no list */
     uint64_t device_spin_ns; /* a device elsewhere polls so long before it sleeps */

@@ -56,7 +56,7 @@ static bool window_is_valid(const struct mbx_ep *ep, const struct peer *peer)
 
 static bool buffers_are_within(const struct mbx_ep *ep)
 {
-    const struct transport *bounce = ep_credit(ep)->sender;
+    const struct transport *bounce = ep_credit(ep)->bounce;
     uint64_t resident = bounce != NULL ? transport_bounce_resident(bounce) : 0;
 
     return HOLDS("credit.h I5", resident == 0 || ep->stats.unexpected_bytes_max + resident <=

@@ -5,7 +5,7 @@
  *   settings.unexpected_memory
  *   ├── half: what every peer that there may be begins with, alike
  *   │         window x CREDIT_ENVELOPE, and as much again for payload
- *   └── half: extra
+ *   └── half: extra, for peers that want more
  */
 #include "p2p/credit.h"
 
@@ -18,8 +18,9 @@
 
 /* What one peer may be given extra at a time, at least if there is as much, and in all. */
 #define EXTRA_LEAST 4096
-#define EXTRA_MOST                                                                              \
-    ((UINT64_C(1) << 20) + 4096) /* two of the longest that are lent, as they are allocated */
+#define EXTRA_MOST                                                                             \
+    ((UINT64_C(1) << 20) +                                                                     \
+     4096) /* two of the longest in bounce buffers, as they are allocated */
 #define EXTRA_ENVELOPES (UINT64_C(1) << 14)
 
 /* A busy peer is given so many extra envelopes unasked, so that it needs to be told less
@@ -42,7 +43,7 @@ static uint64_t setting_or(uint64_t setting, uint64_t automatic, uint64_t most)
 /* What is left of the memory for those that want more, of what the user has not fixed: share is what a peer has for envelopes
  * and payload, if nothing is. */
 static uint64_t extra_of(const struct credit_pool *pool, const struct settings *s,
-                            uint64_t share)
+                         uint64_t share)
 {
     uint64_t envelopes =
         pool->is_fixed ? pool->window : min_size(share / 2 / CREDIT_ENVELOPE, WINDOW_MOST);
@@ -87,10 +88,10 @@ void credit_limits(const struct mbx_ep *ep, struct mbx_limits *limits)
     limits->window_payload =
         pool->window_payload < CREDIT_UNLIMITED ? pool->window_payload : UINT64_MAX;
     limits->extra = pool->extra_all;
-    limits->unexpected = limits->window == UINT64_MAX || limits->window_payload == UINT64_MAX
-                             ? UINT64_MAX
-                             : peers * (pool->window * CREDIT_ENVELOPE + pool->window_payload) +
-                                   pool->extra_all;
+    limits->unexpected =
+        limits->window == UINT64_MAX || limits->window_payload == UINT64_MAX
+            ? UINT64_MAX
+            : peers * (pool->window * CREDIT_ENVELOPE + pool->window_payload) + pool->extra_all;
 }
 
 uint32_t credit_welcome(const struct mbx_ep *ep)
@@ -240,7 +241,7 @@ OUT_OF_LINE void credit_tell_soon(struct mbx_ep *ep, struct peer *peer)
         outq_owe(ep, peer, OWES_CREDIT);
 }
 
-/* ---- lending ---- */
+/* ---- extra credit ---- */
 
 /* Longer messages than others send eagerly do not take what these need. */
 static uint64_t extra_most(const struct credit_pool *pool, bool is_long)
@@ -277,15 +278,15 @@ void credit_extra(struct mbx_ep *ep, struct peer *peer, bool envelopes, bool is_
     credit_tell_soon(ep, peer);
 }
 
-/* ---- what peers lend ---- */
+/* ---- bounce buffers of peers ---- */
 
 void credit_allow_buffers(struct mbx_ep *ep, const struct peer *peer)
 {
     /* a device reads packets that name no buffer */
     if (!ep_matches_here(ep) || transport_bounce_map(peer->link) != 0)
         return;
-    if (unlikely(ep_credit(ep)->sender == NULL)) {
-        ep_credit(ep)->sender = peer->link->transport;
+    if (unlikely(ep_credit(ep)->bounce == NULL)) {
+        ep_credit(ep)->bounce = peer->link->transport;
         credit_kept(ep);
     }
     transport_bounce_allow(peer->link, false);

@@ -15,9 +15,9 @@
  *
  *   settings.unexpected_memory >= peers x (window x ENVELOPE + window_payload) + extra
  *
- * What is read of buffers that peers lend (transport/bounce.h) becomes resident here, and stays so.  It has what is left:
+ * Bounce buffers of peers (transport/bounce.h) that are read become resident here, and stay so.  They have what is left:
  *
- *   settings.unexpected_memory >= the most that was ever kept + what is resident of buffers
+ *   settings.unexpected_memory >= the most that was ever kept + resident buffers
  *
  * The most that ever was, since memory that messages have left need not go back to the system.
  *
@@ -31,7 +31,7 @@
  *   I3  no more FINs are owed to the peer than FINS_MOST, what its window holds, its claims, and
  *       its messages that the user held by matched probes
  *   I4  as a sender, no credit is beyond CREDIT_UNLIMITED: sums do not wrap
- *   I5  what was ever kept + what is resident of buffers <= settings.unexpected_memory, or none is
+ *   I5  what was ever kept + resident buffers <= settings.unexpected_memory, or none is
  */
 #ifndef CORE_CREDIT_H
 #define CORE_CREDIT_H
@@ -59,8 +59,8 @@ PART_FITS(peer, credit, struct credit);
 struct credit_pool {
     uint64_t window, window_payload; /* of every peer, from the beginning */
     uint64_t extra, extra_all; /* bytes for those that want more */
-    bool is_fixed, is_payload_fixed; /* by the user: no more envelopes, or payload, are lent */
-    struct transport *lender;        /* whose peers may lend us buffers; NULL: nobody does */
+    bool is_fixed, is_payload_fixed; /* by the user: no extra envelopes, or payload */
+    struct transport *bounce;        /* that maps bounce buffers of peers; NULL: none does */
 };
 
 PART_FITS(mbx_ep, credit, struct credit_pool);
@@ -202,7 +202,7 @@ static inline void credit_freed_payload(struct mbx_ep *ep, struct peer *peer, ui
         credit_tell_soon(ep, peer);
 }
 
-/* It wants more than it has: envelopes, or else payload; is_long: for a message that is eager only if it is lent. */
+/* It wants more than it has: envelopes, or else payload; is_long: for a message that is eager only in bounce buffers. */
 void credit_extra(struct mbx_ep *ep, struct peer *peer, bool envelopes, bool is_long);
 
 /* A message comes.  False: its sender had no credit for it. */
@@ -247,7 +247,7 @@ static inline void credit_emptied(struct mbx_ep *ep, const struct message *messa
     credit_freed_payload(ep, peer, payload);
 }
 
-/* Peer may lend to us, if it can, as much as there is room for. */
+/* Maps the bounce buffers of peer, if it has any, and allows it as many as there is room for. */
 void credit_allow_buffers(struct mbx_ep *ep, const struct peer *peer);
 
 /* More is kept than ever was: buffers have what is left. */
@@ -255,8 +255,8 @@ static inline void credit_kept(const struct mbx_ep *ep)
 {
     uint64_t all = ep->settings.unexpected_memory;
 
-    if (unlikely(ep_credit(ep)->sender != NULL))
-        transport_bounce_limit(ep_credit(ep)->sender,
+    if (unlikely(ep_credit(ep)->bounce != NULL))
+        transport_bounce_limit(ep_credit(ep)->bounce,
                               all - min_size(all, ep->stats.unexpected_bytes_max));
 }
 

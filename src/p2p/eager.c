@@ -13,11 +13,11 @@
  * next message's first packet comes behind the last of them.  So the receiver keeps
  * one struct assembly per peer, not a table.
  *
- * To a peer that borrows (transport/bounce.h) what follows the first packet of more than PATH_PACKETS_MAX bytes (to a far
- * peer: of all that does not go into one packet) is lent: the sender copies it into buffers in its call, and waits for
- * nobody.  The buffers are lent in turn, 16 or as many as the receiver has room for, so their lines have left the
- * receiver's first caches since it has read them, which those of a short ring have not
- * (docs/decisions/0037).  So is one that has waited for room in the ring, behind a first packet
+ * To a peer that allows bounce buffers (transport/bounce.h) they carry what follows the first packet of more than
+ * PATH_PACKETS_MAX bytes (to a far peer: of all that does not go into one packet): the sender copies it into buffers in
+ * its call, and waits for nobody.  The buffers are used in rotation, 16 or as many as the receiver has room for, so their
+ * lines have left the receiver's first caches since it has read them, which those of a short ring have not
+ * (docs/decisions/0037).  Buffers also carry a message that has waited for room in the ring, after a first packet
  * that takes little of it (docs/decisions/0038), and a long one, if there are buffers for all of it
  * (docs/decisions/0040).  Where no buffer is free, or no room for the
  * packet that names it, the rest goes through the ring.
@@ -37,7 +37,7 @@
 
 /* What the first packet has of a message that has waited for room in the ring: it should leave room for others, and
  * while their receiver has others to copy, nothing is won by a copy that overlaps with the next one.  So has that of a
- * message to a far peer, to which a line of a buffer travels as fast as one of the ring. */
+ * message to a far peer, to which a line of a bounce buffer travels as fast as one of the ring. */
 #define BUFFERS_FIRST ((size_t)CACHE_LINE)
 
 static inline enum mbx_protocol eager_protocol(const struct mbx_ep *ep, uint64_t size,
@@ -116,7 +116,7 @@ int eager_compose(struct mbx_ep *ep, struct peer *peer, const struct mbx_status 
 }
 
 int eager_in_buffer(struct mbx_ep *ep, struct peer *peer, const struct mbx_status *status,
-               struct pieces *pieces)
+                    struct pieces *pieces)
 {
     struct wire_buffer in = {.size = status->size};
     const struct outgoing packet = {.type = WIRE_EAGER,
@@ -210,7 +210,7 @@ static int eager_fragments(struct mbx_ep *ep, struct request *req)
     return err;
 }
 
-/* Lends the next fragment of req.  -ENOBUFS there is no buffer; or as transport_ops.send. */
+/* Sends the next fragment of req in a bounce buffer.  -ENOBUFS there is no buffer; or as transport_ops.send. */
 static int eager_fragment_in_buffer(struct mbx_ep *ep, struct request *req)
 {
     struct link *link = peer_get(ep, req->peer)->link;
@@ -223,7 +223,8 @@ static int eager_fragment_in_buffer(struct mbx_ep *ep, struct request *req)
                                     .payload_size = sizeof in};
     uint32_t buffer;
     size_t room;
-    void *place = transport_bounce_take_among(link, transport_bounce_rotation(link), &buffer, &room);
+    void *place =
+        transport_bounce_take_among(link, transport_bounce_rotation(link), &buffer, &room);
     int err;
 
     if (place == NULL)

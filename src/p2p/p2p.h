@@ -201,7 +201,7 @@ int eager_compose(struct mbx_ep *ep, struct peer *peer, const struct mbx_status 
  * it is not packed, or it is and has not left: then a rendezvous goes on with it; or why it is
  * lost. */
 int eager_in_buffer(struct mbx_ep *ep, struct peer *peer, const struct mbx_status *status,
-               struct pieces *pieces);
+                    struct pieces *pieces);
 void eager_receive(struct mbx_ep *ep, struct request *req, const struct arrival *arrival);
 /* Counts an eager message that is received. */
 void eager_count_received(struct mbx_ep *ep, uint64_t size, bool is_fragmented);
@@ -211,8 +211,8 @@ void eager_receive_pieces(struct mbx_ep *ep, struct request *req,
 /* The fragments to come of this arrival go to the message that keeps it. */
 void eager_assemble(struct mbx_ep *ep, const struct arrival *arrival, struct message *message);
 /* A message of size bytes of peer has come eagerly, or by rendezvous, and met a receive that was there before it: the next
- * one like it may be lent.  Not after one that no receive was posted for, since of a flood of these each sender's
- * chunks would become resident here. */
+ * one like it may use bounce buffers.  Not after one that no receive was posted for, since of a flood of these each sender's
+ * buffers would become resident here. */
 void eager_invite(struct mbx_ep *ep, struct peer *peer, size_t size, bool is_eager);
 /* The beginning of the message of req is lost: what follows is let pass, up to its end. */
 void eager_await_end(struct mbx_ep *ep, struct request *req);

@@ -10,9 +10,9 @@
 #include "p2p/credit.h"
 #include "transport/bounce.h"
 
-#define BUFFERS_PAUSE  32 /* receives announced, where what was expected in buffers was not */
+#define BUFFERS_PAUSE 32 /* receives announced, where what was expected in buffers was not */
 
-#define MESSAGE_MAX (UINT64_C(1) << 46)
+#define MESSAGE_MAX   (UINT64_C(1) << 46)
 
 /* ---- where the peer is ---- */
 
@@ -148,7 +148,7 @@ bool path_comes_in_buffers(const struct mbx_ep *ep, const struct peer *peer, siz
         return false;
     return size <= longest.packets ||
            (size <= longest.buffers && transport_bounce_allows_many(peer->link) &&
-            !backoff_is_on(&peer_path(peer)->lent));
+            !backoff_is_on(&peer_path(peer)->buffers));
 }
 
 bool path_is_shared_copy(const struct mbx_ep *ep, const struct peer *peer)
@@ -367,13 +367,13 @@ void path_measured(struct peer *peer, size_t bytes, uint64_t ns)
 
 void path_announces(struct peer *peer)
 {
-    backoff_pass(&peer_path(peer)->lent);
+    backoff_pass(&peer_path(peer)->buffers);
 }
 
 void path_came(const struct mbx_ep *ep, struct peer *peer, uint64_t size, bool is_eager)
 {
     if (size > ep->limits.eager_max && is_eager)
-        backoff_end(&peer_path(peer)->lent);
+        backoff_end(&peer_path(peer)->buffers);
     else if (size > ep->limits.eager_max)
-        backoff_more(&peer_path(peer)->lent, BUFFERS_PAUSE);
+        backoff_more(&peer_path(peer)->buffers, BUFFERS_PAUSE);
 }

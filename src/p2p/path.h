@@ -53,7 +53,7 @@ struct peer_path {
     bool can_read : 1, can_write : 1;
     bool is_far : 1;      /* copies to it are slow; and */
     uint8_t votes, turns; /* since when, as above */
-    struct backoff lent;  /* long messages of the peer that were expected in buffers */
+    struct backoff buffers; /* long messages of the peer that were expected in buffers */
 };
 
 PART_FITS(peer, path, struct peer_path);

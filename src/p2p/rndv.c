@@ -17,7 +17,7 @@
  *
  * A read that fails becomes a CTS for what is missing; the message does not fail.  A
  * receive that is too short asks for, and reads, only what fits.  The sender's buffer
- * is lent to the peer from RTS to FIN or CTS.
+ * is exposed to the peer from RTS to FIN or CTS.
  */
 #include "p2p/p2p.h"
 #include "p2p/path.h"

@@ -240,7 +240,7 @@ static int unusual_now(struct mbx_ep *ep, const struct unusual *u, struct peer *
     return err == -ENOTSUP ? -EAGAIN : err;
 }
 
-/* A short message, to a peer that borrows.  As unusual_now(), but what was packed stays so. */
+/* A short message, in a bounce buffer.  As unusual_now(), but what was packed stays so. */
 static int unusual_in_buffer(struct mbx_ep *ep, const struct unusual *u, struct peer *peer)
 {
     const struct mbx_status *status = &u->req->completion.status;

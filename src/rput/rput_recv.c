@@ -236,7 +236,7 @@ static struct rput *rput_of(struct peer *peer)
 }
 
 /* Bytes that the sender writes lie in its caches, where the receiver has to fetch them before it can use
- * them.  Those that it lends are fetched while it still copies the next chunk. */
+ * them.  Bounce buffers are fetched while the sender still copies into the next one. */
 static bool rput_is_slower(const struct mbx_ep *ep, const struct peer *peer, size_t size)
 {
     return ep->settings.tuning.rput != TUNING_ALWAYS && path_comes_in_buffers(ep, peer, size);

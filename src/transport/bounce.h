@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bounce.h - what a transport may do besides packets: lend a peer memory of the sender, into which a
+ * bounce.h - what a transport may do besides packets: give bounce buffers, memory of the sender into which a
  * message is packed and out of which the peer unpacks it, so that it is copied nowhere else.
  *
  *   sender                                        receiver
- *                                                 borrow_from(): once; and borrow_few(): from now on it may lend
- *   lend() ─> buffer, memory
- *   packs ── buffer number in a packet ─────────>  borrowed() ─> the same memory; unpacks
- *                                                 give_back()
- *   lend() ─> that buffer again
+ *                                                 map(): once; allow(): from now on the sender may use buffers
+ *   take() ─> buffer, memory
+ *   packs ── buffer number in a packet ─────────>  find() ─> the same memory; unpacks
+ *                                                 release()
+ *   take() ─> that buffer again
  *
- * The buffers are the endpoint's, for all of its peers together, and few.  Who gets none sends
- * packets: nobody waits for a buffer that somebody else has.
+ * The buffers belong to the endpoint, for all of its peers together, and are few.  A send that gets none goes as
+ * packets: it does not wait for a buffer that another peer has.
  *
  * A transport without these operations has no table.
  */
@@ -26,57 +26,58 @@ struct transport_bounce {
     /* ---- the sender ---- */
 
     /* Memory of *size bytes, and the number of its buffer, which is below among, for a packet to the
-     * other side.  NULL: there is none now, or the other side borrows nothing. */
+     * other side.  NULL: there is none now, or the other side allows none. */
     void *(*take)(struct link *link, uint32_t among, uint32_t *buffer, size_t *size);
-    /* May lend() find a buffer, now or later? */
+    /* May take() find a buffer, now or later? */
     bool (*can_take)(struct link *link);
-    /* Among so many buffers what follows each other quickly is lent fastest, unless the other side wants few. */
+    /* Messages that follow each other quickly travel fastest if so many buffers are used in rotation; few, if the other
+     * side asks for that. */
     uint32_t (*rotation)(struct link *link);
-    /* Are these more than few, and so many bytes of the next ones free?  bytes is not 0; SIZE_MAX: are all of them, as
-     * far as this is told by the last one? */
+    /* Are these more than few, and are the next ones, for so many bytes, free?  bytes is not 0; SIZE_MAX: all of them.  Only
+     * the last of these buffers is examined. */
     bool (*has_free)(struct link *link, size_t bytes);
-    /* No packet has named it, or will. */
+    /* No packet has named this buffer, and none will. */
     void (*untake)(struct link *link, uint32_t buffer);
 
     /* ---- the receiver ---- */
 
-    /* What the other side lends can be read here.  Costs something the first time alone.
-     * 0, and borrow_few() says that it may; -ENOTSUP; -EAGAIN no memory now; or as transport_ops.send */
+    /* Maps the buffers of the other side; only the first call costs something.  0: allow() comes next; -ENOTSUP; -EAGAIN
+     * no memory now; or as transport_ops.send */
     int (*map)(struct link *link);
-    /* Behind borrow_from(): the other side may lend, as many buffers as there is room for.  few: what comes from
-     * there finds no receive.  While it finds none, few buffers are named in turn. */
+    /* After map(): the other side may use as many buffers as there is room for.  few: its messages find no receives, so
+     * it should use few buffers in rotation until they do. */
     void (*allow)(struct link *link, bool few);
-    /* What is read of buffers becomes resident here.  So many bytes of all who lend may be, from now on; nothing that is
-     * read later exceeds that. */
+    /* A buffer that is read becomes resident here.  From now on at most so many bytes of the buffers of all peers are
+     * resident. */
     void (*limit)(struct transport *t, uint64_t bytes);
-    /* So many are, at most. */
+    /* So many bytes are resident, at most. */
     uint64_t (*resident)(const struct transport *t);
-    /* May the other side lend now? */
+    /* May the other side use buffers now? */
     bool (*allows)(struct link *link);
-    /* So that it lends in turn among more than few buffers? */
+    /* May it use more than few in rotation? */
     bool (*allows_many)(struct link *link);
-    /* The first size bytes of a buffer of the other side's, valid until give_back(); who lends may
-     * write there all the time.  NULL: there are none. */
+    /* The first size bytes of a buffer of the other side, valid until release(); the other side may write there at any
+     * time.  NULL: there are none. */
     const void *(*find)(struct link *link, uint64_t buffer, uint64_t size);
-    /* A buffer that borrowed() has found. */
+    /* Gives back a buffer that find() has found. */
     void (*release)(struct link *link, uint64_t buffer);
 };
 
-static inline void *transport_bounce_take_among(struct link *link, uint32_t among, uint32_t *buffer,
-                                         size_t *size)
+static inline void *transport_bounce_take_among(struct link *link, uint32_t among,
+                                                uint32_t *buffer, size_t *size)
 {
     const struct transport_bounce *bounce = link->transport->ops->bounce;
 
     return bounce != NULL ? bounce->take(link, among, buffer, size) : NULL;
 }
 
-/* Any buffer. */
+/* Takes any buffer. */
 static inline void *transport_bounce_take(struct link *link, uint32_t *buffer, size_t *size)
 {
     return transport_bounce_take_among(link, UINT32_MAX, buffer, size);
 }
 
-/* 0: there is none. */
+/* 0: there are no buffers. */
 static inline uint32_t transport_bounce_rotation(struct link *link)
 {
     const struct transport_bounce *bounce = link->transport->ops->bounce;
@@ -143,7 +144,8 @@ static inline bool transport_bounce_allows_many(struct link *link)
     return bounce != NULL && bounce->allows_many(link);
 }
 
-static inline const void *transport_bounce_find(struct link *link, uint64_t buffer, uint64_t size)
+static inline const void *transport_bounce_find(struct link *link, uint64_t buffer,
+                                                uint64_t size)
 {
     const struct transport_bounce *bounce = link->transport->ops->bounce;
 

@@ -21,7 +21,7 @@
  *   atomics.h   words that peers compare and swap, or load
  *   handoff.h   handing the receiving half of an endpoint to somebody else
  *   compose.h   packets whose payload is written where they leave from
- *   bounce.h      memory of the sender's, out of which a peer unpacks
+ *   bounce.h    bounce buffers of the sender, out of which a peer unpacks
  *   labels.h    finding the addresses of others of the job on this machine
  *   network.h   being a part of an endpoint that has other ways, too
  *
@@ -201,7 +201,7 @@ struct transport_ops {
     const struct transport_atomics *atomics;     /* or NULL: atomics.h */
     const struct transport_handoff *handoff;     /* or NULL: handoff.h */
     const struct transport_compose *compose;     /* or NULL: compose.h */
-    const struct transport_bounce *bounce;           /* or NULL: bounce.h */
+    const struct transport_bounce *bounce;       /* or NULL: bounce.h */
     const struct transport_labels *labels;       /* or NULL: labels.h */
     const struct transport_network_ops *network; /* or NULL: network.h */
 

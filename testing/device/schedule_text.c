@@ -139,7 +139,7 @@ static void print_step(FILE *out, const struct schedule_step *step)
         fprintf(out, "recall  all receives");
         break;
     case STEP_RESUME:
-        fprintf(out, "lend    receives again");
+        fprintf(out, "resume  receives again");
         break;
     case STEP_KINDS:
         break;

@@ -67,7 +67,7 @@ struct fault {
     struct fault_link *spare; /* for the next link, or NULL */
     struct list late;         /* late.in_late */
     bool said_again;          /* since the last wait() */
-    void *found;           /* of the buffer that was asked for last */
+    void *found;              /* of the buffer that was asked for last */
     size_t found_size;
 };
 
@@ -619,7 +619,7 @@ static const void *fault_bounce_find(struct link *l, uint64_t buffer, uint64_t s
     return bytes;
 }
 
-/* Who lends may write there from now on: whoever unpacks later finds this. */
+/* The sender may write there from now on: a reader that unpacks later finds this. */
 static void fault_bounce_release(struct link *l, uint64_t buffer)
 {
     struct fault *fault = fault_of(l->transport);

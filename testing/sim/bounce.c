@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bounce.c - buffers of an endpoint, out of which its peers unpack what it has packed there.
+ * bounce.c - bounce buffers of an endpoint, out of which its peers unpack what it has packed there.
  *
- *   sim ── buffers <── link.sender of each endpoint that allowed
+ *   sim ── buffers <── link.sender of each endpoint that maps them
  *            buffer i: taken_for, the endpoint that a packet names it to; NOBODY: free
  *
- * The buffers of an endpoint outlive it, as its packets do: whoever allowed holds them.  They are
+ * The buffers of an endpoint outlive it, as its packets do: whoever maps them holds them.  They are
  * few and small, so that buffers run out, and are refused by chance like room for packets.
  *
- * It is stricter than a shared segment can be: a packet that names a buffer which is not lent to
+ * It is stricter than a shared segment can be: a packet that names a buffer which is not taken for
  * its receiver is an error of the library, and ends the simulation.
  *
  * What a receiver has read of a buffer is resident there, a buffer at a time, as in a shared segment.
@@ -51,7 +51,7 @@ static void buffers_let_go(struct sim_buffers *buffers)
 
 /* ---- the sender ---- */
 
-/* The other side's link to us, if it allowed; or NULL. */
+/* The other side's link to us, if it allows buffers; or NULL. */
 static const struct sim_link *receiver_of_link(struct link *l)
 {
     const struct sim_queue *q = sim_link_of(l)->out;
@@ -96,13 +96,13 @@ static uint32_t sim_bounce_rotation(struct link *l)
     return receiver != NULL && !receiver->allowed_few ? SIM_BUFFERS_MAX : 1;
 }
 
-/* As often as not it has said so of buffers that others have by then. */
+/* As often as not others have these buffers by the time they are taken. */
 static bool sim_bounce_has_free(struct link *l, size_t bytes)
 {
     return bytes != 0 && sim_bounce_rotation(l) > 1 && sim_network_chance(50);
 }
 
-/* Its receiver may have ended since: then it is free already, and may be lent to another one. */
+/* Its receiver may have ended since: then the buffer is free already, and another one may have it. */
 static void sim_bounce_untake(struct link *l, uint32_t buffer)
 {
     struct sim_buffers *buffers = sim_of(l->transport)->buffers;
@@ -134,7 +134,7 @@ static int sim_bounce_map(struct link *l)
     return 0;
 }
 
-/* As in a shared segment, the room is divided among those of whom something is resident. */
+/* As in a shared segment, the limit is divided among the senders that have resident buffers. */
 static void sim_bounce_allow(struct link *l, bool few)
 {
     struct sim_link *link = sim_link_of(l);
@@ -159,11 +159,11 @@ static uint64_t sim_bounce_resident(const struct transport *t)
 
     while ((member = link_table_next(&sim->links, &position)) != NULL)
         bytes += SIM_BUFFER_SIZE * (uint64_t)__builtin_popcount(
-                                      container_of(member, struct sim_link, member)->resident);
+                                       container_of(member, struct sim_link, member)->resident);
     return bytes;
 }
 
-/* There is more than so much of all who lend: then it is none. */
+/* If more than so much is resident, of all senders, then nothing stays so. */
 static void keep_resident(struct sim *sim, uint64_t most)
 {
     struct link_member *member;
@@ -204,7 +204,7 @@ static const void *sim_bounce_find(struct link *l, uint64_t buffer, uint64_t siz
     return sender->bytes[buffer];
 }
 
-/* Whoever packs into it from now on is not in the way of who reads it still. */
+/* A reader that still reads finds this. */
 static void sim_bounce_release(struct link *l, uint64_t buffer)
 {
     struct sim_buffers *sender = sim_link_of(l)->sender;

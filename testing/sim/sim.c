@@ -5,7 +5,7 @@
  *   sim_network.c   time, chance, events, who is there
  *   queue.c   packets
  *   remote.c  reads, writes, words
- *   bounce.c    buffers that are lent
+ *   bounce.c  bounce buffers
  *
  * Per link it is a reliable FIFO, and between links nothing is ordered: each packet takes a
  * time of its own.  As much as the contract allows to go wrong goes wrong by chance: sends find

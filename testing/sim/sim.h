@@ -24,8 +24,8 @@
 #include "base/base.h"
 #include "transport/transport.h"
 
-#define SIM_NEVER      UINT64_MAX
-#define SIM_BUFFERS_MAX 8 /* of an endpoint, which it lends */
+#define SIM_NEVER       UINT64_MAX
+#define SIM_BUFFERS_MAX 8 /* bounce buffers of an endpoint */
 
 extern const struct transport_ops transport_sim;
 
@@ -34,7 +34,7 @@ struct sim_config {
     uint64_t delay_min_ns, delay_max_ns; /* of a packet, a read, and of being told of room */
     uint32_t depth;                      /* packets that one ordered pair holds */
     uint32_t words;                      /* for cswap() */
-    uint32_t buffers;                     /* that an endpoint can lend; 0: nothing is lent */
+    uint32_t buffers;                    /* bounce buffers of an endpoint; 0: none */
     uint32_t percent_full;               /* of sends that are told so though there is room */
     uint32_t percent_late;               /* of reads and writes that end later */
     uint32_t percent_lost;               /* ... that fail */

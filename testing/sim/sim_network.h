@@ -7,7 +7,7 @@
  *                                  ├── inbox: all queues to it; ready: those whose first
  *                                  │          packet is due
  *                                  ├── moves: reads and writes under way; moved: due
- *                                  ├── buffers, which peers hold that borrow
+ *                                  ├── buffers, which peers hold that map them
  *                                  └── exposures
  *
  * Invariants
@@ -29,10 +29,10 @@
 #include "testing/sim/sim.h"
 #include "transport/transport.h"
 
-#define SIM_PACKET_MAX 512
-#define SIM_INLINE_MAX 64
-#define SIM_WORDS_MAX  16
-#define SIM_TABLE      8704
+#define SIM_PACKET_MAX  512
+#define SIM_INLINE_MAX  64
+#define SIM_WORDS_MAX   16
+#define SIM_TABLE       8704
 #define SIM_BUFFER_SIZE ((size_t)1 << 10)
 
 struct sim {
@@ -49,20 +49,20 @@ struct sim {
     struct list exposures;
     uint64_t next_key;
     uint64_t words[SIM_WORDS_MAX];
-    uint64_t *table;           /* NULL: nothing was ever stored or loaded */
-    struct sim_buffers *buffers; /* NULL: nobody has borrowed from us */
-    uint64_t bounce_limit;      /* bytes of buffers that may be resident here */
+    uint64_t *table;             /* NULL: nothing was ever stored or loaded */
+    struct sim_buffers *buffers; /* NULL: nobody has mapped them */
+    uint64_t bounce_limit;       /* bytes of buffers that may be resident here */
 };
 
 struct sim_link {
     struct link_member member;
-    uint32_t remote;           /* index */
-    bool is_told;              /* a room event is under way */
-    struct sim_queue *out;     /* NULL until the first send */
-    struct sim_buffers *sender; /* the other side's, held; NULL: we do not borrow */
-    uint32_t resident;         /* bit i: buffer i of it is resident here */
-    uint32_t allowed;          /* it may name so many buffers; */
-    bool allowed_few;          /* in turn only one of them */
+    uint32_t remote;            /* index */
+    bool is_told;               /* a room event is under way */
+    struct sim_queue *out;      /* NULL until the first send */
+    struct sim_buffers *sender; /* the other side's, held; NULL: not mapped */
+    uint32_t resident;          /* bit i: buffer i of it is resident here */
+    uint32_t allowed;           /* it may use so many buffers; */
+    bool allowed_few;           /* in rotation only one of them */
 };
 
 struct sim_packet {

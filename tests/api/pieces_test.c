@@ -431,7 +431,7 @@ static void test_buffer_for_nothing(void **state)
     cluster_close(&cl);
 }
 
-/* A receiver borrows from the first message that a buffer would have suited. */
+/* A receiver allows bounce buffers from the first message that one would have suited. */
 static void test_buffers_second(void **state)
 {
     const struct sample m = {

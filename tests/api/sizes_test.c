@@ -244,7 +244,7 @@ static void test_the_last_two_packets_are_alike(void **state)
     inner_send = ops->send;
     counted.send = count_send;
     counted.send_eager = NULL; /* by send() */
-    counted.bounce = NULL;       /* all of it in packets */
+    counted.bounce = NULL;     /* all of it in packets */
     cl.eps[0]->net.transport->ops = &counted;
     for (size_t eighths = 8; eighths <= 32; eighths++) {
         size_t size = packet * eighths / 8;

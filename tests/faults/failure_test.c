@@ -337,11 +337,11 @@ static void a_probe_is_told(void **state)
     all_is_well(&job, 1);
 }
 
-/* ---- what others were lent ---- */
+/* ---- extra credit of others ---- */
 
 #define HELD 600
 
-/* Rank 1 is lent more than its first window, for what it sends, and dies with it. */
+/* Rank 1 has extra credit beyond its first window, for what it sends, and dies with it. */
 static void dies_announced(struct forked_job *job, int rank, const void *arg)
 {
     static int numbers[HELD];
@@ -360,7 +360,7 @@ static void dies_announced(struct forked_job *job, int rank, const void *arg)
         die();
     }
     while (ep_credit(ep)->extra ==
-           ep_credit(ep)->extra_all) /* it holds, and is lent more */
+           ep_credit(ep)->extra_all) /* it holds, and gets extra credit */
         mbx_progress(ep);
     job->shared->words[0] = 1;
     MUST(mbx_recv(ep, 1, GO, 0, 0, NULL, 0, NULL, &request) == 0, 31);
@@ -377,7 +377,7 @@ static void dies_announced(struct forked_job *job, int rank, const void *arg)
 
 static void extra_credit_of_the_dead_comes_back(void **state)
 {
-    /* envelopes are lent, too, where payload has no bound */
+    /* there are extra envelopes, too, where payload has no bound */
     static const char *const unbounded[] = {"TRANSPORT=shm", "PEER_TIMEOUT=20ms",
                                             "WINDOW_PAYLOAD=unlimited", NULL};
     static const char *const *const params[] = {quick, unbounded};

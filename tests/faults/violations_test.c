@@ -227,7 +227,7 @@ static void test_data(void **state)
     cluster_close(&cl);
 }
 
-/* What names memory that its sender has not lent. */
+/* Packets that name bounce buffers which their sender has not filled. */
 static void test_buffers(void **state)
 {
     const struct wire_rts rts = {.sender = 5, .size = 1000}; /* not to be read */
@@ -247,7 +247,7 @@ static void test_buffers(void **state)
     open_world(&cl, *state);
     recv = post(&cl, got, sizeof got);
     tell_message(&cl, 1, WIRE_RTS, &rts, NULL, 0);
-    cluster_settle(&cl); /* it borrows, if it can */
+    cluster_settle(&cl); /* it allows buffers, if it can */
     part.receiver = recv;
     for (int i = 0; i < 4; i++) {
         const uint64_t buffers[] = {UINT64_MAX, 1u << 20, UINT32_MAX, 4096};
@@ -288,7 +288,7 @@ static uint64_t take_buffer(const struct cluster *cl, const unsigned char *data,
     return buffer;
 }
 
-/* A part of a message, in a buffer that peer 1 has lent. */
+/* A part of a message, in a bounce buffer of peer 1. */
 static void tell_part(struct cluster *cl, mbx_request recv, uint64_t offset, size_t size,
                       bool fits)
 {
@@ -300,7 +300,7 @@ static void tell_part(struct cluster *cl, mbx_request recv, uint64_t offset, siz
     cluster_check_buffers(cl, 1, 0); /* it was given back, whether it fits or not */
 }
 
-/* What a peer has lent, and names for another place, or with another length, than it was asked
+/* A bounce buffer that a peer names for another place, or with another length, than it was asked
  * for. */
 static void test_buffer_parts(void **state)
 {
@@ -315,7 +315,7 @@ static void test_buffer_parts(void **state)
     open_world(&cl, *state);
     recv = post(&cl, &byte, 1);
     assert_int_equal(mbx_send(cl.eps[1], 0, CONTEXT, 1, &byte, 1, NULL, &send), 0);
-    cluster_wait_error(&cl, 0, recv, 0); /* peer 1 can be borrowed from, where anyone can */
+    cluster_wait_error(&cl, 0, recv, 0); /* the buffers of peer 1 can be read, where any can */
     cluster_wait_error(&cl, 1, send, 0);
     memset(got, 0xee, sizeof got);
     recv = post(&cl, got, 1000);
@@ -351,7 +351,7 @@ static void tell_more(struct cluster *cl, uint64_t offset, size_t size, bool fit
     cluster_check_buffers(cl, 1, 0); /* it was given back, whether it fits or not */
 }
 
-/* Further parts of messages, lent: of no message, of a place, and of a length, that are not the next;
+/* Further parts of messages, in bounce buffers: of no message, of a place, and of a length, that are not the next;
  * into a receive, and into memory for a message without one. */
 static void test_buffer_more(void **state)
 {
@@ -369,7 +369,7 @@ static void test_buffer_more(void **state)
     cluster_wait_error(&cl, 0, recv, 0);
     cluster_wait_error(&cl, 1, send, 0);
     recv = post(&cl, got, sizeof got);
-    tell_message(&cl, 1, WIRE_FIRST, &longer, data, 100); /* it borrows, if it can */
+    tell_message(&cl, 1, WIRE_FIRST, &longer, data, 100); /* it allows buffers, if it can */
     for (struct wire_more more = {.offset = 100}; more.offset < 9000; more.offset += 100)
         tell(&cl, 1, WIRE_MORE, &more, data, 100);
     cluster_wait_error(&cl, 0, recv, 0);
@@ -531,7 +531,7 @@ static void test_a_flood_of_holds_walks_no_list(void **state)
 
     if (config_has_faults(config) || config_has_device(config))
         skip();
-    cluster_open(&cl, config, 3, /* without credit to lend: that would end the hold */
+    cluster_open(&cl, config, 3, /* without extra credit: that would end the hold */
                  (const char *const[]){"CLOSE_TIMEOUT=0", "LOG_LEVEL=error",
                                        "MATCH_AT=receiver", "WINDOW=0", NULL});
     for (size_t i = 0; i < ARRAY_COUNT(recvs); i++)
@@ -576,8 +576,8 @@ static void test_claims_that_are_not_answered_are_refused(void **state)
     cluster_close(&cl);
 }
 
-/* A peer that is lent much, has all of it kept, and sends more payload than it has credit for: it
- * is matched, so it costs nothing, but what comes back for it is not there to be lent. */
+/* A peer that has much extra credit, has all of it kept, and sends more payload than it has credit for: it
+ * is matched, so it costs nothing, but what comes back for it is not extra credit again. */
 static void test_payload_beyond_credit_makes_none(void **state)
 {
     const struct configuration *config = *state;

@@ -31,7 +31,7 @@ FLOODS = [
     (4, 500, "1,100,10000", "shuffled", {"MBX_WINDOW": "1", "MBX_WINDOW_PAYLOAD": "0"}),
     (4, 200, "0,100,10000", "last-any", {"MBX_WINDOW": "0"}),
     (4, 300, "0,1,10000", "any-tag", {"MBX_WINDOW": "3", "MBX_WINDOW_PAYLOAD": "4096"}),
-    # messages that are lent: chunks of 2 MiB of each sender
+    # messages in bounce buffers: 2 MiB of each sender
     (9, 600, "16000,60000", "in-order", {}),
     (9, 600, "12000,60000", "shuffled", {}),
     (4, 600, "60000", "any", {}),

@@ -2,7 +2,7 @@
 /*
  * locality_test.c - how a message of several packets goes to a peer depends on how long copies
  * to it take, on whether it may be without a core, on whether it looks while the message is sent, and
- * on whether there are buffers to lend.  The clock is the test's: it goes on with each look at it, or stands still.
+ * on whether there are bounce buffers.  The clock is the test's: it goes on with each look at it, or stands still.
  */
 #include "cluster.h"
 
@@ -49,7 +49,7 @@ static bool is_shm(const struct configuration *config)
     return strcmp(config->name, "shm") == 0;
 }
 
-/* As if a core's second cache were such that messages are lent among so many buffers. */
+/* As if a core's second cache were such that so many buffers are used in rotation. */
 static void set_rotation(struct cluster *cl, uint32_t buffers)
 {
     for (int i = 0; i < 2; i++) {
@@ -58,7 +58,7 @@ static void set_rotation(struct cluster *cl, uint32_t buffers)
     }
 }
 
-/* With credit for all, so that nothing is held; on any machine few buffers are lent in turn. */
+/* With credit for all, so that nothing is held; on any machine few buffers are used in rotation. */
 static void open_two_with(struct cluster *cl, const struct configuration *config,
                           const char *param, const char *other)
 {
@@ -210,9 +210,9 @@ static void test_what_is_set_holds(void **state)
 
 /* ---- longer messages to a near peer ---- */
 
-#define BUFFERS_MOST (512 << 10) /* the longest message that is lent */
+#define BUFFERS_MOST (512 << 10) /* the longest message in bounce buffers */
 
-#define LONGER    40000 /* more than there is room for at once, and a near peer gets it eagerly */
+#define LONGER       40000 /* more than there is room for at once, and a near peer gets it eagerly */
 
 /* The ring has no more room than it has in the library, nor has the peer. */
 static void open_for_longer(struct cluster *cl, const struct configuration *config,
@@ -291,7 +291,7 @@ static void test_a_near_peer_gets_longer_ones_in_packets(void **state)
     cluster_close(&cl);
 }
 
-/* Lends all buffers that are free, to a receiver that gives none back, and has borrowed. */
+/* Takes all buffers that are free, for a receiver that releases none, and has allowed them. */
 static void take_all_buffers(struct cluster *cl)
 {
     struct link *link = peer_get(cl->eps[0], 1)->link;
@@ -303,7 +303,7 @@ static void take_all_buffers(struct cluster *cl)
         ;
 }
 
-/* The first message of several packets tells the receiver to borrow.  From then on such messages are
+/* After the first message of several packets the receiver allows buffers.  From then on such messages are
  * in buffers when the call that sends them has ended, whether the receiver looks or not. */
 static void test_buffers_need_no_look(void **state)
 {
@@ -329,7 +329,7 @@ static void test_buffers_need_no_look(void **state)
     cluster_close(&cl);
 }
 
-/* No message is lent after messages that no receive was posted for, nor where ranks share cores. */
+/* No message uses buffers after messages that no receive was posted for, nor where ranks share cores. */
 static void test_not_everything_is_in_buffers(void **state)
 {
     static const struct {
@@ -354,7 +354,7 @@ static void test_not_everything_is_in_buffers(void **state)
     }
 }
 
-/* Messages that no receive was posted for are lent in few buffers, and the next that meets one tells the sender
+/* Messages that no receive was posted for use few buffers, and the next that meets one tells the sender
  * otherwise. */
 static void test_few_buffers_without_receives(void **state)
 {
@@ -382,14 +382,14 @@ static uint64_t resident(const struct cluster *cl)
 {
     const struct mbx_ep *ep = cl->eps[1];
     uint64_t bytes =
-        ep_credit(ep)->sender != NULL ? transport_bounce_resident(ep_credit(ep)->sender) : 0;
+        ep_credit(ep)->bounce != NULL ? transport_bounce_resident(ep_credit(ep)->bounce) : 0;
 
     assert_true(bytes + cluster_stats(cl, 1).unexpected_bytes_max <=
                 ep->settings.unexpected_memory);
     return bytes;
 }
 
-/* Messages that meet receives are lent in as many buffers as the budget of the receiver has left, and not in more, whatever was
+/* Messages that meet receives use as many buffers as the budget of the receiver has left, and not more, whatever was
  * kept before or is later. */
 static void test_buffers_stay_within_the_budget(void **state)
 {
@@ -466,7 +466,7 @@ static void send_told(struct cluster *cl, size_t size)
     send_after(cl, size, 10);
 }
 
-/* So many messages like it are lent whole, each in its call, or go by rendezvous. */
+/* So many messages like it go whole into buffers, each in its call, or by rendezvous. */
 static void send_in_buffers(struct cluster *cl, unsigned count, size_t size, bool in_buffers)
 {
     uint64_t eager = sent(cl, MBX_BOUNCE), rndv = sent(cl, MBX_RNDV_READ);
@@ -492,7 +492,7 @@ static void open_for_long_ones(struct cluster *cl, const struct configuration *c
     set_rotation(cl, SEGMENT_BUFFERS);
 }
 
-/* A near peer that borrows gets longer messages eagerly than others do, as long as it has receives for them, nothing
+/* A near peer that allows buffers gets longer messages eagerly than others do, as long as it has receives for them, nothing
  * waits before them, and there are buffers. */
 static void test_long_ones_in_buffers_to_the_near(void **state)
 {
@@ -501,7 +501,7 @@ static void test_long_ones_in_buffers_to_the_near(void **state)
     if (!is_shm(*state))
         return;
     open_for_long_ones(&cl, *state, "OVERSUBSCRIBED=no");
-    send_in_buffers(&cl, 1, BUFFERS_MOST, false); /* it tells the receiver to borrow */
+    send_in_buffers(&cl, 1, BUFFERS_MOST, false); /* then the receiver allows buffers */
     send_in_buffers(&cl, 20, BUFFERS_MOST, true);
     send_in_buffers(&cl, 20, EAGER_LIMIT_NEAR + 1, true);
     send_in_buffers(&cl, 3, BUFFERS_MOST + 1, false);
@@ -524,7 +524,7 @@ static void test_long_ones_in_buffers_to_the_near(void **state)
     cluster_close(&cl);
 }
 
-/* What is expected lent, and comes by rendezvous, is announced again; and expected from time to time. */
+/* A message that is expected in buffers, and comes by rendezvous, is announced again; and expected from time to time. */
 static void test_what_is_not_in_buffers_is_announced_again(void **state)
 {
     struct cluster cl;
@@ -536,7 +536,7 @@ static void test_what_is_not_in_buffers_is_announced_again(void **state)
         &cl, *state, 2,
         (const char *[]){"EAGER_LIMIT=auto", "OVERSUBSCRIBED=no", "WINDOW_PAYLOAD=1M", NULL});
     set_rotation(&cl, SEGMENT_BUFFERS);
-    send_one(&cl, 12000, EXPECTED); /* now it borrows */
+    send_one(&cl, 12000, EXPECTED); /* now it allows buffers */
     for (int i = 0; i < 4; i++)
         send_told(&cl, EAGER_LIMIT_NEAR + 1);
     assert_int_equal(cluster_stats(&cl, 1).rput_announced, 0);
@@ -568,7 +568,7 @@ static void test_long_ones_not_in_buffers_without_a_core(void **state)
     cluster_close(&cl);
 }
 
-/* Behind a message that waits, one that would be lent whole goes by rendezvous. */
+/* After a message that waits, one that would go whole into buffers goes by rendezvous. */
 static void test_a_long_one_that_waits_is_not_in_buffers(void **state)
 {
     enum { FILLERS = 64 };
@@ -583,8 +583,8 @@ static void test_a_long_one_that_waits_is_not_in_buffers(void **state)
     send_in_buffers(&cl, 1, BUFFERS_MOST, false);
     for (unsigned i = 0; i < FILLERS; i++)
         assert_int_equal(mbx_recv(cl.eps[1], 0, 7, 1, 0, to[i], SIZE, NULL, &recv[i]), 0);
-    assert_int_equal(mbx_recv(cl.eps[1], 0, 7, 1, 0, longest, BUFFERS_MOST, NULL, &recv[FILLERS]),
-                     0);
+    assert_int_equal(
+        mbx_recv(cl.eps[1], 0, 7, 1, 0, longest, BUFFERS_MOST, NULL, &recv[FILLERS]), 0);
     for (unsigned i = 0; i < FILLERS; i++)
         assert_int_equal(mbx_send(cl.eps[0], 1, 7, 1, data, SIZE, NULL, &send[i]), 0);
     assert_false(list_is_empty(&cl.eps[0]->peers.all[1]->outq.list));
@@ -598,7 +598,7 @@ static void test_a_long_one_that_waits_is_not_in_buffers(void **state)
     cluster_close(&cl);
 }
 
-/* A far peer gets short messages of several packets lent, one at a time, and longer ones by rendezvous, but for
+/* A far peer gets short messages of several packets in buffers, one at a time, and longer ones by rendezvous, but for
  * those that are looked at. */
 static void test_short_ones_in_buffers_to_the_far(void **state)
 {
@@ -624,7 +624,7 @@ static void test_short_ones_in_buffers_to_the_far(void **state)
     assert_int_equal(sent(&cl, MBX_BOUNCE), eager + 2);
     assert_true(peer_path(cl.eps[0]->peers.all[1])->is_far);
 
-    /* the second one finds the first one's buffer lent */
+    /* the second one finds the first one's buffer taken */
     for (int i = 0; i < 2; i++)
         assert_int_equal(mbx_recv(cl.eps[1], 0, 7, 1, 0, to[i], SIZE, NULL, &recv[i]), 0);
     eager = sent(&cl, MBX_BOUNCE);
@@ -645,7 +645,7 @@ static void test_short_ones_in_buffers_to_the_far(void **state)
     cluster_close(&cl);
 }
 
-/* A window of messages for which the ring has no room is lent when there is. */
+/* A window of messages for which the ring has no room goes into buffers when there is room. */
 static void test_what_has_waited_is_in_buffers(void **state)
 {
     enum { MESSAGES = 40, LENGTH = 12000 };
@@ -683,7 +683,7 @@ static void test_what_has_waited_is_in_buffers(void **state)
     cluster_close(&cl);
 }
 
-/* Wherever the ring is full while a message is lent, the rest of the message arrives, and no buffer is
+/* Wherever the ring is full while a message goes into buffers, the rest of the message arrives, and no buffer is
  * lost. */
 static void test_buffers_and_a_full_ring(void **state)
 {
@@ -727,7 +727,7 @@ static void test_buffers_and_a_full_ring(void **state)
     cluster_close(&cl);
 }
 
-/* What a near peer would lend is not announced to it, but if it is to be. */
+/* A message that a near peer would send in buffers is not announced to it, unless that is asked for. */
 static void test_what_is_in_buffers_is_not_announced(void **state)
 {
     static const struct {
@@ -746,7 +746,7 @@ static void test_what_is_in_buffers_is_not_announced(void **state)
         set_rotation(&cl, 16);
         send_told(&cl, LONGER);
         assert_int_equal(cluster_stats(&cl, 1).rput_announced, 1);
-        send_one(&cl, 12000, EXPECTED); /* now it borrows */
+        send_one(&cl, 12000, EXPECTED); /* now it allows buffers */
         send_told(&cl, LONGER);
         assert_int_equal(cluster_stats(&cl, 1).rput_announced, cases[i].announced);
         set_rotation(&cl, SEGMENT_BUFFERS);

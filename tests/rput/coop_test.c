@@ -381,7 +381,7 @@ static void test_the_receiver_closes_before_the_part_is_taken(void **state)
 }
 
 /* ... while it writes a part of another message itself: that is not its own to take back. */
-static void test_who_writes_and_has_lent_closes(void **state)
+static void test_a_sender_that_writes_closes(void **state)
 {
     static unsigned char back[SIZE];
     mbx_request recv, sent;
@@ -491,7 +491,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_the_sender_closes),
         cmocka_unit_test(test_the_receiver_closes),
         cmocka_unit_test(test_the_receiver_closes_before_the_part_is_taken),
-        cmocka_unit_test(test_who_writes_and_has_lent_closes),
+        cmocka_unit_test(test_a_sender_that_writes_closes),
         cmocka_unit_test(test_violations_to_a_receiver),
         cmocka_unit_test(test_violations_to_a_sender),
     };

@@ -73,7 +73,7 @@ void cluster_open(struct cluster *cl, const struct configuration *config, int co
 /* Opens one endpoint of this configuration, without peers. */
 struct mbx_ep *cluster_open_one(const struct configuration *config, const char *const *more);
 
-/* What peers have beyond their first windows and what may still be lent is what there was (I2
+/* What peers have beyond their first windows and what extra credit is left is what there was (I2
  * of credit.h). */
 void cluster_check_extra_credit(const struct mbx_ep *ep);
 
@@ -115,7 +115,7 @@ uint64_t cluster_waiting(const struct cluster *cl);
 
 struct stats cluster_stats(const struct cluster *cl, int who);
 
-/* Does endpoint who lend to this peer?  Then all of its buffers must be free: whoever had one has
+/* May endpoint who use bounce buffers for this peer?  Then all of its buffers must be free: whoever had one has
  * given it back. */
 bool cluster_has_buffers(const struct cluster *cl, int who, uint32_t peer);
 void cluster_check_buffers(const struct cluster *cl, int who, uint32_t peer);

@@ -62,8 +62,8 @@ static int check_room(const struct verbs *v)
 }
 
 /* Where the hardware writes what meets recv; its key. */
-static int offer(struct verbs *v, struct verbs_entry *entry, const struct mbx_device_recv *recv,
-                uint32_t *lkey)
+static int register_entry(struct verbs *v, struct verbs_entry *entry,
+                          const struct mbx_device_recv *recv, uint32_t *lkey)
 {
     assert(entry->region == NULL);
     entry->envelope = recv->envelope;
@@ -144,7 +144,7 @@ static int verbs_append(struct mbx_device *device, const struct mbx_device_recv 
         return err;
     if (v->held_count == v->list)
         return -ENOSPC;
-    err = offer(v, entry, recv, &lkey);
+    err = register_entry(v, entry, recv, &lkey);
     if (err != 0)
         return err;
     err = post_append(v, entry, recv, lkey, handled);

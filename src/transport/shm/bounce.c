@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bounce.c - buffers of our segment, out of which peers unpack what we have packed there.
+ * bounce.c - bounce buffers of our segment, out of which peers unpack what we have packed there.
  *
- *   our segment, buffer i          taken_for[i]    who lends knows     lent[i]    both see
- *     free                        NULL                              0
- *     lent                        the link                          1
- *     given back                  the link                          0, by the receiver
+ *   our segment, buffer i         taken_for[i], private to the sender     taken[i], shared
+ *     free                        NULL                                    0
+ *     taken                       the link                                1
+ *     released                    the link                                0, by the receiver
  *
- * They are lent in turn, and may be more than the second cache of a core holds: then what is packed goes into lines
+ * They are used in rotation, and may be more than the second cache of a core holds: then what is packed goes into lines
  * that have left the receiver's cache.  To fetch a line out of the cache of another core takes three
- * times as long (docs/decisions/0032).  Where that cache holds all of them, BOUNCE_FEW are as
+ * times as long (docs/decisions/0032).  Where that cache holds all buffers, BOUNCE_FEW are as
  * good; and they are enough for a receiver whose messages find no receives.
  *
- * A receiver says in its slot for a sender that it allowed, and how many buffers.  Before that it maps all of the sender's
+ * A receiver says in its slot for a sender how many buffers that may use.  Before that it maps all of the sender's
  * segment, and holds it until it has taken all that this sender has sent: a sender may close, and be
- * gone, behind a packet that names a buffer.
+ * gone, after a packet that names a buffer.
  *
- * What is read of a buffer becomes resident in the receiver, and stays so.  All buffers of all who lend to an
- * endpoint are never more than it has room for: before one more would be, it lets go of all of them, which costs their
- * next reader a fault for each page.  So that this is seldom, the room is divided among those of whom something is
- * resident, and the slot says what each of them may name.
+ * A buffer that is read becomes resident in the receiver, and stays so.  The resident buffers of all senders of an
+ * endpoint never exceed its limit: before one more would, it unmaps all of them, which costs their
+ * next reader a fault for each page.  To make this rare, the limit is divided among the senders that have resident
+ * buffers, and the slot says how many each of them may use.
  *
- * What a receiver does not give back, because it has died, is free when the link to it ends.
+ * Buffers that a receiver did not release, because it has died, are free when the link to it ends.
  */
 #include <errno.h>
 #include <string.h>
@@ -40,7 +40,7 @@ static uint64_t allowed_by(struct link *l)
     struct shm_link *link = link_of(l);
     struct shm *shm = shm_of(l->transport);
 
-    /* pairs with the release in shm_bounce_map() */
+    /* pairs with the release in shm_bounce_allow() */
     return shm->role == SHM_WHOLE && link_has_slot(link)
                ? atomic_load_explicit(&segment_slot(link->remote, link->slot)->allowed,
                                       memory_order_acquire)
@@ -66,9 +66,9 @@ static uint32_t shm_bounce_rotation(struct link *l)
 {
     uint64_t allowed = allowed_by(l);
 
-    return (uint32_t)min_size(allowed & SLOT_ALLOWED_FEW ? BOUNCE_FEW
-                                                         : shm_of(l->transport)->bounce_rotation,
-                              slot_buffers(allowed));
+    return (uint32_t)min_size(
+        allowed & SLOT_ALLOWED_FEW ? BOUNCE_FEW : shm_of(l->transport)->bounce_rotation,
+        slot_buffers(allowed));
 }
 
 /* pairs with the release in shm_bounce_release(): all of it was read */
@@ -78,23 +78,23 @@ static bool buffer_is_free(struct shm *shm, uint32_t i)
            atomic_load_explicit(&shm->own->file->taken[i], memory_order_acquire) == 0;
 }
 
-/* Buffers come back in the order in which they are lent, but for those of other receivers: where the last of them is
- * free, those before it are, or who lends them finds that out. */
+/* Receivers release buffers in the order in which they were taken: if the last one is free, those before it are, unless
+ * another receiver has them.  shm_bounce_take() finds that out. */
 static bool shm_bounce_has_free(struct link *l, size_t bytes)
 {
-    const uint32_t turn = shm_bounce_rotation(l);
-    const size_t all = turn * SEGMENT_BUFFER_SIZE;
+    const uint32_t rotation = shm_bounce_rotation(l);
+    const size_t all = rotation * SEGMENT_BUFFER_SIZE;
     const size_t wanted = bytes == SIZE_MAX ? all : bytes;
     struct shm *shm = shm_of(l->transport);
     uint32_t last = shm->bounce_next + (uint32_t)((wanted - 1) / SEGMENT_BUFFER_SIZE);
 
-    return turn > BOUNCE_FEW && wanted <= all && buffer_is_free(shm, last % turn);
+    return rotation > BOUNCE_FEW && wanted <= all && buffer_is_free(shm, last % rotation);
 }
 
 static void *take_buffer(struct shm *shm, struct shm_link *link, uint32_t i)
 {
     shm->taken_for[i] = link;
-    /* the packet that names it is published behind this */
+    /* the packet that names it is published after this */
     atomic_store_explicit(&shm->own->file->taken[i], 1, memory_order_relaxed);
     return segment_buffer(shm->own, i);
 }
@@ -116,7 +116,7 @@ static void *shm_bounce_take(struct link *l, uint32_t among, uint32_t *buffer, s
     return NULL;
 }
 
-/* The link may have ended since: then it is free already. */
+/* The link may have ended since: then the buffer is free already. */
 static void shm_bounce_untake(struct link *l, uint32_t buffer)
 {
     struct shm *shm = shm_of(l->transport);
@@ -142,20 +142,20 @@ static struct segment_slot *slot_of_sender(const struct shm *shm, const struct s
     return NULL;
 }
 
-/* Those of whom something is resident, if this one is among them. */
+/* The senders that have resident buffers, with this one. */
 static uint32_t senders_with(const struct shm *shm, const struct bounce_sender *sender)
 {
     return shm->senders_read + (sender->resident == 0);
 }
 
-/* Buffers of so many who lend that may be resident.  Each of them has a ring and more, which nobody counts: if they are
- * several, half of the room is left for that. */
+/* Buffers of so many senders that may be resident.  Each sender has a ring and more, which nobody counts: if there are
+ * several, half of the limit is left for that. */
 static uint32_t room_of(const struct shm *shm, uint32_t senders)
 {
     return shm->resident_most / (senders == 1 ? 1 : 2);
 }
 
-/* Buffers that this one may name, so that there is room for all who lend. */
+/* Buffers that this sender may use, so that there is room for all senders. */
 static uint32_t share(const struct shm *shm, const struct bounce_sender *sender)
 {
     uint32_t senders = senders_with(shm, sender);
@@ -213,7 +213,7 @@ static bool shm_bounce_allows(struct link *l)
     return sender != NULL && slot_buffers(sender->allowed) != 0;
 }
 
-/* Nothing of what this one lends is resident any more: the pages are the sender's, and stay as they are. */
+/* No buffer of this sender stays resident here: the pages belong to the sender, and stay as they are. */
 static void empty(struct shm *shm, struct bounce_sender *sender)
 {
     if (sender->resident == 0)
@@ -270,7 +270,8 @@ void bounce_let_go(struct shm_link *link)
 }
 
 /* Buffer i of this sender is about to be read, for the first time since it was emptied. */
-static OUT_OF_LINE void become_resident(struct shm *shm, struct bounce_sender *sender, uint32_t i)
+static OUT_OF_LINE void become_resident(struct shm *shm, struct bounce_sender *sender,
+                                        uint32_t i)
 {
     if (shm->resident >= room_of(shm, senders_with(shm, sender)))
         empty_all(shm);

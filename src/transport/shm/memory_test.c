@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * memory_test.c - memory of another process: what is read from it, and what it lends.
+ * memory_test.c - memory of another process: what is read from it, and its bounce buffers.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -76,7 +76,7 @@ static void reads_can_be_switched_off(void **state)
     node_close(&node);
 }
 
-/* ---- memory that is lent ---- */
+/* ---- bounce buffers ---- */
 
 static void fill_and_leave(void)
 {
@@ -89,7 +89,8 @@ static void fill_and_leave(void)
     CHECK(node_open_as(&node, 1) == 0);
     link = attach_to(&node, 0);
     CHECK(send_number(link, 0) == 0);
-    CHECK(transport_bounce_take(link, &buffer, &size) == NULL && !transport_bounce_can_take(link));
+    CHECK(transport_bounce_take(link, &buffer, &size) == NULL &&
+          !transport_bounce_can_take(link));
     stage_set(2);
     stage_await(3);
     CHECK(transport_bounce_can_take(link));
@@ -121,7 +122,8 @@ static void fill_and_leave(void)
         for (size_t k = 0; k < size; k++)
             bytes[k] = byte_of(buffer, k);
     }
-    CHECK(transport_bounce_take(link, &buffer, &size) == NULL && transport_bounce_can_take(link));
+    CHECK(transport_bounce_take(link, &buffer, &size) == NULL &&
+          transport_bounce_can_take(link));
     stage_set(6);
     stage_await(7); /* the receiver has given back two */
     for (unsigned i = 0; i < 2; i++) {
@@ -135,14 +137,15 @@ static void fill_and_leave(void)
     node_close(&node);
 }
 
-/* All buffers are lent in turn where they are more than a second cache holds, and few where they are not, or nobody
+/* All buffers are used in rotation where they are more than a second cache holds, and few where they are not, or nobody
  * says. */
 static void how_many_are_used_in_rotation(void **state)
 {
     (void)state;
     assert_int_equal(bounce_rotation(0), 16);
     assert_int_equal(bounce_rotation((size_t)512 << 10), SEGMENT_BUFFERS);
-    assert_int_equal(bounce_rotation(SEGMENT_BUFFERS * SEGMENT_BUFFER_SIZE - 1), SEGMENT_BUFFERS);
+    assert_int_equal(bounce_rotation(SEGMENT_BUFFERS * SEGMENT_BUFFER_SIZE - 1),
+                     SEGMENT_BUFFERS);
     assert_int_equal(bounce_rotation(SEGMENT_BUFFERS * SEGMENT_BUFFER_SIZE), 16);
 }
 
@@ -177,7 +180,7 @@ static size_t pages_resident(const void *memory, size_t size)
     return found;
 }
 
-/* Of the buffers of who lends to node. */
+/* Of the buffers of the sender to node. */
 static size_t buffers_resident(const struct node *node)
 {
     const struct segment *segment = link_of(node->link)->sender->segment;
@@ -198,7 +201,7 @@ static void read_buffer(const struct node *node, uint32_t i)
     transport_bounce_release(node->link, i);
 }
 
-/* So many buffers of the node's lender are resident, and it says so. */
+/* So many buffers of the node's sender are resident, and it says so. */
 static void expect_resident(const struct node *node, size_t buffers)
 {
     assert_int_equal(buffers_resident(node), buffers);
@@ -243,7 +246,7 @@ static void buffers_can_be_read_when_their_sender_has_gone(void **state)
     await(&node, 2);
     await_free_slots(&node);
     assert_null(transport_bounce_find(node.link, 0, 1)); /* all that it sent is here */
-    /* nobody borrows from whoever has the slot next */
+    /* the next sender in the slot may use none */
     assert_int_equal(atomic_load(&inside(&node)->own->slots[0].allowed), 0);
     node_close(&node);
 }
@@ -285,8 +288,7 @@ static uint32_t may_name(const struct node *node)
     return slot_buffers(atomic_load(&inside(node)->own->slots[0].allowed));
 }
 
-/* Who lends may name what there is room for; if several do, half of it, divided among those of whom something is
- * resident. */
+/* A sender may use what there is room for.  Of several senders those that have resident buffers share half of that. */
 static void room_is_divided_among_senders(void **state)
 {
     struct node node;

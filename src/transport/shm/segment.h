@@ -2,7 +2,7 @@
 /*
  * segment.h - the memory of one endpoint that others write to.
  *
- *   | control | ready bits | slot 0 .. slot n-1 | words | ring 0 | ... | ring n-1 | lent | chunks |
+ *   | control | ready bits | slot 0 .. slot n-1 | words | ring 0 | ... | ring n-1 | taken | buffers |
  *   |<-- front: what a sender maps first ------>|<-- and what it maps when it needs it ----------->|
  *
  * The front may be in another file, with the fronts of the whole job (fronts.h), where its slots lie in parts; the
@@ -31,7 +31,7 @@
  * The words are the core's (atomics.h): those that peers compare and swap, and behind them the
  * table, which the owner stores and peers load.
  *
- * The chunks are memory that the owner lends (bounce.c): it packs messages there, peers unpack them.
+ * The buffers are bounce buffers (bounce.c): the owner packs messages there, peers unpack them.
  *
  * The claim word of a slot holds state and process (a pid, or a number: passing.h) together, so that one exchange
  * claims it and tells for whom.
@@ -66,8 +66,8 @@
 #define SEGMENT_WORDS         1024u  /* for cswap() */
 #define SEGMENT_TABLE         34816u /* words behind these, for load() */
 
-#define SEGMENT_BUFFERS        128u /* for lend() */
-#define SEGMENT_BUFFER_SIZE    ((size_t)16 << 10)
+#define SEGMENT_BUFFERS       128u /* bounce buffers: bounce.c */
+#define SEGMENT_BUFFER_SIZE   ((size_t)16 << 10)
 
 #define SEGMENT_STARTER_CELLS 4u
 
@@ -79,8 +79,8 @@
 
 enum slot_state { SLOT_FREE, SLOT_CLAIMED, SLOT_READY, SLOT_REFUSED, SLOT_CLEARING };
 
-/* Which chunks a sender may name: those below a number, slot_buffers(); and flags. */
-#define SLOT_ALLOWED_FEW (UINT64_C(1) << 32) /* and in turn only few of them */
+/* Which buffers a sender may use: those below a number, slot_buffers(); and flags. */
+#define SLOT_ALLOWED_FEW (UINT64_C(1) << 32) /* and few of them in rotation */
 
 struct segment_slot {
     alignas(CACHE_LINE) struct transport_address address; /* of the sender */
@@ -179,9 +179,9 @@ struct segment_file {
     _Atomic uint64_t *words; /* [SEGMENT_WORDS + SEGMENT_TABLE] */
     unsigned char *rings;
     _Atomic uint32_t *taken; /* [SEGMENT_BUFFERS] */
-    void *base;             /* the mapping, or NULL */
-    size_t size;            /* of the file */
-    size_t mapped;          /* of size: nothing, up to the end of the slots, or all */
+    void *base;              /* the mapping, or NULL */
+    size_t size;             /* of the file */
+    size_t mapped;           /* of size: nothing, up to the end of the slots, or all */
     void *front;           /* the mapping of a front alone, which is in another file; or NULL */
     struct fronts *fronts; /* of the owner: its front is there; or NULL */
     uint32_t front_at;     /* where there */
@@ -295,7 +295,7 @@ static inline struct ring *segment_ring(const struct segment *s, uint32_t i)
     return (struct ring *)(void *)(s->file->rings + rings_place(segment_rings(s), i).offset);
 }
 
-/* Chunk i, behind the words that say which are lent; all begin on a page. */
+/* Buffer i, after the words that say which are taken; all begin on a page. */
 static inline unsigned char *segment_buffer(const struct segment *s, uint32_t i)
 {
     assert(s->file->taken != NULL && i < SEGMENT_BUFFERS);
@@ -339,7 +339,7 @@ static inline uint32_t slot_process_of(uint64_t claim)
     return (uint32_t)claim;
 }
 
-/* The chunks that segment_slot.allowed, which another process has written, lets its sender name: the first so many. */
+/* The sender may use so many buffers, the first ones, by segment_slot.allowed, which another process has written. */
 static inline uint32_t slot_buffers(uint64_t allowed)
 {
     return (uint32_t)min_size((uint32_t)allowed, SEGMENT_BUFFERS);

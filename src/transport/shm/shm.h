@@ -90,20 +90,20 @@ struct shm_link {
         struct ring_producer out;     /* if link_has_slot() */
         struct passing_request asked; /* while remote is NULL: for its descriptor */
     };
-    struct segment *remote; /* NULL: not attached */
-    struct bounce_sender *sender;  /* while chunks of remote may be named; or NULL */
+    struct segment *remote;       /* NULL: not attached */
+    struct bounce_sender *sender; /* while packets may name buffers of remote; or NULL */
     struct list in_blocked;
     uint64_t checked_ns; /* when the owner was last seen alive, for reads */
 };
 
 static_assert(sizeof(struct shm_link) <= 136, "what malloc makes 144 bytes of");
 
-/* The other side of a link, which may lend to us. */
+/* The other side of a link, whose bounce buffers we may read. */
 struct bounce_sender {
     struct segment *segment; /* the link's remote, held */
     struct list in_senders;
     uint64_t allowed;  /* what our slot for it says */
-    uint32_t resident; /* so many of its chunks are resident here: */
+    uint32_t resident; /* so many of its buffers are resident here: */
     bool is_resident[SEGMENT_BUFFERS];
 };
 
@@ -161,12 +161,12 @@ struct shm {
     uint32_t inbound_end;            /* all inbounds are of slots before this one */
     struct link_table links;
     struct list blocked;
-    struct shm_link *taken_for[SEGMENT_BUFFERS]; /* chunks of own; NULL: nobody has it */
+    struct shm_link *taken_for[SEGMENT_BUFFERS]; /* buffers of own; NULL: free */
     uint32_t bounce_next;
-    uint32_t bounce_rotation;               /* among so many chunks streams are lent */
+    uint32_t bounce_rotation;         /* so many buffers are used in rotation */
     struct list senders;              /* bounce_sender.in_senders */
-    uint32_t senders_read;            /* so many of which something is resident */
-    uint32_t resident;                /* chunks of all of them, */
+    uint32_t senders_read;            /* so many have resident buffers */
+    uint32_t resident;                /* buffers of all of them, */
     uint32_t resident_most;           /* and there is room for so many */
     struct transport_address address; /* RECEIVER: as own */
     uint32_t process; /* ours, a pid or a number (passing.h); RECEIVER: not address.process */
@@ -303,15 +303,15 @@ void shm_wake(struct transport *t);
 
 /* ---- bounce.c ---- */
 
-/* The link has ended: what its other side has borrowed is ours again. */
+/* The link has ended: buffers that its other side has are free. */
 void bounce_forget(struct shm *shm, const struct shm_link *link);
-/* Nothing more comes from there that names a chunk. */
+/* No more packets of that side name a buffer. */
 void bounce_let_go(struct shm_link *link);
-/* Nobody lends to us yet, and room has no limit.  A core has such a second cache; 0: nobody says. */
+/* No sender is known yet, and there is no limit.  A core has such a second cache; 0: unknown. */
 void bounce_init(struct shm *shm, size_t second_cache);
-/* Does such a second cache hold all chunks? */
+/* Does such a second cache hold all buffers? */
 bool bounce_fits(size_t second_cache);
-/* Among how many chunks streams are lent, where a core has such a second cache; 0: nobody says. */
+/* How many buffers are used in rotation, where a core has such a second cache; 0: unknown. */
 uint32_t bounce_rotation(size_t second_cache);
 
 /* ---- cma.c, words.c, bounce.c, handoff.c ---- */
