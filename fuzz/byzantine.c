@@ -13,8 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "sendside/backlog.h"
-#include "sendside/sendtable.h"
+#include "defer/backlog.h"
+#include "defer/sendtable.h"
 #include "testing/loop/loop.h"
 #include "testing/testing.h"
 #include "transport/atomics.h"
@@ -133,13 +133,13 @@ static void take_word(struct byzantine *byzantine, struct input *in)
 {
     uint8_t what = take(in);
     const struct forged *forged =
-        byzantine_last(byzantine, what & 1 ? WIRE_ANNOUNCE : WIRE_RTR);
+        byzantine_last(byzantine, what & 1 ? WIRE_ADVERTISE : WIRE_RTR);
     uint64_t name, owner_id, index, generation, word;
 
     if (forged == NULL)
         return;
-    name = forged->body[forged->header.type == WIRE_ANNOUNCE ? 4 : 3];
-    owner_id = forged->body[forged->header.type == WIRE_ANNOUNCE ? 5 : 4];
+    name = forged->body[forged->header.type == WIRE_ADVERTISE ? 4 : 3];
+    owner_id = forged->body[forged->header.type == WIRE_ADVERTISE ? 5 : 4];
     index = (uint32_t)name - 1;
     generation = name >> 32 << 32;
     if (name != 0 && (what < 200 || forged->header.type == WIRE_RTR))
@@ -207,7 +207,7 @@ static void show_table(struct byzantine *byzantine, struct input *in)
 /* Into the buffer of a receive that the victim has lent it, or beside. */
 static void write_announced(struct byzantine *byzantine, struct input *in)
 {
-    const struct forged *announce = byzantine_last(byzantine, WIRE_ANNOUNCE);
+    const struct forged *announce = byzantine_last(byzantine, WIRE_ADVERTISE);
     uint8_t what = take(in);
     uint64_t size, at = what & 2 ? take_number(in) : 0;
 

@@ -15,8 +15,8 @@
  */
 #include "fuzz/byzantine.h"
 
-#include "rput/rput.h"
-#include "sendside/backlog.h"
+#include "advert/advert.h"
+#include "defer/backlog.h"
 
 /* What a word of a body is. */
 enum field {
@@ -76,13 +76,13 @@ static const struct {
     [WIRE_ATOMIC] = {false, true, 0, {OURS, REGION, AT, WHAT}},
     [WIRE_ANSWER] = {false, true, WIRE_LAST, {ACCESS, ERROR, PART}},
     [WIRE_PUSH] = {false, true, 0, {OURS, PART}},
-    [WIRE_ANNOUNCE] = {true,
-                       false,
-                       0,
-                       {OURS, NUMBER, NUMBER, CREDIT, WORD, AS, SIZE, INBOX, INBOX_KEY}},
+    [WIRE_ADVERTISE] = {true,
+                        false,
+                        0,
+                        {OURS, NUMBER, NUMBER, CREDIT, WORD, AS, SIZE, INBOX, INBOX_KEY}},
     [WIRE_WRITE] = {true, false, WIRE_STOPPED, {RECV, OURS, SIZE, PART, ADDRESS, KEY}},
     [WIRE_WRITTEN] = {false, false, WIRE_STOPPED, {RECV, PART, ADDRESS, KEY}},
-    [WIRE_COOP] = {false, false, 0, {SEND, OURS, PART, SIZE, WORD, AS, INBOX, INBOX_KEY}},
+    [WIRE_SPLIT_COPY] = {false, false, 0, {SEND, OURS, PART, SIZE, WORD, AS, INBOX, INBOX_KEY}},
     [WIRE_WITHDRAW] = {false, false, 0, {OURS}},
 };
 
@@ -136,7 +136,7 @@ static uint64_t pick_send(const struct byzantine *byzantine, uint8_t what)
 
 static uint64_t pick_recv(const struct byzantine *byzantine, uint8_t what)
 {
-    static const enum wire_type types[] = {WIRE_CTS, WIRE_RTR, WIRE_ANNOUNCE};
+    static const enum wire_type types[] = {WIRE_CTS, WIRE_RTR, WIRE_ADVERTISE};
     static const size_t words[] = {1, 0, 0};
 
     return pick(byzantine, what, types, words, ARRAY_COUNT(types));
@@ -150,12 +150,12 @@ static uint64_t pick_access(const struct byzantine *byzantine, uint8_t what)
     return pick(byzantine, what, types, words, ARRAY_COUNT(types));
 }
 
-/* The credit that the victim has at the byzantine endpoint, which ANNOUNCE has to name. */
+/* The credit that the victim has at the byzantine endpoint, which ADVERTISE has to name. */
 static uint64_t credit_of_victim(const struct byzantine *byzantine)
 {
     const struct peer *peer = peer_get(byzantine->victim->ep, BYZANTINE);
 
-    return peer_credit(peer)->envelopes + (peer->rput != NULL ? peer->rput->envelopes : 0);
+    return peer_credit(peer)->envelopes + (peer->advert != NULL ? peer->advert->envelopes : 0);
 }
 
 /* What belongs into a field, as far as the byzantine endpoint knows. */
@@ -339,7 +339,7 @@ void byzantine_send_shaped(struct byzantine *byzantine, struct input *in)
         forged.header.context_id = what & 1;
         forged.header.tag = what >> 1 & 3;
     }
-    if (type == WIRE_RTR || type == WIRE_PEEK || type == WIRE_ANNOUNCE)
+    if (type == WIRE_RTR || type == WIRE_PEEK || type == WIRE_ADVERTISE)
         forged.header.data = what & 8 ? MBX_IGNORE_ALL : what >> 4 & 3;
     forged.header.flags = what & 64 ? shapes[type].flags : 0;
     for (size_t i = 0; i < words_of(&forged); i++)
@@ -436,12 +436,12 @@ static bool answer_defer(struct byzantine *byzantine, struct forged *forged, uin
     return true;
 }
 
-/* A message for a receive that an RTR or ANNOUNCE has named. */
+/* A message for a receive that an RTR or ADVERTISE has named. */
 static bool answer_recv(struct byzantine *byzantine, struct forged *forged, uint8_t what,
                         const struct forged *rtr)
 {
     static const uint64_t sizes[] = {0, 8, 300, 5000};
-    bool is_early = rtr->header.type == WIRE_ANNOUNCE;
+    bool is_early = rtr->header.type == WIRE_ADVERTISE;
     uint64_t size = is_early && what & 4 ? rtr->body[6] : sizes[what & 3];
 
     *forged = forged_of(is_early ? WIRE_WRITE : WIRE_CLAIM);
@@ -477,12 +477,13 @@ static bool answer_write(struct forged *forged, uint8_t what, const struct forge
     return true;
 }
 
-/* A WRITTEN for the part that a COOP has asked for, without its word having been taken. */
-static bool answer_coop(struct forged *forged, uint8_t what, const struct forged *coop)
+/* A WRITTEN for the part that a SPLIT_COPY has asked for, without its word having been taken. */
+static bool answer_split_copy(struct forged *forged, uint8_t what,
+                              const struct forged *split_copy)
 {
     *forged = forged_of(WIRE_WRITTEN);
-    forged->body[0] = coop->body[1];
-    forged->body[1] = coop->body[2] + (what & 1 ? coop->body[3] : what >> 4);
+    forged->body[0] = split_copy->body[1];
+    forged->body[1] = split_copy->body[2] + (what & 1 ? split_copy->body[3] : what >> 4);
     forged->header.flags = what & 2 ? WIRE_STOPPED : 0;
     return true;
 }
@@ -550,12 +551,12 @@ static bool answer_to(struct byzantine *byzantine, struct forged *forged, uint8_
     case WIRE_DEFER:
         return answer_defer(byzantine, forged, what);
     case WIRE_RTR:
-    case WIRE_ANNOUNCE:
-        if (to->header.type == WIRE_ANNOUNCE && (what & 3) == 3)
+    case WIRE_ADVERTISE:
+        if (to->header.type == WIRE_ADVERTISE && (what & 3) == 3)
             return answer_write(forged, what >> 2, to);
         return answer_recv(byzantine, forged, what, to);
-    case WIRE_COOP:
-        return answer_coop(forged, what, to);
+    case WIRE_SPLIT_COPY:
+        return answer_split_copy(forged, what, to);
     case WIRE_PEEK:
         return answer_peek(byzantine, forged, what, to);
     case WIRE_PUT:

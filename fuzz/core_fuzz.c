@@ -23,7 +23,7 @@
 
 #include "base/base.h"
 #include "fuzz/program.h"
-#include "see/walk.h"
+#include "inspect/walk.h"
 #include "tools/common/core_file.h"
 
 #define ROOM        64
@@ -50,7 +50,7 @@ static uint64_t number(struct input *in)
 
 /* ---- memory ---- */
 
-extern const struct see_root mbx_see_root;
+extern const struct inspect_root mbx_see_root;
 
 static struct mbx_ep *endpoints[2];
 static char buffer[64];
@@ -61,7 +61,7 @@ static struct {
 } changes[CHANGES_MAX];
 static unsigned change_count, reads;
 
-static int read_changed(const struct see_source *source, uint64_t at, void *to, size_t size)
+static int read_changed(const struct inspect_source *source, uint64_t at, void *to, size_t size)
 {
     struct iovec here = {to, size}, there = {(void *)(uintptr_t)at, size};
 
@@ -118,12 +118,12 @@ static void close_endpoints(void)
 
 static void walk_memory(struct input *in)
 {
-    static const struct see_source source = {read_changed};
-    static struct see_entry entries[ROOM];
-    uint64_t addresses[SEE_ENDPOINTS_MAX];
-    uint32_t counts[SEE_KINDS], count, stored, rank;
-    struct see_pulse pulse;
-    struct see_map map;
+    static const struct inspect_source source = {read_changed};
+    static struct inspect_entry entries[ROOM];
+    uint64_t addresses[INSPECT_ENDPOINTS_MAX];
+    uint32_t counts[INSPECT_KINDS], count, stored, rank;
+    struct inspect_pulse pulse;
+    struct inspect_map map;
     char text[512];
     uint64_t posted = 0, unexpected = 0;
     bool is_right;
@@ -140,30 +140,30 @@ static void walk_memory(struct input *in)
     }
     is_right = change_count == 0;
     reads = 0;
-    if (see_map_read(&source, (uint64_t)(uintptr_t)&mbx_see_root, &map) != 0) {
+    if (inspect_map_read(&source, (uint64_t)(uintptr_t)&mbx_see_root, &map) != 0) {
         require(!is_right, "the layout is not read");
         return;
     }
-    see_walk_endpoints(&map, &source, addresses, &count);
+    inspect_walk_endpoints(&map, &source, addresses, &count);
     for (uint32_t i = 0; i < min_size(count, 4); i++) {
         uint64_t ep = addresses[i];
 
         stored = 0;
-        if (see_walk(&map, &source, ep, entries, ROOM, &stored, counts) == 0) {
-            posted += counts[SEE_POSTED];
-            unexpected += counts[SEE_UNEXPECTED];
+        if (inspect_walk(&map, &source, ep, entries, ROOM, &stored, counts) == 0) {
+            posted += counts[INSPECT_POSTED];
+            unexpected += counts[INSPECT_UNEXPECTED];
         }
         require(stored <= ROOM, "more is stored than there is room");
         for (uint32_t e = 0; e < stored; e++)
-            require(entries[e].kind > SEE_NONE && entries[e].kind < SEE_KINDS,
+            require(entries[e].kind > INSPECT_NONE && entries[e].kind < INSPECT_KINDS,
                     "an entry is of no kind");
-        see_walk_ages(&map, &source, ep, 0, entries, stored);
-        see_walk_pulse(&map, &source, ep, &pulse);
-        if (see_walk_names(&map, &source, ep, entries, stored, text, sizeof text) >= 0)
+        inspect_walk_ages(&map, &source, ep, 0, entries, stored);
+        inspect_walk_pulse(&map, &source, ep, &pulse);
+        if (inspect_walk_names(&map, &source, ep, entries, stored, text, sizeof text) >= 0)
             require(memchr(text, '\0', sizeof text) != NULL, "names do not end");
-        see_walk_rank(&map, &source, ep, 1, &rank);
-        see_walk_program(&map, &source, ep, text);
-        require(memchr(text, '\0', SEE_MPI_TEXT) != NULL, "a program's text does not end");
+        inspect_walk_rank(&map, &source, ep, 1, &rank);
+        inspect_walk_program(&map, &source, ep, text);
+        require(memchr(text, '\0', INSPECT_MPI_TEXT) != NULL, "a program's text does not end");
     }
     require(!is_right || (posted == 20 && unexpected == 20), "the queues are others");
 }

@@ -198,15 +198,16 @@ static bool is_printable(const char *text)
     return true;
 }
 
-static void check_rank(const struct see_rank *rank)
+static void check_rank(const struct inspect_rank *rank)
 {
     uint64_t all = 0;
 
-    for (unsigned kind = 1; kind < SEE_KINDS; kind++)
+    for (unsigned kind = 1; kind < INSPECT_KINDS; kind++)
         all += rank->state.counts[kind];
-    require(rank->count <= all && rank->count <= SEE_ENTRIES, "more entries than there can be");
+    require(rank->count <= all && rank->count <= INSPECT_ENTRIES,
+            "more entries than there can be");
     for (uint32_t i = 0; i < rank->count; i++)
-        require(rank->entries[i].kind > SEE_NONE && rank->entries[i].kind < SEE_KINDS,
+        require(rank->entries[i].kind > INSPECT_NONE && rank->entries[i].kind < INSPECT_KINDS,
                 "an entry is of no kind");
     require(rank->told != NULL && rank->text != NULL && rank->host != 0, "a rank is not told");
     require(is_printable(rank->text) && is_printable(rank->told->host) &&
@@ -214,12 +215,13 @@ static void check_rank(const struct see_rank *rank)
                 is_printable(rank->told->apart) && is_printable(rank->state.call) &&
                 is_printable(rank->head.library) && is_printable(rank->head.mpi),
             "a text is not to be printed");
-    require(rank->how != SEE_CORE && rank->head.pid != 0, "a rank is not of a host");
+    require(rank->how != INSPECT_CORE && rank->head.pid != 0, "a rank is not of a host");
 }
 
 static char *print(const struct observed *observed, size_t *size)
 {
-    const struct queues_json wanted = {.stats = true, .details = true, .entries = SEE_ENTRIES};
+    const struct queues_json wanted = {
+        .stats = true, .details = true, .entries = INSPECT_ENTRIES};
     char *text = NULL;
     FILE *out = open_memstream(&text, size);
 
@@ -341,7 +343,7 @@ static void insert(struct text *text, const char *before, const char *what, size
     free(more);
 }
 
-/* How many entries a rank has, of which a page has room for SEE_ENTRIES; it counts many. */
+/* How many entries a rank has, of which a page has room for INSPECT_ENTRIES; it counts many. */
 static bool is_accepted_with(uint32_t entries)
 {
     static const char entry[] =
@@ -374,8 +376,9 @@ static void each_limit(void)
     memset(line, 'x', sizeof line - 1);
     line[sizeof line - 1] = '\0';
     line[0] = line[sizeof line - 2] = '"';
-    require(is_accepted_with(SEE_ENTRIES), "as many entries as there can be are refused");
-    require(!is_accepted_with(SEE_ENTRIES + 1), "more entries than there can be are accepted");
+    require(is_accepted_with(INSPECT_ENTRIES), "as many entries as there can be are refused");
+    require(!is_accepted_with(INSPECT_ENTRIES + 1),
+            "more entries than there can be are accepted");
     insert(&text, "\"others\":[", line, 100);
     require(read_text(&text, &observed), "a host with many programs is refused");
     observed.jobs[0].ranks[0].state.still_ns = 1;
@@ -447,7 +450,7 @@ static void look(struct input *in, struct hosts_seen *seen, struct observed *out
     require(hosts_merge_end(&merge, out) == 0, "no memory");
 }
 
-static const struct see_job *job_of(const struct observed *observed, uint64_t job)
+static const struct inspect_job *job_of(const struct observed *observed, uint64_t job)
 {
     for (uint32_t i = 0; i < observed->count; i++)
         if (observed->jobs[i].ranks[0].head.job == job)
@@ -490,7 +493,7 @@ static void each_id(void)
 
 static void several(struct input *in)
 {
-    static const struct see_job none;
+    static const struct inspect_job none;
     struct observed before, now;
     const unsigned all = (1u << HOSTS) - 1;
     struct hosts_seen seen = {.right = all};
@@ -507,9 +510,9 @@ static void several(struct input *in)
     seen.right &= ~seen.gone;
     require(out != NULL, "no memory");
     for (uint32_t i = 0; i < now.count; i++) {
-        const struct see_job *job = &now.jobs[i];
-        const struct see_job *was = job_of(&before, job->ranks[0].head.job);
-        enum see_node *nodes = calloc(job->count, sizeof *nodes);
+        const struct inspect_job *job = &now.jobs[i];
+        const struct inspect_job *was = job_of(&before, job->ranks[0].head.job);
+        enum inspect_node *nodes = calloc(job->count, sizeof *nodes);
         uint32_t dead;
 
         require(nodes != NULL, "no memory");

@@ -20,7 +20,7 @@
 #include "rma/rma.h"
 #include "core/core.h"
 #include "p2p/p2p.h"
-#include "sendside/backlog.h"
+#include "defer/backlog.h"
 
 #define REGION_SIZE 1000
 #define BUFFER_BYTE 0x11 /* in a receive buffer, before */

@@ -52,14 +52,14 @@ static struct mbx_ep *open_one(uint8_t a, uint8_t b)
         "REQUESTS=16384",
         windows[a & 3],
         a & 4 ? "WINDOW_PAYLOAD=0" : "WINDOW_PAYLOAD=auto",
-        "RPUT_SIZE=1",
-        a & 8 ? "RPUT=always" : "RPUT=off",
+        "ADVERT_SIZE=1",
+        a & 8 ? "ADVERT=always" : "ADVERT=off",
         a & 16 ? "SENDTABLE=no" : "SENDTABLE=yes",
         (b & 7) == 1 ? "RNDV=data" : "RNDV=auto",
         (b & 24) == 8 ? "MATCH_AT=sender" : "MATCH_AT=receiver",
         (b & 96) == 32 ? "FAULT_PERCENT=20" : "FAULT_PERCENT=0",
-        "COOP_SIZE=2",
-        b & 128 ? "COOP=off" : "COOP=always",
+        "SPLIT_COPY_SIZE=2",
+        b & 128 ? "SPLIT_COPY=off" : "SPLIT_COPY=always",
         "FAULT_SEED=3",
     };
     const struct mbx_config config = {.params = params};

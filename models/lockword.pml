@@ -15,7 +15,7 @@
  * again, so the word has a generation, and it is part of what is compared: one operation
  * takes the lock and names the owner.  The network carries it out beside all messages, in no
  * order with them; those of one source in their order, or in none (NO_ORDER).  A source tries for
- * a pair that is *mutual first*, as in sendside.pml; who loses forgets the receive, and the send
+ * a pair that is *mutual first*, as in defer.pml; who loses forgets the receive, and the send
  * is where it was.
  *
  * A receive from one source has no word: nobody else can take it.  Its source matches it at
@@ -34,7 +34,7 @@
  * word that it sees taken.
  *
  * What must hold (`must` names it when it does not): V1, V2, ONE, NOLOSS, W1 and S1 as in
- * sendside.pml, and
+ * defer.pml, and
  *
  *   G1  who takes a word takes the receive of its RTR
  *   C1  a receive is not cancelled when it is bound, nor bound when it is cancelled
@@ -542,10 +542,10 @@ inline retire_all(r, i) {
 }
 
 /* The word of slot m is taken: its slot is free again. */
-inline see_taken(m) {
+inline inspect_taken(m) {
     r = word_receive[m] - 1;
     x = owner[m];
-    printf("@ see_taken %d %d\n", r, x);
+    printf("@ inspect_taken %d %d\n", r, x);
     lockword[m] = closed;
     word_receive[m] = 0;
     must(x == source_of(got[r] - 1), "the owner is known (F1)");
@@ -663,16 +663,16 @@ end:
         fi;
         d_step { post_receive() }
        }
-    :: d_step { lockword[0] == taken && (!half_locked || owner[0] != UNNAMED) -> see_taken(0) }
+    :: d_step { lockword[0] == taken && (!half_locked || owner[0] != UNNAMED) -> inspect_taken(0) }
     :: d_step {
         SLOTS > 1 && lockword[1 % SLOTS] == taken &&
             (!half_locked || owner[1 % SLOTS] != UNNAMED) ->
-        see_taken(1 % SLOTS)
+        inspect_taken(1 % SLOTS)
        }
     :: d_step {
         SLOTS > 2 && lockword[2 % SLOTS] == taken &&
             (!half_locked || owner[2 % SLOTS] != UNNAMED) ->
-        see_taken(2 % SLOTS)
+        inspect_taken(2 % SLOTS)
        }
     :: d_step { nempty(answers[0]) && !known_dead[0] -> read_answer(0) }
     :: atomic {

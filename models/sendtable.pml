@@ -13,7 +13,7 @@
  *         a new generation
  *
  * What else happens between the two, envelopes in a window, DEFER, RTR, CLAIM, GRANT, RETIRE and
- * CREDIT, is that of sendside.pml, with one sender.  There a claim is decided by messages
+ * CREDIT, is that of defer.pml, with one sender.  There a claim is decided by messages
  * that keep their order; here the two sides change the same words at any time.
  *
  * Steps, each of them one atomic action.  The sender: shuts the table; then does one thing and

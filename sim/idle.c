@@ -52,7 +52,7 @@ static int use_peers(struct mbx_ep *ep, uint32_t ranks)
 
 int idle_measure(uint32_t ranks)
 {
-    static const char *const params[] = {"TRANSPORT=sim", "SEE=off", NULL};
+    static const char *const params[] = {"TRANSPORT=sim", "INSPECT=off", NULL};
     const struct sim_config network = {.seed = 1, .depth = 16, .words = 4, .can_read = true};
     const struct mbx_config config = {.params = params};
     struct mbx_ep **eps = calloc(ranks, sizeof(struct mbx_ep *));

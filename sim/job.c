@@ -213,7 +213,7 @@ static void add_stats(struct job *job, const struct mbx_ep *ep)
     job->counts.deferred += s.deferrals;
     job->counts.claims_met += s.claims_met;
     job->counts.pulled += s.pulled;
-    job->counts.rput += s.rput_won;
+    job->counts.advert += s.advert_won;
     job->counts.held += s.device_held_matched;
     job->counts.rendezvous += s.received[MBX_RNDV_READ] + s.received[MBX_RNDV_DATA];
 }

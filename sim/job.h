@@ -63,7 +63,7 @@ struct rank {
 
 struct job_counts {
     uint64_t operations, packets, sent, received, cancelled, truncated, failed, deaths;
-    uint64_t deferred, claims_met, pulled, rput, rendezvous; /* how messages travelled */
+    uint64_t deferred, claims_met, pulled, advert, rendezvous; /* how messages travelled */
     uint64_t held; /* and were matched in a device that held them */
     uint64_t virtual_ns, digest;
 };

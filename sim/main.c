@@ -119,7 +119,7 @@ static void add_counts(struct job_counts *sum, const struct job_counts *counts)
     sum->claims_met += counts->claims_met;
     sum->pulled += counts->pulled;
     sum->held += counts->held;
-    sum->rput += counts->rput;
+    sum->advert += counts->advert;
     sum->rendezvous += counts->rendezvous;
     sum->virtual_ns += counts->virtual_ns;
     sum->digest = sum->digest * 31 + counts->digest;
@@ -129,11 +129,11 @@ static void print_counts(const struct job_counts *c)
 {
     printf("%" PRIu64 " operations, %" PRIu64 " packets, %" PRIu64 " received (%" PRIu64
            " cut short, %" PRIu64 " by rendezvous, %" PRIu64 " claimed, %" PRIu64
-           " pulled, %" PRIu64 " by rput, %" PRIu64 " held by a device), %" PRIu64
+           " pulled, %" PRIu64 " by advert, %" PRIu64 " held by a device), %" PRIu64
            " cancelled, %" PRIu64 " deaths, %" PRIu64 " failed, %" PRIu64
            " us, digest %016" PRIx64 "\n",
            c->operations, c->packets, c->received, c->truncated, c->rendezvous, c->claims_met,
-           c->pulled, c->rput, c->held, c->cancelled, c->deaths, c->failed,
+           c->pulled, c->advert, c->held, c->cancelled, c->deaths, c->failed,
            c->virtual_ns / 1000, c->digest);
 }
 

@@ -79,8 +79,8 @@ static void draw_params(struct plan *p, struct profile *m, const char *match_at,
     snprintf(params[i++], 40, "WINDOW_PAYLOAD=%s", ONE_OF(m, "0", "auto"));
     snprintf(params[i++], 40, "UNEXPECTED_MEMORY=%s", ONE_OF(m, "64M", "64M", "100K", "4K"));
     snprintf(params[i++], 40, "SENDTABLE=%s", ONE_OF(m, "no", "yes"));
-    snprintf(params[i++], 40, "RPUT=%s", ONE_OF(m, "off", "auto", "always", "always"));
-    snprintf(params[i++], 40, "RPUT_SIZE=%s", ONE_OF(m, "1", "1", "600", "8K"));
+    snprintf(params[i++], 40, "ADVERT=%s", ONE_OF(m, "off", "auto", "always", "always"));
+    snprintf(params[i++], 40, "ADVERT_SIZE=%s", ONE_OF(m, "1", "1", "600", "8K"));
     snprintf(params[i++], 40, "SPIN=0");
     snprintf(params[i++], 40, "PEER_TIMEOUT=400ms");
 }
@@ -114,8 +114,9 @@ static void draw_holds(struct profile *m, char params[PLAN_PARAMS][40])
 
 static void draw_share(struct profile *m, char params[PLAN_PARAMS][40])
 {
-    snprintf(params[PLAN_PARAMS - 8], 40, "COOP=%s", ONE_OF(m, "off", "always", "always"));
-    snprintf(params[PLAN_PARAMS - 7], 40, "COOP_SIZE=%s", ONE_OF(m, "2", "2", "600"));
+    snprintf(params[PLAN_PARAMS - 8], 40, "SPLIT_COPY=%s",
+             ONE_OF(m, "off", "always", "always"));
+    snprintf(params[PLAN_PARAMS - 7], 40, "SPLIT_COPY_SIZE=%s", ONE_OF(m, "2", "2", "600"));
 }
 
 static void draw_calm(struct profile *m, char params[PLAN_PARAMS][40])

@@ -17,7 +17,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "core/core.h"
-#include "sendside/sendside.h"
+#include "defer/defer.h"
 
 #define ROUNDS_MAX  4 /* of progress, before others have their turn */
 #define MPROBES_MAX 6
@@ -616,7 +616,7 @@ void rank_open(struct job *job, uint32_t who)
 {
     const struct plan *plan = job->plan;
     struct rank *rank = &job->ranks[who];
-    const char *params[PLAN_PARAMS + 2] = {"SEE=off",
+    const char *params[PLAN_PARAMS + 2] = {"INSPECT=off",
                                            NULL}; /* 100,000 have no descriptors left */
     const struct mbx_config config = {.params = params};
     const struct mbx_region region = {rank->cells, sizeof rank->cells, 0,
@@ -633,7 +633,7 @@ void rank_open(struct job *job, uint32_t who)
         fprintf(stderr, "sim: rank %" PRIu32 " cannot be opened: %s\n", who, mbx_strerror(err));
         exit(1);
     }
-    ep_sendside(rank->ep)->room = plan->room;
+    ep_defer(rank->ep)->room = plan->room;
     mbx_address_get(rank->ep, &rank->address);
 }
 

@@ -17,8 +17,8 @@
 #include "base/random.h"
 #include "core/core.h"
 #include "job.h"
-#include "lib/see.h"
-#include "see/graph.h"
+#include "lib/inspect.h"
+#include "inspect/graph.h"
 
 #define ENTRIES 512 /* of a rank; one that has more is not judged, and alive */
 
@@ -166,23 +166,23 @@ uint64_t waits_again_ns(const struct job *job, uint32_t who)
 /* ---- looks ---- */
 
 struct looks {
-    struct see_job job[2];
-    struct see_rank *ranks[2];
-    struct see_entry *entries[2]; /* ENTRIES of each rank */
+    struct inspect_job job[2];
+    struct inspect_rank *ranks[2];
+    struct inspect_entry *entries[2]; /* ENTRIES of each rank */
     uint64_t at_ns;
     int which;     /* of the two is being taken */
     uint32_t next; /* the rank that is looked at next */
     struct random r;
 };
 
-static int read_here(const struct see_source *source, uint64_t at, void *to, size_t size)
+static int read_here(const struct inspect_source *source, uint64_t at, void *to, size_t size)
 {
     (void)source;
     memcpy(to, (const void *)(uintptr_t)at, size);
     return 0;
 }
 
-static void mark(struct job *job, uint32_t who, struct see_rank *seen)
+static void mark(struct job *job, uint32_t who, struct inspect_rank *seen)
 {
     const struct wait *wait = &job->ranks[who].wait;
     uint32_t open = 0;
@@ -194,7 +194,8 @@ static void mark(struct job *job, uint32_t who, struct see_rank *seen)
 
         for (uint32_t e = 0; is_open(item) && e < seen->count; e++)
             if (seen->entries[e].id == item->request &&
-                seen->entries[e].kind != SEE_UNEXPECTED && seen->entries[e].kind != SEE_PROBED)
+                seen->entries[e].kind != INSPECT_UNEXPECTED &&
+                seen->entries[e].kind != INSPECT_PROBED)
                 seen->entries[e].needs =
                     (uint16_t)(wait->kind == WAIT_ALL || wait->kind == WAIT_ONE ? open : 1);
     }
@@ -202,25 +203,25 @@ static void mark(struct job *job, uint32_t who, struct see_rank *seen)
 
 static void look_at(struct job *job, struct looks *looks, int which, uint32_t who)
 {
-    static const struct see_source here = {.read = read_here};
+    static const struct inspect_source here = {.read = read_here};
     const struct rank *rank = &job->ranks[who];
-    struct see_rank *seen = &looks->ranks[which][who];
+    struct inspect_rank *seen = &looks->ranks[which][who];
     uint64_t ep = (uint64_t)(uintptr_t)rank->ep;
     struct transport_address own;
 
     rank->ep->net.transport->ops->address(rank->ep->net.transport, &own);
-    *seen = (struct see_rank){
+    *seen = (struct inspect_rank){
         .head = {.pid = who + 1,
                  .rank = who,
                  .ep = ep,
-                 .address = see_address_name(&own, sizeof own,
-                                             offsetof(struct transport_address, credit))},
-        .how = rank->stalls_until_ns > sim_now() ? SEE_READ : SEE_ASKED,
+                 .address = inspect_address_name(&own, sizeof own,
+                                                 offsetof(struct transport_address, credit))},
+        .how = rank->stalls_until_ns > sim_now() ? INSPECT_READ : INSPECT_ASKED,
         .entries = looks->entries[which] + (size_t)who * ENTRIES,
     };
-    if (see_walk(&see_own_map, &here, ep, seen->entries, ENTRIES, &seen->count,
-                 seen->state.counts) != 0 ||
-        see_walk_pulse(&see_own_map, &here, ep, &seen->state.pulse) != 0)
+    if (inspect_walk(&inspect_own_map, &here, ep, seen->entries, ENTRIES, &seen->count,
+                     seen->state.counts) != 0 ||
+        inspect_walk_pulse(&inspect_own_map, &here, ep, &seen->state.pulse) != 0)
         job_wrong(job, "the queues of rank %" PRIu32 " cannot be walked", who);
     snprintf(seen->state.call, sizeof seen->state.call, "%s",
              rank->wait.kind != WAIT_NOT ? call_names[rank->wait.kind]
@@ -242,7 +243,7 @@ static struct looks *looks_of(struct job *job)
         looks->ranks[i] = calloc(ranks, sizeof *looks->ranks[i]);
         looks->entries[i] = calloc((size_t)ranks * ENTRIES, sizeof *looks->entries[i]);
         looks->job[i] =
-            (struct see_job){.ranks = looks->ranks[i], .count = ranks, .size = ranks};
+            (struct inspect_job){.ranks = looks->ranks[i], .count = ranks, .size = ranks};
     }
     if (looks == NULL || looks->entries[1] == NULL || looks->entries[0] == NULL ||
         looks->ranks[0] == NULL || looks->ranks[1] == NULL)
@@ -254,16 +255,16 @@ static struct looks *looks_of(struct job *job)
 
 static void judge(struct job *job, struct looks *looks)
 {
-    enum see_node *nodes = calloc(job->plan->ranks, sizeof *nodes);
+    enum inspect_node *nodes = calloc(job->plan->ranks, sizeof *nodes);
 
     if (nodes == NULL)
         abort();
-    see_judge(&looks->job[0], &looks->job[1], nodes);
+    inspect_judge(&looks->job[0], &looks->job[1], nodes);
     job->waits.diagnoses++;
     for (uint32_t who = 0; who < job->plan->ranks; who++) {
         struct wait *wait = &job->ranks[who].wait;
 
-        if (nodes[who] == SEE_DEADLOCKED && wait->doomed != wait->serial) {
+        if (nodes[who] == INSPECT_DEADLOCKED && wait->doomed != wait->serial) {
             wait->doomed = wait->serial;
             if (wait->kind == WAIT_NOT)
                 job_wrong(job, "rank %" PRIu32 " is called deadlocked, and does not wait", who);
@@ -297,26 +298,28 @@ void waits_look(struct job *job)
     looks->which = 1 - looks->which;
 }
 
-static void tell(const struct see_job *job, const enum see_node *nodes)
+static void tell(const struct inspect_job *job, const enum inspect_node *nodes)
 {
-    static const char *const names[] = {
-        [SEE_ALIVE] = "alive", [SEE_OVER] = "over", [SEE_DEADLOCKED] = "deadlocked"};
+    static const char *const names[] = {[INSPECT_ALIVE] = "alive",
+                                        [INSPECT_OVER] = "over",
+                                        [INSPECT_DEADLOCKED] = "deadlocked"};
 
     for (uint32_t who = 0; who < job->count; who++) {
-        const struct see_rank *rank = &job->ranks[who];
+        const struct inspect_rank *rank = &job->ranks[who];
 
         printf("rank %" PRIu32 " is in '%s': %s; sent %" PRIu64 ", arrived %" PRIu64 "\n", who,
                rank->state.call, names[nodes[who]], rank->state.pulse.sent,
                rank->state.pulse.arrived);
         for (uint32_t i = 0; i < rank->count; i++) {
-            const struct see_entry *entry = &rank->entries[i];
-            uint32_t whose = see_whose(job, who, entry);
+            const struct inspect_entry *entry = &rank->entries[i];
+            uint32_t whose = inspect_whose(job, who, entry);
 
             printf("  %-10s rank %" PRId64 " ctx %" PRIu32 " tag %" PRIu64 " ignore %" PRIx64
                    " needs %u: %s\n",
-                   see_kind_name(entry->kind), whose == SEE_NOBODY ? -1 : (int64_t)whose,
-                   entry->context_id, entry->tag, entry->ignore, entry->needs,
-                   see_can_end(job, nodes, who, entry) ? "can end" : "cannot end");
+                   inspect_kind_name(entry->kind),
+                   whose == INSPECT_NOBODY ? -1 : (int64_t)whose, entry->context_id, entry->tag,
+                   entry->ignore, entry->needs,
+                   inspect_can_end(job, nodes, who, entry) ? "can end" : "cannot end");
         }
     }
 }
@@ -324,7 +327,7 @@ static void tell(const struct see_job *job, const enum see_node *nodes)
 void waits_end(struct job *job)
 {
     struct looks *looks;
-    enum see_node *nodes;
+    enum inspect_node *nodes;
 
     if (job->plan->percent_waits == 0)
         return;
@@ -334,12 +337,12 @@ void waits_end(struct job *job)
         abort();
     for (uint32_t who = 0; who < job->plan->ranks; who++)
         look_at(job, looks, 0, who);
-    see_judge(&looks->job[0], &looks->job[0], nodes);
+    inspect_judge(&looks->job[0], &looks->job[0], nodes);
     if (job->is_verbose)
         tell(&looks->job[0], nodes);
     for (uint32_t who = 0; who < job->plan->ranks && job->why[0] == '\0'; who++) {
         struct wait *wait = &job->ranks[who].wait;
-        bool is_named = nodes[who] == SEE_DEADLOCKED;
+        bool is_named = nodes[who] == INSPECT_DEADLOCKED;
 
         if (wait->kind == WAIT_NOT) {
             if (is_named || job->ranks[who].next < job->ranks[who].end)

@@ -20,8 +20,8 @@
 
 #include "core/core.h"
 #include "p2p/p2p.h"
-#include "rput/rput.h"
-#include "sendside/backlog.h"
+#include "advert/advert.h"
+#include "defer/backlog.h"
 #include "testing/sim/sim.h"
 
 struct credits {
@@ -99,7 +99,7 @@ static void count_request(void *arg, void *object)
 static void count_peer(const struct sums *sums, const struct peer *peer, uint32_t to)
 {
     uint64_t aside = (peer->backlog != NULL ? peer->backlog->envelopes : 0) +
-                     (peer->rput != NULL ? peer->rput->envelopes : 0);
+                     (peer->advert != NULL ? peer->advert->envelopes : 0);
 
     count(of_pair(sums, sums->who, to), peer_credit(peer)->envelopes + aside,
           peer_credit(peer)->payload);

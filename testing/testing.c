@@ -44,19 +44,20 @@ static const char *const auto_word[] = {"auto", NULL};
 
 /* What users do not set (core/tuning.h), so that tests can. */
 static const struct param tuning[] = {
-    {"RPUT", PARAM_CHOICE, PARAM_TEST, NULL, "rndv", 0, 0, when_names,
+    {"ADVERT", PARAM_CHOICE, PARAM_TEST, NULL, "rndv", 0, 0, when_names,
      "announce a receive that waits for one sender alone, so that this one writes there: as "
      "MBX_RNDV says, where that is of use, always, or never",
-     TUNING_AT(rput)},
-    {"RPUT_SIZE", PARAM_SIZE, PARAM_TEST, NULL, "auto", 1, UINT64_C(1) << 46, auto_word,
+     TUNING_AT(advert)},
+    {"ADVERT_SIZE", PARAM_SIZE, PARAM_TEST, NULL, "auto", 1, UINT64_C(1) << 46, auto_word,
      "smaller receives are not announced, and smaller messages not written",
-     TUNING_AT(rput_size)},
-    {"COOP", PARAM_CHOICE, PARAM_TEST, NULL, "rndv", 0, 0, when_names,
+     TUNING_AT(advert_size)},
+    {"SPLIT_COPY", PARAM_CHOICE, PARAM_TEST, NULL, "rndv", 0, 0, when_names,
      "both sides copy a long message within a machine: as MBX_RNDV says, where that is of use, "
      "always, or never",
-     TUNING_AT(coop)},
-    {"COOP_SIZE", PARAM_SIZE, PARAM_TEST, NULL, "auto", 2, UINT64_C(1) << 46, auto_word,
-     "what is shorter, or the end of a message, is copied by one side", TUNING_AT(coop_size)},
+     TUNING_AT(split_copy)},
+    {"SPLIT_COPY_SIZE", PARAM_SIZE, PARAM_TEST, NULL, "auto", 2, UINT64_C(1) << 46, auto_word,
+     "what is shorter, or the end of a message, is copied by one side",
+     TUNING_AT(split_copy_size)},
     {"READ_CHUNK", PARAM_SIZE, PARAM_TEST, NULL, "auto", 4096, UINT64_C(1) << 30, auto_word,
      "most that one step of a rendezvous reads before others get their turn",
      TUNING_AT(read_chunk)},

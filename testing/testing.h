@@ -8,7 +8,7 @@
  *                             rare daily (fault/)
  *   MBX_FAULT_DIE             the process dies at a place with that name (fault/failpoints.h)
  *   MBX_FAULT_HOST            processes take each other for those of other machines
- *   MBX_RPUT, ...             what users do not set (core/tuning.h)
+ *   MBX_ADVERT, ...             what users do not set (core/tuning.h)
  *
  * The library knows none of this; testing.c registers it (transport_extension, tuning_extension,
  * failpoint_hook) before main().

@@ -1388,7 +1388,7 @@ enum mbx_protocol {
     MBX_BOUNCE,     /* eager, several packets */
     MBX_RNDV_READ,  /* rendezvous, the receiver reads (RTS, read, FIN) */
     MBX_RNDV_DATA,  /* rendezvous, the sender streams (RTS, CTS, DATA) */
-    MBX_RNDV_WRITE, /* the sender writes into a receive that it was told of (ANNOUNCE, WRITE) */
+    MBX_RNDV_WRITE, /* the sender writes into a receive that it was told of (ADVERTISE, WRITE) */
     MBX_PROTOCOLS
 };
 
@@ -1512,7 +1512,7 @@ MBX_API int mbx_param_get(unsigned index, struct mbx_param *param, size_t size);
  * Returns    0; -EINVAL text is NULL or empty.
  * Ownership  text is copied, up to 127 bytes.
  * Progress   none.
- * Source     src/core/names.c; the layouts that are known: src/see/mpi.c
+ * Source     src/core/names.c; the layouts that are known: src/inspect/mpi.c
  */
 MBX_API int mbx_name_program(struct mbx_ep *ep, const char *text);
 
@@ -1528,7 +1528,7 @@ MBX_API int mbx_name_program(struct mbx_ep *ep, const char *text);
  * Threads    waits is called under the lock of ep, by a thread that makes progress; it may call nothing of
  *            the library.
  * Progress   none.
- * Source     src/core/names.c, src/lib/see.c
+ * Source     src/core/names.c, src/lib/inspect.c
  */
 MBX_API int mbx_explain_waits(struct mbx_ep *ep,
                               uint32_t (*waits)(const void *user, enum mbx_queue kind));
@@ -1551,7 +1551,7 @@ struct mbx_unstarted {
  * Threads    unstarted is called under the lock of ep, by a thread that makes progress; it may call nothing
  *            of the library.
  * Progress   none.
- * Source     src/core/names.c, src/lib/see.c
+ * Source     src/core/names.c, src/lib/inspect.c
  */
 MBX_API int mbx_explain_unstarted(struct mbx_ep *ep,
                                   int (*unstarted)(unsigned index, struct mbx_unstarted *out));

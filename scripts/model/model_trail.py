@@ -157,7 +157,7 @@ DELIVERY = {
     'sweep': lambda: Event('software', 'takes the receives back'),
 }
 
-# ---- sendside.pml, lockword.pml -------------------------------------------------------------
+# ---- defer.pml, lockword.pml -------------------------------------------------------------
 
 PARTIES = ('source A', 'source B', 'receiver')
 NOBODY = 3
@@ -169,7 +169,7 @@ class Sides:
 
     def __init__(self, model, sends):
         self.sends = sends
-        self.number = 'epoch' if model == 'sendside' else 'generation'
+        self.number = 'epoch' if model == 'defer' else 'generation'
 
     def owner(self, s):
         return PARTIES[s >= self.sends]
@@ -236,7 +236,7 @@ class Sides:
             'receive_found': lambda r: Event('receiver', f'a buffer for what probe r{r} found'),
             'probe': lambda t: Event('receiver', f'probe, {TAGS[t]}'),
             'probed': lambda s: Event('receiver', f'the probe finds s{s}'),
-            'see_taken': lambda r, i: Event('receiver', f'sees r{r} taken by ' + (
+            'inspect_taken': lambda r, i: Event('receiver', f'sees r{r} taken by ' + (
                 'nobody it knows' if i == NOBODY else PARTIES[i])),
             'fail': lambda r: Event('receiver', f'r{r} fails'),
             'die': lambda i: Event(PARTIES[i], 'dies'),
@@ -268,16 +268,16 @@ SENDTABLE = {
 }
 
 
-# ---- rput.pml -----------------------------------------------------------------------------
+# ---- advert.pml -----------------------------------------------------------------------------
 
-RPUT = {
+ADVERT = {
     'send': lambda s, tag: Event('source A', f'send s{s}, {TAGS[tag]}'),
     'emit': lambda s: Event('source A', f's{s} leaves by itself'),
-    'keep': lambda n: Event('source A', f'keeps ANNOUNCE {n}'),
-    'void': lambda n: Event('source A', f'does not keep ANNOUNCE {n}'),
+    'keep': lambda n: Event('source A', f'keeps ADVERTISE {n}'),
+    'void': lambda n: Event('source A', f'does not keep ADVERTISE {n}'),
     'write': lambda s, r: Event('source A', f'takes the word of r{r} for s{s}, WRITE'),
     'post': lambda r, want: Event('receiver', f'post r{r}, {TAGS[want]}'),
-    'announce': lambda r, n: Event('receiver', f'ANNOUNCE r{r}, number {n}'),
+    'announce': lambda r, n: Event('receiver', f'ADVERTISE r{r}, number {n}'),
     'cancel': lambda r: Event('receiver', f'cancel r{r}'),
     'bind': lambda s, r: Event('receiver', f'r{r} gets s{s}', pair=(s, r)),
 }
@@ -289,7 +289,7 @@ RPUT = {
 def read(model, trail):
     """([Event], the rule that broke) of the lines that a model printed."""
     events, broken = [], ''
-    tables = {'handover': HANDOVER, 'delivery': DELIVERY, 'sendtable': SENDTABLE, 'rput': RPUT}
+    tables = {'handover': HANDOVER, 'delivery': DELIVERY, 'sendtable': SENDTABLE, 'advert': ADVERT}
     table = tables[model] if model in tables else sides(model, trail)
     for line in trail:
         words = line.split()
@@ -439,7 +439,7 @@ def draw(model, trail, title):
     whole = broken.endswith(ENDED)
     bottom = TOP + len(events) * ROW
     height = bottom + 66
-    own = ('source A', 'receiver') if model in ('sendside', 'lockword') else tuple(LANES)[:4]
+    own = ('source A', 'receiver') if model in ('defer', 'lockword') else tuple(LANES)[:4]
     used = {event.lane for event in events}.union(own)
     for lane, x in LANES.items():
         if lane not in used:

@@ -142,8 +142,8 @@ static const char *link_of(int fd)
 static void a_memory_file_is_known_by_more_than_its_link(void **state)
 {
     const struct foreign wanted = {
-        .kind = FOREIGN_MEMORY, .memory = "matchbox-see", .user = geteuid()};
-    int memory = memfd_create("matchbox-see", MFD_CLOEXEC),
+        .kind = FOREIGN_MEMORY, .memory = "matchbox-inspect", .user = geteuid()};
+    int memory = memfd_create("matchbox-inspect", MFD_CLOEXEC),
         longer = memfd_create("matchbox-seen", MFD_CLOEXEC), file;
     char text[PATH_MAX];
 
@@ -153,9 +153,9 @@ static void a_memory_file_is_known_by_more_than_its_link(void **state)
     close(memory);
     close(longer);
     /* a file whose link has the same text where its folder is the root of the file system */
-    make_file("memfd:matchbox-see");
-    file = open(path_of("memfd:matchbox-see"), O_RDONLY | O_CLOEXEC);
-    unlink(path_of("memfd:matchbox-see"));
+    make_file("memfd:matchbox-inspect");
+    file = open(path_of("memfd:matchbox-inspect"), O_RDONLY | O_CLOEXEC);
+    unlink(path_of("memfd:matchbox-inspect"));
     assert_true(readlink(link_of(file), text, sizeof text) > 0);
     assert_int_equal(try_path(link_of(file), &wanted), -EINVAL);
     close(file);

@@ -7,7 +7,7 @@
  *
  * Invariants
  *   I1  a word is free, or named by one receive: by open.word of one that is posted, or by
- *       coop.word of one that is COOP
+ *       split_copy.word of one that is SPLIT_COPY
  *   I2  `last` of a word that is named is OPEN, in the generation of the name
  */
 #include "core/lockword.h"
@@ -36,8 +36,8 @@ int lockword_init(struct mbx_ep *ep)
     struct lockwords *lockwords;
 
     bool is_wanted = ep->settings.match_at == MATCH_AT_SENDER ||
-                     ep->settings.tuning.rput != TUNING_OFF ||
-                     ep->settings.tuning.coop != TUNING_OFF;
+                     ep->settings.tuning.advert != TUNING_OFF ||
+                     ep->settings.tuning.split_copy != TUNING_OFF;
 
     if (!is_wanted || count == 0)
         return 0;

@@ -13,7 +13,7 @@
  *
  * A receive has a word with MBX_MATCH_AT=sender, while there is one free; all others are
  * decided by claims.  Without that, a receive that one sender is told of in advance has one
- * (rput_recv.c): nobody else may take it, and it stands between that sender and a cancel.
+ * (advert_recv.c): nobody else may take it, and it stands between that sender and a cancel.
  *
  *   word      generation:32 | state:8 | owner:24       the owner is our number of the sender
  *   name      generation:32 | index + 1                of a word, as it stands in an RTR

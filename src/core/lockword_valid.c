@@ -16,8 +16,8 @@ struct words {
 /* The name of the word of req, or 0. */
 static uint64_t word_of(const struct mbx_ep *ep, const struct request *req)
 {
-    if (request_has(ep, req, PART_COOP))
-        return req->coop.word;
+    if (request_has(ep, req, PART_SPLIT_COPY))
+        return req->split_copy.word;
     return req->state == REQUEST_POSTED ? req->open.word : 0;
 }
 

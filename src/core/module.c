@@ -188,7 +188,7 @@ OUT_OF_LINE int module_send(struct mbx_ep *ep, struct peer *peer, struct request
 {
     module_for_each (ep, m, send)
         return (*m)->send(ep, peer, req);
-    return -ENOTSUP; /* nobody makes peer.rput then */
+    return -ENOTSUP; /* nobody makes peer.advert then */
 }
 
 OUT_OF_LINE int module_defer(struct mbx_ep *ep, struct peer *peer, struct request *req)

@@ -15,7 +15,7 @@
  * eager, rendezvous, credit) call what is built on them through these tables alone; what is
  * built on them calls down directly.  The path of a short message goes through no table: where
  * it could meet a module it looks at a field of its own (mbx_ep.modules.watched_from,
- * peer.deferrer, peer.rput, credit) and calls a function of this file behind that.
+ * peer.deferrer, peer.advert, credit) and calls a function of this file behind that.
  *
  * Invariants
  *   I1  a packet type has at most one handler, a control bit at most one function, a protocol
@@ -120,10 +120,10 @@ struct module {
      * *status, and if message is not NULL it is taken; 0 nothing that is known; -ENOMEM. */
     int (*probe)(struct mbx_ep *ep, const struct mbx_match_envelope *envelope, uint64_t ignore,
                  struct mbx_status *status, struct message **message);
-    /* A rendezvous that lacks at least mbx_ep.rput.coop_from bytes is in RNDV_READ and is to be
+    /* A rendezvous that lacks at least mbx_ep.advert.split_copy_from bytes is in RNDV_READ and is to be
      * read.  True: the module does it, and gives it back. */
     bool (*read)(struct mbx_ep *ep, struct request *req);
-    /* A send to a peer that has told of receives in advance (peer.rput).  As send_first(). */
+    /* A send to a peer that has told of receives in advance (peer.advert).  As send_first(). */
     int (*send)(struct mbx_ep *ep, struct peer *peer, struct request *req);
     /* A send without credit, or behind one, waits.  0; -ENOMEM. */
     int (*defer)(struct mbx_ep *ep, struct peer *peer, struct request *req);

@@ -29,7 +29,7 @@ struct named_peer {
 
 /* names.c */
 struct ep_names {
-    char program[NAMES_TEXT_MAX]; /* WAY VERSION, see/mpi.h; empty: nothing was said */
+    char program[NAMES_TEXT_MAX]; /* WAY VERSION, inspect/mpi.h; empty: nothing was said */
     uint32_t program_change;
     struct named_context *contexts;
     uint32_t context_count, context_slots;

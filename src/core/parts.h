@@ -23,24 +23,24 @@
 
 /* ---- in a request ---- */
 
-/* Where a sender writes: rput_send.c, and coop.c for a part. */
-struct rput_target {
+/* Where a sender writes: advert_send.c, and split_copy.c for a part. */
+struct advert_target {
     uint64_t receiver;           /* the request of the receive */
     uint64_t word, owner_id;     /* lockword.h */
     uint64_t address, key, size; /* of its buffer */
 };
 
-/* Where the buffer of a receive is, as the sender was told: rput_recv.c, coop.c. */
+/* Where the buffer of a receive is, as the sender was told: advert_recv.c, split_copy.c. */
 struct announced {
     uint64_t address, key;
     union {
         uint64_t number; /* open: grows from one to the next of that sender */
-        uint64_t began;  /* RPUT_FILLING: progress.looks then */
+        uint64_t began;  /* ADVERT_FILLING: progress.looks then */
     };
 };
 
-/* The part of a receive that its sender is asked to write: coop.c. */
-struct coop {
+/* The part of a receive that its sender is asked to write: split_copy.c. */
+struct split_copy {
     uint64_t from, to; /* from: behind what is read here */
     uint64_t filled;   /* word is 0: up to there it is written */
     uint64_t word;     /* lockword.h; 0: WRITTEN has come */
@@ -119,10 +119,10 @@ struct shadow_recv {
 
 /* ---- what core itself does for folders above ---- */
 
-/* For observers: lib/see.c, lib/hang.c, names.c. */
-struct see_page;
+/* For observers: lib/inspect.c, lib/hang.c, names.c. */
+struct inspect_page;
 struct ep_observed {
-    struct see_page *page; /* or NULL: nobody can ask */
+    struct inspect_page *page; /* or NULL: nobody can ask */
     void (*answer)(struct mbx_ep *ep);
     uint64_t looks;    /* of progress_look_around() */
     uint32_t answered; /* the number of the last question */

@@ -253,7 +253,7 @@ static void peer_destroy(struct peer *peer)
     mem_free(peer->backlog);
     mem_free(peer->deferrer);
     mem_free(peer->accesses);
-    mem_free(peer->rput);
+    mem_free(peer->advert);
     mem_free(peer);
 }
 

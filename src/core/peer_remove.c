@@ -6,7 +6,7 @@
  *                   of it can come, late or not (transport_ops.is_over)
  *   requests        none is to it, from it, or names it
  *   modules         none keeps anything of it (module.peer_refers): a message that waits for its
- *                   receive, a part of a message, deferred sends, announced receives, accesses
+ *                   receive, a part of a message, deferred sends, advertised receives, accesses
  *
  * If all of them say so, nothing here or on its way knows the number, and who gets it next cannot be
  * taken for that peer.  What a packet names is found through the link by which it came: the next

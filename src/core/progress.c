@@ -10,7 +10,7 @@
 #include "core/core.h"
 #include "core/outq.h"
 #include "core/valid.h"
-#include "see/page.h"
+#include "inspect/page.h"
 
 /* Packets of one poll, so that what waits to leave gets its turn. */
 #define PROGRESS_BUDGET 64
@@ -81,7 +81,7 @@ static OUT_OF_LINE int progress_busy(struct mbx_ep *ep)
 /* Answers an observer, if one asks. */
 static inline void progress_show(struct mbx_ep *ep)
 {
-    struct see_page *page = ep->observed.page;
+    struct inspect_page *page = ep->observed.page;
 
     atomic_store_explicit(&page->looks, ++ep->observed.looks, memory_order_relaxed);
     if (unlikely(atomic_load_explicit(&page->ask, memory_order_relaxed) !=

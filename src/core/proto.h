@@ -59,11 +59,11 @@ static_assert(PROTO_STATE(PROTOS, 0) <= UINT8_MAX, "a state is one byte");
 /* The parts of a request of which it has one at a time. */
 enum request_part {
     PART_NONE,
-    PART_MATCH,    /* request.match */
-    PART_DEFERRED, /* request.deferred */
-    PART_TARGET,   /* request.target */
-    PART_COOP,     /* request.coop */
-    PART_ACCESS    /* request.access */
+    PART_MATCH,      /* request.match */
+    PART_DEFERRED,   /* request.deferred */
+    PART_TARGET,     /* request.target */
+    PART_SPLIT_COPY, /* request.split_copy */
+    PART_ACCESS      /* request.access */
 };
 
 /* Is a node of a request on a list? */

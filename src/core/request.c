@@ -129,7 +129,7 @@ static OUT_OF_LINE void request_complete_rest(struct mbx_ep *ep, struct request 
     req->completion.error = error;
     if (req->flags & (REQUEST_EXPOSED | REQUEST_COPIED))
         request_return_buffer(ep, req);
-    if (req->flags & REQUEST_ANNOUNCED)
+    if (req->flags & REQUEST_ADVERTISED)
         proto->ended(ep, req);
     if (req->flags & REQUEST_AWAITED)
         wait_wake(ep);

@@ -4,7 +4,7 @@
  *
  *   out, queue, state, protocol, flags, peer     request.c and outq.c, for all protocols
  *   buf, size, done, total                       how far its bytes are: the protocol
- *   match deferred access target coop            one of them, by the protocol (proto.h I2)
+ *   match deferred access target split_copy            one of them, by the protocol (proto.h I2)
  *   remote                                       the other side, once it is known
  *   open                                         a receive that waits: receiver.c, lockword.c
  *   shadow, announced                            where else a receive is
@@ -46,7 +46,7 @@ enum request_flags {
     REQUEST_SHORT_OF = 1 << 8,             /* send: not eager for want of payload credit */
     REQUEST_WON = 1 << 9,                  /* send: its claim has won the word of the receive */
     REQUEST_PEER_GONE = 1 << 10,           /* receive: that is why it is cancelled */
-    REQUEST_ANNOUNCED = 1 << 11,           /* receive: its sender was told where buf is */
+    REQUEST_ADVERTISED = 1 << 11,          /* receive: its sender was told where buf is */
     REQUEST_NOTIFIED = 1 << 14,  /* receive from any source: of the last death (failure.c) */
     REQUEST_PIECES = 1 << 16,    /* its data does not lie at buf: pieces.h */
     REQUEST_EXPOSED = 1 << 17,   /* send: buf is readable by the peer */
@@ -76,8 +76,8 @@ struct request {
         struct mbx_match_recv match;   /* receive: its place in the matching engine */
         struct mbx_match_msg deferred; /* deferred send: its place among those (backlog.c) */
         struct access access;          /* one-sided */
-        struct rput_target target;     /* send that writes (rput_send.c) */
-        struct coop coop;              /* receive, PROTO_COOP */
+        struct advert_target target;   /* send that writes (advert_send.c) */
+        struct split_copy split_copy;  /* receive, PROTO_SPLIT_COPY */
     };
     uint8_t state;    /* PROTO_STATE() */
     uint8_t protocol; /* enum mbx_protocol, once known */
@@ -88,7 +88,7 @@ struct request {
     };
     size_t size; /* of the data; receive, PIECES: 0 until it is matched (recv.c) */
     void (*done_call)(const struct mbx_completion *completion); /* DONE */
-    struct recv_open open; /* receive, PROTO_RECV; its word is 0 in PROTO_RPUT_RECV */
+    struct recv_open open; /* receive, PROTO_RECV; its word is 0 in PROTO_ADVERT_RECV */
     struct list out;       /* on its peer's out */
     struct list queue; /* on active or done; or among the deferred sends, or open receives; or
                           among the accesses that wait, or those of a peer */
@@ -243,7 +243,7 @@ static inline bool recv_is_from_any(const struct request *req)
 /* Who alone may take the word of req, which is open; MBX_ANY_SOURCE: whoever is told of it. */
 static inline uint32_t recv_heir(const struct request *req)
 {
-    return req->flags & REQUEST_ANNOUNCED ? req->peer : MBX_ANY_SOURCE;
+    return req->flags & REQUEST_ADVERTISED ? req->peer : MBX_ANY_SOURCE;
 }
 
 extern const struct module request_module;

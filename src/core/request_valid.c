@@ -46,8 +46,9 @@ static bool part_is_valid(const struct mbx_ep *ep, const struct request *req)
 {
     if (req->state == REQUEST_COMPLETE || req->state == REQUEST_LINGER)
         return true;
-    return HOLDS("proto.h I2", !(req->flags & REQUEST_ANNOUNCED) || ep_matches_here(ep)) &&
-           HOLDS("proto.h I2", !(req->flags & REQUEST_ANNOUNCED) || state_of(ep, req)->is_open);
+    return HOLDS("proto.h I2", !(req->flags & REQUEST_ADVERTISED) || ep_matches_here(ep)) &&
+           HOLDS("proto.h I2",
+                 !(req->flags & REQUEST_ADVERTISED) || state_of(ep, req)->is_open);
 }
 
 /* What a request still has, that it gives back when it is complete. */
@@ -59,7 +60,7 @@ static bool end_is_valid(const struct request *req)
     if (!is_over)
         return true;
     return HOLDS("core.h I7", (req->flags & (REQUEST_EXPOSED | REQUEST_COPIED)) == 0) &&
-           HOLDS("core.h I7", (req->flags & (REQUEST_ANNOUNCED | REQUEST_PIECES)) == 0) &&
+           HOLDS("core.h I7", (req->flags & (REQUEST_ADVERTISED | REQUEST_PIECES)) == 0) &&
            HOLDS("core.h I4",
                  req->state == REQUEST_LINGER || (flags & REQUEST_INTERNAL) == 0) &&
            HOLDS("core.h I4", req->state == REQUEST_LINGER ||

@@ -13,8 +13,8 @@
 #include <stdio.h>
 
 /* tuning.h tells what these bound. */
-#define RPUT_SIZE_LEAST    ((uint64_t)32 << 10)
-#define COOP_SIZE          ((uint64_t)48 << 10)
+#define ADVERT_SIZE_LEAST  ((uint64_t)32 << 10)
+#define SPLIT_COPY_SIZE    ((uint64_t)48 << 10)
 #define READ_CHUNK         ((uint64_t)1 << 20)
 #define INJECT_LIMIT       ((uint64_t)8 << 10)
 #define CALM_LEAST         256
@@ -32,9 +32,9 @@ static const char *const rndv_names[] = {
     [RNDV_AUTO] = "auto",
     [RNDV_READ_ALONE] = "read",
     [RNDV_READ_AND_WRITE] = "read+write",
-    [RNDV_READ_AND_COOP] = "read+coop",
+    [RNDV_READ_AND_SPLIT_COPY] = "read+split",
     [RNDV_INSIST_WRITE] = "write",
-    [RNDV_INSIST_COOP] = "coop",
+    [RNDV_INSIST_SPLIT_COPY] = "split",
     [RNDV_DATA] = "data",
     [RNDV_DATA + 1] = NULL,
 };
@@ -68,7 +68,8 @@ static const struct param own[] = {
     {"RNDV", PARAM_CHOICE, PARAM_USUAL, NULL, "auto", 0, 0, rndv_names,
      "how longer messages travel: the receiver reads, the sender writes into a receive that "
      "was "
-     "announced to it, both copy (coop), or packets (data); auto: whichever of these suits; "
+     "announced to it, both copy (split_copy), or packets (data); auto: whichever of these "
+     "suits; "
      "one "
      "name: insisted on, read where it cannot be",
      AT(rndv)},
@@ -120,9 +121,9 @@ static const struct param own[] = {
      "keep the events of MBX_FLIGHT in files in this folder instead: a file stays there if its "
      "endpoint is not closed, because the process was killed for example",
      AT(flight_folder)},
-    {"SEE", PARAM_BOOL, PARAM_USUAL, NULL, "on", 0, 0, NULL,
+    {"INSPECT", PARAM_BOOL, PARAM_USUAL, NULL, "on", 0, 0, NULL,
      "show the queues of the endpoint to processes of this user that ask (mbx queues)",
-     AT(see)},
+     AT(inspect)},
     {"LEAKS", PARAM_CHOICE, PARAM_USUAL, NULL, "off", 0, 0, leaks_names,
      "at close, warn of messages that nobody has received and of receives that met none",
      AT(leaks)},
@@ -207,10 +208,11 @@ static const struct param gone[] = {
          "it follows from how a peer is reached: 1K, or 0 where its memory is copied"),
     GONE("READ_CHUNK", "it is 1M"),
     GONE("INJECT_LIMIT", "it is 8K, as mbx_limits_get() says"),
+    GONE("SEE", "it is MBX_INSPECT now"),
     GONE("SHM_PEERS", "it is MBX_PEERS_MAX now"),
-    GONE("EARLY_RECV", "MBX_RNDV says it now, write in place of always, read+coop of off"),
+    GONE("EARLY_RECV", "MBX_RNDV says it now, write in place of always, read+split of off"),
     GONE("EARLY_SIZE", "it follows from MBX_EAGER_LIMIT"),
-    GONE("SHARE", "MBX_RNDV says it now, coop in place of always, read+write of off"),
+    GONE("SHARE", "MBX_RNDV says it now, split in place of always, read+write of off"),
     GONE("SHARE_SIZE", "it is constant; MBX_RNDV=read+write leaves such copies out"),
     GONE("HOLD_TAKE", "receivers always take what waits at its sender, where they can"),
     GONE("DEVICE_SPIN", "MBX_SPIN limits it"),
@@ -280,21 +282,21 @@ static void table_make(struct table *table)
 static void choose_when(struct tuning *tuning, uint64_t rndv)
 {
     static const struct {
-        enum tuning_when rput, coop;
+        enum tuning_when advert, split_copy;
     } chosen[] = {
         [RNDV_AUTO] = {TUNING_AUTO, TUNING_AUTO},
         [RNDV_READ_ALONE] = {TUNING_OFF, TUNING_OFF},
         [RNDV_READ_AND_WRITE] = {TUNING_AUTO, TUNING_OFF},
-        [RNDV_READ_AND_COOP] = {TUNING_OFF, TUNING_AUTO},
+        [RNDV_READ_AND_SPLIT_COPY] = {TUNING_OFF, TUNING_AUTO},
         [RNDV_INSIST_WRITE] = {TUNING_ALWAYS, TUNING_OFF},
-        [RNDV_INSIST_COOP] = {TUNING_OFF, TUNING_ALWAYS},
+        [RNDV_INSIST_SPLIT_COPY] = {TUNING_OFF, TUNING_ALWAYS},
         [RNDV_DATA] = {TUNING_OFF, TUNING_OFF},
     };
 
-    if (tuning->rput == TUNING_BY_RNDV)
-        tuning->rput = chosen[rndv].rput;
-    if (tuning->coop == TUNING_BY_RNDV)
-        tuning->coop = chosen[rndv].coop;
+    if (tuning->advert == TUNING_BY_RNDV)
+        tuning->advert = chosen[rndv].advert;
+    if (tuning->split_copy == TUNING_BY_RNDV)
+        tuning->split_copy = chosen[rndv].split_copy;
 }
 
 static uint64_t or_else(uint64_t value, uint64_t usual)
@@ -308,9 +310,9 @@ static void derive(struct settings *s)
     uint64_t eager = or_else(s->eager_limit, 0);
 
     choose_when(t, s->rndv);
-    t->rput_size =
-        or_else(t->rput_size, 2 * eager > RPUT_SIZE_LEAST ? 2 * eager : RPUT_SIZE_LEAST);
-    t->coop_size = or_else(t->coop_size, COOP_SIZE);
+    t->advert_size =
+        or_else(t->advert_size, 2 * eager > ADVERT_SIZE_LEAST ? 2 * eager : ADVERT_SIZE_LEAST);
+    t->split_copy_size = or_else(t->split_copy_size, SPLIT_COPY_SIZE);
     t->read_chunk = or_else(t->read_chunk, READ_CHUNK);
     t->inject_limit = or_else(t->inject_limit, INJECT_LIMIT);
     t->buffers_size = or_else(t->buffers_size, or_else(s->eager_limit, BUFFERS_SIZE));
@@ -321,10 +323,10 @@ static void derive(struct settings *s)
 
 /* As it is without an extension, before anything follows. */
 static const struct tuning tuning_unset = {
-    .rput = TUNING_BY_RNDV,
-    .coop = TUNING_BY_RNDV,
-    .rput_size = SETTING_AUTO,
-    .coop_size = SETTING_AUTO,
+    .advert = TUNING_BY_RNDV,
+    .split_copy = TUNING_BY_RNDV,
+    .advert_size = SETTING_AUTO,
+    .split_copy_size = SETTING_AUTO,
     .read_chunk = SETTING_AUTO,
     .rts_payload = SETTING_AUTO,
     .inject_limit = SETTING_AUTO,

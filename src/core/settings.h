@@ -17,9 +17,9 @@ enum rndv_choice {
     RNDV_AUTO,
     RNDV_READ_ALONE,
     RNDV_READ_AND_WRITE,
-    RNDV_READ_AND_COOP,
+    RNDV_READ_AND_SPLIT_COPY,
     RNDV_INSIST_WRITE,
-    RNDV_INSIST_COOP,
+    RNDV_INSIST_SPLIT_COPY,
     RNDV_DATA
 };
 enum threads_choice { THREADS_ONE, THREADS_MANY };
@@ -61,7 +61,7 @@ struct settings {
     uint64_t device_holds; /* enum device_holds_choice */
     char device_tag_format[PARAM_STRING_MAX];
     char verbs_library[PARAM_STRING_MAX];
-    uint64_t see, leaks;   /* 1 or 0 */
+    uint64_t inspect, leaks; /* 1 or 0 */
     uint64_t strict_sends; /* 1 or 0; of the component */
     uint64_t hang_ns;      /* 0: never */
     uint64_t hang_then;    /* enum hang_then_choice */

@@ -71,7 +71,7 @@ static const char *const usual[] = {"LOG_LEVEL",     "TRANSPORT",
                                     "CLOSE_TIMEOUT", "MATCH",
                                     "STATS_FILE",    "KEY",
                                     "TRACE",         "BOOT",
-                                    "BOOT_TIMEOUT",  "SEE",
+                                    "BOOT_TIMEOUT",  "INSPECT",
                                     "LEAKS",         "STRICT_SENDS",
                                     "HANG",          "HANG_THEN",
                                     "VERBS_DEVICE",  "VERBS_TIMEOUT",
@@ -241,8 +241,8 @@ static void old_names_are_explained(void **state)
 static void those_of_tests_are_unknown(void **state)
 {
     static const char *const names[] = {
-        "LOOP_DEPTH", "FAULT_PERCENT", "FAULT_SEED", "FAULT_DIE", "FAULT_HOST",
-        "RPUT",       "RPUT_SIZE",     "COOP",       "COOP_SIZE", "SENDTABLE"};
+        "LOOP_DEPTH", "FAULT_PERCENT", "FAULT_SEED", "FAULT_DIE",       "FAULT_HOST",
+        "ADVERT",     "ADVERT_SIZE",   "SPLIT_COPY", "SPLIT_COPY_SIZE", "SENDTABLE"};
     struct settings settings;
     char begin[100];
 
@@ -273,11 +273,11 @@ static void rndv_says_which_protocols(void **state)
 {
     static const struct {
         const char *value;
-        enum tuning_when rput, coop;
+        enum tuning_when advert, split_copy;
     } rows[] = {
         {"auto", TUNING_AUTO, TUNING_AUTO},      {"read", TUNING_OFF, TUNING_OFF},
-        {"read+write", TUNING_AUTO, TUNING_OFF}, {"read+coop", TUNING_OFF, TUNING_AUTO},
-        {"write", TUNING_ALWAYS, TUNING_OFF},    {"coop", TUNING_OFF, TUNING_ALWAYS},
+        {"read+write", TUNING_AUTO, TUNING_OFF}, {"read+split", TUNING_OFF, TUNING_AUTO},
+        {"write", TUNING_ALWAYS, TUNING_OFF},    {"split_copy", TUNING_OFF, TUNING_ALWAYS},
         {"data", TUNING_OFF, TUNING_OFF},
     };
     struct settings settings;
@@ -285,8 +285,8 @@ static void rndv_says_which_protocols(void **state)
     (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
         assert_int_equal(load(&settings, "RNDV", rows[i].value), 0);
-        assert_int_equal(settings.tuning.rput, rows[i].rput);
-        assert_int_equal(settings.tuning.coop, rows[i].coop);
+        assert_int_equal(settings.tuning.advert, rows[i].advert);
+        assert_int_equal(settings.tuning.split_copy, rows[i].split_copy);
     }
 }
 
@@ -296,8 +296,8 @@ static void what_follows(void **state)
 
     (void)state;
     assert_int_equal(load(&settings, "EAGER_LIMIT", "auto"), 0);
-    assert_int_equal(settings.tuning.rput_size, 32 << 10);
-    assert_int_equal(settings.tuning.coop_size, 48 << 10);
+    assert_int_equal(settings.tuning.advert_size, 32 << 10);
+    assert_int_equal(settings.tuning.split_copy_size, 48 << 10);
     assert_int_equal(settings.tuning.buffers_size, 512 << 10);
     assert_int_equal(settings.tuning.sendtable, 1);
     assert_int_equal(settings.tuning.calm_least, 256);
@@ -305,9 +305,9 @@ static void what_follows(void **state)
     assert_int_equal(settings.tuning.device_answer_ns, 10 * CLOCK_S);
     assert_string_equal(settings.tuning.device_program, "");
     assert_int_equal(load(&settings, "EAGER_LIMIT", "100"), 0);
-    assert_int_equal(settings.tuning.rput_size, 32 << 10);
+    assert_int_equal(settings.tuning.advert_size, 32 << 10);
     assert_int_equal(load(&settings, "EAGER_LIMIT", "100K"), 0);
-    assert_int_equal(settings.tuning.rput_size, 200 << 10);
+    assert_int_equal(settings.tuning.advert_size, 200 << 10);
     assert_int_equal(settings.tuning.buffers_size, 100 << 10);
     assert_int_equal(load(&settings, "SPIN", "3us"), 0);
     assert_int_equal(settings.tuning.device_spin_ns, 3 * CLOCK_US);
@@ -326,11 +326,11 @@ static void tests_begin_with_the_same(void **state)
     tuning_extension = testing_tuning;
     assert_int_equal(settings_load(&with, NULL), 0);
     assert_memory_equal(&with.tuning, &without.tuning, sizeof with.tuning);
-    assert_int_equal(load(&with, "RPUT_SIZE", "1"), 0);
-    assert_int_equal(with.tuning.rput_size, 1);
-    assert_int_equal(load(&with, "COOP", "always"), 0);
-    assert_int_equal(with.tuning.coop, TUNING_ALWAYS);
-    assert_int_equal(with.tuning.rput, TUNING_AUTO);
+    assert_int_equal(load(&with, "ADVERT_SIZE", "1"), 0);
+    assert_int_equal(with.tuning.advert_size, 1);
+    assert_int_equal(load(&with, "SPLIT_COPY", "always"), 0);
+    assert_int_equal(with.tuning.split_copy, TUNING_ALWAYS);
+    assert_int_equal(with.tuning.advert, TUNING_AUTO);
     transport_extension = NULL;
     tuning_extension = NULL;
 }

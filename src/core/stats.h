@@ -32,8 +32,8 @@ struct stats {
     uint64_t rtrs, retires, rtr_looks;
     uint64_t claims_met, peeks, pulled, pulled_by_peers;
     /* receives told before their message was sent */
-    uint64_t rput_announced, rput_won, rput_missed, rput_void, rput_stopped;
-    uint64_t coop_parts;
+    uint64_t advert_sent, advert_won, advert_missed, advert_void, advert_stopped;
+    uint64_t split_copy_parts;
     /* messages and bytes by protocol */
     uint64_t sent[MBX_PROTOCOLS], sent_bytes[MBX_PROTOCOLS];
     uint64_t received[MBX_PROTOCOLS], received_bytes[MBX_PROTOCOLS];

@@ -66,12 +66,12 @@ static const struct stat_row rows[] = {
     STAT(pulled, "", "messages that were pulled out of their sender's table"),
     STAT(pulled_by_peers, "", "sends that their receiver pulled out of the table here"),
 
-    STAT(rput_announced, "", "receives told to their sender before it has sent"),
-    STAT(rput_won, "", "told receives that their sender wrote into"),
-    STAT(rput_missed, "", "told receives that met a message that came by itself"),
-    STAT(rput_void, "", "receives told by peers too late: a message was under way"),
-    STAT(rput_stopped, "", "messages that could not be written, or not whole"),
-    STAT(coop_parts, "", "parts of long messages that their sender has written"),
+    STAT(advert_sent, "", "receives told to their sender before it has sent"),
+    STAT(advert_won, "", "told receives that their sender wrote into"),
+    STAT(advert_missed, "", "told receives that met a message that came by itself"),
+    STAT(advert_void, "", "receives told by peers too late: a message was under way"),
+    STAT(advert_stopped, "", "messages that could not be written, or not whole"),
+    STAT(split_copy_parts, "", "parts of long messages that their sender has written"),
 
     STATS_OF(sent, "", "messages sent by this protocol"),
     STATS_OF(sent_bytes, "bytes", "that this protocol has sent"),

@@ -2,9 +2,9 @@
 /*
  * tuning.h - what users do not set: it is constant, or follows from the parameters.
  *
- *   MBX_RNDV          rput, coop       how eagerly the protocols beside reading are tried
- *   MBX_EAGER_LIMIT   rput_size        twice the limit: below, a message costs less than the
- *                                      announcement; at least RPUT_SIZE_LEAST
+ *   MBX_RNDV          advert, split_copy       how eagerly the protocols beside reading are tried
+ *   MBX_EAGER_LIMIT   advert_size        twice the limit: below, a message costs less than the
+ *                                      announcement; at least ADVERT_SIZE_LEAST
  *                     buffers_size        auto: BUFFERS_SIZE; else the limit
  *   MBX_SPIN          device_spin_ns   at most DEVICE_SPIN_MOST
  *   constants         the others
@@ -21,9 +21,9 @@
 enum tuning_when { TUNING_BY_RNDV, TUNING_AUTO, TUNING_ALWAYS, TUNING_OFF };
 
 struct tuning {
-    uint64_t rput, coop; /* enum tuning_when */
-    uint64_t rput_size;  /* smaller receives are not announced */
-    uint64_t coop_size;  /* shorter messages are copied by one side */
+    uint64_t advert, split_copy; /* enum tuning_when */
+    uint64_t advert_size;        /* smaller receives are not announced */
+    uint64_t split_copy_size;    /* shorter messages are copied by one side */
     uint64_t
         read_chunk; /* one step of a rendezvous reads so much before others get their turn */
     uint64_t rts_payload;    /* so much travels with an RTS; auto: rndv.c */

@@ -10,6 +10,6 @@
 
 struct mbx_ep;
 
-bool credit_is_valid(const struct mbx_ep *ep); /* credit.h; with sendside and offload */
+bool credit_is_valid(const struct mbx_ep *ep); /* credit.h; with defer and offload */
 
 #endif

@@ -11,18 +11,18 @@
  * two looks, and never too large.  A look goes over so many places at most; beyond them, several looks take turns.
  */
 #include "core/core.h"
-#include "lib/see.h"
+#include "lib/inspect.h"
 
 #define PLACES_EACH_LOOK 16384u
 
-static void ages_note(struct see_ages *ages, const struct pool *pool, uint64_t now_ns)
+static void ages_note(struct inspect_ages *ages, const struct pool *pool, uint64_t now_ns)
 {
     uint32_t places = pool->slot_count, live = pool_live(pool);
 
     if (live == 0)
         return;
     if (ages->places < places) {
-        struct see_age *more = mem_realloc(ages->seen, places * sizeof *more);
+        struct inspect_age *more = mem_realloc(ages->seen, places * sizeof *more);
 
         if (more == NULL)
             return; /* what is not noted has no age */
@@ -41,20 +41,20 @@ static void ages_note(struct see_ages *ages, const struct pool *pool, uint64_t n
             continue;
         live--;
         if (ages->seen[at].id != id)
-            ages->seen[at] = (struct see_age){id, now_ns};
+            ages->seen[at] = (struct inspect_age){id, now_ns};
     }
 }
 
 void ages_look(struct mbx_ep *ep, uint64_t now_ns)
 {
-    ages_note(&ep_see(ep)->requests, &ep->requests.pool, now_ns);
-    ages_note(&ep_see(ep)->messages, &ep->messages, now_ns);
-    ep_see(ep)->looked_ns = now_ns;
+    ages_note(&ep_inspect(ep)->requests, &ep->requests.pool, now_ns);
+    ages_note(&ep_inspect(ep)->messages, &ep->messages, now_ns);
+    ep_inspect(ep)->looked_ns = now_ns;
 }
 
 void ages_close(struct mbx_ep *ep)
 {
-    mem_free(ep_see(ep)->requests.seen);
-    mem_free(ep_see(ep)->messages.seen);
-    ep_see(ep)->requests = ep_see(ep)->messages = (struct see_ages){.places = 0};
+    mem_free(ep_inspect(ep)->requests.seen);
+    mem_free(ep_inspect(ep)->messages.seen);
+    ep_inspect(ep)->requests = ep_inspect(ep)->messages = (struct inspect_ages){.places = 0};
 }

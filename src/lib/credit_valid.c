@@ -6,7 +6,7 @@
 #include "lib/across.h"
 
 #include "p2p/p2p.h"
-#include "sendside/sendside.h"
+#include "defer/defer.h"
 #include "device/host/offload.h"
 #include "core/core.h"
 #include "transport/bounce.h"
@@ -79,7 +79,7 @@ bool credit_is_valid(const struct mbx_ep *ep)
         envelopes += peer_credit(peer)->kept_envelopes;
         payload += peer_credit(peer)->kept_payload;
         extra += (peer_credit(peer)->window - pool->window) * CREDIT_ENVELOPE +
-                peer_credit(peer)->window_payload - pool->window_payload;
+                 peer_credit(peer)->window_payload - pool->window_payload;
     }
     pool_for_each((struct pool *)(uintptr_t)&ep->messages, count_message, &kept);
     return HOLDS("credit.h I2", extra + pool->extra == pool->extra_all) &&

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "lib/see.h"
+#include "lib/inspect.h"
 
 #define LIBRARY "libmatchbox-msgq.so"
 

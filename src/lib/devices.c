@@ -16,7 +16,7 @@
 #include "device/verbs/verbs.h"
 #include "lib/devices.h"
 #include "p2p/p2p.h"
-#include "sendside/sendside.h"
+#include "defer/defer.h"
 #include "transport/verbs/verbs_library.h"
 
 const struct transport_events device_events = {

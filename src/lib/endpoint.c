@@ -13,11 +13,11 @@
 #include "core/core.h"
 #include "rma/rma.h"
 #include "p2p/p2p.h"
-#include "rput/rput.h"
-#include "sendside/sendside.h"
+#include "advert/advert.h"
+#include "defer/defer.h"
 #include "lib/across.h"
 #include "lib/devices.h"
-#include "lib/see.h"
+#include "lib/inspect.h"
 #include "device/host/offload.h"
 #include "transport/verbs/verbs_library.h"
 
@@ -51,12 +51,12 @@ static const struct module *const modules[] = {
     &pieces_module,       /* core */
     &credit_module,       /* p2p */
     &offload_module,      /* device/host, or devices_absent.c */
-    &rput_recv_module,    /* rput */
-    &coop_module,         /* rput */
-    &rput_send_module,    /* rput */
-    &backlog_module,      /* sendside */
-    &receiver_module,     /* sendside */
-    &remote_probe_module, /* sendside */
+    &advert_recv_module,  /* advert */
+    &split_copy_module,   /* advert */
+    &advert_send_module,  /* advert */
+    &backlog_module,      /* defer */
+    &receiver_module,     /* defer */
+    &remote_probe_module, /* defer */
     &access_module,       /* rma */
     &target_module,       /* rma */
     &across_module,       /* lib */
@@ -183,7 +183,7 @@ static int endpoint_transport(struct mbx_ep *ep, const uint8_t *key)
         err = settings_key(s, config.key, sizeof config.key);
     if (err < 0)
         return err;
-    config.settings.shm.job = see_job(config.key);
+    config.settings.shm.job = inspect_job(config.key);
     config.settings.shm.shares_cores = s->oversubscribed == OVERSUBSCRIBED_YES;
     verbs_use(s->verbs_library);
     err = endpoint_open(ep, &config);
@@ -236,7 +236,7 @@ int mbx_open(const struct mbx_config *config, struct mbx_ep **out)
     ep->liveness.has_seen_all = true;
     ep->modules.list = modules;
     module_register(ep);
-    ep_sendside(ep)->room = BACKLOG_RTRS;
+    ep_defer(ep)->room = BACKLOG_RTRS;
     ep->modules.watched_from = ep->modules.watched_always = SIZE_MAX;
     credit_open(ep);
     err = endpoint_transport(ep, config != NULL ? config->key : NULL);
@@ -251,7 +251,7 @@ int mbx_open(const struct mbx_config *config, struct mbx_ep **out)
     ep->liveness.next = peer_own_hash(ep);
     endpoint_limits(ep);
     tracepoint_open(ep);
-    see_open(ep);
+    inspect_open(ep);
     forked_add(ep);
     *out = ep;
     return 0;
@@ -342,8 +342,8 @@ int mbx_close(struct mbx_ep *ep)
     ep_unlock(ep);
     stats_write(ep);
     tell_end(ep);
-    see_leaks(ep);
-    see_close(ep);
+    inspect_leaks(ep);
+    inspect_close(ep);
     tracepoint_close(ep);
     module_close(ep);
     pool_for_each(&ep->requests.pool, endpoint_forget_buffer, ep);

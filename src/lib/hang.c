@@ -15,7 +15,7 @@
  *
  * What the process says comes through an eventfd that nobody else has: no observer can end a rank.
  */
-#include "lib/see.h"
+#include "lib/inspect.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -26,7 +26,7 @@
 #include "base/program.h"
 #include "base/sys.h"
 #include "core/core.h"
-#include "see/hang.h"
+#include "inspect/hang.h"
 
 /* A rank that has not looked for so long did something else than wait. */
 #define GAP_NS CLOCK_S
@@ -46,9 +46,9 @@ static uint64_t happened(const struct mbx_ep *ep)
 
 static void reporter_leave(struct mbx_ep *ep)
 {
-    if (ep_see(ep)->reporter >= 0)
-        sys_close(ep_see(ep)->reporter);
-    ep_see(ep)->reporter = -1;
+    if (ep_inspect(ep)->reporter >= 0)
+        sys_close(ep_inspect(ep)->reporter);
+    ep_inspect(ep)->reporter = -1;
 }
 
 static void reporter_start(struct mbx_ep *ep, uint64_t now_ns)
@@ -61,20 +61,21 @@ static void reporter_start(struct mbx_ep *ep, uint64_t now_ns)
         NULL};
     int err = 0;
 
-    ep_see(ep)->retry_ns = now_ns + ep->settings.hang_ns;
+    ep_inspect(ep)->retry_ns = now_ns + ep->settings.hang_ns;
     if (!program_find("mbx", MBX_TOOL_INSTALLED, path, sizeof path)) {
         LOG_WARN("MBX_HANG: nothing has come to this rank for %llu s; cannot execute %s, which "
                  "would "
                  "say why: mbx is looked for beside the library and where it is installed",
-                 (unsigned long long)((now_ns - ep_see(ep)->still_ns) / CLOCK_S), path);
-        ep_see(ep)->retry_ns = UINT64_MAX;
+                 (unsigned long long)((now_ns - ep_inspect(ep)->still_ns) / CLOCK_S), path);
+        ep_inspect(ep)->retry_ns = UINT64_MAX;
         return;
     }
     snprintf(pid, sizeof pid, "%ld", (long)getpid());
     snprintf(job, sizeof job, "%016llx", (unsigned long long)ep->observed.page->head.job);
     snprintf(hang, sizeof hang, "%llu", (unsigned long long)(ep->settings.hang_ns / CLOCK_MS));
-    ep_see(ep)->reporter = sys_eventfd(0, EFD_NONBLOCK);
-    if (ep_see(ep)->reporter < 0 || sys_spawn_apart(path, argv, ep_see(ep)->reporter) < 0) {
+    ep_inspect(ep)->reporter = sys_eventfd(0, EFD_NONBLOCK);
+    if (ep_inspect(ep)->reporter < 0 ||
+        sys_spawn_apart(path, argv, ep_inspect(ep)->reporter) < 0) {
         err = errno;
         LOG_WARN("MBX_HANG: cannot start %s: %s", path, mbx_strerror(err));
         reporter_leave(ep);
@@ -86,14 +87,14 @@ static void reporter_hear(struct mbx_ep *ep)
 {
     uint64_t told;
 
-    if (ep_see(ep)->reporter < 0 ||
-        sys_read(ep_see(ep)->reporter, &told, sizeof told) != sizeof told)
+    if (ep_inspect(ep)->reporter < 0 ||
+        sys_read(ep_inspect(ep)->reporter, &told, sizeof told) != sizeof told)
         return;
-    if (told >= SEE_HANG_ABORT) {
+    if (told >= INSPECT_HANG_ABORT) {
         LOG_ERROR(
             "this rank ends the job: it is deadlocked, and MBX_HANG_THEN=abort (status %d)",
-            SEE_HANG_STATUS);
-        _exit(SEE_HANG_STATUS);
+            INSPECT_HANG_STATUS);
+        _exit(INSPECT_HANG_STATUS);
     }
     reporter_leave(ep); /* busy */
 }
@@ -105,24 +106,24 @@ static void hang_watch(struct mbx_ep *ep)
     uint64_t now_ns = clock_now(), sum = happened(ep), hang_ns = ep->settings.hang_ns;
     uint64_t gap_ns = hang_ns / 2 > GAP_NS ? hang_ns / 2 : GAP_NS;
 
-    if (sum != ep_see(ep)->happened || now_ns - ep_see(ep)->watched_ns > gap_ns) {
-        ep_see(ep)->happened = sum;
-        ep_see(ep)->still_ns = now_ns;
-        ep_see(ep)->retry_ns = now_ns + hang_ns;
+    if (sum != ep_inspect(ep)->happened || now_ns - ep_inspect(ep)->watched_ns > gap_ns) {
+        ep_inspect(ep)->happened = sum;
+        ep_inspect(ep)->still_ns = now_ns;
+        ep_inspect(ep)->retry_ns = now_ns + hang_ns;
         reporter_leave(ep);
     }
-    ep_see(ep)->watched_ns = now_ns;
+    ep_inspect(ep)->watched_ns = now_ns;
     ages_look(ep, now_ns);
     if (hang_ns == 0)
         return;
     reporter_hear(ep);
-    if (ep_see(ep)->reporter < 0 && now_ns >= ep_see(ep)->retry_ns)
+    if (ep_inspect(ep)->reporter < 0 && now_ns >= ep_inspect(ep)->retry_ns)
         reporter_start(ep, now_ns);
 }
 
 void hang_open(struct mbx_ep *ep)
 {
-    ep_see(ep)->reporter = -1;
+    ep_inspect(ep)->reporter = -1;
     ep->observed.watch = hang_watch;
 }
 

@@ -4,7 +4,7 @@
  */
 #include "boot/boot.h"
 #include "core/core.h"
-#include "lib/see.h"
+#include "lib/inspect.h"
 
 struct mbx_job {
     struct boot *boot;
@@ -98,6 +98,6 @@ int mbx_job_connect(struct mbx_job *job, struct mbx_ep *ep)
     for (uint32_t rank = 0; err == 0 && rank < job->boot->size; rank++)
         err = job_add(job, ep, rank);
     if (err == 0)
-        see_ranks(ep, job->boot->size);
+        inspect_ranks(ep, job->boot->size);
     return err;
 }

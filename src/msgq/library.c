@@ -35,7 +35,7 @@ struct _mqs_image_info {
 };
 
 struct _mqs_process_info {
-    struct see_source source; /* first: see read_process() */
+    struct inspect_source source; /* first: see read_process() */
     const mqs_process_callbacks *calls;
     mqs_process *process;
     struct msgq_snapshot snapshot;
@@ -121,7 +121,7 @@ void mqs_destroy_image_info(mqs_image_info *info)
 
 /* ---- processes ---- */
 
-static int read_process(const struct see_source *source, uint64_t at, void *to, size_t size)
+static int read_process(const struct inspect_source *source, uint64_t at, void *to, size_t size)
 {
     const mqs_process_info *info = (const mqs_process_info *)(const void *)source;
 
@@ -193,7 +193,7 @@ static void know(const struct msgq_endpoint *endpoint)
             known[i].rank = endpoint->rank;
             return;
         }
-    if (endpoint->rank == SEE_NOBODY || endpoint->address == 0)
+    if (endpoint->rank == INSPECT_NOBODY || endpoint->address == 0)
         return;
     more = mem_realloc(known, (known_count + 1) * sizeof *known);
     if (more == NULL)
@@ -207,7 +207,7 @@ static uint32_t known_rank(uint64_t job, uint64_t address)
     for (uint32_t i = 0; i < known_count; i++)
         if (known[i].job == job && known[i].address == address)
             return known[i].rank;
-    return SEE_NOBODY;
+    return INSPECT_NOBODY;
 }
 
 static void know_all(const struct msgq_snapshot *snapshot)
@@ -271,8 +271,8 @@ static mqs_tword_t own_rank(const mqs_process_info *info, uint32_t endpoint)
 {
     uint32_t rank = info->snapshot.endpoints[endpoint].rank;
 
-    return rank != SEE_NOBODY ? (mqs_tword_t)rank
-                              : info->calls->mqs_get_global_rank_fp(info->process);
+    return rank != INSPECT_NOBODY ? (mqs_tword_t)rank
+                                  : info->calls->mqs_get_global_rank_fp(info->process);
 }
 
 int mqs_get_communicator(mqs_process *process, mqs_communicator *out)
@@ -325,48 +325,48 @@ static bool is_of(mqs_op_class class, unsigned kind)
 {
     switch (class) {
     case mqs_pending_sends:
-        return kind == SEE_SEND || kind == SEE_SENDING;
+        return kind == INSPECT_SEND || kind == INSPECT_SENDING;
     case mqs_pending_receives:
-        return kind == SEE_POSTED || kind == SEE_RECEIVING;
+        return kind == INSPECT_POSTED || kind == INSPECT_RECEIVING;
     case mqs_unexpected_messages:
-        return kind == SEE_UNEXPECTED || kind == SEE_PROBED;
+        return kind == INSPECT_UNEXPECTED || kind == INSPECT_PROBED;
     }
     return false;
 }
 
 /* The rank of the peer, or, if nothing says which it is, its number at the endpoint. */
 static mqs_tword_t rank_of(const mqs_process_info *info, const struct msgq_endpoint *endpoint,
-                           const struct see_entry *entry, bool *is_named)
+                           const struct inspect_entry *entry, bool *is_named)
 {
-    uint32_t rank = SEE_NOBODY;
+    uint32_t rank = INSPECT_NOBODY;
 
     *is_named = true;
-    if (entry->peer == SEE_NOBODY)
+    if (entry->peer == INSPECT_NOBODY)
         return MQS_INVALID_PROCESS;
-    if (see_walk_rank(&info->snapshot.map, &info->source, endpoint->ep, entry->peer, &rank) !=
-            0 ||
-        rank == SEE_NOBODY)
+    if (inspect_walk_rank(&info->snapshot.map, &info->source, endpoint->ep, entry->peer,
+                          &rank) != 0 ||
+        rank == INSPECT_NOBODY)
         rank = known_rank(endpoint->job, entry->whom);
-    *is_named = rank != SEE_NOBODY;
+    *is_named = rank != INSPECT_NOBODY;
     return (mqs_tword_t)(*is_named ? rank : entry->peer);
 }
 
-static void fill_text(mqs_pending_operation *out, const struct see_entry *entry,
-                      const struct msgq_communicator *communicator, const struct see_mpi *mpi,
-                      bool is_named)
+static void fill_text(mqs_pending_operation *out, const struct inspect_entry *entry,
+                      const struct msgq_communicator *communicator,
+                      const struct inspect_mpi *mpi, bool is_named)
 {
     const char *operation =
         communicator->is_mpi && mpi->operation != NULL ? mpi->operation : "";
-    bool is_sync =
-        (entry->flags & SEE_ENTRY_SYNC) != 0 || (communicator->is_mpi && mpi->is_synchronous);
+    bool is_sync = (entry->flags & INSPECT_ENTRY_SYNC) != 0 ||
+                   (communicator->is_mpi && mpi->is_synchronous);
 
     snprintf(out->extra_text[0], sizeof out->extra_text[0], "%s%s%s%.24s",
-             see_kind_name(entry->kind), is_sync ? ", synchronous" : "",
+             inspect_kind_name(entry->kind), is_sync ? ", synchronous" : "",
              operation[0] != '\0' ? ", " : "", operation);
     snprintf(out->extra_text[1], sizeof out->extra_text[1],
              "context %" PRIu32 " tag %" PRIu64 " ignore 0x%" PRIx64, entry->context_id,
              entry->tag, entry->ignore);
-    if (entry->waited_ms != SEE_NOT_KNOWN)
+    if (entry->waited_ms != INSPECT_NOT_KNOWN)
         snprintf(out->extra_text[3], sizeof out->extra_text[3],
                  "waited %.1f s before it was stopped", (double)entry->waited_ms / 1000);
     if (!is_named)
@@ -375,12 +375,12 @@ static void fill_text(mqs_pending_operation *out, const struct see_entry *entry,
 }
 
 static void fill(const mqs_process_info *info, const struct msgq_communicator *communicator,
-                 const struct see_entry *entry, const struct see_mpi *mpi,
+                 const struct inspect_entry *entry, const struct inspect_mpi *mpi,
                  mqs_pending_operation *out)
 {
     const struct msgq_endpoint *endpoint = &info->snapshot.endpoints[communicator->endpoint];
-    bool is_moving =
-        entry->kind == SEE_SENDING || entry->kind == SEE_RECEIVING || entry->kind == SEE_PROBED;
+    bool is_moving = entry->kind == INSPECT_SENDING || entry->kind == INSPECT_RECEIVING ||
+                     entry->kind == INSPECT_PROBED;
     bool is_named;
 
     *out = (mqs_pending_operation){
@@ -389,10 +389,10 @@ static void fill(const mqs_process_info *info, const struct msgq_communicator *c
         .tag_wild = communicator->is_mpi ? mpi->is_any_tag : entry->ignore == UINT64_MAX,
         .desired_tag = communicator->is_mpi ? mpi->tag : (mqs_tword_t)entry->tag,
         .desired_length = (mqs_tword_t)entry->size,
-        .system_buffer = entry->kind == SEE_UNEXPECTED || entry->kind == SEE_PROBED,
+        .system_buffer = entry->kind == INSPECT_UNEXPECTED || entry->kind == INSPECT_PROBED,
     };
     out->desired_local_rank = out->desired_global_rank;
-    if (entry->kind != SEE_POSTED) {
+    if (entry->kind != INSPECT_POSTED) {
         out->actual_local_rank = out->actual_global_rank = out->desired_global_rank;
         out->actual_tag = out->desired_tag;
         out->actual_length = out->desired_length;
@@ -410,8 +410,8 @@ int mqs_next_operation(mqs_process *process, mqs_pending_operation *out)
         return NO_COMMUNICATOR;
     endpoint = &info->snapshot.endpoints[communicator->endpoint];
     while (info->entry < endpoint->count) {
-        const struct see_entry *entry = &endpoint->entries[info->entry++];
-        struct see_mpi mpi;
+        const struct inspect_entry *entry = &endpoint->entries[info->entry++];
+        struct inspect_mpi mpi;
 
         if (!is_of(info->class, entry->kind) ||
             !snapshot_belongs(&info->snapshot, communicator, entry, &mpi))

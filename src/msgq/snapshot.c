@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "see/blocks.h"
-#include "see/job.h"
-#include "see/text.h"
+#include "inspect/blocks.h"
+#include "inspect/job.h"
+#include "inspect/text.h"
 
 #define ENTRIES_MAX 65536u /* of an endpoint */
 #define NAMES_SIZE  65536u
@@ -27,10 +27,10 @@ static const struct msgq_endpoint *endpoint_of(const struct msgq_snapshot *snaps
 
 bool snapshot_belongs(const struct msgq_snapshot *snapshot,
                       const struct msgq_communicator *communicator,
-                      const struct see_entry *entry, struct see_mpi *mpi)
+                      const struct inspect_entry *entry, struct inspect_mpi *mpi)
 {
-    const struct see_layout *layout = endpoint_of(snapshot, communicator)->layout;
-    bool is_mpi = see_mpi_decode(layout, entry->context_id, entry->tag, entry->ignore, mpi);
+    const struct inspect_layout *layout = endpoint_of(snapshot, communicator)->layout;
+    bool is_mpi = inspect_mpi_decode(layout, entry->context_id, entry->tag, entry->ignore, mpi);
 
     return is_mpi == communicator->is_mpi &&
            communicator->number == (is_mpi ? mpi->communicator : entry->context_id);
@@ -53,11 +53,11 @@ static int room_for_communicator(struct msgq_snapshot *snapshot)
 /* The communicator of an envelope, which is made if it is not there; NULL: no memory. */
 static struct msgq_communicator *communicator_for(struct msgq_snapshot *snapshot,
                                                   uint32_t endpoint,
-                                                  const struct see_entry *entry)
+                                                  const struct inspect_entry *entry)
 {
     struct msgq_communicator *new;
     const char *name = NULL;
-    struct see_mpi mpi;
+    struct inspect_mpi mpi;
 
     for (uint32_t i = snapshot->communicator_count; i-- > 0;)
         if (snapshot->communicators[i].endpoint == endpoint &&
@@ -67,11 +67,11 @@ static struct msgq_communicator *communicator_for(struct msgq_snapshot *snapshot
         return NULL;
     new = &snapshot->communicators[snapshot->communicator_count++];
     *new = (struct msgq_communicator){.endpoint = endpoint, .number = entry->context_id};
-    new->is_mpi = see_mpi_decode(endpoint_of(snapshot, new)->layout, entry->context_id,
-                                 entry->tag, entry->ignore, &mpi);
+    new->is_mpi = inspect_mpi_decode(endpoint_of(snapshot, new)->layout, entry->context_id,
+                                     entry->tag, entry->ignore, &mpi);
     if (new->is_mpi) {
         new->number = mpi.communicator;
-        name = see_mpi_predefined(endpoint_of(snapshot, new)->layout, mpi.communicator);
+        name = inspect_mpi_predefined(endpoint_of(snapshot, new)->layout, mpi.communicator);
         new->is_world = name != NULL &&strcmp(name, "MPI_COMM_WORLD") == 0;
     }
     if (name != NULL)
@@ -79,7 +79,7 @@ static struct msgq_communicator *communicator_for(struct msgq_snapshot *snapshot
     else
         snprintf(new->name, sizeof new->name, "%s %" PRIu32,
                  new->is_mpi ? "communicator" : "context", new->number);
-    if ((new->is_world || !new->is_mpi) && endpoint_of(snapshot, new)->ranks != SEE_NOBODY)
+    if ((new->is_world || !new->is_mpi) && endpoint_of(snapshot, new)->ranks != INSPECT_NOBODY)
         new->size = endpoint_of(snapshot, new)->ranks;
     return new;
 }
@@ -87,13 +87,13 @@ static struct msgq_communicator *communicator_for(struct msgq_snapshot *snapshot
 /* What the program has named. */
 static int take_names(struct msgq_snapshot *snapshot, uint32_t endpoint, const char *text)
 {
-    struct see_line line;
+    struct inspect_line line;
 
-    while (see_text_line(&text, &line)) {
-        struct see_entry entry = {.kind = SEE_POSTED, .context_id = line.number};
+    while (inspect_text_line(&text, &line)) {
+        struct inspect_entry entry = {.kind = INSPECT_POSTED, .context_id = line.number};
         struct msgq_communicator *named;
 
-        if (line.kind != SEE_LINE_CONTEXT)
+        if (line.kind != INSPECT_LINE_CONTEXT)
             continue;
         named = communicator_for(snapshot, endpoint, &entry);
         if (named == NULL)
@@ -107,17 +107,17 @@ static int take_names(struct msgq_snapshot *snapshot, uint32_t endpoint, const c
 
 /* ---- endpoints ---- */
 
-static void take_head(struct msgq_endpoint *endpoint, const struct see_map *map,
-                      const struct see_source *source)
+static void take_head(struct msgq_endpoint *endpoint, const struct inspect_map *map,
+                      const struct inspect_source *source)
 {
-    struct see_head head;
+    struct inspect_head head;
     uint64_t page;
 
-    endpoint->rank = endpoint->ranks = SEE_NOBODY;
-    if (source->read(source, endpoint->ep + map->offsets[SEE_EP_PAGE], &page, sizeof page) !=
-            0 ||
+    endpoint->rank = endpoint->ranks = INSPECT_NOBODY;
+    if (source->read(source, endpoint->ep + map->offsets[INSPECT_EP_PAGE], &page,
+                     sizeof page) != 0 ||
         page == 0 || source->read(source, page, &head, sizeof head) != 0 ||
-        see_head_check(&head, head.pid) != NULL)
+        inspect_head_check(&head, head.pid) != NULL)
         return;
     endpoint->rank = head.rank;
     endpoint->ranks = head.ranks;
@@ -125,18 +125,19 @@ static void take_head(struct msgq_endpoint *endpoint, const struct see_map *map,
     endpoint->address = head.address;
 }
 
-static int take_entries(struct msgq_endpoint *endpoint, const struct see_map *map,
-                        const struct see_source *source)
+static int take_entries(struct msgq_endpoint *endpoint, const struct inspect_map *map,
+                        const struct inspect_source *source)
 {
-    struct see_entry *room = mem_alloc(ENTRIES_MAX * sizeof *room);
-    uint32_t counts[SEE_KINDS];
+    struct inspect_entry *room = mem_alloc(ENTRIES_MAX * sizeof *room);
+    uint32_t counts[INSPECT_KINDS];
     int err = -ENOMEM;
 
     if (room != NULL)
-        err = see_walk(map, source, endpoint->ep, room, ENTRIES_MAX, &endpoint->count, counts);
+        err = inspect_walk(map, source, endpoint->ep, room, ENTRIES_MAX, &endpoint->count,
+                           counts);
     if (err == 0) {
-        see_walk_ages(map, source, endpoint->ep, 0, room, endpoint->count);
-        see_sort(room, endpoint->count);
+        inspect_walk_ages(map, source, endpoint->ep, 0, room, endpoint->count);
+        inspect_sort(room, endpoint->count);
         endpoint->entries = mem_realloc(room, (endpoint->count + 1) * sizeof *room);
         return endpoint->entries != NULL ? 0 : -ENOMEM;
     }
@@ -144,13 +145,13 @@ static int take_entries(struct msgq_endpoint *endpoint, const struct see_map *ma
     return err;
 }
 
-static int take_endpoint(struct msgq_snapshot *snapshot, const struct see_source *source,
+static int take_endpoint(struct msgq_snapshot *snapshot, const struct inspect_source *source,
                          uint64_t ep)
 {
     uint32_t index = snapshot->endpoint_count;
     struct msgq_endpoint *more =
         mem_realloc(snapshot->endpoints, (index + 1) * sizeof *snapshot->endpoints);
-    char program[SEE_MPI_TEXT], *names;
+    char program[INSPECT_MPI_TEXT], *names;
     int err;
 
     if (more == NULL)
@@ -159,35 +160,37 @@ static int take_endpoint(struct msgq_snapshot *snapshot, const struct see_source
     more[index] = (struct msgq_endpoint){.ep = ep};
     snapshot->endpoint_count++;
     take_head(&more[index], &snapshot->map, source);
-    see_walk_program(&snapshot->map, source, ep, program);
-    more[index].layout = see_mpi_layout(program);
+    inspect_walk_program(&snapshot->map, source, ep, program);
+    more[index].layout = inspect_mpi_layout(program);
     err = take_entries(&more[index], &snapshot->map, source);
     names = mem_calloc(1, NAMES_SIZE);
     if (names == NULL)
         return -ENOMEM;
-    if (err == 0 && see_walk_names(&snapshot->map, source, ep, NULL, 0, names, NAMES_SIZE) >= 0)
+    if (err == 0 &&
+        inspect_walk_names(&snapshot->map, source, ep, NULL, 0, names, NAMES_SIZE) >= 0)
         err = take_names(snapshot, index, names);
     mem_free(names);
     for (uint32_t i = 0; err == 0 && i < snapshot->endpoints[index].count; i++)
-        if (snapshot->endpoints[index].entries[i].kind != SEE_ACCESS && /* has no envelope */
+        if (snapshot->endpoints[index].entries[i].kind !=
+                INSPECT_ACCESS && /* has no envelope */
             communicator_for(snapshot, index, &snapshot->endpoints[index].entries[i]) == NULL)
             err = -ENOMEM;
     return err;
 }
 
-int snapshot_take(struct msgq_snapshot *snapshot, const struct see_source *source,
+int snapshot_take(struct msgq_snapshot *snapshot, const struct inspect_source *source,
                   uint64_t root)
 {
-    uint64_t endpoints[SEE_ENDPOINTS_MAX];
-    struct see_blocks blocks;
+    uint64_t endpoints[INSPECT_ENDPOINTS_MAX];
+    struct inspect_blocks blocks;
     uint32_t count = 0;
     int err;
 
     *snapshot = (struct msgq_snapshot){.endpoints = NULL};
-    see_blocks_init(&blocks, source);
-    err = see_map_read(&blocks.source, root, &snapshot->map);
+    inspect_blocks_init(&blocks, source);
+    err = inspect_map_read(&blocks.source, root, &snapshot->map);
     if (err == 0)
-        err = see_walk_endpoints(&snapshot->map, &blocks.source, endpoints, &count);
+        err = inspect_walk_endpoints(&snapshot->map, &blocks.source, endpoints, &count);
     for (uint32_t i = 0; err == 0 && i < count; i++)
         err = take_endpoint(snapshot, &blocks.source, endpoints[i]);
     if (err != 0)

@@ -2,21 +2,21 @@
 /*
  * snapshot.h - the communicators of a process that stands still, and what waits in each.
  *
- * A communicator here is what envelopes name: the MPI's communicator where the MPI is known (see/mpi.h), and else a context id
+ * A communicator here is what envelopes name: the MPI's communicator where the MPI is known (inspect/mpi.h), and else a context id
  * of an endpoint.  Those are listed that the program has named, or in which something waits.
  */
 #ifndef MSGQ_SNAPSHOT_H
 #define MSGQ_SNAPSHOT_H
 
-#include "see/mpi.h"
-#include "see/walk.h"
+#include "inspect/mpi.h"
+#include "inspect/walk.h"
 
 struct msgq_endpoint {
     uint64_t ep;
-    uint32_t rank, ranks;  /* SEE_NOBODY: not known */
+    uint32_t rank, ranks;  /* INSPECT_NOBODY: not known */
     uint64_t job, address; /* as in the head of its page; 0: not known */
-    const struct see_layout *layout;
-    struct see_entry *entries; /* by kind, context id and age */
+    const struct inspect_layout *layout;
+    struct inspect_entry *entries; /* by kind, context id and age */
     uint32_t count;
 };
 
@@ -29,7 +29,7 @@ struct msgq_communicator {
 };
 
 struct msgq_snapshot {
-    struct see_map map;
+    struct inspect_map map;
     struct msgq_endpoint *endpoints;
     struct msgq_communicator *communicators;
     uint32_t endpoint_count, communicator_count;
@@ -37,13 +37,13 @@ struct msgq_snapshot {
 
 /* Of the process whose layout lies at root.  0, undone by snapshot_free(); -ENOMEM; a negative errno of the source; -EBADMSG: of
  * another version, or it makes no sense. */
-int snapshot_take(struct msgq_snapshot *snapshot, const struct see_source *source,
+int snapshot_take(struct msgq_snapshot *snapshot, const struct inspect_source *source,
                   uint64_t root);
 void snapshot_free(struct msgq_snapshot *snapshot);
 
 /* Does the entry of that endpoint belong to the communicator?  If so and the MPI is known, *mpi says what it is. */
 bool snapshot_belongs(const struct msgq_snapshot *snapshot,
                       const struct msgq_communicator *communicator,
-                      const struct see_entry *entry, struct see_mpi *mpi);
+                      const struct inspect_entry *entry, struct inspect_mpi *mpi);
 
 #endif

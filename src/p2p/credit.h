@@ -58,7 +58,7 @@ PART_FITS(peer, credit, struct credit);
 /* Of an endpoint, as a receiver. */
 struct credit_pool {
     uint64_t window, window_payload; /* of every peer, from the beginning */
-    uint64_t extra, extra_all; /* bytes for those that want more */
+    uint64_t extra, extra_all;       /* bytes for those that want more */
     bool is_fixed, is_payload_fixed; /* by the user: no extra envelopes, or payload */
     struct transport *bounce;        /* that maps bounce buffers of peers; NULL: none does */
 };
@@ -257,7 +257,7 @@ static inline void credit_kept(const struct mbx_ep *ep)
 
     if (unlikely(ep_credit(ep)->bounce != NULL))
         transport_bounce_limit(ep_credit(ep)->bounce,
-                              all - min_size(all, ep->stats.unexpected_bytes_max));
+                               all - min_size(all, ep->stats.unexpected_bytes_max));
 }
 
 extern const struct module credit_module;

@@ -16,7 +16,7 @@
 
 struct message_more {
     struct arrival
-        arrival; /* first, for lib/see_root.c; payload and rts point to what follows */
+        arrival; /* first, for lib/inspect_root.c; payload and rts point to what follows */
     struct wire_rts rts;
     char payload[];
 };

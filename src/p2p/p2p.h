@@ -44,22 +44,23 @@ PART_FITS(peer, assembly, struct assembly);
 #define peer_assembly(peer) PART((peer)->assembly, struct assembly)
 
 /* Of a peer: matching at the sender in both directions, our sends to it and its sends to us. */
-struct peer_sendside {
+struct peer_defer {
     bool is_deferred; /* a send to it waits, in whichever module: no receive that it has
                          announced is believed; backlog.c */
     bool defers;      /* it defers its sends to us, as far as is known; receiver.c */
 };
-PART_FITS(peer, sendside, struct peer_sendside);
-#define peer_sendside(peer) PART((peer)->sendside, struct peer_sendside)
+PART_FITS(peer, defer, struct peer_defer);
+#define peer_defer(peer) PART((peer)->defer, struct peer_defer)
 
-/* Of an endpoint, written by src/rput.  SIZE_MAX: none */
-struct ep_rput {
-    size_t from;        /* receives of so much may be announced; rput_recv.c */
-    size_t coop_from;   /* those that lack so much may be copied by both sides; coop.c */
-    uint32_t announced; /* receives that are ANNOUNCED; both files */
+/* Of an endpoint, written by src/advert.  SIZE_MAX: none */
+struct ep_advert {
+    size_t from; /* receives of so much may be announced; advert_recv.c */
+    size_t
+        split_copy_from; /* those that lack so much may be copied by both sides; split_copy.c */
+    uint32_t announced;  /* receives that are ANNOUNCED; both files */
 };
-PART_FITS(mbx_ep, rput, struct ep_rput);
-#define ep_rput(ep) PART((ep)->rput, struct ep_rput)
+PART_FITS(mbx_ep, advert, struct ep_advert);
+#define ep_advert(ep) PART((ep)->advert, struct ep_advert)
 
 /* Of an endpoint: what the last probe had asked for that found nothing. */
 struct ep_peeks {

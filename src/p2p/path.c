@@ -93,7 +93,7 @@ static bool is_sample(const struct peer *peer)
 static bool buffers_are_free(const struct mbx_ep *ep, const struct peer *peer, size_t size)
 {
     return !ep_is_oversubscribed(ep) && list_is_empty(&peer->outq.list) &&
-           !peer_sendside(peer)->is_deferred && transport_bounce_has_free(peer->link, size);
+           !peer_defer(peer)->is_deferred && transport_bounce_has_free(peer->link, size);
 }
 
 enum mbx_protocol path_of_long(const struct mbx_ep *ep, const struct peer *peer, size_t size)
@@ -158,32 +158,32 @@ bool path_is_shared_copy(const struct mbx_ep *ep, const struct peer *peer)
     if (!limits->is_copy || !limits->is_instant || !peer_path(peer)->can_read)
         return false;
     /* else the processor of the sender may be ours */
-    return ep->settings.tuning.coop == TUNING_ALWAYS || !ep_is_oversubscribed(ep);
+    return ep->settings.tuning.split_copy == TUNING_ALWAYS || !ep_is_oversubscribed(ep);
 }
 
 /* Can a peer write into receives of this endpoint, and is it told which? */
-static bool may_announce(const struct mbx_ep *ep)
+static bool may_advertise(const struct mbx_ep *ep)
 {
     return ep->settings.rndv != RNDV_DATA && ep->lockwords != NULL && ep_matches_here(ep);
 }
 
-size_t path_announced_from(const struct mbx_ep *ep)
+size_t path_advertised_from(const struct mbx_ep *ep)
 {
     const struct settings *s = &ep->settings;
 
-    if (s->tuning.rput == TUNING_OFF || s->match_at == MATCH_AT_SENDER || !may_announce(ep) ||
-        !ep->net.transport->limits.can_read)
+    if (s->tuning.advert == TUNING_OFF || s->match_at == MATCH_AT_SENDER ||
+        !may_advertise(ep) || !ep->net.transport->limits.can_read)
         return SIZE_MAX;
     if (ep_credit(ep)->window == 0 || ep_credit(ep)->window >= CREDIT_UNLIMITED)
         return SIZE_MAX; /* credit would say nothing of what is under way */
-    return s->tuning.rput_size;
+    return s->tuning.advert_size;
 }
 
 size_t path_shared_copy_from(const struct mbx_ep *ep)
 {
-    return ep->settings.tuning.coop == TUNING_OFF || !may_announce(ep)
+    return ep->settings.tuning.split_copy == TUNING_OFF || !may_advertise(ep)
                ? SIZE_MAX
-               : ep->settings.tuning.coop_size;
+               : ep->settings.tuning.split_copy_size;
 }
 
 /* ---- the table ---- */
@@ -365,7 +365,7 @@ void path_measured(struct peer *peer, size_t bytes, uint64_t ns)
         peer_path(peer)->is_far = false;
 }
 
-void path_announces(struct peer *peer)
+void path_advertises(struct peer *peer)
 {
     backoff_pass(&peer_path(peer)->buffers);
 }

@@ -18,7 +18,7 @@
  *   *            up to PATH_BUFFERS_FAR bytes in buffers, if all are free
  *   rendezvous   the peer reads the message, or it is sent as data where the peer cannot read (rndv.c).  A
  *                receive that its sender was told of, and long messages that both sides copy, are found
- *                later: rput_send.c, coop.c.
+ *                later: advert_send.c, split_copy.c.
  *
  * MBX_EAGER_LIMIT sets another end of the packets, for near and for other peers.
  *
@@ -51,8 +51,8 @@
 struct peer_path {
     /* no read from it, or write to it, has failed for good */
     bool can_read : 1, can_write : 1;
-    bool is_far : 1;      /* copies to it are slow; and */
-    uint8_t votes, turns; /* since when, as above */
+    bool is_far : 1;        /* copies to it are slow; and */
+    uint8_t votes, turns;   /* since when, as above */
     struct backoff buffers; /* long messages of the peer that were expected in buffers */
 };
 
@@ -134,7 +134,7 @@ bool path_is_shared_copy(const struct mbx_ep *ep, const struct peer *peer);
 
 /* Receives of so many bytes may be announced to their sender; messages that lack so many may be copied by
  * both sides.  SIZE_MAX: none. */
-size_t path_announced_from(const struct mbx_ep *ep);
+size_t path_advertised_from(const struct mbx_ep *ep);
 size_t path_shared_copy_from(const struct mbx_ep *ep);
 
 /* Row index of mbx_protocol_get() for peer, or where nothing is known of it (NULL).  0; -ENOENT. */
@@ -190,7 +190,7 @@ void path_left(struct peer *peer);
 void path_measured(struct peer *peer, size_t bytes, uint64_t ns);
 
 /* A receive is announced whose message was not expected in buffers. */
-void path_announces(struct peer *peer);
+void path_advertises(struct peer *peer);
 
 /* A message of several packets, or a rendezvous, has met a receive that was there before it. */
 void path_came(const struct mbx_ep *ep, struct peer *peer, uint64_t size, bool is_eager);

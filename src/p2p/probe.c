@@ -50,7 +50,7 @@ static void probe_claim(struct mbx_ep *ep, struct message *message)
 }
 
 /* Names the message for whoever claims it.  Its number in its age, which means nothing outside of a queue, tells it from a
- * message that is just being kept or dropped, for who looks from outside (see/walk.c). */
+ * message that is just being kept or dropped, for who looks from outside (inspect/walk.c). */
 static mbx_message probe_name(const struct mbx_ep *ep, struct message *message)
 {
     return message->match.seq = pool_id(&ep->messages, message);

@@ -287,7 +287,7 @@ static void rndv_read(struct mbx_ep *ep, struct request *req)
 {
     assert(req->state == RNDV_READ);
     assert(!list_is_linked(&req->queue));
-    if (req->total - req->done < ep_rput(ep)->coop_from || !module_read(ep, req))
+    if (req->total - req->done < ep_advert(ep)->split_copy_from || !module_read(ep, req))
         rndv_read_alone(ep, req);
 }
 

@@ -117,8 +117,8 @@ static int send_travel(struct mbx_ep *ep, struct request *req, struct peer *peer
     req->flags |= flags;
     req->protocol = (uint8_t)send_protocol(ep, peer, &req->completion.status, flags);
     tracer_leave(ep, req);
-    return likely(peer->rput == NULL) ? send_or_defer(ep, peer, req)
-                                      : module_send(ep, peer, req);
+    return likely(peer->advert == NULL) ? send_or_defer(ep, peer, req)
+                                        : module_send(ep, peer, req);
 }
 
 /* A message that could not leave at once, or may not. */

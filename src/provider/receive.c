@@ -37,7 +37,7 @@
 #define MSG_FLAGS   (FI_COMPLETION | FI_MORE | PROBE_FLAGS)
 
 /* Where one message shall go, in one piece. */
-struct rput_target {
+struct advert_target {
     uint32_t context_id;
     uint64_t tag;
     uint64_t ignore; /* the client's; PROV_HAS_DATA comes on top */
@@ -101,7 +101,7 @@ static inline int source_of(struct prov_ep *ep, fi_addr_t src, uint32_t *source)
     return prov_peer(ep, src, source);
 }
 
-static inline struct prov_op *recv_op(struct prov_ep *ep, const struct rput_target *t)
+static inline struct prov_op *recv_op(struct prov_ep *ep, const struct advert_target *t)
 {
     struct prov_op *op = prov_op_get(&ep->ops);
 
@@ -118,13 +118,13 @@ static inline struct prov_op *recv_op(struct prov_ep *ep, const struct rput_targ
     return op;
 }
 
-static inline bool target_is_listed(const struct prov_ep *ep, const struct rput_target *t)
+static inline bool target_is_listed(const struct prov_ep *ep, const struct advert_target *t)
 {
     return t->context_id == PROV_UNTAGGED &&
            unlikely(t->many || prov_multi_is_busy(&ep->multi));
 }
 
-static inline ssize_t target_post(struct prov_ep *ep, const struct rput_target *t)
+static inline ssize_t target_post(struct prov_ep *ep, const struct advert_target *t)
 {
     struct mbx_options options = {0};
     struct prov_op *op;
@@ -149,7 +149,7 @@ static inline ssize_t target_post(struct prov_ep *ep, const struct rput_target *
     return prov_ep_again(ep, err);
 }
 
-static ssize_t claim_post(struct prov_ep *ep, const struct rput_target *t)
+static ssize_t claim_post(struct prov_ep *ep, const struct advert_target *t)
 {
     struct prov_claim **at = &ep->recv.claims;
     struct mbx_options options = {0};
@@ -176,10 +176,10 @@ static ssize_t claim_post(struct prov_ep *ep, const struct rput_target *t)
     return 0;
 }
 
-typedef ssize_t post_fn(struct prov_ep *ep, const struct rput_target *t);
+typedef ssize_t post_fn(struct prov_ep *ep, const struct advert_target *t);
 
 /* Gives t a buffer that is scattered into the vector when the message is there. */
-static int bounce_create(struct rput_target *t, const struct iovec *iov, size_t count,
+static int bounce_create(struct advert_target *t, const struct iovec *iov, size_t count,
                          size_t size)
 {
     struct prov_bounce *bounce = malloc(sizeof *bounce + size);
@@ -193,7 +193,7 @@ static int bounce_create(struct rput_target *t, const struct iovec *iov, size_t 
     return 0;
 }
 
-static ssize_t recv_vector(struct prov_ep *ep, struct rput_target *t, const struct iovec *iov,
+static ssize_t recv_vector(struct prov_ep *ep, struct advert_target *t, const struct iovec *iov,
                            size_t count, post_fn *post)
 {
     ssize_t size = prov_iov_size(iov, count);
@@ -218,14 +218,14 @@ static inline ssize_t recv_one(struct prov_ep *ep, uint32_t context_id, uint64_t
                                uint64_t ignore, void *buf, size_t len, fi_addr_t src,
                                void *context)
 {
-    struct rput_target t = {.context_id = context_id,
-                            .tag = tag,
-                            .ignore = ignore,
-                            .buf = buf,
-                            .len = len,
-                            .src = src,
-                            .context = context,
-                            .quiet = ep->recv.quiet};
+    struct advert_target t = {.context_id = context_id,
+                              .tag = tag,
+                              .ignore = ignore,
+                              .buf = buf,
+                              .len = len,
+                              .src = src,
+                              .context = context,
+                              .quiet = ep->recv.quiet};
     ssize_t err;
 
     prov_ep_lock(ep);
@@ -372,12 +372,12 @@ ssize_t prov_trecvv(struct fid_ep *fid, const struct iovec *iov, void **desc, si
                     fi_addr_t src, uint64_t tag, uint64_t ignore, void *context)
 {
     struct prov_ep *ep = prov_ep_of(fid);
-    struct rput_target t = {.context_id = PROV_TAGGED,
-                            .tag = tag,
-                            .ignore = ignore,
-                            .src = src,
-                            .context = context,
-                            .quiet = ep->recv.quiet};
+    struct advert_target t = {.context_id = PROV_TAGGED,
+                              .tag = tag,
+                              .ignore = ignore,
+                              .src = src,
+                              .context = context,
+                              .quiet = ep->recv.quiet};
 
     (void)desc;
     if (!tag_is_valid(tag, ignore))
@@ -388,12 +388,12 @@ ssize_t prov_trecvv(struct fid_ep *fid, const struct iovec *iov, void **desc, si
 ssize_t prov_trecvmsg(struct fid_ep *fid, const struct fi_msg_tagged *msg, uint64_t flags)
 {
     struct prov_ep *ep = prov_ep_of(fid);
-    struct rput_target t = {.context_id = PROV_TAGGED,
-                            .tag = msg->tag,
-                            .ignore = msg->ignore,
-                            .src = msg->addr,
-                            .context = msg->context,
-                            .quiet = ep->recv.selective && !(flags & FI_COMPLETION)};
+    struct advert_target t = {.context_id = PROV_TAGGED,
+                              .tag = msg->tag,
+                              .ignore = msg->ignore,
+                              .src = msg->addr,
+                              .context = msg->context,
+                              .quiet = ep->recv.selective && !(flags & FI_COMPLETION)};
 
     if (flags & ~MSG_FLAGS)
         return -FI_EBADFLAGS;
@@ -430,11 +430,11 @@ ssize_t prov_recvv(struct fid_ep *fid, const struct iovec *iov, void **desc, siz
                    fi_addr_t src, void *context)
 {
     struct prov_ep *ep = prov_ep_of(fid);
-    struct rput_target t = {.context_id = PROV_UNTAGGED,
-                            .src = src,
-                            .context = context,
-                            .quiet = ep->recv.quiet,
-                            .many = ep->recv.flags & FI_MULTI_RECV};
+    struct advert_target t = {.context_id = PROV_UNTAGGED,
+                              .src = src,
+                              .context = context,
+                              .quiet = ep->recv.quiet,
+                              .many = ep->recv.flags & FI_MULTI_RECV};
 
     (void)desc;
     return recv_vector(ep, &t, iov, count, target_post);
@@ -443,11 +443,11 @@ ssize_t prov_recvv(struct fid_ep *fid, const struct iovec *iov, void **desc, siz
 ssize_t prov_recvmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags)
 {
     struct prov_ep *ep = prov_ep_of(fid);
-    struct rput_target t = {.context_id = PROV_UNTAGGED,
-                            .src = msg->addr,
-                            .context = msg->context,
-                            .quiet = ep->recv.selective && !(flags & FI_COMPLETION),
-                            .many = flags & FI_MULTI_RECV};
+    struct advert_target t = {.context_id = PROV_UNTAGGED,
+                              .src = msg->addr,
+                              .context = msg->context,
+                              .quiet = ep->recv.selective && !(flags & FI_COMPLETION),
+                              .many = flags & FI_MULTI_RECV};
 
     if (flags & ~(FI_COMPLETION | FI_MORE | FI_TRANSMIT_COMPLETE | (ep->caps & FI_MULTI_RECV)))
         return -FI_EBADFLAGS;

@@ -621,7 +621,7 @@ static const char *const forms[TRACE_TYPES] = {
     [TRACE_DEFER] = "en",   [TRACE_RTR] = "ewnp",      [TRACE_MATCH] = "enp",
     [TRACE_LOCK] = "enp",   [TRACE_GRANT] = "eno",     [TRACE_LOST] = "enp",
     [TRACE_RETIRE] = "ewn", [TRACE_PUBLISH] = "enp",   [TRACE_PULL] = "enp",
-    [TRACE_PULLED] = "en",  [TRACE_ANNOUNCE] = "ewn",  [TRACE_VOID] = "ewp",
+    [TRACE_PULLED] = "en",  [TRACE_ADVERTISE] = "ewn", [TRACE_VOID] = "ewp",
     [TRACE_WRITE] = "enp",  [TRACE_SEND] = "eano",     [TRACE_LEAVE] = "eanp",
     [TRACE_SENT] = "eax",   [TRACE_RECEIVED] = "eano", [TRACE_RTS] = "ean",
     [TRACE_DATA] = "ean",   [TRACE_CTS] = "ean",       [TRACE_READ] = "ean",

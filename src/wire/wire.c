@@ -48,23 +48,40 @@ static const struct {
     [WIRE_ATOMIC] = {false, true, 0},
     [WIRE_ANSWER] = {false, true, WIRE_LAST | WIRE_PULL},
     [WIRE_PUSH] = {false, true, 0},
-    [WIRE_ANNOUNCE] = {true, false, 0},
+    [WIRE_ADVERTISE] = {true, false, 0},
     [WIRE_WRITE] = {true, false, WIRE_STOPPED},
     [WIRE_WRITTEN] = {false, false, WIRE_STOPPED},
-    [WIRE_COOP] = {false, false, 0},
+    [WIRE_SPLIT_COPY] = {false, false, 0},
     [WIRE_WITHDRAW] = {false, false, 0},
 };
 
 static const char *const names[WIRE_TYPES] = {
-    [WIRE_EAGER] = "eager",       [WIRE_SYNC] = "sync",         [WIRE_FIRST] = "first",
-    [WIRE_MORE] = "more",         [WIRE_RTS] = "rts",           [WIRE_CTS] = "cts",
-    [WIRE_DATA] = "data",         [WIRE_FIN] = "fin",           [WIRE_CREDIT] = "credit",
-    [WIRE_DEFER] = "defer",       [WIRE_RTR] = "rtr",           [WIRE_CLAIM] = "claim",
-    [WIRE_GRANT] = "grant",       [WIRE_RETIRE] = "retire",     [WIRE_PEEK] = "peek",
-    [WIRE_PEEKED] = "peeked",     [WIRE_PUT] = "put",           [WIRE_GET] = "get",
-    [WIRE_ATOMIC] = "atomic",     [WIRE_ANSWER] = "answer",     [WIRE_PUSH] = "push",
-    [WIRE_ANNOUNCE] = "announce", [WIRE_WRITE] = "write",       [WIRE_WRITTEN] = "written",
-    [WIRE_COOP] = "coop",         [WIRE_WITHDRAW] = "withdraw",
+    [WIRE_EAGER] = "eager",
+    [WIRE_SYNC] = "sync",
+    [WIRE_FIRST] = "first",
+    [WIRE_MORE] = "more",
+    [WIRE_RTS] = "rts",
+    [WIRE_CTS] = "cts",
+    [WIRE_DATA] = "data",
+    [WIRE_FIN] = "fin",
+    [WIRE_CREDIT] = "credit",
+    [WIRE_DEFER] = "defer",
+    [WIRE_RTR] = "rtr",
+    [WIRE_CLAIM] = "claim",
+    [WIRE_GRANT] = "grant",
+    [WIRE_RETIRE] = "retire",
+    [WIRE_PEEK] = "peek",
+    [WIRE_PEEKED] = "peeked",
+    [WIRE_PUT] = "put",
+    [WIRE_GET] = "get",
+    [WIRE_ATOMIC] = "atomic",
+    [WIRE_ANSWER] = "answer",
+    [WIRE_PUSH] = "push",
+    [WIRE_ADVERTISE] = "announce",
+    [WIRE_WRITE] = "write",
+    [WIRE_WRITTEN] = "written",
+    [WIRE_SPLIT_COPY] = "split_copy",
+    [WIRE_WITHDRAW] = "withdraw",
 };
 
 const char *wire_type_name(unsigned type)
@@ -158,18 +175,18 @@ static const char *check_answer(const struct wire_packet *p)
     return range_wraps(answer->offset, p->payload_size) ? "range of an answer wraps" : NULL;
 }
 
-static const char *check_announce(const struct wire_announce *announce)
+static const char *check_advertise(const struct wire_advertise *announce)
 {
     if (announce->word == 0)
-        return "an announced receive without a word";
+        return "an advertised receive without a word";
     if (announce->size == 0)
-        return "an announced receive without room";
+        return "an advertised receive without room";
     if (announce->from == 0 || announce->from > announce->number)
-        return "an announced receive behind itself";
+        return "an advertised receive behind itself";
     if (announce->credit >> 62 != 0)
         return "more credit than there can be";
     return range_wraps(announce->address, announce->size)
-               ? "buffer of an announced receive wraps"
+               ? "buffer of an advertised receive wraps"
                : NULL;
 }
 
@@ -182,15 +199,15 @@ static const char *check_write(const struct wire_packet *p, uint64_t address, ui
                                                : NULL;
 }
 
-static const char *check_coop(const struct wire_coop *coop)
+static const char *check_split_copy(const struct wire_split_copy *split_copy)
 {
-    if (coop->word == 0)
+    if (split_copy->word == 0)
         return "a part without a word";
-    if (coop->size == 0)
+    if (split_copy->size == 0)
         return "a part of nothing";
-    if (range_wraps(coop->offset, coop->size))
+    if (range_wraps(split_copy->offset, split_copy->size))
         return "range of a part wraps";
-    return range_wraps(coop->address, coop->size) ? "buffer of a part wraps" : NULL;
+    return range_wraps(split_copy->address, split_copy->size) ? "buffer of a part wraps" : NULL;
 }
 
 /* The payload of p says where the bytes lie: from here on it is these. */
@@ -258,16 +275,16 @@ static const char *check_body(const struct wire_packet *p)
     case WIRE_DEFER:
         return p->body.defer.epoch != 0 && p->body.defer.room == 0 ? "no room for a single rtr"
                                                                    : NULL;
-    case WIRE_ANNOUNCE:
-        return check_announce(&p->body.announce);
+    case WIRE_ADVERTISE:
+        return check_advertise(&p->body.announce);
     case WIRE_WRITE:
         if (p->body.write.done > p->body.write.size)
             return "more written than message";
         return check_write(p, p->body.write.address, p->body.write.key);
     case WIRE_WRITTEN:
         return check_write(p, p->body.written.address, p->body.written.key);
-    case WIRE_COOP:
-        return check_coop(&p->body.coop);
+    case WIRE_SPLIT_COPY:
+        return check_split_copy(&p->body.split_copy);
     case WIRE_WITHDRAW:
         return p->body.withdraw.sender == 0 ? "no message is wanted back" : NULL;
     }

@@ -10,7 +10,7 @@
  *      5     1  version     WIRE_VERSION
  *      6     2  flags       enum wire_flags
  *      8     8  tag         the envelope of those that have one; else 0
- *     16     8  data        of these: the sender's options.data; RTR, PEEK, ANNOUNCE: ignore
+ *     16     8  data        of these: the sender's options.data; RTR, PEEK, ADVERTISE: ignore
  *                           bits; else 0
  *     24     4  context_id  as tag
  *     28     4  zero        must be 0
@@ -63,7 +63,7 @@
  *
  * and, for receives that are told to their sender before it sends:
  *
- *  *ANNOUNCE  receiver number from credit word owner_id size address key
+ *  *ADVERTISE  receiver number from credit word owner_id size address key
  *                                     this receive is open, and here lies its buffer.  word,
  *                                     owner_id: see RTR; credit: the envelopes that you have if
  *                                     nothing of yours is under way.  Such receives are
@@ -75,7 +75,7 @@
  *                                     none, and the rest is as of an RTS
  *   WRITTEN receiver done address key
  *                                     the end: now so many are there; as above
- *   COOP   sender receiver offset size word owner_id address key
+ *   SPLIT_COPY   sender receiver offset size word owner_id address key
  *                                     of a message that I read: write the bytes
  *                                     [offset, offset + size) to address.  word, owner_id: see
  *                                     RTR; if you have it, WRITTEN ends it, done as of the
@@ -126,10 +126,10 @@ enum wire_type {
     WIRE_ATOMIC,
     WIRE_ANSWER,
     WIRE_PUSH,
-    WIRE_ANNOUNCE,
+    WIRE_ADVERTISE,
     WIRE_WRITE,
     WIRE_WRITTEN,
-    WIRE_COOP,
+    WIRE_SPLIT_COPY,
     WIRE_WITHDRAW,
     WIRE_TYPES
 };
@@ -293,9 +293,9 @@ struct wire_push {
     uint64_t offset;
 };
 
-struct wire_announce {
+struct wire_advertise {
     uint64_t receiver;
-    uint64_t number; /* grows from ANNOUNCE to ANNOUNCE */
+    uint64_t number; /* grows from ADVERTISE to ADVERTISE */
     uint64_t from;
     uint64_t credit;
     uint64_t word; /* of the core's lock words */
@@ -321,7 +321,7 @@ struct wire_written {
     uint64_t key;
 };
 
-struct wire_coop {
+struct wire_split_copy {
     uint64_t sender;
     uint64_t receiver;
     uint64_t offset;
@@ -365,10 +365,10 @@ struct wire_packet {
         struct wire_atomic atomic;
         struct wire_answer answer;
         struct wire_push push;
-        struct wire_announce announce;
+        struct wire_advertise announce;
         struct wire_write write;
         struct wire_written written;
-        struct wire_coop coop;
+        struct wire_split_copy split_copy;
         struct wire_withdraw withdraw;
     } body;
     const void *payload; /* within the caller's packet; NULL with WIRE_IN_BUFFER */
@@ -422,14 +422,14 @@ static inline size_t wire_body_size(enum wire_type type)
         return sizeof(struct wire_answer);
     case WIRE_PUSH:
         return sizeof(struct wire_push);
-    case WIRE_ANNOUNCE:
-        return sizeof(struct wire_announce);
+    case WIRE_ADVERTISE:
+        return sizeof(struct wire_advertise);
     case WIRE_WRITE:
         return sizeof(struct wire_write);
     case WIRE_WRITTEN:
         return sizeof(struct wire_written);
-    case WIRE_COOP:
-        return sizeof(struct wire_coop);
+    case WIRE_SPLIT_COPY:
+        return sizeof(struct wire_split_copy);
     case WIRE_WITHDRAW:
         return sizeof(struct wire_withdraw);
     case WIRE_TYPES:

@@ -38,7 +38,7 @@ static bool has_envelope(enum wire_type type)
     case WIRE_CLAIM:
     case WIRE_PEEK:
     case WIRE_PEEKED:
-    case WIRE_ANNOUNCE:
+    case WIRE_ADVERTISE:
     case WIRE_WRITE:
         return true;
     case WIRE_MORE:
@@ -55,7 +55,7 @@ static bool has_envelope(enum wire_type type)
     case WIRE_ANSWER:
     case WIRE_PUSH:
     case WIRE_WRITTEN:
-    case WIRE_COOP:
+    case WIRE_SPLIT_COPY:
     case WIRE_WITHDRAW:
     case WIRE_TYPES:
         break;
@@ -145,26 +145,26 @@ static const struct wire_push a_push = {.sender = 6, .offset = 100};
 static const struct wire_peek a_peek = {.question = 4};
 static const struct wire_peeked a_peeked = {
     .question = 4, .sender = 6, .size = 1000, .address = 7, .key = 8};
-static const struct wire_announce an_announce = {.receiver = 9,
-                                                 .number = 8,
-                                                 .from = 5,
-                                                 .credit = 3,
-                                                 .word = 70,
-                                                 .owner_id = 71,
-                                                 .size = 1000,
-                                                 .address = 7,
-                                                 .key = 8};
+static const struct wire_advertise an_advert = {.receiver = 9,
+                                                .number = 8,
+                                                .from = 5,
+                                                .credit = 3,
+                                                .word = 70,
+                                                .owner_id = 71,
+                                                .size = 1000,
+                                                .address = 7,
+                                                .key = 8};
 static const struct wire_write a_write = {
     .receiver = 9, .sender = 6, .size = 1000, .done = 1000};
 static const struct wire_written a_written = {.receiver = 9, .done = 1000};
-static const struct wire_coop a_coop = {.sender = 6,
-                                        .receiver = 9,
-                                        .offset = 500,
-                                        .size = 500,
-                                        .word = 70,
-                                        .owner_id = 71,
-                                        .address = 7,
-                                        .key = 8};
+static const struct wire_split_copy a_split_copy = {.sender = 6,
+                                                    .receiver = 9,
+                                                    .offset = 500,
+                                                    .size = 500,
+                                                    .word = 70,
+                                                    .owner_id = 71,
+                                                    .address = 7,
+                                                    .key = 8};
 static const struct wire_withdraw a_withdraw = {.sender = 5};
 
 static const struct {
@@ -199,10 +199,10 @@ static const struct {
     {WIRE_ATOMIC, &an_atomic, 40, 0},
     {WIRE_ANSWER, &an_answer, 40, WIRE_LAST},
     {WIRE_PUSH, &a_push, 40, 0},
-    {WIRE_ANNOUNCE, &an_announce, 0, 0},
+    {WIRE_ADVERTISE, &an_advert, 0, 0},
     {WIRE_WRITE, &a_write, 0, WIRE_STOPPED},
     {WIRE_WRITTEN, &a_written, 0, WIRE_STOPPED},
-    {WIRE_COOP, &a_coop, 0, 0},
+    {WIRE_SPLIT_COPY, &a_split_copy, 0, 0},
     {WIRE_WITHDRAW, &a_withdraw, 0, 0},
 };
 
@@ -346,9 +346,9 @@ static void an_envelope_stands_only_where_it_is_matched(void **state)
 static void payload_stands_only_where_it_belongs(void **state)
 {
     static const enum wire_type without[] = {
-        WIRE_CTS,      WIRE_FIN,    WIRE_CREDIT,  WIRE_DEFER,  WIRE_RTR,
-        WIRE_GRANT,    WIRE_RETIRE, WIRE_PEEK,    WIRE_PEEKED, WIRE_GET,
-        WIRE_ANNOUNCE, WIRE_WRITE,  WIRE_WRITTEN, WIRE_COOP,   WIRE_WITHDRAW};
+        WIRE_CTS,       WIRE_FIN,    WIRE_CREDIT,  WIRE_DEFER,      WIRE_RTR,
+        WIRE_GRANT,     WIRE_RETIRE, WIRE_PEEK,    WIRE_PEEKED,     WIRE_GET,
+        WIRE_ADVERTISE, WIRE_WRITE,  WIRE_WRITTEN, WIRE_SPLIT_COPY, WIRE_WITHDRAW};
 
     (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(samples); i++)
@@ -495,24 +495,24 @@ static void absurd_numbers_of_deferring_are_refused(void **state)
 
 static void absurd_parts_are_refused(void **state)
 {
-    struct wire_coop coop = a_coop;
+    struct wire_split_copy split_copy = a_split_copy;
     struct wire_withdraw withdraw = a_withdraw;
 
     (void)state;
-    coop.word = 0;
-    build(WIRE_COOP, &coop, 0);
+    split_copy.word = 0;
+    build(WIRE_SPLIT_COPY, &split_copy, 0);
     bad("a part without a word");
-    coop = a_coop;
-    coop.size = 0;
-    build(WIRE_COOP, &coop, 0);
+    split_copy = a_split_copy;
+    split_copy.size = 0;
+    build(WIRE_SPLIT_COPY, &split_copy, 0);
     bad("a part of nothing");
-    coop = a_coop;
-    coop.offset = UINT64_MAX - 498;
-    build(WIRE_COOP, &coop, 0);
+    split_copy = a_split_copy;
+    split_copy.offset = UINT64_MAX - 498;
+    build(WIRE_SPLIT_COPY, &split_copy, 0);
     bad("range of a part wraps");
-    coop = a_coop;
-    coop.address = UINT64_MAX - 498;
-    build(WIRE_COOP, &coop, 0);
+    split_copy = a_split_copy;
+    split_copy.address = UINT64_MAX - 498;
+    build(WIRE_SPLIT_COPY, &split_copy, 0);
     bad("buffer of a part wraps");
     withdraw.sender = 0;
     build(WIRE_WITHDRAW, &withdraw, 0);

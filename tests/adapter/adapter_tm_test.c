@@ -162,7 +162,7 @@ static void send_rendezvous(struct end *end, uint64_t tag, uint32_t size, uint32
     expect(end, tag, IBV_WC_SUCCESS);
 }
 
-static void see_fin(struct end *end, uint64_t tag, uint32_t fin)
+static void inspect_fin(struct end *end, uint64_t tag, uint32_t fin)
 {
     struct ibv_tmh tmh;
     struct ibv_rvh rvh;
@@ -235,7 +235,7 @@ static void a_rendezvous_is_read_and_answered(void **state)
     open_matching(&a, &b);
     add(&b, 1, 11, DATA, LONG);
     send_rendezvous(&a, 11, LONG, 1000);
-    see_fin(&a, 11, 1000);
+    inspect_fin(&a, 11, 1000);
     see(&b, 1, IBV_WC_TM_RECV, IBV_WC_TM_MATCH);
     seen = next_seen(&b);
     assert_int_equal(seen.flags, IBV_WC_TM_DATA_VALID);
@@ -245,7 +245,7 @@ static void a_rendezvous_is_read_and_answered(void **state)
     assert_int_equal(b.bytes[DATA + LONG], 0);
     add(&b, 2, 12, DATA, LONG);
     send_rendezvous(&a, 12, 0, 1000);
-    see_fin(&a, 12, 1000);
+    inspect_fin(&a, 12, 1000);
     see(&b, 2, IBV_WC_TM_RECV, IBV_WC_TM_MATCH);
     see(&b, 2, IBV_WC_TM_RECV, IBV_WC_TM_DATA_VALID);
     close_end(&a);
@@ -513,7 +513,7 @@ static void a_stopped_process_has_its_receives_matched(void **state)
     told = start_other(&other);
     connect_other(&other, &end, &told, &usual);
     send_rendezvous(&end, 2, LONG, 1000);
-    see_fin(&end, 2, 1000);
+    inspect_fin(&end, 2, 1000);
     send_tagged(&end, IBV_TMH_EAGER, 1, 1000);
     send_tagged(&end, IBV_TMH_EAGER, 3, 900);
     assert_int_equal(kill(other.pid, SIGCONT), 0);

@@ -185,9 +185,9 @@ static void test_protocols(void **state)
     const struct configuration *config = *state;
     uint64_t count[MBX_PROTOCOLS] = {0}, bytes[MBX_PROTOCOLS] = {0};
     bool is_deferred = config_window(config) != UINT64_MAX;
-    /* a receive that is told in advance has a protocol of its own: rput_test.c */
+    /* a receive that is told in advance has a protocol of its own: advert_test.c */
     const char *const params[] = {
-        "RPUT=off", is_deferred ? NULL : "WINDOW_PAYLOAD=unlimited" /* or it may go later */,
+        "ADVERT=off", is_deferred ? NULL : "WINDOW_PAYLOAD=unlimited" /* or it may go later */,
         NULL};
     struct stats from, to;
     struct cluster cl;

@@ -186,7 +186,7 @@ static void corrupt_ring(struct ring *ring, uint32_t cells)
     }
 }
 
-/* Sends as a sender does, from the beginning of a ring, behind an empty starter; no packet is what it
+/* Sends as a sender does, from the beginning of a ring, behind an empty mailbox; no packet is what it
  * should be. */
 static void corrupt_stream(uint32_t slot)
 {
@@ -195,7 +195,7 @@ static void corrupt_stream(uint32_t slot)
     for (unsigned i = 0; i < 12; i++)
         cell = corrupt_packet(cell);
     corrupt_sender(segment_slot(cl.segment, slot));
-    atomic_store(&segment_starter(cl.segment, slot)->moved, 1);
+    atomic_store(&segment_mailbox(cl.segment, slot)->moved, 1);
     atomic_store(&segment_slot(cl.segment, slot)->claim,
                  slot_claim(SLOT_READY, (uint32_t)getpid()));
 }
@@ -223,7 +223,7 @@ static void corrupt(void)
         corrupt_stream(slot);
         break;
     case 5:
-        corrupt_ring(segment_starter(s, slot), SEGMENT_STARTER_CELLS);
+        corrupt_ring(segment_mailbox(s, slot), SEGMENT_MAILBOX_CELLS);
         break;
     default:
         corrupt_ring(segment_ring(s, slot), segment_ring_cells(s, slot));

@@ -506,7 +506,7 @@ static void dies_within(struct forked_job *job, int rank, const void *arg)
     const char *const receiver[] = {"TRANSPORT=shm",
                                     "PEER_TIMEOUT=20ms",
                                     "MATCH=device",
-                                    "RPUT=off",
+                                    "ADVERT=off",
                                     "WINDOW_PAYLOAD=unlimited",
                                     arg,
                                     NULL};

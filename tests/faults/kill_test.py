@@ -66,13 +66,13 @@ def named(name):
 def is_at_work(pid):
     """It has a page for observers, and keeps its last events."""
     maps = processes.read(pid, "maps")
-    return b"memfd:matchbox-see" in maps and b"memfd:matchbox-flight" in maps
+    return b"memfd:matchbox-inspect" in maps and b"memfd:matchbox-flight" in maps
 
 
 def is_looking(pid):
     """It has the page of a rank open."""
     try:
-        return any("memfd:matchbox-see" in os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd"))
+        return any("memfd:matchbox-inspect" in os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd"))
     except OSError:
         return False
 

@@ -13,8 +13,8 @@
 
 #include "core/core.h"
 #include "p2p/p2p.h"
-#include "sendside/backlog.h"
-#include "sendside/receiver.h"
+#include "defer/backlog.h"
+#include "defer/receiver.h"
 #include "transport/bounce.h"
 
 #define CONTEXT 15
@@ -159,7 +159,7 @@ static void test_pieces(void **state)
     static unsigned char got[100000];
     mbx_request send, recv;
     struct wire_cts cts;
-    struct wire_coop coop;
+    struct wire_split_copy split_copy;
     struct cluster cl;
 
     open_wide(&cl, *state);
@@ -168,9 +168,9 @@ static void test_pieces(void **state)
     cluster_settle(&cl);
     cts = (struct wire_cts){.sender = send, .receiver = 5, .offset = 100, .size = 1000};
     forge(&cl, 1, WIRE_CTS, &cts, NULL, 0);
-    coop = (struct wire_coop){
+    split_copy = (struct wire_split_copy){
         .sender = send, .receiver = 5, .size = 100, .word = 1, .address = (uintptr_t)got};
-    forge(&cl, 1, WIRE_COOP, &coop, NULL, 0);
+    forge(&cl, 1, WIRE_SPLIT_COPY, &split_copy, NULL, 0);
     assert_int_equal(mbx_recv(cl.eps[1], 0, CONTEXT, 1, 0, got, sizeof got, NULL, &recv), 0);
     cluster_wait_error(&cl, 1, recv, 0);
     cluster_wait_error(&cl, 0, send, 0);
@@ -593,12 +593,11 @@ static void test_payload_beyond_credit_makes_none(void **state)
     cluster_open(&cl, config, 3,
                  (const char *const[]){"CLOSE_TIMEOUT=0", "LOG_LEVEL=error",
                                        "MATCH_AT=receiver", "WINDOW=auto",
-                                       "WINDOW_PAYLOAD=auto", "RPUT=off",
+                                       "WINDOW_PAYLOAD=auto", "ADVERT=off",
                                        "UNEXPECTED_MEMORY=1M", "PEERS_MAX=16", NULL});
     assert_int_equal(peer_use(cl.eps[0], 1), 0);
     credit = peer_credit(peer_get(cl.eps[0], 1));
-    for (int i = 0; ep_credit(cl.eps[0])->extra >= ep_credit(cl.eps[0])->extra_all / 8;
-         i++) {
+    for (int i = 0; ep_credit(cl.eps[0])->extra >= ep_credit(cl.eps[0])->extra_all / 8; i++) {
         const struct wire_header header = {
             .type = WIRE_RTS, .version = WIRE_VERSION, .flags = WIRE_SHORT_OF, .tag = 2};
 

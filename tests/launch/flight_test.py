@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""flight_test.py MBX JOB SEE_PROGRAM [--no-cores] - MBX_FLIGHT keeps the last events of a rank: in a file that is left when the rank is
+"""flight_test.py MBX JOB INSPECT_PROGRAM [--no-cores] - MBX_FLIGHT keeps the last events of a rank: in a file that is left when the rank is
 killed, in the memory of a rank that runs, and in its core file; and nothing is left of a job that ends.
 """
 import os

@@ -22,50 +22,50 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "see/page.h"
-#include "see/walk.h"
+#include "inspect/page.h"
+#include "inspect/walk.h"
 
-#define MANY    (SEE_ENDPOINTS_MAX + 100)
+#define MANY    (INSPECT_ENDPOINTS_MAX + 100)
 #define SLOTS   (1u << 21) /* what an observer believes at most */
 #define STRIDE  64u
 #define OBJECTS 0x10000u
 
-static struct see_root root;
+static struct inspect_root root;
 static unsigned char endpoint[0x1000], object[OBJECTS];
 static uint64_t chunks[SLOTS];
 
 static int make_file(void)
 {
-    int fd = memfd_create(SEE_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int fd = memfd_create(INSPECT_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
-    if (fd >= 0 && ftruncate(fd, SEE_PAGE_SIZE) == 0)
+    if (fd >= 0 && ftruncate(fd, INSPECT_PAGE_SIZE) == 0)
         return fd;
     perror("hostile_page: a page");
     exit(1);
 }
 
-static struct see_page *make_page(int fd, uint64_t job, uint32_t rank)
+static struct inspect_page *make_page(int fd, uint64_t job, uint32_t rank)
 {
-    struct see_page *page =
-        mmap(NULL, SEE_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    struct inspect_page *page =
+        mmap(NULL, INSPECT_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
     if (page == MAP_FAILED) {
         perror("hostile_page: a page");
         exit(1);
     }
-    page->head = (struct see_head){.magic = SEE_MAGIC,
-                                   .version = SEE_VERSION,
-                                   .size = SEE_PAGE_SIZE,
-                                   .pid = (uint32_t)getpid(),
-                                   .rank = rank,
-                                   .ranks = 2,
-                                   .job = job,
-                                   .address = 1,
-                                   .library = "0.1.0"};
+    page->head = (struct inspect_head){.magic = INSPECT_MAGIC,
+                                       .version = INSPECT_VERSION,
+                                       .size = INSPECT_PAGE_SIZE,
+                                       .pid = (uint32_t)getpid(),
+                                       .rank = rank,
+                                       .ranks = 2,
+                                       .job = job,
+                                       .address = 1,
+                                       .library = "0.1.0"};
     return page;
 }
 
-static void set(enum see_field field, uint32_t value)
+static void set(enum inspect_field field, uint32_t value)
 {
     root.at[field].value = value;
 }
@@ -76,36 +76,37 @@ static void put(uint32_t at, const void *value, size_t size)
 }
 
 /* Requests and messages lie in one and the same pool, at the beginning of the endpoint; its chunks are all one object. */
-static void make_walk(struct see_page *page)
+static void make_walk(struct inspect_page *page)
 {
-    static const char *const names[SEE_FIELDS] = {
-#define NAME(name) [SEE_##name] = #name,
-        SEE_FIELD_LIST(NAME)
+    static const char *const names[INSPECT_FIELDS] = {
+#define NAME(name) [INSPECT_##name] = #name,
+        INSPECT_FIELD_LIST(NAME)
 #undef NAME
     };
     uint64_t first = (uint64_t)(uintptr_t)chunks, stride = STRIDE, live = 1;
     uint32_t slots = SLOTS;
 
-    memcpy(root.magic, SEE_ROOT_MAGIC, sizeof root.magic);
-    root.version = SEE_VERSION;
-    root.fields = SEE_FIELDS;
-    memset(root.kinds, SEE_SEND, sizeof root.kinds);
-    for (unsigned field = 0; field < SEE_FIELDS; field++)
+    memcpy(root.magic, INSPECT_ROOT_MAGIC, sizeof root.magic);
+    root.version = INSPECT_VERSION;
+    root.fields = INSPECT_FIELDS;
+    memset(root.kinds, INSPECT_SEND, sizeof root.kinds);
+    for (unsigned field = 0; field < INSPECT_FIELDS; field++)
         memcpy(root.at[field].name, names[field],
-               strlen(names[field]) < SEE_FIELD_TEXT ? strlen(names[field]) : SEE_FIELD_TEXT);
+               strlen(names[field]) < INSPECT_FIELD_TEXT ? strlen(names[field])
+                                                         : INSPECT_FIELD_TEXT);
     for (size_t i = 0; i < SLOTS; i++)
         chunks[i] = (uint64_t)(uintptr_t)object;
     memset(object, 0xff, sizeof object);
-    set(SEE_POOL_SLOTS, 8);
-    set(SEE_POOL_SHIFT, 12); /* 0 */
-    set(SEE_POOL_STRIDE, 16);
-    set(SEE_POOL_LIVE_BIT, 24);
-    set(SEE_SLOT_BYTES, 8);
-    set(SEE_REQUEST_BYTES, STRIDE - 8);
-    set(SEE_MESSAGE_BYTES, STRIDE - 8);
-    for (unsigned field = SEE_EP_ADDRESSES; field <= SEE_EP_SENT; field++)
-        set((enum see_field)field, 64);
-    set(SEE_EP_PEEKED, 64);
+    set(INSPECT_POOL_SLOTS, 8);
+    set(INSPECT_POOL_SHIFT, 12); /* 0 */
+    set(INSPECT_POOL_STRIDE, 16);
+    set(INSPECT_POOL_LIVE_BIT, 24);
+    set(INSPECT_SLOT_BYTES, 8);
+    set(INSPECT_REQUEST_BYTES, STRIDE - 8);
+    set(INSPECT_MESSAGE_BYTES, STRIDE - 8);
+    for (unsigned field = INSPECT_EP_ADDRESSES; field <= INSPECT_EP_SENT; field++)
+        set((enum inspect_field)field, 64);
+    set(INSPECT_EP_PEEKED, 64);
     put(0, &first, sizeof first);
     put(8, &slots, sizeof slots);
     put(16, &stride, sizeof stride);
@@ -139,14 +140,14 @@ static void make_lease(int fd)
     }
 }
 
-static void answer(struct see_page *page)
+static void answer(struct inspect_page *page)
 {
     static const char text[] = "rank=0 pid=1 x=\x1b[2J\x9b"
                                "31m\xc2\x9b"
                                "31m\xff\ncontext 5 2 \x9b"
                                "31m\x1b]0;title\x07\n";
 
-    memcpy((char *)page + SEE_TEXT_AT, text, sizeof text - 1);
+    memcpy((char *)page + INSPECT_TEXT_AT, text, sizeof text - 1);
     page->state.text_size = sizeof text - 1;
     page->looks++;
     atomic_store(&page->state.answered, atomic_load(&page->ask));
@@ -167,7 +168,7 @@ int main(int argc, char **argv)
     uint64_t job = argc == 4 ? strtoull(argv[2], NULL, 16) : 0;
     uint32_t rank = argc == 4 ? (uint32_t)strtoul(argv[3], NULL, 10) : 0;
     int fd = make_file(), flags = fcntl(STDIN_FILENO, F_GETFL);
-    struct see_page *page = make_page(fd, job, rank);
+    struct inspect_page *page = make_page(fd, job, rank);
     char byte;
 
     if (strcmp(kind, "walk") == 0)
@@ -175,9 +176,9 @@ int main(int argc, char **argv)
     if (strcmp(kind, "many") == 0)
         allow_many();
     for (unsigned i = 1; strcmp(kind, "many") == 0 && i < MANY; i++)
-        munmap(make_page(make_file(), job, rank), SEE_PAGE_SIZE);
+        munmap(make_page(make_file(), job, rank), INSPECT_PAGE_SIZE);
     if (strcmp(kind, "lease") == 0) {
-        munmap(page, SEE_PAGE_SIZE);
+        munmap(page, INSPECT_PAGE_SIZE);
         make_lease(fd);
     }
     puts("ready");

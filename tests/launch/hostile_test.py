@@ -27,10 +27,10 @@ LINKS = """
 set -e
 mount -t tmpfs none "$1"
 cd "$1"
-mkfifo "memfd:matchbox-see" "memfd:matchbox-flight x"
+mkfifo "memfd:matchbox-inspect" "memfd:matchbox-flight x"
 mkdir old
 pivot_root . old
-exec 8<>"/memfd:matchbox-see" 9<>"/memfd:matchbox-flight x"
+exec 8<>"/memfd:matchbox-inspect" 9<>"/memfd:matchbox-flight x"
 echo ready
 read end
 """
@@ -144,7 +144,7 @@ def links_are_not_believed(job, _):
         with stranger.Stranger(["unshare", "-Urm", "bash", "-c", LINKS, "x", folder]) as enemy:
             assert enemy.line() == "ready"
             links = [os.readlink(f"/proc/{enemy.pid}/fd/{number}") for number in (8, 9)]
-            assert links == ["/memfd:matchbox-see", "/memfd:matchbox-flight x"], links
+            assert links == ["/memfd:matchbox-inspect", "/memfd:matchbox-flight x"], links
             assert [pids(found) for found in jobs("--job", job.number, "--all-users")] == [job.pids]
             _, said = run(MBX, "trace", "--flight", str(enemy.pid), status=1)
             assert b"keeps no events in memory" in said, said

@@ -107,7 +107,7 @@ grep -q -- '--timeout\|timeout SECONDS' "$(one man1/mbx-run.1)" || fail "mbx-run
 
 # What tests have besides, testing/, users have not: no transport, no parameter, no place to die at.
 for file in "$library" "$archive" "$mbx" $(find "$root" -name libmatchbox-fi.so) $(find "$root" -name matchbox-device); do
-    found=$(strings -a "$file" | grep -E 'FAULT_|LOOP_DEPTH|RPUT_SIZE|COOP_SIZE|transport_(loop|sim|fault)|failpoint_(reach|die)$' || :)
+    found=$(strings -a "$file" | grep -E 'FAULT_|LOOP_DEPTH|ADVERT_SIZE|SPLIT_COPY_SIZE|transport_(loop|sim|fault)|failpoint_(reach|die)$' || :)
     [ -z "$found" ] || fail "$file has $found"
 done
 names=$("$mbx" info --transports | awk 'NR > 1 { print $1 }' | tr '\n' ' ')

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""queues_test.py MBX SEE_PROGRAM MSGQ MSGQ_HOST GDB_SCRIPT [--seeds N] [--count N] - `mbx queues` shows what is there, and harms nobody.
+"""queues_test.py MBX INSPECT_PROGRAM MSGQ MSGQ_HOST GDB_SCRIPT [--seeds N] [--count N] - `mbx queues` shows what is there, and harms nobody.
 
 A job of two ranks prints what must be in its queues.  That is compared, entry by entry, with what `mbx queues --json`
 says: when the ranks answer, when they are stopped and are read from outside, and of their core files; and with what libmatchbox-msgq.so
@@ -29,7 +29,7 @@ PATIENCE_MS = "60000"  # a rank that answers does so at once, but on a machine t
 
 
 class Job:
-    """see_program under `mbx run`; its ranks are ready when this is made."""
+    """inspect_program under `mbx run`; its ranks are ready when this is made."""
 
     def __init__(self, args, seed, count, seeds=1, **environment):
         self.folder = tempfile.TemporaryDirectory()
@@ -156,7 +156,7 @@ def compare(seed, how, ranks, expected):
 def page_of(pid):
     for name in os.listdir(f"/proc/{pid}/fd"):
         path = f"/proc/{pid}/fd/{name}"
-        if os.readlink(path).startswith("/memfd:matchbox-see"):
+        if os.readlink(path).startswith("/memfd:matchbox-inspect"):
             return path
     return None
 
@@ -521,9 +521,9 @@ def nothing_is_left(args):
 
 
 def hidden(args):
-    job = start(args, 4, 20, MBX_SEE="off")
-    check(all(page_of(pid) is None for pid in job.pids), "there is a page with MBX_SEE=off")
-    check(job.end() == 0, "a job with MBX_SEE=off fails")
+    job = start(args, 4, 20, MBX_INSPECT="off")
+    check(all(page_of(pid) is None for pid in job.pids), "there is a page with MBX_INSPECT=off")
+    check(job.end() == 0, "a job with MBX_INSPECT=off fails")
 
 
 def main():

@@ -254,8 +254,8 @@ def info_lists_statistics_and_parameters():
     expect(job.code == 2 and "'some'" in job.err, str(job))
     job = mbx("info", "--params", env={"MBX_SHM_PEERS": "4"})
     expect(job.code == 1 and "MBX_PEERS_MAX" in job.err, str(job))
-    job = mbx("info", "--params", env={"MBX_RPUT_SIZE": "4"})
-    expect(job.code == 1 and "MBX_RPUT_SIZE is not a parameter" in job.err, str(job))
+    job = mbx("info", "--params", env={"MBX_ADVERT_SIZE": "4"})
+    expect(job.code == 1 and "MBX_ADVERT_SIZE is not a parameter" in job.err, str(job))
     job = mbx("info")
     for text in ("transports", "network\n", "devices", "verbs: ", "protocols", "parameters", "inline", "rndv-read"):
         expect(text in job.out, f"mbx info: no {text}")
@@ -751,9 +751,9 @@ def counts_of_a_receiver(rndv):
 
 def what_software_matches_is_fetched():
     """A long message that software matches is read by the receiver, after it has computed."""
-    mode, counts, text = counts_of_a_receiver("read+coop")
+    mode, counts, text = counts_of_a_receiver("read+split")
     expect(mode != "software" or
-           counts["rput_announced"] == counts["received_rndv-write"] == "0" and
+           counts["advert_sent"] == counts["received_rndv-write"] == "0" and
            int(counts["received_rndv-read"]) >= 10, text)
 
 
@@ -761,7 +761,7 @@ def what_is_told_early_is_written():
     """The sender writes it while the receiver computes."""
     mode, counts, text = counts_of_a_receiver("write")
     expect(mode != "early" or
-           int(counts["rput_won"]) >= 10 and int(counts["received_rndv-write"]) >= 10, text)
+           int(counts["advert_won"]) >= 10 and int(counts["received_rndv-write"]) >= 10, text)
 
 
 def perf_overlap_leaves_nothing_behind():

@@ -114,10 +114,10 @@ def control(args, pattern):
 
 
 def questions(pid):
-    """The number of the last question in the page of this rank (src/see/page.h)."""
+    """The number of the last question in the page of this rank (src/inspect/page.h)."""
     for name in os.listdir(f"/proc/{pid}/fd"):
         path = f"/proc/{pid}/fd/{name}"
-        if os.readlink(path).startswith("/memfd:matchbox-see"):
+        if os.readlink(path).startswith("/memfd:matchbox-inspect"):
             with open(path, "rb") as page:
                 page.seek(320)
                 return int.from_bytes(page.read(4), sys.byteorder)

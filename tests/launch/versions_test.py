@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""versions_test.py MBX RECORDS... [--record FILE --program SEE_PROGRAM] - today's `mbx queues` reads what libraries of other versions show.
+"""versions_test.py MBX RECORDS... [--record FILE --program INSPECT_PROGRAM] - today's `mbx queues` reads what libraries of other versions show.
 
-A record (records/VERSION.json) has what an observer reads of the two ranks of see_program: the page of each, the blocks of memory with its
+A record (records/VERSION.json) has what an observer reads of the two ranks of inspect_program: the page of each, the blocks of memory with its
 queues and their layout, and what must be in the queues and was shown then.  Each record is read as an answer, from a page, and as a core file.  So a record is read
 that is changed as a newer library may change it: with more fields in the layout, in another order.  Of one with another version of the page, or
 without a field, it is said which version it is.  An answer that is being written is not taken for one.
 
-`--record FILE --program SEE_PROGRAM` writes the record of this build: one for each released version, kept for ever.
+`--record FILE --program INSPECT_PROGRAM` writes the record of this build: one for each released version, kept for ever.
 """
 import argparse
 import base64
@@ -161,7 +161,7 @@ class Page:
     """A page of this process, and who answers."""
 
     def __init__(self, rank):
-        fd = os.memfd_create("matchbox-see", os.MFD_CLOEXEC)
+        fd = os.memfd_create("matchbox-inspect", os.MFD_CLOEXEC)
         os.write(fd, bytes(rank.page))
         self.map = mmap.mmap(fd, PAGE)
         os.close(fd)  # the mapping has one of its own
@@ -245,7 +245,7 @@ def record_rank(pid, expected):
     rank = Rank({"page": pack(b""), "page_address": 0, "blocks": {}, "expected": expected})
     with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
         for start, end, _, path in mappings(pid):
-            if path.startswith("/memfd:matchbox-see"):
+            if path.startswith("/memfd:matchbox-inspect"):
                 memory.seek(start)
                 rank.page, rank.page_address = bytearray(memory.read(PAGE)), start
         check(rank.page[:8] == MAGIC, f"process {pid} has no page")
@@ -324,7 +324,7 @@ def main():
     parser.add_argument("mbx")
     parser.add_argument("records", nargs="*")
     parser.add_argument("--record", metavar="FILE")
-    parser.add_argument("--program", help="see_program")
+    parser.add_argument("--program", help="inspect_program")
     args = parser.parse_args()
     args.mbx = os.path.abspath(args.mbx)
     if args.record:

@@ -48,7 +48,7 @@ static void talk(void)
     CHECK_EQUAL(sum, size);
 }
 
-static void see_the_end(int victim)
+static void inspect_the_end(int victim)
 {
     MPI_Request request;
     int value = 0;
@@ -152,7 +152,7 @@ int main(int argc, char **argv)
         talk();
         if (me == victim)
             raise(SIGKILL);
-        see_the_end(victim);
+        inspect_the_end(victim);
         acknowledge(victim);
         gather(victim);
         revoke();

@@ -4,7 +4,7 @@
 
 `mbx trace` of all of them, of which the listing of rank 1 must have the messages of named.c, on their
 communicators, with their tags and modes, and the barrier by its name.  This is the check of the rows
-of src/see/mpi.c: the MPI has made the envelopes.
+of src/inspect/mpi.c: the MPI has made the envelopes.
 """
 import glob
 import re

@@ -398,8 +398,8 @@ static void messages(void)
 
 /* ---- no message ---- */
 
-static void see_none(const char *label, const char *call, int error, const MPI_Status *status,
-                     int source, int cancelled, bool is_several)
+static void inspect_none(const char *label, const char *call, int error,
+                         const MPI_Status *status, int source, int cancelled, bool is_several)
 {
     int got;
 
@@ -425,19 +425,19 @@ static void nobody(void)
 
     error =
         MPI_Recv(places[0], 1, MPI_INT, MPI_PROC_NULL, 5, MPI_COMM_WORLD, filled(&status, 1));
-    see_none("nobody", "recv", error, &status, MPI_PROC_NULL, 0, false);
+    inspect_none("nobody", "recv", error, &status, MPI_PROC_NULL, 0, false);
     error = MPI_Sendrecv(&sent, 1, MPI_INT, MPI_PROC_NULL, 1, places[0], 1, MPI_INT,
                          MPI_PROC_NULL, 5, MPI_COMM_WORLD, filled(&status, 1));
-    see_none("nobody", "sendrecv", error, &status, MPI_PROC_NULL, 0, false);
+    inspect_none("nobody", "sendrecv", error, &status, MPI_PROC_NULL, 0, false);
     error = MPI_Probe(MPI_PROC_NULL, 5, MPI_COMM_WORLD, filled(&status, 1));
-    see_none("nobody", "probe", error, &status, MPI_PROC_NULL, 0, false);
+    inspect_none("nobody", "probe", error, &status, MPI_PROC_NULL, 0, false);
     error = MPI_Iprobe(MPI_PROC_NULL, 5, MPI_COMM_WORLD, &flag, filled(&status, 1));
-    see_none("nobody", "iprobe", error, &status, MPI_PROC_NULL, 0, false);
+    inspect_none("nobody", "iprobe", error, &status, MPI_PROC_NULL, 0, false);
     wrong("nobody", "iprobe's flag", flag, 1);
     error = MPI_Mprobe(MPI_PROC_NULL, 5, MPI_COMM_WORLD, &message, filled(&status, 1));
-    see_none("nobody", "mprobe", error, &status, MPI_PROC_NULL, 0, false);
+    inspect_none("nobody", "mprobe", error, &status, MPI_PROC_NULL, 0, false);
     error = MPI_Mrecv(places[0], 1, MPI_INT, &message, filled(&status, 1));
-    see_none("nobody", "mrecv", error, &status, MPI_PROC_NULL, 0, false);
+    inspect_none("nobody", "mrecv", error, &status, MPI_PROC_NULL, 0, false);
 }
 
 enum none { NULL_REQUEST, INACTIVE, FROM_NOBODY, CANCELLED, CANCELLED_PERSISTENT, NONES };
@@ -483,9 +483,9 @@ static void no_message(enum none none, enum ending ending)
     if (!is_active && (ending == WAITSOME || ending == TESTSOME))
         return;
     error = end(ending, &request, &status);
-    see_none(none_names[none], ending_names[ending], error, &status,
-             none == FROM_NOBODY ? MPI_PROC_NULL : MPI_ANY_SOURCE, none >= CANCELLED,
-             ending_is_several(ending));
+    inspect_none(none_names[none], ending_names[ending], error, &status,
+                 none == FROM_NOBODY ? MPI_PROC_NULL : MPI_ANY_SOURCE, none >= CANCELLED,
+                 ending_is_several(ending));
     if (request != MPI_REQUEST_NULL)
         MPI_Request_free(&request);
 }

@@ -15,8 +15,8 @@
 #include "base/random.h"
 #include "core/core.h"
 #include "p2p/p2p.h"
-#include "rput/rput.h"
-#include "sendside/backlog.h"
+#include "advert/advert.h"
+#include "defer/backlog.h"
 
 #define CONTEXT  37
 #define SENDERS  3
@@ -135,7 +135,7 @@ static uint64_t envelopes_of(const struct peer *receiver)
     const struct backlog *backlog = receiver->backlog;
 
     return peer_credit(receiver)->envelopes + (backlog != NULL ? backlog->envelopes : 0) +
-           (receiver->rput != NULL ? receiver->rput->envelopes : 0);
+           (receiver->advert != NULL ? receiver->advert->envelopes : 0);
 }
 
 static bool is_whole(const struct peer *sender, const struct peer *receiver)

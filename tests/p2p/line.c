@@ -5,14 +5,14 @@
  *   send_or_defer ── no credit ──> WAITING ── CREDIT comes ──> eager.c or rndv.c, as if it were new
  *                                     └────── its peer is gone ──> complete, with an error
  *
- * The backlog (src/sendside) does that, and more: it asks the receiver for what it wants.  So this
+ * The backlog (src/defer) does that, and more: it asks the receiver for what it wants.  So this
  * protocol does nothing new; docs/contributing/adding-a-protocol.md is made of it.
  *
  * Invariants
  *   I1  while somebody stands in line for a peer, there is no envelope credit for it: so who comes
  *       later finds none, and stands behind
- *   I2  peer.sendside.is_deferred says that somebody does: so nobody takes an announced receive of
- *       that peer before it (src/rput)
+ *   I2  peer.defer.is_deferred says that somebody does: so nobody takes an advertised receive of
+ *       that peer before it (src/advert)
  */
 #include "line.h"
 
@@ -66,7 +66,7 @@ static struct line *line_make(const struct mbx_ep *ep, struct peer *peer)
 
 static void line_mark(struct line *line)
 {
-    peer_sendside(line->peer)->is_deferred = !list_is_empty(&line->sends);
+    peer_defer(line->peer)->is_deferred = !list_is_empty(&line->sends);
 }
 
 /* ---- hooks ---- */
@@ -148,7 +148,7 @@ static bool is_valid(const struct mbx_ep *ep)
 
         if (line->ep == ep &&
             (!HOLDS("line.c I1", is_empty || peer_credit(line->peer)->envelopes == 0) ||
-             !HOLDS("line.c I2", peer_sendside(line->peer)->is_deferred == !is_empty)))
+             !HOLDS("line.c I2", peer_defer(line->peer)->is_deferred == !is_empty)))
             return false;
     }
     return true;

@@ -72,7 +72,7 @@ static void some_progress(struct cluster *cl)
         cluster_progress(cl);
 }
 
-/* A receive that was announced while a send waits is not taken by the send that comes next. */
+/* A receive that was advertised while a send waits is not taken by the send that comes next. */
 static void test_nobody_overtakes(void **state)
 {
     static unsigned char got[2][LARGEST];

@@ -219,7 +219,7 @@ static void open_for_longer(struct cluster *cl, const struct configuration *conf
                             const char *room)
 {
     cluster_open(cl, config, 2,
-                 (const char *[]){"EAGER_LIMIT=auto", "OVERSUBSCRIBED=no", "RPUT=off", room,
+                 (const char *[]){"EAGER_LIMIT=auto", "OVERSUBSCRIBED=no", "ADVERT=off", room,
                                   "WINDOW=unlimited", "WINDOW_PAYLOAD=unlimited", NULL});
     set_rotation(cl, 16);
 }
@@ -343,7 +343,7 @@ static void test_not_everything_is_in_buffers(void **state)
         struct cluster cl;
 
         cluster_open(&cl, *state, 2,
-                     (const char *[]){"EAGER_LIMIT=16K", "SHM_RING_SIZE=32K", "RPUT=off",
+                     (const char *[]){"EAGER_LIMIT=16K", "SHM_RING_SIZE=32K", "ADVERT=off",
                                       "WINDOW=unlimited", "WINDOW_PAYLOAD=unlimited",
                                       cases[i].oversubscribed, NULL});
         for (int n = 0; n < 3; n++)
@@ -400,7 +400,7 @@ static void test_buffers_stay_within_the_budget(void **state)
     if (!is_shm(*state))
         return;
     cluster_open(&cl, *state, 2,
-                 (const char *[]){"EAGER_LIMIT=auto", "OVERSUBSCRIBED=no", "RPUT=off",
+                 (const char *[]){"EAGER_LIMIT=auto", "OVERSUBSCRIBED=no", "ADVERT=off",
                                   "SHM_RING_SIZE=16K", "UNEXPECTED_MEMORY=1M", NULL});
     for (int i = 0; i < 4; i++) /* the first ones bring extra credit */
         send_one(&cl, 12000, EXPECTED);
@@ -442,7 +442,7 @@ static void test_a_fixed_window_has_extra_payload(void **state)
         if (!is_shm(*state))
             return;
         cluster_open(&cl, *state, 2,
-                     (const char *[]){"EAGER_LIMIT=auto", "OVERSUBSCRIBED=no", "RPUT=off",
+                     (const char *[]){"EAGER_LIMIT=auto", "OVERSUBSCRIBED=no", "ADVERT=off",
                                       "SHM_RING_SIZE=64K", "PEERS_MAX=2048", cases[i].param,
                                       NULL});
         assert_int_equal(mbx_limits_get(cl.eps[1], &limits, sizeof limits), 0);
@@ -487,7 +487,7 @@ static void open_for_long_ones(struct cluster *cl, const struct configuration *c
                                const char *oversubscribed)
 {
     cluster_open(cl, config, 2,
-                 (const char *[]){"EAGER_LIMIT=auto", oversubscribed, "RPUT=off",
+                 (const char *[]){"EAGER_LIMIT=auto", oversubscribed, "ADVERT=off",
                                   "WINDOW=unlimited", "WINDOW_PAYLOAD=unlimited", NULL});
     set_rotation(cl, SEGMENT_BUFFERS);
 }
@@ -539,20 +539,20 @@ static void test_what_is_not_in_buffers_is_announced_again(void **state)
     send_one(&cl, 12000, EXPECTED); /* now it allows buffers */
     for (int i = 0; i < 4; i++)
         send_told(&cl, EAGER_LIMIT_NEAR + 1);
-    assert_int_equal(cluster_stats(&cl, 1).rput_announced, 0);
+    assert_int_equal(cluster_stats(&cl, 1).advert_sent, 0);
     assert_int_equal(sent(&cl, MBX_BOUNCE), 5);
 
     peer_path(cl.eps[0]->peers.all[1])->is_far = true; /* which the receiver does not know */
     for (int i = 0; i < 50; i++)
         send_told(&cl, EAGER_LIMIT_NEAR + 1);
     assert_in_range(sent(&cl, MBX_RNDV_READ), 5, 7);
-    announced = cluster_stats(&cl, 1).rput_announced;
+    announced = cluster_stats(&cl, 1).advert_sent;
     assert_in_range(announced, 43, 45);
 
     peer_path(cl.eps[0]->peers.all[1])->is_far = false;
     for (int i = 0; i < 70; i++)
         send_told(&cl, EAGER_LIMIT_NEAR + 1);
-    assert_in_range(cluster_stats(&cl, 1).rput_announced, announced, announced + 32);
+    assert_in_range(cluster_stats(&cl, 1).advert_sent, announced, announced + 32);
     cluster_close(&cl);
 }
 
@@ -733,7 +733,7 @@ static void test_what_is_in_buffers_is_not_announced(void **state)
     static const struct {
         const char *param;
         int announced;
-    } cases[] = {{"RPUT=auto", 1}, {"RPUT=always", 2}};
+    } cases[] = {{"ADVERT=auto", 1}, {"ADVERT=always", 2}};
 
     for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
         struct cluster cl;
@@ -745,20 +745,20 @@ static void test_what_is_in_buffers_is_not_announced(void **state)
                                       "WINDOW_PAYLOAD=1M", NULL});
         set_rotation(&cl, 16);
         send_told(&cl, LONGER);
-        assert_int_equal(cluster_stats(&cl, 1).rput_announced, 1);
+        assert_int_equal(cluster_stats(&cl, 1).advert_sent, 1);
         send_one(&cl, 12000, EXPECTED); /* now it allows buffers */
         send_told(&cl, LONGER);
-        assert_int_equal(cluster_stats(&cl, 1).rput_announced, cases[i].announced);
+        assert_int_equal(cluster_stats(&cl, 1).advert_sent, cases[i].announced);
         set_rotation(&cl, SEGMENT_BUFFERS);
         send_told(&cl, EAGER_LIMIT_NEAR + 1);
-        assert_int_equal(cluster_stats(&cl, 1).rput_announced, 2 * cases[i].announced - 1);
+        assert_int_equal(cluster_stats(&cl, 1).advert_sent, 2 * cases[i].announced - 1);
         set_rotation(&cl, 16);
         send_told(&cl, EAGER_LIMIT_NEAR + 1);
-        assert_int_equal(cluster_stats(&cl, 1).rput_announced, 2 * cases[i].announced);
+        assert_int_equal(cluster_stats(&cl, 1).advert_sent, 2 * cases[i].announced);
         set_rotation(&cl, SEGMENT_BUFFERS);
         send_one(&cl, 12000, UNEXPECTED);
         send_told(&cl, EAGER_LIMIT_NEAR + 1);
-        assert_int_equal(cluster_stats(&cl, 1).rput_announced, 2 * cases[i].announced + 1);
+        assert_int_equal(cluster_stats(&cl, 1).advert_sent, 2 * cases[i].announced + 1);
         cluster_close(&cl);
     }
 }
@@ -772,7 +772,7 @@ static void test_longer_ones_are_for_the_near(void **state)
         struct cluster cl;
 
         cluster_open(&cl, *state, 2,
-                     (const char *[]){"EAGER_LIMIT=auto", params[i], "RPUT=off", NULL});
+                     (const char *[]){"EAGER_LIMIT=auto", params[i], "ADVERT=off", NULL});
         send_together(&cl, LONGER);
         assert_int_equal(sent(&cl, MBX_BOUNCE), 0);
         assert_int_equal(sent(&cl, i == 0 ? MBX_RNDV_READ : MBX_RNDV_DATA), 1);

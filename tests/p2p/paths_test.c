@@ -196,8 +196,8 @@ static void travel(struct cluster *cl, enum kind kind, size_t size, char *word, 
     assert_as_said(expected, (enum mbx_protocol)protocol, kind, size, &before, &after);
     snprintf(word, room, "%s%s%s%s", mbx_protocol_name((enum mbx_protocol)protocol),
              after.buffers != before.buffers ? "+buffers" : "",
-             after.coop_parts != before.coop_parts ||
-                     cluster_stats(cl, 1).coop_parts != receiver.coop_parts
+             after.split_copy_parts != before.split_copy_parts ||
+                     cluster_stats(cl, 1).split_copy_parts != receiver.split_copy_parts
                  ? "+both"
                  : "",
              after.deferrals != before.deferrals ? "+waits" : "");

@@ -210,7 +210,7 @@ static const struct walk {
     const char *params[6];
 } walks[] = {
     {"message", all_messages, false, {"TRANSPORT=shm", NULL}},
-    {"rendezvous", rendezvous, false, {"TRANSPORT=shm", "COOP=off", "RPUT=off", NULL}},
+    {"rendezvous", rendezvous, false, {"TRANSPORT=shm", "SPLIT_COPY=off", "ADVERT=off", NULL}},
     {"deferred", deferred, true, {"TRANSPORT=shm", "WINDOW=0", "SENDTABLE=no", NULL}},
     {"device", device, false, {"TRANSPORT=shm", "DEVICE=soft", "DEVICE_THRESHOLD=0", NULL}},
 };

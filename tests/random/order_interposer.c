@@ -12,7 +12,7 @@
 
 #include "core/core.h"
 #include "p2p/p2p.h"
-#include "sendside/backlog.h"
+#include "defer/backlog.h"
 #include "testing/loop/loop.h"
 #include "testing/testing.h"
 
@@ -236,7 +236,7 @@ static int interposer_deliver(void *arg, uint32_t peer, const void *packet, size
 {
     struct interposer *interposer = arg;
     struct wire_header header;
-    uint64_t reached = interposer->ep->stats.claims_met + interposer->ep->stats.rput_won;
+    uint64_t reached = interposer->ep->stats.claims_met + interposer->ep->stats.advert_won;
     int err;
 
     interposer_taken(interposer);
@@ -245,7 +245,7 @@ static int interposer_deliver(void *arg, uint32_t peer, const void *packet, size
     if (err == 0 &&
         (header.type == WIRE_EAGER || header.type == WIRE_SYNC || header.type == WIRE_FIRST ||
          header.type == WIRE_RTS ||
-         interposer->ep->stats.claims_met + interposer->ep->stats.rput_won != reached))
+         interposer->ep->stats.claims_met + interposer->ep->stats.advert_won != reached))
         interposer_arrived(interposer, peer, &header, packet);
     if (err == 0 && header.type == WIRE_WITHDRAW)
         interposer_withdrawn(interposer, peer, packet);
@@ -318,7 +318,7 @@ void interposer_open(struct interposer *interposer)
     err = mbx_open(&config, &interposer->ep);
     if (err < 0)
         abort();
-    ep_sendside(interposer->ep)->room = (uint32_t)program->room;
+    ep_defer(interposer->ep)->room = (uint32_t)program->room;
     s = &interposer->ep->settings;
     again.credit = credit_welcome(interposer->ep);
     again.peers = s->peers_max;

@@ -90,10 +90,10 @@ static int early_params(struct program *p, int i)
     struct random r;
 
     random_seed(&r, ~(p->seed * 2 + (p->over != OVER_LOOP)));
-    snprintf(p->params[i++], 32, "RPUT=%s", when[random_below(&r, 4)]);
-    snprintf(p->params[i++], 32, "RPUT_SIZE=%s", size[random_below(&r, 4)]);
-    snprintf(p->params[i++], 32, "COOP=%s", when[random_below(&r, 4)]);
-    snprintf(p->params[i++], 32, "COOP_SIZE=2");
+    snprintf(p->params[i++], 32, "ADVERT=%s", when[random_below(&r, 4)]);
+    snprintf(p->params[i++], 32, "ADVERT_SIZE=%s", size[random_below(&r, 4)]);
+    snprintf(p->params[i++], 32, "SPLIT_COPY=%s", when[random_below(&r, 4)]);
+    snprintf(p->params[i++], 32, "SPLIT_COPY_SIZE=2");
     snprintf(p->params[i++], 32, "CALM_LEAST=%s", calm[random_below(&r, 2)]);
     return i;
 }

@@ -552,11 +552,11 @@ static void check_end(struct run *run)
         struct stats s;
 
         stats_read(run->interposers[i].ep, &s);
-        told += s.rput_announced;
-        written += s.rput_won;
-        missed += s.rput_missed;
-        nothing += s.rput_void;
-        stopped += s.rput_stopped;
+        told += s.advert_sent;
+        written += s.advert_won;
+        missed += s.advert_missed;
+        nothing += s.advert_void;
+        stopped += s.advert_stopped;
         if (s.requests_now != 0 || s.posted_now != 0 || s.unexpected_now != 0 ||
             s.unexpected_bytes_now != 0)
             wrong(run, "endpoint %d has something left", i);
@@ -657,8 +657,8 @@ static void draw_only(struct program *p, enum only only)
     if (only == ONLY_WINDOW)
         return;
     draw(p, "RNDV=auto");
-    draw(p, "RPUT=always");
-    draw(p, "RPUT_SIZE=1");
+    draw(p, "ADVERT=always");
+    draw(p, "ADVERT_SIZE=1");
     draw(p, p->seed % 4 == 0 ? "WINDOW=1" : p->seed % 4 == 1 ? "WINDOW=3" : "WINDOW=auto");
 }
 

@@ -21,8 +21,8 @@
 #define EVENTS_MAX 512
 
 static char folder[64], setting[96];
-static const char *const traced[] = {setting, "RPUT=off", NULL};
-static const char *const traced_announce[] = {setting, "RPUT=always", "RPUT_SIZE=1", NULL};
+static const char *const traced[] = {setting, "ADVERT=off", NULL};
+static const char *const traced_advertise[] = {setting, "ADVERT=always", "ADVERT_SIZE=1", NULL};
 static unsigned warnings;
 static _Atomic unsigned clock_reads; /* devices have threads */
 
@@ -348,7 +348,7 @@ static void test_every_protocol(void **state)
 }
 
 /* A receive that is told to its sender in advance: written into, and void. */
-static void test_announce_events(void **state)
+static void test_advertise_events(void **state)
 {
     const struct configuration *config = *state;
     struct trace_event e[EVENTS_MAX];
@@ -358,7 +358,7 @@ static void test_announce_events(void **state)
     if (strcmp(config->name, "loop") != 0 && strcmp(config->name, "shm") != 0)
         skip();
     make_folder();
-    cluster_open(&cl, config, 2, traced_announce);
+    cluster_open(&cl, config, 2, traced_advertise);
     recv[0] = post(&cl, 0, 1, 0);
     cluster_settle(&cl);
     send_tag(&cl, 1);
@@ -368,9 +368,9 @@ static void test_announce_events(void **state)
     cluster_close(&cl);
     assert_int_equal(events_of(1, e), 8);
     assert_event(&e[0], TRACE_POST, 0, 1, 0, e[0].entry, 0);
-    assert_event(&e[1], TRACE_ANNOUNCE, 0, 1, 0, e[0].entry, 0);
+    assert_event(&e[1], TRACE_ADVERTISE, 0, 1, 0, e[0].entry, 0);
     assert_event(&e[2], TRACE_ARRIVE, 0, 1, 0, 0, e[0].entry);
-    assert_event(&e[4], TRACE_ANNOUNCE, 0, 2, 0, e[3].entry, 0);
+    assert_event(&e[4], TRACE_ADVERTISE, 0, 2, 0, e[3].entry, 0);
     assert_int_equal(events_of(0, e), 4);
     assert_event(&e[0], TRACE_LOCK, 1, 1, 0, e[0].entry, recv[0]);
     assert_event(&e[1], TRACE_WRITE, 1, 1, 0, e[0].entry, recv[0]);
@@ -453,7 +453,7 @@ static void test_full_disk(void **state)
     struct trace_event event;
     unsigned read = 0;
     int result;
-    const char *const told[] = {setting, "SENDTABLE=no", "RPUT=off", NULL};
+    const char *const told[] = {setting, "SENDTABLE=no", "ADVERT=off", NULL};
     struct cluster cl;
 
     make_folder();
@@ -604,7 +604,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_no_folder),
         cmocka_unit_test(test_full_disk),
         cmocka_unit_test(test_off_costs_no_clock),
-        cmocka_unit_test(test_announce_events),
+        cmocka_unit_test(test_advertise_events),
         cmocka_unit_test(test_one_record),
         cmocka_unit_test(test_rounds_in_vain_stay_idle),
         cmocka_unit_test(test_slow_rounds_are_waits),

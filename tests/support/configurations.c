@@ -27,7 +27,7 @@
 #define HOLDS "DEVICE_HOLDS=yes"
 
 /* What is read is read by one side and written by the other. */
-#define SHARED "COOP=always", "COOP_SIZE=2"
+#define SHARED "SPLIT_COPY=always", "SPLIT_COPY_SIZE=2"
 
 /* One unmatched message of each peer, and no payload with it. */
 #define NARROW "WINDOW=1", "WINDOW_PAYLOAD=0"
@@ -68,9 +68,9 @@ const struct configuration configurations[] = {
     /* receives that their sender is told of before it sends: nearly all from one source */
     {"loop-early-fault",
      USUAL,
-     {"TRANSPORT=loop", "RPUT=always", "RPUT_SIZE=1", "READ_CHUNK=4K", "FAULT_PERCENT=20",
+     {"TRANSPORT=loop", "ADVERT=always", "ADVERT_SIZE=1", "READ_CHUNK=4K", "FAULT_PERCENT=20",
       "FAULT_SEED=11"}},
-    {"shm-early", THREADS, {"TRANSPORT=shm", "RPUT=always", "RPUT_SIZE=1"}},
+    {"shm-early", THREADS, {"TRANSPORT=shm", "ADVERT=always", "ADVERT_SIZE=1"}},
     /* with a device: every driver, every length of its list */
     {"loop-soft", USUAL, {"TRANSPORT=loop", DEVICE("soft", "1024")}},
     {"loop-soft-1", USUAL, {"TRANSPORT=loop", DEVICE("soft", "1"), "LOOP_DEPTH=1"}},

@@ -391,7 +391,7 @@ static const char *const many[] = {"THREADS=many", NULL};
 static const char *const many_asleep[] = {"THREADS=many", "SPIN=0", NULL};
 /* Which allocation fails is to be one that a call can answer for: a hold that has no memory
  * fails its send. */
-static const char *const many_steady[] = {"THREADS=many", "RPUT=off", NULL};
+static const char *const many_steady[] = {"THREADS=many", "ADVERT=off", NULL};
 
 /* Endpoints of the loop transport share memory without locks: there, one plays alone. */
 static void play_world(const struct configuration *config, const struct rules *rules,

@@ -123,7 +123,7 @@ static size_t read_mapped(struct core_file *core, uint64_t at, void *to, size_t 
     return read_file(fd, to, size, mapping->offset + (at - mapping->start)) ? size : 0;
 }
 
-static int read_core(const struct see_source *source, uint64_t at, void *to, size_t size)
+static int read_core(const struct inspect_source *source, uint64_t at, void *to, size_t size)
 {
     struct core_file *core = (struct core_file *)(uintptr_t)source;
 
@@ -395,8 +395,8 @@ uint64_t core_page(const struct core_file *core, uint32_t *at)
     uint64_t address, size;
 
     do
-        address = core_shared(core, SEE_MAGIC, &size, at);
-    while (address != 0 && size < SEE_PAGE_SIZE);
+        address = core_shared(core, INSPECT_MAGIC, &size, at);
+    while (address != 0 && size < INSPECT_PAGE_SIZE);
     return address;
 }
 

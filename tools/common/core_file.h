@@ -5,7 +5,7 @@
  *   core_open     the segments of an ELF core file of this kind of machine, looked at before any is used
  *   source        reads addresses of that process: out of the core file; what is not in it because it never differed
  *                 from a mapped file (constants), out of that file, if it still is the same one
- *   core_shared   where memory is that begins with certain bytes; core_page: the pages of endpoints (see/page.h)
+ *   core_shared   where memory is that begins with certain bytes; core_page: the pages of endpoints (inspect/page.h)
  *   core_symbol   where a symbol of a mapped library is, for a core file without shared memory
  */
 #ifndef TOOLS_CORE_FILE_H
@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "see/walk.h"
+#include "inspect/walk.h"
 
 #define CORE_WHY       320
 #define CORE_ARGUMENTS 96
@@ -30,7 +30,7 @@ struct core_mapping {
 };
 
 struct core_file {
-    struct see_source source;
+    struct inspect_source source;
     int fd;
     uint32_t segment_count, mapping_count;
     struct core_segment *segments;

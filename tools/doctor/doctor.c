@@ -81,9 +81,9 @@ static const struct option options[] = {{"job", required_argument, NULL, 'j'},
 /* ---- the command ---- */
 
 /* All ranks that were seen, whose jobs may have been put together in another way. */
-static struct see_job all_ranks(const struct observed *observed)
+static struct inspect_job all_ranks(const struct observed *observed)
 {
-    struct see_job all = {.count = 0, .size = SEE_NOBODY};
+    struct inspect_job all = {.count = 0, .size = INSPECT_NOBODY};
 
     for (uint32_t i = 0; i < observed->count; i++)
         all.count += observed->jobs[i].count;
@@ -94,12 +94,12 @@ static struct see_job all_ranks(const struct observed *observed)
 
 static int say_all(const struct observed *before, const struct observed *now)
 {
-    const struct see_job was = all_ranks(before);
+    const struct inspect_job was = all_ranks(before);
     int status = TOOL_DONE;
 
     for (uint32_t i = 0; i < now->count; i++) {
-        const struct see_job *job = &now->jobs[i];
-        enum see_node *nodes = mem_calloc(job->count, sizeof *nodes);
+        const struct inspect_job *job = &now->jobs[i];
+        enum inspect_node *nodes = mem_calloc(job->count, sizeof *nodes);
 
         if (nodes == NULL)
             return TOOL_FAILED;
@@ -137,10 +137,11 @@ static void say_no_look(const struct tool *tool, const struct sight *sight, int 
 
 static void say_no_job(const struct tool *tool, const struct sight *sight)
 {
-    tool_error(tool,
-               "no job of this user runs over Matchbox on %s (or it runs with MBX_SEE=off)%s",
-               sight->hosts->count != 0 ? "the hosts that have answered" : "this host",
-               sight->hosts->count != 0 ? "" : observe_hint(sight->wanted));
+    tool_error(
+        tool,
+        "no job of this user runs over Matchbox on %s (or it runs with MBX_INSPECT=off)%s",
+        sight->hosts->count != 0 ? "the hosts that have answered" : "this host",
+        sight->hosts->count != 0 ? "" : observe_hint(sight->wanted));
 }
 
 /* MPI programs that do not run over Matchbox. */
@@ -214,12 +215,12 @@ static bool are_over(const struct observed *observed)
 
 static uint32_t count_dead(const struct observed *before, const struct observed *now)
 {
-    const struct see_job was = all_ranks(before);
+    const struct inspect_job was = all_ranks(before);
     uint32_t dead = 0;
 
     for (uint32_t i = 0; i < now->count; i++) {
-        const struct see_job *job = &now->jobs[i];
-        enum see_node *nodes = mem_calloc(job->count, sizeof *nodes);
+        const struct inspect_job *job = &now->jobs[i];
+        enum inspect_node *nodes = mem_calloc(job->count, sizeof *nodes);
 
         if (nodes != NULL)
             dead += diagnose_judge(&was, job, nodes);
@@ -233,7 +234,7 @@ static bool is_something_seen(const struct observed *observed)
 {
     for (uint32_t i = 0; i < observed->count; i++)
         for (uint32_t k = 0; k < observed->jobs[i].count; k++)
-            if (observed->jobs[i].ranks[k].how == SEE_ASKED &&
+            if (observed->jobs[i].ranks[k].how == INSPECT_ASKED &&
                 observed->jobs[i].ranks[k].count != 0)
                 return true;
     return false;
@@ -345,7 +346,7 @@ static int parse(const struct tool *tool, int argc, char **argv, struct observe_
 
 static int run(const struct tool *tool, int argc, char **argv)
 {
-    struct observe_options wanted = {.rank = SEE_NOBODY, .wait_ns = WAIT_NS};
+    struct observe_options wanted = {.rank = INSPECT_NOBODY, .wait_ns = WAIT_NS};
     uint64_t between_ns = 300 * CLOCK_MS, rounds = 1;
     struct watchdog watchdog = {.pid = 0, .hang_ns = 60 * CLOCK_S};
     struct hosts hosts;

@@ -31,7 +31,7 @@
 #include "base/foreign.h"
 #include "base/mem.h"
 #include "base/sys.h"
-#include "see/hang.h"
+#include "inspect/hang.h"
 #include "tools/common/tool.h"
 #include "tools/observe/diagnose.h"
 
@@ -51,7 +51,7 @@ struct hang {
 
 static void tell(uint64_t what)
 {
-    if (write(SEE_HANG_FD, &what, sizeof what) != sizeof what)
+    if (write(INSPECT_HANG_FD, &what, sizeof what) != sizeof what)
         return; /* it is gone */
 }
 
@@ -79,7 +79,7 @@ static bool rest(const struct hang *hang, uint64_t ns)
     return poll(&one, 1, (int)(ns / CLOCK_MS) + 1) == 0;
 }
 
-static const struct see_rank *rank_of(const struct see_job *job, uint32_t pid)
+static const struct inspect_rank *rank_of(const struct inspect_job *job, uint32_t pid)
 {
     for (uint32_t i = 0; i < job->count; i++)
         if (job->ranks[i].head.pid == pid)
@@ -87,15 +87,15 @@ static const struct see_rank *rank_of(const struct see_job *job, uint32_t pid)
     return NULL;
 }
 
-static uint64_t pulse_of(const struct see_rank *rank)
+static uint64_t pulse_of(const struct inspect_rank *rank)
 {
-    const struct see_pulse *pulse = &rank->state.pulse;
+    const struct inspect_pulse *pulse = &rank->state.pulse;
 
     return pulse->arrived + pulse->sent + pulse->received + pulse->cancelled;
 }
 
 /* Who is watched from now on: the hang is over when that rank has moved. */
-static void watch(struct hang *hang, const struct see_rank *rank)
+static void watch(struct hang *hang, const struct inspect_rank *rank)
 {
     hang->watched = rank->head.pid;
     hang->first = pulse_of(rank);
@@ -134,8 +134,8 @@ static const char *why_no_file(int err)
 }
 
 /* To standard error, in one piece; and into a file. */
-static void report(const struct see_job *before, const struct see_job *now,
-                   const enum see_node *nodes, const char *about, bool to_file)
+static void report(const struct inspect_job *before, const struct inspect_job *now,
+                   const enum inspect_node *nodes, const char *about, bool to_file)
 {
     char name[64], *text = NULL;
     size_t size = 0;
@@ -170,8 +170,8 @@ static uint64_t seconds_of(const struct hang *hang)
     return (hang->told->hang_ns + (clock_now() - hang->begin_ns)) / CLOCK_S;
 }
 
-static void on_deadlock(struct hang *hang, const struct see_job *before,
-                        const struct see_job *now, const enum see_node *nodes)
+static void on_deadlock(struct hang *hang, const struct inspect_job *before,
+                        const struct inspect_job *now, const enum inspect_node *nodes)
 {
     char about[128];
     uint32_t first = 0;
@@ -180,7 +180,7 @@ static void on_deadlock(struct hang *hang, const struct see_job *before,
         return;
     hang->has_repeated = hang->has_reported;
     hang->has_reported = true;
-    while (nodes[first] != SEE_DEADLOCKED)
+    while (nodes[first] != INSPECT_DEADLOCKED)
         first++;
     watch(hang, &now->ranks[first]);
     snprintf(about, sizeof about, "nothing has come for %" PRIu64 " s, and nothing can%s",
@@ -190,11 +190,11 @@ static void on_deadlock(struct hang *hang, const struct see_job *before,
                                   : "");
     report(before, now, nodes, about, true);
     if (hang->told->aborts)
-        tell(SEE_HANG_ABORT);
+        tell(INSPECT_HANG_ABORT);
 }
 
-static void on_none(struct hang *hang, const struct see_job *before, const struct see_job *now,
-                    const enum see_node *nodes)
+static void on_none(struct hang *hang, const struct inspect_job *before,
+                    const struct inspect_job *now, const enum inspect_node *nodes)
 {
     char about[128];
 
@@ -212,10 +212,10 @@ static void on_none(struct hang *hang, const struct see_job *before, const struc
 /* False: there is nothing more to look at. */
 static bool look(struct hang *hang)
 {
-    static const struct see_job none;
+    static const struct inspect_job none;
     struct observed before, now = {.count = 0};
-    const struct see_rank *watched = NULL;
-    enum see_node *nodes = NULL;
+    const struct inspect_rank *watched = NULL;
+    enum inspect_node *nodes = NULL;
     bool goes_on = false;
 
     if (observe(&hang->wanted, &before) == 0 && rest(hang, hang->between_ns))
@@ -227,7 +227,7 @@ static bool look(struct hang *hang)
     if (watched != NULL && pulse_of(watched) == hang->first)
         nodes = mem_calloc(now.jobs[0].count, sizeof *nodes);
     if (nodes != NULL) {
-        const struct see_job *was = before.count == 1 ? &before.jobs[0] : &none;
+        const struct inspect_job *was = before.count == 1 ? &before.jobs[0] : &none;
         bool is_late = clock_now() - hang->begin_ns >= (AGAIN - 1) * hang->told->hang_ns;
 
         goes_on = true;
@@ -262,7 +262,7 @@ int watchdog_run(const struct watchdog *watchdog, const struct observe_options *
     if (hang.pidfd < 0)
         return TOOL_FAILED;
     if (!is_alone(wanted->job)) {
-        tell(SEE_HANG_BUSY);
+        tell(INSPECT_HANG_BUSY);
         return TOOL_DONE;
     }
     while (look(&hang) && rest(&hang, each_ns))

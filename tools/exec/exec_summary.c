@@ -25,7 +25,7 @@
 #include "base/base.h"
 #include "base/environ.h"
 #include "exec.h"
-#include "see/text.h"
+#include "inspect/text.h"
 #include "tools/common/program.h"
 
 #define LINE_MAX_SIZE 16384
@@ -62,12 +62,12 @@ static void add_line(struct sum *sum, const char *line)
     const char *text = strstr(line, " text=");
 
     if (strncmp(line, "endpoint ", 9) == 0) {
-        uint64_t bytes = see_text_sum(line, "sent_bytes_");
+        uint64_t bytes = inspect_text_sum(line, "sent_bytes_");
 
         sum->bytes += bytes;
-        sum->sent += see_text_sum(line, "sent_") - bytes;
-        sum->expected += see_text_sum(line, "expected=");
-        sum->unexpected += see_text_sum(line, "unexpected=");
+        sum->sent += inspect_text_sum(line, "sent_") - bytes;
+        sum->expected += inspect_text_sum(line, "expected=");
+        sum->unexpected += inspect_text_sum(line, "unexpected=");
     } else if (strncmp(line, "program ", 8) == 0 && text != NULL && sum->way[0] == '\0') {
         snprintf(sum->way, sizeof sum->way, "%.*s", (int)strcspn(text + 6, ",\n"), text + 6);
     }

@@ -15,9 +15,9 @@ import gdb
 
 HERE = os.path.dirname(os.path.realpath(__file__))  # which gdb says only while it reads this file
 LIBRARY = "libmatchbox-msgq.so"
-PAGE_NAME = "/memfd:matchbox-see"
+PAGE_NAME = "/memfd:matchbox-inspect"
 PAGE_MAGIC = b"MBXSEE1\0"
-HEAD_ROOT = 48  # src/see/page.h: where the head of a page says where the layout lies
+HEAD_ROOT = 48  # src/inspect/page.h: where the head of a page says where the layout lies
 
 OK, NO_INFORMATION = 0, 1
 CLASSES = ((1, "from"), (2, "from"), (0, "to"))  # receives, unexpected messages, sends

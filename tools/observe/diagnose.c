@@ -13,21 +13,21 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "job_name.h"
-#include "see/text.h"
+#include "inspect/text.h"
 #include "words.h"
 
 #define FLOOD 1000 /* unexpected messages of a rank that are worth a line */
 
 /* ---- why ---- */
 
-static bool is_other_part(const struct see_mpi *a, const struct see_mpi *b)
+static bool is_other_part(const struct inspect_mpi *a, const struct inspect_mpi *b)
 {
     return a->part != b->part &&
            (a->part == NULL || b->part == NULL || strcmp(a->part, b->part) != 0);
 }
 
 /* The tags of two messages differ.  A message of a collective is not mistaken for one that the program has sent. */
-static const char *why_of_tags(const struct see_mpi *wanted, const struct see_mpi *is)
+static const char *why_of_tags(const struct inspect_mpi *wanted, const struct inspect_mpi *is)
 {
     if (wanted->is_collective != is->is_collective)
         return is->is_collective ? "it belongs to a collective" : "it belongs to no collective";
@@ -38,7 +38,7 @@ static const char *why_of_tags(const struct see_mpi *wanted, const struct see_mp
 }
 
 /* Of two communicators: does the tag say the same of both?  That of a nonblocking collective says nothing. */
-static bool is_same_in_other(const struct see_mpi *wanted, const struct see_mpi *is)
+static bool is_same_in_other(const struct inspect_mpi *wanted, const struct inspect_mpi *is)
 {
     if (wanted->is_collective != is->is_collective || wanted->is_of_group != is->is_of_group)
         return false;
@@ -48,18 +48,19 @@ static bool is_same_in_other(const struct see_mpi *wanted, const struct see_mpi 
 
 /* Do communicator and tag of a message of rank differ from what a receive wants?  Where the MPI packs
  * both into the tag, they are told apart.  *tag: in which way the tag does, or NULL. */
-static void compare(const struct see_rank *rank, const struct see_entry *receive,
-                    const struct see_entry *message, bool *other_communicator, const char **tag)
+static void compare(const struct inspect_rank *rank, const struct inspect_entry *receive,
+                    const struct inspect_entry *message, bool *other_communicator,
+                    const char **tag)
 {
     uint64_t differ = (receive->tag ^ message->tag) & ~receive->ignore;
-    struct see_mpi wanted, is;
+    struct inspect_mpi wanted, is;
 
     *other_communicator = receive->context_id != message->context_id;
     *tag = differ != 0 ? "the tag differs" : NULL;
     if (differ == 0 ||
-        !see_mpi_decode(rank->layout, receive->context_id, receive->tag, receive->ignore,
-                        &wanted) ||
-        !see_mpi_decode(rank->layout, message->context_id, message->tag, 0, &is))
+        !inspect_mpi_decode(rank->layout, receive->context_id, receive->tag, receive->ignore,
+                            &wanted) ||
+        !inspect_mpi_decode(rank->layout, message->context_id, message->tag, 0, &is))
         return;
     *other_communicator |= wanted.communicator != is.communicator ||
                            wanted.generation != is.generation || is_other_part(&wanted, &is);
@@ -68,22 +69,23 @@ static void compare(const struct see_rank *rank, const struct see_entry *receive
                                              : NULL;
 }
 
-static bool is_any_tag(const struct see_rank *rank, const struct see_entry *receive)
+static bool is_any_tag(const struct inspect_rank *rank, const struct inspect_entry *receive)
 {
-    struct see_mpi mpi;
+    struct inspect_mpi mpi;
 
     return receive->ignore == UINT64_MAX ||
-           (see_mpi_decode(rank->layout, receive->context_id, receive->tag, receive->ignore,
-                           &mpi) &&
+           (inspect_mpi_decode(rank->layout, receive->context_id, receive->tag, receive->ignore,
+                               &mpi) &&
             mpi.is_any_tag);
 }
 
 /* Does a message differ from what this receive wants in one thing alone, or is its tag the one that the receive names, and
  * all else differs?  In what, or NULL. */
-static const char *near_miss(const struct see_rank *rank, const struct see_entry *receive,
-                             const struct see_entry *message, uint64_t sender)
+static const char *near_miss(const struct inspect_rank *rank,
+                             const struct inspect_entry *receive,
+                             const struct inspect_entry *message, uint64_t sender)
 {
-    bool other_source = receive->peer != SEE_NOBODY && receive->whom != sender;
+    bool other_source = receive->peer != INSPECT_NOBODY && receive->whom != sender;
     bool other_communicator;
     const char *tag;
 
@@ -98,15 +100,15 @@ static const char *near_miss(const struct see_rank *rank, const struct see_entry
 }
 
 /* How many entries of a rank are unexpected messages like this one; 0: an earlier one is. */
-static uint32_t count_alike(const struct see_rank *rank, uint32_t which)
+static uint32_t count_alike(const struct inspect_rank *rank, uint32_t which)
 {
-    const struct see_entry *message = &rank->entries[which];
+    const struct inspect_entry *message = &rank->entries[which];
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < rank->count; i++) {
-        const struct see_entry *other = &rank->entries[i];
+        const struct inspect_entry *other = &rank->entries[i];
 
-        if (other->kind != SEE_UNEXPECTED || other->context_id != message->context_id ||
+        if (other->kind != INSPECT_UNEXPECTED || other->context_id != message->context_id ||
             other->tag != message->tag || other->whom != message->whom)
             continue;
         if (i < which)
@@ -119,16 +121,16 @@ static uint32_t count_alike(const struct see_rank *rank, uint32_t which)
 #define MISSES_MAX 8 /* kinds of them */
 
 /* What is there in place of what this receive, of job->ranks[at], waits for. */
-static void say_near_misses(FILE *out, const struct see_job *job, uint32_t at,
-                            const struct see_entry *receive)
+static void say_near_misses(FILE *out, const struct inspect_job *job, uint32_t at,
+                            const struct inspect_entry *receive)
 {
-    const struct see_rank *rank = &job->ranks[at];
+    const struct inspect_rank *rank = &job->ranks[at];
     char peer[WORDS_MAX], envelope[WORDS_MAX];
     uint32_t shown = 0;
 
     for (uint32_t i = 0; i < rank->count; i++) {
-        const struct see_entry *message = &rank->entries[i];
-        const char *why = message->kind == SEE_UNEXPECTED
+        const struct inspect_entry *message = &rank->entries[i];
+        const char *why = message->kind == INSPECT_UNEXPECTED
                               ? near_miss(rank, receive, message, message->whom)
                               : NULL;
         uint32_t alike = why != NULL ? count_alike(rank, i) : 0;
@@ -149,35 +151,37 @@ static void say_near_misses(FILE *out, const struct see_job *job, uint32_t at,
 }
 
 /* A send that has not left, because its receiver keeps no more. */
-static void say_window(FILE *out, const struct see_job *job, uint32_t whose,
-                       const struct see_entry *entry)
+static void say_window(FILE *out, const struct inspect_job *job, uint32_t whose,
+                       const struct inspect_entry *entry)
 {
     char words[WORDS_MAX];
 
-    if (!(entry->flags & SEE_ENTRY_DEFERRED) || whose == SEE_NOBODY ||
-        job->ranks[whose].state.counts[SEE_UNEXPECTED] == 0)
+    if (!(entry->flags & INSPECT_ENTRY_DEFERRED) || whose == INSPECT_NOBODY ||
+        job->ranks[whose].state.counts[INSPECT_UNEXPECTED] == 0)
         return;
     words_of_rank(&job->ranks[whose], words);
     fprintf(out,
             "    the window is used up: rank %s holds %" PRIu32
             " messages that it has not received, and keeps no more of this sender "
             "(MBX_UNEXPECTED_MEMORY)\n",
-            words, job->ranks[whose].state.counts[SEE_UNEXPECTED]);
+            words, job->ranks[whose].state.counts[INSPECT_UNEXPECTED]);
 }
 
 /* Open MPI waits for the acknowledgement of a synchronous send in a receive of its own. */
-static bool is_acknowledgement(const struct see_rank *rank, const struct see_entry *entry)
+static bool is_acknowledgement(const struct inspect_rank *rank,
+                               const struct inspect_entry *entry)
 {
-    struct see_mpi mpi;
+    struct inspect_mpi mpi;
 
-    return entry->kind == SEE_POSTED &&
-           see_mpi_decode(rank->layout, entry->context_id, entry->tag, entry->ignore, &mpi) &&
+    return entry->kind == INSPECT_POSTED &&
+           inspect_mpi_decode(rank->layout, entry->context_id, entry->tag, entry->ignore,
+                              &mpi) &&
            mpi.is_acknowledgement;
 }
 
 /* "its send to 1 (tag 7 on MPI_COMM_WORLD, 4 bytes) is not received by 1" */
-static void say_send(FILE *out, const struct see_rank *rank, const struct see_entry *entry,
-                     const char *peer)
+static void say_send(FILE *out, const struct inspect_rank *rank,
+                     const struct inspect_entry *entry, const char *peer)
 {
     static const char acknowledged[] = " acknowledgement";
     char envelope[WORDS_MAX], *cut;
@@ -187,7 +191,7 @@ static void say_send(FILE *out, const struct see_rank *rank, const struct see_en
     if (cut != NULL)
         memmove(cut, cut + sizeof acknowledged - 1, strlen(cut + sizeof acknowledged - 1) + 1);
     fprintf(out, "  its send to %s (%s", peer, envelope);
-    if (entry->kind == SEE_SEND)
+    if (entry->kind == INSPECT_SEND)
         fprintf(out, ", %" PRIu64 " bytes", entry->size);
     fprintf(out, ") is not received by %s", peer);
 }
@@ -195,7 +199,7 @@ static void say_send(FILE *out, const struct see_rank *rank, const struct see_en
 /* ---- what was described and never started ---- */
 
 /* Takes the next line `unstarted send|receive CONTEXT TAG IGNORE WHOM` of a page's text.  False: there is none. */
-static bool next_unstarted(const char **at, bool *is_send, struct see_entry *entry)
+static bool next_unstarted(const char **at, bool *is_send, struct inspect_entry *entry)
 {
     while (*at != NULL && (*at = strchr(*at, '\n')) != NULL) {
         char kind[8];
@@ -203,33 +207,35 @@ static bool next_unstarted(const char **at, bool *is_send, struct see_entry *ent
         ++*at;
         if (strncmp(*at, "unstarted ", 10) != 0)
             continue;
-        *entry = (struct see_entry){.kind = SEE_NONE};
+        *entry = (struct inspect_entry){.kind = INSPECT_NONE};
         if (sscanf(*at + 10, "%7s %" SCNu32 " %" SCNu64 " %" SCNu64 " %16" SCNx64, kind,
                    &entry->context_id, &entry->tag, &entry->ignore, &entry->whom) != 5)
             continue;
         *is_send = strcmp(kind, "send") == 0;
-        entry->peer = entry->whom == 0 ? SEE_NOBODY : 0;
+        entry->peer = entry->whom == 0 ? INSPECT_NOBODY : 0;
         return true;
     }
     return false;
 }
 
 /* Would the other rank's operation, had it been started, end this one? */
-static bool would_end(const struct see_job *job, uint32_t at, const struct see_entry *entry,
-                      uint32_t whose, bool is_send, const struct see_entry *unstarted)
+static bool would_end(const struct inspect_job *job, uint32_t at,
+                      const struct inspect_entry *entry, uint32_t whose, bool is_send,
+                      const struct inspect_entry *unstarted)
 {
     if (is_send)
-        return entry->kind == SEE_POSTED && unstarted->whom == job->ranks[at].head.address &&
-               see_accepts(job, at, entry, whose, unstarted);
-    return entry->kind == SEE_SEND && see_accepts(job, whose, unstarted, at, entry);
+        return entry->kind == INSPECT_POSTED &&
+               unstarted->whom == job->ranks[at].head.address &&
+               inspect_accepts(job, at, entry, whose, unstarted);
+    return entry->kind == INSPECT_SEND && inspect_accepts(job, whose, unstarted, at, entry);
 }
 
 /* The other rank has MPI_Send_init, or MPI_Recv_init, for it, and no MPI_Start. */
-static void say_unstarted(FILE *out, const struct see_job *job, uint32_t at,
-                          const struct see_entry *entry, uint32_t whose)
+static void say_unstarted(FILE *out, const struct inspect_job *job, uint32_t at,
+                          const struct inspect_entry *entry, uint32_t whose)
 {
-    const char *text = whose != SEE_NOBODY ? job->ranks[whose].text : NULL;
-    struct see_entry unstarted;
+    const char *text = whose != INSPECT_NOBODY ? job->ranks[whose].text : NULL;
+    struct inspect_entry unstarted;
     char words[WORDS_MAX];
     bool is_send;
 
@@ -242,16 +248,16 @@ static void say_unstarted(FILE *out, const struct see_job *job, uint32_t at,
         }
 }
 
-static void say_entry(FILE *out, const struct see_job *job, const enum see_node *nodes,
-                      uint32_t at, const struct see_entry *entry)
+static void say_entry(FILE *out, const struct inspect_job *job, const enum inspect_node *nodes,
+                      uint32_t at, const struct inspect_entry *entry)
 {
-    const struct see_rank *rank = &job->ranks[at];
-    uint32_t whose = see_whose(job, at, entry);
+    const struct inspect_rank *rank = &job->ranks[at];
+    uint32_t whose = inspect_whose(job, at, entry);
     char peer[WORDS_MAX], envelope[WORDS_MAX];
     bool is_send;
 
     words_of_peer(job, at, entry, peer);
-    is_send = entry->kind == SEE_SEND || is_acknowledgement(rank, entry);
+    is_send = entry->kind == INSPECT_SEND || is_acknowledgement(rank, entry);
     if (is_send)
         say_send(out, rank, entry, peer);
     else
@@ -259,13 +265,13 @@ static void say_entry(FILE *out, const struct see_job *job, const enum see_node 
                 peer);
     if (whose == at)
         fprintf(out, ", which is itself");
-    else if (whose != SEE_NOBODY && nodes[whose] == SEE_OVER)
+    else if (whose != INSPECT_NOBODY && nodes[whose] == INSPECT_OVER)
         fprintf(out, ", which is in %s", job->ranks[whose].state.call);
-    else if (is_send && whose != SEE_NOBODY && see_is_probed(job, whose, at, entry))
+    else if (is_send && whose != INSPECT_NOBODY && inspect_is_probed(job, whose, at, entry))
         fprintf(out, ", where a matched probe has taken it");
-    else if (entry->peer == SEE_NOBODY)
+    else if (entry->peer == INSPECT_NOBODY)
         fprintf(out, ", and nobody is left to send it");
-    else if (whose != SEE_NOBODY)
+    else if (whose != INSPECT_NOBODY)
         fprintf(out, ", which waits, too");
     fputc('\n', out);
     if (is_send)
@@ -276,7 +282,7 @@ static void say_entry(FILE *out, const struct see_job *job, const enum see_node 
 }
 
 /* "MPI_Recv", and the line of the program where there is debug information. */
-static const char *call_words(const struct see_rank *rank, char words[WORDS_MAX])
+static const char *call_words(const struct inspect_rank *rank, char words[WORDS_MAX])
 {
     char line[OUTSIDE_MAX];
 
@@ -288,7 +294,7 @@ static const char *call_words(const struct see_rank *rank, char words[WORDS_MAX]
 }
 
 /* ", for 41 s"; empty if that is not known. */
-static const char *still_words(const struct see_rank *rank, char words[32])
+static const char *still_words(const struct inspect_rank *rank, char words[32])
 {
     words[0] = '\0';
     if (diagnose_is_still(rank))
@@ -298,34 +304,34 @@ static const char *still_words(const struct see_rank *rank, char words[32])
 }
 
 /* Of an MPI_Sendrecv that waits for its send: what it receives. */
-static void say_other_half(FILE *out, const struct see_job *job, uint32_t at)
+static void say_other_half(FILE *out, const struct inspect_job *job, uint32_t at)
 {
-    const struct see_rank *rank = &job->ranks[at];
+    const struct inspect_rank *rank = &job->ranks[at];
     char peer[WORDS_MAX], envelope[WORDS_MAX];
 
     for (uint32_t i = 0; i < rank->count; i++) {
-        const struct see_entry *entry = &rank->entries[i];
+        const struct inspect_entry *entry = &rank->entries[i];
 
-        if (strncmp(rank->state.call, "MPI_Sendrecv", 12) == 0 && entry->kind == SEE_POSTED &&
-            !see_is_awaited(rank, entry))
+        if (strncmp(rank->state.call, "MPI_Sendrecv", 12) == 0 &&
+            entry->kind == INSPECT_POSTED && !inspect_is_awaited(rank, entry))
             fprintf(out, "  its other half waits for %s from %s\n",
                     words_of_envelope(rank, entry, envelope),
                     words_of_peer(job, at, entry, peer));
     }
 }
 
-static void say_rank(FILE *out, const struct see_job *job, const enum see_node *nodes,
+static void say_rank(FILE *out, const struct inspect_job *job, const enum inspect_node *nodes,
                      uint32_t at)
 {
-    const struct see_rank *rank = &job->ranks[at];
+    const struct inspect_rank *rank = &job->ranks[at];
     char words[WORDS_MAX], process[WORDS_MAX], call[WORDS_MAX], still[32];
     uint32_t awaited = 0, stuck = 0;
 
     for (uint32_t i = 0; i < rank->count; i++) {
-        bool is_awaited = see_is_awaited(rank, &rank->entries[i]);
+        bool is_awaited = inspect_is_awaited(rank, &rank->entries[i]);
 
         awaited += is_awaited;
-        stuck += is_awaited && !see_can_end(job, nodes, at, &rank->entries[i]);
+        stuck += is_awaited && !inspect_can_end(job, nodes, at, &rank->entries[i]);
     }
     fprintf(out, "rank %s (%s) is in %s%s\n", words_of_rank(rank, words),
             words_of_process(rank, process), call_words(rank, call), still_words(rank, still));
@@ -335,8 +341,8 @@ static void say_rank(FILE *out, const struct see_job *job, const enum see_node *
                 " cannot end, and it needs all\n",
                 awaited, stuck);
     for (uint32_t i = 0; i < rank->count; i++)
-        if (see_is_awaited(rank, &rank->entries[i]) &&
-            !see_can_end(job, nodes, at, &rank->entries[i]))
+        if (inspect_is_awaited(rank, &rank->entries[i]) &&
+            !inspect_can_end(job, nodes, at, &rank->entries[i]))
             say_entry(out, job, nodes, at, &rank->entries[i]);
     say_other_half(out, job, at);
 }
@@ -344,24 +350,26 @@ static void say_rank(FILE *out, const struct see_job *job, const enum see_node *
 /* ---- cycles ---- */
 
 /* An operation for which this rank waits for a deadlocked one, *whose; or NULL. */
-static const struct see_entry *next_wait(const struct see_job *job, const enum see_node *nodes,
-                                         uint32_t at, uint32_t *whose)
+static const struct inspect_entry *next_wait(const struct inspect_job *job,
+                                             const enum inspect_node *nodes, uint32_t at,
+                                             uint32_t *whose)
 {
-    const struct see_rank *rank = &job->ranks[at];
+    const struct inspect_rank *rank = &job->ranks[at];
 
     for (uint32_t i = 0; i < rank->count; i++) {
-        const struct see_entry *entry = &rank->entries[i];
+        const struct inspect_entry *entry = &rank->entries[i];
 
-        *whose = see_whose(job, at, entry);
-        if (see_is_awaited(rank, entry) && *whose != SEE_NOBODY &&
-            nodes[*whose] == SEE_DEADLOCKED && !see_can_end(job, nodes, at, entry))
+        *whose = inspect_whose(job, at, entry);
+        if (inspect_is_awaited(rank, entry) && *whose != INSPECT_NOBODY &&
+            nodes[*whose] == INSPECT_DEADLOCKED && !inspect_can_end(job, nodes, at, entry))
             return entry;
     }
-    *whose = SEE_NOBODY;
+    *whose = INSPECT_NOBODY;
     return NULL;
 }
 
-static uint32_t next_of(const struct see_job *job, const enum see_node *nodes, uint32_t at)
+static uint32_t next_of(const struct inspect_job *job, const enum inspect_node *nodes,
+                        uint32_t at)
 {
     uint32_t whose;
 
@@ -372,7 +380,7 @@ static uint32_t next_of(const struct see_job *job, const enum see_node *nodes, u
 /* What a cycle of ranks within one collective says.  Ranks that call the same collectives in one order, with the same
  * root, count and type, never wait for each other so: what a rank waits for was sent before that rank's own part.  Which of
  * these differs is not known: no message has it. */
-static const char *why_of_collective(const struct see_mpi *mpi)
+static const char *why_of_collective(const struct inspect_mpi *mpi)
 {
     static const char *const rooted[] = {"bcast",   "gather",   "gatherv",
                                          "scatter", "scatterv", "reduce"};
@@ -387,27 +395,27 @@ static const char *why_of_collective(const struct see_mpi *mpi)
 }
 
 /* Are both of one collective?  A nonblocking one has a tag of its own. */
-static bool is_same_collective(const struct see_mpi *a, const struct see_mpi *b)
+static bool is_same_collective(const struct inspect_mpi *a, const struct inspect_mpi *b)
 {
     return a->communicator == b->communicator && !is_other_part(a, b) && a->tag == b->tag &&
            a->is_of_group == b->is_of_group;
 }
 
 /* Is each wait of the cycle for a message of one and the same collective?  *one: that of the first. */
-static bool is_within_collective(const struct see_job *job, const enum see_node *nodes,
-                                 uint32_t from, struct see_mpi *one,
-                                 const struct see_entry **first)
+static bool is_within_collective(const struct inspect_job *job, const enum inspect_node *nodes,
+                                 uint32_t from, struct inspect_mpi *one,
+                                 const struct inspect_entry **first)
 {
     uint32_t at = from, whose;
 
     *first = NULL;
     do {
-        const struct see_entry *entry = next_wait(job, nodes, at, &whose);
-        struct see_mpi mpi;
+        const struct inspect_entry *entry = next_wait(job, nodes, at, &whose);
+        struct inspect_mpi mpi;
 
-        if (!see_mpi_decode(job->ranks[at].layout, entry->context_id, entry->tag, entry->ignore,
-                            &mpi) ||
-            !mpi.is_collective || entry->kind != SEE_POSTED)
+        if (!inspect_mpi_decode(job->ranks[at].layout, entry->context_id, entry->tag,
+                                entry->ignore, &mpi) ||
+            !mpi.is_collective || entry->kind != INSPECT_POSTED)
             return false;
         if (*first == NULL) {
             *first = entry;
@@ -421,12 +429,12 @@ static bool is_within_collective(const struct see_job *job, const enum see_node 
 }
 
 /* "all of them wait within one bcast on MPI_COMM_WORLD: likely the roots differ; or else the counts or types" */
-static void say_collective(FILE *out, const struct see_job *job, const enum see_node *nodes,
-                           uint32_t from)
+static void say_collective(FILE *out, const struct inspect_job *job,
+                           const enum inspect_node *nodes, uint32_t from)
 {
-    const struct see_entry *entry;
+    const struct inspect_entry *entry;
     char words[WORDS_MAX];
-    struct see_mpi mpi = {.tag = 0};
+    struct inspect_mpi mpi = {.tag = 0};
 
     if (next_of(job, nodes, from) != from &&
         is_within_collective(job, nodes, from, &mpi, &entry))
@@ -434,7 +442,7 @@ static void say_collective(FILE *out, const struct see_job *job, const enum see_
                 words_of_envelope(&job->ranks[from], entry, words), why_of_collective(&mpi));
 }
 
-static void say_cycle(FILE *out, const struct see_job *job, const enum see_node *nodes,
+static void say_cycle(FILE *out, const struct inspect_job *job, const enum inspect_node *nodes,
                       uint32_t from)
 {
     char words[WORDS_MAX];
@@ -449,18 +457,18 @@ static void say_cycle(FILE *out, const struct see_job *job, const enum see_node 
 }
 
 /* Follows whom each waits for; a cycle is said once, from its first rank. */
-static void say_cycles(FILE *out, const struct see_job *job, const enum see_node *nodes)
+static void say_cycles(FILE *out, const struct inspect_job *job, const enum inspect_node *nodes)
 {
     uint32_t *seen = mem_calloc(job->count, sizeof *seen);
 
     for (uint32_t start = 0; seen != NULL && start < job->count; start++) {
         uint32_t at = start;
 
-        while (at != SEE_NOBODY && nodes[at] == SEE_DEADLOCKED && seen[at] == 0) {
+        while (at != INSPECT_NOBODY && nodes[at] == INSPECT_DEADLOCKED && seen[at] == 0) {
             seen[at] = start + 1;
             at = next_of(job, nodes, at);
         }
-        if (at != SEE_NOBODY && nodes[at] == SEE_DEADLOCKED && seen[at] == start + 1) {
+        if (at != INSPECT_NOBODY && nodes[at] == INSPECT_DEADLOCKED && seen[at] == start + 1) {
             say_cycle(out, job, nodes, at);
             say_collective(out, job, nodes, at);
         }
@@ -471,18 +479,18 @@ static void say_cycles(FILE *out, const struct see_job *job, const enum see_node
 /* ---- roll call ---- */
 
 /* The communicator of the collective that a rank is in, as far as its operations say it; NULL: none. */
-static const char *collective_of(const struct see_rank *rank, char words[WORDS_MAX])
+static const char *collective_of(const struct inspect_rank *rank, char words[WORDS_MAX])
 {
-    if (see_call_of(rank->state.call) != SEE_CALL_COLLECTIVE)
+    if (inspect_call_of(rank->state.call) != INSPECT_CALL_COLLECTIVE)
         return NULL;
     for (uint32_t i = 0; i < rank->count; i++)
-        if (see_is_awaited(rank, &rank->entries[i]))
+        if (inspect_is_awaited(rank, &rank->entries[i]))
             return words_of_communicator(rank, &rank->entries[i], words);
     return NULL;
 }
 
 /* Which ranks are in a collective of a communicator, a line for each call: "roll call on MPI_COMM_WORLD: 0, 2, 3 in MPI_Allreduce". */
-static void say_roll_call(FILE *out, const struct see_job *job)
+static void say_roll_call(FILE *out, const struct inspect_job *job)
 {
     char on[WORDS_MAX], other[WORDS_MAX], words[WORDS_MAX];
 
@@ -508,7 +516,7 @@ static void say_roll_call(FILE *out, const struct see_job *job)
 
 /* ---- who is no part of a deadlock ---- */
 
-static bool is_seen(const struct see_job *job, uint32_t rank)
+static bool is_seen(const struct inspect_job *job, uint32_t rank)
 {
     for (uint32_t i = 0; i < job->count; i++)
         if (job->ranks[i].head.rank == rank)
@@ -518,11 +526,11 @@ static bool is_seen(const struct see_job *job, uint32_t rank)
 
 #define MISSING_MAX 8
 
-static void say_missing(FILE *out, const struct see_job *job)
+static void say_missing(FILE *out, const struct inspect_job *job)
 {
     uint32_t shown = 0;
 
-    if (job->size == SEE_NOBODY || job->count >= job->size)
+    if (job->size == INSPECT_NOBODY || job->count >= job->size)
         return;
     fprintf(out, "%" PRIu32 " of its %" PRIu32 " ranks are not seen (", job->size - job->count,
             job->size);
@@ -542,32 +550,32 @@ static void say_missing(FILE *out, const struct see_job *job)
 }
 
 /* A rank that holds many messages that it has not received: how many, and the oldest. */
-static void say_flood(FILE *out, const struct see_job *job, uint32_t at)
+static void say_flood(FILE *out, const struct inspect_job *job, uint32_t at)
 {
-    const struct see_rank *rank = &job->ranks[at];
-    const struct see_entry *first = NULL;
+    const struct inspect_rank *rank = &job->ranks[at];
+    const struct inspect_entry *first = NULL;
     char words[WORDS_MAX], process[WORDS_MAX], envelope[WORDS_MAX], peer[WORDS_MAX];
 
     for (uint32_t i = 0; first == NULL && i < rank->count; i++)
-        if (rank->entries[i].kind == SEE_UNEXPECTED)
+        if (rank->entries[i].kind == INSPECT_UNEXPECTED)
             first = &rank->entries[i];
-    if (first == NULL || rank->state.counts[SEE_UNEXPECTED] < FLOOD)
+    if (first == NULL || rank->state.counts[INSPECT_UNEXPECTED] < FLOOD)
         return;
     fprintf(out,
             "rank %s (%s) holds %" PRIu32
             " messages that it has not received; the oldest is %s from %s, %" PRIu64 " bytes\n",
             words_of_rank(rank, words), words_of_process(rank, process),
-            rank->state.counts[SEE_UNEXPECTED], words_of_envelope(rank, first, envelope),
+            rank->state.counts[INSPECT_UNEXPECTED], words_of_envelope(rank, first, envelope),
             words_of_peer(job, at, first, peer), first->size);
 }
 
-uint64_t diagnose_fallbacks(const struct see_rank *rank)
+uint64_t diagnose_fallbacks(const struct inspect_rank *rank)
 {
-    return see_text_sum(rank->text, "read_fallbacks=");
+    return inspect_text_sum(rank->text, "read_fallbacks=");
 }
 
 /* Long messages come in packets, because the memory of their senders cannot be read. */
-static void say_packets(FILE *out, const struct see_rank *rank)
+static void say_packets(FILE *out, const struct inspect_rank *rank)
 {
     char words[WORDS_MAX], process[WORDS_MAX], why[OUTSIDE_MAX];
 
@@ -579,45 +587,45 @@ static void say_packets(FILE *out, const struct see_rank *rank)
                 outside_no_attach(rank, why));
 }
 
-bool diagnose_is_in_wait(const struct see_rank *rank)
+bool diagnose_is_in_wait(const struct inspect_rank *rank)
 {
     static const char *const polls[] = {"MPI_Test", "MPI_Iprobe", "MPI_Improbe",
                                         "MPI_Request_get_status", "MPI_Win_test"};
-    enum see_call call = see_call_of(rank->state.call);
+    enum inspect_call call = inspect_call_of(rank->state.call);
 
-    if (call != SEE_CALL_OTHER)
-        return call != SEE_CALL_FINISHES;
+    if (call != INSPECT_CALL_OTHER)
+        return call != INSPECT_CALL_FINISHES;
     for (size_t i = 0; i < ARRAY_COUNT(polls); i++)
         if (strncmp(rank->state.call, polls[i], strlen(polls[i])) == 0)
             return false;
     return strncmp(rank->state.call, "MPI_", 4) == 0;
 }
 
-bool diagnose_is_still(const struct see_rank *rank)
+bool diagnose_is_still(const struct inspect_rank *rank)
 {
     return rank->state.still_ns != 0 && rank->state.now_ns - rank->state.still_ns >= CLOCK_S;
 }
 
 /* Waits, and has done so for a while; else false. */
-static bool waits(const struct see_job *before, const struct see_job *now, uint32_t at)
+static bool waits(const struct inspect_job *before, const struct inspect_job *now, uint32_t at)
 {
-    const struct see_rank *rank = &now->ranks[at], *was = see_same(before, rank);
+    const struct inspect_rank *rank = &now->ranks[at], *was = inspect_same(before, rank);
 
-    return was != NULL && rank->how == SEE_ASKED && was->how == SEE_ASKED &&
-           see_is_still(was, rank) && diagnose_is_in_wait(rank) && diagnose_is_still(rank);
+    return was != NULL && rank->how == INSPECT_ASKED && was->how == INSPECT_ASKED &&
+           inspect_is_still(was, rank) && diagnose_is_in_wait(rank) && diagnose_is_still(rank);
 }
 
 /* What the other side of this operation does that keeps it from ending: ", which computes". */
-static void say_other_side(FILE *out, const struct see_job *job, const enum see_node *nodes,
-                           uint32_t whose)
+static void say_other_side(FILE *out, const struct inspect_job *job,
+                           const enum inspect_node *nodes, uint32_t whose)
 {
     char words[OUTSIDE_MAX];
 
-    if (whose == SEE_NOBODY)
+    if (whose == INSPECT_NOBODY)
         fprintf(out, ", which is not seen");
     else if (outside_words(&job->ranks[whose], words) != NULL)
         fprintf(out, ", which %s", words);
-    else if (nodes[whose] == SEE_DEADLOCKED)
+    else if (nodes[whose] == INSPECT_DEADLOCKED)
         fprintf(out, ", which is deadlocked");
     else if (job->ranks[whose].state.call[0] != '\0')
         fprintf(out, ", which is in %s", job->ranks[whose].state.call);
@@ -626,7 +634,7 @@ static void say_other_side(FILE *out, const struct see_job *job, const enum see_
 }
 
 /* "rank 0 (pid 4457) waits in MPI_Recv at solve.c:212, for 41 s: " */
-static void say_wait(FILE *out, const struct see_rank *rank)
+static void say_wait(FILE *out, const struct inspect_rank *rank)
 {
     char words[WORDS_MAX], process[WORDS_MAX], call[WORDS_MAX], still[32];
 
@@ -634,16 +642,16 @@ static void say_wait(FILE *out, const struct see_rank *rank)
             words_of_process(rank, process), call_words(rank, call), still_words(rank, still));
 }
 
-static void say_waiter(FILE *out, const struct see_job *job, const enum see_node *nodes,
+static void say_waiter(FILE *out, const struct inspect_job *job, const enum inspect_node *nodes,
                        uint32_t at)
 {
-    const struct see_rank *rank = &job->ranks[at];
-    bool is_known = see_call_of(rank->state.call) != SEE_CALL_OTHER;
-    const struct see_entry *entry = NULL;
+    const struct inspect_rank *rank = &job->ranks[at];
+    bool is_known = inspect_call_of(rank->state.call) != INSPECT_CALL_OTHER;
+    const struct inspect_entry *entry = NULL;
     char peer[WORDS_MAX], envelope[WORDS_MAX];
 
     for (uint32_t i = 0; is_known && i < rank->count && entry == NULL; i++)
-        entry = see_is_awaited(rank, &rank->entries[i]) ? &rank->entries[i] : NULL;
+        entry = inspect_is_awaited(rank, &rank->entries[i]) ? &rank->entries[i] : NULL;
     say_wait(out, rank);
     if (entry == NULL) {
         fputs("it cannot be told what for, because no message that is seen here is known to be "
@@ -652,23 +660,23 @@ static void say_waiter(FILE *out, const struct see_job *job, const enum see_node
         return;
     }
     fprintf(out, "%s %s %s", words_of_envelope(rank, entry, envelope),
-            entry->kind == SEE_SEND || entry->kind == SEE_SENDING ||
+            entry->kind == INSPECT_SEND || entry->kind == INSPECT_SENDING ||
                     is_acknowledgement(rank, entry)
                 ? "to"
                 : "from",
             words_of_peer(job, at, entry, peer));
-    if (entry->peer != SEE_NOBODY)
-        say_other_side(out, job, nodes, see_whose(job, at, entry));
+    if (entry->peer != INSPECT_NOBODY)
+        say_other_side(out, job, nodes, inspect_whose(job, at, entry));
     fputc('\n', out);
-    say_window(out, job, see_whose(job, at, entry), entry);
+    say_window(out, job, inspect_whose(job, at, entry), entry);
 }
 
 /* A line for each rank that waits, and is no part of a deadlock. */
-static void say_waiters(FILE *out, const struct see_job *before, const struct see_job *now,
-                        const enum see_node *nodes)
+static void say_waiters(FILE *out, const struct inspect_job *before,
+                        const struct inspect_job *now, const enum inspect_node *nodes)
 {
     for (uint32_t i = 0; i < now->count; i++)
-        if (nodes[i] == SEE_ALIVE && waits(before, now, i))
+        if (nodes[i] == INSPECT_ALIVE && waits(before, now, i))
             say_waiter(out, now, nodes, i);
 }
 
@@ -677,30 +685,30 @@ static void say_waiters(FILE *out, const struct see_job *before, const struct se
 #define LEFT_OUT_MAX 8 /* ranks that are named, of those with one reason */
 
 /* Does another line say of this rank why it is no part of a deadlock? */
-static bool is_said(const struct see_job *before, const struct see_job *now,
-                    const enum see_node *nodes, uint32_t at)
+static bool is_said(const struct inspect_job *before, const struct inspect_job *now,
+                    const enum inspect_node *nodes, uint32_t at)
 {
     char does[OUTSIDE_MAX];
 
-    return nodes[at] == SEE_DEADLOCKED || outside_words(&now->ranks[at], does) != NULL ||
-           (now->ranks[at].state.flags & SEE_STATE_THREADS) != 0 ||
-           (nodes[at] == SEE_ALIVE && waits(before, now, at));
+    return nodes[at] == INSPECT_DEADLOCKED || outside_words(&now->ranks[at], does) != NULL ||
+           (now->ranks[at].state.flags & INSPECT_STATE_THREADS) != 0 ||
+           (nodes[at] == INSPECT_ALIVE && waits(before, now, at));
 }
 
 /* Why it is not deadlocked: "something happened between the two looks". */
-static void why_left_out(const struct see_job *before, const struct see_job *now, uint32_t at,
-                         char words[WORDS_MAX])
+static void why_left_out(const struct inspect_job *before, const struct inspect_job *now,
+                         uint32_t at, char words[WORDS_MAX])
 {
-    static const char *const reasons[SEE_APARTS] = {
-        [SEE_APART_NEW] = "not seen at the first look: just started",
-        [SEE_APART_SILENT] = "no answer to the first look",
-        [SEE_APART_MOVED] = "something happened between the two looks",
-        [SEE_APART_TWICE] = "several endpoints in one process",
-        [SEE_APART_THREADS] = "threads that may all call MPI",
-        [SEE_APART_MORE] = "more operations than an observer gets to see",
+    static const char *const reasons[INSPECT_APARTS] = {
+        [INSPECT_APART_NEW] = "not seen at the first look: just started",
+        [INSPECT_APART_SILENT] = "no answer to the first look",
+        [INSPECT_APART_MOVED] = "something happened between the two looks",
+        [INSPECT_APART_TWICE] = "several endpoints in one process",
+        [INSPECT_APART_THREADS] = "threads that may all call MPI",
+        [INSPECT_APART_MORE] = "more operations than an observer gets to see",
     };
-    const struct see_rank *rank = &now->ranks[at];
-    enum see_apart apart = see_apart(before, now, rank);
+    const struct inspect_rank *rank = &now->ranks[at];
+    enum inspect_apart apart = inspect_apart(before, now, rank);
 
     if (reasons[apart] != NULL)
         snprintf(words, WORDS_MAX, "%s", reasons[apart]);
@@ -708,16 +716,16 @@ static void why_left_out(const struct see_job *before, const struct see_job *now
         snprintf(words, WORDS_MAX, "in no call of MPI");
     else
         snprintf(words, WORDS_MAX, "in %s%s", rank->state.call,
-                 apart == SEE_APART_CALL ? ", which is not known to wait for messages"
-                 : apart == SEE_APART_NOTHING
+                 apart == INSPECT_APART_CALL ? ", which is not known to wait for messages"
+                 : apart == INSPECT_APART_NOTHING
                      ? ", and no message that is seen is known to be of this call"
-                 : see_call_of(rank->state.call) == SEE_CALL_FINISHES
+                 : inspect_call_of(rank->state.call) == INSPECT_CALL_FINISHES
                      ? ""
                      : ", and what is waited for can still come");
 }
 
 /* The ranks whose reason is that of rank `first`; it is said, and taken from all. */
-static void say_reason(FILE *out, const struct see_job *job, char (*why)[WORDS_MAX],
+static void say_reason(FILE *out, const struct inspect_job *job, char (*why)[WORDS_MAX],
                        uint32_t first)
 {
     char reason[WORDS_MAX], words[WORDS_MAX];
@@ -741,8 +749,8 @@ static void say_reason(FILE *out, const struct see_job *job, char (*why)[WORDS_M
 }
 
 /* No rank is passed over in silence: a line for each reason. */
-static void say_left_out(FILE *out, const struct see_job *before, const struct see_job *now,
-                         const enum see_node *nodes)
+static void say_left_out(FILE *out, const struct inspect_job *before,
+                         const struct inspect_job *now, const enum inspect_node *nodes)
 {
     char(*why)[WORDS_MAX] = mem_calloc(now->count, sizeof *why);
 
@@ -756,10 +764,10 @@ static void say_left_out(FILE *out, const struct see_job *before, const struct s
 }
 
 /* Of each host of the job, once. */
-static void say_cores(FILE *out, const struct see_job *job)
+static void say_cores(FILE *out, const struct inspect_job *job)
 {
     for (uint32_t i = 0; i < job->count; i++) {
-        const struct see_told *told = job->ranks[i].told;
+        const struct inspect_told *told = job->ranks[i].told;
         long cores = told != NULL ? (long)told->cores : sysconf(_SC_NPROCESSORS_ONLN);
         uint32_t running = 0;
         bool is_first = true;
@@ -775,7 +783,7 @@ static void say_cores(FILE *out, const struct see_job *job)
 }
 
 /* An error in the protocol between two of them would look like a deadlock of the program. */
-static void say_versions(FILE *out, const struct see_job *job)
+static void say_versions(FILE *out, const struct inspect_job *job)
 {
     char words[WORDS_MAX], other[WORDS_MAX];
 
@@ -790,19 +798,19 @@ static void say_versions(FILE *out, const struct see_job *job)
         }
 }
 
-static void say_others(FILE *out, const struct see_job *job)
+static void say_others(FILE *out, const struct inspect_job *job)
 {
     char words[WORDS_MAX], process[WORDS_MAX], does[OUTSIDE_MAX];
 
     for (uint32_t i = 0; i < job->count; i++) {
-        const struct see_rank *rank = &job->ranks[i];
+        const struct inspect_rank *rank = &job->ranks[i];
 
         say_flood(out, job, i);
         say_packets(out, rank);
         if (outside_words(rank, does) != NULL)
             fprintf(out, "rank %s (%s) %s\n", words_of_rank(rank, words),
                     words_of_process(rank, process), does);
-        else if (rank->state.flags & SEE_STATE_THREADS)
+        else if (rank->state.flags & INSPECT_STATE_THREADS)
             fprintf(out,
                     "rank %s (%s) has threads that may all call MPI: it is not "
                     "judged, nor is who waits for it\n",
@@ -815,25 +823,25 @@ static void say_others(FILE *out, const struct see_job *job)
 
 /* ---- a job ---- */
 
-uint32_t diagnose_judge(const struct see_job *before, const struct see_job *now,
-                        enum see_node *nodes)
+uint32_t diagnose_judge(const struct inspect_job *before, const struct inspect_job *now,
+                        enum inspect_node *nodes)
 {
     uint32_t dead = 0;
 
-    see_judge(before, now, nodes);
+    inspect_judge(before, now, nodes);
     for (uint32_t i = 0; i < now->count; i++)
-        dead += nodes[i] == SEE_DEADLOCKED;
+        dead += nodes[i] == INSPECT_DEADLOCKED;
     return dead;
 }
 
-void diagnose_say(FILE *out, const struct see_job *before, const struct see_job *now,
-                  const enum see_node *nodes)
+void diagnose_say(FILE *out, const struct inspect_job *before, const struct inspect_job *now,
+                  const enum inspect_node *nodes)
 {
     char title[JOB_TITLE];
     uint32_t dead = 0;
 
     for (uint32_t i = 0; i < now->count; i++)
-        dead += nodes[i] == SEE_DEADLOCKED;
+        dead += nodes[i] == INSPECT_DEADLOCKED;
     fprintf(out, "%s: ", job_title(now, false, title));
     if (dead == 0)
         fprintf(out, "no rank is deadlocked\n");
@@ -841,19 +849,19 @@ void diagnose_say(FILE *out, const struct see_job *before, const struct see_job 
         fprintf(out, "deadlock of %" PRIu32 " of %" PRIu32 " ranks\n", dead, now->count);
     job_print_parts(out, now);
     for (uint32_t i = 0; i < now->count; i++)
-        if (nodes[i] == SEE_DEADLOCKED)
+        if (nodes[i] == INSPECT_DEADLOCKED)
             say_rank(out, now, nodes, i);
     if (dead != 0) {
         say_cycles(out, now, nodes);
         say_roll_call(out, now);
     }
-    if (see_under_way(before, now) != 0)
+    if (inspect_under_way(before, now) != 0)
         fprintf(
             out,
             "%" PRIu64
             " messages are on their way between its hosts, or were sent to processes that it "
             "has started, and nothing else happens: is the network slow, or interrupted?\n",
-            see_under_way(before, now));
+            inspect_under_way(before, now));
     say_waiters(out, before, now, nodes);
     say_left_out(out, before, now, nodes);
     say_others(out, now);

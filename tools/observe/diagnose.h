@@ -7,38 +7,38 @@
 
 #include <stdio.h>
 
-#include "see/graph.h"
+#include "inspect/graph.h"
 
 /* How many ranks are deadlocked; nodes has room for now->count. */
-uint32_t diagnose_judge(const struct see_job *before, const struct see_job *now,
-                        enum see_node *nodes);
+uint32_t diagnose_judge(const struct inspect_job *before, const struct inspect_job *now,
+                        enum inspect_node *nodes);
 
 /* The lines about a job, to out.  before and now are what nodes was judged from. */
-void diagnose_say(FILE *out, const struct see_job *before, const struct see_job *now,
-                  const enum see_node *nodes);
+void diagnose_say(FILE *out, const struct inspect_job *before, const struct inspect_job *now,
+                  const enum inspect_node *nodes);
 
 /* Is it in a call that returns only when something has happened, as far as its name says? */
-bool diagnose_is_in_wait(const struct see_rank *rank);
+bool diagnose_is_in_wait(const struct inspect_rank *rank);
 
 /* Has nothing happened in it for a second? */
-bool diagnose_is_still(const struct see_rank *rank);
+bool diagnose_is_still(const struct inspect_rank *rank);
 
 /* So many messages this rank has not read from the memory of its peers, because it cannot. */
-uint64_t diagnose_fallbacks(const struct see_rank *rank);
+uint64_t diagnose_fallbacks(const struct inspect_rank *rank);
 
 /* ---- outside.c: what a rank does that makes no progress ---- */
 
-#define OUTSIDE_MAX SEE_TOLD_TEXT
+#define OUTSIDE_MAX INSPECT_TOLD_TEXT
 
 /* "computes", "is stopped", "reads /scratch/x"; NULL: it answers.  words. */
-const char *outside_words(const struct see_rank *rank, char words[OUTSIDE_MAX]);
+const char *outside_words(const struct inspect_rank *rank, char words[OUTSIDE_MAX]);
 
 /* Why this rank cannot read the memory of others (cross-memory attach); if that is not
  * known, the command that says it.  words. */
-const char *outside_no_attach(const struct see_rank *rank, char words[OUTSIDE_MAX]);
+const char *outside_no_attach(const struct inspect_rank *rank, char words[OUTSIDE_MAX]);
 
 /* "solve.c:212", where in the program the rank is in its call; NULL: not known. */
-const char *outside_line(const struct see_rank *rank, char words[OUTSIDE_MAX]);
+const char *outside_line(const struct inspect_rank *rank, char words[OUTSIDE_MAX]);
 
 /* Ranks of MPI jobs of this user on this host that do not run over Matchbox, a line for each job, with the reason.  How many lines. */
 uint32_t outside_say_others(FILE *out);

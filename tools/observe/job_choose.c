@@ -15,7 +15,7 @@
 
 #define PIDS_MAX 4 /* of a job, that are named */
 
-static void say_job(const struct see_job *job)
+static void say_job(const struct inspect_job *job)
 {
     char words[JOB_WORDS];
 
@@ -30,10 +30,10 @@ static void say_job(const struct see_job *job)
     fputc('\n', stderr);
 }
 
-/* The only one that it means; SEE_NOBODY: none, or several. */
+/* The only one that it means; INSPECT_NOBODY: none, or several. */
 static uint32_t find_job(const struct observed *observed, const char *called, uint32_t *count)
 {
-    uint32_t found = SEE_NOBODY;
+    uint32_t found = INSPECT_NOBODY;
 
     *count = 0;
     for (uint32_t i = 0; i < observed->count; i++) {
@@ -46,7 +46,7 @@ static uint32_t find_job(const struct observed *observed, const char *called, ui
         found = i;
         ++*count;
     }
-    return *count == 1 ? found : SEE_NOBODY;
+    return *count == 1 ? found : INSPECT_NOBODY;
 }
 
 int observed_choose(const struct tool *tool, struct observe_options *options,
@@ -54,7 +54,7 @@ int observed_choose(const struct tool *tool, struct observe_options *options,
 {
     const char *where = observed->host_count != 0
                             ? "of this user on the hosts that have answered"
-                        : observed->count != 0 && observed->jobs[0].ranks[0].how == SEE_CORE
+                        : observed->count != 0 && observed->jobs[0].ranks[0].how == INSPECT_CORE
                             ? "in the core files"
                             : "of this user on this host";
     uint32_t count, found;
@@ -62,7 +62,7 @@ int observed_choose(const struct tool *tool, struct observe_options *options,
     if (options->called == NULL)
         return 0;
     found = find_job(observed, options->called, &count);
-    if (found != SEE_NOBODY) {
+    if (found != INSPECT_NOBODY) {
         options->job = observed->jobs[found].ranks[0].head.job;
         options->called = NULL;
         observed_keep(observed, options->job);

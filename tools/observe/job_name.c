@@ -96,7 +96,7 @@ static void find_script(const struct interpreter *interpreter, const char *argum
     *script = argument;
 }
 
-void job_program_of(const char *arguments, size_t size, char program[SEE_PROGRAM_TEXT])
+void job_program_of(const char *arguments, size_t size, char program[INSPECT_PROGRAM_TEXT])
 {
     const char *end = arguments + size, *script = NULL, *option = NULL;
     const struct interpreter *interpreter;
@@ -111,9 +111,9 @@ void job_program_of(const char *arguments, size_t size, char program[SEE_PROGRAM
     if (interpreter != NULL)
         find_script(interpreter, arguments, end, &script, &option);
     if (script != NULL && *script != '\0')
-        snprintf(program, SEE_PROGRAM_TEXT, "%s", last_part(script));
+        snprintf(program, INSPECT_PROGRAM_TEXT, "%s", last_part(script));
     else
-        snprintf(program, SEE_PROGRAM_TEXT, "%s%s%.2s", name, option != NULL ? " " : "",
+        snprintf(program, INSPECT_PROGRAM_TEXT, "%s%s%.2s", name, option != NULL ? " " : "",
                  option != NULL ? option : "");
     text_make_printable(program, '?', false);
 }
@@ -138,7 +138,7 @@ static size_t read_file(uint32_t pid, const char *name, char *text, size_t size)
     return (size_t)got;
 }
 
-void job_name_rank(struct see_rank *rank)
+void job_name_rank(struct inspect_rank *rank)
 {
     char text[ARGUMENTS_MAX];
     size_t size = read_file(rank->head.pid, "cmdline", text, sizeof text);
@@ -152,7 +152,7 @@ void job_name_rank(struct see_rank *rank)
 
 /* ---- a job ---- */
 
-const char *job_program(const struct see_job *job, char words[JOB_WORDS])
+const char *job_program(const struct inspect_job *job, char words[JOB_WORDS])
 {
     const char *known[PROGRAMS_MAX];
     size_t count = 0, used = 0;
@@ -177,7 +177,7 @@ const char *job_program(const struct see_job *job, char words[JOB_WORDS])
     return words;
 }
 
-uint32_t job_started(const struct see_job *job)
+uint32_t job_started(const struct inspect_job *job)
 {
     uint32_t first = 0;
 
@@ -198,7 +198,7 @@ static void time_words(uint32_t seconds, char words[32])
     strftime(words, 32, is_today ? "%H:%M:%S" : "%Y-%m-%d %H:%M:%S", &then_tm);
 }
 
-const char *job_words(const struct see_job *job, char words[JOB_WORDS])
+const char *job_words(const struct inspect_job *job, char words[JOB_WORDS])
 {
     uint32_t started = job_started(job);
     char when[32];
@@ -212,9 +212,9 @@ const char *job_words(const struct see_job *job, char words[JOB_WORDS])
     return words;
 }
 
-const char *job_title(const struct see_job *job, bool has_mpi, char text[JOB_TITLE])
+const char *job_title(const struct inspect_job *job, bool has_mpi, char text[JOB_TITLE])
 {
-    const struct see_head *head = &job->ranks[0].head;
+    const struct inspect_head *head = &job->ranks[0].head;
     int length = has_mpi ? (int)strcspn(head->mpi, ",") : 0;
     char words[JOB_WORDS];
     bool is_called = job_words(job, words)[0] != '\0';
@@ -225,13 +225,13 @@ const char *job_title(const struct see_job *job, bool has_mpi, char text[JOB_TIT
     return text;
 }
 
-void job_print_parts(FILE *out, const struct see_job *job)
+void job_print_parts(FILE *out, const struct inspect_job *job)
 {
     char title[JOB_TITLE];
     uint32_t end;
 
     for (uint32_t begin = 0; begin < job->count; begin = end) {
-        struct see_job part = {.ranks = &job->ranks[begin]};
+        struct inspect_job part = {.ranks = &job->ranks[begin]};
 
         for (end = begin; end < job->count && job->ranks[end].part == part.ranks->part; end++)
             part.count++;
@@ -254,10 +254,10 @@ uint64_t job_number(const char *text)
 }
 
 /* Is it this process, or did that start it, or what started it?  Number 1 has started all. */
-static bool is_of_process(const struct see_rank *rank, uint32_t pid)
+static bool is_of_process(const struct inspect_rank *rank, uint32_t pid)
 {
     pid_t at = (pid_t)rank->head.pid;
-    bool is_here = rank->told == NULL && rank->how != SEE_CORE;
+    bool is_here = rank->told == NULL && rank->how != INSPECT_CORE;
 
     if (rank->head.pid == pid)
         return true;
@@ -269,7 +269,7 @@ static bool is_of_process(const struct see_rank *rank, uint32_t pid)
     return false;
 }
 
-bool job_is_called(const struct see_job *job, const char *text)
+bool job_is_called(const struct inspect_job *job, const char *text)
 {
     bool is_pid = strspn(text, "0123456789") == strlen(text) && strlen(text) < 10;
     uint32_t pid = is_pid ? (uint32_t)strtoul(text, NULL, 10) : 0;

@@ -46,7 +46,7 @@ static void test_a_program_is_called_as_its_user_would(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        char arguments[128], program[SEE_PROGRAM_TEXT];
+        char arguments[128], program[INSPECT_PROGRAM_TEXT];
         size_t size = strlen(cases[i].arguments) + 1;
 
         memcpy(arguments, cases[i].arguments, size);
@@ -60,7 +60,7 @@ static void test_a_program_is_called_as_its_user_would(void **state)
 
 static void test_arguments_that_do_not_end_name_nothing(void **state)
 {
-    char program[SEE_PROGRAM_TEXT] = "before";
+    char program[INSPECT_PROGRAM_TEXT] = "before";
 
     (void)state;
     job_program_of("solve", 5, program);
@@ -69,38 +69,38 @@ static void test_arguments_that_do_not_end_name_nothing(void **state)
     assert_string_equal(program, "");
 }
 
-static void make_job(struct see_job *job, struct see_rank *ranks, uint32_t count)
+static void make_job(struct inspect_job *job, struct inspect_rank *ranks, uint32_t count)
 {
     memset(ranks, 0, count * sizeof *ranks);
-    *job = (struct see_job){.ranks = ranks, .count = count, .size = count};
+    *job = (struct inspect_job){.ranks = ranks, .count = count, .size = count};
     for (uint32_t i = 0; i < count; i++) {
         ranks[i].head.job = UINT64_C(0x00000000000abc12);
         ranks[i].head.pid = 1000000 + i;
-        ranks[i].how = SEE_CORE; /* nobody is looked for in /proc */
+        ranks[i].how = INSPECT_CORE; /* nobody is looked for in /proc */
     }
 }
 
 static void test_a_job_is_called_by_all_its_programs(void **state)
 {
-    struct see_rank ranks[4];
-    struct see_job job;
+    struct inspect_rank ranks[4];
+    struct inspect_job job;
     char words[JOB_WORDS], title[JOB_TITLE];
 
     (void)state;
     make_job(&job, ranks, 4);
     assert_string_equal(job_words(&job, words), "");
     assert_string_equal(job_title(&job, true, title), "job 00000000000abc12");
-    snprintf(ranks[1].program, SEE_PROGRAM_TEXT, "ocean");
+    snprintf(ranks[1].program, INSPECT_PROGRAM_TEXT, "ocean");
     assert_string_equal(job_words(&job, words), "ocean");
-    snprintf(ranks[2].program, SEE_PROGRAM_TEXT, "atmos");
-    snprintf(ranks[0].program, SEE_PROGRAM_TEXT, "ocean");
+    snprintf(ranks[2].program, INSPECT_PROGRAM_TEXT, "atmos");
+    snprintf(ranks[0].program, INSPECT_PROGRAM_TEXT, "ocean");
     assert_string_equal(job_program(&job, words), "ocean+atmos");
-    snprintf(ranks[3].program, SEE_PROGRAM_TEXT, "ice");
+    snprintf(ranks[3].program, INSPECT_PROGRAM_TEXT, "ice");
     assert_string_equal(job_program(&job, words), "ocean+atmos+...");
     ranks[1].started = 1000;
     ranks[2].started = 999;
     assert_int_equal(job_started(&job), 999);
-    snprintf(ranks[0].head.mpi, SEE_MPI_TEXT, "component Open MPI v4.1.4, package: x");
+    snprintf(ranks[0].head.mpi, INSPECT_MPI_TEXT, "component Open MPI v4.1.4, package: x");
     job_title(&job, true, title);
     assert_non_null(
         strstr(title, "job 00000000000abc12 (ocean+atmos+..., started 1970-01-01 "));
@@ -109,13 +109,13 @@ static void test_a_job_is_called_by_all_its_programs(void **state)
 
 static void test_an_option_means_number_program_or_process(void **state)
 {
-    struct see_rank ranks[2];
-    struct see_job job;
+    struct inspect_rank ranks[2];
+    struct inspect_job job;
 
     (void)state;
     make_job(&job, ranks, 2);
-    snprintf(ranks[0].program, SEE_PROGRAM_TEXT, "ocean");
-    snprintf(ranks[1].program, SEE_PROGRAM_TEXT, "atmos");
+    snprintf(ranks[0].program, INSPECT_PROGRAM_TEXT, "ocean");
+    snprintf(ranks[1].program, INSPECT_PROGRAM_TEXT, "atmos");
     assert_true(job_is_called(&job, "00000000000abc12"));
     assert_true(job_is_called(&job, "abc12"));
     assert_true(job_is_called(&job, "ocean"));
@@ -127,7 +127,7 @@ static void test_an_option_means_number_program_or_process(void **state)
     assert_false(job_is_called(&job, ""));
     assert_false(job_is_called(&job, "0"));
     assert_false(job_is_called(&job, "1"));
-    ranks[1].how = SEE_ASKED; /* this process, and what has started it */
+    ranks[1].how = INSPECT_ASKED; /* this process, and what has started it */
     ranks[1].head.pid = (uint32_t)getpid();
     {
         char parent[24];

@@ -2,7 +2,7 @@
 /*
  * observe.c - looking at endpoints from outside.
  *
- *   find   memory files of the name SEE_NAME among the descriptors of the processes of this user; root may ask for
+ *   find   memory files of the name INSPECT_NAME among the descriptors of the processes of this user; root may ask for
  *          those of all users
  *   ask    all of them at once, and wait until they have answered
  *   read   those that have not, in their memory, twice: what is the same twice holds still
@@ -34,14 +34,14 @@
 #include "base/sys.h"
 #include "base/text.h"
 #include "job_name.h"
-#include "see/blocks.h"
-#include "see/budget.h"
-#include "see/walk.h"
+#include "inspect/blocks.h"
+#include "inspect/budget.h"
+#include "inspect/walk.h"
 #include "tools/common/core_file.h"
 #include "tools/common/tool.h"
 
 #define ENTRIES_MAX 65536u /* of an endpoint that is read from outside */
-#define LINK_NAME   "/memfd:" SEE_NAME
+#define LINK_NAME   "/memfd:" INSPECT_NAME
 #define LINKS_MAX   65536u /* descriptors of a process that are looked at */
 #define TRIES       3
 #define READ_LEAST  CLOCK_S /* of the processor's time, to read the memory of a process */
@@ -51,7 +51,7 @@ struct found {
     int fd; /* of its page */
     uint32_t asked;
     bool has_answered;
-    struct see_rank rank;
+    struct inspect_rank rank;
 };
 
 struct finder {
@@ -66,22 +66,22 @@ struct finder {
 /* ---- refuse ---- */
 
 /* The page that process pid has, or what is in its memory, is not read. */
-static void refuse(struct finder *finder, const struct see_head *head, uint32_t pid,
+static void refuse(struct finder *finder, const struct inspect_head *head, uint32_t pid,
                    const char *wrong)
 {
     finder->refused++;
-    if (see_head_is_other(head))
+    if (inspect_head_is_other(head))
         snprintf(finder->why, sizeof finder->why,
                  "process %" PRIu32
                  ": it runs over Matchbox %s, whose pages are of version %" PRIu32
                  "; mbx %s reads those of version %u",
-                 pid, head->library, head->version, mbx_version(), SEE_VERSION);
+                 pid, head->library, head->version, mbx_version(), INSPECT_VERSION);
     else
         snprintf(finder->why, sizeof finder->why, "process %" PRIu32 ": %s", pid, wrong);
 }
 
 /* The fields in the memory of process pid are not those that this build knows. */
-static void refuse_layout(struct finder *finder, const struct see_head *head, uint32_t pid)
+static void refuse_layout(struct finder *finder, const struct inspect_head *head, uint32_t pid)
 {
     char wrong[OBSERVE_REFUSED - sizeof "process 4294967295: "];
 
@@ -95,7 +95,7 @@ static void refuse_layout(struct finder *finder, const struct see_head *head, ui
 
 static bool page_read(const struct found *found, void *page)
 {
-    return pread(found->fd, page, SEE_PAGE_SIZE, 0) == SEE_PAGE_SIZE;
+    return pread(found->fd, page, INSPECT_PAGE_SIZE, 0) == INSPECT_PAGE_SIZE;
 }
 
 static char run_of(uint32_t pid)
@@ -116,10 +116,10 @@ static char run_of(uint32_t pid)
     return end != NULL && end[1] == ' ' ? end[2] : 0;
 }
 
-static bool is_wanted(const struct observe_options *options, const struct see_head *head)
+static bool is_wanted(const struct observe_options *options, const struct inspect_head *head)
 {
     return (options->job == 0 || options->job == head->job) &&
-           (options->rank == SEE_NOBODY || options->rank == head->rank);
+           (options->rank == INSPECT_NOBODY || options->rank == head->rank);
 }
 
 /* For one more. */
@@ -141,7 +141,7 @@ static int finder_room(struct finder *finder)
 /* The page of process pid, which that user owns. */
 static int finder_add(struct finder *finder, uint32_t pid, uint32_t user, int fd)
 {
-    static unsigned char page[SEE_PAGE_SIZE];
+    static unsigned char page[INSPECT_PAGE_SIZE];
     struct found *found;
     const char *wrong;
 
@@ -155,7 +155,7 @@ static int finder_add(struct finder *finder, uint32_t pid, uint32_t user, int fd
     memcpy(&found->rank.head, page, sizeof found->rank.head);
     if (found->rank.head.pid != pid && found->rank.head.pid != 0)
         return -ESRCH; /* a child of it, which has the descriptor too */
-    wrong = see_head_check(&found->rank.head, pid);
+    wrong = inspect_head_check(&found->rank.head, pid);
     if (wrong != NULL) {
         refuse(finder, &found->rank.head, pid, wrong);
         return -EBADMSG;
@@ -179,13 +179,14 @@ static bool has_name(const char *link, ssize_t size)
  * are looked at as a process has endpoints. */
 static int find_among(struct finder *finder, uint32_t pid, uint32_t user, DIR *folder)
 {
-    const struct foreign wanted = {.kind = FOREIGN_MEMORY, .memory = SEE_NAME, .user = user};
+    const struct foreign wanted = {
+        .kind = FOREIGN_MEMORY, .memory = INSPECT_NAME, .user = user};
     char path[320], link[sizeof LINK_NAME + 16];
     uint32_t pages = 0, links = 0;
     struct dirent *entry;
     int err = 0;
 
-    while (err != -ENOMEM && pages < SEE_ENDPOINTS_MAX && links++ < LINKS_MAX &&
+    while (err != -ENOMEM && pages < INSPECT_ENDPOINTS_MAX && links++ < LINKS_MAX &&
            (entry = readdir(folder)) != NULL) {
         int fd;
 
@@ -246,15 +247,16 @@ static bool ask(struct found *found)
 {
     uint32_t number;
 
-    if (pread(found->fd, &number, sizeof number, offsetof(struct see_page, ask)) !=
+    if (pread(found->fd, &number, sizeof number, offsetof(struct inspect_page, ask)) !=
         sizeof number)
         return false;
     found->asked = number + 1;
     return pwrite(found->fd, &found->asked, sizeof found->asked,
-                  offsetof(struct see_page, ask)) == sizeof found->asked;
+                  offsetof(struct inspect_page, ask)) == sizeof found->asked;
 }
 
-static int keep_entries(struct see_rank *rank, const struct see_entry *entries, uint32_t count)
+static int keep_entries(struct inspect_rank *rank, const struct inspect_entry *entries,
+                        uint32_t count)
 {
     rank->entries = mem_calloc(count + 1, sizeof *entries);
     if (rank->entries == NULL)
@@ -262,35 +264,36 @@ static int keep_entries(struct see_rank *rank, const struct see_entry *entries, 
     if (count != 0)
         memcpy(rank->entries, entries, count * sizeof *entries);
     rank->count = count;
-    see_sort(rank->entries, count);
+    inspect_sort(rank->entries, count);
     return 0;
 }
 
 /* The answer, if it is there.  1 it is, 0 it is not yet; -ENOMEM. */
 static int take_answer(struct found *found)
 {
-    static _Alignas(struct see_page) unsigned char bytes[SEE_PAGE_SIZE];
-    struct see_page *page = (struct see_page *)(void *)bytes;
-    struct see_rank *rank = &found->rank;
+    static _Alignas(struct inspect_page) unsigned char bytes[INSPECT_PAGE_SIZE];
+    struct inspect_page *page = (struct inspect_page *)(void *)bytes;
+    struct inspect_rank *rank = &found->rank;
     uint32_t turn;
 
     if (!page_read(found, bytes) || (int32_t)(page->state.answered - found->asked) < 0)
         return 0;
     if (pread(found->fd, &turn, sizeof turn,
-              offsetof(struct see_page, state) + offsetof(struct see_state, turn)) !=
+              offsetof(struct inspect_page, state) + offsetof(struct inspect_state, turn)) !=
             sizeof turn ||
-        turn != page->state.turn || turn % 2 != 0 || see_page_check(bytes, found->pid) != NULL)
+        turn != page->state.turn || turn % 2 != 0 ||
+        inspect_page_check(bytes, found->pid) != NULL)
         return 0;
     memcpy(&rank->state, &page->state, sizeof rank->state);
     rank->looks = page->looks;
-    rank->how = SEE_ASKED;
+    rank->how = INSPECT_ASKED;
     memcpy(rank->head.mpi, page->head.mpi, sizeof rank->head.mpi);
-    rank->layout = see_mpi_layout(rank->head.mpi);
+    rank->layout = inspect_mpi_layout(rank->head.mpi);
     rank->text = mem_calloc(1, rank->state.text_size + 1);
     if (rank->text == NULL ||
-        keep_entries(rank, see_page_entries(page), rank->state.entries) != 0)
+        keep_entries(rank, inspect_page_entries(page), rank->state.entries) != 0)
         return -ENOMEM;
-    memcpy(rank->text, bytes + SEE_TEXT_AT, rank->state.text_size);
+    memcpy(rank->text, bytes + INSPECT_TEXT_AT, rank->state.text_size);
     text_make_lines_printable(rank->text, ' ');
     return 1;
 }
@@ -336,11 +339,11 @@ static int ask_all(struct finder *finder)
 
 /* The memory of another process. */
 struct other {
-    struct see_source source;
+    struct inspect_source source;
     pid_t pid;
 };
 
-static int read_other(const struct see_source *source, uint64_t at, void *to, size_t size)
+static int read_other(const struct inspect_source *source, uint64_t at, void *to, size_t size)
 {
     const struct other *other = (const struct other *)(const void *)source;
     ssize_t done = sys_process_vm_readv(other->pid, to, at, size);
@@ -349,20 +352,20 @@ static int read_other(const struct see_source *source, uint64_t at, void *to, si
 }
 
 struct reading {
-    struct see_pulse pulse;
-    uint32_t counts[SEE_KINDS], stored;
-    struct see_entry *entries;
+    struct inspect_pulse pulse;
+    uint32_t counts[INSPECT_KINDS], stored;
+    struct inspect_entry *entries;
 };
 
-static int read_once(const struct see_source *source, uint64_t ep, const struct see_map *map,
-                     struct reading *reading)
+static int read_once(const struct inspect_source *source, uint64_t ep,
+                     const struct inspect_map *map, struct reading *reading)
 {
-    int err = see_walk_pulse(map, source, ep, &reading->pulse);
+    int err = inspect_walk_pulse(map, source, ep, &reading->pulse);
 
     if (err != 0)
         return err;
-    return see_walk(map, source, ep, reading->entries, ENTRIES_MAX, &reading->stored,
-                    reading->counts);
+    return inspect_walk(map, source, ep, reading->entries, ENTRIES_MAX, &reading->stored,
+                        reading->counts);
 }
 
 static bool is_same(const struct reading *a, const struct reading *b)
@@ -373,35 +376,35 @@ static bool is_same(const struct reading *a, const struct reading *b)
 }
 
 /* What the program has named, as it stands behind the statistics of a page; there are none of these. */
-static int keep_names(struct see_rank *rank, const struct see_source *source,
-                      const struct see_map *map)
+static int keep_names(struct inspect_rank *rank, const struct inspect_source *source,
+                      const struct inspect_map *map)
 {
-    rank->text = mem_calloc(1, SEE_TEXT_SIZE + 1);
+    rank->text = mem_calloc(1, INSPECT_TEXT_SIZE + 1);
     if (rank->text == NULL)
         return -ENOMEM;
     rank->text[0] = '\n';
-    if (see_walk_names(map, source, rank->head.ep, rank->entries, rank->count, rank->text + 1,
-                       SEE_TEXT_SIZE) < 0)
+    if (inspect_walk_names(map, source, rank->head.ep, rank->entries, rank->count,
+                           rank->text + 1, INSPECT_TEXT_SIZE) < 0)
         rank->text[1] = '\0';
     return 0;
 }
 
 /* now_ns: of the rank's machine; 0 if that is over. */
-static int keep_reading(struct see_rank *rank, const struct see_source *source,
-                        const struct see_map *map, const struct reading *reading,
+static int keep_reading(struct inspect_rank *rank, const struct inspect_source *source,
+                        const struct inspect_map *map, const struct reading *reading,
                         uint64_t now_ns)
 {
     int err;
 
-    see_walk_program(map, source, rank->head.ep, rank->head.mpi);
-    rank->layout = see_mpi_layout(rank->head.mpi);
-    rank->state = (struct see_state){.pulse = reading->pulse, .now_ns = clock_now()};
+    inspect_walk_program(map, source, rank->head.ep, rank->head.mpi);
+    rank->layout = inspect_mpi_layout(rank->head.mpi);
+    rank->state = (struct inspect_state){.pulse = reading->pulse, .now_ns = clock_now()};
     memcpy(rank->state.counts, reading->counts, sizeof reading->counts);
-    if (see_walk_ages(map, source, rank->head.ep, now_ns, reading->entries, reading->stored) !=
-        0)
+    if (inspect_walk_ages(map, source, rank->head.ep, now_ns, reading->entries,
+                          reading->stored) != 0)
         for (uint32_t i = 0; i < reading->stored; i++)
-            if (reading->entries[i].kind != SEE_PROBE)
-                reading->entries[i].waited_ms = SEE_NOT_KNOWN;
+            if (reading->entries[i].kind != INSPECT_PROBE)
+                reading->entries[i].waited_ms = INSPECT_NOT_KNOWN;
     err = keep_entries(rank, reading->entries, reading->stored);
     return err != 0 ? err : keep_names(rank, source, map);
 }
@@ -411,32 +414,32 @@ static int read_memory(struct finder *finder, struct found *found, struct readin
                        uint64_t time_ns)
 {
     struct other other = {.source = {read_other}, .pid = (pid_t)found->pid};
-    struct see_rank *rank = &found->rank;
-    struct see_budget budget;
-    struct see_blocks blocks;
-    struct see_map map;
+    struct inspect_rank *rank = &found->rank;
+    struct inspect_budget budget;
+    struct inspect_blocks blocks;
+    struct inspect_map map;
     int err;
 
-    see_budget_init(&budget, &other.source, SEE_BUDGET_READS, time_ns);
-    err = see_map_read(&budget.source, rank->head.root, &map);
+    inspect_budget_init(&budget, &other.source, INSPECT_BUDGET_READS, time_ns);
+    err = inspect_map_read(&budget.source, rank->head.root, &map);
 
     if (err == -EBADMSG)
         refuse_layout(finder, &rank->head, found->pid);
-    see_blocks_init(&blocks, &budget.source);
-    rank->how = SEE_MOVING;
-    for (int i = 0; err == 0 && i <= TRIES && rank->how == SEE_MOVING; i++) {
-        see_blocks_forget(&blocks);
+    inspect_blocks_init(&blocks, &budget.source);
+    rank->how = INSPECT_MOVING;
+    for (int i = 0; err == 0 && i <= TRIES && rank->how == INSPECT_MOVING; i++) {
+        inspect_blocks_forget(&blocks);
         err = read_once(&blocks.source, rank->head.ep, &map, &two[i % 2]);
         if (err == 0 && i > 0 && is_same(&two[0], &two[1]))
-            rank->how = SEE_READ;
+            rank->how = INSPECT_READ;
     }
-    see_blocks_forget(&blocks);
+    inspect_blocks_forget(&blocks);
     if (err == 0)
         return keep_reading(rank, &blocks.source, &map, &two[0], clock_now());
     if (err == -ETIME)
         refuse(finder, &rank->head, found->pid,
                "its queues take longer to read than --wait gives it to answer");
-    rank->how = SEE_FAILED;
+    rank->how = INSPECT_FAILED;
     return 0;
 }
 
@@ -487,23 +490,23 @@ static int read_silent(struct finder *finder)
 
 /* Of the endpoint of this page in the core file.  0; -ENOMEM. */
 static int read_core(struct finder *finder, const struct core_file *core,
-                     const struct see_head *head, const struct see_map *map,
+                     const struct inspect_head *head, const struct inspect_map *map,
                      struct reading two[2])
 {
-    struct see_blocks blocks;
-    struct see_rank *rank;
+    struct inspect_blocks blocks;
+    struct inspect_rank *rank;
 
     if (finder_room(finder) != 0)
         return -ENOMEM;
     finder->all[finder->count] = (struct found){.pid = head->pid, .fd = -1};
     rank = &finder->all[finder->count++].rank;
     rank->head = *head;
-    rank->how = SEE_CORE;
+    rank->how = INSPECT_CORE;
     job_program_of(core->arguments, core->arguments_size, rank->program);
-    see_blocks_init(&blocks, &core->source);
+    inspect_blocks_init(&blocks, &core->source);
     if (read_once(&blocks.source, head->ep, map, &two[0]) == 0)
         return keep_reading(rank, &blocks.source, map, &two[0], 0);
-    rank->how = SEE_FAILED;
+    rank->how = INSPECT_FAILED;
     return 0;
 }
 
@@ -511,18 +514,19 @@ static int read_core(struct finder *finder, const struct core_file *core,
  * endpoints says where they are, and nobody which rank it was. */
 static int read_core_list(struct finder *finder, struct core_file *core, struct reading two[2])
 {
-    struct see_head head = {.pid = core->pid, .rank = SEE_NOBODY, .ranks = SEE_NOBODY};
+    struct inspect_head head = {
+        .pid = core->pid, .rank = INSPECT_NOBODY, .ranks = INSPECT_NOBODY};
     uint32_t at = 0;
     int err = 0;
 
     while (err == 0 && (head.root = core_symbol(core, "mbx_see_root", &at)) != 0) {
-        uint64_t endpoints[SEE_ENDPOINTS_MAX];
-        struct see_map map;
+        uint64_t endpoints[INSPECT_ENDPOINTS_MAX];
+        struct inspect_map map;
         uint32_t count;
 
-        if (see_map_read(&core->source, head.root, &map) != 0)
+        if (inspect_map_read(&core->source, head.root, &map) != 0)
             continue;
-        see_walk_endpoints(&map, &core->source, endpoints, &count);
+        inspect_walk_endpoints(&map, &core->source, endpoints, &count);
         for (uint32_t i = 0; err == 0 && i < count; i++) {
             head.ep = endpoints[i];
             err = read_core(finder, core, &head, &map, two);
@@ -534,8 +538,8 @@ static int read_core_list(struct finder *finder, struct core_file *core, struct 
 static int read_core_pages(struct finder *finder, struct core_file *core, struct reading two[2],
                            bool *has_pages)
 {
-    struct see_head head;
-    struct see_map map;
+    struct inspect_head head;
+    struct inspect_map map;
     uint64_t address;
     uint32_t at = 0;
     int err = 0, known;
@@ -544,10 +548,10 @@ static int read_core_pages(struct finder *finder, struct core_file *core, struct
         const char *wrong = "its page cannot be read";
 
         *has_pages = true;
-        head = (struct see_head){.version = 0};
+        head = (struct inspect_head){.version = 0};
         if (core->source.read(&core->source, address, &head, sizeof head) == 0)
-            wrong = see_head_check(&head, head.pid);
-        known = wrong == NULL ? see_map_read(&core->source, head.root, &map) : 0;
+            wrong = inspect_head_check(&head, head.pid);
+        known = wrong == NULL ? inspect_map_read(&core->source, head.root, &map) : 0;
         if (known != 0 && known != -EBADMSG)
             wrong = "the layout of its memory cannot be read: the library that it had is not "
                     "here any more";
@@ -583,7 +587,7 @@ static int observe_core(struct finder *finder, const char *path, char why[CORE_W
     if (err == 0 && finder->count == before && !has_pages) {
         snprintf(why, CORE_WHY,
                  "no endpoint of Matchbox is in it: the process was none of a job over "
-                 "Matchbox, or had MBX_SEE=off, or its library is not here any more");
+                 "Matchbox, or had MBX_INSPECT=off, or its library is not here any more");
         err = -ENOENT;
     }
     return err;
@@ -593,7 +597,7 @@ static int observe_core(struct finder *finder, const char *path, char why[CORE_W
 
 static int sort_into_jobs(struct finder *finder, struct observed *out)
 {
-    struct see_rank *ranks = mem_calloc(finder->count + 1, sizeof *ranks);
+    struct inspect_rank *ranks = mem_calloc(finder->count + 1, sizeof *ranks);
     int err = ranks != NULL ? 0 : -ENOMEM;
 
     for (uint32_t i = 0; err == 0 && i < finder->count; i++)
@@ -683,11 +687,11 @@ int observer_ask(struct observer *observer, struct observed *out)
 
     *out = (struct observed){.count = 0};
     for (uint32_t i = 0; i < finder->count; i++) {
-        struct see_rank *rank = &finder->all[i].rank;
-        struct see_rank asked = {.head = rank->head,
-                                 .how = SEE_FAILED,
-                                 .owner = rank->owner,
-                                 .started = rank->started};
+        struct inspect_rank *rank = &finder->all[i].rank;
+        struct inspect_rank asked = {.head = rank->head,
+                                     .how = INSPECT_FAILED,
+                                     .owner = rank->owner,
+                                     .started = rank->started};
 
         memcpy(asked.program, rank->program, sizeof asked.program);
         *rank = asked;

@@ -8,12 +8,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "see/job.h"
+#include "inspect/job.h"
 
 struct observe_options {
     uint64_t job;       /* of this job alone; 0: of all */
     const char *called; /* what --job says, until it is known which job that is; or NULL */
-    uint32_t rank;      /* of this rank alone; SEE_NOBODY: of all */
+    uint32_t rank;      /* of this rank alone; INSPECT_NOBODY: of all */
     uint64_t wait_ns;   /* so long a rank has time to answer */
     bool all_users;     /* also processes that are not this user's, if it may look into them */
 };
@@ -22,8 +22,8 @@ struct observe_options {
 
 /* A host that was asked from this one (hosts.h). */
 struct observed_host {
-    char name[SEE_HOST_TEXT]; /* its own; of one that has not answered, how it was called */
-    uint64_t id;              /* host_id() */
+    char name[INSPECT_HOST_TEXT]; /* its own; of one that has not answered, how it was called */
+    uint64_t id;                  /* host_id() */
     bool has_answered;
     char library[16]; /* the version of its mbx */
     uint32_t cores;
@@ -33,7 +33,7 @@ struct observed_host {
 };
 
 struct observed {
-    struct see_job *jobs;
+    struct inspect_job *jobs;
     uint32_t count;
     uint32_t
         refused; /* endpoints that were not read: of another version of Matchbox, or damaged */
@@ -43,10 +43,10 @@ struct observed {
 };
 
 /* Do these ranks belong to one job?  Numbers of jobs are no secret: processes of two users never do. */
-bool observed_is_one_job(const struct see_rank *a, const struct see_rank *b);
+bool observed_is_one_job(const struct inspect_rank *a, const struct inspect_rank *b);
 
 /* Sorts ranks into the jobs of out, which owns them then, with what they refer to. 0; -ENOMEM, and they are the caller's. */
-int observed_sort(struct see_rank *ranks, uint32_t count, struct observed *out);
+int observed_sort(struct inspect_rank *ranks, uint32_t count, struct observed *out);
 
 /* Makes one job of those whose ranks wait for each other: a job and those that it has spawned, or has accepted.  0; -ENOMEM. */
 int observed_join(struct observed *observed);
@@ -68,7 +68,7 @@ struct observer;
 /* 0; -ENOMEM, or why /proc cannot be read.  Undone by observer_close(). */
 int observer_open(const struct observe_options *options, struct observer **out);
 
-/* What each of them answers within options->wait_ns.  One that does not answer is SEE_FAILED, and nothing of it is read.  All calls
+/* What each of them answers within options->wait_ns.  One that does not answer is INSPECT_FAILED, and nothing of it is read.  All calls
  * give the same endpoints in the same order, also those that have closed since (`run` is 0).  0; -ENOMEM.  Undone by
  * observe_free(). */
 int observer_ask(struct observer *observer, struct observed *out);
@@ -76,7 +76,7 @@ int observer_ask(struct observer *observer, struct observed *out);
 /* NULL is allowed. */
 void observer_close(struct observer *observer);
 
-/* The endpoints of this host alone, each SEE_FAILED: nothing of them is read, and nobody is asked.  As observe(). */
+/* The endpoints of this host alone, each INSPECT_FAILED: nothing of them is read, and nobody is asked.  As observe(). */
 int observe_find(const struct observe_options *options, struct observed *out);
 
 /* Leaves the job of this number alone; 0: none. */

@@ -18,7 +18,7 @@ static int compare(uint64_t a, uint64_t b)
 
 static int by_job(const void *a, const void *b)
 {
-    const struct see_rank *x = a, *y = b;
+    const struct inspect_rank *x = a, *y = b;
     int order = compare(x->head.job, y->head.job);
 
     order = order != 0 ? order : compare(x->owner, y->owner);
@@ -28,12 +28,12 @@ static int by_job(const void *a, const void *b)
     return order != 0 ? order : compare(x->head.open_ns, y->head.open_ns);
 }
 
-bool observed_is_one_job(const struct see_rank *a, const struct see_rank *b)
+bool observed_is_one_job(const struct inspect_rank *a, const struct inspect_rank *b)
 {
     return a->head.job == b->head.job && a->owner == b->owner;
 }
 
-int observed_sort(struct see_rank *ranks, uint32_t count, struct observed *out)
+int observed_sort(struct inspect_rank *ranks, uint32_t count, struct observed *out)
 {
     out->jobs = mem_calloc(count + 1, sizeof *out->jobs);
     if (out->jobs == NULL)
@@ -41,15 +41,16 @@ int observed_sort(struct see_rank *ranks, uint32_t count, struct observed *out)
     if (count != 0)
         qsort(ranks, count, sizeof *ranks, by_job);
     for (uint32_t i = 0; i < count; i++) {
-        struct see_job *job = &out->jobs[out->count];
+        struct inspect_job *job = &out->jobs[out->count];
 
         if (i == 0 || !observed_is_one_job(&ranks[i - 1], &ranks[i])) {
-            out->jobs[out->count++] = (struct see_job){.ranks = &ranks[i], .size = SEE_NOBODY};
+            out->jobs[out->count++] =
+                (struct inspect_job){.ranks = &ranks[i], .size = INSPECT_NOBODY};
         } else {
             job--;
         }
         job->count++;
-        if (ranks[i].head.ranks != SEE_NOBODY)
+        if (ranks[i].head.ranks != INSPECT_NOBODY)
             job->size = ranks[i].head.ranks;
     }
     if (out->count == 0)
@@ -57,7 +58,7 @@ int observed_sort(struct see_rank *ranks, uint32_t count, struct observed *out)
     return 0;
 }
 
-static void free_rank(struct see_rank *rank)
+static void free_rank(struct inspect_rank *rank)
 {
     mem_free(rank->entries);
     mem_free(rank->text);
@@ -114,15 +115,15 @@ static uint32_t unite(const struct observed *observed, const struct place *place
 
 /* Which of two jobs was there first?  A job spawns another one when it has opened its endpoints; the clock of these means something
  * on their host alone, and the start of a process is known to a second. */
-static bool is_earlier(const struct see_job *a, const struct see_job *b)
+static bool is_earlier(const struct inspect_job *a, const struct inspect_job *b)
 {
     uint64_t opened[2] = {UINT64_MAX, UINT64_MAX};
-    const struct see_job *jobs[2] = {a, b};
+    const struct inspect_job *jobs[2] = {a, b};
     bool is_one_host = true;
 
     for (int i = 0; i < 2; i++)
         for (uint32_t r = 0; r < jobs[i]->count; r++) {
-            const struct see_rank *rank = &jobs[i]->ranks[r];
+            const struct inspect_rank *rank = &jobs[i]->ranks[r];
 
             is_one_host &= rank->host == a->ranks[0].host;
             opened[i] = rank->head.open_ns < opened[i] ? rank->head.open_ns : opened[i];
@@ -130,22 +131,22 @@ static bool is_earlier(const struct see_job *a, const struct see_job *b)
     return is_one_host ? opened[0] < opened[1] : job_started(a) < job_started(b);
 }
 
-/* Of the jobs of this group that are not taken, the first one; SEE_NOBODY: all are taken. */
+/* Of the jobs of this group that are not taken, the first one; INSPECT_NOBODY: all are taken. */
 static uint32_t earliest(const struct observed *observed, const uint32_t *groups,
                          const bool *is_taken, uint32_t group)
 {
-    uint32_t first = SEE_NOBODY;
+    uint32_t first = INSPECT_NOBODY;
 
     for (uint32_t j = 0; j < observed->count; j++)
         if (!is_taken[j] && first_of(groups, j) == group &&
-            (first == SEE_NOBODY || is_earlier(&observed->jobs[j], &observed->jobs[first])))
+            (first == INSPECT_NOBODY || is_earlier(&observed->jobs[j], &observed->jobs[first])))
             first = j;
     return first;
 }
 
 /* Into ranks and jobs, which have room for all. */
 static void put_together(struct observed *observed, const uint32_t *groups, bool *is_taken,
-                         struct see_rank *ranks, struct see_job *jobs)
+                         struct inspect_rank *ranks, struct inspect_job *jobs)
 {
     uint32_t at = 0, count = 0, next;
 
@@ -154,16 +155,16 @@ static void put_together(struct observed *observed, const uint32_t *groups, bool
 
         if (first_of(groups, group) != group)
             continue;
-        jobs[count] = (struct see_job){.ranks = &ranks[at]};
-        while ((next = earliest(observed, groups, is_taken, group)) != SEE_NOBODY) {
-            const struct see_job *job = &observed->jobs[next];
+        jobs[count] = (struct inspect_job){.ranks = &ranks[at]};
+        while ((next = earliest(observed, groups, is_taken, group)) != INSPECT_NOBODY) {
+            const struct inspect_job *job = &observed->jobs[next];
 
             is_taken[next] = true;
             memcpy(&ranks[at], job->ranks, job->count * sizeof *ranks);
             for (uint32_t r = 0; r < job->count; r++)
                 ranks[at++].part = parts;
             jobs[count].count += job->count;
-            jobs[count].size = parts++ == 0 ? job->size : SEE_NOBODY;
+            jobs[count].size = parts++ == 0 ? job->size : INSPECT_NOBODY;
         }
         count++;
     }
@@ -177,8 +178,8 @@ int observed_join(struct observed *observed)
 {
     uint32_t count = 0, used = 0;
     struct place *places;
-    struct see_rank *ranks;
-    struct see_job *jobs;
+    struct inspect_rank *ranks;
+    struct inspect_job *jobs;
     uint32_t *groups;
     bool *is_taken, is_enough;
 
@@ -214,11 +215,11 @@ int observed_join(struct observed *observed)
 
 void observed_keep(struct observed *observed, uint64_t number)
 {
-    struct see_rank *all = observed->count != 0 ? observed->jobs[0].ranks : NULL;
-    struct see_job kept = {.count = 0};
+    struct inspect_rank *all = observed->count != 0 ? observed->jobs[0].ranks : NULL;
+    struct inspect_job kept = {.count = 0};
 
     for (uint32_t i = 0; i < observed->count; i++) {
-        struct see_job *job = &observed->jobs[i];
+        struct inspect_job *job = &observed->jobs[i];
 
         if (job->ranks[0].head.job == number) {
             kept = *job;

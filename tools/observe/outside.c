@@ -110,13 +110,13 @@ static const char *told_words(const char *told, char words[OUTSIDE_MAX])
     return words[0] != '\0' ? words : NULL;
 }
 
-const char *outside_line(const struct see_rank *rank, char words[OUTSIDE_MAX])
+const char *outside_line(const struct inspect_rank *rank, char words[OUTSIDE_MAX])
 {
     return rank->told != NULL ? told_words(rank->told->line, words)
                               : source_line(rank->head.pid, rank->state.caller, words);
 }
 
-const char *outside_words(const struct see_rank *rank, char words[OUTSIDE_MAX])
+const char *outside_words(const struct inspect_rank *rank, char words[OUTSIDE_MAX])
 {
     if (rank->told != NULL)
         return told_words(rank->told->does, words);
@@ -125,9 +125,9 @@ const char *outside_words(const struct see_rank *rank, char words[OUTSIDE_MAX])
                  rank->run == 'T' ? "is stopped (SIGSTOP); kill -CONT %" PRIu32 " lets it go on"
                                   : "is stopped by a debugger",
                  rank->head.pid);
-    else if (rank->how == SEE_ASKED)
+    else if (rank->how == INSPECT_ASKED)
         return NULL;
-    else if (rank->how == SEE_FAILED)
+    else if (rank->how == INSPECT_FAILED)
         snprintf(words, OUTSIDE_MAX, "cannot be read");
     else if (rank->run == 'R')
         snprintf(words, OUTSIDE_MAX, "computes");
@@ -193,11 +193,11 @@ static void say_why(struct other *other, const char *text, size_t size, const ch
     bool is_mpich = strcmp(other->mpi, "MPICH") == 0;
 
     if (strstr(maps, "libmatchbox") != NULL || strstr(maps, "mca_pml_matchbox") != NULL) {
-        const char *see = variable(text, size, "MBX_SEE");
+        const char *see = variable(text, size, "MBX_INSPECT");
 
         snprintf(other->why, sizeof other->why, "%s",
                  see != NULL && strcmp(see, "on") != 0
-                     ? "they run over Matchbox with MBX_SEE=off, and cannot be looked at"
+                     ? "they run over Matchbox with MBX_INSPECT=off, and cannot be looked at"
                      : "they have loaded Matchbox, and have no endpoint: they are in MPI_Init, "
                        "in or behind MPI_Finalize, or use something else");
     } else if (is_mpich && strstr(maps, "libfabric") == NULL) {
@@ -230,7 +230,7 @@ static void say_why(struct other *other, const char *text, size_t size, const ch
     }
 }
 
-const char *outside_no_attach(const struct see_rank *rank, char words[OUTSIDE_MAX])
+const char *outside_no_attach(const struct inspect_rank *rank, char words[OUTSIDE_MAX])
 {
     uint32_t pid = rank->head.pid;
     static char text[ENVIRON_MAX];
@@ -281,7 +281,7 @@ static bool has_page(uint32_t pid)
 
         if (size > 0)
             link[size] = '\0';
-        found = size > 0 && strstr(link, "/memfd:" SEE_NAME) == link;
+        found = size > 0 && strstr(link, "/memfd:" INSPECT_NAME) == link;
     }
     if (folder != NULL)
         closedir(folder);

@@ -10,11 +10,11 @@
 
 #include "base/base.h"
 #include "base/text.h"
-#include "see/text.h"
+#include "inspect/text.h"
 
-const char *words_of_rank(const struct see_rank *rank, char words[WORDS_MAX])
+const char *words_of_rank(const struct inspect_rank *rank, char words[WORDS_MAX])
 {
-    if (rank->head.rank == SEE_NOBODY)
+    if (rank->head.rank == INSPECT_NOBODY)
         snprintf(words, WORDS_MAX, "?");
     else if (rank->part == 0)
         snprintf(words, WORDS_MAX, "%" PRIu32, rank->head.rank);
@@ -24,7 +24,7 @@ const char *words_of_rank(const struct see_rank *rank, char words[WORDS_MAX])
     return words;
 }
 
-const char *words_of_process(const struct see_rank *rank, char words[WORDS_MAX])
+const char *words_of_process(const struct inspect_rank *rank, char words[WORDS_MAX])
 {
     int used =
         snprintf(words, WORDS_MAX, "pid %" PRIu32 "%s%s", rank->head.pid,
@@ -36,29 +36,29 @@ const char *words_of_process(const struct see_rank *rank, char words[WORDS_MAX])
 }
 
 /* What the program has said a peer is.  It matters for those that are not seen. */
-static bool given_rank(const struct see_rank *rank, uint32_t peer, uint32_t *given)
+static bool given_rank(const struct inspect_rank *rank, uint32_t peer, uint32_t *given)
 {
-    const char *at = see_text_names(rank->text);
-    struct see_line line;
+    const char *at = inspect_text_names(rank->text);
+    struct inspect_line line;
 
-    while (see_text_line(&at, &line))
-        if (line.kind == SEE_LINE_PEER && line.number == peer) {
+    while (inspect_text_line(&at, &line))
+        if (line.kind == INSPECT_LINE_PEER && line.number == peer) {
             *given = line.value;
             return true;
         }
     return false;
 }
 
-const char *words_of_peer(const struct see_job *job, uint32_t at, const struct see_entry *entry,
-                          char words[WORDS_MAX])
+const char *words_of_peer(const struct inspect_job *job, uint32_t at,
+                          const struct inspect_entry *entry, char words[WORDS_MAX])
 {
-    uint32_t whose = see_whose(job, at, entry), given;
+    uint32_t whose = inspect_whose(job, at, entry), given;
 
-    if (entry->peer == SEE_NOBODY)
+    if (entry->peer == INSPECT_NOBODY)
         snprintf(words, WORDS_MAX, "any source");
-    else if (whose == SEE_NOBODY && given_rank(&job->ranks[at], entry->peer, &given))
+    else if (whose == INSPECT_NOBODY && given_rank(&job->ranks[at], entry->peer, &given))
         snprintf(words, WORDS_MAX, "%" PRIu32, given);
-    else if (whose == SEE_NOBODY || job->ranks[whose].head.rank == SEE_NOBODY)
+    else if (whose == INSPECT_NOBODY || job->ranks[whose].head.rank == INSPECT_NOBODY)
         snprintf(words, WORDS_MAX, "peer %" PRIu32, entry->peer);
     else
         words_of_rank(&job->ranks[whose], words);
@@ -66,32 +66,32 @@ const char *words_of_peer(const struct see_job *job, uint32_t at, const struct s
 }
 
 /* What the program has named a context id; a name that is empty is none. */
-static bool given_name(const struct see_rank *rank, uint32_t context_id,
-                       char name[SEE_NAME_TEXT])
+static bool given_name(const struct inspect_rank *rank, uint32_t context_id,
+                       char name[INSPECT_NAME_TEXT])
 {
-    const char *at = see_text_names(rank->text);
-    struct see_line line;
+    const char *at = inspect_text_names(rank->text);
+    struct inspect_line line;
 
-    while (see_text_line(&at, &line))
-        if (line.kind == SEE_LINE_CONTEXT && line.number == context_id) {
-            memcpy(name, line.name, SEE_NAME_TEXT);
+    while (inspect_text_line(&at, &line))
+        if (line.kind == INSPECT_LINE_CONTEXT && line.number == context_id) {
+            memcpy(name, line.name, INSPECT_NAME_TEXT);
             return name[0] != '\0';
         }
     return false;
 }
 
-const char *words_of_communicator(const struct see_rank *rank, const struct see_entry *entry,
-                                  char words[WORDS_MAX])
+const char *words_of_communicator(const struct inspect_rank *rank,
+                                  const struct inspect_entry *entry, char words[WORDS_MAX])
 {
-    struct see_mpi mpi;
-    char given[SEE_NAME_TEXT];
+    struct inspect_mpi mpi;
+    char given[INSPECT_NAME_TEXT];
     const char *name;
 
-    if (!see_mpi_decode(rank->layout, entry->context_id, entry->tag, entry->ignore, &mpi)) {
+    if (!inspect_mpi_decode(rank->layout, entry->context_id, entry->tag, entry->ignore, &mpi)) {
         snprintf(words, WORDS_MAX, "context %" PRIu32, entry->context_id);
         return words;
     }
-    name = see_mpi_predefined(rank->layout, mpi.communicator);
+    name = inspect_mpi_predefined(rank->layout, mpi.communicator);
     if (name != NULL)
         snprintf(words, WORDS_MAX, "%s", name);
     else if (given_name(rank, entry->context_id, given))
@@ -102,14 +102,14 @@ const char *words_of_communicator(const struct see_rank *rank, const struct see_
 }
 
 /* "tag 7", without the communicator. */
-static const char *tag_words(const struct see_rank *rank, const struct see_entry *entry,
+static const char *tag_words(const struct inspect_rank *rank, const struct inspect_entry *entry,
                              char words[WORDS_MAX])
 {
-    char mpi_words[SEE_MPI_WORDS];
-    struct see_mpi mpi;
+    char mpi_words[INSPECT_MPI_WORDS];
+    struct inspect_mpi mpi;
 
-    if (see_mpi_decode(rank->layout, entry->context_id, entry->tag, entry->ignore, &mpi))
-        snprintf(words, WORDS_MAX, "%s", see_mpi_words(&mpi, mpi_words));
+    if (inspect_mpi_decode(rank->layout, entry->context_id, entry->tag, entry->ignore, &mpi))
+        snprintf(words, WORDS_MAX, "%s", inspect_mpi_words(&mpi, mpi_words));
     else if (entry->ignore == UINT64_MAX)
         snprintf(words, WORDS_MAX, "any tag");
     else if (entry->ignore != 0)
@@ -120,8 +120,8 @@ static const char *tag_words(const struct see_rank *rank, const struct see_entry
     return words;
 }
 
-const char *words_of_envelope(const struct see_rank *rank, const struct see_entry *entry,
-                              char words[WORDS_MAX])
+const char *words_of_envelope(const struct inspect_rank *rank,
+                              const struct inspect_entry *entry, char words[WORDS_MAX])
 {
     char tag[WORDS_MAX], communicator[WORDS_MAX];
 
@@ -131,12 +131,12 @@ const char *words_of_envelope(const struct see_rank *rank, const struct see_entr
     return words;
 }
 
-const char *words_of_entry(const struct see_job *job, uint32_t at,
-                           const struct see_entry *entry, char words[WORDS_MAX])
+const char *words_of_entry(const struct inspect_job *job, uint32_t at,
+                           const struct inspect_entry *entry, char words[WORDS_MAX])
 {
-    const struct see_rank *rank = &job->ranks[at];
-    bool goes =
-        entry->kind == SEE_SEND || entry->kind == SEE_SENDING || entry->kind == SEE_ACCESS;
+    const struct inspect_rank *rank = &job->ranks[at];
+    bool goes = entry->kind == INSPECT_SEND || entry->kind == INSPECT_SENDING ||
+                entry->kind == INSPECT_ACCESS;
     char peer[WORDS_MAX], tag[WORDS_MAX], communicator[WORDS_MAX];
 
     snprintf(words, WORDS_MAX, "%s %.24s, %.64s, %.48s, %" PRIu64 " bytes",

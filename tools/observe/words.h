@@ -5,27 +5,27 @@
 #ifndef TOOLS_WORDS_H
 #define TOOLS_WORDS_H
 
-#include "see/job.h"
+#include "inspect/job.h"
 
 #define WORDS_MAX 192
 
 /* words. */
-const char *words_of_entry(const struct see_job *job, uint32_t at,
-                           const struct see_entry *entry, char words[WORDS_MAX]);
+const char *words_of_entry(const struct inspect_job *job, uint32_t at,
+                           const struct inspect_entry *entry, char words[WORDS_MAX]);
 /* "1", "any source", "peer 3" if it is not known which rank that is. */
-const char *words_of_peer(const struct see_job *job, uint32_t at, const struct see_entry *entry,
-                          char words[WORDS_MAX]);
+const char *words_of_peer(const struct inspect_job *job, uint32_t at,
+                          const struct inspect_entry *entry, char words[WORDS_MAX]);
 /* "tag 7 on MPI_COMM_WORLD", "barrier on communicator 3". */
-const char *words_of_envelope(const struct see_rank *rank, const struct see_entry *entry,
-                              char words[WORDS_MAX]);
+const char *words_of_envelope(const struct inspect_rank *rank,
+                              const struct inspect_entry *entry, char words[WORDS_MAX]);
 /* "MPI_COMM_WORLD", "communicator 3", "context 7". */
-const char *words_of_communicator(const struct see_rank *rank, const struct see_entry *entry,
-                                  char words[WORDS_MAX]);
+const char *words_of_communicator(const struct inspect_rank *rank,
+                                  const struct inspect_entry *entry, char words[WORDS_MAX]);
 
 /* "pid 4457", with its host if that is another one: "pid 4457 on node2". */
-const char *words_of_process(const struct see_rank *rank, char words[WORDS_MAX]);
+const char *words_of_process(const struct inspect_rank *rank, char words[WORDS_MAX]);
 
 /* "0", or "?" if the launcher has not said it; of a job that was joined to another one "0 of job 2". */
-const char *words_of_rank(const struct see_rank *rank, char words[WORDS_MAX]);
+const char *words_of_rank(const struct inspect_rank *rank, char words[WORDS_MAX]);
 
 #endif

@@ -61,7 +61,7 @@ static const char usage[] =
     "\n"
     "Modes\n"
     "  software              matching and protocols in the calls of the rank itself, without\n"
-    "                        receives that senders write into (MBX_RNDV=read+coop)\n"
+    "                        receives that senders write into (MBX_RNDV=read+split)\n"
     "  early                 the same with them\n"
     "  soft                  the soft device, run by those calls as well\n"
     "  soft-thread           the soft device on a thread of its own\n"

@@ -3,7 +3,7 @@
  * overlap_mode.c - who matches, in words.
  *
  *   name               MBX_MATCH  MBX_DEVICE   MBX_RNDV
- *   software           software   none         read+coop, or what else lets nobody write
+ *   software           software   none         read+split, or what else lets nobody write
  *   early              software   none         auto, or what else lets senders write
  *   DEVICE             split      DEVICE     (also written split/DEVICE)
  *   device/DEVICE      device     DEVICE
@@ -129,7 +129,7 @@ int overlap_mode_enter(const struct overlap_mode *mode)
         err = set_param("MBX_DEVICE", mode->device);
     return err != 0 || let_write() == mode->writes
                ? err
-               : set_param("MBX_RNDV", mode->writes ? "auto" : "read+coop");
+               : set_param("MBX_RNDV", mode->writes ? "auto" : "read+split");
 }
 
 void overlap_mode_now(struct overlap_mode *mode)

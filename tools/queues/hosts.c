@@ -618,7 +618,7 @@ static void make_arguments(struct arguments *arguments, char *mbx,
         arguments->words[at++] = job;
         arguments->words[at++] = arguments->job;
     }
-    if (wanted->rank != SEE_NOBODY) {
+    if (wanted->rank != INSPECT_NOBODY) {
         arguments->words[at++] = rank;
         arguments->words[at++] = arguments->rank;
     }

@@ -18,7 +18,7 @@
 
 #include "tools/observe/observe.h"
 
-#define HOSTS_LABEL SEE_HOST_TEXT
+#define HOSTS_LABEL INSPECT_HOST_TEXT
 
 struct hosts_command {
     char **words;            /* of the launcher, without mbx; up to NULL */
@@ -84,7 +84,7 @@ uint32_t hosts_say(FILE *out, const struct observed *observed);
 /* ---- hosts_merge.c: the snapshots of several hosts become one ---- */
 
 struct hosts_merge {
-    struct see_rank *ranks;
+    struct inspect_rank *ranks;
     uint32_t count, room;
     struct observed_host *hosts;
     uint32_t host_count, host_room;

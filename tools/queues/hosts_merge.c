@@ -70,7 +70,7 @@ bool hosts_merge_has(const struct hosts_merge *merge, const struct observed_host
 static bool make_room(struct hosts_merge *merge, uint32_t more)
 {
     uint32_t room = merge->room == 0 ? 16 : merge->room;
-    struct see_rank *ranks;
+    struct inspect_rank *ranks;
 
     while (room < merge->count + more)
         room *= 2;
@@ -88,7 +88,7 @@ static bool make_room(struct hosts_merge *merge, uint32_t more)
  * ranks of a host stand together, sorted as in `from`. */
 static bool shows_the_same(const struct hosts_merge *merge, const struct observed *from)
 {
-    const struct see_rank *more = from->count != 0 ? from->jobs[0].ranks : NULL;
+    const struct inspect_rank *more = from->count != 0 ? from->jobs[0].ranks : NULL;
     uint32_t first = 0, count = 0;
 
     for (uint32_t i = 0; i < from->count; i++)
@@ -99,7 +99,7 @@ static bool shows_the_same(const struct hosts_merge *merge, const struct observe
         (first + count < merge->count && merge->ranks[first + count].host == from->hosts[0].id))
         return false;
     for (uint32_t i = 0; i < count; i++) {
-        const struct see_head *a = &merge->ranks[first + i].head, *b = &more[i].head;
+        const struct inspect_head *a = &merge->ranks[first + i].head, *b = &more[i].head;
 
         if (merge->ranks[first + i].host != from->hosts[0].id || a->job != b->job ||
             a->address != b->address || a->pid != b->pid || a->ep != b->ep ||
@@ -138,7 +138,7 @@ int hosts_merge_add(struct hosts_merge *merge, struct observed *from)
     return 0;
 }
 
-static void free_rank(struct see_rank *rank)
+static void free_rank(struct inspect_rank *rank)
 {
     mem_free(rank->entries);
     mem_free(rank->text);
@@ -152,7 +152,7 @@ static int compare(uint64_t a, uint64_t b)
 
 static int by_address(const void *a, const void *b)
 {
-    const struct see_rank *x = a, *y = b;
+    const struct inspect_rank *x = a, *y = b;
     int order = compare(x->head.job, y->head.job);
 
     order = order != 0 ? order : compare(x->head.address, y->head.address);
@@ -162,7 +162,7 @@ static int by_address(const void *a, const void *b)
 
 static int by_rank(const void *a, const void *b)
 {
-    const struct see_rank *x = a, *y = b;
+    const struct inspect_rank *x = a, *y = b;
     int order = compare(x->head.job, y->head.job);
 
     order = order != 0 ? order : compare(x->head.rank, y->head.rank);
@@ -170,17 +170,18 @@ static int by_rank(const void *a, const void *b)
 }
 
 /* What it has said counts no more. */
-static void refuse(struct see_rank *rank, const struct see_rank *other, const char *what)
+static void refuse(struct inspect_rank *rank, const struct inspect_rank *other,
+                   const char *what)
 {
-    if (rank->how != SEE_FAILED || rank->count != 0)
+    if (rank->how != INSPECT_FAILED || rank->count != 0)
         snprintf(rank->told->does, sizeof rank->told->does,
                  "is not judged: another process, %" PRIu32 " on %.40s, has its %s",
                  other->head.pid, other->told->host, what);
-    rank->how = SEE_FAILED;
+    rank->how = INSPECT_FAILED;
     rank->count = 0;
 }
 
-static bool is_one_endpoint(const struct see_rank *a, const struct see_rank *b)
+static bool is_one_endpoint(const struct inspect_rank *a, const struct inspect_rank *b)
 {
     return a->host != b->host && a->head.ep == b->head.ep &&
            a->head.open_ns == b->head.open_ns && a->head.rank == b->head.rank;
@@ -194,7 +195,7 @@ static void look_at_addresses(struct hosts_merge *merge)
     if (merge->count != 0)
         qsort(merge->ranks, merge->count, sizeof *merge->ranks, by_address);
     for (uint32_t i = 0; i < merge->count; i++) {
-        struct see_rank *rank = &merge->ranks[i], *last;
+        struct inspect_rank *rank = &merge->ranks[i], *last;
 
         last = kept > 0 ? &merge->ranks[kept - 1] : NULL;
         if (last != NULL && last->head.job == rank->head.job && rank->head.address != 0 &&
@@ -212,10 +213,10 @@ static void look_at_addresses(struct hosts_merge *merge)
 }
 
 /* Is this, behind `first`, the same rank? */
-static bool is_rank_of(const struct see_rank *first, const struct see_rank *rank)
+static bool is_rank_of(const struct inspect_rank *first, const struct inspect_rank *rank)
 {
     return first->head.job == rank->head.job && first->head.rank == rank->head.rank &&
-           rank->head.rank != SEE_NOBODY;
+           rank->head.rank != INSPECT_NOBODY;
 }
 
 /* A rank is on one host. */
@@ -226,24 +227,26 @@ static void look_at_ranks(struct hosts_merge *merge)
     if (merge->count != 0)
         qsort(merge->ranks, merge->count, sizeof *merge->ranks, by_rank);
     for (uint32_t start = 0; start < merge->count; start = end) {
-        struct see_rank *first = &merge->ranks[start], *last;
+        struct inspect_rank *first = &merge->ranks[start], *last;
 
         end = start + 1;
         while (end < merge->count && is_rank_of(first, &merge->ranks[end]))
             end++;
         last = &merge->ranks[end - 1];
-        for (struct see_rank *rank = first; first->host != last->host && rank <= last; rank++)
+        for (struct inspect_rank *rank = first; first->host != last->host && rank <= last;
+             rank++)
             refuse(rank, rank->host == first->host ? last : first, "rank");
     }
 }
 
 /* A job of which all ranks are said to be seen is judged otherwise than one of which some are not: so each must be there, once. */
-static void look_at_size(struct see_job *job)
+static void look_at_size(struct inspect_job *job)
 {
     for (uint32_t i = 0; i < job->count; i++)
-        if ((job->ranks[i].head.ranks != SEE_NOBODY && job->ranks[i].head.ranks != job->size) ||
+        if ((job->ranks[i].head.ranks != INSPECT_NOBODY &&
+             job->ranks[i].head.ranks != job->size) ||
             (job->count == job->size && job->ranks[i].head.rank != i)) {
-            job->size = SEE_NOBODY;
+            job->size = INSPECT_NOBODY;
             return;
         }
 }

@@ -96,39 +96,39 @@ struct wanted {
 
 /* ---- as text ---- */
 
-static const char *how_text(const struct see_rank *rank)
+static const char *how_text(const struct inspect_rank *rank)
 {
     switch (rank->how) {
-    case SEE_ASKED:
+    case INSPECT_ASKED:
         return rank->state.call[0] != '\0' ? "" : "answers";
-    case SEE_READ:
+    case INSPECT_READ:
         return rank->run == 'T' || rank->run == 't' ? "is stopped; read from outside"
                                                     : "makes no progress; read from outside";
-    case SEE_MOVING:
+    case INSPECT_MOVING:
         return "was read from outside while it changed: not exact";
-    case SEE_CORE:
+    case INSPECT_CORE:
         return "in a core file";
-    case SEE_FAILED:
+    case INSPECT_FAILED:
         break;
     }
     return "cannot be read";
 }
 
 /* They come with an answer alone. */
-static bool has_statistics(const struct see_rank *rank)
+static bool has_statistics(const struct inspect_rank *rank)
 {
     return rank->text != NULL && rank->text[0] != '\n';
 }
 
-static void print_rank(const struct see_job *job, uint32_t at, bool stats)
+static void print_rank(const struct inspect_job *job, uint32_t at, bool stats)
 {
-    const struct see_rank *rank = &job->ranks[at];
+    const struct inspect_rank *rank = &job->ranks[at];
     char words[WORDS_MAX];
     uint64_t all = 0;
 
     printf("rank %s  ", words_of_rank(rank, words));
     printf("%s  ", words_of_process(rank, words));
-    if (rank->how == SEE_ASKED && rank->state.call[0] != '\0') {
+    if (rank->how == INSPECT_ASKED && rank->state.call[0] != '\0') {
         printf("in %s", rank->state.call);
         if (rank->state.still_ns != 0 && rank->state.now_ns - rank->state.still_ns >= CLOCK_S)
             printf(", %.1f s without a change",
@@ -136,24 +136,24 @@ static void print_rank(const struct see_job *job, uint32_t at, bool stats)
     }
     puts(how_text(rank));
     for (uint32_t i = 0; i < rank->count; i++) {
-        const struct see_entry *entry = &rank->entries[i];
+        const struct inspect_entry *entry = &rank->entries[i];
 
-        printf("  %-10s  %s", see_kind_name(entry->kind),
+        printf("  %-10s  %s", inspect_kind_name(entry->kind),
                words_of_entry(job, at, entry, words));
-        if (entry->flags & SEE_ENTRY_DEFERRED)
+        if (entry->flags & INSPECT_ENTRY_DEFERRED)
             printf(", deferred");
-        if (entry->kind != SEE_PROBE && entry->waited_ms != SEE_NOT_KNOWN &&
+        if (entry->kind != INSPECT_PROBE && entry->waited_ms != INSPECT_NOT_KNOWN &&
             entry->waited_ms >= 1000)
             printf(", %.1f s", (double)entry->waited_ms / 1000);
         putchar('\n');
     }
-    for (unsigned kind = 1; kind < SEE_KINDS; kind++)
+    for (unsigned kind = 1; kind < INSPECT_KINDS; kind++)
         all += rank->state.counts[kind];
     if (all > rank->count) {
         printf("  and %" PRIu64 " more; in all:", all - rank->count);
-        for (unsigned kind = 1; kind < SEE_KINDS; kind++)
+        for (unsigned kind = 1; kind < INSPECT_KINDS; kind++)
             if (rank->state.counts[kind] != 0)
-                printf(" %" PRIu32 " %s", rank->state.counts[kind], see_kind_name(kind));
+                printf(" %" PRIu32 " %s", rank->state.counts[kind], inspect_kind_name(kind));
         putchar('\n');
     }
     if (stats && has_statistics(rank))
@@ -162,7 +162,7 @@ static void print_rank(const struct see_job *job, uint32_t at, bool stats)
         puts("  no statistics: it has not answered");
 }
 
-static uint32_t count_hosts(const struct see_job *job)
+static uint32_t count_hosts(const struct inspect_job *job)
 {
     uint32_t count = 0;
 
@@ -176,7 +176,7 @@ static uint32_t count_hosts(const struct see_job *job)
     return count;
 }
 
-static void print_job(const struct see_job *job, bool stats, bool cores)
+static void print_job(const struct inspect_job *job, bool stats, bool cores)
 {
     char now[32], title[JOB_TITLE];
     time_t seconds = time(NULL);
@@ -184,7 +184,7 @@ static void print_job(const struct see_job *job, bool stats, bool cores)
 
     strftime(now, sizeof now, "%H:%M:%S", localtime_r(&seconds, &tm));
     printf("%s: %" PRIu32, job_title(job, true, title), job->count);
-    if (job->size != SEE_NOBODY)
+    if (job->size != INSPECT_NOBODY)
         printf(" of %" PRIu32 " ranks ", job->size);
     else
         printf(" endpoint%s ", job->count == 1 ? "" : "s");
@@ -211,11 +211,11 @@ static void say_empty(const struct tool *tool, const struct wanted *wanted)
         tool_error(
             tool,
             "no such rank runs over Matchbox on the hosts that have answered (or it runs with "
-            "MBX_SEE=off)");
+            "MBX_INSPECT=off)");
     else
         tool_error(tool,
                    "no such rank of this user runs over Matchbox on this host (or it runs "
-                   "with MBX_SEE=off)%s",
+                   "with MBX_INSPECT=off)%s",
                    observe_hint(&wanted->observe));
 }
 
@@ -269,7 +269,7 @@ static int print(const struct tool *tool, const struct wanted *wanted,
 {
     struct queues_json json = {.stats = wanted->stats || wanted->snapshot,
                                .details = wanted->details,
-                               .entries = wanted->snapshot ? SEE_ENTRIES : UINT32_MAX};
+                               .entries = wanted->snapshot ? INSPECT_ENTRIES : UINT32_MAX};
     int status = TOOL_DONE;
 
     if (wanted->snapshot)
@@ -383,7 +383,7 @@ static void rest(uint64_t ns)
 
 static int run(const struct tool *tool, int argc, char **argv)
 {
-    struct wanted wanted = {.observe = {.rank = SEE_NOBODY, .wait_ns = CLOCK_S},
+    struct wanted wanted = {.observe = {.rank = INSPECT_NOBODY, .wait_ns = CLOCK_S},
                             .cores = mem_calloc((size_t)argc, sizeof *wanted.cores)};
     int status;
 

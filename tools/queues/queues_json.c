@@ -14,19 +14,19 @@
 #include "base/base.h"
 #include "base/clock.h"
 #include "base/host.h"
-#include "see/text.h"
+#include "inspect/text.h"
 #include "tools/common/escape.h"
 #include "tools/observe/diagnose.h"
 #include "tools/observe/job_name.h"
 #include "tools/observe/words.h"
 
-static const char *how_name(enum see_how how)
+static const char *how_name(enum inspect_how how)
 {
-    static const char *const names[] = {[SEE_ASKED] = "asked",
-                                        [SEE_READ] = "read",
-                                        [SEE_MOVING] = "moving",
-                                        [SEE_CORE] = "core",
-                                        [SEE_FAILED] = "failed"};
+    static const char *const names[] = {[INSPECT_ASKED] = "asked",
+                                        [INSPECT_READ] = "read",
+                                        [INSPECT_MOVING] = "moving",
+                                        [INSPECT_CORE] = "core",
+                                        [INSPECT_FAILED] = "failed"};
 
     return names[how];
 }
@@ -34,7 +34,7 @@ static const char *how_name(enum see_how how)
 /* Up to the end of the line. */
 static void put_text(FILE *out, const char *text)
 {
-    static char line[SEE_TEXT_SIZE + 1]; /* of a page, at most */
+    static char line[INSPECT_TEXT_SIZE + 1]; /* of a page, at most */
 
     snprintf(line, sizeof line, "%.*s", (int)strcspn(text, "\n"), text);
     escape_put_string(out, ESCAPE_JSON, line);
@@ -63,7 +63,7 @@ static void put_lines(FILE *out, const char *name, const char *text)
 /* null if it is not known. */
 static void put_number(FILE *out, const char *name, uint32_t number)
 {
-    if (number == SEE_NOBODY)
+    if (number == INSPECT_NOBODY)
         fprintf(out, "\"%s\":null", name);
     else
         fprintf(out, "\"%s\":%" PRIu32, name, number);
@@ -74,45 +74,48 @@ static const char *truth(bool is_true)
     return is_true ? "true" : "false";
 }
 
-static void put_entry(FILE *out, const struct see_job *job, uint32_t at,
-                      const struct see_entry *entry)
+static void put_entry(FILE *out, const struct inspect_job *job, uint32_t at,
+                      const struct inspect_entry *entry)
 {
-    uint32_t whose = see_whose(job, at, entry);
+    uint32_t whose = inspect_whose(job, at, entry);
     char words[WORDS_MAX];
 
-    fprintf(out, "{\"kind\":\"%s\",", see_kind_name(entry->kind));
+    fprintf(out, "{\"kind\":\"%s\",", inspect_kind_name(entry->kind));
     put_number(out, "peer", entry->peer);
     putc(',', out);
-    put_number(out, "rank", whose != SEE_NOBODY ? job->ranks[whose].head.rank : SEE_NOBODY);
+    put_number(out, "rank",
+               whose != INSPECT_NOBODY ? job->ranks[whose].head.rank : INSPECT_NOBODY);
     fprintf(out,
             ",\"address\":\"%016" PRIx64 "\",\"any_source\":%s,\"context\":%" PRIu32
             ",\"tag\":%" PRIu64 ",\"ignore\":%" PRIu64 ",\"size\":%" PRIu64
             ",\"synchronous\":%s,\"deferred\":%s,\"internal\":%s,\"rts\":%s,\"id\":%" PRIu64
             ",\"age\":%" PRIu64 ",\"count\":%" PRIu32 ",\"needs\":%u,",
-            entry->whom, truth(entry->peer == SEE_NOBODY), entry->context_id, entry->tag,
-            entry->ignore, entry->size, truth(entry->flags & SEE_ENTRY_SYNC),
-            truth(entry->flags & SEE_ENTRY_DEFERRED), truth(entry->flags & SEE_ENTRY_INTERNAL),
-            truth(entry->flags & SEE_ENTRY_RTS), entry->id, entry->age,
-            entry->kind == SEE_PROBE ? entry->count : 0, entry->needs);
-    put_number(out, "waited_ms", entry->kind == SEE_PROBE ? SEE_NOBODY : entry->waited_ms);
+            entry->whom, truth(entry->peer == INSPECT_NOBODY), entry->context_id, entry->tag,
+            entry->ignore, entry->size, truth(entry->flags & INSPECT_ENTRY_SYNC),
+            truth(entry->flags & INSPECT_ENTRY_DEFERRED),
+            truth(entry->flags & INSPECT_ENTRY_INTERNAL),
+            truth(entry->flags & INSPECT_ENTRY_RTS), entry->id, entry->age,
+            entry->kind == INSPECT_PROBE ? entry->count : 0, entry->needs);
+    put_number(out, "waited_ms",
+               entry->kind == INSPECT_PROBE ? INSPECT_NOBODY : entry->waited_ms);
     putc(',', out);
     put_field(out, "words", words_of_entry(job, at, entry, words));
     putc('}', out);
 }
 
 /* For how long nothing has happened, in 32 bits: 49 days at most; null if it is not known. */
-static void put_still(FILE *out, const struct see_rank *rank)
+static void put_still(FILE *out, const struct inspect_rank *rank)
 {
-    const struct see_state *state = &rank->state;
-    uint64_t ms = SEE_NOBODY;
+    const struct inspect_state *state = &rank->state;
+    uint64_t ms = INSPECT_NOBODY;
 
     if (state->still_ns != 0 && state->still_ns <= state->now_ns)
-        ms = min_size((state->now_ns - state->still_ns) / CLOCK_MS, SEE_NOBODY - 1);
+        ms = min_size((state->now_ns - state->still_ns) / CLOCK_MS, INSPECT_NOBODY - 1);
     put_number(out, "still_ms", (uint32_t)ms);
 }
 
 /* What only its host can say. */
-static void put_details(FILE *out, const struct see_rank *rank)
+static void put_details(FILE *out, const struct inspect_rank *rank)
 {
     char words[OUTSIDE_MAX];
     const char *text = rank->state.call[0] != '\0' ? outside_line(rank, words) : NULL;
@@ -128,18 +131,18 @@ static void put_details(FILE *out, const struct see_rank *rank)
 }
 
 /* Whose it is, and where. */
-static void put_head(FILE *out, const struct see_rank *rank, const char *host)
+static void put_head(FILE *out, const struct inspect_rank *rank, const char *host)
 {
-    const struct see_head *head = &rank->head;
+    const struct inspect_head *head = &rank->head;
 
     put_number(out, "rank", head->rank);
     putc(',', out);
     put_number(out, "ranks", head->ranks);
     putc(',', out);
     put_field(out, "host",
-              rank->told != NULL      ? rank->told->host
-              : rank->how == SEE_CORE ? ""
-                                      : host);
+              rank->told != NULL          ? rank->told->host
+              : rank->how == INSPECT_CORE ? ""
+                                          : host);
     fprintf(out,
             ",\"pid\":%" PRIu32 ",\"address\":\"%016" PRIx64 "\",\"endpoint\":%" PRIu64
             ",\"opened_ns\":%" PRIu64 ",",
@@ -152,10 +155,10 @@ static void put_head(FILE *out, const struct see_rank *rank, const char *host)
     fprintf(out, ",\"started\":%" PRIu32, rank->started);
 }
 
-static void put_rank(FILE *out, const struct see_job *job, uint32_t at, const char *host,
+static void put_rank(FILE *out, const struct inspect_job *job, uint32_t at, const char *host,
                      const struct queues_json *wanted)
 {
-    const struct see_rank *rank = &job->ranks[at];
+    const struct inspect_rank *rank = &job->ranks[at];
     char run[2] = {rank->run, '\0'};
 
     putc('{', out);
@@ -165,15 +168,15 @@ static void put_rank(FILE *out, const struct see_job *job, uint32_t at, const ch
     putc(',', out);
     put_field(out, "call", rank->state.call);
     fprintf(out, ",\"caller\":%" PRIu64 ",\"threads\":%s,", rank->state.caller,
-            truth(rank->state.flags & SEE_STATE_THREADS));
+            truth(rank->state.flags & INSPECT_STATE_THREADS));
     put_still(out, rank);
     fprintf(out,
             ",\"arrived\":%" PRIu64 ",\"sent\":%" PRIu64 ",\"received\":%" PRIu64
             ",\"cancelled\":%" PRIu64 ",\"counts\":{",
             rank->state.pulse.arrived, rank->state.pulse.sent, rank->state.pulse.received,
             rank->state.pulse.cancelled);
-    for (unsigned kind = 1; kind < SEE_KINDS; kind++)
-        fprintf(out, "%s\"%s\":%" PRIu32, kind > 1 ? "," : "", see_kind_name(kind),
+    for (unsigned kind = 1; kind < INSPECT_KINDS; kind++)
+        fprintf(out, "%s\"%s\":%" PRIu32, kind > 1 ? "," : "", inspect_kind_name(kind),
                 rank->state.counts[kind]);
     fprintf(out, "},\"entries\":[");
     for (uint32_t i = 0; i < rank->count && i < wanted->entries; i++) {
@@ -182,7 +185,7 @@ static void put_rank(FILE *out, const struct see_job *job, uint32_t at, const ch
         put_entry(out, job, at, &rank->entries[i]);
     }
     fputs("],", out);
-    put_lines(out, "names", see_text_names(rank->text));
+    put_lines(out, "names", inspect_text_names(rank->text));
     if (wanted->stats && rank->text != NULL && rank->text[0] != '\n') {
         putc(',', out);
         put_field(out, "statistics", rank->text);
@@ -256,7 +259,7 @@ void queues_json(FILE *out, const struct observed *observed, const struct queues
     }
     fprintf(out, "],\"jobs\":[");
     for (uint32_t j = 0; j < observed->count; j++) {
-        const struct see_job *job = &observed->jobs[j];
+        const struct inspect_job *job = &observed->jobs[j];
         char words[JOB_WORDS];
 
         fprintf(out, "%s{\"job\":\"%016" PRIx64 "\",", j > 0 ? "," : "",

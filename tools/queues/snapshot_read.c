@@ -22,11 +22,11 @@
 #include "queues.h"
 #include "tools/common/json_read.h"
 
-#define NAMES_MAX ((size_t)SEE_TEXT_SIZE)
+#define NAMES_MAX ((size_t)INSPECT_TEXT_SIZE)
 
 enum type {
     NUMBER,   /* of as many bytes as its place has */
-    NULLABLE, /* of 32 bits; null is SEE_NOBODY */
+    NULLABLE, /* of 32 bits; null is INSPECT_NOBODY */
     HEX,      /* 16 hexadecimal digits: 64 bits */
     BOOL,
     TEXT,
@@ -36,12 +36,12 @@ enum type {
 struct reading {
     struct json_reader r;
     struct observed *out;
-    struct see_rank *ranks; /* of all jobs */
+    struct inspect_rank *ranks; /* of all jobs */
     uint32_t count, room;
     uint64_t job; /* that is being read */
     uint64_t format;
     bool has_jobs;
-    char library[16], host[SEE_HOST_TEXT]; /* of who has written it */
+    char library[16], host[INSPECT_HOST_TEXT]; /* of who has written it */
     char words[160];
 };
 
@@ -100,7 +100,7 @@ static void read_field(struct reading *reading, const struct field *field, void 
         break;
     case NULLABLE:
         store(to, field->size,
-              json_is_null(r) ? SEE_NOBODY : json_get_number(r, SEE_NOBODY - 1));
+              json_is_null(r) ? INSPECT_NOBODY : json_get_number(r, INSPECT_NOBODY - 1));
         break;
     case HEX:
         store(to, field->size, get_hex(r));
@@ -155,7 +155,7 @@ struct read_entry {
     char kind[16];
     bool is_any, is_synchronous, is_deferred, is_internal, is_rts;
     uint32_t count, waited_ms;
-    struct see_entry entry;
+    struct inspect_entry entry;
 };
 
 static const struct field entry_fields[] = {
@@ -180,14 +180,14 @@ static const struct field entry_fields[] = {
 
 static unsigned kind_of(const char *name)
 {
-    unsigned kind = SEE_NONE + 1;
+    unsigned kind = INSPECT_NONE + 1;
 
-    while (kind < SEE_KINDS && strcmp(see_kind_name(kind), name) != 0)
+    while (kind < INSPECT_KINDS && strcmp(inspect_kind_name(kind), name) != 0)
         kind++;
     return kind;
 }
 
-static void read_entry(struct reading *reading, struct see_entry *entry)
+static void read_entry(struct reading *reading, struct inspect_entry *entry)
 {
     struct read_entry read = {.count = 0};
     unsigned kind;
@@ -196,17 +196,18 @@ static void read_entry(struct reading *reading, struct see_entry *entry)
     if (reading->r.wrong != NULL)
         return;
     kind = kind_of(read.kind);
-    if (kind == SEE_KINDS)
+    if (kind == INSPECT_KINDS)
         wrong(reading, "an entry is of no known kind", read.kind);
-    if (read.is_any != (read.entry.peer == SEE_NOBODY) || (read.is_any && read.entry.whom != 0))
+    if (read.is_any != (read.entry.peer == INSPECT_NOBODY) ||
+        (read.is_any && read.entry.whom != 0))
         wrong(reading, "an entry contradicts itself in", "any_source");
     *entry = read.entry;
     entry->kind = (uint8_t)kind;
-    entry->flags = (uint8_t)((read.is_synchronous ? SEE_ENTRY_SYNC : 0) |
-                             (read.is_deferred ? SEE_ENTRY_DEFERRED : 0) |
-                             (read.is_internal ? SEE_ENTRY_INTERNAL : 0) |
-                             (read.is_rts ? SEE_ENTRY_RTS : 0));
-    if (kind == SEE_PROBE)
+    entry->flags = (uint8_t)((read.is_synchronous ? INSPECT_ENTRY_SYNC : 0) |
+                             (read.is_deferred ? INSPECT_ENTRY_DEFERRED : 0) |
+                             (read.is_internal ? INSPECT_ENTRY_INTERNAL : 0) |
+                             (read.is_rts ? INSPECT_ENTRY_RTS : 0));
+    if (kind == INSPECT_PROBE)
         entry->count = read.count;
     else
         entry->waited_ms = read.waited_ms;
@@ -218,24 +219,25 @@ struct read_rank {
     char seen[16], state[2];
     bool is_threads;
     uint32_t still_ms;
-    struct see_rank rank;
-    struct see_told told;
-    char statistics[SEE_TEXT_SIZE], names[NAMES_MAX];
+    struct inspect_rank rank;
+    struct inspect_told told;
+    char statistics[INSPECT_TEXT_SIZE], names[NAMES_MAX];
 };
 
 #define COUNT(name, kind)                                                                      \
     {                                                                                          \
-        name, NUMBER, false, offsetof(struct see_state, counts) + (kind) * sizeof(uint32_t),   \
+        name, NUMBER, false,                                                                   \
+            offsetof(struct inspect_state, counts) + (kind) * sizeof(uint32_t),                \
             sizeof(uint32_t), UINT32_MAX, NULL                                                 \
     }
 
 static const struct field count_fields[] = {
-    COUNT("posted", SEE_POSTED),       COUNT("unexpected", SEE_UNEXPECTED),
-    COUNT("send", SEE_SEND),           COUNT("sending", SEE_SENDING),
-    COUNT("receiving", SEE_RECEIVING), COUNT("access", SEE_ACCESS),
-    COUNT("probe", SEE_PROBE),         COUNT("probed", SEE_PROBED),
+    COUNT("posted", INSPECT_POSTED),       COUNT("unexpected", INSPECT_UNEXPECTED),
+    COUNT("send", INSPECT_SEND),           COUNT("sending", INSPECT_SENDING),
+    COUNT("receiving", INSPECT_RECEIVING), COUNT("access", INSPECT_ACCESS),
+    COUNT("probe", INSPECT_PROBE),         COUNT("probed", INSPECT_PROBED),
 };
-static_assert(ARRAY_COUNT(count_fields) == SEE_KINDS - 1, "a kind is missing");
+static_assert(ARRAY_COUNT(count_fields) == INSPECT_KINDS - 1, "a kind is missing");
 
 static void read_counts(struct reading *reading, void *into)
 {
@@ -246,7 +248,7 @@ static void read_counts(struct reading *reading, void *into)
 
 static void read_entries(struct reading *reading, void *into)
 {
-    struct see_rank *rank = &((struct read_rank *)into)->rank;
+    struct inspect_rank *rank = &((struct read_rank *)into)->rank;
     uint32_t room = 0;
 
     if (rank->entries != NULL) { /* a second field of this name */
@@ -255,12 +257,12 @@ static void read_entries(struct reading *reading, void *into)
     }
     json_open(&reading->r, '[');
     while (json_more(&reading->r, ']')) {
-        if (rank->count == SEE_ENTRIES) {
+        if (rank->count == INSPECT_ENTRIES) {
             json_wrong(&reading->r, "too many entries");
             return;
         }
         if (rank->count == room) {
-            struct see_entry *entries;
+            struct inspect_entry *entries;
 
             room = room == 0 ? 8 : room * 2;
             entries = mem_realloc(rank->entries, room * sizeof *entries);
@@ -270,7 +272,7 @@ static void read_entries(struct reading *reading, void *into)
             }
             rank->entries = entries;
         }
-        rank->entries[rank->count] = (struct see_entry){.kind = SEE_NONE};
+        rank->entries[rank->count] = (struct inspect_entry){.kind = INSPECT_NONE};
         read_entry(reading, &rank->entries[rank->count]);
         rank->count++;
     }
@@ -338,10 +340,10 @@ static_assert(ARRAY_COUNT(rank_fields) <= 64, "read_object() counts them in 64 b
 /* What fields say together. */
 static void check_rank(struct reading *reading, const struct read_rank *read)
 {
-    const struct see_rank *rank = &read->rank;
+    const struct inspect_rank *rank = &read->rank;
     uint64_t all = 0;
 
-    for (unsigned kind = 1; kind < SEE_KINDS; kind++)
+    for (unsigned kind = 1; kind < INSPECT_KINDS; kind++)
         all += rank->state.counts[kind];
     if (rank->count > all)
         wrong(reading, "a rank has more than it counts:", "entries");
@@ -349,26 +351,26 @@ static void check_rank(struct reading *reading, const struct read_rank *read)
         wrong(reading, "a number is too small, in", "pid");
     if (read->state[0] != '\0' && strchr("RSDZTtXxKWPI", read->state[0]) == NULL)
         wrong(reading, "a process has no such", "state");
-    if (rank->head.rank != SEE_NOBODY && rank->head.ranks != SEE_NOBODY &&
+    if (rank->head.rank != INSPECT_NOBODY && rank->head.ranks != INSPECT_NOBODY &&
         rank->head.rank >= rank->head.ranks)
         wrong(reading, "it is not below 'ranks':", "rank");
 }
 
-static enum see_how how_of(struct reading *reading, const char *name)
+static enum inspect_how how_of(struct reading *reading, const char *name)
 {
     if (strcmp(name, "asked") == 0)
-        return SEE_ASKED;
+        return INSPECT_ASKED;
     if (strcmp(name, "read") == 0)
-        return SEE_READ;
+        return INSPECT_READ;
     if (strcmp(name, "moving") == 0)
-        return SEE_MOVING;
+        return INSPECT_MOVING;
     if (strcmp(name, "failed") != 0)
         wrong(reading, "a rank was not seen in this way:", name);
-    return SEE_FAILED;
+    return INSPECT_FAILED;
 }
 
 /* As the texts of a page: its statistics in the first line, then the names.  False: no memory. */
-static bool keep_text(struct see_rank *rank, const struct read_rank *read)
+static bool keep_text(struct inspect_rank *rank, const struct read_rank *read)
 {
     size_t size = strlen(read->statistics) + strlen(read->names) + 2;
 
@@ -383,17 +385,17 @@ static bool keep_text(struct see_rank *rank, const struct read_rank *read)
 
 static void finish_rank(struct reading *reading, struct read_rank *read)
 {
-    struct see_rank *rank = &read->rank;
+    struct inspect_rank *rank = &read->rank;
     uint64_t still_ns = (uint64_t)read->still_ms * CLOCK_MS;
 
     check_rank(reading, read);
     rank->how = how_of(reading, read->seen);
     rank->run = read->state[0];
     rank->head.job = reading->job;
-    rank->layout = see_mpi_layout(rank->head.mpi);
-    rank->state.flags = read->is_threads ? SEE_STATE_THREADS : 0;
+    rank->layout = inspect_mpi_layout(rank->head.mpi);
+    rank->state.flags = read->is_threads ? INSPECT_STATE_THREADS : 0;
     if (read->still_ms !=
-        SEE_NOBODY) { /* clocks of hosts have nothing in common: a difference alone counts */
+        INSPECT_NOBODY) { /* clocks of hosts have nothing in common: a difference alone counts */
         rank->state.still_ns = 1;
         rank->state.now_ns = still_ns + 1;
     }
@@ -401,13 +403,13 @@ static void finish_rank(struct reading *reading, struct read_rank *read)
         rank->entries = mem_calloc(1, sizeof *rank->entries);
     if (rank->entries == NULL || !keep_text(rank, read))
         json_wrong(&reading->r, "no memory");
-    see_sort(rank->entries, rank->count);
+    inspect_sort(rank->entries, rank->count);
 }
 
 static bool ranks_room(struct reading *reading)
 {
     uint32_t room = reading->room == 0 ? 16 : reading->room * 2;
-    struct see_rank *ranks;
+    struct inspect_rank *ranks;
 
     if (reading->count < reading->room)
         return true;
@@ -569,7 +571,7 @@ static void place(struct reading *reading)
     const struct observed_host *host = &reading->out->hosts[0];
 
     for (uint32_t i = 0; i < reading->count; i++) {
-        struct see_told *told = reading->ranks[i].told;
+        struct inspect_told *told = reading->ranks[i].told;
 
         reading->ranks[i].host = host->id;
         memcpy(told->host, host->name, sizeof told->host);

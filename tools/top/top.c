@@ -64,7 +64,7 @@ static const struct option options[] = {{"job", required_argument, NULL, 'j'},
                                         {NULL, 0, NULL, 0}};
 
 static const char no_job[] = "no job of this user runs over Matchbox on this host (or it runs "
-                             "with MBX_SEE=off)";
+                             "with MBX_INSPECT=off)";
 
 struct view {
     struct observe_options wanted;
@@ -225,7 +225,7 @@ static int parse(const struct tool *tool, int argc, char **argv, struct view *vi
 
 static int run(const struct tool *tool, int argc, char **argv)
 {
-    struct view view = {.wanted = {.rank = SEE_NOBODY, .wait_ns = LOOK_WAIT_NS},
+    struct view view = {.wanted = {.rank = INSPECT_NOBODY, .wait_ns = LOOK_WAIT_NS},
                         .interval_ns = 2 * CLOCK_S};
     int status = parse(tool, argc, argv, &view);
     const char *why;

@@ -32,9 +32,9 @@ enum top_state {
 
 /* Where a rank was found waiting: in a call, for a rank. */
 struct top_place {
-    char call[SEE_CALL_TEXT];
+    char call[INSPECT_CALL_TEXT];
     uint64_t caller;                           /* address behind the call in the program */
-    uint64_t whom;                             /* as in struct see_entry */
+    uint64_t whom;                             /* as in struct inspect_entry */
     char envelope[WORDS_MAX], peer[WORDS_MAX]; /* empty: not known */
     bool is_send;
     uint32_t looks;
@@ -48,19 +48,19 @@ struct top_traffic {
 };
 
 struct top_rank {
-    struct see_head head;
+    struct inspect_head head;
     uint32_t looks, states[TOP_STATES]; /* in which states, so often */
     struct top_place places[TOP_PLACES];
     uint32_t place_count;
     bool has_answered;
     struct top_traffic first, last;
     uint32_t posted, unexpected; /* in the last answer */
-    struct see_state state;      /* that answer */
-    char run;                    /* as in struct see_rank, in the last look */
+    struct inspect_state state;  /* that answer */
+    char run;                    /* as in struct inspect_rank, in the last look */
 };
 
 struct top_job {
-    struct top_rank *ranks; /* as in struct see_job */
+    struct top_rank *ranks; /* as in struct inspect_job */
     uint32_t count, size;
     char title[JOB_TITLE];
 };

@@ -13,7 +13,7 @@
 #include "base/base.h"
 #include "base/clock.h"
 #include "base/mem.h"
-#include "see/text.h"
+#include "inspect/text.h"
 #include "tools/observe/diagnose.h"
 #include "top.h"
 
@@ -38,7 +38,7 @@ static uint64_t run_ns(uint32_t pid)
 }
 
 /* Has it used a core for half of that time? */
-static bool has_run(const struct top *top, uint32_t number, const struct see_rank *rank,
+static bool has_run(const struct top *top, uint32_t number, const struct inspect_rank *rank,
                     uint64_t time_ns)
 {
     uint64_t before = top->run_before[number], now = run_ns(rank->head.pid);
@@ -50,16 +50,17 @@ static bool has_run(const struct top *top, uint32_t number, const struct see_ran
 
 /* The operation that a rank in a call that blocks waits for: one without any data yet, or else the first; NULL: none
  * is known. */
-static const struct see_entry *awaited(const struct see_rank *rank)
+static const struct inspect_entry *awaited(const struct inspect_rank *rank)
 {
-    const struct see_entry *found = NULL;
+    const struct inspect_entry *found = NULL;
 
     for (uint32_t i = 0; i < rank->count; i++) {
-        const struct see_entry *entry = &rank->entries[i];
+        const struct inspect_entry *entry = &rank->entries[i];
 
-        if (!see_is_awaited(rank, entry))
+        if (!inspect_is_awaited(rank, entry))
             continue;
-        if (entry->kind == SEE_POSTED || entry->kind == SEE_SEND || entry->kind == SEE_PROBE)
+        if (entry->kind == INSPECT_POSTED || entry->kind == INSPECT_SEND ||
+            entry->kind == INSPECT_PROBE)
             return entry;
         if (found == NULL)
             found = entry;
@@ -67,17 +68,17 @@ static const struct see_entry *awaited(const struct see_rank *rank)
     return found;
 }
 
-static bool moves(const struct see_entry *entry)
+static bool moves(const struct inspect_entry *entry)
 {
-    return entry->kind == SEE_SENDING || entry->kind == SEE_RECEIVING ||
-           entry->kind == SEE_ACCESS;
+    return entry->kind == INSPECT_SENDING || entry->kind == INSPECT_RECEIVING ||
+           entry->kind == INSPECT_ACCESS;
 }
 
 /* Counts that this rank waits there; entry may be NULL. */
-static void add_place(struct top_rank *to, const struct see_job *job, uint32_t at,
-                      const struct see_entry *entry)
+static void add_place(struct top_rank *to, const struct inspect_job *job, uint32_t at,
+                      const struct inspect_entry *entry)
 {
-    const struct see_rank *rank = &job->ranks[at];
+    const struct inspect_rank *rank = &job->ranks[at];
     uint64_t whom = entry != NULL ? entry->whom : 0;
     struct top_place *place;
     uint32_t i = 0;
@@ -97,8 +98,8 @@ static void add_place(struct top_rank *to, const struct see_job *job, uint32_t a
     place->looks++;
     if (entry == NULL)
         return;
-    place->is_send = entry->kind == SEE_SEND || entry->kind == SEE_ACCESS;
-    if (entry->kind == SEE_ACCESS)
+    place->is_send = entry->kind == INSPECT_SEND || entry->kind == INSPECT_ACCESS;
+    if (entry->kind == INSPECT_ACCESS)
         snprintf(place->envelope, sizeof place->envelope, "a one-sided access");
     else
         words_of_envelope(rank, entry, place->envelope);
@@ -107,7 +108,7 @@ static void add_place(struct top_rank *to, const struct see_job *job, uint32_t a
 
 /* Is it in a call that waits for what is no operation here?  A lock of a window is no message, and a call of any other name waits if
  * nothing has happened in it for a second. */
-static bool waits_otherwise(const struct see_rank *rank)
+static bool waits_otherwise(const struct inspect_rank *rank)
 {
     static const char *const calls[] = {"MPI_Win_lock",  "MPI_Win_unlock",   "MPI_Win_flush",
                                         "MPI_Win_start", "MPI_Win_complete", "MPI_Win_wait"};
@@ -119,32 +120,32 @@ static bool waits_otherwise(const struct see_rank *rank)
 }
 
 /* The first of its one-sided accesses that is not complete, or NULL. */
-static const struct see_entry *first_access(const struct see_rank *rank)
+static const struct inspect_entry *first_access(const struct inspect_rank *rank)
 {
     for (uint32_t i = 0; i < rank->count; i++)
-        if (rank->entries[i].kind == SEE_ACCESS)
+        if (rank->entries[i].kind == INSPECT_ACCESS)
             return &rank->entries[i];
     return NULL;
 }
 
 /* What a rank does that has answered. */
-static enum top_state answered_state(struct top_rank *to, const struct see_job *job,
+static enum top_state answered_state(struct top_rank *to, const struct inspect_job *job,
                                      uint32_t at)
 {
-    const struct see_rank *rank = &job->ranks[at];
-    enum see_call call = see_call_of(rank->state.call);
-    const struct see_entry *entry;
+    const struct inspect_rank *rank = &job->ranks[at];
+    enum inspect_call call = inspect_call_of(rank->state.call);
+    const struct inspect_entry *entry;
 
-    if (call == SEE_CALL_OTHER && !waits_otherwise(rank))
+    if (call == INSPECT_CALL_OTHER && !waits_otherwise(rank))
         return TOP_CALLS;
-    if (call == SEE_CALL_OTHER) {
+    if (call == INSPECT_CALL_OTHER) {
         add_place(to, job, at, first_access(rank));
         return TOP_WAITS;
     }
-    entry = call != SEE_CALL_FINISHES ? awaited(rank) : NULL;
+    entry = call != INSPECT_CALL_FINISHES ? awaited(rank) : NULL;
     if (entry != NULL && moves(entry))
         return TOP_MOVES;
-    if (entry == NULL && call != SEE_CALL_FINISHES)
+    if (entry == NULL && call != INSPECT_CALL_FINISHES)
         return TOP_CALLS; /* about to begin, or just over */
     add_place(to, job, at, entry);
     return TOP_WAITS;
@@ -152,19 +153,19 @@ static enum top_state answered_state(struct top_rank *to, const struct see_job *
 
 /* ---- what it has sent and received ---- */
 
-static void add_traffic(struct top_rank *to, const struct see_rank *rank)
+static void add_traffic(struct top_rank *to, const struct inspect_rank *rank)
 {
     to->last =
         (struct top_traffic){.now_ns = rank->state.now_ns,
                              .sent = rank->state.pulse.sent,
                              .received = rank->state.pulse.received,
-                             .sent_bytes = see_text_sum(rank->text, "sent_bytes_"),
-                             .received_bytes = see_text_sum(rank->text, "received_bytes_")};
+                             .sent_bytes = inspect_text_sum(rank->text, "sent_bytes_"),
+                             .received_bytes = inspect_text_sum(rank->text, "received_bytes_")};
     if (!to->has_answered)
         to->first = to->last;
     to->has_answered = true;
-    to->posted = rank->state.counts[SEE_POSTED];
-    to->unexpected = rank->state.counts[SEE_UNEXPECTED];
+    to->posted = rank->state.counts[INSPECT_POSTED];
+    to->unexpected = rank->state.counts[INSPECT_UNEXPECTED];
     memcpy(&to->state, &rank->state, sizeof to->state);
 }
 
@@ -172,28 +173,28 @@ static void add_traffic(struct top_rank *to, const struct see_rank *rank)
 
 /* What a rank does that has not answered: the window has been open for time_ns. */
 static enum top_state silent_state(const struct top *top, uint32_t number, struct top_rank *to,
-                                   const struct see_rank *rank, uint64_t time_ns)
+                                   const struct inspect_rank *rank, uint64_t time_ns)
 {
-    enum see_call call = see_call_of(to->state.call);
+    enum inspect_call call = inspect_call_of(to->state.call);
 
     if (rank->run == 'R')
         return has_run(top, number, rank, time_ns) ? TOP_COMPUTES : TOP_READY;
     /* a wait of the library sleeps, and looks around now and then */
-    if (rank->run == 'S' && to->has_answered && call == SEE_CALL_LIBRARY)
+    if (rank->run == 'S' && to->has_answered && call == INSPECT_CALL_LIBRARY)
         return TOP_WAITS;
     return TOP_ELSEWHERE;
 }
 
 static void add_rank(const struct top *top, uint32_t number, struct top_rank *to,
-                     const struct see_job *job, uint32_t at)
+                     const struct inspect_job *job, uint32_t at)
 {
-    const struct see_rank *rank = &job->ranks[at];
+    const struct inspect_rank *rank = &job->ranks[at];
     uint64_t took_ns = rank->state.now_ns - top->asked_ns;
     enum top_state state;
 
     to->head = rank->head;
     to->run = rank->run;
-    if (rank->how != SEE_ASKED) {
+    if (rank->how != INSPECT_ASKED) {
         state = silent_state(top, number, to, rank, clock_now() - top->asked_ns);
     } else {
         bool is_late = rank->state.now_ns > top->asked_ns && took_ns > LATE_NS;

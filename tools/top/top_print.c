@@ -37,7 +37,7 @@ static uint32_t waits_percent(const struct top_rank *rank)
 /* "3"; of a rank that the launcher has not numbered, its process. */
 static const char *name_of(const struct top_rank *rank, char words[WORDS_MAX])
 {
-    if (rank->head.rank == SEE_NOBODY)
+    if (rank->head.rank == INSPECT_NOBODY)
         snprintf(words, WORDS_MAX, "pid %" PRIu32, rank->head.pid);
     else
         snprintf(words, WORDS_MAX, "%" PRIu32, rank->head.rank);
@@ -168,7 +168,8 @@ static void print_stopped(FILE *out, const struct top_job *job)
 
     for (uint32_t i = 0; i < job->count; i++) {
         const struct top_rank *rank = &job->ranks[i];
-        const struct see_rank seen = {.head = rank->head, .run = rank->run, .how = SEE_ASKED};
+        const struct inspect_rank seen = {
+            .head = rank->head, .run = rank->run, .how = INSPECT_ASKED};
 
         if (outside_words(&seen, does) != NULL)
             fprintf(out, "%crank %s %s\n", TOP_VERDICT, name_of(rank, words), does);
@@ -229,7 +230,7 @@ static void print_verdict(FILE *out, const struct top_job *job)
 static void print_job(FILE *out, const struct top_job *job, bool by_waits)
 {
     fprintf(out, "%s: %" PRIu32, job->title, job->count);
-    if (job->size != SEE_NOBODY)
+    if (job->size != INSPECT_NOBODY)
         fprintf(out, " of %" PRIu32 " ranks", job->size);
     else
         fprintf(out, " endpoint%s", job->count == 1 ? "" : "s");

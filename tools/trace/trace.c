@@ -163,7 +163,7 @@ static void print_outcome(const struct trace_event *e)
     case TRACE_VOID:
         printf("r%" PRIx64, e->partner);
         break;
-    case TRACE_ANNOUNCE:
+    case TRACE_ADVERTISE:
     case TRACE_RETIRE:
         printf("r%" PRIx64, e->entry);
         break;

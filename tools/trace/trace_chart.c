@@ -102,7 +102,7 @@ static uint64_t event_of(const struct job_step *step)
 static void add_agreement(struct chart *c, uint32_t number, const struct job_message *m)
 {
     const struct job *job = c->job;
-    const struct job_step *announce = step_of(job, number, TRACE_ANNOUNCE),
+    const struct job_step *announce = step_of(job, number, TRACE_ADVERTISE),
                           *rtr = step_of(job, number, TRACE_RTR),
                           *match = step_of(job, number, TRACE_MATCH),
                           *lock = step_of(job, number, TRACE_LOCK),
@@ -111,7 +111,7 @@ static void add_agreement(struct chart *c, uint32_t number, const struct job_mes
     if (announce != NULL)
         arrow(c, ROW_ARROW, true, announce->time < m->send ? 11 : 20,
               announce->time < m->send ? NO_EVENT : event_of(lock), announce->event,
-              "ANNOUNCE: where the buffer is", JOB_NEVER);
+              "ADVERTISE: where the buffer is", JOB_NEVER);
     if (rtr != NULL)
         arrow(c, ROW_ARROW, true, 21, event_of(match), rtr->event, "RTR: the receive",
               JOB_NEVER);
@@ -171,7 +171,7 @@ static void add_data(struct chart *c, uint32_t number, const struct job_message 
     if (read != NULL)
         arrow(c, ROW_DASHED, false, 50, NO_EVENT, read->event, "read", read->amount);
     if (share != NULL) {
-        arrow(c, ROW_ARROW, true, 51, event_of(write), share->event, "COOP: write a part",
+        arrow(c, ROW_ARROW, true, 51, event_of(write), share->event, "SPLIT_COPY: write a part",
               share->amount);
         if (write != NULL)
             arrow(c, ROW_DASHED, false, 52, write->event, NO_EVENT, "writes its part",

@@ -222,17 +222,17 @@ static const struct trace_words *words_of(const struct job *job, const struct jo
     return &job->ranks[m->to != JOB_NOBODY && m->arrive != JOB_NEVER ? m->to : m->from].words;
 }
 
-static bool decode(const struct job *job, const struct job_message *m, struct see_mpi *mpi)
+static bool decode(const struct job *job, const struct job_message *m, struct inspect_mpi *mpi)
 {
-    return see_mpi_decode(words_of(job, m)->layout, m->context_id, m->tag, 0, mpi);
+    return inspect_mpi_decode(words_of(job, m)->layout, m->context_id, m->tag, 0, mpi);
 }
 
 const char *job_message_text(const struct job *job, const struct job_message *m,
                              char text[TRACE_ENVELOPE_TEXT])
 {
     const struct trace_words *words = words_of(job, m);
-    char tag[SEE_MPI_WORDS], communicator[192];
-    struct see_mpi mpi;
+    char tag[INSPECT_MPI_WORDS], communicator[192];
+    struct inspect_mpi mpi;
 
     if (!decode(job, m, &mpi)) {
         snprintf(text, TRACE_ENVELOPE_TEXT, "context %" PRIu32 " tag %" PRIx64, m->context_id,
@@ -241,14 +241,14 @@ const char *job_message_text(const struct job *job, const struct job_message *m,
     }
     snprintf(text, TRACE_ENVELOPE_TEXT, "%s %s",
              trace_words_communicator(words, &mpi, communicator, sizeof communicator),
-             see_mpi_words(&mpi, tag));
+             inspect_mpi_words(&mpi, tag));
     return text;
 }
 
 const char *job_message_communicator(const struct job *job, const struct job_message *m,
                                      char text[JOB_COMMUNICATOR_TEXT])
 {
-    struct see_mpi mpi;
+    struct inspect_mpi mpi;
 
     if (decode(job, m, &mpi))
         return trace_words_communicator(words_of(job, m), &mpi, text, JOB_COMMUNICATOR_TEXT);
@@ -258,14 +258,14 @@ const char *job_message_communicator(const struct job *job, const struct job_mes
 
 uint32_t job_message_tag(const struct job *job, const struct job_message *m)
 {
-    struct see_mpi mpi;
+    struct inspect_mpi mpi;
 
     return decode(job, m, &mpi) ? (uint32_t)mpi.tag : (uint32_t)m->tag;
 }
 
 const char *job_collective(const struct job *job, const struct job_message *m)
 {
-    struct see_mpi mpi;
+    struct inspect_mpi mpi;
 
     if (!decode(job, m, &mpi) || !mpi.is_collective)
         return NULL;

@@ -459,7 +459,7 @@ static bool read_event(struct reading *r, const struct trace_event *e)
     case TRACE_LOST:
     case TRACE_PULL:
     case TRACE_PULLED:
-    case TRACE_ANNOUNCE:
+    case TRACE_ADVERTISE:
     case TRACE_WRITE:
         return read_step(r, e);
     default:

@@ -88,7 +88,7 @@ static bool communicators_grow(struct trace_words *words)
 /* From now on this number is that of a new one; NULL: no memory. */
 static struct trace_communicator *communicator_new(struct trace_words *words, uint32_t number)
 {
-    const char *name = see_mpi_predefined(words->layout, number);
+    const char *name = inspect_mpi_predefined(words->layout, number);
     struct trace_communicator *found;
     uint32_t *slot, place;
 
@@ -150,10 +150,10 @@ static int name_communicator(struct trace_words *words, const struct trace_event
 static int count_event(struct trace_words *words, const struct trace_event *e)
 {
     struct trace_communicator *communicator;
-    struct see_mpi mpi;
+    struct inspect_mpi mpi;
 
     if ((e->type != TRACE_POST && e->type != TRACE_ARRIVE) ||
-        !see_mpi_decode(words->layout, e->context_id, e->tag, e->ignore, &mpi))
+        !inspect_mpi_decode(words->layout, e->context_id, e->tag, e->ignore, &mpi))
         return 0;
     communicator = communicator_get(words, mpi.communicator);
     if (communicator == NULL)
@@ -216,7 +216,7 @@ int trace_words_event(struct trace_words *words, const struct trace_event *event
     switch ((unsigned)event->type) {
     case TRACE_PROGRAM:
         if (trace_text_add(words->program, sizeof words->program, event))
-            words->layout = see_mpi_layout(words->program);
+            words->layout = inspect_mpi_layout(words->program);
         return 0;
     case TRACE_CONTEXT:
         return name_communicator(words, event);
@@ -244,13 +244,13 @@ static void put_source(const struct trace_words *words, uint32_t source, char *t
         snprintf(text, size, "rank %" PRIu32 " of job %" PRIu32, peer->rank, peer->job);
 }
 
-const char *trace_words_communicator(const struct trace_words *words, const struct see_mpi *mpi,
-                                     char *text, size_t size)
+const char *trace_words_communicator(const struct trace_words *words,
+                                     const struct inspect_mpi *mpi, char *text, size_t size)
 {
     const struct trace_communicator *found = communicator_find(words, mpi->communicator);
     const char *name = found != NULL && found->name[0] != '\0'
                            ? found->name
-                           : see_mpi_predefined(words->layout, mpi->communicator);
+                           : inspect_mpi_predefined(words->layout, mpi->communicator);
     int used = name != NULL ? snprintf(text, size, "%s", name)
                             : snprintf(text, size, "communicator %" PRIu32, mpi->communicator);
 
@@ -262,16 +262,16 @@ const char *trace_words_communicator(const struct trace_words *words, const stru
 const char *trace_words_envelope(const struct trace_words *words, const struct trace_event *e,
                                  char text[TRACE_ENVELOPE_TEXT])
 {
-    char source[64] = "*", ignore[32] = "", communicator[192], tag[SEE_MPI_WORDS];
+    char source[64] = "*", ignore[32] = "", communicator[192], tag[INSPECT_MPI_WORDS];
     uint64_t mask = trace_is_travel(e->type) ? 0 : e->ignore; /* else it is an amount */
     bool is_sent = trace_is_sent(e->type);
-    struct see_mpi mpi;
+    struct inspect_mpi mpi;
 
-    if (see_mpi_decode(words->layout, e->context_id, e->tag, mask, &mpi)) {
+    if (inspect_mpi_decode(words->layout, e->context_id, e->tag, mask, &mpi)) {
         put_source(words, e->source, source, sizeof source);
         trace_words_communicator(words, &mpi, communicator, sizeof communicator);
         snprintf(text, TRACE_ENVELOPE_TEXT, "%s %s %s %s", communicator,
-                 is_sent ? "to" : "from", source, see_mpi_words(&mpi, tag));
+                 is_sent ? "to" : "from", source, inspect_mpi_words(&mpi, tag));
         text_make_printable(text, '?', false); /* a name may have been cut within a character */
         return text;
     }
@@ -286,9 +286,9 @@ const char *trace_words_envelope(const struct trace_words *words, const struct t
 
 const char *trace_words_ignore(const struct trace_words *words, uint64_t ignore, char text[24])
 {
-    struct see_mpi mpi;
+    struct inspect_mpi mpi;
 
-    if (see_mpi_decode(words->layout, 1, 0, ignore, &mpi))
+    if (inspect_mpi_decode(words->layout, 1, 0, ignore, &mpi))
         snprintf(text, 24, "%s", mpi.is_any_tag ? "MPI_ANY_TAG" : "one tag");
     else
         snprintf(text, 24, "%" PRIx64, ignore);

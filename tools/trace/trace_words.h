@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "base/hash.h"
-#include "see/mpi.h"
+#include "inspect/mpi.h"
 #include "trace/trace.h"
 
 #define TRACE_NAME_MAX 128
@@ -36,8 +36,8 @@ struct trace_peer {
 struct trace_words {
     const struct trace_ranks *ranks;
     char program[TRACE_NAME_MAX];
-    char naming[TRACE_NAME_MAX];     /* the name that is being read */
-    const struct see_layout *layout; /* or NULL: the envelopes stay numbers */
+    char naming[TRACE_NAME_MAX];         /* the name that is being read */
+    const struct inspect_layout *layout; /* or NULL: the envelopes stay numbers */
     struct trace_communicator
         *communicators; /* several of one number, one after another; the last one is found */
     size_t communicator_count, communicator_slots;
@@ -63,8 +63,8 @@ const char *trace_words_envelope(const struct trace_words *words,
                                  char text[TRACE_ENVELOPE_TEXT]);
 
 /* "MPI_COMM_WORLD", "communicator 4"; text. */
-const char *trace_words_communicator(const struct trace_words *words, const struct see_mpi *mpi,
-                                     char *text, size_t size);
+const char *trace_words_communicator(const struct trace_words *words,
+                                     const struct inspect_mpi *mpi, char *text, size_t size);
 
 /* "MPI_ANY_TAG", or the ignored bits of a mask in hexadecimal. */
 const char *trace_words_ignore(const struct trace_words *words, uint64_t ignore, char text[24]);

@@ -53,7 +53,7 @@ static void look_at_recv(void *arg, void *object)
 static bool does_anybody_defer(const struct mbx_ep *ep)
 {
     for (uint32_t i = 0; i < ep->peers.count; i++)
-        if (ep->peers.all[i] != NULL && peer_sendside(ep->peers.all[i])->defers)
+        if (ep->peers.all[i] != NULL && peer_defer(ep->peers.all[i])->defers)
             return true;
     return false;
 }

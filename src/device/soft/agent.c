@@ -363,10 +363,10 @@ static bool is_tagged(const struct wire_packet *packet)
     case WIRE_ATOMIC:
     case WIRE_ANSWER:
     case WIRE_PUSH:
-    case WIRE_ANNOUNCE:
+    case WIRE_ADVERTISE:
     case WIRE_WRITE:
     case WIRE_WRITTEN:
-    case WIRE_COOP:
+    case WIRE_SPLIT_COPY:
     case WIRE_WITHDRAW:
     case WIRE_TYPES:
         break;

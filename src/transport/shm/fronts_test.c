@@ -27,7 +27,7 @@
 #include "transport/labels.h"
 #include "transport/shm/fronts.h"
 
-#define NUMBERS 100 /* more than a starter takes */
+#define NUMBERS 100 /* more than a mailbox takes */
 
 static uint64_t job;   /* of the test that runs */
 static bool in_no_job; /* the next node */

@@ -346,7 +346,7 @@ static void nothing_is_lost_wherever_join_is_killed(void **state)
 /* Slot 1 is that of the sender that has left. */
 static bool is_half_cleared(void)
 {
-    return seen != NULL && atomic_load(&segment_starter(seen, 1)->closed) == 0 &&
+    return seen != NULL && atomic_load(&segment_mailbox(seen, 1)->closed) == 0 &&
            slot_state_of(atomic_load(&seen->slots[1].claim)) != SLOT_FREE;
 }
 

@@ -13,8 +13,8 @@
  * A hot ring is polled; a cool one is armed and its sender rings the bell (bell.h).  A
  * while after rings have cooled, all cool ones are looked at once more.
  *
- * A sender begins in its starter (segment.h).  When it has moved, it rings; what is still in the
- * starter is delivered, and then `settle` goes on in the ring.
+ * A sender begins in its mailbox (segment.h).  When it has moved, it rings; what is still in the
+ * mailbox is delivered, and then `settle` goes on in the ring.
  *
  * Nothing of a sender is looked at before its proof is right.  What the slot says is
  * copied first.  A sender that broke something is refused: its slot is free again
@@ -76,17 +76,17 @@ static void resume(struct shm *shm, struct inbound *in)
 
     in->repeat_head = (uint32_t)taken_head(taken);
     has_moved = taken_has_moved(taken);
-    in->stage = has_moved ? INBOUND_IN_RING : INBOUND_IN_STARTER;
+    in->stage = has_moved ? INBOUND_IN_RING : INBOUND_IN_MAILBOX;
     ring_consumer_resume(
         &in->ring,
-        has_moved ? segment_ring(shm->own, in->slot) : segment_starter(shm->own, in->slot),
-        has_moved ? segment_ring_cells(shm->own, in->slot) : SEGMENT_STARTER_CELLS,
+        has_moved ? segment_ring(shm->own, in->slot) : segment_mailbox(shm->own, in->slot),
+        has_moved ? segment_ring_cells(shm->own, in->slot) : SEGMENT_MAILBOX_CELLS,
         taken_head(taken));
     /* if it was released in between, the mark came too late */
     in->may_repeat = taken_in_delivery(taken) && in->ring.head == taken_head(taken);
 }
 
-/* Goes on in the ring, behind the starter. */
+/* Goes on in the ring, behind the mailbox. */
 static void move(struct shm *shm, struct inbound *in)
 {
     ring_consumer_init(&in->ring, segment_ring(shm->own, in->slot),
@@ -98,26 +98,26 @@ static void move(struct shm *shm, struct inbound *in)
 /* Has the sender said that it goes on in the ring, and we are not there? */
 static bool is_left_behind(const struct shm *shm, const struct inbound *in)
 {
-    /* pairs with the release in link_move(): all that went into the starter */
+    /* pairs with the release in link_move(): all that went into the mailbox */
     return !inbound_has_moved(in) &&
-           atomic_load_explicit(&segment_starter(shm->own, in->slot)->moved,
+           atomic_load_explicit(&segment_mailbox(shm->own, in->slot)->moved,
                                 memory_order_acquire) != 0;
 }
 
 /* Behind saying in the segment that we read no more: the sender shall look there, wherever it is. */
 static void say_to_look(const struct shm *shm, uint32_t slot)
 {
-    struct ring *starter = segment_starter(shm->own, slot);
+    struct ring *mailbox = segment_mailbox(shm->own, slot);
 
     __sync_synchronize(); /* before the look where it is: link_move() */
-    atomic_store_explicit(&starter->armed, 1, memory_order_relaxed);
-    if (atomic_load_explicit(&starter->moved, memory_order_relaxed) != 0)
+    atomic_store_explicit(&mailbox->armed, 1, memory_order_relaxed);
+    if (atomic_load_explicit(&mailbox->moved, memory_order_relaxed) != 0)
         atomic_store_explicit(&segment_ring(shm->own, slot)->armed, 1, memory_order_relaxed);
 }
 
 static void ends(struct inbound *in)
 {
-    in->stage = inbound_has_moved(in) ? INBOUND_ENDS_IN_RING : INBOUND_ENDS_IN_STARTER;
+    in->stage = inbound_has_moved(in) ? INBOUND_ENDS_IN_RING : INBOUND_ENDS_IN_MAILBOX;
 }
 
 static struct inbound *create(struct shm *shm, uint32_t slot)
@@ -192,8 +192,8 @@ void inbound_ring(struct shm *shm, uint32_t slot)
         return;
     if (inbound_has_closed(shm, in))
         ends(in);
-    else if (in->stage == INBOUND_IN_STARTER && is_left_behind(shm, in))
-        in->stage = INBOUND_LEAVES_STARTER;
+    else if (in->stage == INBOUND_IN_MAILBOX && is_left_behind(shm, in))
+        in->stage = INBOUND_LEAVES_MAILBOX;
     if (in->state == INBOUND_REFUSED)
         settle_refused(shm, in);
     else

@@ -16,9 +16,9 @@
  * and that we know the key, and that the receiver wants to be told; say READY with a release.
  * The first packet then rings the bell, as one for a ring that has cooled does.
  *
- * Order of moving (link_move): all that went into the starter is published; say `moved` with a
+ * Order of moving (link_move): all that went into the mailbox is published; say `moved` with a
  * release; ring the bell; then write into the ring.  The receiver goes there when it has seen `moved`
- * and then found the starter empty.
+ * and then found the mailbox empty.
  */
 #include <errno.h>
 #include <string.h>
@@ -177,9 +177,9 @@ static void set_state(struct shm_link *link, enum link_state state)
     assert(!MBX_CHECKS || link_is_valid(link));
 }
 
-static struct ring *starter_of(const struct shm_link *link)
+static struct ring *mailbox_of(const struct shm_link *link)
 {
-    return segment_starter(link->remote, link->slot);
+    return segment_mailbox(link->remote, link->slot);
 }
 
 /* Lets go of ring and mapping: the receiver drains what is there and frees the slot. */
@@ -187,7 +187,7 @@ static void release(struct shm_link *link)
 {
     if (link_has_slot(link)) {
         /* the release pairs with the acquire in inbound_has_closed(): all is published */
-        atomic_store_explicit(&starter_of(link)->closed, 1, memory_order_release);
+        atomic_store_explicit(&mailbox_of(link)->closed, 1, memory_order_release);
         bell_ring(link->remote, link->slot);
     }
     if (link->remote == NULL) {
@@ -346,7 +346,7 @@ int link_attach_all(struct shm_link *link)
     if (err != 0)
         return attach_failed(link, err);
     if (link->state == LINK_STARTING || link->state == LINK_CRAMPED)
-        link->out.shared = starter_of(link); /* it may lie elsewhere now */
+        link->out.shared = mailbox_of(link); /* it may lie elsewhere now */
     return 0;
 }
 
@@ -435,9 +435,9 @@ static int link_claim(struct shm_link *link)
     slot->proof = shm_proof(shm, link->cookie, &slot->address);
     link->slot = (uint32_t)i;
     link->fence = shm->fence || s->needs_fence;
-    ring_producer_init(&link->out, starter_of(link), SEGMENT_STARTER_CELLS);
+    ring_producer_init(&link->out, mailbox_of(link), SEGMENT_MAILBOX_CELLS);
     /* the receiver looks here when a packet is there, once */
-    atomic_store_explicit(&starter_of(link)->armed, 1, memory_order_relaxed);
+    atomic_store_explicit(&mailbox_of(link)->armed, 1, memory_order_relaxed);
     /* pairs with the acquire in state_of_slot(): address and proof */
     atomic_store_explicit(&slot->claim, slot_claim(SLOT_READY, shm->process),
                           memory_order_release);
@@ -461,21 +461,21 @@ static int link_open(struct shm_link *link)
 /* 0, or the receiver has closed, refused us, or broken the ring. */
 static int check_receiver(struct shm_link *link);
 
-/* From the starter to the ring. */
+/* From the mailbox to the ring. */
 static int link_move(struct shm_link *link)
 {
-    struct ring *starter;
+    struct ring *mailbox;
     int err = link_attach_all(link);
 
     if (err == -EAGAIN)
         set_state(link, LINK_CRAMPED);
     if (err != 0)
         return err;
-    starter = starter_of(link);
+    mailbox = mailbox_of(link);
     ring_producer_init(&link->out, segment_ring(link->remote, link->slot),
                        segment_ring_cells(link->remote, link->slot));
-    /* pairs with the acquire in inbound_ring(): all that went into the starter */
-    atomic_store_explicit(&starter->moved, 1, memory_order_release);
+    /* pairs with the acquire in inbound_ring(): all that went into the mailbox */
+    atomic_store_explicit(&mailbox->moved, 1, memory_order_release);
     set_state(link, LINK_OPEN);
     bell_ring(link->remote, link->slot);
     /* a receiver that closes, or refuses us, says so first and then looks where we are: say_to_look() */
@@ -483,10 +483,10 @@ static int link_move(struct shm_link *link)
     return check_receiver(link);
 }
 
-/* Is there room for a packet of size bytes in the starter, and may it stay there? */
+/* Is there room for a packet of size bytes in the mailbox, and may it stay there? */
 static int link_start(struct shm_link *link, uint32_t size)
 {
-    if (size > RING_CELL_SIZE || link->out.tail >= SEGMENT_STARTER_LIFE)
+    if (size > RING_CELL_SIZE || link->out.tail >= SEGMENT_MAILBOX_LIFE)
         return link_move(link);
     if (ring_reserve_cell(&link->out) == NULL) {
         int err = check_receiver(link); /* it may have broken the ring */

@@ -300,14 +300,14 @@ void segment_close(struct segment *s)
 
 void segment_clear_ring(struct segment *s, uint32_t i)
 {
-    struct ring *starter = segment_starter(s, i), *ring = segment_ring(s, i);
+    struct ring *mailbox = segment_mailbox(s, i), *ring = segment_ring(s, i);
     size_t size = ring_bytes(segment_ring_cells(s, i));
     off_t offset = (off_t)((unsigned char *)ring - (unsigned char *)s->file->base);
 
     /* the ring first: whoever is killed in between is followed by one who sees that there is one */
-    if (atomic_load_explicit(&starter->moved, memory_order_relaxed) != 0 &&
+    if (atomic_load_explicit(&mailbox->moved, memory_order_relaxed) != 0 &&
         sys_fallocate_punch(s->file->fd, offset, (off_t)size) < 0)
         memset((void *)ring, 0, size);
-    memset((void *)starter, 0, offsetof(struct ring, keeper));
-    memset(starter->cells, 0, SEGMENT_STARTER_CELLS * RING_CELL_SIZE);
+    memset((void *)mailbox, 0, offsetof(struct ring, keeper));
+    memset(mailbox->cells, 0, SEGMENT_MAILBOX_CELLS * RING_CELL_SIZE);
 }

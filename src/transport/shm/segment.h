@@ -11,12 +11,12 @@
  * A slot and its ring belong to one sender at a time.  The file is sparse: a ring costs
  * memory from the moment when somebody writes to it.
  *
- * The first packets of a sender go into its starter, a short ring in the slot itself: ten
+ * The first packets of a sender go into its mailbox, a short ring in the slot itself: ten
  * slots share a page, so a pair that has hardly spoken costs 384 bytes, and no page and no page
  * table of its own.  With a packet that finds no room there, or that is too long, or when it has
- * sent SEGMENT_STARTER_LIFE, the sender says `moved` in the starter, rings, and goes on in
- * its ring; the receiver follows when the starter is empty.  So the order of a pair is that of
- * one ring behind another.  `closed` and `moved` are said in the starter alone, `head`, `armed`
+ * sent SEGMENT_MAILBOX_LIFE, the sender says `moved` in the mailbox, rings, and goes on in
+ * its ring; the receiver follows when the mailbox is empty.  So the order of a pair is that of
+ * one ring behind another.  `closed` and `moved` are said in the mailbox alone, `head`, `armed`
  * and `producer_waiting` in the ring that each side is at.
  *
  * Nobody reads the memory of slots that no sender has used: a first read, too, would cost a page.
@@ -69,13 +69,13 @@
 #define SEGMENT_BUFFERS       128u /* bounce buffers: bounce.c */
 #define SEGMENT_BUFFER_SIZE   ((size_t)16 << 10)
 
-#define SEGMENT_STARTER_CELLS 4u
+#define SEGMENT_MAILBOX_CELLS 4u
 
-/* So many packets, of one cell each, may be unread in a starter: one cell stays empty (ring.h). */
-#define SEGMENT_STARTER_MOST (SEGMENT_STARTER_CELLS - 1)
+/* So many packets, of one cell each, may be unread in a mailbox: one cell stays empty (ring.h). */
+#define SEGMENT_MAILBOX_MOST (SEGMENT_MAILBOX_CELLS - 1)
 
 /* A sender that has sent so many goes on in its ring, where a packet takes fewer instructions. */
-#define SEGMENT_STARTER_LIFE 32u
+#define SEGMENT_MAILBOX_LIFE 32u
 
 enum slot_state { SLOT_FREE, SLOT_CLAIMED, SLOT_READY, SLOT_REFUSED, SLOT_CLEARING };
 
@@ -84,8 +84,8 @@ enum slot_state { SLOT_FREE, SLOT_CLAIMED, SLOT_READY, SLOT_REFUSED, SLOT_CLEARI
 
 struct segment_slot {
     alignas(CACHE_LINE) struct transport_address address; /* of the sender */
-    /* The starter, segment_starter(): the state of the ring, and its cells. */
-    unsigned char starter_state[offsetof(struct ring, keeper)];
+    /* The mailbox, segment_mailbox(): the state of the ring, and its cells. */
+    unsigned char mailbox_state[offsetof(struct ring, keeper)];
     /* In the room that the ring has for its keeper: */
     _Atomic uint64_t claim;   /* slot_claim(); zero is FREE */
     _Atomic uint64_t taken;   /* slot_taken(), kept up to date while handed over */
@@ -93,14 +93,14 @@ struct segment_slot {
     _Atomic uint64_t allowed; /* the receiver's word to the sender: slot_buffers() */
     uint32_t rank;            /* of the sender: transport_config.rank */
     uint32_t zero;
-    unsigned char starter_cells[SEGMENT_STARTER_CELLS * RING_CELL_SIZE];
+    unsigned char mailbox_cells[SEGMENT_MAILBOX_CELLS * RING_CELL_SIZE];
 };
 
-#define SEGMENT_STARTER_OFFSET offsetof(struct segment_slot, starter_state)
+#define SEGMENT_MAILBOX_OFFSET offsetof(struct segment_slot, mailbox_state)
 
-static_assert(SEGMENT_STARTER_OFFSET == CACHE_LINE, "the starter begins on a line");
-static_assert(offsetof(struct segment_slot, starter_cells) ==
-                  SEGMENT_STARTER_OFFSET + offsetof(struct ring, cells),
+static_assert(SEGMENT_MAILBOX_OFFSET == CACHE_LINE, "the mailbox begins on a line");
+static_assert(offsetof(struct segment_slot, mailbox_cells) ==
+                  SEGMENT_MAILBOX_OFFSET + offsetof(struct ring, cells),
               "and its cells on the next one");
 static_assert(sizeof(struct segment_slot) == 6 * CACHE_LINE, "ten slots are a page");
 
@@ -275,7 +275,7 @@ void segment_detach(struct segment *s);
 /* One more user of a mapped one, until segment_detach().  Returns it. */
 struct segment *segment_hold(struct segment *s);
 
-/* Makes ring i and its starter empty and gives the memory of the ring back. */
+/* Makes ring i and its mailbox empty and gives the memory of the ring back. */
 void segment_clear_ring(struct segment *s, uint32_t i);
 
 static inline struct rings segment_rings(const struct segment *s)
@@ -310,10 +310,10 @@ static inline struct segment_slot *segment_slot(const struct segment *s, uint32_
     return likely(i < s->first_slots || !s->is_apart) ? &s->slots[i] : segment_far_slot(s, i);
 }
 
-static inline struct ring *segment_starter(const struct segment *s, uint32_t i)
+static inline struct ring *segment_mailbox(const struct segment *s, uint32_t i)
 {
     return (struct ring *)(void *)((unsigned char *)segment_slot(s, i) +
-                                   SEGMENT_STARTER_OFFSET);
+                                   SEGMENT_MAILBOX_OFFSET);
 }
 
 /* Slots from this one on are free, and their memory need not be there. */
@@ -345,7 +345,7 @@ static inline uint32_t slot_buffers(uint64_t allowed)
     return (uint32_t)min_size((uint32_t)allowed, SEGMENT_BUFFERS);
 }
 
-/* All in front of head is taken, in the ring, or in the starter if the receiver has not moved; the
+/* All in front of head is taken, in the ring, or in the mailbox if the receiver has not moved; the
  * record at head may be, too: it was being delivered. */
 static inline uint64_t slot_taken(uint64_t head, bool has_moved, bool in_delivery)
 {

@@ -6,7 +6,7 @@
  *   shm_link (one per address)
  *     remote  -----------------------------------> their segment
  *     out     -----------------------------------> the ring of the slot that we claimed, or its
- *                                                  starter
+ *                                                  mailbox
  *
  *   shm.own segment
  *     slot i, ring i  <--------------------------- their shm_link
@@ -22,12 +22,12 @@
  *   I2  hot[0 .. hot_count) are the inbounds with hot set; exactly they have
  *       ring->armed == 0, outside of shm_wait()
  *   I3  link.out is valid if and only if link_has_slot(): link.remote then is not NULL, and
- *       the slot in it is ours; out is its starter if link.state is STARTING or CRAMPED.
+ *       the slot in it is ours; out is its mailbox if link.state is STARTING or CRAMPED.
  *       link.asked is valid if and only if link.remote is NULL
  *   I4  a link is on blocked if and only if its state is CRAMPED, FULL or STARVED
  *   I5  if role is HANDED_OVER every inbound[i] is NULL
- *   I6  inbound[i].ring is the starter of slot i, or if inbound_has_moved() its ring; it does not
- *       move before the starter is empty
+ *   I6  inbound[i].ring is the mailbox of slot i, or if inbound_has_moved() its ring; it does not
+ *       move before the mailbox is empty
  *   I7  inbound[i] is NULL from inbound_end on
  *   I8  link.presence only grows; if link.remote is not NULL it is at least PRESENCE_MET
  */
@@ -47,8 +47,8 @@
 
 enum link_state {
     LINK_IDLE,     /* nothing sent yet, no slot claimed */
-    LINK_STARTING, /* a starter to write to: few packets yet */
-    LINK_CRAMPED,  /* no memory to map the ring behind the starter: to be tried again */
+    LINK_STARTING, /* a mailbox to write to: few packets yet */
+    LINK_CRAMPED,  /* no memory to map the ring behind the mailbox: to be tried again */
     LINK_OPEN,     /* a ring to write to */
     LINK_FULL,     /* the last packet found no room in the ring */
     LINK_STARVED,  /* no slot, or no memory or descriptor to open it: to be tried again */
@@ -115,10 +115,10 @@ enum inbound_state {
 
 /* Where its packets are, and whether more will follow there; in this order. */
 enum inbound_stage {
-    INBOUND_IN_STARTER,
+    INBOUND_IN_MAILBOX,
     INBOUND_IN_RING,
-    INBOUND_LEAVES_STARTER, /* nothing will follow in the starter: the sender goes on in the ring */
-    INBOUND_ENDS_IN_STARTER, /* the sender has closed or is dead: nothing will follow */
+    INBOUND_LEAVES_MAILBOX, /* nothing will follow in the mailbox: the sender goes on in the ring */
+    INBOUND_ENDS_IN_MAILBOX, /* the sender has closed or is dead: nothing will follow */
     INBOUND_ENDS_IN_RING
 };
 
@@ -205,13 +205,13 @@ static inline bool inbound_has_moved(const struct inbound *in)
 /* Will nothing follow in the ring where its packets are? */
 static inline bool inbound_is_last(const struct inbound *in)
 {
-    return in->stage >= INBOUND_LEAVES_STARTER;
+    return in->stage >= INBOUND_LEAVES_MAILBOX;
 }
 
 /* Will nothing follow at all? */
 static inline bool inbound_is_ending(const struct inbound *in)
 {
-    return in->stage >= INBOUND_ENDS_IN_STARTER;
+    return in->stage >= INBOUND_ENDS_IN_MAILBOX;
 }
 
 /* We have learned so much of the other side, or knew more. */
@@ -425,7 +425,7 @@ bool inbound_introduce(struct shm *shm, struct inbound *in);
 static inline bool inbound_has_closed(const struct shm *shm, const struct inbound *in)
 {
     /* pairs with the release in link.c's release(): all that was sent is there */
-    return atomic_load_explicit(&segment_starter(shm->own, in->slot)->closed,
+    return atomic_load_explicit(&segment_mailbox(shm->own, in->slot)->closed,
                                 memory_order_acquire) != 0;
 }
 

@@ -3,7 +3,7 @@
  * shm_test.c - what only shared memory can get wrong: other processes.
  *
  * transport_test.c has what holds for every transport.  Here the other side is a child
- * process that means well, or a thread: links, slots for few, and who is polled.  starter_test.c has the first
+ * process that means well, or a thread: links, slots for few, and who is polled.  mailbox_test.c has the first
  * packets, memory_test.c what is read, and bounce buffers, dead_test.c who is killed, fail_test.c what the system refuses,
  * and shm_violations_test.c those who do not mean well.
  */

@@ -20,7 +20,7 @@ static bool out_is_valid(const struct shm_link *link)
         !HOLDS("shm.h I3", link->fence == (owner_of(link)->fence || s->needs_fence)))
         return false;
     if (link->state == LINK_STARTING || link->state == LINK_CRAMPED)
-        return HOLDS("shm.h I3", link->out.shared == segment_starter(s, link->slot));
+        return HOLDS("shm.h I3", link->out.shared == segment_mailbox(s, link->slot));
     return HOLDS("shm.h I3", segment_has_all(s)) &&
            HOLDS("shm.h I3", link->out.shared == segment_ring(s, link->slot));
 }
@@ -41,7 +41,7 @@ bool link_is_valid(const struct shm_link *link)
 static bool inbound_is_valid(const struct shm *shm, const struct inbound *in, uint32_t slot)
 {
     const struct ring *ring =
-        inbound_has_moved(in) ? segment_ring(shm->own, slot) : segment_starter(shm->own, slot);
+        inbound_has_moved(in) ? segment_ring(shm->own, slot) : segment_mailbox(shm->own, slot);
 
     return HOLDS("shm.h I1", in->slot == slot) && HOLDS("shm.h I6", in->ring.shared == ring) &&
            HOLDS("shm.h I2", !in->hot || in->state != INBOUND_REFUSED) &&

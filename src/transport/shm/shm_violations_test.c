@@ -192,7 +192,7 @@ static void a_receiver_that_breaks_the_ring_is_left(void **state)
     assert_int_equal(node_open_as(&owner, 0), 0);
     assert_int_equal(node_open(&sender), 0);
     link = connect_to(&sender, 0);
-    do /* nobody reads, so the starter is soon full */
+    do /* nobody reads, so the mailbox is soon full */
         assert_int_equal(send_number(link, number++), 0);
     while (link_of(link)->state != LINK_OPEN);
     atomic_store(&link_of(link)->out.shared->head, UINT64_MAX / 2);

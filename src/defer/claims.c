@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * claims.c - deferred sends and the RTRs of their receiver: compared with each other, and claimed.
+ *
+ *      rtrs    r1 r2 | r3 ...   unread: from r3 on not compared
+ *      sends   s1 s2 s3 | s4    fresh: from s4 on not compared
+ *              └ DEFERRED ── suits an RTR ──> LOCK, if that has a word ──> CLAIM ──> WAIT_GRANT
+ *
+ * What may be claimed: the earliest RTR that suits the send, by the earliest send that suits the
+ * RTR.  A send whose claim is unresolved counts as waiting: if it loses, the next RTR that suits
+ * it is its own, and no later send may have that.  So, in this order
+ *   1. a send whose claim was lost, or else the first fresh one, looks for an RTR, but only while
+ *      no claim is unresolved;
+ *   2. when there is no send of rule 1, the first unread RTR looks for a send.  If the earliest
+ *      send that suits it has an unresolved claim, this RTR and all behind it stay unread until
+ *      that claim is resolved.
+ *
+ * If the receive has a word (lockword.h), that is taken before the claim leaves.  Over a
+ * network that takes a while: LOCK lies between DEFERRED and CLAIM then, and is a claim
+ * already.  Nothing else is compared meanwhile: the claim of a later send could be there first,
+ * while a receive that is before it for both sends is still open.  For the same reason no word
+ * is taken while a claim that has none is unresolved: that claim travels, and the word would be
+ * taken at once.
+ *
+ * The matching engine is used the other way round: deferred sends are its messages, RTRs its
+ * receives, and the source of both is the peer.  A claimed send stays in the engine, in its place
+ * (backlog.c I2); its RTR does not, because whatever becomes of the claim, that receive will not
+ * be open any more.
+ *
+ * Or the peer takes some of the sends by itself, where it sees them (sendtable.h): then they wait
+ * for FIN or CTS as behind a GRANT.  It does so only between our functions: what decides about
+ * a send shuts the table first, and learns what was taken.
+ *
+ * backlog.c says when all of that happens, and has the invariants.
+ */
+#include "defer/backlog.h"
+
+#include "core/core.h"
+#include "p2p/p2p.h"
+#include "defer/sendtable.h"
+
+/* ---- lists ---- */
+
+void rtr_drop(struct mbx_ep *ep, struct backlog *backlog, struct rtr *rtr)
+{
+    assert(backlog->rtr_count != 0);
+    if (backlog->unread == &rtr->node)
+        backlog->unread = rtr->node.next;
+    mbx_match_cancel(&ep_defer(ep)->backlogs->match, &rtr->match);
+    list_remove(&rtr->node);
+    backlog->rtr_count--;
+    pool_give(&ep_defer(ep)->backlogs->rtrs, rtr);
+}
+
+void rtr_drop_all(struct mbx_ep *ep, struct backlog *backlog)
+{
+    while (!list_is_empty(&backlog->rtrs))
+        rtr_drop(ep, backlog, rtr_of(backlog->rtrs.next));
+}
+
+/* req is no longer among the sends. */
+void backlog_remove(struct mbx_ep *ep, struct backlog *backlog, struct request *req)
+{
+    assert(backlog->count != 0);
+    assert(backlog->sendtable == NULL ||
+           !backlog->sendtable->is_open); /* else the peer may take it now */
+    if (backlog->fresh == &req->queue)
+        backlog->fresh = req->queue.next;
+    if (backlog->sendtable != NULL)
+        sendtable_forget(backlog->sendtable, req);
+    mbx_match_extract(&ep_defer(ep)->backlogs->match, &req->deferred);
+    list_remove(&req->queue);
+    backlog->count--;
+    backlog->withdrawn -= (req->flags & REQUEST_WITHDRAWN) != 0;
+    ep->stats.deferred_now--;
+}
+
+/* ---- what the peer takes by itself ---- */
+
+void backlog_table_end(struct mbx_ep *ep, struct backlog *backlog)
+{
+    if (backlog->sendtable != NULL)
+        sendtable_give(ep, backlog->sendtable);
+    backlog->sendtable = NULL;
+}
+
+/* req is not to be compared again. */
+void backlog_unlost(struct backlog *backlog, const struct request *req)
+{
+    for (uint32_t i = 0; i < backlog->lost_count; i++)
+        if (backlog->lost[i] == req)
+            backlog->lost[i--] = backlog->lost[--backlog->lost_count];
+}
+
+/* The peer has taken req, and will say FIN or CTS. */
+static void backlog_pulled(struct mbx_ep *ep, struct peer *peer, struct request *req)
+{
+    bool is_short = sendtable_is_short(req) && req->protocol <= MBX_BOUNCE;
+
+    tracepoint_step(ep, TRACE_PULLED, peer, &req->deferred.envelope, 0, req->completion.request,
+                    0);
+    ep->stats.pulled_by_peers++;
+    backlog_unlost(peer->backlog, req);
+    backlog_remove(ep, peer->backlog, req);
+    if (is_short)
+        send_count(ep, req);
+    else if (req->protocol <= MBX_BOUNCE)
+        path_reroute(ep, req, path_rndv(peer));
+    proto_move(ep, req, is_short ? EAGER_WAIT_FIN : RNDV_WAIT_FIN);
+}
+
+/* From here to backlog_show() the peer takes nothing; what it has taken is known. */
+void backlog_shut(struct mbx_ep *ep, struct peer *peer)
+{
+    struct backlog *backlog = peer->backlog;
+    uint32_t taken;
+
+    if (backlog->sendtable == NULL)
+        return;
+    if (sendtable_shut(ep, backlog->sendtable, &taken) < 0) {
+        LOG_WARN("peer %u has damaged the table of what is held for it; it gets none any more",
+                 peer->number);
+        backlog->is_cheated = true;
+        backlog_table_end(ep, backlog);
+        return;
+    }
+    for (; taken != 0; taken &= taken - 1)
+        backlog_pulled(ep, peer, backlog->sendtable->entries[__builtin_ctz(taken)]);
+}
+
+/* The peer may take what is deferred. */
+void backlog_show(struct mbx_ep *ep, struct peer *peer)
+{
+    struct backlog *backlog = peer->backlog;
+
+    if (backlog->sendtable == NULL || !peer_defer(peer)->is_deferred || backlog->peeked != 0)
+        return;
+    if (backlog->sendtable->is_open && !sendtable_is_due(backlog->sendtable, &backlog->sends))
+        return;
+    backlog_shut(ep, peer);
+    if (backlog->sendtable != NULL)
+        sendtable_publish(ep, peer, backlog->sendtable, &backlog->sends, backlog->epoch);
+}
+
+/* ---- claims ---- */
+
+/* So much of the message travels with its claim. */
+static size_t claim_payload(const struct mbx_ep *ep, const struct request *req)
+{
+    size_t room = rndv_room(ep, WIRE_CLAIM);
+
+    if (request_is_in_pieces(req))
+        return 0; /* it is packed once, and the claim may be lost */
+    if (req->size <= ep->limits.eager_max && req->size <= room)
+        return req->size;
+    return rndv_payload_size(ep, peer_get(ep, req->peer), WIRE_CLAIM, req->size);
+}
+
+/* The claim of req leaves now.  As eager_step(). */
+int backlog_claim_step(struct mbx_ep *ep, struct request *req)
+{
+    struct peer *peer = peer_get(ep, req->peer);
+    size_t payload = claim_payload(ep, req);
+    struct wire_claim claim = {
+        .sender = req->completion.request,
+        .receiver = req->remote.request,
+        .size = req->size,
+    };
+    int err;
+
+    assert(request_has(ep, req, PART_DEFERRED));
+    assert(req->state == BACKLOG_CLAIM);
+    if (payload < req->size) {
+        if (req->protocol <= MBX_BOUNCE)
+            path_reroute(ep, req, path_rndv(peer));
+        rndv_expose(ep, req, &claim.address, &claim.key);
+    }
+    err = outq_tell_message(ep, peer, WIRE_CLAIM, req->flags & REQUEST_WON ? WIRE_WON : 0,
+                            &req->completion.status, &claim, req->buf, payload);
+    if (err == -EAGAIN)
+        return err;
+    proto_move(ep, req, BACKLOG_WAIT_GRANT); /* if the claim could not leave: until on_gone() */
+    return 0;
+}
+
+/* The claim of req is lost: req waits again, and has stayed in its place in the engine. */
+void backlog_lost(struct mbx_ep *ep, struct peer *peer, struct request *req)
+{
+    struct backlog *backlog = peer->backlog;
+
+    assert(request_has(ep, req, PART_DEFERRED));
+    backlog_shut(ep, peer);
+    proto_move(ep, req, BACKLOG_DEFERRED);
+    req->flags &= (uint32_t)~REQUEST_WON;
+    /* there is room: claims and lost_count together never exceed BACKLOG_CLAIMS.  An RTR claims
+     * only while nothing is lost, and a send that was lost claims only while no claim is
+     * unresolved */
+    assert(backlog->lost_count < BACKLOG_CLAIMS);
+    backlog->lost[backlog->lost_count++] = req;
+    ep->stats.claims_lost++;
+    tracepoint_step(ep, TRACE_LOST, peer, &req->deferred.envelope, 0, req->completion.request,
+                    req->remote.request);
+}
+
+/* req has taken the word of its receive. */
+void backlog_won(struct mbx_ep *ep, struct peer *peer, struct request *req)
+{
+    req->flags |= REQUEST_WON;
+    ep->stats.locks++;
+    tracepoint_step(ep, TRACE_LOCK, peer, &req->deferred.envelope, 0, req->completion.request,
+                    req->remote.request);
+}
+
+/* The peer is to hear of the claim. */
+void backlog_claim_leaves(struct mbx_ep *ep, struct peer *peer, struct request *req)
+{
+    int err = -EAGAIN;
+
+    proto_move(ep, req, BACKLOG_CLAIM);
+    if (list_is_empty(&peer->outq.list))
+        err = backlog_claim_step(ep, req);
+    if (err == -EAGAIN)
+        outq_push(ep, peer, req);
+}
+
+/* rtr wants req. */
+static void backlog_claim(struct mbx_ep *ep, struct peer *peer, struct request *req,
+                          struct rtr *rtr)
+{
+    struct backlog *backlog = peer->backlog;
+    uint64_t word = rtr->word, owner_id = rtr->owner_id;
+    int err = -ENOTSUP;
+
+    assert(request_has(ep, req, PART_DEFERRED));
+    assert(req->state == BACKLOG_DEFERRED);
+    assert(backlog->claims < BACKLOG_CLAIMS);
+    assert(!backlog->is_locking);
+    req->remote.request = rtr->receiver;
+    rtr_drop(ep, backlog, rtr);
+    ep->stats.claims++;
+    tracepoint_step(ep, TRACE_MATCH, peer, &req->deferred.envelope, 0, req->completion.request,
+                    req->remote.request);
+    if (word != 0)
+        err = lockword_claim(peer, word, owner_id, req->completion.request);
+    if (err == -EALREADY) {
+        backlog_lost(ep, peer, req);
+        return;
+    }
+    backlog->claims++;
+    if (err == -EINPROGRESS) {
+        proto_move(ep, req, BACKLOG_LOCK);
+        backlog->is_locking = true;
+        return;
+    }
+    if (err == 0)
+        backlog_won(ep, peer, req);
+    else
+        backlog->unsure++;
+    backlog_claim_leaves(ep, peer, req);
+}
+
+/* The claim of req is decided. */
+void backlog_resolved(struct backlog *backlog, struct request *req)
+{
+    if (req->state != BACKLOG_WAIT_GRANT)
+        return;
+    assert(backlog->claims != 0);
+    backlog->claims--;
+    backlog->unsure -= (req->flags & REQUEST_WON) == 0;
+}
+
+/* ---- comparing ---- */
+
+/* Removes the oldest send from lost[], and returns it. */
+static struct request *lost_pop(struct backlog *backlog)
+{
+    uint32_t oldest = 0;
+    struct request *req;
+
+    assert(backlog->lost_count != 0);
+    for (uint32_t i = 1; i < backlog->lost_count; i++)
+        if ((int64_t)(backlog->lost[i]->deferred.seq - backlog->lost[oldest]->deferred.seq) < 0)
+            oldest = i;
+    req = backlog->lost[oldest];
+    backlog->lost[oldest] = backlog->lost[--backlog->lost_count];
+    return req;
+}
+
+/* Rule 1: a send looks for an RTR. */
+static void compare_send(struct mbx_ep *ep, struct peer *peer)
+{
+    struct mbx_match *match = &ep_defer(ep)->backlogs->match;
+    struct backlog *backlog = peer->backlog;
+    bool is_lost = backlog->lost_count != 0;
+    struct request *req = is_lost ? lost_pop(backlog) : request_of_queue(backlog->fresh);
+    struct mbx_match_recv *recv = mbx_match_find(match, &req->deferred.envelope);
+
+    if (!is_lost) {
+        mbx_match_keep(match, &req->deferred);
+        backlog->fresh = req->queue.next;
+    }
+    if (recv != NULL)
+        backlog_claim(ep, peer, req, container_of(recv, struct rtr, match));
+}
+
+/* Rule 2: the first unread RTR looks for a send.  False: it has to wait. */
+static bool compare_rtr(struct mbx_ep *ep, struct peer *peer)
+{
+    struct mbx_match *match = &ep_defer(ep)->backlogs->match;
+    struct backlog *backlog = peer->backlog;
+    struct rtr *rtr = rtr_of(backlog->unread);
+    struct mbx_match_msg *msg = mbx_match_peek(match, &rtr->match.envelope, rtr->match.ignore);
+    struct request *req;
+
+    if (msg == NULL) {
+        if (mbx_match_post(match, &rtr->match, &msg) < 0) {
+            outq_owe(ep, peer, OWES_COMPARE); /* nobody else would come back to it */
+            return false;
+        }
+        backlog->unread = rtr->node.next;
+        return true;
+    }
+    req = container_of(msg, struct request, deferred);
+    if (req->state != BACKLOG_DEFERRED || (rtr->word != 0 && backlog->unsure != 0))
+        return false;
+    backlog_claim(ep, peer, req, rtr);
+    return true;
+}
+
+/* Compares what is to be compared next.  False: nothing can be, for now. */
+bool backlog_compare(struct mbx_ep *ep, struct peer *peer)
+{
+    struct backlog *backlog = peer->backlog;
+    bool has_sends = backlog->lost_count != 0 ||
+                     (backlog_has_fresh(backlog) && !backlog_is_partial(backlog));
+
+    if (backlog->is_locking)
+        return false;
+    if (has_sends) {
+        if (backlog->claims != 0)
+            return false;
+        compare_send(ep, peer);
+        return true;
+    }
+    return backlog->unread != &backlog->rtrs && backlog->claims < BACKLOG_CLAIMS &&
+           compare_rtr(ep, peer);
+}

@@ -1,0 +1,590 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * receiver.c - the receiver's half of matching at the sender.
+ *
+ * A peer that defers messages (DEFER) gets an RTR for each open receive that could take one of
+ * them, in posting order, and for each one that is posted later and waits.  It answers with
+ * CLAIM when one suits a message that it defers:
+ *
+ *   the receive is open      it is matched, as if the message had come: GRANT, or FIN if the
+ *                            payload came with the claim; the other deferring peers get RETIRE
+ *   it is not                RETIRE: the claim is lost
+ *
+ * Every claim is answered.  The RETIREs to the others are not needed, they only keep their
+ * lists short; where there is no room for one now it is left out.
+ *
+ * Once a peer has deferred something, all open receives are on a list of their own in posting
+ * order, until enough of them have left it while no peer deferred anything.  What a deferring
+ * peer has been told is a place on that list: it knows the receives before `next` that are still
+ * open, and no other.
+ *
+ *   open     r1  r2  r3  r4  r5             request.queue, numbered in open.number
+ *                        ^next of a deferring peer with little room
+ *                                 ^next of one that knows them all
+ *
+ * A DEFER costs its sender a packet, so it must not cost us a walk along the list: behind
+ * one, next is the head, and comes on by LOOKS_MOST receives at a time that it is not told of.
+ *
+ * Where a deferring peer shows what it defers (sendtable.h), none of that is needed for most: a
+ * receive, when it is posted or would be advertised, takes the first message there that it
+ * accepts, if it is itself the first that accepts it.  Else it gets its RTR.  A probe looks
+ * there, too.
+ *
+ * A matched probe takes a deferred message by GRANT without a claim, after the deferring peer
+ * has said (PEEKED) that this is the one that such a receive would take.  The deferring peer
+ * sends nothing by itself until it hears from us, and what we were told is forgotten with the
+ * next CREDIT or RTR to it, so what it said is true as long as we know it.
+ *
+ * Invariants
+ *   I1  while receiver.is_open, a request is on open if and only if it is POSTED and in its
+ *       engine; else open is empty
+ *   I2  deferrer.live counts RTRs that it may still have; it never has more than room
+ *   I3  no more than BACKLOG_CLAIMS + 1 answers wait for a deferring peer: a correct one has no
+ *       more claims than that (backlog.c I6), and what would be one more is refused
+ *   I4  a deferring peer is on receiver.deferrers if and only if peer.defer.defers
+ *   I5  a deferring peer that has answered a probe has no question open, and no open receive
+ *       would take the message that it named
+ *   I6  while there are deferring peers, a device has no receive or gives it back
+ *   I7  while there are deferring peers, receiver.is_open
+ */
+#include "defer/receiver.h"
+
+#include "core/core.h"
+#include "p2p/p2p.h"
+#include "defer/backlog.h"
+
+/* Receives that a deferring peer is not told of, passed at a time. */
+#define LOOKS_MOST 128
+
+/* ---- made and ended ---- */
+
+static void open_add(struct mbx_ep *ep, struct receiver *receiver, struct request *req)
+{
+    if (ep->settings.match_at == MATCH_AT_SENDER)
+        lockword_open(ep, &req->open.word);
+    assert(recv_is_open(req));
+    req->open.number = ++receiver->numbered;
+    list_add_tail(&receiver->open, &req->queue);
+}
+
+static struct receiver *receiver_make(struct mbx_ep *ep)
+{
+    struct receiver *receiver = mem_calloc(1, sizeof *receiver);
+
+    if (receiver == NULL)
+        return NULL;
+    list_init(&receiver->open);
+    list_init(&receiver->deferrers);
+    random_seed(&receiver->chance, 0);
+    ep_defer(ep)->receiver = receiver;
+    return receiver;
+}
+
+/* From now on the open receives are on the list. */
+static void receiver_open(struct mbx_ep *ep, struct receiver *receiver)
+{
+    const struct context *context;
+    size_t position = 0;
+
+    while ((context = context_next(ep, &position)) != NULL)
+        for (struct mbx_match_recv *recv = NULL;
+             (recv = mbx_match_next_recv(&context->match, recv)) != NULL;)
+            open_add(ep, receiver, container_of(recv, struct request, match));
+    receiver->is_open = true;
+    module_watch_all(ep, true);
+}
+
+/* Nothing more is to be told to a peer that has deferred. */
+static bool deferrer_is_over(const struct deferrer *deferrer)
+{
+    return !peer_defer(deferrer->peer)->defers && deferrer->answer_count == 0 &&
+           (deferrer->peer->owes & (OWES_RTR | OWES_PEEK | OWES_ANSWER)) == 0;
+}
+
+/* No peer defers anything, nor has for a while: the list ends, and what is kept of peers that have
+ * deferred, so that receives and messages cost what they did before.  Numbers go on. */
+static void receiver_close(struct mbx_ep *ep, struct receiver *receiver)
+{
+    while (!list_is_empty(&receiver->open))
+        list_remove(receiver->open.next);
+    receiver->is_open = false;
+    module_watch_all(ep, false);
+    for (uint32_t i = 0; i < ep->peers.count; i++) {
+        struct peer *peer = ep->peers.all[i];
+
+        if (peer == NULL || peer->deferrer == NULL || !deferrer_is_over(peer->deferrer))
+            continue;
+        mem_free(peer->deferrer);
+        peer->deferrer = NULL;
+    }
+}
+
+/* A receive has left the list while no peer deferred anything.  Making the list again costs little
+ * beside what it costs to keep it for so many. */
+static void receiver_calms(struct mbx_ep *ep, struct receiver *receiver)
+{
+    const uint64_t most =
+        ep->settings.tuning.calm_least + 2 * ep->stats.posted_now + ep->peers.count;
+
+    if (++receiver->calm >= most && ep->settings.match_at != MATCH_AT_SENDER)
+        receiver_close(ep, receiver);
+}
+
+static struct deferrer *deferrer_make(struct mbx_ep *ep, struct peer *peer)
+{
+    struct deferrer *deferrer;
+
+    if (ep_defer(ep)->receiver == NULL && receiver_make(ep) == NULL)
+        return NULL;
+    deferrer = mem_calloc(1, sizeof *deferrer);
+    if (deferrer == NULL)
+        return NULL;
+    deferrer->peer = peer;
+    return peer->deferrer = deferrer;
+}
+
+static void on_fini(struct mbx_ep *ep)
+{
+    mem_free(ep_defer(ep)->receiver);
+}
+
+/* ---- deferring peers ---- */
+
+static void deferrer_end(struct mbx_ep *ep, struct deferrer *deferrer)
+{
+    if (!peer_defer(deferrer->peer)->defers)
+        return;
+    peer_defer(deferrer->peer)->defers = false;
+    deferrer->is_asked = deferrer->is_answered = false;
+    outq_forgive(deferrer->peer, OWES_RTR | OWES_PEEK);
+    list_remove(&deferrer->node);
+    if (list_is_empty(&ep_defer(ep)->receiver->deferrers))
+        device_extra_credit(ep);
+}
+
+/* A message of this peer has come by itself: it defers no longer. */
+static void receiver_leave(struct mbx_ep *ep, struct peer *peer)
+{
+    peer->deferrer->told = 0;
+    deferrer_end(ep, peer->deferrer);
+}
+
+static void on_gone(struct mbx_ep *ep, struct peer *peer, int error, bool is_new)
+{
+    (void)error, (void)is_new;
+    if (peer->deferrer != NULL)
+        receiver_leave(ep, peer);
+}
+
+static bool on_refers(struct mbx_ep *ep, const struct peer *peer)
+{
+    (void)ep;
+    return peer_defer(peer)->defers;
+}
+
+/* A peer defers messages for us. */
+static int on_defer(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
+{
+    const struct wire_defer *defer = &packet->body.defer;
+    struct deferrer *deferrer = peer->deferrer;
+    bool is_first = !peer_defer(peer)->defers;
+
+    if (deferrer == NULL && defer->epoch == 0)
+        return 0;
+    if (deferrer == NULL && (deferrer = deferrer_make(ep, peer)) == NULL)
+        return -EAGAIN;
+    deferrer_end(ep, deferrer);
+    if (defer->epoch == 0)
+        return 0;
+    if (!ep_defer(ep)->receiver->is_open)
+        receiver_open(ep, ep_defer(ep)->receiver);
+    ep_defer(ep)->receiver->calm = 0;
+    peer_defer(peer)->defers = true;
+    deferrer->epoch = defer->epoch;
+    deferrer->table = (struct pull_table){.index = defer->table, .epoch = defer->epoch};
+    deferrer->from = defer->from;
+    deferrer->room = defer->room;
+    deferrer->live = 0;
+    deferrer->is_told_full = false;
+    deferrer->next = ep_defer(ep)->receiver->open.next;
+    list_add_tail(&ep_defer(ep)->receiver->deferrers, &deferrer->node);
+    device_recall(ep);
+    tracepoint_step(ep, TRACE_DEFER, peer, &(struct mbx_match_envelope){0}, 0, defer->epoch, 0);
+    outq_owe_now(ep, peer, OWES_RTR);
+    if (is_first)
+        credit_extra(ep, peer, true, false);
+    else
+        credit_tell_soon(ep, peer);
+    return 0;
+}
+
+/* ---- taking ---- */
+
+bool receiver_may_pull(const struct mbx_ep *ep)
+{
+    return ep->settings.tuning.sendtable && ep->settings.match_at != MATCH_AT_SENDER &&
+           device_is_home(ep);
+}
+
+struct mbx_match_recv *receiver_wanted_by(const struct mbx_ep *ep,
+                                          const struct mbx_match_envelope *envelope)
+{
+    struct context *context = context_find(ep, envelope->context_id);
+
+    return context != NULL ? mbx_match_first(&context->match, envelope) : NULL;
+}
+
+/* req, which waits in its engine, takes what the deferring peer shows, if it is the first that
+ * may. True: *pull is its message, and it has left its engine. */
+static bool pull_for(struct mbx_ep *ep, struct deferrer *deferrer, struct request *req,
+                     struct pull *pull)
+{
+    struct peer *peer = deferrer->peer;
+    const struct mbx_match_envelope *envelope = &pull->arrival.envelope;
+
+    if (peer->outq.fins > FINS_MOST)
+        return false; /* it does not read what we have taken */
+    if (pull_find(peer, &deferrer->table, &req->match.envelope, req->match.ignore, pull) != 1 ||
+        receiver_wanted_by(ep, envelope) != &req->match ||
+        lockword_owner(ep, req->open.word) != MBX_ANY_SOURCE ||
+        !pull_commit(peer, &deferrer->table, pull))
+        return false;
+    tracepoint_step(ep, TRACE_PULL, peer, envelope, 0, req->completion.request,
+                    pull->rts.sender);
+    ep->stats.pulled++;
+    recv_taken(ep, req, envelope, RECV_MET, peer);
+    return true;
+}
+
+/* ---- RTR ---- */
+
+void receiver_forget(struct peer *peer)
+{
+    struct deferrer *deferrer = peer->deferrer;
+
+    if (deferrer == NULL)
+        return;
+    deferrer->is_answered = false;
+    if (!(peer->owes & OWES_PEEK))
+        deferrer->is_asked = false; /* the answer may be older than what we say now */
+}
+
+static bool suits(const struct deferrer *deferrer, const struct request *req)
+{
+    return req->match.envelope.source == MBX_ANY_SOURCE ||
+           req->match.envelope.source == deferrer->peer->number;
+}
+
+static int send_rtr(struct mbx_ep *ep, struct deferrer *deferrer, struct request *req)
+{
+    /* words are in the memory of one transport, and the peer may be on another; and a word that
+     * is there because the receive was announced is not for those who defer */
+    bool has_word = deferrer->peer->link->transport == ep->net.transport &&
+                    ep->settings.match_at == MATCH_AT_SENDER;
+    const struct wire_rtr rtr = {
+        .receiver = req->completion.request,
+        .epoch = deferrer->epoch,
+        .number = req->open.number,
+        .word = has_word ? req->open.word : 0,
+        .owner_id = deferrer->peer->number,
+    };
+    const struct mbx_status status = {
+        .context_id = req->match.envelope.context_id,
+        .tag = req->match.envelope.tag,
+        .data = req->match.ignore,
+    };
+    bool uses_up = deferrer->live + 1 >= deferrer->room;
+    unsigned flags = (req->match.envelope.source == MBX_ANY_SOURCE ? WIRE_ANY_SOURCE : 0) |
+                     (uses_up ? WIRE_ROOM_USED : 0);
+    int err;
+
+    err = outq_tell_message(ep, deferrer->peer, WIRE_RTR, flags, &status, &rtr, NULL, 0);
+    if (err != 0)
+        return err;
+    tracepoint_step(ep, TRACE_RTR, deferrer->peer, &req->match.envelope, req->match.ignore,
+                    req->completion.request, deferrer->epoch);
+    deferrer->live++;
+    deferrer->is_told_full = uses_up;
+    receiver_forget(deferrer->peer);
+    ep->stats.rtrs++;
+    return 0;
+}
+
+/* It was told of so much credit that it leaves: an RTR would come behind that and be void.
+ * What it still defers then comes with another DEFER.  A peer that defers has used up what it
+ * knew of, so what it was told since its last message came has not been used. */
+static bool will_leave(const struct mbx_ep *ep, const struct deferrer *deferrer)
+{
+    return deferrer->told >= credit_half(ep_credit(ep)->window);
+}
+
+/* req, which is the next that the deferring peer is to hear of, takes its message instead. */
+static bool receiver_pull_one(struct mbx_ep *ep, struct deferrer *deferrer, struct request *req)
+{
+    struct pull pull;
+
+    if (!receiver_may_pull(ep) || !pull_for(ep, deferrer, req, &pull))
+        return false;
+    recv_matched(ep, req, &pull.arrival);
+    return true;
+}
+
+static int receiver_advertise(struct mbx_ep *ep, struct peer *peer)
+{
+    struct deferrer *deferrer = peer->deferrer;
+    int looks = 0;
+
+    if (will_leave(ep, deferrer))
+        return 0;
+    if (!device_is_home(ep) || (peer->owes & OWES_ANSWER))
+        return -EAGAIN; /* a GRANT first: the sender must not claim with what we have taken */
+    while (deferrer->next != &ep_defer(ep)->receiver->open && !deferrer->is_told_full) {
+        struct request *req = request_of_queue(deferrer->next);
+        int err = 0;
+
+        ep->stats.rtr_looks++;
+        if (req->open.number > deferrer->from && suits(deferrer, req)) {
+            if (receiver_pull_one(ep, deferrer, req))
+                continue; /* next is the one behind it */
+            err = send_rtr(ep, deferrer, req);
+        } else if (++looks > LOOKS_MOST) {
+            ep_wake_sleeper(ep);
+            return -EINPROGRESS;
+        }
+        if (err != 0)
+            return err;
+        deferrer->next = deferrer->next->next;
+    }
+    return 0;
+}
+
+/* req, which has just been posted, takes what somebody shows: then nobody hears of it. */
+static bool receiver_at_once(struct mbx_ep *ep, struct request *req)
+{
+    struct list *node;
+    struct pull pull;
+
+    if (!receiver_may_pull(ep))
+        return false;
+    list_for_each (node, &ep_defer(ep)->receiver->deferrers) {
+        struct deferrer *deferrer = deferrer_of(node);
+
+        if (!suits(deferrer, req) || !pull_for(ep, deferrer, req, &pull))
+            continue;
+        list_remove(node); /* the others are first the next time */
+        list_add_tail(&ep_defer(ep)->receiver->deferrers, node);
+        recv_matched(ep, req, &pull.arrival);
+        return true;
+    }
+    return false;
+}
+
+/* req waits in its engine. */
+static void on_posted(struct mbx_ep *ep, struct request *req)
+{
+    struct list *node, *next;
+
+    if (ep_defer(ep)->receiver == NULL || !ep_defer(ep)->receiver->is_open ||
+        receiver_at_once(ep, req))
+        return;
+    open_add(ep, ep_defer(ep)->receiver, req);
+    list_for_each (node, &ep_defer(ep)->receiver->deferrers)
+        if (deferrer_of(node)->next == &ep_defer(ep)->receiver->open)
+            deferrer_of(node)->next = &req->queue;
+    list_for_each_safe (node, next, &ep_defer(ep)->receiver->deferrers) {
+        struct deferrer *deferrer = deferrer_of(node);
+
+        if (suits(deferrer, req))
+            receiver_forget(deferrer->peer); /* of two that suit this one goes first */
+        if (suits(deferrer, req) || deferrer->next != &req->queue)
+            outq_owe_now(ep, deferrer->peer, OWES_RTR);
+        else
+            deferrer->next =
+                &ep_defer(ep)->receiver->open; /* it is the last, and not for this one */
+        if (!recv_is_open(req))
+            return; /* it has taken something after all */
+    }
+}
+
+/* ---- answers ---- */
+
+static int send_answer(struct mbx_ep *ep, struct peer *peer, const struct answer *answer)
+{
+    const struct wire_grant grant = {answer->sender};
+    const struct wire_retire retire = {answer->receiver, answer->sender};
+    int err;
+
+    if (answer->receiver == 0)
+        return outq_tell(ep, peer, WIRE_GRANT, &grant);
+    err = outq_tell(ep, peer, WIRE_RETIRE, &retire);
+    ep->stats.retires += err == 0;
+    return err;
+}
+
+static int answers_leave(struct mbx_ep *ep, struct peer *peer)
+{
+    struct deferrer *deferrer = peer->deferrer;
+
+    while (deferrer->answer_count != 0) {
+        int err = send_answer(ep, peer, &deferrer->answers[0]);
+
+        if (err != 0)
+            return err;
+        deferrer->answer_count--;
+        memmove(&deferrer->answers[0], &deferrer->answers[1],
+                deferrer->answer_count * sizeof deferrer->answers[0]);
+    }
+    return 0;
+}
+
+bool receiver_answer(struct mbx_ep *ep, struct deferrer *deferrer, struct answer what)
+{
+    if (deferrer->answer_count == ARRAY_COUNT(deferrer->answers))
+        return false;
+    deferrer->answers[deferrer->answer_count++] = what;
+    outq_owe_now(ep, deferrer->peer, OWES_ANSWER);
+    return true;
+}
+
+/* It has an RTR that is of no use any more. */
+static void retire(struct mbx_ep *ep, struct deferrer *deferrer, const struct request *req)
+{
+    const struct answer what = {0, req->completion.request};
+
+    if (deferrer->answer_count != 0 || send_answer(ep, deferrer->peer, &what) != 0)
+        return;
+    tracepoint_step(ep, TRACE_RETIRE, deferrer->peer, &req->match.envelope, req->match.ignore,
+                    req->completion.request, 0);
+    deferrer->live -= deferrer->live != 0;
+}
+
+/* req is not open any more; winner has it, or NULL. */
+static void receiver_closed(struct mbx_ep *ep, struct request *req, const struct peer *winner)
+{
+    struct list *open = &ep_defer(ep)->receiver->open, *node;
+
+    if (!lockword_close(ep, &req->open.word, recv_heir(req)))
+        lockword_abandon(ep, &req->open.word);
+    list_for_each (node, &ep_defer(ep)->receiver->deferrers) {
+        struct deferrer *deferrer = deferrer_of(node);
+
+        if (deferrer->next == &req->queue)
+            deferrer->next = req->queue.next;
+        else if (!suits(deferrer, req) || req->open.number <= deferrer->from ||
+                 (deferrer->next != open &&
+                  request_of_queue(deferrer->next)->open.number < req->open.number))
+            continue; /* never told, or dropped there since */
+        else if (deferrer->peer == winner)
+            deferrer->live -= deferrer->live != 0;
+        else
+            retire(ep, deferrer, req);
+    }
+    list_remove(&req->queue);
+}
+
+static void on_left(struct mbx_ep *ep, struct request *req, enum recv_cause cause,
+                    const struct peer *by)
+{
+    struct receiver *receiver = ep_defer(ep)->receiver;
+
+    (void)cause;
+    if (!list_is_linked(&req->queue))
+        return; /* it was just posted, and nobody was told */
+    receiver_closed(ep, req, by);
+    if (unlikely(list_is_empty(&receiver->deferrers)))
+        receiver_calms(ep, receiver);
+}
+
+/* ---- claims ---- */
+
+/* Does the deferring peer know of this open receive?  It turns a page only without unresolved
+ * claims.
+ */
+static bool was_told(const struct mbx_ep *ep, const struct deferrer *deferrer,
+                     const struct request *req)
+{
+    return req->open.number > deferrer->from &&
+           (deferrer->next == &ep_defer(ep)->receiver->open ||
+            req->open.number < request_of_queue(deferrer->next)->open.number);
+}
+
+/* The open receive that is claimed, and may be.  A correct peer is refused only a receive that is not open any
+ * more: to the peer one that was refused is gone, and a later receive must not have its message.  So whether the
+ * device has given back all does not count here.  It had when the peer was told of this receive; since then it has
+ * been given none, and the peer has sent no message that could wait for the device's answer. */
+static struct request *claimed(struct mbx_ep *ep, const struct peer *peer,
+                               const struct wire_packet *packet)
+{
+    struct request *req = request_find(ep, packet->body.claim.receiver);
+    const struct mbx_match_envelope envelope = {packet->header.context_id, peer->number,
+                                                packet->header.tag};
+
+    if (req == NULL || request_is_send(req) || !recv_is_open(req) ||
+        peer->outq.fins > FINS_MOST + BACKLOG_CLAIMS + peer_credit(peer)->window ||
+        !was_told(ep, peer->deferrer, req))
+        return NULL;
+    return mbx_match_accepts(&req->match.envelope, req->match.ignore, &envelope) ? req : NULL;
+}
+
+/* The message as it would have come by itself. */
+static struct arrival claim_arrival(const struct peer *peer, const struct wire_packet *packet,
+                                    struct wire_rts *rts)
+{
+    const struct wire_claim *claim = &packet->body.claim;
+
+    *rts = (struct wire_rts){claim->sender, claim->size, claim->address, claim->key};
+    return (struct arrival){
+        .envelope = {packet->header.context_id, peer->number, packet->header.tag},
+        .data = packet->header.data,
+        .size = claim->size,
+        .payload = packet->payload,
+        .have = packet->payload_size,
+        .sender = claim->sender,
+        .rts = packet->payload_size < claim->size ? rts : NULL,
+    };
+}
+
+static int on_claim(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
+{
+    const struct wire_claim *claim = &packet->body.claim;
+    bool has_won = (packet->header.flags & WIRE_WON) != 0;
+    struct request *req;
+    struct arrival arrival;
+    struct wire_rts rts;
+
+    if (!peer_defer(peer)->defers || claim->sender == 0)
+        return -EPROTO;
+    req = claimed(ep, peer, packet);
+    if (req == NULL || !lockword_give(ep, &req->open.word, peer, has_won))
+        return receiver_answer(ep, peer->deferrer,
+                               (struct answer){claim->sender, claim->receiver})
+                   ? 0
+                   : -EPROTO;
+    arrival = claim_arrival(peer, packet, &rts);
+    if (arrival.rts != NULL &&
+        !receiver_answer(ep, peer->deferrer, (struct answer){claim->sender, 0}))
+        return -EPROTO;
+    ep->stats.claims_met++;
+    pull_granted(&peer->deferrer->table, claim->sender);
+    recv_taken(ep, req, &arrival.envelope, RECV_MET, peer);
+    recv_matched(ep, req, &arrival);
+    return 0;
+}
+
+const struct module receiver_module = {
+    .name = "receiver",
+    .packets =
+        (const struct packet_handler[]){{WIRE_DEFER, on_defer}, {WIRE_CLAIM, on_claim}, {0}},
+    .controls =
+        (const struct control[]){
+            {.what = OWES_ANSWER, .send = answers_leave, .is_closing = true},
+            {.what = OWES_RTR, .send = receiver_advertise},
+            {0}},
+    .fini = on_fini,
+    .peer_gone = on_gone,
+    .peer_refers = on_refers,
+    .recv_posted = on_posted,
+    .recv_left = on_left,
+    .message_came = receiver_leave,
+    .is_valid = MBX_CHECKS ? receiver_is_valid : NULL,
+};

@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * graph.c - see graph.h.
+ */
+#include "inspect/graph.h"
+
+#include <string.h>
+
+#include "base/base.h"
+
+static bool is_one_of(const char *const *names, const char *name)
+{
+    while (*names != NULL && strcmp(*names, name) != 0)
+        names++;
+    return *names != NULL;
+}
+
+enum inspect_call inspect_call_of(const char *name)
+{
+    static const char *const finishes[] = {"MPI_Finalize", "mbx_close", NULL};
+    static const char *const probes[] = {"MPI_Probe", "MPI_Mprobe", NULL};
+    static const char *const blocks[] = {"MPI_Recv",
+                                         "MPI_Send",
+                                         "MPI_Ssend",
+                                         "MPI_Rsend",
+                                         "MPI_Mrecv",
+                                         "MPI_Sendrecv",
+                                         "MPI_Sendrecv_replace",
+                                         "MPI_Wait",
+                                         "MPI_Waitall",
+                                         "MPI_Buffer_detach",
+                                         NULL};
+    static const char *const blocks_any[] = {"MPI_Waitany", "MPI_Waitsome", NULL};
+    static const char *const library[] = {"mbx_wait", "mbx_wait_all", "mbx_wait_any",
+                                          "mbx_wait_some", NULL};
+    static const char *const collectives[] = {"MPI_Barrier",
+                                              "MPI_Bcast",
+                                              "MPI_Gather",
+                                              "MPI_Gatherv",
+                                              "MPI_Scatter",
+                                              "MPI_Scatterv",
+                                              "MPI_Allgather",
+                                              "MPI_Allgatherv",
+                                              "MPI_Alltoall",
+                                              "MPI_Alltoallv",
+                                              "MPI_Alltoallw",
+                                              "MPI_Allreduce",
+                                              "MPI_Reduce",
+                                              "MPI_Reduce_scatter",
+                                              "MPI_Scan",
+                                              "MPI_Exscan",
+                                              "MPI_Reduce_scatter_block",
+                                              "MPI_Neighbor_allgather",
+                                              "MPI_Neighbor_allgatherv",
+                                              "MPI_Neighbor_alltoall",
+                                              "MPI_Neighbor_alltoallv",
+                                              "MPI_Neighbor_alltoallw",
+                                              "MPI_Comm_dup",
+                                              "MPI_Comm_dup_with_info",
+                                              "MPI_Comm_split",
+                                              "MPI_Comm_split_type",
+                                              "MPI_Comm_create",
+                                              "MPI_Comm_create_group",
+                                              "MPI_Cart_create",
+                                              "MPI_Cart_sub",
+                                              "MPI_Graph_create",
+                                              "MPI_Dist_graph_create",
+                                              "MPI_Dist_graph_create_adjacent",
+                                              "MPI_Intercomm_create",
+                                              "MPI_Intercomm_merge",
+                                              NULL};
+    static const char *const windows[] = {"MPI_Win_create",
+                                          "MPI_Win_create_dynamic",
+                                          "MPI_Win_allocate",
+                                          "MPI_Win_allocate_shared",
+                                          "MPI_Win_fence",
+                                          "MPI_Win_free",
+                                          NULL};
+
+    return is_one_of(blocks, name)        ? INSPECT_CALL_BLOCKS
+           : is_one_of(blocks_any, name)  ? INSPECT_CALL_BLOCKS_ANY
+           : is_one_of(library, name)     ? INSPECT_CALL_LIBRARY
+           : is_one_of(collectives, name) ? INSPECT_CALL_COLLECTIVE
+           : is_one_of(windows, name)     ? INSPECT_CALL_WINDOW
+           : is_one_of(probes, name)      ? INSPECT_CALL_PROBES
+           : is_one_of(finishes, name)    ? INSPECT_CALL_FINISHES
+                                          : INSPECT_CALL_OTHER;
+}
+
+static bool is_collective(const struct inspect_rank *rank, const struct inspect_entry *entry)
+{
+    struct inspect_mpi mpi;
+
+    return inspect_mpi_decode(rank->layout, entry->context_id, entry->tag, entry->ignore,
+                              &mpi) &&
+           mpi.is_collective;
+}
+
+/* Does it belong to a collective that its rank is in?  One that it has begun and left, MPI_Ibarrier, has another tag. */
+static bool is_of_this_call(const struct inspect_rank *rank, const struct inspect_entry *entry)
+{
+    struct inspect_mpi mpi;
+
+    return inspect_mpi_decode(rank->layout, entry->context_id, entry->tag, entry->ignore,
+                              &mpi) &&
+           mpi.operation != NULL && !mpi.is_nonblocking;
+}
+
+/* What may be waited for, whatever else is known. */
+static bool is_pending(const struct inspect_rank *rank, const struct inspect_entry *entry,
+                       enum inspect_call call)
+{
+    if (entry->flags & INSPECT_ENTRY_INTERNAL)
+        return false;
+    if (call == INSPECT_CALL_PROBES || entry->kind == INSPECT_PROBE)
+        return call == INSPECT_CALL_PROBES && entry->kind == INSPECT_PROBE;
+    if (call == INSPECT_CALL_COLLECTIVE && entry->needs == 0 && !is_collective(rank, entry))
+        return false;
+    if (call == INSPECT_CALL_WINDOW && entry->needs == 0 && !is_of_this_call(rank, entry))
+        return false;
+    return entry->kind != INSPECT_UNEXPECTED && entry->kind != INSPECT_PROBED &&
+           entry->kind != INSPECT_NONE;
+}
+
+/* How many entries say that they are waited for; and the least of what they need. */
+static uint32_t count_known(const struct inspect_rank *rank, enum inspect_call call,
+                            uint32_t *least)
+{
+    uint32_t count = 0;
+
+    *least = UINT32_MAX;
+    for (uint32_t i = 0; i < rank->count; i++) {
+        const struct inspect_entry *entry = &rank->entries[i];
+
+        if (entry->needs == 0 || !is_pending(rank, entry, call))
+            continue;
+        count++;
+        if (entry->needs < *least)
+            *least = entry->needs;
+    }
+    return count;
+}
+
+bool inspect_is_awaited(const struct inspect_rank *rank, const struct inspect_entry *entry)
+{
+    enum inspect_call call = inspect_call_of(rank->state.call);
+    uint32_t least;
+
+    if (!is_pending(rank, entry, call))
+        return false;
+    if (entry->needs != 0)
+        return true;
+    if (call == INSPECT_CALL_LIBRARY)
+        return false;
+    if (count_known(rank, call, &least) == 0)
+        return true;
+    return call == INSPECT_CALL_BLOCKS_ANY && is_collective(rank, entry);
+}
+
+bool inspect_needs_all(const struct inspect_rank *rank)
+{
+    enum inspect_call call = inspect_call_of(rank->state.call);
+    uint32_t least, count = count_known(rank, call, &least);
+
+    return call != INSPECT_CALL_BLOCKS_ANY && count != 0 && least >= count;
+}
+
+/* ---- the state of each rank by itself ---- */
+
+/* Do both belong to one process?  Its number means something on its host alone. */
+static bool is_of_process(const struct inspect_rank *a, const struct inspect_rank *b)
+{
+    return a->host == b->host && a->head.pid == b->head.pid;
+}
+
+const struct inspect_rank *inspect_same(const struct inspect_job *job,
+                                        const struct inspect_rank *rank)
+{
+    for (uint32_t i = 0; i < job->count; i++)
+        if (is_of_process(&job->ranks[i], rank) && job->ranks[i].head.ep == rank->head.ep)
+            return &job->ranks[i];
+    return NULL;
+}
+
+/* Two endpoints may belong to one rank, of which each knows a part. */
+static bool is_twice(const struct inspect_job *job, const struct inspect_rank *rank)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < job->count; i++)
+        count += is_of_process(&job->ranks[i], rank);
+    return count != 1;
+}
+
+/* Are all operations of a rank among its entries?  A page has room for some hundred entries.
+ * Two kinds may be missing: unexpected messages, because no rank waits for them, and messages
+ * that a matched probe has taken, because a send whose message is not shown counts as one that
+ * can end. */
+static bool has_all(const struct inspect_rank *rank)
+{
+    uint32_t seen[INSPECT_KINDS] = {0};
+
+    for (uint32_t i = 0; i < rank->count; i++)
+        if (rank->entries[i].kind < INSPECT_KINDS)
+            seen[rank->entries[i].kind]++;
+    for (unsigned kind = 1; kind < INSPECT_KINDS; kind++)
+        if (kind != INSPECT_UNEXPECTED && kind != INSPECT_PROBED &&
+            seen[kind] < rank->state.counts[kind])
+            return false;
+    return true;
+}
+
+/* Has it answered in both looks, and done nothing between them? */
+static bool has_stayed(const struct inspect_rank *was, const struct inspect_rank *rank)
+{
+    return was != NULL && was->how == INSPECT_ASKED && rank->how == INSPECT_ASKED &&
+           inspect_is_still(was, rank);
+}
+
+/* At most so many messages have arrived at a rank and are not counted as sent, because their sends are not complete.  Of what
+ * is not among its entries nothing is known. */
+static uint64_t count_incomplete(const struct inspect_rank *rank)
+{
+    static const uint8_t kinds[] = {INSPECT_UNEXPECTED, INSPECT_PROBED, INSPECT_RECEIVING};
+    uint64_t seen = 0, here = 0, incomplete = 0;
+
+    for (uint32_t i = 0; i < rank->count; i++) {
+        const struct inspect_entry *entry = &rank->entries[i];
+        bool has_come = entry->kind == INSPECT_UNEXPECTED || entry->kind == INSPECT_PROBED ||
+                        entry->kind == INSPECT_RECEIVING;
+
+        seen += has_come;
+        incomplete += has_come && (entry->kind == INSPECT_RECEIVING ||
+                                   (entry->flags & INSPECT_ENTRY_RTS) != 0);
+    }
+    for (size_t i = 0; i < sizeof kinds; i++)
+        here += rank->state.counts[kinds[i]];
+    return incomplete + (here > seen ? here - seen : 0);
+}
+
+uint64_t inspect_under_way(const struct inspect_job *before, const struct inspect_job *now)
+{
+    uint64_t sent = 0, arrived = 0;
+    bool is_spread = false;
+
+    if (now->count != now->size)
+        return 0;
+    for (uint32_t i = 0; i < now->count; i++) {
+        const struct inspect_rank *rank = &now->ranks[i], *was = inspect_same(before, rank);
+
+        if (!has_stayed(was, rank))
+            return 0;
+        sent += rank->state.pulse.sent + count_incomplete(rank);
+        arrived += rank->state.pulse.arrived;
+        is_spread |= rank->host != now->ranks[0].host;
+    }
+    return is_spread && sent > arrived ? sent - arrived : 0;
+}
+
+enum inspect_apart inspect_apart(const struct inspect_job *before,
+                                 const struct inspect_job *now, const struct inspect_rank *rank)
+{
+    const struct inspect_rank *was = inspect_same(before, rank);
+
+    if (!has_stayed(was, rank))
+        return was == NULL                                               ? INSPECT_APART_NEW
+               : was->how != INSPECT_ASKED || rank->how != INSPECT_ASKED ? INSPECT_APART_SILENT
+                                                                         : INSPECT_APART_MOVED;
+    if (is_twice(now, rank))
+        return INSPECT_APART_TWICE;
+    if (rank->state.flags & INSPECT_STATE_THREADS)
+        return INSPECT_APART_THREADS;
+    if (!has_all(rank))
+        return INSPECT_APART_MORE;
+    switch (inspect_call_of(rank->state.call)) {
+    case INSPECT_CALL_OTHER:
+        return INSPECT_APART_CALL;
+    case INSPECT_CALL_FINISHES:
+        return INSPECT_APART_NOT;
+    case INSPECT_CALL_BLOCKS:
+    case INSPECT_CALL_BLOCKS_ANY:
+    case INSPECT_CALL_LIBRARY:
+    case INSPECT_CALL_COLLECTIVE:
+    case INSPECT_CALL_WINDOW:
+    case INSPECT_CALL_PROBES:
+        break;
+    }
+    for (uint32_t i = 0; i < rank->count; i++)
+        if (inspect_is_awaited(rank, &rank->entries[i]))
+            return INSPECT_APART_NOT;
+    return INSPECT_APART_NOTHING; /* it waits for something else than messages */
+}
+
+static enum inspect_node state_of(const struct inspect_job *before,
+                                  const struct inspect_job *now,
+                                  const struct inspect_rank *rank)
+{
+    if (inspect_apart(before, now, rank) != INSPECT_APART_NOT)
+        return INSPECT_ALIVE;
+    return inspect_call_of(rank->state.call) == INSPECT_CALL_FINISHES
+               ? INSPECT_OVER
+               : INSPECT_DEADLOCKED; /* until somebody is found who can end it */
+}
+
+/* ---- together ---- */
+
+bool inspect_is_probed(const struct inspect_job *job, uint32_t to, uint32_t from,
+                       const struct inspect_entry *send)
+{
+    int64_t left = 0;
+
+    for (uint32_t i = 0; i < job->ranks[to].count; i++) {
+        const struct inspect_entry *entry = &job->ranks[to].entries[i];
+
+        left += entry->kind == INSPECT_PROBED && entry->whom == job->ranks[from].head.address &&
+                entry->context_id == send->context_id && entry->tag == send->tag;
+    }
+    for (uint32_t i = 0; left > 0 && i < job->ranks[from].count; i++) {
+        const struct inspect_entry *entry = &job->ranks[from].entries[i];
+
+        left -= entry != send && entry->kind == INSPECT_SEND && entry->whom == send->whom &&
+                entry->context_id == send->context_id && entry->tag == send->tag;
+    }
+    return left > 0;
+}
+
+/* Has rank `from` a send that this receive of rank `to` takes? */
+static bool has_send_for(const struct inspect_job *job, uint32_t from, uint32_t to,
+                         const struct inspect_entry *receive)
+{
+    const struct inspect_rank *rank = &job->ranks[from];
+
+    for (uint32_t i = 0; i < rank->count; i++)
+        if ((rank->entries[i].kind == INSPECT_SEND ||
+             rank->entries[i].kind == INSPECT_SENDING) &&
+            rank->entries[i].whom == job->ranks[to].head.address &&
+            inspect_accepts(job, to, receive, from, &rank->entries[i]) &&
+            !inspect_is_probed(job, to, from, &rank->entries[i]))
+            return true;
+    return false;
+}
+
+/* Has rank `to` a receive that takes this send of rank `from`, or is it taking it? */
+static bool has_receive_for(const struct inspect_job *job, uint32_t to, uint32_t from,
+                            const struct inspect_entry *send)
+{
+    const struct inspect_rank *rank = &job->ranks[to];
+    bool is_probed = inspect_is_probed(job, to, from, send);
+
+    for (uint32_t i = 0; i < rank->count; i++) {
+        const struct inspect_entry *entry = &rank->entries[i];
+
+        if (entry->kind == INSPECT_POSTED && !is_probed &&
+            inspect_accepts(job, to, entry, from, send))
+            return true;
+        if (entry->kind == INSPECT_RECEIVING && entry->whom == job->ranks[from].head.address)
+            return true;
+    }
+    return false;
+}
+
+static bool can_end_receive(const struct inspect_job *job, const enum inspect_node *nodes,
+                            uint32_t at, const struct inspect_entry *receive)
+{
+    uint32_t whose = inspect_whose(job, at, receive);
+
+    if (receive->peer != INSPECT_NOBODY)
+        return whose == INSPECT_NOBODY || nodes[whose] == INSPECT_ALIVE ||
+               has_send_for(job, whose, at, receive);
+    if (job->size == INSPECT_NOBODY || job->count != job->size)
+        return true; /* by a rank that was not seen */
+    for (uint32_t i = 0; i < job->count; i++)
+        if ((i != at && nodes[i] == INSPECT_ALIVE) || has_send_for(job, i, at, receive))
+            return true;
+    return false;
+}
+
+bool inspect_can_end(const struct inspect_job *job, const enum inspect_node *nodes, uint32_t at,
+                     const struct inspect_entry *entry)
+{
+    uint32_t whose;
+
+    switch ((enum inspect_kind)entry->kind) {
+    case INSPECT_POSTED:
+    case INSPECT_PROBE:
+        return can_end_receive(job, nodes, at, entry);
+    case INSPECT_SEND:
+        whose = inspect_whose(job, at, entry);
+        return whose == INSPECT_NOBODY || nodes[whose] == INSPECT_ALIVE ||
+               has_receive_for(job, whose, at, entry);
+    case INSPECT_SENDING:
+    case INSPECT_RECEIVING:
+    case INSPECT_ACCESS:
+        return true;
+    case INSPECT_NONE:
+    case INSPECT_UNEXPECTED:
+    case INSPECT_PROBED:
+    case INSPECT_KINDS:
+        break;
+    }
+    return false;
+}
+
+static bool can_go_on(const struct inspect_job *job, const enum inspect_node *nodes,
+                      uint32_t at)
+{
+    const struct inspect_rank *rank = &job->ranks[at];
+    bool needs_all = inspect_needs_all(rank);
+
+    for (uint32_t i = 0; i < rank->count; i++)
+        if (inspect_is_awaited(rank, &rank->entries[i]) &&
+            inspect_can_end(job, nodes, at, &rank->entries[i]) != needs_all)
+            return !needs_all;
+    return needs_all;
+}
+
+void inspect_judge(const struct inspect_job *before, const struct inspect_job *now,
+                   enum inspect_node *nodes)
+{
+    bool is_changed, is_under_way = inspect_under_way(before, now) != 0;
+
+    for (uint32_t i = 0; i < now->count; i++) {
+        nodes[i] = state_of(before, now, &now->ranks[i]);
+        if (is_under_way && nodes[i] == INSPECT_DEADLOCKED)
+            nodes[i] = INSPECT_ALIVE;
+    }
+    do {
+        is_changed = false;
+        for (uint32_t i = 0; i < now->count; i++)
+            if (nodes[i] == INSPECT_DEADLOCKED && can_go_on(now, nodes, i)) {
+                nodes[i] = INSPECT_ALIVE;
+                is_changed = true;
+            }
+    } while (is_changed);
+}

@@ -1,0 +1,502 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * graph_cases_test.c - what the graph says of jobs of two and three ranks, a rule of graph.h each.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "inspect/graph.h"
+
+#define RANKS   3
+#define ENTRIES 6
+
+struct scene {
+    struct inspect_job job;
+    struct inspect_rank ranks[RANKS];
+    struct inspect_entry entries[RANKS][ENTRIES];
+};
+
+static const char open_mpi[] = "component Open MPI v4.1.4";
+
+/* Ranks in these calls; NULL: it computes. */
+static void begin(struct scene *s, uint32_t count, const char *const *calls)
+{
+    memset(s, 0, sizeof *s);
+    s->job = (struct inspect_job){.ranks = s->ranks, .count = count, .size = count};
+    for (uint32_t r = 0; r < count; r++) {
+        s->ranks[r] = (struct inspect_rank){
+            .head = {.pid = r + 1, .ep = 1, .rank = r, .address = r + 1},
+            .how = calls[r] != NULL ? INSPECT_ASKED : INSPECT_READ,
+            .entries = s->entries[r],
+            .layout = inspect_mpi_layout(open_mpi),
+        };
+        snprintf(s->ranks[r].state.call, sizeof s->ranks[r].state.call, "%s",
+                 calls[r] != NULL ? calls[r] : "");
+    }
+}
+
+#define BEGIN(s, ...)                                                                          \
+    begin(s, (uint32_t)ARRAY_COUNT(((const char *const[]){__VA_ARGS__})),                      \
+          (const char *const[]){__VA_ARGS__})
+
+static struct inspect_entry *add(struct scene *s, uint32_t rank, enum inspect_kind kind,
+                                 uint32_t peer, uint64_t tag, uint16_t needs)
+{
+    struct inspect_rank *at = &s->ranks[rank];
+    struct inspect_entry *entry = &at->entries[at->count++];
+
+    *entry = (struct inspect_entry){.kind = (uint8_t)kind,
+                                    .peer = peer,
+                                    .tag = (uint32_t)tag,
+                                    .needs = needs,
+                                    .id = at->count,
+                                    .whom = peer != INSPECT_NOBODY ? peer + 1 : 0};
+    at->state.counts[kind]++;
+    return entry;
+}
+
+/* Two looks at the same; a letter for each rank. */
+static const char *verdict(struct scene *before, struct scene *now)
+{
+    static const char letters[] = {
+        [INSPECT_ALIVE] = 'a', [INSPECT_OVER] = 'o', [INSPECT_DEADLOCKED] = 'd'};
+    static char text[RANKS + 1];
+    enum inspect_node nodes[RANKS];
+
+    inspect_judge(&before->job, &now->job, nodes);
+    for (uint32_t r = 0; r < now->job.count; r++)
+        text[r] = letters[nodes[r]];
+    text[now->job.count] = '\0';
+    return text;
+}
+
+#define BARRIER  ((uint32_t)-16)
+#define IBARRIER ((uint32_t)-27)
+
+/* Rank 1 waits for 0, and rank 2 computes. */
+static void wait_for_both(struct scene *s, const char *call, uint16_t needs)
+{
+    BEGIN(s, call, "MPI_Recv", NULL);
+    add(s, 0, INSPECT_POSTED, 1, 7, needs);
+    add(s, 0, INSPECT_POSTED, 2, 7, needs);
+    add(s, 1, INSPECT_POSTED, 0, 1, 1);
+}
+
+static void test_all_or_any(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    wait_for_both(&s, "MPI_Waitall", 2);
+    assert_string_equal(verdict(&s, &s), "dda");
+    wait_for_both(&s, "MPI_Waitany", 1);
+    assert_string_equal(verdict(&s, &s), "aaa");
+    wait_for_both(&s, "MPI_Waitsome", 1);
+    assert_string_equal(verdict(&s, &s), "aaa");
+    wait_for_both(&s, "MPI_Waitall", 0); /* not known: any of them */
+    assert_string_equal(verdict(&s, &s), "aaa");
+    wait_for_both(&s, "MPI_Waitall", 1); /* one is enough, whatever the call is */
+    assert_string_equal(verdict(&s, &s), "aaa");
+    wait_for_both(&s, "MPI_Waitall", 2);
+    s.entries[0][0].needs = 1; /* two operations differ: the least that one of them says */
+    assert_string_equal(verdict(&s, &s), "aaa");
+    wait_for_both(&s, "MPI_Waitall",
+                  3); /* another operation, which is not ours, is needed, too */
+    assert_string_equal(verdict(&s, &s), "dda");
+}
+
+static void test_what_is_not_awaited(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    BEGIN(&s, "MPI_Recv", "MPI_Recv", NULL);
+    add(&s, 0, INSPECT_POSTED, 1, 7, 0); /* of an MPI_Irecv */
+    add(&s, 0, INSPECT_POSTED, 2, 7, 1);
+    add(&s, 1, INSPECT_POSTED, 0, 1, 1);
+    assert_string_equal(verdict(&s, &s), "aaa");
+    s.entries[0][0].needs = 1;
+    s.entries[0][1].needs = 0;
+    assert_string_equal(verdict(&s, &s), "dda");
+    BEGIN(&s, "mbx_wait", "mbx_wait");
+    add(&s, 0, INSPECT_POSTED, 1, 7, 1);
+    add(&s, 1, INSPECT_POSTED, 0, 7, 0); /* with a time-out */
+    assert_string_equal(verdict(&s, &s), "aa");
+    s.entries[1][0].needs = 1;
+    assert_string_equal(verdict(&s, &s), "dd");
+    BEGIN(&s, "MPI_Recv"); /* in a call that is not about messages of ours */
+    add(&s, 0, INSPECT_UNEXPECTED, 0, 7, 0);
+    assert_string_equal(verdict(&s, &s), "a");
+}
+
+/* Rank 0 sends to 1, which waits for 2, which is over; and 1 has something else besides. */
+static const char *sends_to(enum inspect_kind kind, uint64_t tag)
+{
+    struct scene s;
+
+    BEGIN(&s, "MPI_Ssend", "MPI_Recv", "MPI_Finalize");
+    add(&s, 0, INSPECT_SEND, 1, 7, 1);
+    add(&s, 1, INSPECT_POSTED, 2, 7, 1);
+    add(&s, 1, kind, 0, tag, 0);
+    return verdict(&s, &s);
+}
+
+static void test_what_fits_besides(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    assert_string_equal(sends_to(INSPECT_POSTED, 7), "ado");
+    assert_string_equal(sends_to(INSPECT_POSTED, 8), "ddo");
+    assert_string_equal(sends_to(INSPECT_RECEIVING, 7), "ado");
+    BEGIN(&s, "MPI_Probe", "MPI_Ssend");
+    add(&s, 0, INSPECT_PROBE, 1, 7, 0);
+    add(&s, 1, INSPECT_SEND, 0, 7, 1);
+    assert_string_equal(verdict(&s, &s), "aa");
+    s.entries[1][0].tag = 8;
+    assert_string_equal(verdict(&s, &s), "dd");
+    s.entries[1][0].whom = 99; /* to a rank that is not seen */
+    assert_string_equal(verdict(&s, &s), "aa");
+}
+
+/* MPI_Waitany may wait for a nonblocking collective besides, which is no operation here. */
+static void test_any_and_a_collective(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    BEGIN(&s, "MPI_Waitany", "MPI_Recv", NULL);
+    add(&s, 0, INSPECT_POSTED, 1, 7, 1);
+    add(&s, 1, INSPECT_POSTED, 0, 1, 1);
+    add(&s, 0, INSPECT_POSTED, 2, BARRIER, 0);
+    assert_string_equal(verdict(&s, &s), "aaa");
+    s.entries[0][1].tag = 5; /* of an MPI_Irecv that is not waited for */
+    assert_string_equal(verdict(&s, &s), "dda");
+}
+
+static void test_collectives(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    BEGIN(&s, "MPI_Barrier", "MPI_Recv", NULL);
+    add(&s, 0, INSPECT_POSTED, 1, BARRIER, 0);
+    add(&s, 0, INSPECT_POSTED, 2, 7, 0); /* no part of the collective */
+    add(&s, 1, INSPECT_POSTED, 0, 1, 0);
+    assert_string_equal(verdict(&s, &s), "dda");
+    BEGIN(&s, "MPI_Barrier", "MPI_Recv"); /* through shared memory */
+    add(&s, 1, INSPECT_POSTED, 0, 1, 0);
+    assert_string_equal(verdict(&s, &s), "aa");
+    BEGIN(&s, "MPI_Intercomm_create",
+          "MPI_Recv"); /* a leader: a message of the program's tag */
+    add(&s, 0, INSPECT_POSTED, 1, 7, 1);
+    add(&s, 1, INSPECT_POSTED, 0, 1, 1);
+    assert_string_equal(verdict(&s, &s), "dd");
+}
+
+/* They wait for accesses or for memory, too, and not for messages alone. */
+static void test_windows(void **state)
+{
+    static const char *const calls[] = {"MPI_Win_create",   "MPI_Win_create_dynamic",
+                                        "MPI_Win_allocate", "MPI_Win_allocate_shared",
+                                        "MPI_Win_fence",    "MPI_Win_free"};
+    struct scene s;
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_COUNT(calls); i++) {
+        BEGIN(&s, calls[i], "MPI_Barrier");
+        add(&s, 0, INSPECT_POSTED, 1, BARRIER, 1);
+        add(&s, 1, INSPECT_POSTED, 0, BARRIER, 1);
+        assert_string_equal(verdict(&s, &s), "dd");
+        s.entries[0][0].needs = 0; /* of a barrier: the call's own */
+        assert_string_equal(verdict(&s, &s), "dd");
+        s.entries[0][0].tag = IBARRIER; /* of the program, begun before */
+        assert_string_equal(verdict(&s, &s), "aa");
+        s.entries[0][0].tag = 7;
+        assert_string_equal(verdict(&s, &s), "aa");
+    }
+}
+
+/* Rank 0 receives from 1, which is in this call. */
+static const char *receives_from(const char *call, bool is_any)
+{
+    struct scene s;
+
+    BEGIN(&s, "MPI_Recv", call);
+    add(&s, 0, INSPECT_POSTED, is_any ? INSPECT_NOBODY : 1, 7, 1);
+    return verdict(&s, &s);
+}
+
+static void test_other_sides(void **state)
+{
+    (void)state;
+    assert_string_equal(receives_from("MPI_Finalize", false), "do");
+    assert_string_equal(receives_from("MPI_Finalize", true), "do");
+    assert_string_equal(receives_from("MPI_Iprobe", false), "aa");
+    assert_string_equal(receives_from("MPI_Test", true), "aa");
+    assert_string_equal(receives_from("", false), "aa");
+    assert_string_equal(receives_from(NULL, false), "aa");
+}
+
+static void test_itself(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    BEGIN(&s, "MPI_Recv");
+    add(&s, 0, INSPECT_POSTED, 0, 7, 1);
+    assert_string_equal(verdict(&s, &s), "d");
+    s.entries[0][0].peer = INSPECT_NOBODY;
+    s.entries[0][0].whom = 0;
+    assert_string_equal(verdict(&s, &s), "d");
+}
+
+/* A cycle of two; then this or that is different. */
+static void cycle(struct scene *s)
+{
+    BEGIN(s, "MPI_Recv", "MPI_Recv");
+    add(s, 0, INSPECT_POSTED, 1, 7, 1);
+    add(s, 1, INSPECT_POSTED, 0, 7, 1);
+}
+
+static void test_two_looks(void **state)
+{
+    struct scene before, now;
+
+    (void)state;
+    cycle(&before);
+    cycle(&now);
+    assert_string_equal(verdict(&before, &now), "dd");
+    now.ranks[0].state.pulse.arrived++;
+    assert_string_equal(verdict(&before, &now), "aa");
+    cycle(&now);
+    now.ranks[1].state.pulse.sent++;
+    assert_string_equal(verdict(&before, &now), "aa");
+    cycle(&now);
+    now.ranks[0].state.caller = 5; /* another line of the program */
+    assert_string_equal(verdict(&before, &now), "aa");
+    cycle(&now);
+    before.ranks[1].how = INSPECT_READ;
+    assert_string_equal(verdict(&before, &now), "aa");
+    assert_string_equal(verdict(&now, &before), "aa");
+    cycle(&before);
+    now.ranks[1].head.pid = 9; /* another process */
+    assert_string_equal(verdict(&before, &now), "aa");
+    before.job.count = 1;
+    cycle(&now);
+    assert_string_equal(verdict(&before, &now), "aa");
+}
+
+static void test_ranks_that_are_not_known(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    cycle(&s);
+    s.job.size = 3;
+    assert_string_equal(verdict(&s, &s), "dd"); /* it names its source */
+    s.entries[0][0].whom = 99;                  /* which is a rank that is not seen */
+    assert_string_equal(verdict(&s, &s), "aa");
+    cycle(&s);
+    s.entries[0][0].peer = INSPECT_NOBODY;
+    s.entries[0][0].whom = 0;
+    assert_string_equal(verdict(&s, &s), "dd");
+    s.job.size = 3;
+    assert_string_equal(verdict(&s, &s), "aa");
+    s.job.size = INSPECT_NOBODY;
+    assert_string_equal(verdict(&s, &s), "aa");
+}
+
+static void test_several_of_a_rank(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    BEGIN(&s, "MPI_Recv", "MPI_Iprobe"); /* it polls, and has a receive besides */
+    add(&s, 0, INSPECT_POSTED, 1, 7, 1);
+    add(&s, 1, INSPECT_POSTED, 0, 7, 0);
+    assert_string_equal(verdict(&s, &s), "aa");
+    cycle(&s);
+    s.ranks[0].state.flags = INSPECT_STATE_THREADS;
+    assert_string_equal(verdict(&s, &s), "aa");
+    BEGIN(&s, "MPI_Recv", "MPI_Recv", "MPI_Recv");
+    add(&s, 0, INSPECT_POSTED, 1, 7, 1);
+    add(&s, 1, INSPECT_POSTED, 0, 7, 1);
+    add(&s, 2, INSPECT_POSTED, 0, 7, 1);
+    assert_string_equal(verdict(&s, &s), "ddd");
+    s.ranks[2].head.pid = 2; /* another endpoint of rank 1 */
+    s.ranks[2].head.ep = 2;
+    assert_string_equal(verdict(&s, &s), "aaa");
+    cycle(&s);
+    s.ranks[0].state.counts[INSPECT_POSTED] = 2; /* one of them was not shown */
+    assert_string_equal(verdict(&s, &s), "aa");
+    cycle(&s);
+    s.ranks[0].state.counts[INSPECT_UNEXPECTED] =
+        16384; /* nobody asks for them, and few are shown */
+    assert_string_equal(verdict(&s, &s), "dd");
+    s.ranks[0].state.counts[INSPECT_PROBED] = 2;
+    assert_string_equal(verdict(&s, &s), "dd");
+    s.ranks[0].state.counts[INSPECT_SEND] = 1;
+    assert_string_equal(verdict(&s, &s), "aa");
+}
+
+/* What fits is about to meet. */
+/* On two hosts processes may have one number, and endpoints one address. */
+static void test_ranks_of_two_hosts(void **state)
+{
+    struct scene before, now;
+
+    (void)state;
+    cycle(&now);
+    now.ranks[0].host = 1;
+    now.ranks[1].host = 2;
+    now.ranks[1].head.pid = now.ranks[0].head.pid;
+    assert_string_equal(verdict(&now, &now), "dd");
+    cycle(&before);
+    before.ranks[0].host = 1;
+    before.ranks[1].host = 3; /* in its first look that process was on another one */
+    before.ranks[1].head.pid = now.ranks[1].head.pid;
+    assert_string_equal(verdict(&before, &now), "aa");
+}
+
+/* Messages between hosts may be on their way for long; those of one host are there at the next look. */
+static void test_under_way(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    cycle(&s);
+    s.ranks[0].state.pulse.sent = 5;
+    s.ranks[1].state.pulse.arrived = 4;
+    assert_string_equal(verdict(&s, &s), "dd");
+    s.ranks[1].host = 2;
+    assert_string_equal(verdict(&s, &s), "aa");
+    assert_int_equal(inspect_under_way(&s.job, &s.job), 1);
+    s.job.size = 3; /* the other may have it */
+    assert_string_equal(verdict(&s, &s), "dd");
+    s.job.size = 2;
+    s.ranks[1].state.pulse.arrived = 5;
+    assert_string_equal(verdict(&s, &s), "dd");
+}
+
+/* A message that has arrived, and whose send is not complete, does not stand for another one that is on its way. */
+static void test_under_way_beside_rendezvous(void **state)
+{
+    struct inspect_entry *message;
+    struct scene s;
+
+    (void)state;
+    cycle(&s);
+    s.ranks[1].host = 2;
+    s.ranks[0].state.pulse.sent = 5;
+    s.ranks[1].state.pulse.arrived = 5;
+    message = add(&s, 1, INSPECT_UNEXPECTED, 0, 70, 0);
+    message->flags = INSPECT_ENTRY_RTS;
+    assert_string_equal(verdict(&s, &s), "aa");
+    assert_int_equal(inspect_under_way(&s.job, &s.job), 1);
+    s.ranks[1].state.pulse.arrived = 6; /* it is that one */
+    assert_string_equal(verdict(&s, &s), "dd");
+    message->flags = 0;
+    s.ranks[1].state.pulse.arrived = 5;
+    assert_string_equal(verdict(&s, &s), "dd");
+    s.ranks[1].state.counts[INSPECT_UNEXPECTED] =
+        2; /* one was not shown, and may be a rendezvous */
+    assert_string_equal(verdict(&s, &s), "aa");
+}
+
+static void test_what_fits(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    BEGIN(&s, "MPI_Ssend", "MPI_Recv");
+    add(&s, 0, INSPECT_SEND, 1, 7, 1);
+    add(&s, 1, INSPECT_POSTED, 0, 7, 1);
+    assert_string_equal(verdict(&s, &s), "aa");
+    s.entries[1][0].tag = 8;
+    assert_string_equal(verdict(&s, &s), "dd");
+    s.entries[1][0].ignore = UINT64_MAX;
+    assert_string_equal(verdict(&s, &s), "aa");
+    s.entries[1][0].context_id = 3;
+    assert_string_equal(verdict(&s, &s), "dd");
+    s.entries[1][0].kind = INSPECT_RECEIVING;
+    assert_string_equal(verdict(&s, &s), "aa");
+}
+
+static void test_probed(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    BEGIN(&s, "MPI_Ssend", "MPI_Recv");
+    add(&s, 0, INSPECT_SEND, 1, 7, 1);
+    add(&s, 1, INSPECT_POSTED, 0, 7, 1);
+    add(&s, 1, INSPECT_PROBED, 0, 7, 0);
+    assert_string_equal(verdict(&s, &s), "dd");
+    add(&s, 0, INSPECT_SEND, 1, 7, 0); /* there are two, and one is not taken */
+    assert_string_equal(verdict(&s, &s), "aa");
+}
+
+static void test_probes(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    BEGIN(&s, "MPI_Probe", "MPI_Recv", NULL);
+    add(&s, 0, INSPECT_PROBE, 1, 4, 0);
+    add(&s, 0, INSPECT_POSTED, 2, 4, 0); /* not waited for */
+    add(&s, 1, INSPECT_POSTED, 0, 1, 1);
+    add(&s, 1, INSPECT_PROBE, 2, 1, 0); /* of long ago */
+    assert_string_equal(verdict(&s, &s), "dda");
+}
+
+static void test_what_moves(void **state)
+{
+    struct scene s;
+
+    (void)state;
+    cycle(&s);
+    s.entries[0][0].kind = INSPECT_SENDING;
+    s.ranks[0].state.counts[INSPECT_SENDING] = 1;
+    s.ranks[0].state.counts[INSPECT_POSTED] = 0;
+    assert_string_equal(verdict(&s, &s), "aa");
+    s.entries[0][0].kind = INSPECT_ACCESS;
+    assert_string_equal(verdict(&s, &s), "aa");
+    cycle(&s);
+    s.entries[0][0].flags = INSPECT_ENTRY_INTERNAL; /* nobody waits for it */
+    assert_string_equal(verdict(&s, &s), "aa");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_all_or_any),
+        cmocka_unit_test(test_what_is_not_awaited),
+        cmocka_unit_test(test_what_fits_besides),
+        cmocka_unit_test(test_any_and_a_collective),
+        cmocka_unit_test(test_collectives),
+        cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_other_sides),
+        cmocka_unit_test(test_itself),
+        cmocka_unit_test(test_two_looks),
+        cmocka_unit_test(test_ranks_that_are_not_known),
+        cmocka_unit_test(test_several_of_a_rank),
+        cmocka_unit_test(test_ranks_of_two_hosts),
+        cmocka_unit_test(test_under_way),
+        cmocka_unit_test(test_under_way_beside_rendezvous),
+        cmocka_unit_test(test_what_fits),
+        cmocka_unit_test(test_probed),
+        cmocka_unit_test(test_probes),
+        cmocka_unit_test(test_what_moves),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * job.h - the ranks of a job as an observer has seen them.
+ */
+#ifndef INSPECT_JOB_H
+#define INSPECT_JOB_H
+
+#include "inspect/mpi.h"
+#include "inspect/page.h"
+
+/* How an observer has come to what it shows of a rank. */
+enum inspect_how {
+    INSPECT_ASKED,  /* the rank has answered: exact */
+    INSPECT_READ,   /* it makes no progress, and its memory was read: exact */
+    INSPECT_MOVING, /* its memory was read while it changed: not exact */
+    INSPECT_CORE,   /* its memory was read out of a core file: exact */
+    INSPECT_FAILED  /* it can be seen that it is there, and no more */
+};
+
+#define INSPECT_HOST_TEXT    64
+#define INSPECT_TOLD_TEXT    160
+#define INSPECT_PROGRAM_TEXT 64
+
+/* What only the host of a rank can tell of it, as the observer there has told it.  Empty: nothing. */
+struct inspect_told {
+    char host[INSPECT_HOST_TEXT];  /* its name */
+    char line[INSPECT_TOLD_TEXT];  /* of the program, where the rank is in its call */
+    char does[INSPECT_TOLD_TEXT];  /* while it makes no progress: "computes" */
+    char apart[INSPECT_TOLD_TEXT]; /* why it cannot read the memory of its peers */
+    uint32_t cores;                /* of that host; 0: not known */
+};
+
+struct inspect_rank {
+    struct inspect_head head;
+    uint64_t
+        host; /* host_id() of its host; 0: that of the observer, if no other is looked at */
+    uint32_t
+        owner; /* 1 + the number of the user whose process it is; 0: the observer's, or not known */
+    struct inspect_told *told; /* NULL: the observer is on its host */
+    struct inspect_state state;
+    uint64_t looks;
+    enum inspect_how how;
+    uint32_t part; /* where jobs were joined, whose rank it is: 0 of the first one */
+    char program[INSPECT_PROGRAM_TEXT]; /* what it runs; empty: not known */
+    uint32_t started;                   /* when, in s since 1970; 0: not known */
+    char run; /* 'R' it runs, 'T' it is stopped, ...: of /proc/PID/stat; 0 not known */
+    struct inspect_entry *entries; /* by kind, then by age */
+    uint32_t count;
+    char *text; /* as in its page, or NULL */
+    const struct inspect_layout *layout;
+};
+
+struct inspect_job {
+    struct inspect_rank *ranks; /* by rank */
+    uint32_t count;
+    uint32_t size; /* of the job; INSPECT_NOBODY: not known, or it was joined from several */
+};
+
+/* By kind, then context id, then age. */
+void inspect_sort(struct inspect_entry *entries, uint32_t count);
+
+/* The index of the rank that an entry of job->ranks[at] names; INSPECT_NOBODY: any source, or a rank that was not seen. */
+uint32_t inspect_whose(const struct inspect_job *job, uint32_t at,
+                       const struct inspect_entry *entry);
+
+/* Would this receive, of job->ranks[to], take that message, which `from` has sent or is to send?  The source is looked at by
+ * address: peers have other numbers elsewhere. */
+bool inspect_accepts(const struct inspect_job *job, uint32_t to,
+                     const struct inspect_entry *receive, uint32_t from,
+                     const struct inspect_entry *message);
+
+/* Has nothing happened in a rank between two looks?  Neither may have failed. */
+bool inspect_is_still(const struct inspect_rank *before, const struct inspect_rank *now);
+
+#endif

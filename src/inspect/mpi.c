@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * mpi.c - the layouts of those MPIs that are known, a row each.
+ *
+ * Through the component: context id = communicator, tag = MPI's in the lower 32 bits, and above them the generation of
+ * the communicator (pml/generation.c).
+ *
+ * Through the provider, whose bit 63 says that a message has data (provider/envelope.h):
+ *
+ *   Open MPI, with remote CQ data    0-31 tag    32-33 protocol    34-62 communicator
+ *   MPICH, with remote CQ data       0-30 tag    31-50 communicator    51- protocol
+ *
+ * and of MPICH's communicator bit 0 is a collective, 1 and 2 say which ranks of each node, 3 the
+ * local group of an intercommunicator, and the rest is the number.  Where some ranks make a communicator by messages on
+ * another one (MPI_Comm_create_group, MPI_Intercomm_create), the tag is the program's, or 0, and has a bit more (MPIR_TAG_COLL_BIT).
+ */
+#include "inspect/mpi.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+
+#define CONTEXT_TAGGED 1u /* of the provider: provider/envelope.h */
+
+enum family { OPEN_MPI, MPICH };
+
+struct inspect_layout {
+    const char *way;
+    enum family family;
+    unsigned first, last; /* versions, as 100 * major + minor */
+    /* bits of a tag of the provider */
+    unsigned tag_bits, communicator_at, communicator_bits, protocol_at, protocol_bits;
+    unsigned synchronous, acknowledgement; /* of the protocol bits; 0: not known */
+    /* tag of the first nonblocking collective; those after it are below, of MPICH above; 0: not known */
+    int32_t nonblocking;
+    int32_t group; /* bit of the tag where some ranks make a communicator; 0: not known */
+};
+
+static const struct inspect_layout layouts[] = {
+    {.way = "component",
+     .family = OPEN_MPI,
+     .first = 401,
+     .last = 499,
+     .tag_bits = 32,
+     .nonblocking = -27},
+    {.way = "component",
+     .family = OPEN_MPI,
+     .first = 500,
+     .last = 599,
+     .tag_bits = 32,
+     .nonblocking = -33},
+    {.way = "provider",
+     .family = OPEN_MPI,
+     .first = 400,
+     .last = 499,
+     .tag_bits = 32,
+     .communicator_at = 34,
+     .communicator_bits = 29,
+     .protocol_at = 32,
+     .protocol_bits = 2,
+     .synchronous = 1,
+     .acknowledgement = 2,
+     .nonblocking = -27},
+    {.way = "provider",
+     .family = OPEN_MPI,
+     .first = 500,
+     .last = 599,
+     .tag_bits = 32,
+     .communicator_at = 34,
+     .communicator_bits = 29,
+     .protocol_at = 32,
+     .protocol_bits = 2,
+     .synchronous = 1,
+     .acknowledgement = 2,
+     .nonblocking = -33},
+    {.way = "provider",
+     .family = MPICH,
+     .first = 400,
+     .last = 400,
+     .tag_bits = 31,
+     .communicator_at = 31,
+     .communicator_bits = 20,
+     .protocol_at = 51,
+     .protocol_bits = 12,
+     .synchronous = 2,
+     .acknowledgement = 1,
+     .nonblocking = 287,
+     .group = 1 << 28},
+    /* 4.1: communicators and tags as before and after, other bits of the protocol */
+    {.way = "provider",
+     .family = MPICH,
+     .first = 401,
+     .last = 401,
+     .tag_bits = 31,
+     .communicator_at = 31,
+     .communicator_bits = 20,
+     .protocol_at = 51,
+     .protocol_bits = 12},
+    {.way = "provider",
+     .family = MPICH,
+     .first = 402,
+     .last = 403,
+     .tag_bits = 31,
+     .communicator_at = 31,
+     .communicator_bits = 20,
+     .protocol_at = 51,
+     .protocol_bits = 12,
+     .synchronous = 8,
+     .acknowledgement = 1},
+};
+
+/* ---- which layout ---- */
+
+/* What stands before a version, where each family says its own. */
+static const char *const version_marks[] = {
+    [OPEN_MPI] = "Open MPI v",
+    [MPICH] = "MPICH Version:",
+};
+
+/* 100 * major + minor of "4.1.4, ..."; 0: there is none. */
+static unsigned version_number(const char *text)
+{
+    unsigned major, minor;
+
+    if (sscanf(text, " %3u.%3u", &major, &minor) != 2 || major > 99 || minor > 99)
+        return 0;
+    return 100 * major + minor;
+}
+
+const struct inspect_layout *inspect_mpi_layout(const char *text)
+{
+    for (size_t i = 0; text != NULL && i < sizeof layouts / sizeof layouts[0]; i++) {
+        const struct inspect_layout *row = &layouts[i];
+        const char *mark = version_marks[row->family];
+        size_t way = strlen(row->way);
+        unsigned version;
+
+        if (strncmp(text, row->way, way) != 0 || text[way] != ' ' ||
+            strncmp(text + way + 1, mark, strlen(mark)) != 0)
+            continue;
+        version = version_number(text + way + 1 + strlen(mark));
+        if (version >= row->first && version <= row->last)
+            return row;
+    }
+    return NULL;
+}
+
+/* ---- collectives by their tags ---- */
+
+/* Open MPI: -10, -11, ... */
+static const char *const open_mpi_collectives[] = {
+    "allgather",      "allgatherv",
+    "allreduce",      "alltoall",
+    "alltoallv",      "alltoallw",
+    "barrier",        "bcast",
+    "exscan",         "gather",
+    "gatherv",        "reduce",
+    "reduce_scatter", "reduce_scatter_block",
+    "scan",           "scatter",
+    "scatterv",
+};
+
+/* MPICH: 0, 1, ...; those without a name are for operations of the user's, or not MPI's */
+static const char *const mpich_collectives[] = {
+    [1] = "barrier",
+    [2] = "bcast",
+    [3] = "gather",
+    [4] = "gatherv",
+    [5] = "scatter",
+    [6] = "scatterv",
+    [7] = "allgather",
+    [8] = "allgatherv",
+    [9] = "alltoall",
+    [10] = "alltoallv",
+    [11] = "reduce",
+    [14] = "allreduce",
+    [17] = "reduce_scatter",
+    [20] = "scan",
+    [24] = "exscan",
+    [25] = "alltoallw",
+    [28] = "reduce_scatter_block",
+};
+
+#define OPEN_MPI_FIRST (-10)
+
+static const char *collective_name(const char *const *names, size_t count, int32_t index)
+{
+    return index >= 0 && (size_t)index < count ? names[index] : NULL;
+}
+
+static void open_mpi_collective(const struct inspect_layout *layout, struct inspect_mpi *mpi)
+{
+    mpi->is_collective = !mpi->is_any_tag && mpi->tag <= OPEN_MPI_FIRST;
+    if (!mpi->is_collective)
+        return;
+    mpi->operation = collective_name(
+        open_mpi_collectives, sizeof open_mpi_collectives / sizeof open_mpi_collectives[0],
+        OPEN_MPI_FIRST - mpi->tag);
+    mpi->is_nonblocking = mpi->operation == NULL && mpi->tag <= layout->nonblocking;
+    if (mpi->is_nonblocking) {
+        mpi->operation = "nonblocking collective";
+        mpi->number = (uint32_t)layout->nonblocking - (uint32_t)mpi->tag + 1;
+    }
+}
+
+static void mpich_communicator(const struct inspect_layout *layout, struct inspect_mpi *mpi)
+{
+    static const char *const parts[4] = {[1] = "of a node", [2] = "of one rank per node"};
+    uint32_t bits = mpi->communicator;
+
+    mpi->is_collective = bits & 1;
+    mpi->part = bits & 8 ? "local group" : parts[bits >> 1 & 3];
+    mpi->communicator = bits >> 4;
+    if (!mpi->is_collective || mpi->is_any_tag)
+        return;
+    mpi->is_of_group = mpi->tag & layout->group;
+    if (mpi->is_of_group) {
+        mpi->tag &= ~layout->group;
+        mpi->operation = "group collective";
+        return;
+    }
+    mpi->operation = collective_name(
+        mpich_collectives, sizeof mpich_collectives / sizeof mpich_collectives[0], mpi->tag);
+    mpi->is_nonblocking = layout->nonblocking != 0 && mpi->tag >= layout->nonblocking;
+    if (mpi->is_nonblocking)
+        mpi->operation = "nonblocking collective";
+}
+
+/* ---- decoding ---- */
+
+static uint32_t bits_of(uint64_t tag, unsigned at, unsigned count)
+{
+    return (uint32_t)(tag >> at & ((UINT64_C(1) << count) - 1));
+}
+
+static void decode_protocol(const struct inspect_layout *layout, uint64_t tag,
+                            struct inspect_mpi *out)
+{
+    uint32_t bits = bits_of(tag, layout->protocol_at, layout->protocol_bits);
+
+    out->is_synchronous = bits & layout->synchronous;
+    out->is_acknowledgement = bits & layout->acknowledgement;
+    out->protocol = bits & ~(layout->synchronous | layout->acknowledgement);
+}
+
+bool inspect_mpi_decode(const struct inspect_layout *layout, uint32_t context_id, uint64_t tag,
+                        uint64_t ignore, struct inspect_mpi *out)
+{
+    bool is_provider;
+
+    if (layout == NULL)
+        return false;
+    is_provider = layout->communicator_bits != 0;
+    if (is_provider && context_id != CONTEXT_TAGGED)
+        return false;
+    *out = (struct inspect_mpi){
+        .communicator = is_provider
+                            ? bits_of(tag, layout->communicator_at, layout->communicator_bits)
+                            : context_id,
+        .generation = is_provider ? 0 : (uint32_t)(tag >> 32),
+        .tag = (int32_t)bits_of(tag, 0, layout->tag_bits),
+        .is_any_tag = (ignore & INT32_MAX) == INT32_MAX,
+    };
+    if (is_provider)
+        decode_protocol(layout, tag & ~ignore, out);
+    if (layout->family == OPEN_MPI)
+        open_mpi_collective(layout, out);
+    else
+        mpich_communicator(layout, out);
+    return true;
+}
+
+const char *inspect_mpi_predefined(const struct inspect_layout *layout, uint32_t communicator)
+{
+    static const char *const names[] = {"MPI_COMM_WORLD", "MPI_COMM_SELF"};
+
+    return layout != NULL && communicator < 2 ? names[communicator] : NULL;
+}
+
+/* ---- words ---- */
+
+const char *inspect_mpi_words(const struct inspect_mpi *mpi, char words[INSPECT_MPI_WORDS])
+{
+    char protocol[32] = "", what[64];
+
+    if (mpi->is_any_tag)
+        snprintf(what, sizeof what, "any tag");
+    else if (mpi->operation != NULL && strchr(mpi->operation, ' ') == NULL)
+        snprintf(what, sizeof what, "%s", mpi->operation);
+    else if (mpi->number != 0)
+        snprintf(what, sizeof what, "%s number %" PRIu32, mpi->operation, mpi->number);
+    else
+        snprintf(what, sizeof what, "%s%stag %" PRId32,
+                 mpi->operation != NULL ? mpi->operation
+                 : mpi->is_collective   ? "collective"
+                                        : "",
+                 mpi->is_collective ? " " : "", mpi->tag);
+    if (mpi->protocol != 0)
+        snprintf(protocol, sizeof protocol, " protocol %x", mpi->protocol);
+    snprintf(words, INSPECT_MPI_WORDS, "%s%s%s%s", what,
+             mpi->is_synchronous ? " synchronous" : "",
+             mpi->is_acknowledgement ? " acknowledgement" : "", protocol);
+    return words;
+}
