@@ -68,7 +68,7 @@ static const struct param own[] = {
     {"RNDV", PARAM_CHOICE, PARAM_USUAL, NULL, "auto", 0, 0, rndv_names,
      "how longer messages travel: the receiver reads, the sender writes into a receive that "
      "was "
-     "announced to it, both copy (split_copy), or packets (data); auto: whichever of these "
+     "announced to it, both copy (split), or packets (data); auto: whichever of these "
      "suits; "
      "one "
      "name: insisted on, read where it cannot be",

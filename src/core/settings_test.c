@@ -277,7 +277,7 @@ static void rndv_says_which_protocols(void **state)
     } rows[] = {
         {"auto", TUNING_AUTO, TUNING_AUTO},      {"read", TUNING_OFF, TUNING_OFF},
         {"read+write", TUNING_AUTO, TUNING_OFF}, {"read+split", TUNING_OFF, TUNING_AUTO},
-        {"write", TUNING_ALWAYS, TUNING_OFF},    {"split_copy", TUNING_OFF, TUNING_ALWAYS},
+        {"write", TUNING_ALWAYS, TUNING_OFF},    {"split", TUNING_OFF, TUNING_ALWAYS},
         {"data", TUNING_OFF, TUNING_OFF},
     };
     struct settings settings;

@@ -196,7 +196,7 @@ static void test_nobody_is_told(void **state)
                                              {"ADVERT_SIZE=200K"},
                                              {"ADVERT=rndv", "RNDV=read"},
                                              {"ADVERT=rndv", "RNDV=read+split"},
-                                             {"ADVERT=rndv", "RNDV=split_copy"},
+                                             {"ADVERT=rndv", "RNDV=split"},
                                              {"SHM_ATTACH=no"}};
     struct cluster cl;
 

@@ -216,7 +216,7 @@ static void test_nobody_is_asked(void **state)
 /* MBX_RNDV, without what tests have besides. */
 static void test_who_may_copy_is_asked(void **state)
 {
-    static const char *const with[] = {"RNDV=auto", "RNDV=read+split", "RNDV=split_copy"};
+    static const char *const with[] = {"RNDV=auto", "RNDV=read+split", "RNDV=split"};
     struct cluster cl;
 
     for (size_t i = 0; i < ARRAY_COUNT(with); i++) {

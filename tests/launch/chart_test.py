@@ -26,7 +26,7 @@ STORIES = {
     "rndv-read-late": (1 << 20, "late", READ),
     "rndv-data": (1 << 20, "posted", ["RNDV=data", "RTS_PAYLOAD=0"]),
     "rndv-write": (1 << 20, "posted", ["RNDV=write"]),
-    "split_copy": (1 << 20, "posted", ["RNDV=split_copy", "RTS_PAYLOAD=0"]),
+    "split_copy": (1 << 20, "posted", ["RNDV=split", "RTS_PAYLOAD=0"]),
     "deferred": (8, "posted", ["MATCH_AT=sender"]),
     "deferred-late": (8, "late", ["MATCH_AT=sender"]),
     "device": (8, "posted", ["DEVICE=soft", "MATCH=device"]),

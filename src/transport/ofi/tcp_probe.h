@@ -6,6 +6,7 @@
 #define OFI_TCP_PROBE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct ofi_link;
