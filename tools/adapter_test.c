@@ -26,25 +26,24 @@
 static const char usage[] =
     "usage: mbx adapter-test [OPTIONS]\n"
     "\n"
-    "Tests whether an adapter that matches tags (IBV_SRQT_TM of libibverbs) does what "
-    "Matchbox\n"
-    "expects of it: which receive a message meets, in which order things are told, what "
-    "becomes\n"
-    "of a rendezvous.  One adapter is enough; it is connected with itself.  "
-    "docs/internals/devices.md "
-    "lists\n"
-    "what each case stands for.\n"
+    "Example:\n"
+    "  mbx adapter-test --device mlx5_0 --verbose\n"
     "\n"
-    "  --device NAME   this device of libibverbs, as mlx5_0 (default: the first that matches)\n"
+    "Tests whether an adapter that matches tags (IBV_SRQT_TM of libibverbs) does what\n"
+    "Matchbox expects: which receive a message matches, in which order completions come,\n"
+    "and how a rendezvous ends.  One adapter is enough, because it is connected with\n"
+    "itself. docs/internals/devices.md explains each case.\n"
+    "\n"
+    "  --device NAME   this device of libibverbs, such as mlx5_0 (default: the first that\n"
+    "                  matches)\n"
     "  --library FILE  another library than libibverbs.so.1 (default: MBX_VERBS_LIBRARY)\n"
     "  --brief         without the case that takes 65,536 messages\n"
     "  --verbose       a line for each case\n"
     "  --json          one JSON object, for programs\n"
     "  -h, --help      this text\n"
     "\n"
-    "Exit status 0 if all cases that apply have passed, 1 if one failed, 3 if there is no "
-    "such\n"
-    "adapter, or it does not match tags.\n";
+    "Exit status: 0 all cases that apply have passed; 1 a case has failed; 3 there is no\n"
+    "such adapter, or it does not match tags.\n";
 
 static const struct option options[] = {{"device", required_argument, NULL, 'd'},
                                         {"library", required_argument, NULL, 'l'},

@@ -13,9 +13,18 @@
 #include "complete.h"
 #include "tools/common/tool.h"
 
-static const struct tool *const tools[] = {&tool_run,    &tool_exec,  &tool_info,
-                                           &tool_perf,   &tool_trace, &tool_queues,
-                                           &tool_doctor, &tool_top,   &tool_adapter_test};
+static const struct tool *const tools[] = {&tool_run,  &tool_exec,         &tool_doctor,
+                                           &tool_top,  &tool_queues,       &tool_trace,
+                                           &tool_perf, &tool_adapter_test, &tool_info};
+
+/* The first tool of each group of the help. */
+static const struct {
+    const char *title;
+    const struct tool *first;
+} groups[] = {{"Run a program:", &tool_run},
+              {"A program hangs or is slow:", &tool_doctor},
+              {"Measure and test:", &tool_perf},
+              {"About Matchbox:", &tool_info}};
 
 /* What is no tool of its own, and what it prints. */
 static const char *const others[][2] = {
@@ -27,10 +36,16 @@ static const char *const others[][2] = {
 static void print_help(FILE *file)
 {
     fputs("usage: mbx COMMAND [ARGUMENTS]\n\n", file);
-    for (size_t i = 0; i < ARRAY_COUNT(tools); i++)
+    for (size_t i = 0, group = 0; i < ARRAY_COUNT(tools); i++) {
+        if (group < ARRAY_COUNT(groups) && groups[group].first == tools[i]) {
+            fprintf(file, "%s%s\n", group > 0 ? "\n" : "", groups[group].title);
+            group++;
+        }
         fprintf(file, "  %-12s %s\n", tools[i]->name, tools[i]->about);
+    }
     for (size_t i = 0; i < ARRAY_COUNT(others); i++)
         fprintf(file, "  %-12s %s\n", others[i][0], others[i][1]);
+    fputs("\nmbx COMMAND --help explains a command.\n", file);
 }
 
 static const struct tool *find_tool(const char *name)

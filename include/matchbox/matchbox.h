@@ -2,71 +2,71 @@
 /*
  * matchbox.h - MPI tag matching and its protocols, as a library.
  *
- * An endpoint sends messages to peers and matches what arrives to receives by
- * the rules of MPI:
+ * An endpoint sends messages to peers.  It matches messages that arrive to receives by the rules
+ * of MPI:
  *
  *   - a message carries an envelope: context id, source, tag;
- *   - a receive names a context id, a source or MBX_ANY_SOURCE, a tag and 64
- *     ignore bits (1 = not compared).  It accepts a message when the context ids
- *     are equal, the source is equal or any, and
- *     ((message tag ^ receive tag) & ~ignore) == 0.  There is no tag that stands for
- *     any: all 64 bits are the user's, and tag 0 with MBX_IGNORE_ALL accepts every tag;
- *   - a message goes to the earliest posted receive that accepts it, a receive
- *     takes the earliest message that it accepts, and messages of one sender on
- *     one context id are taken in the order in which they were sent;
- *   - the length takes no part in matching.
+ *   - a receive names a context id, a source or MBX_ANY_SOURCE, a tag and 64 ignore bits (1: this
+ *     bit of the tag is not compared);
+ *   - a receive accepts a message if the context ids are equal, the source is equal or
+ *     MBX_ANY_SOURCE, and ((message tag ^ receive tag) & ~ignore) == 0;
+ *   - no tag means "any tag", because all 64 bits belong to the user: a receive with tag 0 and
+ *     MBX_IGNORE_ALL accepts every tag;
+ *   - a message goes to the earliest posted receive that accepts it, and a receive takes the
+ *     earliest message that it accepts;
+ *   - messages of one sender on one context id are matched in the order in which they were sent;
+ *   - the length of a message takes no part in matching.
  *
- * Small messages travel eagerly, larger ones by rendezvous: the sender announces
- * (RTS), the receiver reads the data straight into the posted buffer and
- * acknowledges (FIN).
+ * Small messages are sent eagerly.  Larger ones use a rendezvous: the sender sends an RTS, the
+ * receiver reads the data straight into the posted buffer and acknowledges it with a FIN.
  *
- * Everything is nonblocking except the mbx_wait calls, mbx_sleep() and the mbx_job_
- * calls that say so.  Nothing moves outside mbx_progress() and the calls that
- * are documented to make progress.
+ * All calls are nonblocking except the mbx_wait calls, mbx_sleep() and the mbx_job_ calls that say
+ * so.  Nothing moves except in mbx_progress() and in the calls that are documented to make
+ * progress.
  *
- * Calls that wait give the core away while nothing moves: they sleep, or let others have it
- * now and then (sched_yield(2)).  Calls that only look never do: mbx_test(), mbx_progress(),
- * mbx_poll(), probes, and a wait with a timeout of 0.  A loop of these keeps its core for a
- * whole time slice, while the peer that it waits for may be without one: with more processes
- * than cores it should call sched_yield(), one of the mbx_wait calls, or mbx_sleep() behind
- * some tens of looks that have found nothing.
+ * Calls that wait release the core while nothing moves: they sleep or call sched_yield(2) from
+ * time to time.  Calls that only check never release it: mbx_test(), mbx_progress(), mbx_poll(),
+ * probes, and a wait with a timeout of 0.  A loop of such calls keeps its core for a whole time
+ * slice, even if the peer that it waits for needs that core.  With more processes than cores, such
+ * a loop should call sched_yield(), mbx_sleep() or one of the mbx_wait calls after some tens of
+ * checks that have found nothing.
  *
- * Errors     0 or a positive count is success; errors are negative errno values.
- *            Outputs are written only on success.
- * Threads    With MBX_THREADS=one (the default) one thread at a time per endpoint.
- *            With MBX_THREADS=many any number: the calls of one endpoint take its
- *            lock, one after the other, and the waits let the others in.
- *            Either way endpoints are independent of each other.  A call that names no
- *            endpoint may be made by any thread, but for the mbx_job_ calls: one thread
- *            at a time per job.
- *            What differs is said at the call.  docs/internals/threads.md says what it costs.
- * Fork       an endpoint is its process's alone.  In a child that fork() has made a call that
- *            uses it logs an error and ends the child; mbx_close() does nothing, and returns
- *            -EPERM.  The child may execute a program, end, or open endpoints of its own.
- * Structures can grow, and a program that was compiled with an earlier header goes on working:
- *            - those that a call fills (mbx_param, mbx_limits, mbx_served, mbx_stat,
- *              mbx_protocol_row, mbx_network, and mbx_device_info of device.h) are passed
- *              with their size, sizeof *x.  The call writes no more than that, and 0 to what
- *              this version does not know.  -EINVAL: the size is smaller than any version's.
- *            - those that a call reads (mbx_config, mbx_options, mbx_region, mbx_atomic_args,
- *              mbx_sleep_hooks) have flags.  A member that a later version adds is read only
- *              if a flag says that it is there; a flag that this version does not know is
- *              -EINVAL.  Members that a program does not name are 0 (designated
- *              initialisers).
- *            - mbx_address, mbx_status and mbx_completion stay as they are: what a later
- *              version knows besides is asked for by a call of its own.
+ * Errors     0 or a positive count is success; errors are negative errno values.  Outputs are
+ *            written only on success.
+ * Threads    With MBX_THREADS=one (the default), one thread at a time uses an endpoint.  With
+ *            MBX_THREADS=many, any number of threads may: each call takes the lock of the
+ *            endpoint, and calls that wait release it.  In both cases endpoints are independent of
+ *            each other.  A call that takes no endpoint may be made by any thread, except the
+ *            mbx_job_ calls: one thread at a time per job.  The comment of a call names its
+ *            differences from these rules.  docs/internals/threads.md says what threads cost.
+ * Fork       An endpoint belongs to the process that opened it.  In a child made by fork(), a call
+ *            that uses the endpoint logs an error and ends the child; only mbx_close() does
+ *            nothing and returns -EPERM.  The child may execute a program, end, or open endpoints
+ *            of its own.
+ * Structures can grow, and a program that was compiled with an earlier header keeps working:
+ *            - Structures that a call fills: mbx_param, mbx_limits, mbx_served, mbx_stat,
+ *              mbx_protocol_row, mbx_network, and mbx_device_info of device.h.  Pass them with
+ *              their size, sizeof *x.  The call writes no more than this size, and writes 0 to
+ *              members that this version does not know.  It returns -EINVAL if the size is
+ *              smaller than in every version.
+ *            - Structures that a call reads: mbx_config, mbx_options, mbx_region,
+ *              mbx_atomic_args, mbx_sleep_hooks.  They have flags.  A member that a later version
+ *              adds is read only if a flag says that it is set.  An unknown flag is -EINVAL.  Set
+ *              all other members to 0, for example with designated initialisers.
+ *            - mbx_address, mbx_status and mbx_completion never change.  A later version will
+ *              provide new information by new calls.
  *
  * Contents   I    Simple programs: version and errors, endpoints, jobs, sending, receiving,
  *                 waiting for requests.
- *            II   Loops of one's own: completion queues, sleeping, a descriptor for epoll.
- *            III  For experts: completions where they lie, one-sided accesses, peers that die,
- *                 messages that wait for a receive, what an endpoint can do, parameters, names
- *                 for people, statistics.
- * Fields     The comment of a call has those that apply to it.  Order: what is in which order.
- *            Units: of its numbers.  Returns: the result, and every error.  Ownership: who has
- *            the memory.  Threads: what differs from the above.  Progress: whether it makes any
- *            (a call of a const endpoint never does), and whether it blocks.  Source: where
- *            it is.
+ *            II   Event loops: completion queues, sleeping, a descriptor for epoll.
+ *            III  For experts: completions without a copy, one-sided access, peers that die,
+ *                 unexpected messages, limits of an endpoint, parameters, names for people,
+ *                 statistics.
+ * Fields     The comment of a call has the fields that apply to it.  Order: which order holds.
+ *            Units: of its numbers.  Returns: the result and every error.  Ownership: the owner
+ *            of the memory.  Threads: differences from the rules above.  Progress: whether the
+ *            call makes progress (with a const endpoint it never does), and whether it blocks.
+ *            Source: the file that defines it.
  *
  * This header is the only authority on the API.
  */
@@ -90,21 +90,21 @@ extern "C" {
 #define MBX_VERSION_MINOR 1
 #define MBX_VERSION_PATCH 0
 
-#define MBX_ANY_SOURCE    UINT32_MAX  /* source of a receive or probe: anybody */
-#define MBX_IGNORE_ALL    UINT64_MAX  /* ignore bits: any tag will do, whatever tag is given */
-#define MBX_CONTEXT_MAX   0xfffeffffu /* context ids above are the library's own */
+#define MBX_ANY_SOURCE    UINT32_MAX  /* source of a receive or probe: any peer */
+#define MBX_IGNORE_ALL    UINT64_MAX  /* ignore bits: accept any tag */
+#define MBX_CONTEXT_MAX   0xfffeffffu /* the library uses higher context ids itself */
 #define MBX_ADDRESS_SIZE  64
 
 struct mbx_ep;  /* endpoint */
 struct mbx_job; /* the processes started together */
 
-/* A request or a matched message by number.  Never 0; a number that has been
- * used up is recognised and refused, not confused with a later one. */
+/* The number of a request or of a matched message.  It is never 0.  The library recognises and
+ * refuses a number that is no longer valid, and never confuses it with a later one. */
 typedef uint64_t mbx_request;
 typedef uint64_t mbx_message;
 
-/* Where an endpoint can be reached.  Opaque bytes of one fixed length, to be
- * copied to other processes by whatever means the caller has. */
+/* The address of an endpoint: opaque bytes of one fixed length.  The caller copies them to other
+ * processes by any means. */
 struct mbx_address {
     uint8_t bytes[MBX_ADDRESS_SIZE];
 };
@@ -126,7 +126,7 @@ struct mbx_address {
 MBX_API const char *mbx_version(void);
 
 /*
- * mbx_strerror - one line for an error of this library, negative or positive errno.
+ * mbx_strerror - one line about an error of this library, a negative or positive errno.
  *
  * Returns    a text, for every number.
  * Ownership  the text is constant.
@@ -136,24 +136,25 @@ MBX_API const char *mbx_version(void);
 MBX_API const char *mbx_strerror(int error);
 
 enum mbx_log_level {
-    MBX_LOG_ERROR, /* an operation fails, or the library cannot go on */
-    MBX_LOG_WARN,  /* it goes on, but not as one would expect */
-    MBX_LOG_INFO,  /* once: what was chosen */
-    MBX_LOG_DEBUG, /* once for each connection, or seldom; and which argument it is, and its
-                      value, that a call returns -EINVAL for */
-    MBX_LOG_TRACE, /* each message */
+    MBX_LOG_ERROR, /* an operation fails, or the library cannot continue */
+    MBX_LOG_WARN,  /* the library continues, but not as a user would expect */
+    MBX_LOG_INFO,  /* once: the choices made at open */
+    MBX_LOG_DEBUG, /* once for each connection, or rarely; also the name and value of an
+                      argument for which a call returns -EINVAL */
+    MBX_LOG_TRACE, /* for each message */
 };
 
 /*
- * mbx_log_callback - give the lines of the log to a function, instead of to standard error.
+ * mbx_log_callback - pass the lines of the log to a function, instead of standard error.
  *
- * MBX_LOG_LEVEL says which ones there are.  log is called with user and each line, without a
- * prefix and a newline; NULL: standard error again.  It makes no call of this library.
+ * MBX_LOG_LEVEL selects the lines.  The library calls log with user and with each line, without a
+ * prefix and without a newline.  NULL selects standard error again.  log must not call this
+ * library.
  *
  * Ownership  text is valid until log returns.
- * Threads    of the whole process: call it while no other thread is in a call of this library.
- *            log may be called by any thread that is, and by those that the library starts,
- *            several at one time.
+ * Threads    this call sets the log of the whole process: make it while no other thread is in a
+ *            call of this library.  Several threads may call log at the same time, among them
+ *            threads that the library starts.
  * Source     src/core/settings.c
  */
 MBX_API void mbx_log_callback(void (*log)(void *user, enum mbx_log_level level,
@@ -163,12 +164,12 @@ MBX_API void mbx_log_callback(void (*log)(void *user, enum mbx_log_level level,
 /* ---- endpoints ------------------------------------------------------------------------- */
 
 struct mbx_config {
-    /* "NAME=VALUE" parameters without the MBX_ prefix, NULL-terminated; they win
-     * over the environment.  May be NULL. */
+    /* Parameters "NAME=VALUE" without the prefix MBX_, ended by NULL.  They override the
+     * environment.  May be NULL. */
     const char *const *params;
-    /* 128 random bits that all members of a job share; peers with another key are
-     * refused.  NULL: MBX_KEY, or, without that, all zero: any peer of the same user that
-     * has no key either may connect. */
+    /* The key of the job: 128 random bits that its members share.  Peers with another key are
+     * refused.  NULL: the value of MBX_KEY.  Without that the key is zero, and any process of
+     * the same user that also has no key may connect. */
     const uint8_t *key;
     unsigned flags; /* 0 */
 };
@@ -176,13 +177,13 @@ struct mbx_config {
 /*
  * mbx_open - open an endpoint.
  *
- * config may be NULL: all parameters from the MBX_ environment.
+ * config may be NULL; then all parameters come from the environment (MBX_...).
  *
- * Returns    0; -EINVAL unknown or malformed parameter, parameters that contradict each other
- *            (named in the log), or unknown flag; -ENOMEM; -ENOTSUP or -ENODATA there is no
- *            network that could be used (as mbx_network_get()); -ENODEV or -ETIMEDOUT the device
- *            of MBX_DEVICE does not begin; or the error of the system call that failed.
- * Ownership  *ep is the caller's until mbx_close().
+ * Returns    0; -EINVAL a parameter is unknown or malformed, or parameters contradict each other
+ *            (the log names them), or a flag is unknown; -ENOMEM; -ENOTSUP or -ENODATA no usable
+ *            network (as mbx_network_get()); -ENODEV or -ETIMEDOUT the device of MBX_DEVICE does
+ *            not start; or the error of the system call that failed.
+ * Ownership  *ep belongs to the caller until mbx_close().
  * Threads    any.
  * Progress   none; may wait for a device, or for an answer of the launcher.
  * Source     src/lib/endpoint.c
@@ -192,30 +193,33 @@ MBX_API int mbx_open(const struct mbx_config *config, struct mbx_ep **ep);
 /*
  * mbx_close - close an endpoint.
  *
- * Messages that were completed towards the caller stay deliverable.  Sends that
- * are still waiting for room are pushed for at most MBX_CLOSE_TIMEOUT, and so are
- * injected messages that wait here for their receive (docs/internals/flow-control.md).  What
- * peers had sent by now is taken in first: accesses to our memory that have arrived are
- * performed, unless their bytes have to be asked for, and answered for at most as long.
- * What is pending after that is abandoned, and so are all receives, and sends that a peer
- * has been told of and has not fetched or matched: who needs them waits for them
- * before.  Buffers may be reused when the call returns.  Peers see -ENOTCONN on their
- * next send to us; what else they had started that needs our answer ends so, too, when
- * they have found out.
- * Handles, completions and the endpoint itself are dead afterwards: using them is
- * a programming error that is not detected.
+ * Before the call returns:
  *
- * Returns    0; -ETIMEDOUT sends or answers that waited for room, or injected messages,
- *            were abandoned (the endpoint is closed all the same; it is logged).
- * Threads    the last call: with MBX_THREADS=many, too, all others on this endpoint
- *            have returned before it begins, and none begins afterwards.
+ *   - Messages whose sends are complete can still be delivered.
+ *   - Sends that wait for space, and injected messages that wait here for their receive, are
+ *     pushed for at most MBX_CLOSE_TIMEOUT (docs/internals/flow-control.md).
+ *   - Accesses of peers to our memory that have arrived are performed, unless they need more data
+ *     from the peer.  The answers are also pushed for at most MBX_CLOSE_TIMEOUT.
+ *
+ * Everything that is still pending then is abandoned: all receives, and also sends that the peer
+ * knows but has not fetched or matched.  Wait for these sends before closing.  The caller may reuse
+ * all buffers when the call returns.  Peers get -ENOTCONN from their next send to this endpoint.
+ * Their earlier operations that need an answer from it end with -ENOTCONN when they notice.
+ *
+ * The endpoint and all its handles and completions are dead afterwards.  Using them is a
+ * programming error that is not detected.
+ *
+ * Returns    0; -ETIMEDOUT sends, answers or injected messages that waited for space were
+ *            abandoned.  In that case the endpoint is closed too, and the log says so.
+ * Threads    this is the last call on the endpoint.  With MBX_THREADS=many also, all other calls
+ *            must have returned before it begins.
  * Progress   makes progress on sends; may block up to MBX_CLOSE_TIMEOUT.
  * Source     src/lib/endpoint.c
  */
 MBX_API int mbx_close(struct mbx_ep *ep);
 
 /*
- * mbx_address_get - the address under which others reach ep.
+ * mbx_address_get - the address by which others reach ep.
  *
  * Returns    0.
  * Threads    any, also with MBX_THREADS=one.
@@ -224,28 +228,33 @@ MBX_API int mbx_close(struct mbx_ep *ep);
 MBX_API int mbx_address_get(const struct mbx_ep *ep, struct mbx_address *address);
 
 /*
- * mbx_address_share - let the endpoints of this job on this machine find the address of ep by a label.
+ * mbx_address_share - publish the address of ep under a label, for endpoints of this job on this
+ * machine.
  *
- * For programs that get addresses from a launcher, which takes longer for each.  The label is a number that the
- * others can work out, as one made of a rank, and of all that tells the job from others: endpoints of two jobs that
- * their launchers call the same find each other's labels.  Until ep closes the label is its own; ep may have several.
- * The label of a process that was killed stays.
+ * For programs that otherwise get addresses from a launcher, which takes longer for each address.
+ * The other processes must be able to compute the label, for example from a rank.  The label must
+ * also identify the job: two jobs that their launchers give the same name find each other's labels.
+ * ep owns the label until it closes, and may have several.  The label of a killed process stays.
  *
- * Returns    0; -EINVAL label is 0; -ENOTSUP ep is not in a file in which the endpoints of a job find each other
- *            (MBX_SHM_FRONTS=no, MBX_SHM_PASS, no job, another transport, or 512 endpoints have been there before), so
- *            addresses have to be exchanged otherwise; -EEXIST an endpoint has this label, ep included, that has not closed;
- *            -ENOSPC 512 labels have been used in this job and on this machine.
+ * Returns    0; -EINVAL label is 0.  -ENOTSUP ep is not in the directory in which endpoints of a
+ *            job find each other, so the program must exchange addresses in another way.  Causes:
+ *            MBX_SHM_FRONTS=no, MBX_SHM_PASS, no job, another transport, or 512 earlier endpoints.
+ *            -EEXIST an open endpoint, perhaps ep itself, has this label.
+ *            -ENOSPC 512 labels have been used in this job on this machine.
  * Progress   none.
  * Source     src/core/peer.c
  */
 MBX_API int mbx_address_share(struct mbx_ep *ep, uint64_t label);
 
 /*
- * mbx_address_find - the address that an endpoint of this job on this machine shares under a label.
+ * mbx_address_find - find the address that an endpoint of this job on this machine has published
+ * under a label.
  *
- * It is as that endpoint has written it: mbx_peer_add() checks it, as any address.  It may be that of a process that was killed.
+ * The call returns the address as that endpoint wrote it; mbx_peer_add() checks it.  The address may
+ * belong to a process that was killed.
  *
- * Returns    0; -ENOENT nobody shares one under this label (yet, or any more), or ep is not where others share theirs (see above).
+ * Returns    0; -ENOENT no endpoint publishes an address under this label now, or ep is not in the
+ *            directory (see mbx_address_share()).
  * Progress   none.
  * Source     src/core/peer.c
  */
@@ -253,12 +262,14 @@ MBX_API int mbx_address_find(const struct mbx_ep *ep, uint64_t label,
                              struct mbx_address *address);
 
 /*
- * mbx_address_text - address as printable text, always terminated; cut to whole bytes if size is
- * too small (the text of all has 2 * MBX_ADDRESS_SIZE characters).
+ * mbx_address_text - write an address as printable text, always terminated.
+ *
+ * The whole text has 2 * MBX_ADDRESS_SIZE characters.  If size is too small, it is cut after a whole
+ * byte of the address.
  *
  * Units      size in bytes, of buf; 0: nothing is written.
  * Returns    buf.
- * Ownership  buf is the caller's.
+ * Ownership  buf belongs to the caller.
  * Threads    any.
  * Source     src/core/peer.c
  */
@@ -267,25 +278,26 @@ MBX_API const char *mbx_address_text(const struct mbx_address *address, char *bu
 /*
  * mbx_peer_add - make the endpoint at address a peer of ep.
  *
- * Peers are numbered 0, 1, 2, ... in the order in which they become known, by
- * this call or because they sent something; an address has one number, so adding
- * it again returns that number.  The endpoint's own address may be added.
- * Nothing is sent, so a wrong but well-formed address is only noticed by the
- * first send to it (-ENOTCONN, -EHOSTUNREACH or, if it is of another version of this
- * library, -EPROTONOSUPPORT in its completion).  A peer that
- * is only named costs at most 200 bytes; the rest is made when it is first used.
+ * Peers get the numbers 0, 1, 2, ... in the order in which they become known: by this call, or
+ * because they sent something.  An address has one number, so adding it again returns the same
+ * number.  The endpoint's own address may be added.
  *
- * Order      of the numbers: that in which peers become known, but for those that mbx_peer_remove()
- *            has made free.
- * Returns    0; -EINVAL no well-formed address; -EHOSTUNREACH no open transport
- *            reaches it; -ENOMEM.
+ * The call sends nothing.  If no endpoint of this version is at a well-formed address, the first
+ * send reports it in its completion: -ENOTCONN, -EHOSTUNREACH or, for another version of this
+ * library, -EPROTONOSUPPORT.  An added peer costs at most 200 bytes; its first use allocates the
+ * rest.
+ *
+ * Order      peers are numbered in the order in which they become known, except for numbers that
+ *            mbx_peer_remove() has made free.
+ * Returns    0; -EINVAL the address is not well formed; -EHOSTUNREACH no open transport reaches it;
+ *            -ENOMEM.
  * Progress   none.
  * Source     src/core/peer.c
  */
 MBX_API int mbx_peer_add(struct mbx_ep *ep, const struct mbx_address *address, uint32_t *peer);
 
 /*
- * mbx_peer_address - the address of a peer by number.
+ * mbx_peer_address - the address of the peer with this number.
  *
  * Returns    0; -EINVAL no such peer.
  * Source     src/core/peer.c
@@ -294,20 +306,21 @@ MBX_API int mbx_peer_address(const struct mbx_ep *ep, uint32_t peer,
                              struct mbx_address *address);
 
 /*
- * mbx_peer_remove - forget a peer that has closed; its number may then be given to another one.
+ * mbx_peer_remove - forget a peer that has closed; another peer may get its number later.
  *
- * For programs whose peers come and go: without it what a peer costs, and its number, last as long as
- * the endpoint.  A peer that was only named, and never used, can be removed at any time.  If the endpoint
- * is added again, or sends something, it gets a number as if it had never been known.
+ * For programs whose peers come and go.  Without this call, a peer's memory and number stay in use
+ * as long as ep is open.  A peer that was added and never used can be removed at any time.  If the
+ * same endpoint is added again, or sends something, it gets a number as a new peer does.
  *
- * Until the number is given again, sends and accesses to it are refused (-EINVAL), and receives from it
- * wait; who keeps numbers anywhere has to forget this one.
+ * Until another peer gets the number, sends and accesses to it fail with -EINVAL, and receives from
+ * it wait.  A program that stores peer numbers must forget this one.
  *
- * Returns    0; -EBUSY the peer has not closed, or its messages have not all been delivered (progress
- *            does that), or something refers to it: a request that is not over or whose completion is
- *            unread, or a message without a receive; or it has died (mbx_failed() names it): another
- *            time; -EOPNOTSUPP never: it is reached over a network, or there is a trace (MBX_TRACE,
- *            which names peers by number) or a matching device; -EINVAL no such peer; -ENOMEM.
+ * Returns    0; -EBUSY try again later.  The peer has not closed, or some of its messages are not
+ *            delivered yet (make progress).  Or a request, an unread completion or an unexpected
+ *            message refers to it.  Or the peer has died (mbx_failed() names it).
+ *            -EOPNOTSUPP this peer can never be removed: it is reached over a network, or there is
+ *            a trace (MBX_TRACE, which names peers by number), or a matching device.
+ *            -EINVAL no such peer; -ENOMEM.
  * Progress   none.
  * Source     src/core/peer_remove.c
  */
@@ -316,37 +329,37 @@ MBX_API int mbx_peer_remove(struct mbx_ep *ep, uint32_t peer);
 /* ---- jobs ------------------------------------------------------------------------------ */
 
 /*
- * mbx_job_open - learn who else was started with this process.
+ * mbx_job_open - find out which processes were started together with this one.
  *
- * Under `mbx run` this is the job it started, and under a launcher that speaks PMIx (Open
- * MPI's mpiexec, prterun, srun --mpi=pmix) the launcher's; without a launcher it is a job
- * of one rank.  A launcher that speaks neither is an error: the ranks would all be jobs of
- * one.  MBX_BOOT=single makes them so; see docs/library.md.
+ * Under `mbx run`, the job is the one that it has started.  Under a launcher that speaks PMIx (Open
+ * MPI's mpiexec, prterun, srun --mpi=pmix), it is the launcher's job.  Without a launcher it is a job
+ * of one rank.  Any other launcher is an error, because each rank would form a job of its own;
+ * MBX_BOOT=single accepts this (docs/library.md).
  *
- * Returns    0; -ENOTSUP the launcher speaks neither; -EPROTO what it left in the
- *            environment, or says, is damaged; -ECONNRESET a rank has ended without
- *            joining; -ENOSYS there is no libpmix; -EINVAL a parameter is wrong;
- *            -ENOMEM; or the error of the system call that failed.
- * Ownership  *job is the caller's until mbx_job_close().
+ * Returns    0; -ENOTSUP the launcher supports neither; -EPROTO its environment or its answers are
+ *            damaged; -ECONNRESET a rank has ended without joining; -ENOSYS libpmix cannot be
+ *            loaded; -EINVAL a parameter is wrong; -ENOMEM; or the error of the system call
+ *            that failed.
+ * Ownership  *job belongs to the caller until mbx_job_close().
  * Threads    one at a time.
- * Progress   under PMIx the first one of a process blocks until every rank has called it.
+ * Progress   under PMIx, the first call in a process blocks until every rank has called it.
  * Source     src/lib/job.c
  */
 MBX_API int mbx_job_open(struct mbx_job **job);
 
 /*
- * mbx_job_close - forget the job.  Endpoints stay as they are.
+ * mbx_job_close - forget the job.  Its endpoints stay open.
  *
- * Threads    the last call of this job.
- * Progress   none; under PMIx the launcher may be asked to let this rank go.
+ * Threads    this is the last call on the job.
+ * Progress   none; under PMIx this rank may ask the launcher for permission to leave.
  * Source     src/lib/job.c
  */
 MBX_API void mbx_job_close(struct mbx_job *job);
 
 /*
- * mbx_job_rank, mbx_job_size - which of how many ranks this process is.
+ * mbx_job_rank, mbx_job_size - the rank of this process, and the number of ranks.
  *
- * Returns    the rank, from 0 on; how many there are, at least 1.
+ * Returns    the rank, from 0 on; the number of ranks, at least 1.
  * Threads    one at a time per job.
  * Source     src/lib/job.c
  */
@@ -354,39 +367,39 @@ MBX_API uint32_t mbx_job_rank(const struct mbx_job *job);
 MBX_API uint32_t mbx_job_size(const struct mbx_job *job);
 
 /*
- * mbx_job_key - the job's 128-bit key, for mbx_config.key.
+ * mbx_job_key - the job's key of 128 bits, for mbx_config.key.
  *
  * Returns    16 bytes.
- * Ownership  the library's, until mbx_job_close().
+ * Ownership  the bytes belong to the library, and are valid until mbx_job_close().
  * Threads    one at a time per job.
  * Source     src/lib/job.c
  */
 MBX_API const uint8_t *mbx_job_key(const struct mbx_job *job);
 
 /*
- * mbx_job_connect - make every rank of the job a peer of ep, peer number = rank.
+ * mbx_job_connect - make every rank of the job a peer of ep; the peer number is the rank.
  *
- * Collective: every rank calls it once per endpoint, in the same order.  ep must
- * have no peers yet.
+ * This call is collective: every rank calls it once per endpoint, in the same order.  ep must have
+ * no peers yet.
  *
- * Returns    0; -EBUSY ep already has peers; -ECONNRESET a rank of the job has
- *            ended without joining; -EPROTO what the ranks share is damaged; -EINTR;
- *            -ENOMEM; -EINVAL or -EHOSTUNREACH a rank uses another transport.
+ * Returns    0; -EBUSY ep already has peers; -ECONNRESET a rank of the job has ended without
+ *            joining; -EPROTO the shared data of the job is damaged; -EINTR; -ENOMEM;
+ *            -EINVAL or -EHOSTUNREACH a rank uses another transport.
  * Order      of the peers: by rank.
  * Threads    one at a time per job; other threads use ep only after it has returned.
- * Progress   makes none.  Blocks until all have joined.
+ * Progress   none.  Blocks until all ranks have joined.
  * Source     src/lib/job.c
  */
 MBX_API int mbx_job_connect(struct mbx_job *job, struct mbx_ep *ep);
 
 /*
- * mbx_job_fence - wait until every rank of the job has called it.
+ * mbx_job_fence - wait until every rank of the job has called this.
  *
- * Returns    0; -ECONNRESET a rank has ended without joining or, under PMIx, did not come
- *            within MBX_BOOT_TIMEOUT; no fence succeeds any more; -EPROTO what the ranks share
- *            is damaged; -ENOMEM; -EINTR: call again, it goes on with the same fence.
+ * Returns    0; -ECONNRESET a rank has ended without joining or, under PMIx, did not call within
+ *            MBX_BOOT_TIMEOUT, and every later fence fails too; -EPROTO the shared data of the job
+ *            is damaged; -ENOMEM; -EINTR: call again to continue with the same fence.
  * Threads    one at a time per job.
- * Progress   makes none.  Blocks.
+ * Progress   none.  Blocks.
  * Source     src/lib/job.c
  */
 MBX_API int mbx_job_fence(struct mbx_job *job);
@@ -394,97 +407,100 @@ MBX_API int mbx_job_fence(struct mbx_job *job);
 /* ---- sending --------------------------------------------------------------------------- */
 
 enum mbx_flags {
-    /* No completion entry on success; an error still makes one.  Such a request
-     * has no handle: *request is set to 0. */
+    /* Success creates no completion entry; an error still creates one.  The request has no
+     * handle: *request is set to 0. */
     MBX_SILENT = 1 << 0,
-    /* mbx_write: the owner of the region finds an entry with options.data in its queue
+    /* mbx_write: the owner of the region gets an entry with options.data in its queue
      * MBX_EVENTS. */
     MBX_REMOTE_DATA = 1 << 1,
-    /* mbx_write, mbx_atomic: what is written, and compared with, may be reused when the call
-     * returns.  mbx_send, mbx_ssend: the data may; with MBX_LAYOUT, it is packed then.  Of all but
-     * atomics at most mbx_limits.inject bytes. */
+    /* mbx_write, mbx_atomic, mbx_send, mbx_ssend: the caller may reuse the data, the operand and
+     * the comparison value when the call returns.  With MBX_LAYOUT the call packs the data.  The
+     * data of a send or write has at most mbx_limits.inject bytes. */
     MBX_COPY = 1 << 2,
-    /* mbx_send: if the message has left, and buf may be reused, when the call returns, then it
-     * returns 1, *request is set to 0, and there is no completion entry. */
+    /* mbx_send: if the message has left when the call returns, and buf may be reused, the call
+     * returns 1, sets *request to 0, and creates no completion entry. */
     MBX_AT_ONCE = 1 << 3,
-    /* mbx_send, mbx_ssend, mbx_recv, mbx_mrecv: the data lies where options.layout says, and not
-     * at buf. */
+    /* mbx_send, mbx_ssend, mbx_recv, mbx_mrecv: the data is not at buf, but where options.layout
+     * says. */
     MBX_LAYOUT = 1 << 4,
-    /* options.done is called when the request is complete, and there is no completion entry. */
+    /* The library calls options.done when the request is complete, and creates no completion
+     * entry. */
     MBX_DONE = 1 << 5,
 };
 
 struct mbx_layout;
 struct mbx_completion;
 
-/* What rarely matters of an operation.  NULL means all zero. */
+/* Options of an operation that most calls do not need.  NULL means all zero. */
 struct mbx_options {
     void *user;                      /* returned in the completion */
-    uint64_t data;                   /* sends: travels with the envelope, not matched */
+    uint64_t data;                   /* sends: sent with the envelope, not matched */
     unsigned flags;                  /* enum mbx_flags */
     const struct mbx_layout *layout; /* MBX_LAYOUT */
-    /* MBX_DONE: called once, in place of a completion entry, with what the entry would say; with
-     * MBX_SILENT for an error alone.  completion is valid until it returns, and its request is a
-     * dead handle.  It is called by the thread that is in a call of this endpoint: the one that
-     * starts the operation, then before that call returns, or any that makes progress, mbx_close()
-     * included; with MBX_THREADS=many under the lock of the
-     * endpoint.  It makes no call of this endpoint, and does not leave by longjmp() or an
-     * exception.  The handle of such a request is for mbx_cancel() alone: a call that waits for
-     * it or tests it says -EINVAL. */
+    /* MBX_DONE: the completion callback.  The library calls it once, with the contents of the
+     * completion entry that it replaces; with MBX_SILENT only after an error.  completion is valid
+     * until the callback returns, and the handle in it is dead.
+     * The calling thread is in a call of this endpoint: either the call that starts the operation,
+     * before it returns, or any call that makes progress, including mbx_close().  With
+     * MBX_THREADS=many the thread holds the lock of the endpoint.  The callback must not call this
+     * endpoint, and must not leave by longjmp() or an exception.
+     * Only mbx_cancel() accepts the handle of such a request: calls that wait for it or test it
+     * return -EINVAL. */
     void (*done)(const struct mbx_completion *completion);
 };
 
-/* A part of a vector; the members are those of POSIX's struct iovec. */
+/* A part of a vector.  The members equal POSIX's struct iovec. */
 struct mbx_iovec {
     void *base;
     size_t size;
 };
 
 /*
- * struct mbx_layout - where the data of a message lies, if it is not in one buffer: in the parts
- * of a vector, or where callbacks pack it from and unpack it to (a datatype library).
+ * struct mbx_layout - describes non-contiguous data of a message.
+ *
+ * The data lies in the parts of a vector, or callbacks pack and unpack it (a datatype library).
  *
  *   const struct mbx_layout layout = {.parts = parts, .count = 3};
  *   const struct mbx_options options = {.flags = MBX_LAYOUT, .layout = &layout};
  *
  *   mbx_send(ep, peer, context_id, tag, NULL, size, &options, &request);
  *
- * The data is the first size bytes of the parts, one behind the other; a part may be empty.
- * Or it is size bytes that pack() brings and unpack() takes:
+ * With a vector, the data is the first size bytes of the parts in order; a part may be empty.  With
+ * callbacks, the data is size bytes that pack() produces and unpack() consumes:
  *
- *   pack       writes the bytes from offset on to `to`, at most size of them.  size is all that
- *              is left of the data, or at least 256.  Returns how many it has written, at least
- *              1: if that is less than size it is asked for the others later; or a negative
- *              errno.
- *   unpack     takes the bytes [offset, offset + size), which have come.  Returns 0 or a negative
- *              errno.
- *   end        may be NULL.  The library is done with the layout: once for each call that has
- *              returned 0 or 1 (also from within that call), before its completion can be read,
- *              or from mbx_close().  What the vector or the callbacks lead to may be reused.  A
- *              send may come so far before it is complete.
+ *   pack       writes up to size bytes of the data, from offset on, to `to`.  size is the rest of
+ *              the data, or at least 256.  Returns how many bytes it has written, at least 1, or a
+ *              negative errno.  If it writes fewer than size, the library asks for the rest later.
+ *   unpack     consumes the bytes [offset, offset + size), which have arrived.  Returns 0 or a
+ *              negative errno.
+ *   end        may be NULL.  The library calls it when it no longer needs the layout: once for
+ *              each call that has returned 0 or 1, perhaps before this call returns.  It calls it
+ *              before the completion can be read, or in mbx_close().  Then the caller may reuse
+ *              the vector, the data and the context of the callbacks.  For a send this can be
+ *              long before it is complete.
  *
- * Everything about messages is as without a layout: matching, order, limits, truncation, cancel.
- * A peer cannot tell: one side may have a layout and the other one not, or another one.
+ * A layout changes nothing else about messages: matching, order, limits, truncation, cancel.  A peer
+ * cannot see it: each side may have a layout or none.
  *
- * Order      of the offsets: from 0 on, without gaps, each byte once.  What does not fit into the
- *            receive is not unpacked; it may be packed or not.
- * Threads    callbacks are called by the thread that is in a call of this endpoint: the one that
- *            starts the operation, or any that makes progress; one callback at a time.  With
- *            MBX_THREADS=many under the lock of the endpoint.  A callback makes no call of this
- *            endpoint, and does not leave by longjmp() or an exception.
- * Errors     what a callback returns, if negative, becomes the error of the completion (-EIO if it
- *            is no answer: 0 or more than size packed bytes, positive of unpack()), and no
- *            other is called but end().  The other side ends, too: a receive whose sender cannot
- *            pack with -EIO, behind what had come; a send whose receiver cannot unpack as if all
- *            had been received.
+ * Order      of the offsets: from 0 on, without gaps, each byte once.  Data that does not fit into
+ *            the receive is not unpacked; it may be packed or not.
+ * Threads    Callbacks run in the thread that is in a call of this endpoint: either the call that
+ *            starts the operation, or any call that makes progress.  One callback runs at a time.
+ *            With MBX_THREADS=many the thread holds the lock of the endpoint.  A callback must not
+ *            call this endpoint, and must not leave by longjmp() or an exception.
+ * Errors     A negative result of a callback becomes the error of the completion.  An invalid
+ *            result becomes -EIO: 0 or more than size packed bytes, or a positive result of
+ *            unpack().  After that the library calls only end().  The other side also completes: a
+ *            receive whose sender cannot pack gets -EIO after the data that has arrived; a send
+ *            whose receiver cannot unpack completes as if all data had been received.
  * Units      bytes.
- * Ownership  the structure is read by the call alone; parts, and what they or the callbacks lead
- *            to, are lent to the library until end(), or the completion, and for sends with
- *            MBX_COPY until the call returns.
- * Memory     of the library: a short message is packed at once; of a longer one at most two pieces
- *            of 64 KiB for each request whose data is moving, packed and unpacked while others
- *            travel, and at most 256 of them for an endpoint.  Over shared memory a sender packs
- *            into memory that the receiver sees, 2 MiB for an endpoint at most.
+ * Ownership  The library reads the structure only during the call.  The parts, the data and the
+ *            context of the callbacks belong to the library until end() or the completion; for
+ *            sends with MBX_COPY, until the call returns.
+ * Memory     The library packs a short message at once.  For a longer one it uses at most two
+ *            buffers of 64 KiB per request, while other data is being sent, and at most 256 per
+ *            endpoint.  Over shared memory a sender packs into memory that the receiver reads, at
+ *            most 2 MiB per endpoint.
  * Source     src/core/pieces.c, src/p2p/rndv_pieces.c
  */
 struct mbx_layout {
@@ -500,25 +516,24 @@ struct mbx_layout {
 /*
  * mbx_send - start sending one message.
  *
- * Sends [buf, buf+size) to peer under {context_id, tag}.  It completes as soon as
- * buf may be reused: at once if the message travels eagerly and there is room, or
- * when the receiver has read it.
+ * Sends [buf, buf+size) to peer under {context_id, tag}.  The send is complete as soon as buf may be
+ * reused: at once if the message is sent eagerly and there is space, otherwise when the receiver has
+ * read it.
  *
- * Order      Messages to one peer on one context id are matched in the order of
- *            these calls.
- * Threads    the order of calls in two threads is the order in which they get the
- *            lock; who needs another one orders the threads.
+ * Order      Messages to one peer on one context id are matched in the order of these calls.
+ * Threads    Calls of two threads take effect in the order in which they get the lock.  If the
+ *            order matters, synchronise the threads.
  * Units      size in bytes; 0 is allowed and then buf may be NULL.
- * Returns    0; 1 with MBX_AT_ONCE alone: see there; -EINVAL no such peer, reserved
- *            context id, NULL buf, unknown flag, longer than mbx_limits.message, or a layout
- *            that is none or shorter than size; -EMSGSIZE with MBX_COPY alone: longer than
- *            mbx_limits.inject; -ENOMEM no request left, or no memory for what the first use of a peer
- *            makes.  An unreachable or closed peer is no error here: the request
- *            completes with -ENOTCONN, -EHOSTUNREACH or -EPROTONOSUPPORT.  Or with -ENOMEM, and nothing
- *            is sent, if the message has to wait for the receiver and there is no
- *            memory for that.
- * Ownership  buf is lent to the library until the request completes.  request may
- *            be NULL; then the completion queue is the only way to learn of it.
+ * Returns    0; 1 only with MBX_AT_ONCE, see there.
+ *            -EINVAL no such peer, reserved context id, NULL buf, unknown flag, longer than
+ *            mbx_limits.message, or an invalid layout, or a layout shorter than size.
+ *            -EMSGSIZE only with MBX_COPY: longer than mbx_limits.inject.
+ *            -ENOMEM no request is left, or there is no memory for the first use of a peer.
+ *            An unreachable or closed peer is no error of the call: the request completes with
+ *            -ENOTCONN, -EHOSTUNREACH or -EPROTONOSUPPORT.  It completes with -ENOMEM, and nothing
+ *            is sent, if the message must wait for the receiver and there is no memory for that.
+ * Ownership  buf belongs to the library until the request completes.  request may be NULL; then
+ *            only the completion queue reports the completion.
  * Progress   never blocks; does not call mbx_progress().
  * Source     src/p2p/send.c
  */
@@ -527,10 +542,11 @@ MBX_API int mbx_send(struct mbx_ep *ep, uint32_t peer, uint32_t context_id, uint
                      mbx_request *request);
 
 /*
- * mbx_ssend - as mbx_send, but it completes only after a receive (or a matched probe's mbx_mrecv)
- * has taken the message.
+ * mbx_ssend - as mbx_send, but completes only after the message has matched.
  *
- * Order      with the messages of mbx_send(): that of the calls.
+ * It matches a receive, or a matched probe whose message mbx_mrecv() then receives.
+ *
+ * Order      with the messages of mbx_send(): the order of the calls.
  * Units      as mbx_send().
  * Returns    0; the errors of mbx_send().  MBX_AT_ONCE has no effect.
  * Ownership  as mbx_send().
@@ -544,15 +560,15 @@ MBX_API int mbx_ssend(struct mbx_ep *ep, uint32_t peer, uint32_t context_id, uin
 /*
  * mbx_inject - send a message whose buffer may be reused when the call returns.
  *
- * There is no completion.  If the message cannot be delivered later (the peer has
- * gone), that is logged and counted (send_errors), not reported.
+ * There is no completion.  If the message cannot be delivered later, because the peer has gone, the
+ * library logs this and counts it (send_errors), but reports no error.
  *
- * Order      with the messages of mbx_send(): that of the calls.
+ * Order      with the messages of mbx_send(): the order of the calls.
  * Units      size in bytes; 0 is allowed and then buf may be NULL.
  * Returns    0; -EINVAL as mbx_send; -EMSGSIZE longer than mbx_limits.inject;
- *            -ENOMEM no room to keep a copy; -ENOTCONN, -EHOSTUNREACH or
- *            -EPROTONOSUPPORT the peer is known to be gone, or of another version.
- * Ownership  buf is the caller's.
+ *            -ENOMEM no memory for a copy; -ENOTCONN, -EHOSTUNREACH or -EPROTONOSUPPORT the peer is
+ *            known to be gone, or to have another version.
+ * Ownership  buf belongs to the caller.
  * Progress   never blocks; does not call mbx_progress().
  * Source     src/p2p/send.c
  */
@@ -562,14 +578,15 @@ MBX_API int mbx_inject(struct mbx_ep *ep, uint32_t peer, uint32_t context_id, ui
 /*
  * mbx_try_send - as mbx_send, if the message can leave at once; there is no request.
  *
- * What a send costs least: when it returns 1 the message has left, and buf may be reused.  When it
- * returns 0 nothing has happened, and mbx_send() does what it takes: the message is longer than a
- * packet, or waits for room, for credit, behind another one, or the peer is gone.
+ * This is the cheapest way to send.  If it returns 1, the message has left, and buf may be reused.  If
+ * it returns 0, nothing has happened, and the caller uses mbx_send().  Reasons for 0: the message is
+ * longer than a packet, or it must wait for space, for credit or for an earlier message, or the peer
+ * is gone.
  *
- * Order      with the messages of mbx_send(): that of the calls that have sent.
+ * Order      with the messages of mbx_send(): the order of the calls that have sent.
  * Units      size in bytes; 0 is allowed and then buf may be NULL.
- * Returns    1 it has left; 0 it has not; -EINVAL and -ENOMEM as mbx_send().
- * Ownership  buf is the caller's.
+ * Returns    1 the message has left; 0 it has not; -EINVAL and -ENOMEM as mbx_send().
+ * Ownership  buf belongs to the caller.
  * Progress   never blocks; does not call mbx_progress().
  * Source     src/p2p/send.c
  */
@@ -581,19 +598,18 @@ MBX_API int mbx_try_send(struct mbx_ep *ep, uint32_t peer, uint32_t context_id, 
 /*
  * mbx_recv - start receiving one message.
  *
- * Posts [buf, buf+size) for the oldest message accepted by {context_id, source,
- * tag, ignore}.  If such a message already arrived it is taken at once; otherwise
- * the receive waits in post order.  source is a peer number or MBX_ANY_SOURCE.
+ * Posts [buf, buf+size) for the oldest message accepted by {context_id, source, tag, ignore}.  If such
+ * a message has already arrived, the receive takes it at once; otherwise it waits in post order.
+ * source is a peer number or MBX_ANY_SOURCE.
  *
  * Order      see the head of this file (MPI-4.1, section 3.5).
  * Units      size in bytes; 0 is allowed and then buf may be NULL.
- * Returns    0; -EINVAL no such peer, reserved context id, NULL buf, unknown
- *            flag, or a layout that is none or shorter than size; -ENOMEM no request left, or
- *            the posted queue could not grow.
- *            A longer message is not an error here: the request completes with
- *            error -EMSGSIZE and the first size bytes written.
- * Ownership  buf is lent to the library until the request completes or its
- *            cancellation is reported.
+ * Returns    0; -EINVAL no such peer, reserved context id, NULL buf, unknown flag, or an invalid
+ *            layout, or a layout shorter than size; -ENOMEM no request is left, or the posted queue
+ *            could not grow.
+ *            A longer message is no error of the call: the request completes with error -EMSGSIZE,
+ *            and the first size bytes are written.
+ * Ownership  buf belongs to the library until the request completes or is reported as cancelled.
  * Progress   never blocks; does not call mbx_progress().
  * Source     src/p2p/recv.c; matching in src/match/match.c
  */
@@ -601,7 +617,7 @@ MBX_API int mbx_recv(struct mbx_ep *ep, uint32_t source, uint32_t context_id, ui
                      uint64_t ignore, void *buf, size_t size, const struct mbx_options *options,
                      mbx_request *request);
 
-/* Of a message: what a probe found, or mbx_try_recv() has received. */
+/* The message that a probe has found, or that mbx_try_recv() has received. */
 struct mbx_status {
     uint32_t context_id;
     uint32_t source; /* peer number */
@@ -611,52 +627,54 @@ struct mbx_status {
 };
 
 /*
- * mbx_try_recv - as mbx_recv, if the message is there and can be received at once; there is no
- * request.
+ * mbx_try_recv - as mbx_recv, if the message can be received at once; there is no request.
  *
- * What a receive costs least: when it returns 1, the message that mbx_recv() would have taken is
- * in buf, and *status says which one it was.  When it returns 0 nothing has happened, and mbx_recv()
- * does what it takes: no such message has arrived, or the oldest one is longer than size, or not
- * all of it is here, or it was sent by mbx_ssend(), or MBX_TRACE is set, or a device holds messages
- * (MBX_DEVICE_HOLDS).
+ * This is the cheapest way to receive.  If it returns 1, buf contains the message that mbx_recv()
+ * would have taken, and *status describes it.  If it returns 0, nothing has happened, and the caller
+ * uses mbx_recv().  Reasons for 0:
  *
- * Order      with the receives of mbx_recv(): that of the calls that have received.
+ *   - no such message has arrived, or not all of its data;
+ *   - the oldest such message is longer than size, or was sent by mbx_ssend();
+ *   - MBX_TRACE is set, or a device holds messages (MBX_DEVICE_HOLDS).
+ *
+ * Order      with the receives of mbx_recv(): the order of the calls that have received.
  * Units      size in bytes; 0 is allowed and then buf may be NULL.
- * Returns    1 received; 0 it is not; -EINVAL as mbx_recv().
- * Ownership  buf is the caller's.
- * Progress   never blocks; does not call mbx_progress(): what has not been looked at since the
- *            last one has not arrived.
+ * Returns    1 received; 0 not received; -EINVAL as mbx_recv().
+ * Ownership  buf belongs to the caller.
+ * Progress   never blocks; does not call mbx_progress(): a message counts as arrived only after
+ *            progress has seen it.
  * Source     src/p2p/try_recv.c
  */
 MBX_API int mbx_try_recv(struct mbx_ep *ep, uint32_t source, uint32_t context_id, uint64_t tag,
                          uint64_t ignore, void *buf, size_t size, struct mbx_status *status);
 
 /*
- * mbx_probe - what would a receive with these arguments take now?
+ * mbx_probe - find the message that a receive with these arguments would take now.
  *
- * Takes nothing.  Makes progress once if nothing is there yet.
+ * The message stays in the queue.  If there is none, the call makes progress once.
  *
- * Returns    1 and *status; 0 nothing there; -ENOTCONN nothing is there, and source has died;
- *            -EHOSTDOWN nothing is there, source is MBX_ANY_SOURCE, and a peer has died of which
- *            mbx_failed_ack() was not told: the message may still come, probe again; -EINVAL as
- *            mbx_recv.
- * Threads    with MBX_THREADS=many another thread may take the message before this one
- *            receives it: mbx_mprobe() takes it at once.
- * Progress   makes progress once if nothing is there; never blocks.
+ * Returns    1 and *status; 0 there is no message; -EINVAL as mbx_recv.
+ *            -ENOTCONN there is no message, and source has died.
+ *            -EHOSTDOWN there is no message, source is MBX_ANY_SOURCE, and a peer has died that
+ *            mbx_failed_ack() has not acknowledged.  A message may still come: probe again.
+ * Threads    with MBX_THREADS=many another thread may take the message before this thread receives
+ *            it; mbx_mprobe() takes it at once.
+ * Progress   makes progress once if there is no message; never blocks.
  * Source     src/p2p/probe.c
  */
 MBX_API int mbx_probe(struct mbx_ep *ep, uint32_t source, uint32_t context_id, uint64_t tag,
                       uint64_t ignore, struct mbx_status *status);
 
 /*
- * mbx_mprobe - matched probe: as mbx_probe, and takes the message out of the queue
- * for exactly one later mbx_mrecv() or mbx_discard(); nobody else sees it.
+ * mbx_mprobe - matched probe: as mbx_probe, and takes the message out of the queue.
  *
- * Returns    1, *status and *message; 0, -ENOTCONN, -EHOSTDOWN or -EINVAL as mbx_probe; -ENOMEM
- *            the message waits at its sender, and there is no room to keep it here.
- * Ownership  *message is the caller's until mbx_mrecv(), mbx_discard() or
- *            mbx_close().
- * Progress   makes progress once if nothing is there; never blocks.
+ * Exactly one later mbx_mrecv() or mbx_discard() receives or drops the message; no other receive or
+ * probe finds it.
+ *
+ * Returns    1, *status and *message; 0, -ENOTCONN, -EHOSTDOWN or -EINVAL as mbx_probe; -ENOMEM the
+ *            message waits at its sender, and there is no space to keep it here.
+ * Ownership  *message belongs to the caller until mbx_mrecv(), mbx_discard() or mbx_close().
+ * Progress   makes progress once if there is no message; never blocks.
  * Source     src/p2p/probe.c
  */
 MBX_API int mbx_mprobe(struct mbx_ep *ep, uint32_t source, uint32_t context_id, uint64_t tag,
@@ -665,10 +683,10 @@ MBX_API int mbx_mprobe(struct mbx_ep *ep, uint32_t source, uint32_t context_id, 
 /*
  * mbx_mrecv - receive the message of a matched probe.
  *
- * Order      none: matched probes may be received in any order.
+ * Order      none: the messages of matched probes may be received in any order.
  * Units      size in bytes; 0 is allowed and then buf may be NULL.
- * Returns    0; -ESTALE message is not (or no longer) held; -EINVAL NULL buf or unknown flag;
- *            -ENOMEM no request left (the message stays held).
+ * Returns    0; -ESTALE message is not held, or no longer; -EINVAL NULL buf or unknown flag;
+ *            -ENOMEM no request is left (the message stays held).
  * Ownership  as mbx_recv, and so is the completion.
  * Progress   never blocks; does not call mbx_progress().
  * Source     src/p2p/probe.c
@@ -677,10 +695,9 @@ MBX_API int mbx_mrecv(struct mbx_ep *ep, mbx_message message, void *buf, size_t 
                       const struct mbx_options *options, mbx_request *request);
 
 /*
- * mbx_discard - drop the message of a matched probe; its sender completes as if it had been
- * received.
+ * mbx_discard - drop the message of a matched probe; its send completes as if it had been received.
  *
- * Returns    0; -ESTALE message is not (or no longer) held; -ENOMEM no request left (the message
+ * Returns    0; -ESTALE message is not held, or no longer; -ENOMEM no request is left (the message
  *            stays held).
  * Progress   never blocks; does not call mbx_progress().
  * Source     src/p2p/probe.c
@@ -688,16 +705,17 @@ MBX_API int mbx_mrecv(struct mbx_ep *ep, mbx_message message, void *buf, size_t 
 MBX_API int mbx_discard(struct mbx_ep *ep, mbx_message message);
 
 /*
- * mbx_context_open - this context id is used from now on, and messages of its earlier uses go.
+ * mbx_context_open - begin a new use of a context id, and drop messages of its earlier uses.
  *
- * For programs that use a context id again, as an MPI does when a communicator is freed: a message that nobody
- * has received, and one that comes late, must not meet a receive of the next use.  So the uses are told apart by
- * bits of the tag, those that are 0 in ignore; all messages, receives and probes of one use have the same there, and
- * that matches them right.  These calls are about memory: what no receive can want any more is dropped when it has
- * come, as mbx_discard() does; its sender completes.
+ * For programs that reuse a context id, as an MPI library does after a communicator is freed.  A
+ * message of an earlier use must not match a receive of the new use, even if it arrives late.  Such a
+ * program therefore gives each use of the id its own value in some bits of the tag: the bits that are 0
+ * in ignore.  All messages, receives and probes of one use have this value, so matching keeps the uses
+ * apart.
  *
- * Dropped is, now and from now on, what differs from tag in these bits.  What waits at its sender stays there; it takes
- * nothing here.  An id that is open may be opened again, with other bits.
+ * This call only frees memory.  From now on, the endpoint drops every message on this context id that
+ * differs from tag in these bits, as mbx_discard() does; its send completes.  A deferred message stays
+ * at its sender and takes no memory here.  An open id may be opened again, with other bits.
  *
  * Returns    0; -EINVAL context_id is above MBX_CONTEXT_MAX; -ENOMEM.
  * Progress   none.
@@ -707,10 +725,10 @@ MBX_API int mbx_context_open(struct mbx_ep *ep, uint32_t context_id, uint64_t ta
                              uint64_t ignore);
 
 /*
- * mbx_context_close - this use of a context id is over.
+ * mbx_context_close - end the present use of a context id.
  *
- * Dropped is, until it is opened again, what has the bits that it was opened with.  Other messages wait: a peer
- * may begin with the next use before this endpoint does.
+ * Until the id is opened again, the endpoint drops messages with the bits that the id was opened with.
+ * Other messages wait, because a peer may begin the next use before this endpoint does.
  *
  * Returns    0; -EINVAL context_id is not open.
  * Progress   none.
@@ -719,30 +737,32 @@ MBX_API int mbx_context_open(struct mbx_ep *ep, uint32_t context_id, uint64_t ta
 MBX_API int mbx_context_close(struct mbx_ep *ep, uint32_t context_id);
 
 /*
- * mbx_drop - drop the messages that have come and that a receive of any source with these arguments would take.
+ * mbx_drop - drop the arrived messages that a receive from any source with these arguments would take.
  *
- * Returns    how many; -EINVAL context_id is above MBX_CONTEXT_MAX; -ENOMEM some may be there still.
- * Progress   none: what has not been looked at since the last one has not come.
+ * Returns    how many; -EINVAL context_id is above MBX_CONTEXT_MAX; -ENOMEM some may remain.
+ * Progress   none: a message counts as arrived only after progress has seen it.
  * Source     src/p2p/drop.c
  */
 MBX_API int mbx_drop(struct mbx_ep *ep, uint32_t context_id, uint64_t tag, uint64_t ignore);
 
 /*
- * mbx_cancel - take back a receive, or a send, that has not matched.
+ * mbx_cancel - cancel a receive, or a send, that has not matched.
  *
- * The request always ends in one completion: -ECANCELED if this call was in time,
- * the normal one otherwise.
+ * The request always ends in one completion: -ECANCELED if this call was in time, otherwise the
+ * normal one.
  *
- * Sends      A message that waits at its sender is taken back there.  The receiver is asked for
- *            a synchronous one, and for one that goes by rendezvous: it gives the message
- *            back if no receive and no matched probe has it, once it makes progress.  Others are
- *            complete when they have left.
+ * Sends      A message that waits at its sender is taken back there.  For a synchronous send, and
+ *            for a rendezvous, the sender asks the receiver.  The receiver returns the message,
+ *            once it makes progress, if no receive and no matched probe has taken it.  Every other
+ *            send is complete when its message has left.
  *
- * Returns    0 cancelled, or, if a device has the receive, or it is a send, on its way: the
- *            completion tells; -EINPROGRESS it still is, since an earlier call; -ECANCELED it was
- *            cancelled before; -EALREADY it has matched or is complete, or is a send that cannot
- *            be taken back; -ESTALE no such request (its completion was already read);
- *            -EOPNOTSUPP it is neither.
+ * Returns    0 cancelled; for a send, or a receive that a device has, the cancellation may be under
+ *            way, and the completion reports its result.
+ *            -EINPROGRESS an earlier cancellation is still under way.
+ *            -ECANCELED it was cancelled before.
+ *            -EALREADY it has matched or is complete, or it is a send that cannot be taken back.
+ *            -ESTALE no such request (its completion has been read).
+ *            -EOPNOTSUPP the request is neither a send nor a receive.
  * Progress   never blocks; does not call mbx_progress().
  * Source     src/p2p/recv.c, src/p2p/withdraw.c
  */
@@ -750,16 +770,16 @@ MBX_API int mbx_cancel(struct mbx_ep *ep, mbx_request request);
 
 /* ---- waiting for requests --------------------------------------------------------------
  *
- * Which calls are for which loop; a program needs one row.
+ * Which calls belong to which loop.  A program needs one row.
  *
- *   loop                      looks                           sleeps
+ *   loop                      checks                          sleeps
  *   one request               mbx_test                        mbx_wait
  *   an array of requests      mbx_wait_all, _some, _any       mbx_wait_all, _some, _any
  *                             with a timeout of 0
  *   a completion queue        mbx_progress, mbx_poll          mbx_wait_queues
- *   polling as fast as can be mbx_idle, mbx_progress,         -
+ *   polling at full speed     mbx_idle, mbx_progress,         -
  *                             mbx_peek, mbx_release
- *   a loop of one's own       mbx_progress, mbx_ready,        mbx_sleep, mbx_wake
+ *   your own loop             mbx_progress, mbx_ready,        mbx_sleep, mbx_wake
  *                             mbx_poll
  *   an event loop (epoll)     mbx_progress, mbx_ready,        mbx_fd, mbx_arm, mbx_disarm
  *                             mbx_poll
@@ -768,10 +788,10 @@ MBX_API int mbx_cancel(struct mbx_ep *ep, mbx_request request);
 enum mbx_queue {
     MBX_SENDS = 1 << 0,    /* completed sends */
     MBX_RECVS = 1 << 1,    /* completed receives */
-    MBX_ACCESS = 1 << 2,   /* completed reads, writes and atomics of ours */
-    MBX_EVENTS = 1 << 3,   /* writes of others that carried data (MBX_REMOTE_DATA) */
-    MBX_FAILURES = 1 << 4, /* no completions: receives from any source that still wait, and a
-                              peer has died meanwhile */
+    MBX_ACCESS = 1 << 2,   /* completed reads, writes and atomics that this endpoint started */
+    MBX_EVENTS = 1 << 3,   /* writes of peers that carried data (MBX_REMOTE_DATA) */
+    MBX_FAILURES = 1 << 4, /* not completions: receives from any source that still wait after a
+                              peer has died */
 };
 
 struct mbx_completion {
@@ -782,20 +802,20 @@ struct mbx_completion {
                    MBX_FAILURES: -EHOSTDOWN */
     enum mbx_queue kind;
     size_t received;          /* bytes written to the buffer (or sent) */
-    struct mbx_status status; /* receives: of the message, if it matched; size is
-                                 its full length.  Sends: as given, source = peer.
+    struct mbx_status status; /* Receives: the message, if one matched; size is its full
+                                 length.  Sends: the arguments; source = peer.
                                  MBX_ACCESS and MBX_EVENTS: source = peer, tag = key
-                                 of the region.  MBX_FAILURES: as asked for, but
-                                 source = the peer that has died, the last if several */
+                                 of the region.  MBX_FAILURES: the arguments of the
+                                 receive, but source = the peer that died last */
 };
 
 /*
- * mbx_test - is this request complete?  If so, takes its entry from the queue.
+ * mbx_test - is this request complete?  If so, take its entry from the queue.
  *
- * Returns    1 and *completion (may be NULL); 0 not yet; -ESTALE no such request:
- *            its completion was already taken; -EHOSTDOWN it is a receive from any source
- *            that still waits, and a peer has died: see mbx_failed(); -EINVAL MBX_DONE.
- * Threads    any number may ask for the same request; one gets it.
+ * Returns    1 and *completion (may be NULL); 0 not yet; -ESTALE no such request: its completion
+ *            was already taken; -EHOSTDOWN it is a receive from any source that still waits, and a
+ *            peer has died: see mbx_failed(); -EINVAL it was started with MBX_DONE.
+ * Threads    several threads may test the same request; one of them gets the completion.
  * Progress   makes progress once if the request is not complete; never blocks.
  * Source     src/core/completion.c
  */
@@ -804,17 +824,16 @@ MBX_API int mbx_test(struct mbx_ep *ep, mbx_request request, struct mbx_completi
 /*
  * mbx_wait - wait until a request is complete and take its entry from the queue.
  *
- * Polls for MBX_SPIN, then sleeps until a peer has something for us.  When nothing has moved
- * for 50 us, and when the time is up, it lets others have the core.  With a timeout of 0 it
- * only looks.
+ * Polls for MBX_SPIN, then sleeps until a peer has sent something.  It yields the core when nothing
+ * has moved for 50 us, and when the timeout ends.  With a timeout of 0 it only checks.
  *
  * Units      timeout_ns in nanoseconds; negative: no limit.
- * Returns    0 and *completion (may be NULL; the request's own error is in it);
- *            -EHOSTDOWN as mbx_test(); -ETIMEDOUT; -ESTALE no such request: already waited
- *            for, or read from the queue, also by another thread meanwhile; -EINTR a signal
- *            arrived while asleep; -EINVAL MBX_DONE: options.done is called instead.
- * Threads    any number may wait in one endpoint, also for the same request: one gets
- *            it.  One of them polls and sleeps for all; others come and go as they like.
+ * Returns    0 and *completion (may be NULL), which contains the error of the request itself;
+ *            -EHOSTDOWN as mbx_test(); -ETIMEDOUT; -EINTR a signal arrived during sleep.
+ *            -ESTALE no such request: its completion was taken before, perhaps by another thread.
+ *            -EINVAL it was started with MBX_DONE: the library calls options.done instead.
+ * Threads    any number may wait in one endpoint, even for the same request; then one gets it.  One
+ *            waiting thread polls and sleeps for all of them.
  * Progress   makes progress.  Blocks.
  * Source     src/core/wait.c
  */
@@ -824,19 +843,21 @@ MBX_API int mbx_wait(struct mbx_ep *ep, mbx_request request, int64_t timeout_ns,
 /*
  * mbx_wait_all - wait until all requests of an array are complete, and take their entries.
  *
- * requests[i] == 0 stands for no request.  Where one is complete completions[i] is its entry,
- * unless completions is NULL, and requests[i] becomes 0.  Three kinds of entries come from no
- * completion: error -ESTALE or -EINVAL, there is no such request, or it is none to wait for (as
- * mbx_wait() returns them), and
- * kind MBX_FAILURES, error -EHOSTDOWN: a receive from any source that still waits, and a peer has
- * died; then requests[i] stays what it is.
+ * requests[i] == 0 stands for no request.  When a request is complete, completions[i] becomes its
+ * entry, unless completions is NULL, and requests[i] becomes 0.
+ *
+ * Three kinds of entries do not come from a completion:
+ *
+ *   -ESTALE or -EINVAL    mbx_wait() would refuse this request with that error; requests[i] becomes 0
+ *   -EHOSTDOWN            kind is MBX_FAILURES: a receive from any source still waits, and a peer has
+ *                         died; requests[i] does not change
  *
  * Order      none: the requests may become complete in any order.
- * Units      timeout_ns in nanoseconds for all of them; negative: no limit; 0: makes progress
- *            once and takes what is complete.
- * Returns    how many ended with an error, so 0 is all well; -ETIMEDOUT or -EINTR not all are
- *            complete: those that are have been taken all the same; -EINVAL count is negative,
- *            or requests NULL and count not 0.
+ * Units      timeout_ns in nanoseconds, for the whole array; negative: no limit; 0: make progress
+ *            once and take the completions.
+ * Returns    how many requests ended with an error, so 0 is success.  -ETIMEDOUT or -EINTR some are
+ *            not complete; the completions of the others have been taken.  -EINVAL count is
+ *            negative, or requests is NULL and count is not 0.
  * Threads    as mbx_wait().
  * Progress   makes progress.  Blocks, unless timeout_ns is 0.
  * Source     src/core/wait_array.c
@@ -845,17 +866,16 @@ MBX_API int mbx_wait_all(struct mbx_ep *ep, mbx_request *requests, int count,
                          int64_t timeout_ns, struct mbx_completion *completions);
 
 /*
- * mbx_wait_some - wait until at least one request of an array is complete, and take the entries
- * of all that are.
+ * mbx_wait_some - wait until at least one request of an array is complete, and take the entries of
+ * all complete ones.
  *
- * As mbx_wait_all(), but the entries stand one behind the other: completions[k], unless
- * completions is NULL, is that of the request that was in requests[indices[k]].  Both have room
- * for count.
+ * As mbx_wait_all(), but without gaps: indices[k] says which request became complete, and
+ * completions[k] is its entry, unless completions is NULL.  Both arrays have space for count.
  *
  * Order      none: the requests may become complete in any order.
  * Units      timeout_ns as mbx_wait_all().
- * Returns    how many entries there are; 0 only if there is no request in the array;
- *            -ETIMEDOUT; -EINTR; -EINVAL as mbx_wait_all(), or indices is NULL.
+ * Returns    how many entries there are; 0 only if the array contains no request; -ETIMEDOUT;
+ *            -EINTR; -EINVAL as mbx_wait_all(), or indices is NULL.
  * Threads    as mbx_wait().
  * Progress   makes progress.  Blocks, unless timeout_ns is 0.
  * Source     src/core/wait_array.c
@@ -864,14 +884,13 @@ MBX_API int mbx_wait_some(struct mbx_ep *ep, mbx_request *requests, int count,
                           int64_t timeout_ns, int *indices, struct mbx_completion *completions);
 
 /*
- * mbx_wait_any - as mbx_wait_some(), but takes one entry: of those that are complete the one
- * that is first in the array.
+ * mbx_wait_any - as mbx_wait_some(), but takes one entry.
  *
  * completion may be NULL.
  *
- * Order      none, but for that.
+ * Order      if several requests are complete, the call takes the first one in the array.
  * Units      timeout_ns as mbx_wait_all().
- * Returns    1 and *index; 0 there is no request in the array; -ETIMEDOUT; -EINTR; -EINVAL as
+ * Returns    1 and *index; 0 the array contains no request; -ETIMEDOUT; -EINTR; -EINVAL as
  *            mbx_wait_all(), or index is NULL.
  * Threads    as mbx_wait().
  * Progress   makes progress.  Blocks, unless timeout_ns is 0.
@@ -881,33 +900,34 @@ MBX_API int mbx_wait_any(struct mbx_ep *ep, mbx_request *requests, int count,
                          int64_t timeout_ns, int *index, struct mbx_completion *completion);
 
 /*
- * mbx_progress - move everything that can move: deliver what arrived, continue
- * rendezvous, push what waited for room.
+ * mbx_progress - make progress: deliver arrived messages, continue rendezvous, retry what waited for
+ * space.
  *
- * Returns    how many messages and steps moved, 0 if nothing did.
+ * Returns    how many messages and steps moved; 0 if nothing did.
  * Progress   makes progress once; never blocks.
  * Source     src/core/progress.c
  */
 MBX_API int mbx_progress(struct mbx_ep *ep);
 
 /* ===========================================================================
- * II   Loops of one's own
+ * II   Event loops
  * =========================================================================== */
 
 /* ---- completion queues ----------------------------------------------------------------- */
 
 /*
- * mbx_poll - read completions, oldest first per queue, in the order of enum mbx_queue.
+ * mbx_poll - read completions: oldest first in each queue, queue by queue in the order of enum
+ * mbx_queue.
  *
- * queues is one of enum mbx_queue, or several.  The handles of the returned requests
- * are dead, but for those of MBX_FAILURES: see there.  The queues never overflow: a completed
- * request is its own entry.
+ * queues is one value of enum mbx_queue, or several.  The handles of the returned requests are dead,
+ * except with MBX_FAILURES: see there.  The queues never overflow, because a completed request is its
+ * own entry.
  *
- * Order      of one queue: that in which they completed.
- * Returns    how many of at most count entries were written (0 = none);
- *            -EINVAL queues names no queue, or entries is NULL.
- * Threads    an entry is given to one thread.  It may be that of a request for which
- *            another one waits; that one gets -ESTALE.
+ * Order      in one queue: the order of completion.
+ * Returns    how many of at most count entries were written (0: none); -EINVAL queues names no
+ *            queue, or entries is NULL.
+ * Threads    each entry goes to one thread.  If another thread waits for this request, that thread
+ *            gets -ESTALE.
  * Progress   none; see mbx_progress().
  * Source     src/core/completion.c
  */
@@ -924,11 +944,11 @@ MBX_API int mbx_poll(struct mbx_ep *ep, unsigned queues, struct mbx_completion *
 MBX_API int mbx_ready(struct mbx_ep *ep, unsigned queues);
 
 /*
- * mbx_wait_queues - wait until mbx_poll(ep, queues) would return an entry, as mbx_wait() does.
+ * mbx_wait_queues - wait as mbx_wait() does, until mbx_poll(ep, queues) would return an entry.
  *
  * Units      timeout_ns in nanoseconds; negative: no limit.
  * Returns    0; -ETIMEDOUT; -EINTR; -EINVAL queues names no queue.
- * Threads    all that wait return when there is an entry, and one of them will find it.
+ * Threads    all waiting threads return when there is an entry, and one of them will find it.
  * Progress   makes progress.  Blocks.
  * Source     src/core/wait.c
  */
@@ -936,10 +956,10 @@ MBX_API int mbx_wait_queues(struct mbx_ep *ep, unsigned queues, int64_t timeout_
 
 /* ---- sleeping -------------------------------------------------------------------------- */
 
-/* What mbx_sleep() calls; either may be NULL. */
+/* The functions that mbx_sleep() calls; each may be NULL. */
 struct mbx_sleep_hooks {
-    void (*sleeps)(void *arg); /* the thread is about to sleep, */
-    void (*slept)(void *arg);  /* and has slept */
+    void (*sleeps)(void *arg); /* the thread is about to sleep */
+    void (*slept)(void *arg);  /* the thread has slept */
     void *arg;
     unsigned flags; /* 0 */
 };
@@ -947,18 +967,19 @@ struct mbx_sleep_hooks {
 /*
  * mbx_sleep - sleep until there may be something to do for mbx_progress().
  *
- * For a thread with a loop of its own that makes progress, looks at what has come of it,
- * and sleeps when mbx_progress() has returned 0.  Unlike mbx_wait_queues() it is woken by
- * whatever arrives, not by completions alone.  hooks may be NULL.
+ * For a thread with its own loop, which makes progress, handles the results, and sleeps when
+ * mbx_progress() has returned 0.  Unlike mbx_wait_queues(), it wakes for anything that arrives, not
+ * only for completions.  hooks may be NULL.
  *
  * Units      timeout_ns in nanoseconds; negative: no limit.
- * Returns    0 something may have come; also early.  -ETIMEDOUT; -EINTR a signal arrived;
- *            -EBUSY another thread waits in this endpoint; -EINVAL unknown flag.
- * Threads    between hooks->sleeps and hooks->slept other threads may make all calls
- *            but mbx_close() and those that wait, with MBX_THREADS=one, too: a caller
- *            that guards the endpoint with a lock of its own releases it in sleeps() and
- *            acquires it again in slept().  With MBX_THREADS=one the other threads call
- *            mbx_wake() if they leave something to do.
+ * Returns    0 something may have arrived; the call may also return early without a reason.
+ *            -ETIMEDOUT; -EINTR a signal arrived; -EBUSY another thread waits in this endpoint;
+ *            -EINVAL unknown flag.
+ * Threads    Between hooks->sleeps and hooks->slept, other threads may make all calls except
+ *            mbx_close() and calls that wait.  This holds with MBX_THREADS=one as well: a caller that
+ *            guards the endpoint by its own lock releases it in sleeps() and takes it again in
+ *            slept().  With MBX_THREADS=one the other threads call mbx_wake() after they have
+ *            started an operation.
  * Progress   none.  Blocks.
  * Source     src/core/wait.c
  */
@@ -966,8 +987,8 @@ MBX_API int mbx_sleep(struct mbx_ep *ep, int64_t timeout_ns,
                       const struct mbx_sleep_hooks *hooks);
 
 /*
- * mbx_wake - makes the mbx_sleep() of another thread return, or, if it is about to sleep, not
- * sleep.
+ * mbx_wake - make the mbx_sleep() of another thread return; if that thread is about to sleep, it does
+ * not.
  *
  * Threads    any, also with MBX_THREADS=one.
  * Progress   none.
@@ -984,30 +1005,32 @@ MBX_API void mbx_wake(struct mbx_ep *ep);
  *   for (;;) {
  *       while (mbx_progress(ep) > 0 || mbx_ready(ep, queues))
  *           ... mbx_poll(ep, queues, ...) ...
- *       if (mbx_arm(ep) == 0)               last of all before the loop sleeps
- *           epoll_wait(...);                fd, and whatever else there is
+ *       if (mbx_arm(ep) == 0)               the last call before the loop sleeps
+ *           epoll_wait(...);                fd, and other descriptors
  *   }
  *
- * mbx_fd() returns the same descriptor each time; it is read and written by this library alone,
- * and closed by mbx_close().  mbx_arm() makes progress once, and if there is nothing to do or to
- * read arms the descriptor: it becomes readable as soon as there may be something for
- * mbx_progress(), or by mbx_wake(), now and then without a reason, and stays so until
- * mbx_arm() or mbx_disarm().  Nothing that comes between the look and the sleep is missed.
- * What the caller itself starts after mbx_arm() and before it sleeps, may be; and a message
- * for which there is no room here (docs/internals/flow-control.md) says nothing until a receive wants it.
+ * mbx_fd() returns the same descriptor each time.  Only this library reads, writes and closes it
+ * (mbx_close() does).  The first call starts a thread, which sleeps for the caller.
  *
- * The first mbx_fd() starts a thread, which sleeps for the caller.
+ * A call of mbx_arm() makes progress once.  If then there is nothing to do and nothing to read, it
+ * arms the descriptor.  The descriptor becomes readable as soon as there may be something for
+ * mbx_progress(), after mbx_wake(), and occasionally without a reason.  It stays readable until
+ * mbx_arm() or mbx_disarm().  The loop misses nothing that arrives between the check and the sleep.
  *
- * Returns    mbx_fd(): the descriptor; -ENOMEM, -EAGAIN no thread, or the error of the system
- *            call that failed.  mbx_arm(): 0 armed; 1 there is something to do or to read
- *            now, and it is not armed; -EINVAL mbx_fd() was not called.  mbx_disarm(): 0;
+ * It can miss two things: an operation that the caller itself starts after mbx_arm() and before it
+ * sleeps, and a message for which there is no space here, until a receive accepts it
+ * (docs/internals/flow-control.md).
+ *
+ * Returns    mbx_fd(): the descriptor; -ENOMEM, -EAGAIN no thread could be started, or the error of
+ *            the system call that failed.  For mbx_arm(): 0 armed; 1 not armed, because there is
+ *            something to do or to read now; -EINVAL mbx_fd() was not called.  For mbx_disarm(): 0;
  *            -EINVAL.
- * Ownership  the descriptor is the library's, until mbx_close().
+ * Ownership  the descriptor belongs to the library, and is valid until mbx_close().
  * Threads    one at a time.  With MBX_THREADS=one a call that waits may disarm.  With
- *            MBX_THREADS=many other threads may wait in this endpoint meanwhile; as long as
- *            one does, the descriptor tells of completions alone, and not of messages that a
- *            probe would find.
- * Progress   mbx_arm() makes progress once; none of them blocks.
+ *            MBX_THREADS=many other threads may wait in this endpoint at the same time.  While one
+ *            does, the descriptor reports only completions, and not messages that a probe would
+ *            find.
+ * Progress   mbx_arm() makes progress once; none of the three blocks.
  * Source     src/core/event_fd.c; examples/event_loop.c is a whole program
  */
 MBX_API int mbx_fd(struct mbx_ep *ep);
@@ -1018,25 +1041,25 @@ MBX_API int mbx_disarm(struct mbx_ep *ep);
  * III  For experts
  * =========================================================================== */
 
-/* ---- completions where they lie -------------------------------------------------------- */
+/* ---- completions without a copy -------------------------------------------------------- */
 
 /*
- * mbx_peek, mbx_release - read a completion where it lies, without a copy.
+ * mbx_peek, mbx_release - read a completion in place, without a copy.
  *
  *   while ((c = mbx_peek(ep, queues)) != NULL) {
  *       ... c->user ...
  *       mbx_release(ep, c);
  *   }
  *
- * mbx_peek() returns what mbx_poll() would return first, or NULL: nothing, or queues names no
- * queue.  MBX_FAILURES is left out: such entries lie nowhere.  mbx_release() takes the entry
- * from its queue, and the handle is dead.  In between it may be read, and every other call is
- * allowed but those that take entries: mbx_poll(), mbx_test(), mbx_wait().
+ * mbx_peek() returns the entry that mbx_poll() would return first.  It returns NULL if there is none, or
+ * if queues names no queue.  It never returns entries of MBX_FAILURES, which have no place in memory.
+ * mbx_release() takes the entry from its queue, and then the handle is dead.  Between the two calls, all
+ * other calls are allowed except mbx_poll(), mbx_test(), mbx_wait() and others that take entries.
  *
  * Returns    mbx_peek(): the entry, or NULL.
- * Ownership  the entry is the library's; it may be read until mbx_release().
- * Threads    for one thread that alone takes entries of these queues; no other one waits for
- *            such a request.
+ * Ownership  the entry belongs to the library; it may be read until mbx_release().
+ * Threads    only one thread takes entries of these queues, and no other thread waits for such a
+ *            request.
  * Progress   none; see mbx_progress().
  * Source     src/core/completion.c
  */
@@ -1046,19 +1069,19 @@ MBX_API void mbx_release(struct mbx_ep *ep, const struct mbx_completion *complet
 /*
  * mbx_idle - is there nothing to move, and nothing to read?
  *
- * For who looks in a loop of their own: as long as nothing comes, it is a look at one word,
- * where mbx_progress() and mbx_poll() are calls.
+ * For programs that poll in their own loop: while nothing arrives, mbx_idle() reads one word, which
+ * costs less than calls of mbx_progress() and mbx_poll().
  *
  *   if (!mbx_idle(ep)) {
  *       mbx_progress(ep);
  *       ... mbx_poll() ...
  *   }
  *
- * Returns    1: mbx_progress() would move nothing now, and no queue has an entry;
- *            0: this is not known.  Also 0 now and then, for what has to be looked at
- *            now and then: so whoever calls mbx_progress() when it is 0 misses nothing.
- *            Always 0 with MBX_THREADS=many, with a matching device, and while anything
- *            but shared memory is in use.
+ * Returns    1: mbx_progress() would move nothing now, and no queue has an entry.
+ *            0: the answer is not known.  It is sometimes 0 so that the caller performs checks that
+ *            are due from time to time; a loop that calls mbx_progress() then misses nothing.
+ *            It is always 0 with MBX_THREADS=many, with a matching device, and while another
+ *            transport than shared memory is in use.
  * Threads    as all calls of an endpoint without MBX_THREADS=many: one at a time.
  * Progress   none.
  * Source     src/core/progress.c
@@ -1067,33 +1090,32 @@ MBX_API int mbx_idle(struct mbx_ep *ep);
 
 /* ---- one-sided -------------------------------------------------------------------------
  *
- * A peer reads, writes and updates memory that we have registered, and we its, without a
- * receive.  Such an access names a region by its key, and an address in it; it is performed
- * by the progress of the region's owner, and by nobody else.  From this follows
+ * A peer reads, writes and updates memory that we have registered, and we access its memory in the
+ * same way, without a receive.  An access names a region by its key, and an address in the region.
+ * Only the progress of the region's owner performs it.  From this follows:
  *
- *   rights     are looked at when the access is performed, and again for each part of a long
- *              one; the owner trusts no address of a peer
- *   order      accesses of one endpoint to one peer are performed in the order of the calls,
- *              each after the one before is complete; messages are not ordered with them
- *   atomicity  atomics of all peers, and of all endpoints of one process, are performed one
- *              after the other, element by element; against the owner's own instructions,
- *              reads and writes nothing is promised
- *   the end    mbx_deregister() performs what has arrived, and returns when nothing reads or
- *              writes the region any more, and nothing will
- *   copies     long ones are moved once, straight between the buffers, by the owner, where
- *              the transport can do that (process_vm_readv, process_vm_writev)
- *   progress   an owner that makes none lets its peers wait
- *   close      mbx_close() performs and answers what has arrived; it pushes none of ours: who
- *              needs them waits for them before
+ *   rights     The owner checks rights when it performs the access, and again for each part of a
+ *              long access.  It trusts no address of a peer.
+ *   order      Accesses of one endpoint to one peer are performed in the order of the calls, each
+ *              one after the previous one is complete.  Messages are not ordered with them.
+ *   atomicity  Atomics of all peers, and of all endpoints of one process, are performed one after
+ *              the other, element by element.  They are not atomic with respect to the owner's own
+ *              instructions, or to reads and writes.
+ *   the end    mbx_deregister() performs the accesses that have arrived.  When it returns, nothing
+ *              reads or writes the region, and nothing will.
+ *   copies     The owner copies the data of a long access once, straight between the buffers, if
+ *              the transport supports that (process_vm_readv, process_vm_writev).
+ *   progress   If an owner makes no progress, its peers wait.
+ *   close      mbx_close() performs and answers accesses that have arrived.  It does not push the
+ *              accesses that this endpoint has started: wait for them before closing.
  *
- * An access completes in the queue MBX_ACCESS when it has been performed; of a write, the
- * bytes are then in the region.  Errors of its completion: -EACCES no such key, or not this
- * right; -ERANGE beyond the region; -ENOTCONN or -EHOSTUNREACH the peer is gone; then a
- * read or write may have been performed in part.
+ * A completed access creates an entry in the queue MBX_ACCESS; the bytes of a write are then in the
+ * region.  Errors of the entry: -EACCES no such key, or not this right; -ERANGE beyond the region;
+ * -ENOTCONN or -EHOSTUNREACH the peer is gone, and a read or write may have been performed in part.
  */
 
 enum mbx_rights {
-    MBX_REMOTE_READ = 1 << 0,  /* reads, and atomics that bring a result */
+    MBX_REMOTE_READ = 1 << 0,  /* reads, and atomics that return a result */
     MBX_REMOTE_WRITE = 1 << 1, /* writes and atomics */
 };
 
@@ -1101,52 +1123,51 @@ enum mbx_rights {
 struct mbx_region {
     void *buf;
     size_t size;
-    /* What peers call the first byte: 0, or the address of buf, or anything; address + size
-     * does not exceed 2^64 - 1. */
+    /* The address that peers use for the first byte: 0, the address of buf, or any other.
+     * address + size must not exceed 2^64 - 1. */
     uint64_t address;
     unsigned rights; /* enum mbx_rights */
     unsigned flags;  /* 0 */
 };
 
 /*
- * mbx_register - let all peers of ep access region, under a key of the caller's choice.
+ * mbx_register - let all peers of ep access region, under a key that the caller chooses.
  *
  * Regions may overlap.
  *
  * Returns    0; -EEXIST the key is in use; -EINVAL unknown rights or flags, or addresses that wrap;
  *            -ENOMEM.
- * Ownership  the memory is lent to the library until mbx_deregister() or mbx_close().
+ * Ownership  the memory belongs to the library until mbx_deregister() or mbx_close().
  * Progress   none.
  * Source     src/rma/region.c
  */
 MBX_API int mbx_register(struct mbx_ep *ep, uint64_t key, const struct mbx_region *region);
 
 /*
- * mbx_deregister - end that.
+ * mbx_deregister - end the access of peers to a region.
  *
- * Accesses that have arrived are performed first, as far as they do not need their peer:
- * not those whose bytes have to be asked for, and what is behind such a one.  All others
- * end with -EACCES at their peers.  When this returns, the memory is the caller's again:
- * nobody reads or writes it.
+ * Accesses that have arrived are performed first, if they need no more data from their peer.  An access
+ * that does, all accesses after it, and all later ones end with -EACCES at their peers.  When this call
+ * returns, the memory belongs to the caller again, and no peer reads or writes it.
  *
  * Returns    0; -ENOENT no such key.
- * Progress   makes progress at least once, and while the transport moves bytes of accesses that
- *            have arrived; never waits for a peer to act, except where its processor moves them
- *            (over TCP): then for its progress, or its end.
+ * Progress   makes progress at least once, and continues while the transport moves bytes of accesses
+ *            that have arrived.  It never waits for a peer, except if the peer's processor moves the
+ *            bytes (over TCP); then it waits for the peer's progress or end.
  * Source     src/rma/region.c
  */
 MBX_API int mbx_deregister(struct mbx_ep *ep, uint64_t key);
 
-/* Accesses of peers that were performed without an error.  An atomic that modifies is a write,
- * and one that brings a result a read; so most of those that bring one are both. */
+/* Accesses of peers that were performed without an error.  An atomic that modifies counts as a
+ * write, and one that returns a result counts as a read, so many atomics count as both. */
 struct mbx_served {
     uint64_t reads;
     uint64_t writes;
-    uint64_t both; /* of these, the atomics that are counted in each */
+    uint64_t both; /* atomics that both counters contain */
 };
 
 /*
- * mbx_served_get - how many there were since ep was opened.
+ * mbx_served_get - the number of accesses since ep was opened.
  *
  * Units      size is sizeof *served (Structures, above).
  * Returns    0; -EINVAL size.
@@ -1155,7 +1176,7 @@ struct mbx_served {
 MBX_API int mbx_served_get(const struct mbx_ep *ep, struct mbx_served *served, size_t size);
 
 /*
- * mbx_region_served - the accesses to one region, since it was registered.
+ * mbx_region_served - the number of accesses to one region since it was registered.
  *
  * Units      size is sizeof *served (Structures, above).
  * Returns    0; -ENOENT no such key; -EINVAL size.
@@ -1165,7 +1186,7 @@ MBX_API int mbx_region_served(const struct mbx_ep *ep, uint64_t key, struct mbx_
                               size_t size);
 
 /*
- * mbx_deregister_served - mbx_deregister(), and all accesses to the region until then.
+ * mbx_deregister_served - as mbx_deregister(), and returns the number of all accesses to the region.
  *
  * Units      size is sizeof *served (Structures, above).
  * Returns    0; -ENOENT no such key; -EINVAL size, and nothing was done.
@@ -1178,12 +1199,12 @@ MBX_API int mbx_deregister_served(struct mbx_ep *ep, uint64_t key, struct mbx_se
 /*
  * mbx_write - start writing [buf, buf+size) to a region of peer.
  *
- * Order      above: after what this endpoint has started there before.
+ * Order      after the accesses that this endpoint has started to this peer before (see above).
  * Units      size in bytes; 0 is allowed and then buf may be NULL.
- * Returns    0; -EINVAL no such peer, NULL buf, unknown flag, an address that wraps, or
- *            longer than mbx_limits.message; -EMSGSIZE too long for MBX_COPY; -ENOMEM no request
- *            left, no room to keep a copy, or no memory for what the first use of a peer makes.
- * Ownership  buf is lent to the library until the request completes, unless MBX_COPY.
+ * Returns    0; -EINVAL no such peer, NULL buf, unknown flag, an address that wraps, or longer than
+ *            mbx_limits.message; -EMSGSIZE too long for MBX_COPY; -ENOMEM no request is left, no
+ *            memory for a copy, or no memory for the first use of a peer.
+ * Ownership  buf belongs to the library until the request completes, unless MBX_COPY is set.
  * Progress   never blocks; does not call mbx_progress().
  * Source     src/rma/origin.c; at the owner src/rma/target.c
  */
@@ -1194,13 +1215,13 @@ MBX_API int mbx_write(struct mbx_ep *ep, uint32_t peer, const void *buf, size_t 
 /*
  * mbx_read - start reading size bytes of a region of peer into buf.
  *
- * Order      above: after what this endpoint has started there before.
+ * Order      after the accesses that this endpoint has started to this peer before (see above).
  * Units      size in bytes; 0 is allowed and then buf may be NULL.
- * Returns    0; -EINVAL no such peer, NULL buf, a flag but MBX_SILENT, an address that wraps, or
- *            longer than mbx_limits.message; -ENOMEM no request left, or no memory for what the
- *            first use of a peer makes.
- * Ownership  buf is lent to the library until the request completes.  If ep is closed while a
- *            read is under way, its peer may still write to buf for a moment: wait for it before.
+ * Returns    0; -EINVAL no such peer, NULL buf, a flag other than MBX_SILENT, an address that wraps, or
+ *            longer than mbx_limits.message; -ENOMEM no request is left, or no memory for the first
+ *            use of a peer.
+ * Ownership  buf belongs to the library until the request completes.  If ep is closed during a read,
+ *            the peer may still write to buf for a moment: wait for the read before closing.
  * Progress   never blocks; does not call mbx_progress().
  * Source     src/rma/origin.c
  */
@@ -1228,8 +1249,7 @@ enum mbx_type {
     MBX_TYPES
 };
 
-/* What becomes of each element there (x), given an operand (y) and, from MBX_CSWAP on, what it
- * is compared with (c). */
+/* The new value of each element x, for an operand y and, from MBX_CSWAP on, a comparison value c. */
 enum mbx_op {
     MBX_MIN,  /* the smaller of x and y; not complex */
     MBX_MAX,  /* the larger; not complex */
@@ -1245,7 +1265,7 @@ enum mbx_op {
     MBX_ATOMIC_WRITE, /* y */
     MBX_CSWAP,        /* y if c == x */
     MBX_CSWAP_NE,     /* y if c != x */
-    MBX_CSWAP_LE,     /* y if c <= x; not complex, as the following */
+    MBX_CSWAP_LE,     /* y if c <= x; this and the next three: not complex */
     MBX_CSWAP_LT,     /* y if c < x */
     MBX_CSWAP_GE,     /* y if c >= x */
     MBX_CSWAP_GT,     /* y if c > x */
@@ -1259,14 +1279,14 @@ struct mbx_atomic_args {
     enum mbx_type type;
     size_t count;
     const void *operand; /* MBX_ATOMIC_READ: NULL */
-    const void *compare; /* from MBX_CSWAP on; else NULL */
-    void *result;        /* what was there before; or NULL, but for MBX_ATOMIC_READ */
+    const void *compare; /* from MBX_CSWAP on; otherwise NULL */
+    void *result;        /* receives the old values; may be NULL, except for MBX_ATOMIC_READ */
     uint64_t key, address;
-    unsigned flags; /* 0; those of the operation are in mbx_options */
+    unsigned flags; /* 0; mbx_options has the flags of the operation */
 };
 
 /*
- * mbx_atomic_size - how long an element is.
+ * mbx_atomic_size - the size of an element.
  *
  * Returns    bytes; 0 if there is no such operation on this type.
  * Threads    any.
@@ -1277,12 +1297,12 @@ MBX_API size_t mbx_atomic_size(enum mbx_op op, enum mbx_type type);
 /*
  * mbx_atomic - start an atomic update of memory of peer.
  *
- * Order      above: after what this endpoint has started there before.
- * Returns    0; -EOPNOTSUPP no such operation on this type; -EINVAL no such peer, unknown
- *            flag, no elements, a pointer missing or not wanted, or an address that wraps;
+ * Order      after the accesses that this endpoint has started to this peer before (see above).
+ * Returns    0; -EOPNOTSUPP no such operation on this type; -EINVAL no such peer, unknown flag, no
+ *            elements, a pointer that is missing or must be NULL, or an address that wraps;
  *            -EMSGSIZE more than mbx_limits.atomic; -ENOMEM as mbx_write().
- * Ownership  operand, compare and result are lent to the library until the request
- *            completes; with MBX_COPY, result alone.
+ * Ownership  operand, compare and result belong to the library until the request completes; with
+ *            MBX_COPY, only result.
  * Progress   never blocks; does not call mbx_progress().
  * Source     src/rma/origin.c; at the owner src/rma/target.c, src/rma/atomic.c
  */
@@ -1294,62 +1314,66 @@ MBX_API int mbx_atomic(struct mbx_ep *ep, uint32_t peer, const struct mbx_atomic
 /*
  * mbx_failed - which peers are known to have died?
  *
- * A peer has died if its process has ended without mbx_close().  That is noticed, within
- * MBX_PEER_TIMEOUT and while this endpoint makes progress, of those peers for whom some
- * request here waits, or a probe that is called again and again; over a network, for a receive from any source, of those that this
- * endpoint has to do with, and of a few others.  What needs that peer alone then ends with
- * -ENOTCONN.  A receive from any source may still be met by somebody else: it stays posted,
- * and can be matched and cancelled as before.  It is told once, and once more for each peer
- * that dies later, in whichever of these ways comes first:
+ * A peer has died if its process has ended without mbx_close().  This endpoint notices a death within
+ * MBX_PEER_TIMEOUT while it makes progress, if a request needs the peer, or a probe that the program
+ * repeats.  For a receive from any source over a network, it checks only peers with which it has
+ * exchanged something, and a few others.
  *
- *   mbx_wait() or mbx_test() of it returns -EHOSTDOWN
- *   mbx_poll() with MBX_FAILURES gives an entry with its handle, which stays alive
+ * Requests that need only this peer end with -ENOTCONN.  A receive from any source can still match a
+ * message of another peer.  It stays posted, and can be matched and cancelled as before.  The library
+ * reports the death for this receive once, and once more for each peer that dies later.  The first of
+ * these two calls reports it:
  *
- * A receive from any source that is posted later is told in the same way, until
- * mbx_failed_ack() says that these deaths are known.
+ *   mbx_wait() or mbx_test() of the receive returns -EHOSTDOWN
+ *   mbx_poll() with MBX_FAILURES returns an entry with its handle, which stays alive
  *
- * Returns    how many; the numbers of the first of them, at most count, are written to peers,
- *            in the order in which they were found.  peers may be NULL if count is 0.
+ * The library reports known deaths in the same way for every receive from any source that is posted
+ * later, until mbx_failed_ack() acknowledges them.
+ *
+ * Returns    how many.  The call writes the first numbers, at most count, to peers, in the order in
+ *            which the deaths were found.  peers may be NULL if count is 0.
  * Source     src/core/failure.c
  */
 MBX_API int mbx_failed(const struct mbx_ep *ep, uint32_t *peers, int count);
 
 /*
- * mbx_failed_ack - no receive is told any more of the peers that mbx_failed() names now.
+ * mbx_failed_ack - acknowledge the peers that mbx_failed() names now: receives no longer report them.
  *
- * Returns    how many these are.
+ * Returns    how many peers these are.
  * Progress   none.
  * Source     src/core/failure.c
  */
 MBX_API int mbx_failed_ack(struct mbx_ep *ep);
 
-/* ---- messages that wait for a receive -------------------------------------------------- */
+/* ---- unexpected messages------------------- -------------------------------------------------- */
 
 /*
- * mbx_unexpected - list the unexpected messages of ep: those that have come and that no receive has taken.
+ * mbx_unexpected - list the unexpected messages of ep: arrived messages that no receive has taken.
  *
- * Those of one context id stand together, in the order in which they came.
+ * Messages of one context id stand together, in the order in which they arrived.
  *
- * Returns    how many there are; of these the first ones, at most count, are written to messages, which may
- *            be NULL if count is 0.  -EINVAL count is negative, or messages NULL and count not 0; -ENOMEM.
+ * Returns    how many there are.  The call writes the first ones, at most count, to messages, which may
+ *            be NULL if count is 0.  -EINVAL count is negative, or messages is NULL and count is not
+ *            0; -ENOMEM.
  * Source     src/p2p/unexpected.c
  */
 MBX_API int mbx_unexpected(const struct mbx_ep *ep, struct mbx_status *messages, int count);
 
 /*
- * mbx_watch_unexpected - be told of each message that has no receive.
+ * mbx_watch_unexpected - call a function for each message that becomes unexpected, and again when it is
+ * taken.
  *
- * watch is called with has_come 1 when a message has become unexpected, and with 0 when a receive or a
- * matched probe has taken it: when it is in the queue already, or not any more.  So its calls come in the order in
- * which the messages came, and in which they were taken.  NULL: nobody is told any more, as at the
- * beginning.  What is unexpected already is not told.  While somebody is told, mbx_try_recv() leaves all
- * messages to mbx_recv().
+ * The library calls watch with has_come 1 after a message has entered the queue of unexpected messages.
+ * It calls watch with 0 after a receive or a matched probe has taken the message out of the queue.  So
+ * the calls have the order in which messages arrive and are taken.  Messages that are unexpected before
+ * this call are not reported.  watch may be NULL, as at the beginning: no reports.  While watch is set,
+ * mbx_try_recv() always returns 0.
  *
  * Returns    0.
  * Ownership  message is valid until watch returns.
- * Threads    watch is called by the thread whose call or progress has moved the message, under the lock of
- *            ep.  Of the library it may call mbx_unexpected(), mbx_stat_read() and mbx_stats_read() of ep, and only
- *            with MBX_THREADS=one.
+ * Threads    watch runs in the thread whose call or progress has moved the message, under the lock of
+ *            ep.  It may call only mbx_unexpected(), mbx_stat_read() and mbx_stats_read() of ep, and
+ *            only with MBX_THREADS=one.
  * Progress   none.
  * Source     src/p2p/unexpected.c
  */
@@ -1362,18 +1386,17 @@ MBX_API int mbx_watch_unexpected(struct mbx_ep *ep,
 
 struct mbx_limits {
     size_t inject;  /* largest message of mbx_inject() */
-    size_t message; /* largest message of mbx_send(), read and write */
-    size_t atomic;  /* bytes of the operands of one mbx_atomic(), at most */
-    /* what messages without a receive may cost here (docs/internals/flow-control.md); bytes,
-     * UINT64_MAX: no limit */
-    uint64_t unexpected;     /* all of them */
+    size_t message; /* largest message of mbx_send(), mbx_read() and mbx_write() */
+    size_t atomic;  /* most bytes of the operands of one mbx_atomic() */
+    /* Limits of unexpected messages here (docs/internals/flow-control.md).  UINT64_MAX: no limit. */
+    uint64_t unexpected;     /* bytes for messages of all peers together */
     uint64_t window;         /* messages of one peer, at first */
-    uint64_t window_payload; /* bytes with these */
-    uint64_t extra;          /* bytes for peers that want more */
+    uint64_t window_payload; /* bytes of data of these messages */
+    uint64_t extra;          /* bytes of credit for peers that need more */
 };
 
 /*
- * mbx_limits_get - what this endpoint can carry.
+ * mbx_limits_get - the limits of this endpoint.
  *
  * Units      size is sizeof *limits (Structures, above).
  * Returns    0; -EINVAL size.
@@ -1387,13 +1410,13 @@ enum mbx_protocol {
     MBX_SHORT,      /* eager, one packet */
     MBX_BOUNCE,     /* eager, several packets */
     MBX_RNDV_READ,  /* rendezvous, the receiver reads (RTS, read, FIN) */
-    MBX_RNDV_DATA,  /* rendezvous, the sender streams (RTS, CTS, DATA) */
-    MBX_RNDV_WRITE, /* the sender writes into a receive that it was told of (ADVERTISE, WRITE) */
+    MBX_RNDV_DATA,  /* rendezvous, the sender sends packets (RTS, CTS, DATA) */
+    MBX_RNDV_WRITE, /* the sender writes into an advertised receive (ADVERTISE, WRITE) */
     MBX_PROTOCOLS
 };
 
 /*
- * mbx_protocol_name - what a protocol is called.
+ * mbx_protocol_name - the name of a protocol.
  *
  * Returns    "inline", "short", "bounce", "rndv-read", "rndv-data", "rndv-write"; NULL for
  *            another number.
@@ -1403,29 +1426,30 @@ enum mbx_protocol {
  */
 MBX_API const char *mbx_protocol_name(enum mbx_protocol protocol);
 
-/* One row of the protocol table: messages that are longer than the row before says, and of at most max_size
- * bytes, travel by this protocol. */
+/* One row of the protocol table.  This protocol carries messages of at most max_size bytes that are
+ * longer than max_size of the previous row. */
 struct mbx_protocol_row {
     enum mbx_protocol protocol;
     size_t max_size;
 };
 
 /*
- * mbx_protocol_get - row index (0, 1, ...) of the table for a peer: how a message would travel if it were sent now.
+ * mbx_protocol_get - row index (0, 1, ...) of the protocol table for a peer: which protocol would carry a
+ * message that is sent now?
  *
- * A protocol can have two rows: while bounce buffers are free, messages too long for packets use them.  If peer is
- * MBX_ANY_SOURCE, or nothing was sent to it yet, the table says how its first messages would travel.
+ * A protocol can have two rows: while bounce buffers are free, messages too long for packets use them.
+ * If peer is MBX_ANY_SOURCE, or nothing was sent to it yet, the table describes its first messages.
  *
- * Some messages travel otherwise, and a statistic counts them:
+ * Some messages use another protocol, and a statistic counts them:
  *
- *   sent_rndv-write   the receiver has announced where the message goes
- *   rerouted          there was no credit for an eager message, its buffers were used while it waited, or its receiver
- *                     did not read the packets: it became a rendezvous
- *   read_fallbacks    a rendezvous could not be read, and was sent as data
+ *   sent_rndv-write   the receiver has advertised where the message goes
+ *   rerouted          an eager message became a rendezvous, because there was no credit, or its buffers
+ *                     were used while it waited, or the receiver did not read its packets
+ *   read_fallbacks    the data of a rendezvous could not be read, and was sent in packets
  *   deferrals         the message waits at its sender until a receive is known
  *
- * Not counted: injected messages are always eager. A message in pieces, or one that the adapter of its receiver could not
- * match, may be a rendezvous though its size says eager.
+ * Injected messages are always eager, and are not counted.  A message of non-contiguous data, or one that
+ * the receiver's adapter could not match, may use a rendezvous although its size is in an eager row.
  *
  * Units      size is sizeof *row (Structures, above).
  * Returns    0; -ENOENT no more rows; -EINVAL no such peer, or size.
@@ -1435,40 +1459,39 @@ MBX_API int mbx_protocol_get(const struct mbx_ep *ep, uint32_t peer, unsigned in
                              struct mbx_protocol_row *row, size_t size);
 
 /*
- * mbx_transport_get - name and one-line description of transport number index (0, 1, ...) of
+ * mbx_transport_get - the name and a one-line description of transport number index (0, 1, ...) of
  * this library.
  *
- * Returns    0; -ENOENT no transport of that number (the end of the list).
+ * Returns    0; -ENOENT no transport with that number (the end of the list).
  * Ownership  the texts are constant.
  * Threads    any.
  * Source     src/lib/endpoint.c
  */
 MBX_API int mbx_transport_get(unsigned index, const char **name, const char **about);
 
-/* What carries messages to other machines. */
+/* The network that carries messages to other machines. */
 struct mbx_network {
-    char provider[64];        /* libfabric's name of it: "tcp;ofi_rxm" */
-    char interface[64];       /* and of its domain: "eth0", "mlx5_0" */
-    char threading[16];       /* what it allows to threads: FI_THREAD_..., in small letters */
-    uint32_t version;         /* libfabric's: (its first number << 16) + its second */
-    uint64_t message;         /* bytes of a message of the provider, at most */
+    char provider[64];        /* libfabric's name of the provider: "tcp;ofi_rxm" */
+    char interface[64];       /* libfabric's name of the domain: "eth0", "mlx5_0" */
+    char threading[16];       /* its thread level: FI_THREAD_..., in small letters */
+    uint32_t version;         /* of libfabric: (major << 16) + minor */
+    uint64_t message;         /* the largest message of the provider, in bytes */
     uint32_t reads_memory;    /* 1: the receiver reads long messages; 0: they come in packets */
-    uint32_t exchanges_words; /* 1: MBX_MATCH_AT=sender can use words there; 0: claims */
+    uint32_t exchanges_words; /* 1: MBX_MATCH_AT=sender can use remote atomics; 0: claims */
 };
 
 /*
  * mbx_network_get - describe the network that an endpoint would use.
  *
- * That is the one of MBX_TRANSPORT=ofi, chosen by MBX_OFI_PROVIDER and MBX_OFI_INTERFACE; it is
- * opened for this and closed again, whatever MBX_TRANSPORT is.
+ * This is the network of MBX_TRANSPORT=ofi, chosen by MBX_OFI_PROVIDER and MBX_OFI_INTERFACE.  The call
+ * opens it and closes it again, whatever the value of MBX_TRANSPORT is.
  *
  * Units      size is sizeof *network (Structures, above).
- * Returns    0; -ENOTSUP this library was built without libfabric, or libfabric is not
- *            installed or too old; -ENODATA libfabric has no provider that would do;
- *            -EINVAL a parameter is wrong, or size; -ENOMEM; or the provider's reason why it cannot be
- *            opened.  The log says which.
+ * Returns    0; -ENOTSUP this library was built without libfabric, or libfabric is not installed or
+ *            too old; -ENODATA libfabric has no suitable provider; -EINVAL a parameter or size is
+ *            wrong; -ENOMEM; or the provider's error when it was opened.  The log names the reason.
  * Threads    any.
- * Progress   none; libfabric may look for adapters for half a second.
+ * Progress   none; libfabric may search for adapters for half a second.
  * Source     src/lib/network.c
  */
 MBX_API int mbx_network_get(struct mbx_network *network, size_t size);
@@ -1477,22 +1500,21 @@ MBX_API int mbx_network_get(struct mbx_network *network, size_t size);
 
 struct mbx_param {
     char name[48];     /* environment variable, "MBX_..." */
-    char unit[16];     /* "bytes", "messages", ...; empty: the value says it, or has none */
-    char value[128];   /* as set now, formatted */
+    char unit[16];     /* "bytes", "messages", ...; empty: the value has none, or contains it */
+    char value[128];   /* the present value, formatted */
     char initial[128]; /* the default */
-    char range[128];   /* what is accepted */
+    char range[128];   /* the accepted values */
     char help[256];
-    uint32_t level; /* 0: for every user; 1: advanced; 2: of a program that tests the library */
-    uint32_t is_set; /* 1: the environment says the value; 0: it is the default */
+    uint32_t level;  /* 0: for every user; 1: advanced; 2: for programs that test the library */
+    uint32_t is_set; /* 1: the environment sets the value; 0: it is the default */
 };
 
 /*
  * mbx_param_get - describe parameter number index (0, 1, ...).
  *
  * Units      size is sizeof *param (Structures, above).
- * Returns    0; -ENOENT no parameter of that number (the end of the list);
- *            -EINVAL size, or the environment holds an unknown or malformed MBX_ variable
- *            (named in the log); -ENOMEM.
+ * Returns    0; -ENOENT no parameter with that number (the end of the list); -EINVAL size, or the
+ *            environment holds an unknown or malformed MBX_ variable (the log names it); -ENOMEM.
  * Threads    any.
  * Source     src/core/settings.c
  */
@@ -1501,13 +1523,16 @@ MBX_API int mbx_param_get(unsigned index, struct mbx_param *param, size_t size);
 /* ---- names for people ------------------------------------------------------------------ */
 
 /*
- * mbx_name_program - say what the envelopes of ep mean.
+ * mbx_name_program - describe the meaning of the envelopes of ep.
  *
- * An MPI library that runs over ep names itself, so that mbx trace, the statistics and the log speak
- * its words: text is `WAY VERSION`, where WAY says how communicator and tag lie in an envelope
- * (`component`: the context id is the communicator, the tag is MPI's in 32 bits; `provider`: both are
- * in the tag, as the MPI's libfabric layer puts them there) and VERSION is what
- * MPI_Get_library_version() gives.  Nothing but these words depends on it.
+ * An MPI library that runs over ep calls this, so that mbx trace, the statistics and the log can use MPI's
+ * terms.  text is `WAY VERSION`.  VERSION is the text of MPI_Get_library_version().  WAY says how the
+ * library stores communicator and tag in an envelope:
+ *
+ *   component   the context id is the communicator, and the tag is MPI's, in 32 bits
+ *   provider    the tag contains both, as the MPI's libfabric layer stores them
+ *
+ * Only these terms depend on text.
  *
  * Returns    0; -EINVAL text is NULL or empty.
  * Ownership  text is copied, up to 127 bytes.
@@ -1517,39 +1542,42 @@ MBX_API int mbx_param_get(unsigned index, struct mbx_param *param, size_t size);
 MBX_API int mbx_name_program(struct mbx_ep *ep, const char *text);
 
 /*
- * mbx_explain_waits - say which requests a call of an MPI library waits for.
+ * mbx_explain_waits - report which requests a call of an MPI library waits for.
  *
- * For mbx doctor: waits is called for a request that is not complete, with its options' user pointer
- * and its queue, when somebody asks what ep waits for.  It returns 0 if no call waits for that request, or
- * if that is not known; else how many of those that a call waits for have to end until that call returns:
- * their number of MPI_Waitall, 1 of MPI_Waitany.  waits may be NULL: nobody tells.
+ * For mbx doctor.  When a process asks what ep waits for, the library calls waits for each incomplete
+ * request, with the user pointer of its options and with its queue.  The result is 0 if no call waits
+ * for that request, or if this is not known.  Otherwise it is the number of requests that must be
+ * complete before the call returns: all requests of an MPI_Waitall, 1 for an MPI_Waitany.  If waits is
+ * NULL, there are no reports.
  *
  * Returns    0.
- * Threads    waits is called under the lock of ep, by a thread that makes progress; it may call nothing of
- *            the library.
+ * Threads    waits runs under the lock of ep, in a thread that makes progress; it must not call the
+ *            library.
  * Progress   none.
  * Source     src/core/names.c, src/lib/inspect.c
  */
 MBX_API int mbx_explain_waits(struct mbx_ep *ep,
                               uint32_t (*waits)(const void *user, enum mbx_queue kind));
 
-/* A send or receive that an MPI library has described, and that was never started: MPI_Send_init, MPI_Recv_init. */
+/* A persistent send or receive (MPI_Send_init, MPI_Recv_init) that the program has created and never
+ * started. */
 struct mbx_unstarted {
     uint32_t is_send;    /* 1: a send; 0: a receive */
-    uint32_t context_id; /* what it will be started with */
-    uint32_t peer;       /* of a receive also MBX_ANY_SOURCE */
+    uint32_t context_id; /* the arguments with which it will be started */
+    uint32_t peer;       /* for a receive also MBX_ANY_SOURCE */
     uint64_t tag, ignore;
 };
 
 /*
- * mbx_explain_unstarted - say which operations an MPI library has described and never started.
+ * mbx_explain_unstarted - report persistent operations that were created and never started.
  *
- * For mbx doctor: unstarted is called with index 0, 1, ... until it returns 0, when somebody asks what ep waits for; it fills
- * in *out and returns 1 while there is one with that index.  unstarted may be NULL: nobody tells.
+ * For mbx doctor.  When a process asks what ep waits for, the library calls unstarted with index 0, 1
+ * and so on, until it returns 0.  If there is an operation with that index, unstarted fills in *out and
+ * returns 1.  If unstarted is NULL, there are no reports.
  *
  * Returns    0.
- * Threads    unstarted is called under the lock of ep, by a thread that makes progress; it may call nothing
- *            of the library.
+ * Threads    unstarted runs under the lock of ep, in a thread that makes progress; it must not call the
+ *            library.
  * Progress   none.
  * Source     src/core/names.c, src/lib/inspect.c
  */
@@ -1557,10 +1585,10 @@ MBX_API int mbx_explain_unstarted(struct mbx_ep *ep,
                                   int (*unstarted)(unsigned index, struct mbx_unstarted *out));
 
 /*
- * mbx_name_context - name a context id, as a communicator is named; size is how many ranks it has,
- * or 0: not known.
+ * mbx_name_context - name a context id, for example after a communicator.
  *
- * It keeps the name until it gets another one.
+ * size is the number of its ranks; 0 means not known.  The context id keeps the name until it gets
+ * another one.
  *
  * Units      size in ranks.
  * Returns    0; -EINVAL context_id is above MBX_CONTEXT_MAX, or name is NULL; -ENOMEM.
@@ -1572,9 +1600,11 @@ MBX_API int mbx_name_context(struct mbx_ep *ep, uint32_t context_id, const char 
                              uint32_t size);
 
 /*
- * mbx_name_peer - say which rank a peer is: its rank among the processes that were started with it
- * (MPI_COMM_WORLD).  job is 0 for those that were started with this process, and another number for
- * each other job (MPI_Comm_spawn, MPI_Comm_connect).
+ * mbx_name_peer - report which rank a peer is.
+ *
+ * rank is its rank among the processes that were started together with it (MPI_COMM_WORLD).  job is 0 for
+ * processes that were started together with this one.  Each other job has another number
+ * (MPI_Comm_spawn, MPI_Comm_connect).
  *
  * Returns    0; -EINVAL no such peer; -ENOMEM.
  * Progress   none.
@@ -1584,21 +1614,21 @@ MBX_API int mbx_name_peer(struct mbx_ep *ep, uint32_t peer, uint32_t job, uint32
 
 /* ---- statistics ------------------------------------------------------------------------ */
 
-/* A statistic: what it is called and what it counts.  The texts are constant. */
+/* The name and the meaning of a statistic.  The texts are constant. */
 struct mbx_stat {
     const char *name;  /* "expected", "sent_bytes_short", ... */
-    const char *unit;  /* "bytes", or "" of a plain count */
+    const char *unit;  /* "bytes", or "" for a plain count */
     const char *about; /* one line */
 };
 
 /*
  * mbx_stat_get - describe statistic number index (0, 1, ...).
  *
- * The names stay as they are; a later version may have more of them, in another order.
+ * A later version keeps the names; it may add statistics, and may change their order.
  *
  * Units      size is sizeof *stat (Structures, above).
- * Returns    0; -ENOENT no statistic of that number (the end of the list); -EINVAL size.
- * Ownership  what stat points to is the library's, constant, and never freed.
+ * Returns    0; -ENOENT no statistic with that number (the end of the list); -EINVAL size.
+ * Ownership  the texts that stat points to belong to the library; they are constant and never freed.
  * Threads    any.
  * Progress   none.
  * Source     src/core/stats.c; all of them in src/core/stats_table.c
@@ -1606,24 +1636,24 @@ struct mbx_stat {
 MBX_API int mbx_stat_get(unsigned index, struct mbx_stat *stat, size_t size);
 
 /*
- * mbx_stat_read - the value of the statistic of this name.
+ * mbx_stat_read - the value of the statistic with this name.
  *
- * Counts begin with 0 when ep is opened; names that end in _now are what there is now, and in
- * _max the most there was.
+ * A count is 0 when ep is opened.  A name that ends in _now is the present amount, and a name that ends
+ * in _max is the largest amount so far.
  *
- * Returns    0 and *value; -ENOENT there is no statistic of this name.
+ * Returns    0 and *value; -ENOENT no statistic with this name.
  * Progress   none.
  * Source     src/core/stats.c
  */
 MBX_API int mbx_stat_read(const struct mbx_ep *ep, const char *name, uint64_t *value);
 
 /*
- * mbx_stats_read - the values of all statistics, taken at one time.
+ * mbx_stats_read - the values of all statistics at one time.
  *
- * values[i] is that of statistic number i.
+ * values[i] is the value of statistic number i.
  *
- * Returns    how many there are; of these at most count are written.  values may be NULL if
- *            count is 0.  -EINVAL count is negative, or values NULL and count not 0.
+ * Returns    how many there are.  The call writes at most count values.  values may be NULL if count is
+ *            0.  -EINVAL count is negative, or values is NULL and count is not 0.
  * Progress   none.
  * Source     src/core/stats.c
  */

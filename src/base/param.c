@@ -295,8 +295,8 @@ char *param_format(const struct param *param, const void *settings, char *text, 
 /* What a number looks like, when there are no limits to show. */
 static const char *form_text(const struct param *p)
 {
-    return p->type == PARAM_SIZE   ? "bytes, or a number with K, M, G or T"
-           : p->type == PARAM_TIME ? "a number with ns, us, ms or s"
+    return p->type == PARAM_SIZE   ? "a size such as 64K"
+           : p->type == PARAM_TIME ? "a time such as 10ms"
                                    : "a number";
 }
 

@@ -64,12 +64,12 @@ struct mbx_ep {
     struct ep_names names;
     struct ep_forked forked;
     /* of folders above: PART(), parts.h */
-    PART_ROOM(48, 8) tracing; /* struct ep_tracing: p2p/tracer.h */
-    PART_ROOM(32, 8) peeks;   /* struct ep_peeks: p2p/p2p.h */
-    PART_ROOM(48, 8) credit;  /* struct credit_pool: p2p/credit.h */
-    PART_ROOM(32, 8) defer;   /* struct ep_defer: defer/defer.h */
-    PART_ROOM(24, 8) advert;  /* struct ep_advert: p2p/p2p.h */
-    PART_ROOM(24, 8) regions; /* struct hash: rma/rma.h */
+    PART_ROOM(48, 8) tracing;  /* struct ep_tracing: p2p/tracer.h */
+    PART_ROOM(32, 8) peeks;    /* struct ep_peeks: p2p/p2p.h */
+    PART_ROOM(48, 8) credit;   /* struct credit_pool: p2p/credit.h */
+    PART_ROOM(32, 8) defer;    /* struct ep_defer: defer/defer.h */
+    PART_ROOM(24, 8) advert;   /* struct ep_advert: p2p/p2p.h */
+    PART_ROOM(24, 8) regions;  /* struct hash: rma/rma.h */
     PART_ROOM(112, 8) inspect; /* struct ep_inspect: lib/inspect.h */
     uint64_t check_paid; /* with MBX_CHECKS: for the next look at all invariants; valid.c */
 };

@@ -51,98 +51,92 @@ static const char *const unlimited_word[] = {"unlimited", NULL};
 
 static const struct param own[] = {
     {"LOG_LEVEL", PARAM_CHOICE, PARAM_USUAL, NULL, "warn", 0, 0, log_level_names,
-     "what is written to standard error", AT(log_level)},
+     "which lines are written to standard error", AT(log_level)},
     {TRANSPORT_NAME, PARAM_CHOICE, PARAM_USUAL, NULL, "auto", 0, 0, NULL,
-     "what moves bytes: shm between processes of one machine, ofi over a network, verbs over "
-     "RDMA "
-     "adapters; auto: shm, and ofi besides if the job has ranks on several hosts",
+     "how bytes travel: shm on one machine, ofi over a network (libfabric), verbs over RDMA "
+     "adapters; auto: shm, and also ofi if the job has ranks on several hosts",
      AT(transport)},
     {"THREADS", PARAM_CHOICE, PARAM_USUAL, NULL, "one", 0, 0, threads_names,
-     "which threads may call functions of one endpoint: one at a time, or many at once",
+     "how many threads may call functions of one endpoint: one at a time, or many at once",
      AT(threads)},
     {"EAGER_LIMIT", PARAM_SIZE, PARAM_USUAL, NULL, "auto", 0, WIRE_EAGER_MAX, auto_word,
-     "messages up to this size are sent eagerly, longer ones by rendezvous; auto: 16K; to a "
-     "near peer of this machine 64K, and 512K if it has receives for them; to a far one 32K; "
-     "one packet with MBX_OVERSUBSCRIBED=yes",
+     "messages up to this size are sent eagerly, longer ones by rendezvous; auto: 16K; on one "
+     "machine 64K to a near peer (512K if its receives are posted), 32K to a far one; one "
+     "packet with MBX_OVERSUBSCRIBED=yes",
      AT(eager_limit)},
     {"RNDV", PARAM_CHOICE, PARAM_USUAL, NULL, "auto", 0, 0, rndv_names,
-     "how longer messages travel: the receiver reads, the sender writes into a receive that "
-     "was "
-     "announced to it, both copy (split), or packets (data); auto: whichever of these "
-     "suits; "
-     "one "
-     "name: insisted on, read where it cannot be",
+     "how longer messages travel: the receiver reads, the sender writes into an advertised "
+     "receive, both copy (split), or packets (data); auto: the best of these; write and split: "
+     "always, except where only a read is possible",
      AT(rndv)},
     {"MATCH_AT", PARAM_CHOICE, PARAM_USUAL, NULL, "receiver", 0, 0, match_at_names,
-     "where messages are matched: at the receiver, and beyond the window at the sender; or all "
-     "of them at the sender",
+     "where messages match: at the receiver, but at the sender if the window is full; or "
+     "always at the sender",
      AT(match_at)},
     {"OVERSUBSCRIBED", PARAM_CHOICE, PARAM_USUAL, NULL, "auto", 0, 0, oversubscribed_names,
-     "whether there are more processes than cores, so that waits poll shortly, only the "
-     "receiver copies, and what does not go into one packet goes by rendezvous; auto: if more "
-     "peers are named than there are cores, and without the last of these",
+     "are there more processes than cores?  If so, waits poll briefly, only the receiver "
+     "copies, and messages longer than a packet use a rendezvous; auto: if there are more "
+     "peers than cores, without the last of these rules",
      AT(oversubscribed)},
     {"UNEXPECTED_MEMORY", PARAM_SIZE, PARAM_USUAL, NULL, "64M", 0, UINT64_C(1) << 48, NULL,
-     "most memory that messages of peers may take before their receive is there",
+     "most memory for messages that arrive before their receive is posted",
      AT(unexpected_memory)},
     {"SPIN", PARAM_TIME, PARAM_USUAL, NULL, "1ms", 0, 10 * CLOCK_S, NULL,
      "how long a wait polls before it sleeps; at most 5us with more peers than cores (or "
      "MBX_OVERSUBSCRIBED=yes)",
      AT(spin_ns)},
     {"CLOSE_TIMEOUT", PARAM_TIME, PARAM_USUAL, "s", "2s", 0, 3600 * CLOCK_S, NULL,
-     "how long a close goes on with sends and answers that wait for room, or were injected "
-     "and not received",
+     "how long a close waits for sends and answers that have no space, and for injected "
+     "messages that are not received",
      AT(close_timeout_ns)},
     {"PEER_TIMEOUT", PARAM_TIME, PARAM_USUAL, "s", "2s", 20 * CLOCK_MS, 3600 * CLOCK_S, NULL,
      "how soon a dead peer is detected while an operation depends on it", AT(peer_timeout_ns)},
     {"DEVICE", PARAM_CHOICE, PARAM_USUAL, NULL, "none", 0, 0, device_names,
-     "what matches beside software: soft in the progress loop, on a thread, in a process; or "
+     "the device that matches: soft in the progress loop, on a thread or in a process; or "
      "verbs, the adapter of MBX_TRANSPORT=verbs or shm+verbs",
      AT(device)},
     {"MATCH", PARAM_CHOICE, PARAM_USUAL, NULL, "split", 0, 0, match_names,
-     "what matches, if there is a device: both, only software, or the device wherever it can",
+     "with a device: both match (split), only software, or the device wherever it can",
      AT(match)},
     {"STATS_FILE", PARAM_STRING, PARAM_USUAL, NULL, "", 0, 0, NULL,
      "append the statistics to this file at close; %r is the rank, %p the process",
      AT(stats_file)},
     {"KEY", PARAM_STRING, PARAM_USUAL, NULL, "", 0, 0, NULL,
-     "the job's key, 32 hexadecimal digits: processes with another one are refused; mbx exec "
+     "the job's key, 32 hexadecimal digits: processes with another key are refused; mbx exec "
      "makes one",
      AT(key)},
     {"TRACE", PARAM_STRING, PARAM_USUAL, NULL, "", 0, 0, NULL,
-     "record what is sent, received and matched, and each wait, to new files in this folder; "
-     "mbx trace reads them",
+     "record sends, receives, matches and waits to new files in this folder; mbx trace reads "
+     "them",
      AT(trace_folder)},
     {"FLIGHT", PARAM_COUNT, PARAM_USUAL, "events", "0", 0, UINT64_C(1) << 20, NULL,
-     "keep at least so many last events of each endpoint in memory, for mbx trace --flight "
-     "and core files; 0: none",
+     "keep at least this many of the last events of each endpoint in memory, for mbx trace "
+     "--flight and core files; 0: none",
      AT(flight)},
     {"FLIGHT_FOLDER", PARAM_STRING, PARAM_USUAL, NULL, "", 0, 0, NULL,
-     "keep the events of MBX_FLIGHT in files in this folder instead: a file stays there if its "
-     "endpoint is not closed, because the process was killed for example",
+     "keep the events of MBX_FLIGHT in files in this folder instead; the file stays if its "
+     "endpoint is not closed, for example because the process was killed",
      AT(flight_folder)},
     {"INSPECT", PARAM_BOOL, PARAM_USUAL, NULL, "on", 0, 0, NULL,
-     "show the queues of the endpoint to processes of this user that ask (mbx queues)",
+     "let processes of this user read the queues of the endpoint (mbx queues, doctor, top)",
      AT(inspect)},
     {"LEAKS", PARAM_CHOICE, PARAM_USUAL, NULL, "off", 0, 0, leaks_names,
-     "at close, warn of messages that nobody has received and of receives that met none",
+     "at close, warn of messages that were never received and of receives that never matched",
      AT(leaks)},
     {"STRICT_SENDS", PARAM_BOOL, PARAM_USUAL, NULL, "off", 0, 0, NULL,
-     "MPI_Send of the component for Open MPI completes when its message is received, so that a "
-     "program that "
-     "depends on buffering hangs; mbx doctor names it",
+     "MPI_Send of the component for Open MPI completes only when its message is received, so "
+     "that a program that depends on buffering hangs and mbx doctor names it",
      AT(strict_sends)},
     {"HANG", PARAM_TIME, PARAM_USUAL, "s", "0", 0, 1000000 * CLOCK_S, NULL,
-     "when nothing has come to a rank that waits for so long, the ranks of its host are looked "
-     "at (mbx "
-     "doctor), and a deadlock is reported; 0 is never",
+     "if nothing arrives at a waiting rank for this time, run mbx doctor on its host, which "
+     "reports a deadlock; 0: never",
      AT(hang_ns)},
     {"HANG_THEN", PARAM_CHOICE, PARAM_USUAL, NULL, "go-on", 0, 0, hang_then_names,
-     "what follows on such a report of a deadlock; abort: the job ends with status 86",
+     "what follows such a report of a deadlock; abort: the job ends with status 86",
      AT(hang_then)},
     {"BOOT", PARAM_FOREIGN, PARAM_USUAL, NULL, NULL, 0, 0, NULL,
-     "which launcher started the ranks: set by mbx run, and by mbx perf for itself; pmix or "
-     "single to insist on it",
+     "which launcher started the ranks: set by mbx run, and by mbx perf for itself; set pmix "
+     "or single to insist on it",
      0},
     {"LAUNCHER_HOST", PARAM_FOREIGN, PARAM_ADVANCED, NULL, NULL, 0, 0, NULL,
      "boot and namespaces of the launcher: set by mbx run and mbx exec, so that ranks in "
@@ -151,45 +145,44 @@ static const struct param own[] = {
     {"ADAPTER_*", PARAM_FOREIGN, PARAM_ADVANCED, NULL, NULL, 0, 0, NULL,
      "the software adapter's own (docs/contributing/adapter.md)", 0},
     {"BOOT_TIMEOUT", PARAM_TIME, PARAM_USUAL, "s", "600s", 0, 1000000 * CLOCK_S, NULL,
-     "how long a fence of the job waits for a rank of which the launcher tells nothing; 0 is "
-     "forever",
+     "how long a rank waits, at the start and in a fence, for a rank that does not come; 0: no "
+     "limit",
      AT(boot_timeout_ns)},
     {"REQUESTS", PARAM_COUNT, PARAM_ADVANCED, "requests", "unlimited", 1, REQUESTS_MOST,
      unlimited_word,
      "most requests of an endpoint at one time; unlimited: while there is memory",
      AT(requests)},
     {"PEERS_MAX", PARAM_COUNT, PARAM_ADVANCED, "peers", "1024", 1, 65536, NULL,
-     "senders that one endpoint can hold a ring for; MBX_UNEXPECTED_MEMORY is divided among "
-     "so many",
+     "so many senders can have a ring in one endpoint; MBX_UNEXPECTED_MEMORY is divided among "
+     "them",
      AT(peers_max)},
     {"WINDOW", PARAM_COUNT, PARAM_ADVANCED, "messages", "auto", 0, 65534, window_words,
-     "messages that one peer may have here unmatched; auto: from MBX_UNEXPECTED_MEMORY",
+     "unmatched messages that one peer may have here; auto: from MBX_UNEXPECTED_MEMORY",
      AT(window)},
     {"WINDOW_PAYLOAD", PARAM_SIZE, PARAM_ADVANCED, NULL, "auto", 0, 4194176, window_words,
-     "payload that comes with these; without it they come alone and the payload is fetched",
+     "data of these messages; with 0 they come without data, which is fetched later",
      AT(window_payload)},
     {"DEVICE_LIST", PARAM_COUNT, PARAM_ADVANCED, "receives", "1024", 1, 65536, NULL,
-     "receives that the device holds at a time; its command room follows from it",
+     "receives that the device holds at a time; the size of its command queue follows from it",
      AT(device_list)},
     {"DEVICE_BUFFERS", PARAM_COUNT, PARAM_ADVANCED, "buffers", "auto", 1, 16384, auto_word,
-     "buffers for messages that the device passes to software; auto: 128, of verbs 1024",
+     "buffers for messages that the device passes to software; auto: 128, for verbs 1024",
      AT(device_buffers)},
     {"DEVICE_THRESHOLD", PARAM_SIZE, PARAM_ADVANCED, NULL, "auto", 0, 0, auto_word,
-     "receives with smaller buffers stay in software if the matching is split; auto: 32K, of "
+     "with split matching, receives with smaller buffers stay in software; auto: 32K, for "
      "verbs 1K",
      AT(device_threshold)},
     {"DEVICE_HOLDS", PARAM_CHOICE, PARAM_ADVANCED, NULL, "auto", 0, 0, device_holds_names,
-     "whether the device also holds unexpected messages, if it can, and matches them with "
-     "receives that are posted later; auto: with MBX_MATCH=device",
+     "does the device, if it can, also hold unexpected messages and match them with receives "
+     "that are posted later?  auto: with MBX_MATCH=device",
      AT(device_holds)},
     {"DEVICE_TAG_FORMAT", PARAM_STRING, PARAM_ADVANCED, NULL, "", 0, 0, NULL,
-     "what MBX_DEVICE=verbs compares; empty: 16 bits of the context id and 32 of the tag; a "
-     "mem_tag_format of libfabric, in hexadecimal: 47 bits of such tags "
-     "(docs/internals/devices.md); the "
-     "libfabric provider sets it",
+     "the bits that MBX_DEVICE=verbs compares; empty: 16 bits of the context id and 32 of the "
+     "tag; a mem_tag_format of libfabric, in hexadecimal: 47 bits of such tags "
+     "(docs/internals/devices.md); the libfabric provider sets it",
      AT(device_tag_format)},
     {"VERBS_LIBRARY", PARAM_STRING, PARAM_ADVANCED, NULL, "libibverbs.so.1", 0, 0, NULL,
-     "the library that hardware is reached through; libmbx-adapter.so is an adapter in "
+     "the library that gives access to the adapter; libmbx-adapter.so is an adapter in "
      "software",
      AT(verbs_library)},
 };
@@ -385,8 +378,9 @@ int settings_key(const struct settings *settings, uint8_t *key, size_t size)
     if (text[0] == '\0')
         return 0;
     if (strlen(text) != 2 * size || strspn(text, "0123456789abcdefABCDEF") != 2 * size) {
-        LOG_ERROR("MBX_KEY: %zu characters that are not %zu hexadecimal digits", strlen(text),
-                  2 * size);
+        LOG_ERROR("MBX_KEY: %zu characters that are not %zu hexadecimal digits; unset it, and "
+                  "each job gets a key of its own",
+                  strlen(text), 2 * size);
         return -EINVAL;
     }
     for (size_t i = 0; i < size; i++) {

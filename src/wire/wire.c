@@ -115,11 +115,11 @@ static const char *check_first(const struct wire_packet *p)
     const struct wire_first *first = &p->body.first;
 
     if ((p->header.flags & WIRE_WANTS_FIN) == 0 && first->sender != 0)
-        return "sender in a first fragment that wants no fin";
+        return "sender in a first fragment that wants no FIN";
     if (p->payload_size == 0)
         return "empty fragment";
     if (p->payload_size >= first->size)
-        return "first fragment is not shorter than its message";
+        return "first fragment not shorter than its message";
     return NULL;
 }
 
@@ -146,7 +146,7 @@ static const char *check_put(const struct wire_packet *p)
     if (!(p->header.flags & WIRE_HAS_DATA) && p->header.data != 0)
         return "data in a put that has none";
     if (p->payload_size != 0 && p->payload_size != range->size)
-        return "payload is not what is to be written";
+        return "payload is not the data of the write";
     return range_wraps(range->at, range->size) ? "range of a put wraps" : NULL;
 }
 
@@ -167,9 +167,9 @@ static const char *check_answer(const struct wire_packet *p)
         return "unknown error in an answer";
     if ((p->header.flags & WIRE_PULL) &&
         ((p->header.flags & WIRE_LAST) || answer->error != 0 || p->payload_size != 0))
-        return "an answer that wants a push says more";
+        return "an answer that asks for a push has other contents";
     if (answer->error != 0 && (p->payload_size != 0 || !(p->header.flags & WIRE_LAST)))
-        return "an error brings bytes, or more is to come";
+        return "an error with bytes, or not the last answer";
     if (p->header.flags == 0 && p->payload_size == 0)
         return "empty fragment";
     return range_wraps(answer->offset, p->payload_size) ? "range of an answer wraps" : NULL;
@@ -180,9 +180,9 @@ static const char *check_advertise(const struct wire_advertise *announce)
     if (announce->word == 0)
         return "an advertised receive without a word";
     if (announce->size == 0)
-        return "an advertised receive without room";
+        return "an advertised receive without space";
     if (announce->from == 0 || announce->from > announce->number)
-        return "an advertised receive behind itself";
+        return "an advertised receive after itself";
     if (announce->credit >> 62 != 0)
         return "more credit than there can be";
     return range_wraps(announce->address, announce->size)
@@ -204,7 +204,7 @@ static const char *check_split_copy(const struct wire_split_copy *split_copy)
     if (split_copy->word == 0)
         return "a part without a word";
     if (split_copy->size == 0)
-        return "a part of nothing";
+        return "an empty part";
     if (range_wraps(split_copy->offset, split_copy->size))
         return "range of a part wraps";
     return range_wraps(split_copy->address, split_copy->size) ? "buffer of a part wraps" : NULL;
@@ -219,9 +219,9 @@ static const char *take_buffer(struct wire_packet *p)
         return "payload is not the name of a bounce buffer";
     memcpy(&in, p->payload, sizeof in);
     if (in.size == 0)
-        return "nothing lies in a bounce buffer";
+        return "an empty bounce buffer";
     if (in.size > WIRE_EAGER_MAX)
-        return "more lies in a bounce buffer than may be eager";
+        return "a bounce buffer with more than an eager message";
     p->buffer = in.buffer;
     p->payload = NULL;
     p->payload_size = in.size;
@@ -232,7 +232,7 @@ static const char *take_buffer(struct wire_packet *p)
 static const char *check_body(const struct wire_packet *p)
 {
     if (!shapes[p->header.type].has_payload && p->payload_size != 0)
-        return "payload where none belongs";
+        return "payload in a packet that has none";
     switch ((enum wire_type)p->header.type) {
     case WIRE_EAGER:
     case WIRE_SYNC:

@@ -9,15 +9,15 @@
  *      4     1  type        enum wire_type
  *      5     1  version     WIRE_VERSION
  *      6     2  flags       enum wire_flags
- *      8     8  tag         the envelope of those that have one; else 0
- *     16     8  data        of these: the sender's options.data; RTR, PEEK, ADVERTISE: ignore
- *                           bits; else 0
+ *      8     8  tag         in packets with an envelope; otherwise 0
+ *     16     8  data        with an envelope: the sender's options.data; in RTR, PEEK and
+ *                           ADVERTISE the ignore bits; otherwise 0
  *     24     4  context_id  as tag
  *     28     4  zero        must be 0
  *
  * then, by type, a body (* has an envelope; docs/reference/wire.md has a table made from this):
  *
- *  *EAGER  -            the whole message is the payload
+ *  *EAGER  -            the payload is the whole message
  *  *SYNC   sender       as EAGER, of a synchronous send: wants a FIN on match
  *  *FIRST  sender size  as EAGER or SYNC (flag), first fragment of a longer message
  *   MORE   offset       further fragments, in order, nothing to match; one message
@@ -25,64 +25,63 @@
  *  *RTS    sender size address key    payload: the first bytes
  *   CTS    sender receiver offset size   send me the bytes [offset, offset + size)
  *   DATA   receiver offset            payload: bytes at offset of the message; or (flag) none,
- *                       the sender has not got the rest
- *   FIN    sender                     the message has been taken; or (flag) taken out for its
- *                       sender: nobody has it
- *   WITHDRAW sender                   give that message back, if no receive has met it
+ *                       because the sender cannot provide the rest
+ *   FIN    sender                     a receive has taken the message; or (flag) the sender has
+ *                       its message back, and no receive has it
+ *   WITHDRAW sender                   return that message if no receive has matched it
  *
- * EAGER, MORE, DATA with the flag IN_BUFFER: the payload is {buffer, size}, and so many bytes lie in
- * that bounce buffer of the sender (transport/bounce.h), which gets it back.
+ * EAGER, MORE, DATA with the flag IN_BUFFER: the payload is {buffer, size}.  That many bytes are in
+ * this bounce buffer of the sender (transport/bounce.h), which gets it back.
  *
- * and, for messages that wait at their sender (docs/internals/flow-control.md):
+ * and, for deferred sends (docs/internals/flow-control.md):
  *
- *   CREDIT envelopes payload          so many messages, so many bytes more may come
+ *   CREDIT envelopes payload          you may send so many more messages and bytes
  *   DEFER  epoch room from table      I defer messages: send me RTRs, at most room of them,
- *                                     of receives behind from; epoch 0: no longer.  table: 0,
- *                                     or where in my table words you see some of them
+ *                                     of receives numbered after from.  epoch 0: no longer.
+ *                                     table: 0, or where my table words contain some of them
  *  *RTR    receiver epoch number word owner_id
- *                                     this receive is open; what it accepts is the envelope
- *                                     (flag: from any source).  word: its lock, or 0;
- *                                     owner_id: the number of the peer that takes that
- *  *CLAIM  sender receiver size address key   my message suits; payload: the first bytes
- *   GRANT  sender                     that message is received, or taken by a probe
- *   RETIRE receiver sender            that receive is not open any more; if sender is not 0,
- *                                     so its claim is lost
- *  *PEEK   question                   do you defer what such a receive would take?
- *  *PEEKED question sender size address key   yes, and its envelope; no, if sender is 0
+ *                                     this receive is open, and the envelope says which
+ *                                     messages it accepts (flag: from any source).  word: its
+ *                                     lock, or 0; owner_id: the peer number that takes it
+ *  *CLAIM  sender receiver size address key   my message matches; payload: the first bytes
+ *   GRANT  sender                     a receive or a probe has taken that message
+ *   RETIRE receiver sender            that receive is no longer open.  If sender is not 0, its
+ *                                     claim is lost
+ *  *PEEK   question                   do you defer a message that such a receive would take?
+ *  *PEEKED question sender size address key   yes, with its envelope; no, if sender is 0
  *
  * and to reach a region of the receiver's memory by its key (rma/rma.h):
  *
  *   PUT    sender key at size address exposed   write size bytes to at of the region.  Payload:
- *                                     all of them; or none: they lie at address, or are to be
- *                                     asked for.  data (flag): tell the owner of this number
- *   GET    sender key at size address exposed   read them; they may be written to address
- *   ATOMIC sender key at what count   payload: operands and what they are compared with
- *   ANSWER sender error offset        payload: bytes at offset of what was read.  Flags: this
- *                                     ends it; or: push your bytes from offset on
- *   PUSH   sender offset              payload: bytes at offset of what is to be written
+ *                                     all bytes, or none: they are at address, or a PUSH brings
+ *                                     them.  data (flag): report this number to the owner
+ *   GET    sender key at size address exposed   read these bytes; you may write them to address
+ *   ATOMIC sender key at what count   payload: operands and comparison values
+ *   ANSWER sender error offset        payload: bytes that were read, from offset on.  Flags: the
+ *                                     last answer; or: push your bytes from offset on
+ *   PUSH   sender offset              payload: bytes to be written, from offset on
  *
- * and, for receives that are told to their sender before it sends:
+ * and, for advertised receives:
  *
  *  *ADVERTISE  receiver number from credit word owner_id size address key
- *                                     this receive is open, and here lies its buffer.  word,
- *                                     owner_id: see RTR; credit: the envelopes that you have if
- *                                     nothing of yours is under way.  Such receives are
- *                                     numbered; from: the oldest one that is open and accepts
- *                                     a message that this one accepts
+ *                                     this receive is open.  Address: its buffer.  Word, owner_id:
+ *                                     see RTR.  Credit: your envelopes if none of your packets
+ *                                     is in flight.  From: the oldest open one that accepts a
+ *                                     message which this one accepts as well
  *  *WRITE  receiver sender size done address key
- *                                     my message goes into it: so many bytes are there.  If
- *                                     that is not all, more follow and WRITTEN; or (flag)
- *                                     none, and the rest is as of an RTS
+ *                                     my message goes into it: done bytes are there.  If more
+ *                                     follow, WRITTEN ends them; or (flag) none follow, and the
+ *                                     rest is fetched as after an RTS
  *   WRITTEN receiver done address key
- *                                     the end: now so many are there; as above
+ *                                     the end: done bytes are there; flag as above
  *   SPLIT_COPY   sender receiver offset size word owner_id address key
- *                                     of a message that I read: write the bytes
+ *                                     for a message that I read: write the bytes
  *                                     [offset, offset + size) to address.  word, owner_id: see
- *                                     RTR; if you have it, WRITTEN ends it, done as of the
- *                                     message
+ *                                     RTR.  If you hold the word, WRITTEN ends it, and done
+ *                                     counts bytes of the message
  *
- * sender and receiver are request numbers of that side, returned as they came.  All
- * fields are in the byte order of the machine: both sides are on one machine, or
+ * sender and receiver are request numbers of that side, returned unchanged.  All
+ * fields have the byte order of the machine: both sides are on one machine, or
  * the transport refuses the peer.
  *
  * Nothing here is trusted: wire_check() is the one place that looks at a packet

@@ -279,11 +279,11 @@ static void payload_may_lie_in_a_bounce_buffer(void **state)
         packet.size--;
         bad("payload is not the name of a bounce buffer");
         build_in_buffer(i, 0);
-        bad("nothing lies in a bounce buffer");
+        bad("an empty bounce buffer");
         build_in_buffer(i, WIRE_EAGER_MAX);
         good_in_buffer();
         build_in_buffer(i, WIRE_EAGER_MAX + 1);
-        bad("more lies in a bounce buffer than may be eager");
+        bad("a bounce buffer with more than an eager message");
     }
 }
 
@@ -311,7 +311,7 @@ static void bad_headers_are_refused(void **state)
             build_sample(i);
             header()->flags = (uint16_t)(1u << bit);
             if (samples[i].type == WIRE_ANSWER && 1u << bit == WIRE_PULL)
-                bad("an answer that wants a push says more");
+                bad("an answer that asks for a push has other contents");
             else if (samples[i].type == WIRE_DATA && 1u << bit == WIRE_BROKEN)
                 bad("data of a message that is broken");
             else if (may_be_in_buffer(samples[i].type) && 1u << bit == WIRE_IN_BUFFER)
@@ -356,7 +356,7 @@ static void payload_stands_only_where_it_belongs(void **state)
             if (samples[i].type != without[k])
                 continue;
             build(samples[i].type, samples[i].body, 1);
-            bad("payload where none belongs");
+            bad("payload in a packet that has none");
         }
 }
 
@@ -371,7 +371,7 @@ static void contradicting_sizes_are_refused(void **state)
     (void)state;
     first.size = 40;
     build(WIRE_FIRST, &first, 40);
-    bad("first fragment is not shorter than its message");
+    bad("first fragment not shorter than its message");
     first.size = 41;
     build(WIRE_FIRST, &first, 40);
     good();
@@ -379,7 +379,7 @@ static void contradicting_sizes_are_refused(void **state)
     bad("empty fragment");
     first.sender = 1;
     build(WIRE_FIRST, &first, 40);
-    bad("sender in a first fragment that wants no fin");
+    bad("sender in a first fragment that wants no FIN");
     header()->flags = WIRE_WANTS_FIN;
     good();
 
@@ -418,7 +418,7 @@ static void contradicting_accesses_are_refused(void **state)
 
     (void)state;
     build(WIRE_PUT, &put, 39);
-    bad("payload is not what is to be written");
+    bad("payload is not the data of the write");
     put.at = UINT64_MAX - 39;
     build(WIRE_PUT, &put, 40);
     bad("range of a put wraps");
@@ -444,15 +444,15 @@ static void contradicting_accesses_are_refused(void **state)
     header()->flags = WIRE_PULL;
     good();
     header()->flags = WIRE_PULL | WIRE_LAST;
-    bad("an answer that wants a push says more");
+    bad("an answer that asks for a push has other contents");
     answer.error = 5;
     build(WIRE_ANSWER, &answer, 0);
-    bad("an error brings bytes, or more is to come");
+    bad("an error with bytes, or not the last answer");
     header()->flags = WIRE_LAST;
     good();
     build(WIRE_ANSWER, &answer, 1);
     header()->flags = WIRE_LAST;
-    bad("an error brings bytes, or more is to come");
+    bad("an error with bytes, or not the last answer");
     answer.error = WIRE_ERROR_MAX;
     build(WIRE_ANSWER, &answer, 0);
     header()->flags = WIRE_LAST;
@@ -505,7 +505,7 @@ static void absurd_parts_are_refused(void **state)
     split_copy = a_split_copy;
     split_copy.size = 0;
     build(WIRE_SPLIT_COPY, &split_copy, 0);
-    bad("a part of nothing");
+    bad("an empty part");
     split_copy = a_split_copy;
     split_copy.offset = UINT64_MAX - 498;
     build(WIRE_SPLIT_COPY, &split_copy, 0);

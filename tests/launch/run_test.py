@@ -217,7 +217,7 @@ def values_can_be_pasted():
         for text in ("60", "60s", "60000ms"):
             job = mbx("info", "--params", env={"MBX_" + name: text})
             expect(job.code == 0 and f"MBX_{name}=60s\n" in job.out, str(job))
-    job = mbx("info", env={"MBX_SPIN": "1"})
+    job = mbx("info", "--all", env={"MBX_SPIN": "1"})
     expect(job.code == 1 and job.err.count("MBX_SPIN") == 1, str(job))
     expect("MBX_SPIN=1ms\n" in job.out and "what follows holds without any of them" in job.err, str(job))
 
@@ -256,9 +256,15 @@ def info_lists_statistics_and_parameters():
     expect(job.code == 1 and "MBX_PEERS_MAX" in job.err, str(job))
     job = mbx("info", "--params", env={"MBX_ADVERT_SIZE": "4"})
     expect(job.code == 1 and "MBX_ADVERT_SIZE is not a parameter" in job.err, str(job))
-    job = mbx("info")
-    for text in ("transports", "network\n", "devices", "verbs: ", "protocols", "parameters", "inline", "rndv-read"):
+    job = mbx("info", env={"MBX_SPIN": "7us"})
+    for text in ("transports", "network\n", "devices", "verbs: ", "protocols", "parameters", "inline", "rndv-read",
+                 "  MBX_SPIN=7us\n"):
         expect(text in job.out, f"mbx info: no {text}")
+    expect(len(job.out.splitlines()) < 50 and "statistics" not in job.out, f"more than a screen: {job}")
+    everything = mbx("info", "--all")
+    for text in ("transports", "statistics", "host\n", "MBX_PEERS_MAX=1024\n", "MBX_SPIN"):
+        expect(text in everything.out, f"mbx info --all: no {text}")
+    expect(mbx("info", "--all", "--json").out == mbx("info", "--json").out, "--all of --json")
 
 
 def info_tells_of_the_network_or_why_there_is_none():

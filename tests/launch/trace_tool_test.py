@@ -345,7 +345,7 @@ def test_random_stories(path):
 
 
 def test_arguments(path):
-    for arguments, status, text in (([], 2, "which FILE?"), (["--nothing", path], 2, "--nothing"),
+    for arguments, status, text in (([], 2, "FILE is missing"), (["--nothing", path], 2, "--nothing"),
                                     ([path + "-none"], 1, path + "-none"),
                                     (["/"], 1, "Is a directory")):
         done = run(*arguments)

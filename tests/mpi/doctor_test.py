@@ -308,7 +308,7 @@ def elsewhere(args):
     process = subprocess.Popen(["mpiexec", *launch_options(args), "-n", "2", args.program, "late_at_barrier"], stdout=subprocess.DEVNULL,
                                stderr=subprocess.DEVNULL, env=env, start_new_session=True)
     wanted = (f"2 ranks of stuck: {NAMES[args.mpi]}, not over Matchbox: "
-              f"{'OMPI_MCA_pml' if args.mpi == 'openmpi' else 'FI_PROVIDER_PATH'} is not in their environment")
+              f"{'OMPI_MCA_pml' if args.mpi == 'openmpi' else 'FI_PROVIDER_PATH'} is not in the environment")
     try:
         for _ in looks():
             text = subprocess.run([args.mbx, "doctor"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout

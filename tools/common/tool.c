@@ -68,6 +68,25 @@ static const char *option_at(const void *list, size_t i)
     return ((const struct option *)list)[i].name;
 }
 
+/* Why an option of the form --name or --name=value is refused.  length: of --name. */
+static const char *refusal(const char *argument, size_t length, const struct option *options)
+{
+    unsigned count = 0;
+
+    if (strncmp(argument, "--", 2) != 0)
+        return "unknown option";
+    for (; options->name != NULL; options++) {
+        if (strncmp(options->name, argument + 2, length - 2) != 0)
+            continue;
+        count++;
+        if (strlen(options->name) == length - 2)
+            return "option takes no value";
+    }
+    return count == 0   ? "unknown option"
+           : count == 1 ? "option takes no value"
+                        : "ambiguous option";
+}
+
 /* "--frob" where there is --from. */
 static int refuse_option(const struct tool *tool, const char *argument,
                          const struct option *options)
@@ -81,10 +100,9 @@ static int refuse_option(const struct tool *tool, const char *argument,
         nearest = tool_nearest(word, option_at, options);
     }
     if (nearest != NULL && strcmp(nearest, word) != 0)
-        return tool_usage_error(tool, "unknown or ambiguous option: %s; did you mean --%s?",
-                                argument, nearest);
-    return tool_usage_error(tool, "unknown or ambiguous option, or no value for it: %s",
-                            argument);
+        return tool_usage_error(tool, "unknown option: %s; did you mean --%s?", argument,
+                                nearest);
+    return tool_usage_error(tool, "%s: %s", refusal(argument, length, options), argument);
 }
 
 int tool_option(const struct tool *tool, int argc, char **argv, const char *letters,
@@ -220,7 +238,7 @@ int tool_size(const struct tool *tool, const char *option, const char *text, uin
     return 0;
 
 refuse:
-    return tool_usage_error(tool, "%s takes a size in bytes, with K, M, G or T, not '%s'",
+    return tool_usage_error(tool, "%s takes a size such as 64K (K, M, G or T), not '%s'",
                             option, text);
 }
 

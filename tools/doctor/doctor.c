@@ -22,44 +22,36 @@
 static const char usage[] =
     "usage: mbx doctor [OPTIONS]\n"
     "\n"
-    "Looks twice at the jobs of this user, on this host or on those that --launch or --hosts "
-    "name,\n"
-    "and says which ranks are deadlocked:\n"
-    "each of their operations can only be ended by ranks that are deadlocked, too, or that "
-    "are\n"
-    "in MPI_Finalize.  No rank is stopped.  The job must run over Matchbox (mbx exec).\n"
+    "Examples:\n"
+    "  mbx doctor                        the jobs of this user on this host\n"
+    "  mbx doctor --job ./solver         one of them\n"
+    "  mbx doctor --hosts node1,node2    a job on several hosts, by ssh\n"
     "\n"
-    "  --job JOB     only this job: its id, its program, or a process of it or that has "
-    "started it\n"
-    "  --all-users   jobs of other users, too, for root: without it root sees those of root "
-    "alone\n"
-    "  --between MS  time from the first look to the second (default 300)\n"
-    "  --rounds N    judge so often, each time from the last look and a new one, and report "
-    "the "
-    "first\n"
-    "                deadlock; ranks and jobs that come later are not seen (default 1).  Says, "
-    "too,\n"
-    "                in how many rounds a rank answered with something that waits\n"
-    "  --wait MS     how long a rank has time to answer (default 700)\n" HOSTS_USAGE
-    "  --from-watchdog PID, --hang MS, --abort\n"
-    "                as a rank starts it with MBX_HANG: reports a deadlock of the job once, "
-    "to\n"
-    "                standard error and into matchbox-hang-JOB.txt; ends with process PID\n"
+    "Reports which ranks are deadlocked, in which call each of them is, and which\n"
+    "messages do not match.  It stops no rank.  The job must run over Matchbox: start it\n"
+    "by mbx exec.\n"
+    "\n"
+    "  --job JOB     only this job: its id, its program, one of its processes, or the\n"
+    "                process that has started it\n"
+    "  --all-users   for root: jobs of all users, not only of root\n"
+    "  --between MS  time between the two snapshots of a round (default 300)\n"
+    "  --rounds N    check up to N times, each time with one new snapshot, and stop at\n"
+    "                the first deadlock (default 1).  Ignores ranks and jobs that start\n"
+    "                later.  Also reports in how many rounds a rank was waiting\n"
+    "  --wait MS     how long a rank may take to answer (default 700)\n" HOSTS_USAGE
     "  -h, --help    this text\n"
     "\n"
-    "A rank that computes, polls (MPI_Test, MPI_Iprobe), is stopped or cannot be seen may "
-    "still\n"
-    "send: it is never called deadlocked, and neither is a rank that waits for it.\n"
+    "A rank is deadlocked if only deadlocked ranks, or ranks in MPI_Finalize, can end its\n"
+    "operations.  A rank that computes, polls (MPI_Test, MPI_Iprobe), is stopped or\n"
+    "cannot be read may still send.  Such a rank is never called deadlocked, and neither\n"
+    "is a rank that waits for it.\n"
     "\n"
-    "Of several hosts, each is looked at twice, and no second look begins before all first "
-    "ones have\n"
-    "ended.  The ranks of a host that does not answer are not known: neither is who waits for "
-    "them\n"
+    "With several hosts, all first snapshots end before any second snapshot begins.  If a\n"
+    "host does not answer, its ranks are unknown, and ranks that wait for them are not\n"
     "called deadlocked.\n"
     "\n"
-    "Exit status 0 if no rank is deadlocked, 3 if one is, 1 if there is no job, or if none was "
-    "found\n"
-    "deadlocked and a host has not answered.\n";
+    "Exit status: 0 no rank is deadlocked; 3 a rank is; 1 there is no job, or no deadlock\n"
+    "was found and a host has not answered.\n";
 
 static const struct option options[] = {{"job", required_argument, NULL, 'j'},
                                         {"between", required_argument, NULL, 'b'},
@@ -139,7 +131,8 @@ static void say_no_job(const struct tool *tool, const struct sight *sight)
 {
     tool_error(
         tool,
-        "no job of this user runs over Matchbox on %s (or it runs with MBX_INSPECT=off)%s",
+        "no job of this user runs over Matchbox on %s; start jobs with mbx exec, without "
+        "MBX_INSPECT=no%s",
         sight->hosts->count != 0 ? "the hosts that have answered" : "this host",
         sight->hosts->count != 0 ? "" : observe_hint(sight->wanted));
 }
@@ -372,7 +365,7 @@ static int run(const struct tool *tool, int argc, char **argv)
 
 const struct tool tool_doctor = {
     .name = "doctor",
-    .about = "say which ranks are deadlocked, and why",
+    .about = "report deadlocked ranks, and why",
     .usage = usage,
     .options = options,
     .run = run,

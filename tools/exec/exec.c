@@ -42,37 +42,37 @@ static const char usage[] =
     "usage: mbx exec [OPTIONS] [--] COMMAND [ARGUMENTS]\n"
     "       mbx exec [OPTIONS] --print\n"
     "\n"
-    "Executes COMMAND, such as `mpiexec -n 4 ./program`, with an environment that makes\n"
-    "Open MPI, or MPICH if it was built with ch4:ofi, send its messages over Matchbox.\n"
-    "What is set already, or by options of the launcher (--mca pml ob1), and would keep them\n"
-    "from it is named, and nothing is executed.\n"
-    "Other variables that are set stay as they are.  The processes of the command also get\n"
-    "a key (MBX_KEY): others cannot connect to them.  Between hosts messages go over the\n"
-    "first of libfabric's providers that will do, or the one that MBX_OFI_PROVIDER names.\n"
+    "Examples:\n"
+    "  mbx exec --summary mpiexec -n 4 ./program\n"
+    "  mbx exec --hang=60s mpiexec -n 4 ./program    report a deadlock by itself\n"
     "\n"
-    "  -t, --through=WAY  how Open MPI reaches Matchbox: pml, by its own component, or "
-    "provider,\n"
-    "                     through libfabric (default: pml where it can be loaded)\n"
-    "  -s, --summary      in the end a line says how many ranks ran over Matchbox, and what "
-    "was\n"
-    "                     matched; with --verbose each rank says it, too\n"
-    "  -H, --hang=TIME    when nothing has come to a rank that waits for so long (60 or 60s): "
-    "a "
-    "report,\n"
-    "                     once, if ranks are deadlocked, to standard error and into\n"
-    "                     matchbox-hang-JOB.txt (MBX_HANG; MBX_HANG_THEN=abort ends the job)\n"
-    "  -f, --force        override what is set already\n"
-    "  -p, --print        print the variables instead, as lines for a shell, with a new key\n"
-    "  -v, --verbose      say which way is taken, which variables are set, and which were "
-    "left\n"
-    "                     alone\n"
+    "Runs COMMAND with an environment that makes Open MPI send its messages over\n"
+    "Matchbox.  For MPICH this works if it was built with ch4:ofi.\n"
+    "\n"
+    "If a variable or an option of the launcher (--mca pml ob1) would keep messages off\n"
+    "Matchbox, mbx exec names it and starts nothing.  It changes no other variable.  It\n"
+    "creates a key (MBX_KEY), without which no other process can connect to the job.\n"
+    "Between hosts, messages use the first suitable provider of libfabric, or the one in\n"
+    "MBX_OFI_PROVIDER.\n"
+    "\n"
+    "  -t, --through=WAY  how Open MPI reaches Matchbox: `pml`, its own component, or\n"
+    "                     `provider`, through libfabric (default: pml if it can be\n"
+    "                     loaded)\n"
+    "  -s, --summary      print one line at the end: how many ranks ran over Matchbox,\n"
+    "                     and what they matched; with --verbose one line for each rank\n"
+    "  -H, --hang=TIME    if nothing has arrived at a waiting rank for this time (60 or\n"
+    "                     60s), report a deadlock once, to standard error and into the\n"
+    "                     file matchbox-hang-JOB.txt (MBX_HANG; MBX_HANG_THEN=abort ends\n"
+    "                     the job)\n"
+    "  -f, --force        override variables that are set\n"
+    "  -p, --print        print the variables, as lines for a shell, with a new key\n"
+    "  -v, --verbose      name the way, the variables that are set, and those left\n"
+    "                     unchanged\n"
     "  -h, --help         this text\n"
     "\n"
-    "Launchers that start processes on other machines have to pass the variables on: Open "
-    "MPI's\n"
-    "passes on OMPI_... unasked and others with -x, as mpiexec -x FI_PROVIDER_PATH -x "
-    "FI_PROVIDER\n"
-    "-x MBX_KEY.\n";
+    "A launcher that starts processes on other hosts must pass the variables on.  Open\n"
+    "MPI's passes on OMPI_... by itself, and others if you name them: mpiexec -x\n"
+    "FI_PROVIDER_PATH -x FI_PROVIDER -x MBX_KEY.\n";
 
 static const struct option options[] = {
     {"summary", no_argument, NULL, 's'},    {"through", required_argument, NULL, 't'},
@@ -211,7 +211,10 @@ static int make_key(const struct tool *tool, struct surroundings *s)
     int err = random_secret(key, sizeof key);
 
     if (err < 0) {
-        tool_error(tool, "there is no key for MBX_KEY: %s", strerror(-err));
+        tool_error(
+            tool,
+            "cannot make a random key for MBX_KEY: %s; set MBX_KEY to 32 hexadecimal digits",
+            strerror(-err));
         return err;
     }
     for (size_t i = 0; i < sizeof key; i++)
@@ -391,7 +394,7 @@ static bool parameters_are_right(const struct tool *tool)
                    "of its own",
                    strlen(key), 2 * KEY_SIZE);
     }
-    tool_error(tool, "a variable MBX_... is wrong; nothing is executed");
+    tool_error(tool, "a variable MBX_... is wrong (see above); nothing is executed");
     return false;
 }
 
@@ -409,7 +412,8 @@ static bool is_possible(const struct tool *tool, char **command, const struct su
     tool_error(
         tool,
         "the MPICH of %s has the device %s, and only ch4:ofi reaches Matchbox: its messages "
-        "would go another way; --force runs it all the same",
+        "would go another way; use Open MPI, or an MPICH that was configured with "
+        "--with-device=ch4:ofi; --force runs it all the same",
         program, device);
     return false;
 }

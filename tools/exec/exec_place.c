@@ -75,8 +75,8 @@ void exec_say_no_provider(const struct tool *tool)
 
     if (own == NULL) {
         tool_error(tool,
-                   "/proc/self/exe does not tell where this program is, nor so where " PROVIDER
-                   " is; is /proc there?");
+                   "cannot find " PROVIDER ", because /proc/self/exe cannot be read; mount "
+                   "/proc");
         return;
     }
     name_place(own, provider_places[1], PROVIDER, path);

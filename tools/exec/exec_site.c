@@ -60,7 +60,7 @@ bool exec_site_allows(const struct tool *tool, const struct exec_variable *varia
         tool_error(
             tool,
             "%s=%s is set: messages would not go over Matchbox; unset it, or override it "
-            "with --force (%s)",
+            "with --force, which sets %s",
             variable->name, environ_get(variable->name), variable->value);
         is_allowed = false;
     }

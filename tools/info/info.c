@@ -19,36 +19,36 @@
 static const char usage[] =
     "usage: mbx info [OPTIONS]\n"
     "\n"
-    "Without options: everything.\n"
+    "Examples:\n"
+    "  mbx info              one screen: what this machine would use, and what is set\n"
+    "  mbx info --network    the network between hosts, or why there is none\n"
+    "  mbx info --params     parameters, their present values and meaning\n"
     "\n"
-    "  --transports   what can carry messages\n"
-    "  --network      what would carry messages to other machines, or why there is nothing\n"
-    "  --devices      what can match in place of the host, or why it cannot\n"
-    "  --protocols    by which protocol messages of which size travel\n"
-    "  --window       what messages without a receive may cost this process\n"
+    "  --all          everything\n"
+    "  --transports   the transports that carry messages\n"
+    "  --network      the network to other hosts, or why there is none\n"
+    "  --devices      the devices that can match in place of the host, or why they cannot\n"
+    "  --protocols    the protocol for each message size\n"
+    "  --window       memory limits of unexpected messages in this process\n"
     "  --stats        the statistics of an endpoint (MBX_STATS_FILE): name, unit, meaning\n"
-    "  --params       the parameters: environment variable, value, unit, default, range, where "
-    "the\n"
-    "                 value comes from, meaning\n"
-    "  --params=all   advanced ones, too\n"
-    "  --host         what this host allows: memory of other processes, namespaces, barriers,\n"
-    "                 huge pages, limits, adapters\n"
-    "  --json         the same as one JSON object; --params has all of them then\n"
+    "  --params       the parameters: environment variable, value, meaning, default,\n"
+    "                 range\n"
+    "  --params=all   the same, with advanced parameters\n"
+    "  --host         what this host allows: memory of other processes, namespaces,\n"
+    "                 barriers, huge pages, limits, adapters\n"
+    "  --json         one JSON object; without other options it contains everything.  For\n"
+    "                 parameters it contains the advanced ones as well\n"
     "  -h, --help     this text\n"
     "\n"
-    "The values are those that a program started from here would have.\n";
+    "A program that is started from here would have these values.\n";
 
-static const struct option options[] = {{"transports", no_argument, NULL, 't'},
-                                        {"network", no_argument, NULL, 'n'},
-                                        {"devices", no_argument, NULL, 'd'},
-                                        {"protocols", no_argument, NULL, 'r'},
-                                        {"params", optional_argument, NULL, 'p'},
-                                        {"window", no_argument, NULL, 'w'},
-                                        {"stats", no_argument, NULL, 's'},
-                                        {"host", no_argument, NULL, 'o'},
-                                        {"json", no_argument, NULL, 'j'},
-                                        {"help", no_argument, NULL, 'h'},
-                                        {NULL, 0, NULL, 0}};
+static const struct option options[] = {
+    {"all", no_argument, NULL, 'a'},       {"transports", no_argument, NULL, 't'},
+    {"network", no_argument, NULL, 'n'},   {"devices", no_argument, NULL, 'd'},
+    {"protocols", no_argument, NULL, 'r'}, {"params", optional_argument, NULL, 'p'},
+    {"window", no_argument, NULL, 'w'},    {"stats", no_argument, NULL, 's'},
+    {"host", no_argument, NULL, 'o'},      {"json", no_argument, NULL, 'j'},
+    {"help", no_argument, NULL, 'h'},      {NULL, 0, NULL, 0}};
 
 static int print_transports(const struct tool *tool)
 {
@@ -66,7 +66,7 @@ static int print_devices(const struct tool *tool)
     struct mbx_device_info info;
 
     (void)tool;
-    printf("devices that match\n");
+    printf("matching devices\n");
     for (unsigned i = 0; mbx_device_get(i, &info, sizeof info) == 0; i++)
         printf("  %s: %s\n", info.name, info.detail);
     return TOOL_DONE;
@@ -109,14 +109,15 @@ static void print_found(const struct mbx_network *network)
         print_what("adapter", network->interface, "and port (MBX_VERBS_DEVICE)");
     }
     print_what("message", size_text(is_any ? SIZE_MAX : network->message, size, sizeof size),
-               "bytes of one message of the provider, at most");
+               "largest message of the provider, in bytes");
     print_what("memory", network->reads_memory ? "read" : "packets",
-               network->reads_memory ? "the receiver reads what is long"
-                                     : "not read: what is long comes in packets");
+               network->reads_memory ? "the receiver reads long messages"
+                                     : "long messages come in packets");
     print_what("words", network->exchanges_words ? "exchanged" : "no",
-               network->exchanges_words ? "of 64 bits, for MBX_MATCH_AT=sender"
-                                        : "MBX_MATCH_AT=sender makes claims in place of them");
-    print_what("threading", network->threading, "what the provider allows (FI_THREAD_...)");
+               network->exchanges_words
+                   ? "MBX_MATCH_AT=sender can use remote atomics"
+                   : "MBX_MATCH_AT=sender uses claims, not remote atomics");
+    print_what("threading", network->threading, "thread level of the provider (FI_THREAD_...)");
 }
 
 /* Many machines have none: that is no failure.  A wrong parameter is. */
@@ -134,8 +135,8 @@ static int print_network(const struct tool *tool)
         print_found(&network);
     else
         printf("  none: %s (%s); the log says why\n",
-               err == -ENODATA   ? "no provider of libfabric, or adapter, would do"
-               : err == -ENOTSUP ? "there is no library to use"
+               err == -ENODATA   ? "no suitable provider of libfabric, or adapter"
+               : err == -ENOTSUP ? "no usable library"
                                  : "it cannot be opened",
                mbx_strerror(err));
     return TOOL_DONE;
@@ -169,12 +170,13 @@ static void print_limits(const struct mbx_ep *ep)
     struct mbx_limits limits;
 
     mbx_limits_get(ep, &limits, sizeof limits);
-    printf("messages without a receive (bytes, or messages)\n");
-    print_amount("memory", limits.unexpected, "all of them together, at most");
-    print_amount("messages", limits.window, "of one peer, at first; further ones wait there");
+    printf("unexpected messages\n");
+    print_amount("memory", limits.unexpected, "bytes for messages of all peers, at most");
+    print_amount("messages", limits.window,
+                 "messages of one peer, at first; further ones wait at their sender");
     print_amount("payload", limits.window_payload,
-                 "with these, at first; without it they come alone");
-    print_amount("extra", limits.extra, "for peers that want more");
+                 "bytes of data of these, at first; further data waits at its sender");
+    print_amount("extra", limits.extra, "bytes of credit for peers that need more");
 }
 
 static int print_of_endpoint(const struct tool *tool, void (*print)(const struct mbx_ep *ep))
@@ -209,7 +211,7 @@ static void print_param(const struct mbx_param *param)
     printf("  %s=%s\n", param->name, param->value);
     printf("      %s\n", param->help);
     printf("      default %s, range %s%s%s, from the %s\n",
-           param->initial[0] != '\0' ? param->initial : "empty", param->range,
+           param->initial[0] != '\0' ? param->initial : "not set", param->range,
            has_unit ? ", unit " : "", has_unit ? param->unit : "",
            param->is_set ? "environment" : "default");
 }
@@ -253,6 +255,24 @@ static int print_params_to(const struct tool *tool, uint32_t level)
     return TOOL_DONE;
 }
 
+/* What the environment has set; on one screen. */
+static int print_set_params(const struct tool *tool)
+{
+    struct mbx_param param;
+    unsigned count = 0;
+
+    (void)tool;
+    printf("parameters that are set (mbx info --params lists all)\n");
+    for (unsigned i = 0; mbx_param_get(i, &param, sizeof param) == 0; i++)
+        if (param.is_set) {
+            printf("  %s=%s\n", param.name, param.value);
+            count++;
+        }
+    if (count == 0)
+        printf("  none\n");
+    return TOOL_DONE;
+}
+
 static int print_params(const struct tool *tool)
 {
     return print_params_to(tool, 0);
@@ -286,7 +306,8 @@ static int print_host(const struct tool *tool)
     return TOOL_DONE;
 }
 
-/* The parts in the order in which all of them are printed; the last one is no part of them. */
+/* The parts in the order in which they are printed.  The screen without options has those of
+ * `screen`, and --all those of `all`, which are also those of --json. */
 static const struct part {
     int option;
     enum info_part json;
@@ -299,7 +320,13 @@ static const struct part {
              {'s', INFO_STATS, print_stats},
              {'o', INFO_HOST, print_host},
              {'p', INFO_PARAMS, print_params},
-             {'P', INFO_PARAMS, print_all_params}};
+             {'P', INFO_PARAMS, print_all_params},
+             {'S', INFO_PARAMS, print_set_params}};
+
+static const bool screen[ARRAY_COUNT(parts)] = {true,  true,  true,  true,  true,
+                                                false, false, false, false, true};
+static const bool all[ARRAY_COUNT(parts)] = {true, true, true,  true, true,
+                                             true, true, false, true, false};
 
 /* What may be set is wanted most when something is set wrongly. The log has said what is wrong,
  * once and not for each part. */
@@ -338,9 +365,7 @@ static int print_json(const struct tool *tool, const bool *wanted)
 
 static int run(const struct tool *tool, int argc, char **argv)
 {
-    static const bool all[ARRAY_COUNT(parts)] = {true, true, true, true, true,
-                                                 true, true, true, false};
-    bool wanted[ARRAY_COUNT(parts)] = {false}, any = false, json = false;
+    bool wanted[ARRAY_COUNT(parts)] = {false}, any = false, json = false, everything = false;
     int option, status = 0;
 
     while ((option = tool_option(tool, argc, argv, "+:h", options, &status)) >= 0) {
@@ -351,6 +376,7 @@ static int run(const struct tool *tool, int argc, char **argv)
             option = 'P';
         }
         json |= option == 'j';
+        everything |= option == 'a';
         for (size_t i = 0; i < ARRAY_COUNT(parts); i++)
             if (parts[i].option == option)
                 wanted[i] = any = true;
@@ -360,11 +386,11 @@ static int run(const struct tool *tool, int argc, char **argv)
     if (optind < argc)
         return tool_usage_error(tool, "there is no argument '%s'", argv[optind]);
     if (json)
-        return print_json(tool, any ? wanted : all);
-    if (any)
+        return print_json(tool, any && !everything ? wanted : all);
+    if (any && !everything)
         return print_parts(tool, wanted);
     printf("matchbox %s\n\n", mbx_version());
-    return print_parts(tool, all);
+    return print_parts(tool, everything ? all : screen);
 }
 
 const struct tool tool_info = {

@@ -726,9 +726,8 @@ int observe_cores(const struct observe_options *options, const char *const *path
 
 const char *observe_hint(const struct observe_options *options)
 {
-    return geteuid() == 0 && !options->all_users
-               ? "; --all-users looks at other users' jobs, too"
-               : "";
+    return geteuid() == 0 && !options->all_users ? "; --all-users includes jobs of other users"
+                                                 : "";
 }
 
 int observe_find(const struct observe_options *options, struct observed *out)

@@ -185,6 +185,12 @@ static const char *mpi_of(const char *maps)
     return library != NULL ? "Open MPI" : NULL;
 }
 
+static bool is_no(const char *value)
+{
+    return strcmp(value, "no") == 0 || strcmp(value, "off") == 0 ||
+           strcmp(value, "false") == 0 || strcmp(value, "0") == 0;
+}
+
 /* Why messages of this process do not go over Matchbox. */
 static void say_why(struct other *other, const char *text, size_t size, const char *maps)
 {
@@ -196,33 +202,36 @@ static void say_why(struct other *other, const char *text, size_t size, const ch
         const char *see = variable(text, size, "MBX_INSPECT");
 
         snprintf(other->why, sizeof other->why, "%s",
-                 see != NULL && strcmp(see, "on") != 0
-                     ? "they run over Matchbox with MBX_INSPECT=off, and cannot be looked at"
-                     : "they have loaded Matchbox, and have no endpoint: they are in MPI_Init, "
-                       "in or behind MPI_Finalize, or use something else");
+                 see != NULL && is_no(see)
+                     ? "over Matchbox with MBX_INSPECT=no, so mbx cannot read its queues; "
+                       "MBX_INSPECT=yes "
+                       "lets it"
+                     : "Matchbox is loaded and has no endpoint: MPI_Init has not ended, or "
+                       "MPI_Finalize has begun, or messages use another layer");
     } else if (is_mpich && strstr(maps, "libfabric") == NULL) {
         snprintf(other->why, sizeof other->why,
                  "not over Matchbox: this MPICH has not loaded libfabric; only one with the "
                  "device ch4:ofi reaches it");
     } else if (!is_mpich && pml == NULL) {
         snprintf(other->why, sizeof other->why,
-                 "not over Matchbox: OMPI_MCA_pml is not in their environment; mbx exec sets "
+                 "not over Matchbox: OMPI_MCA_pml is not in the environment; mbx exec sets "
                  "it");
     } else if (!is_mpich && strcmp(pml, "matchbox") != 0 && strcmp(pml, "cm") != 0) {
         snprintf(other->why, sizeof other->why,
-                 "not over Matchbox: OMPI_MCA_pml=%.40s is in their environment", pml);
+                 "not over Matchbox: OMPI_MCA_pml=%.40s is in the environment", pml);
     } else if (!is_mpich && strcmp(pml, "matchbox") == 0) {
-        snprintf(other->why, sizeof other->why,
-                 "not over Matchbox yet: the component is not loaded; they are in MPI_Init, or "
-                 "OMPI_MCA_mca_base_component_path does not lead to it");
+        snprintf(
+            other->why, sizeof other->why,
+            "not over Matchbox yet: the component is not loaded; MPI_Init has not ended, or "
+            "OMPI_MCA_mca_base_component_path does not lead to the component");
     } else if (path == NULL) {
         snprintf(other->why, sizeof other->why,
-                 "not over Matchbox: FI_PROVIDER_PATH is not in their environment; mbx exec "
+                 "not over Matchbox: FI_PROVIDER_PATH is not in the environment; mbx exec "
                  "sets it");
     } else {
         snprintf(other->why, sizeof other->why,
-                 "not over Matchbox yet: the provider is not loaded; they have not come to "
-                 "MPI_Init, or FI_PROVIDER_PATH=%.80s, FI_PROVIDER=%.40s do not lead to it",
+                 "not over Matchbox yet: the provider is not loaded; MPI_Init has not begun, "
+                 "or FI_PROVIDER_PATH=%.80s, FI_PROVIDER=%.40s do not lead to it",
                  path,
                  variable(text, size, "FI_PROVIDER") != NULL
                      ? variable(text, size, "FI_PROVIDER")

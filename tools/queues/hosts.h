@@ -50,18 +50,17 @@ struct tool;
     }
 
 #define HOSTS_USAGE                                                                            \
-    "  --launch CMD   the ranks of other hosts: CMD starts mbx there, once or on several "     \
-    "hosts,\n"                                                                                 \
-    "                 as 'ssh node1' or 'srun --overlap -N4 --ntasks-per-node=1'; may be "     \
-    "given\n"                                                                                  \
-    "                 again.  This host is looked at only if CMD starts mbx here, too\n"       \
-    "  --hosts LIST   the ranks of these hosts, with commas between; CMD is called for "       \
-    "each,\n"                                                                                  \
-    "                 with its name for %h (without --launch: 'ssh -oBatchMode=yes %h')\n"     \
-    "  --mbx PATH     where mbx is on them (default: where it is here).  With ssh, a shell "   \
-    "there\n"                                                                                  \
-    "                 evaluates it: quote spaces and what has a meaning in a shell for it\n"   \
-    "  --launch-wait MS  how long CMD has time (default 30000)\n"
+    "  --launch CMD   ask other hosts: CMD starts mbx on one host or on several, for\n"        \
+    "                 example 'ssh node1' or 'srun --overlap -N4 --ntasks-per-node=1'.\n"      \
+    "                 May be given more than once.  This host is asked only if CMD starts\n"   \
+    "                 mbx here as well\n"                                                      \
+    "  --hosts LIST   ask these hosts, separated by commas.  CMD is called for each of\n"      \
+    "                 them, and %h in CMD is its name (default CMD: 'ssh -oBatchMode=yes\n"    \
+    "                 %h')\n"                                                                  \
+    "  --mbx PATH     path of mbx on these hosts (default: its path here).  With ssh a\n"      \
+    "                 shell there expands it: quote spaces and special characters for\n"       \
+    "                 that shell\n"                                                            \
+    "  --launch-wait MS  how long CMD may take (default 30000)\n"
 
 /* Takes one of these options.  0; TOOL_USAGE after naming what is wrong; -1: it is none of them. */
 int hosts_option(struct hosts *hosts, const struct tool *tool, int option, const char *text);

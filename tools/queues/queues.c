@@ -26,50 +26,46 @@
 static const char usage[] =
     "usage: mbx queues [OPTIONS]\n"
     "\n"
-    "Shows the receives, messages and sends that wait in the ranks of this user's jobs, on "
-    "this\n"
-    "host or on those that --launch or --hosts name.  No rank is stopped: each one that makes\n"
-    "progress answers itself; what does not answer (it computes, or is stopped) is read from\n"
-    "outside.\n"
+    "Examples:\n"
+    "  mbx queues                           all jobs of this user on this host\n"
+    "  mbx queues --job ./solver --rank 3   one rank\n"
+    "  mbx queues --launch 'srun --overlap -N4 --ntasks-per-node=1'   a job of Slurm\n"
+    "  mbx queues --core core.4711          a core file\n"
     "\n"
-    "  --job JOB      only this job: its id, its program, or a process of it or that has "
-    "started it\n"
+    "Shows the receives, messages and sends that wait in the ranks.  It stops no rank.  A\n"
+    "rank that makes progress answers itself; mbx reads the memory of a rank that\n"
+    "computes or is stopped.  The job must run over Matchbox: start it by mbx exec.\n"
+    "\n"
+    "  --job JOB      only this job: its id, its program, one of its processes, or the\n"
+    "                 process that has started it\n"
     "  --rank RANK    only this rank\n"
-    "  --all-users    jobs of other users, too, for root: without it root sees those of root "
-    "alone\n"
-    "  --core FILE    instead, the ranks of this core file; given again, of several, as those "
-    "of\n"
-    "                 a job\n" HOSTS_USAGE
-    "  --stats        the statistics of each rank, too, as MBX_STATS_FILE has them\n"
-    "  --json         one JSON object, for programs; docs/reference/queues.schema.json "
-    "describes it\n"
-    "  --details      with --json: also the line of the program that each rank is in, what it "
-    "does\n"
-    "                 while it makes no progress, and ranks that do not run over Matchbox\n"
-    "  --snapshot     that object with the statistics, in lines with checksums: so mbx starts "
-    "itself\n"
-    "                 with --launch\n"
-    "  --watch SECONDS  again and again, every so many seconds (0: at once), until it is\n"
-    "                 interrupted\n"
-    "  --wait MS      how long a rank has time to answer (default 1000)\n"
+    "  --all-users    for root: jobs of all users, not only of root\n"
+    "  --core FILE    the ranks of this core file instead; give it again for more core\n"
+    "                 files of the same job\n" HOSTS_USAGE
+    "  --stats        also the statistics of each rank, as in MBX_STATS_FILE\n"
+    "  --json         one JSON object, for programs; docs/reference/queues.schema.json\n"
+    "                 describes it\n"
+    "  --details      with --json: also the line of the program in which each rank is,\n"
+    "                 what it does while it makes no progress, and ranks that do not run\n"
+    "                 over Matchbox\n"
+    "  --watch SECONDS  repeat after this time (0: at once) until interrupted\n"
+    "  --wait MS      how long a rank may take to answer (default 1000)\n"
     "  -h, --help     this text\n"
     "\n"
     "  posted      a receive that waits for a message\n"
     "  unexpected  a message that waits for a receive\n"
-    "  send        a send that waits until its message is received; deferred: it has not "
-    "left,\n"
-    "              because its receiver's window is used up (MBX_UNEXPECTED_MEMORY)\n"
-    "  sending     a send whose data is on its way\n"
-    "  receiving   a receive that has its message, and is being filled\n"
+    "  send        a send that waits until its message is received; deferred: the message\n"
+    "              is still at its sender, because its receiver's window is full\n"
+    "              (MBX_UNEXPECTED_MEMORY)\n"
+    "  sending     a send whose data is being transferred\n"
+    "  receiving   a receive that has matched, and whose data is being transferred\n"
     "  access      a one-sided access that is not complete\n"
-    "  probe       what the last probe that found nothing had asked for\n"
+    "  probe       the arguments of the last probe that found nothing\n"
     "  probed      a message that a matched probe has taken, and no receive yet\n"
     "\n"
-    "Behind what has been there for a second stands for how long: so long at least, and mostly "
-    "0.1 s\n"
-    "more at most.\n"
+    "An entry that is older than a second shows its age, accurate to about 0.1 s.\n"
     "\n"
-    "Exit status 1 if there is no such rank, or if a host has not answered.\n";
+    "Exit status: 1 if there is no such rank, or a host has not answered.\n";
 
 static const struct option options[] = {{"job", required_argument, NULL, 'j'},
                                         {"rank", required_argument, NULL, 'r'},
@@ -208,15 +204,15 @@ static void say_empty(const struct tool *tool, const struct wanted *wanted)
         tool_error(tool, "no such rank is in %s",
                    wanted->core_count == 1 ? "the core file" : "the core files");
     else if (wanted->hosts.count != 0)
+        tool_error(tool, "no such rank runs over Matchbox on the hosts that have answered; "
+                         "start jobs with mbx "
+                         "exec, without MBX_INSPECT=no");
+    else
         tool_error(
             tool,
-            "no such rank runs over Matchbox on the hosts that have answered (or it runs with "
-            "MBX_INSPECT=off)");
-    else
-        tool_error(tool,
-                   "no such rank of this user runs over Matchbox on this host (or it runs "
-                   "with MBX_INSPECT=off)%s",
-                   observe_hint(&wanted->observe));
+            "no such rank of this user runs over Matchbox on this host; start jobs with mbx "
+            "exec, without MBX_INSPECT=no%s",
+            observe_hint(&wanted->observe));
 }
 
 static int find(struct wanted *wanted, struct observed *observed, char why[OBSERVE_WHY])
@@ -406,7 +402,7 @@ static int run(const struct tool *tool, int argc, char **argv)
 
 const struct tool tool_queues = {
     .name = "queues",
-    .about = "show what waits in the ranks of jobs that run",
+    .about = "show the receives, messages and sends that wait in the ranks",
     .usage = usage,
     .options = options,
     .run = run,

@@ -239,7 +239,8 @@ static void take_report(struct job *job, const struct supervisor_report *report)
         job->reason = *report;
         break;
     case SUPERVISOR_LEFT_OVER:
-        tool_error(job->launch->tool, "some processes of the job could not be killed");
+        tool_error(job->launch->tool,
+                   "some processes of the job could not be killed; ps -ef lists them");
         break;
     case SUPERVISOR_DONE:
         job->is_done = true;
@@ -358,7 +359,9 @@ static void say_reason(const struct job *job)
                        WEXITSTATUS(r->status));
         break;
     case SUPERVISOR_TIMEOUT:
-        tool_error(tool, "the time of the job is over; it was ended");
+        tool_error(tool,
+                   "the job has timed out after %llu s (--timeout); all ranks were killed",
+                   (unsigned long long)(job->launch->timeout_ns / CLOCK_S));
         break;
     case SUPERVISOR_NO_START:
         tool_error(tool, "rank %u could not be started: %s", r->rank, strerror(r->status));

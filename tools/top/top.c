@@ -22,38 +22,40 @@
 static const char usage[] =
     "usage: mbx top [OPTIONS]\n"
     "\n"
-    "Shows what the ranks of this user's jobs on this host do with their time: how much of it\n"
-    "each rank waits and where, how many messages it sends and receives, and how long its\n"
-    "queues are.  The rank that never waits is the one that the others wait for.  No rank is\n"
-    "stopped.  The job must run over Matchbox (mbx exec).\n"
+    "Examples:\n"
+    "  mbx top                      all jobs of this user on this host\n"
+    "  mbx top --job ./solver --once --interval 10\n"
     "\n"
-    "  --job JOB           only this job: its id, its program, or a process of it or that\n"
-    "                      has started it\n"
-    "  --all-users         jobs of other users, too, for root: without it root sees those of "
-    "root\n"
-    "                      alone\n"
-    "  --interval SECONDS  how long each table looks at the ranks (default 2)\n"
-    "  --once              one table, and then an end\n"
-    "  --plain             tables below each other; so it is, too, where there is no terminal\n"
+    "Shows how the ranks spend their time: how long each rank waits and in which call,\n"
+    "how many messages it sends and receives, and how long its queues are.  The rank that\n"
+    "never waits is the one that the others wait for.  It stops no rank.  The job must\n"
+    "run over Matchbox: start it by mbx exec.\n"
+    "\n"
+    "  --job JOB           only this job: its id, its program, one of its processes, or\n"
+    "                      the process that has started it\n"
+    "  --all-users         for root: jobs of all users, not only of root\n"
+    "  --interval SECONDS  how long each table observes the ranks (default 2)\n"
+    "  --once              print one table and end\n"
+    "  --plain             print tables one after the other, as without a terminal\n"
     "  -h, --help          this text\n"
     "\n"
-    "A rank is looked at 20 times a second.  Shares are of these looks:\n"
+    "mbx checks each rank 20 times a second.  The columns are shares of these checks:\n"
     "\n"
-    "  waits   in a call that blocks, and of what it waits for no data has come\n"
-    "  data    in a call that blocks, and the data is on its way\n"
-    "  calls   in a call that does not block (MPI_Test), or between two\n"
+    "  waits   in a call that blocks, and no data of its messages has arrived\n"
+    "  data    in a call that blocks, and the data is being transferred\n"
+    "  calls   in a call that does not block (MPI_Test), or between two such calls\n"
     "  comp.   computes: it runs, and makes no call\n"
     "  ready   could run, and has no core\n"
     "  other   sleeps, reads a file, is stopped, or has ended\n"
     "\n"
-    "Then messages per second, megabytes per second, receives that wait for a message, "
-    "messages\n"
-    "that wait for a receive, and the call in which the rank waits most, for which rank.\n"
+    "Further columns: messages per second, megabytes per second, posted receives,\n"
+    "unexpected messages, and the call in which the rank waits longest, with the rank\n"
+    "that it waits for.\n"
     "\n"
-    "On the screen: q ends, w puts the ranks first that wait least, r sorts by rank, up and\n"
-    "down move.  The screen needs ncurses.\n"
+    "Keys on the screen: q ends, w sorts ranks that wait least first, r sorts by rank, up\n"
+    "and down scroll.  The screen needs ncurses.\n"
     "\n"
-    "Exit status 1 if --once finds no job.\n";
+    "Exit status: 1 if --once finds no job.\n";
 
 static const struct option options[] = {{"job", required_argument, NULL, 'j'},
                                         {"interval", required_argument, NULL, 'i'},
@@ -251,7 +253,7 @@ static int run(const struct tool *tool, int argc, char **argv)
 
 const struct tool tool_top = {
     .name = "top",
-    .about = "show what the ranks of jobs do with their time",
+    .about = "show which ranks wait, in which call, and for which rank",
     .usage = usage,
     .options = options,
     .run = run,

@@ -28,39 +28,43 @@ static const char usage[] =
     "                  --otf2 FOLDER] FILE...\n"
     "       mbx trace [...] --flight [PROCESS...]\n"
     "\n"
-    "Prints what an endpoint has sent, received and matched, and when it waited.  A program "
-    "that\n"
-    "runs with MBX_TRACE=FOLDER writes such files: FOLDER/matchbox-HOST-PID-N.trace.  Give\n"
-    "those of all ranks, and who waited for whom is known.\n"
+    "Examples:\n"
+    "  mkdir traces; MBX_TRACE=traces mbx exec mpiexec -n 4 ./program\n"
+    "  mbx trace --html job.html traces/*.trace\n"
+    "  mbx trace --summary traces/*.trace\n"
     "\n"
-    "  --summary      no events: counts, longest queues, masks, and how many entries a plain\n"
-    "                 list would have walked; a line per file in each table, named by its\n"
-    "                 rank, or by process and endpoint; and who waited for whom\n"
-    "  --html PAGE    writes a page of the job for a browser: a timeline with messages and "
-    "waits,\n"
-    "                 queue depths, tables.  The page needs no other file and no network\n"
-    "  --chart KIND   prints the first messages as a sequence chart: svg, or mermaid (text "
-    "that\n"
-    "                 many web sites draw)\n"
-    "  --messages N   of --chart: so many messages (default: 20)\n"
-    "  --perfetto OUT  writes a trace for ui.perfetto.dev: ranks are processes, messages are "
-    "flows\n"
-    "  --otf2 FOLDER  writes a trace of OTF2 into this new folder, for Vampir and Scalasca\n"
-    "  --flight       instead of files, the last events of processes that run with "
-    "MBX_FLIGHT=N:\n"
-    "                 of these, or of all of this user on this host\n"
+    "Prints what an endpoint has sent, received and matched, and when it waited.\n"
+    "MBX_TRACE=FOLDER writes a file for each endpoint: FOLDER/matchbox-HOST-PID-N.trace.\n"
+    "Give the files of all ranks to see which rank waited for which other rank.\n"
+    "\n"
+    "  --summary      totals in place of events: counts, longest queues, masks, and the\n"
+    "                 length of a search through a plain list.  Each table has a line per\n"
+    "                 rank.  Also shows which rank waited for which\n"
+    "  --html PAGE    writes a page of the job for a browser: a timeline with messages\n"
+    "                 and waits, queue depths, tables.  The page needs no other file and\n"
+    "                 no network\n"
+    "  --chart KIND   prints the first messages as a sequence chart: svg, or mermaid\n"
+    "                 (text that many web sites draw)\n"
+    "  --messages N   for --chart: how many messages (default: 20)\n"
+    "  --perfetto OUT  writes a trace for ui.perfetto.dev: ranks are processes, messages\n"
+    "                 are flows\n"
+    "  --otf2 FOLDER  writes an OTF2 trace into this new folder, for Vampir and Scalasca\n"
+    "  --flight       in place of files, reads the last events of the processes named, or\n"
+    "                 of all processes of this user on this host; they must run with\n"
+    "                 MBX_FLIGHT=N\n"
     "  -h, --help     this text\n"
     "\n"
-    "A FILE may be a core file, too: of a process that ran with MBX_FLIGHT it has the last "
-    "events.\n"
+    "A FILE may also be a core file.  If the process ran with MBX_FLIGHT, the core file\n"
+    "has its last events.\n"
     "\n"
-    "An event is one line: microseconds since the recording began, what it is, context id,\n"
-    "source (* is any), tag, ignored bits, and what it met.  Receives are r and a number,\n"
-    "messages m and a number; all numbers but source and context id are hexadecimal.  Of an\n"
-    "MPI program whose MPI is known communicator, rank and tag are MPI's instead.\n"
+    "Each event is one line: microseconds since the recording began, kind of event,\n"
+    "context id, source (* is any), tag, ignored bits, and the matching entry.  Receives\n"
+    "are r1, r2 and so on, and messages m1, m2.  All numbers except source and context id\n"
+    "are hexadecimal.  For a known MPI library, the line shows MPI's communicator, rank\n"
+    "and tag.\n"
     "\n"
-    "Each trace is also replayed through a plain list.  Exit status 1 if a file cannot be\n"
-    "read to its end, or if an answer is not what MPI's order asks for.\n";
+    "mbx also replays each trace through a plain list.  Exit status: 1 if a file cannot\n"
+    "be read to its end, or a match contradicts MPI's order.\n";
 
 #define RANK_TEXT_MAX 24
 
@@ -291,9 +295,11 @@ static int read_events(const struct tool *tool, struct trace_reader *reader,
     }
     if (result < 0)
         tool_error(tool, "%s", reader->error);
-    if (replay->wrong != 0)
+    if (replay->wrong != 0) {
         tool_error(tool, "%s: %" PRIu64 " answers break MPI's order; the first: %s",
                    reader->path, replay->wrong, replay->error);
+        tool_error(tool, "this is a bug of Matchbox: please report it with this file");
+    }
     return result < 0 || replay->wrong != 0 ? TOOL_FAILED : TOOL_DONE;
 }
 
@@ -699,14 +705,14 @@ static int run(const struct tool *tool, int argc, char **argv)
     if (option == -2)
         return status;
     if (optind == argc && !wanted.flight)
-        return tool_usage_error(tool, "which FILE?");
+        return tool_usage_error(tool, "FILE is missing");
     status = check_wanted(tool, &wanted);
     return status != 0 ? status : run_on(tool, &wanted, argv + optind, argc - optind);
 }
 
 const struct tool tool_trace = {
     .name = "trace",
-    .about = "what MBX_TRACE has recorded: events, or a summary",
+    .about = "show the events that MBX_TRACE has recorded, as text or as a page",
     .usage = usage,
     .options = options,
     .run = run,

@@ -149,8 +149,8 @@ static int check_config(const struct transport_config *config)
         return -EINVAL;
     }
     if (config->peers > SEGMENT_PEERS_MAX) {
-        LOG_ERROR("shm: %" PRIu64 " peers are too many, at most %u", config->peers,
-                  SEGMENT_PEERS_MAX);
+        LOG_ERROR("shm: %" PRIu64 " peers are too many: set MBX_PEERS_MAX to at most %u",
+                  config->peers, SEGMENT_PEERS_MAX);
         return -EINVAL;
     }
     return 0;
@@ -164,8 +164,9 @@ static void start_passing(struct shm *shm)
     shm->passes = err == 0;
     if (err != 0)
         LOG_WARN(
-            "shm: no descriptors can be passed (SCM_RIGHTS over an abstract socket), error %d "
-            "%s: this process shares no memory with ranks in other namespaces",
+            "shm: cannot pass descriptors (SCM_RIGHTS over an abstract socket), error %d %s: "
+            "this process shares no memory with ranks in other namespaces (containers); "
+            "MBX_TRANSPORT=shm+ofi for all ranks reaches them over the network",
             -err, strerror(-err));
 }
 
@@ -358,20 +359,17 @@ static const struct param params[] = {
     {"SHM_RING_SIZE", PARAM_SIZE, PARAM_ADVANCED, NULL, "auto", RINGS_BYTES_MIN,
      RINGS_BYTES_MAX, auto_word,
      "shared memory of one sender and one receiver, rounded down to a power of two; auto: 16K, "
-     "32K with MBX_OVERSUBSCRIBED=yes, and 64K for the first eight senders where the second "
-     "cache of a core "
-     "has 2M or more",
+     "or 32K with MBX_OVERSUBSCRIBED=yes; 64K for the first eight senders if the second cache "
+     "of a core has 2M or more",
      AT(ring_size)},
     {"SHM_ATTACH", PARAM_BOOL, PARAM_ADVANCED, NULL, "yes", 0, 0, NULL,
      "read other processes' memory (cross-memory attach)", AT(attach)},
     {"SHM_FRONTS", PARAM_BOOL, PARAM_ADVANCED, NULL, "yes", 0, 0, NULL,
-     "ranks of a job find each other's queues in one file", AT(fronts)},
+     "ranks of a job on one machine find each other's queues in one file", AT(fronts)},
     {"SHM_PASS", PARAM_CHOICE, PARAM_ADVANCED, NULL, "auto", 0, 0, pass_names,
-     "share memory by passed descriptors (SCM_RIGHTS over an abstract socket), which reach "
-     "across pid "
-     "and user namespaces: where a rank may be in a container of its own, always (all ranks, "
-     "if only "
-     "some are in containers), or never",
+     "share memory by passed descriptors (SCM_RIGHTS over an abstract socket), which work "
+     "across pid and user namespaces; auto: if a rank may be in a container of its own; "
+     "always: set it for all ranks if only some are in containers",
      AT(pass)},
 };
 
