@@ -29,7 +29,7 @@
 #define ADAPTER_SOCKET  "matchbox-adapter-%u"
 #define ADAPTER_VERSION 1
 
-/* What both halves read of the environment (docs/contributing/adapter.md). */
+/* Environment variables that both halves read (docs/contributing/adapter.md). */
 #define ADAPTER_ENV_INTERFACE "MBX_ADAPTER_INTERFACE"
 #define ADAPTER_ENV_PORT      "MBX_ADAPTER_PORT"
 #define ADAPTER_ENV_PROGRAM   "MBX_ADAPTER_PROGRAM"

@@ -154,8 +154,6 @@ static inline void credit_without_end(struct peer *peer)
 /* As credit_take() of req, whatever its protocol; without payload credit it becomes a
  * rendezvous. */
 bool credit_take_request(struct mbx_ep *ep, struct peer *peer, struct request *req);
-/* req, which has credit to leave eagerly and has not, leaves as an RTS without payload. */
-void credit_take_less(struct peer *peer, struct request *req);
 
 /* ---- as a receiver ---- */
 
