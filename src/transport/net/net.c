@@ -105,14 +105,16 @@ const char *net_peer_text(const struct net_link *link, char text[NET_PEER_TEXT])
 {
     const struct net_ops *ops = link->net->ops;
     const struct transport_who who = net_who(link);
-    char rank[32] = "", place[NET_PLACE] = "";
+    char rank[24] = "a peer", process[32] = "", place[NET_PLACE] = "";
 
     if (who.rank != 0)
-        snprintf(rank, sizeof rank, "rank %u, ", who.rank - 1);
+        snprintf(rank, sizeof rank, "rank %u", who.rank - 1);
+    if (who.pid != 0)
+        snprintf(process, sizeof process, " (process %u)", who.pid);
     if (ops->place != NULL)
         ops->place(link, place);
-    snprintf(text, NET_PEER_TEXT, "%sprocess %u%s%s", rank, who.pid,
-             place[0] != '\0' ? " at " : "", place);
+    snprintf(text, NET_PEER_TEXT, "%s%s%s%s", rank, process, place[0] != '\0' ? " at " : "",
+             place);
     return text;
 }
 
