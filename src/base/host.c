@@ -36,8 +36,8 @@
 
 static int fail(const char *path, int err)
 {
-    LOG_ERROR("the host cannot be told from others: %s, error %d %s; is /proc there?", path,
-              -err, strerror(-err));
+    LOG_ERROR("cannot identify this host: %s, error %d %s; mount /proc", path, -err,
+              strerror(-err));
     return err;
 }
 

@@ -214,9 +214,10 @@ static int value_get(uint32_t rank, const char *key, struct call **out)
     while ((err = call_wait(call)) == -EINTR)
         ;
     if (err != 0) {
-        LOG_ERROR("the PMIx server does not answer, key %s of rank %u, MBX_BOOT_TIMEOUT is "
-                  "over",
-                  key, rank);
+        LOG_ERROR("the PMIx server gave no answer for rank %u (key %s) in %llu s "
+                  "(MBX_BOOT_TIMEOUT): look for a rank or host that did not start, or raise "
+                  "the variable",
+                  rank, key, (unsigned long long)(session.timeout_ns / CLOCK_S));
         err = -ECONNRESET;
     } else if (call->status == PMIX_ERR_NOT_FOUND) {
         err = -ENOENT;
@@ -239,7 +240,9 @@ static int bytes_get(uint32_t rank, const char *key, void *bytes, size_t size)
     if (err != 0)
         return err;
     if (call->type != PMIX_BYTE_OBJECT || call->size != size) {
-        LOG_ERROR("what a rank told the job is damaged, rank %u, key %s", rank, key);
+        LOG_ERROR("rank %u has published damaged data (key %s): all ranks must use the same "
+                  "version of Matchbox",
+                  rank, key);
         err = -EPROTO;
     } else {
         memcpy(bytes, call->bytes, size);
@@ -279,8 +282,10 @@ static int fence_enter(bool exchange)
 static int fence_result(const struct call *call, int err)
 {
     if (err == -ETIMEDOUT) {
-        LOG_ERROR("a rank did not come to the fence; MBX_BOOT_TIMEOUT is %llu s",
-                  (unsigned long long)(session.timeout_ns / CLOCK_S));
+        LOG_ERROR(
+            "not every rank has started within %llu s (MBX_BOOT_TIMEOUT): look for a rank "
+            "that has ended or does not call MPI_Init, or raise the variable",
+            (unsigned long long)(session.timeout_ns / CLOCK_S));
         return -ECONNRESET;
     }
     if (call->status == PMIX_ERR_NOMEM)
@@ -326,12 +331,14 @@ static int size_get(uint32_t *size)
     int err = value_get(PMIX_RANK_WILDCARD, PMIX_JOB_SIZE, &call);
 
     if (err != 0) {
-        LOG_ERROR("the PMIx server does not tell how many ranks the job has");
+        LOG_ERROR("the PMIx server does not say how many ranks the job has; start the job with "
+                  "mbx run, or another launcher");
         return err == -ENOENT ? -EPROTO : err;
     }
     if (call->type != PMIX_UINT32 || call->number == 0 || call->number > RANKS_MAX ||
         session.self.rank >= call->number) {
-        LOG_ERROR("what the PMIx server tells of the job is damaged, type %u, size %u, rank %u",
+        LOG_ERROR("the PMIx server describes an impossible job, type %u, size %u, rank %u; "
+                  "start the job with mbx run, or another launcher",
                   call->type, call->number, session.self.rank);
         err = -EPROTO;
     } else {
@@ -361,7 +368,9 @@ static int session_begin(void)
     if (session.pid != 0) {
         if (session.pid == getpid())
             return 0;
-        LOG_ERROR("a process that a rank has forked has no part in the job, pid %d", getpid());
+        LOG_ERROR("process %d was made by fork() and cannot use its parent's job: open the job "
+                  "after fork(), in one of the two",
+                  getpid());
         return -EPROTO;
     }
     if ((err = pmix_library_load(&session.pmix)) != 0 ||
@@ -410,7 +419,8 @@ static int key_take(void)
 
     if (err != -ENOENT)
         return err;
-    LOG_ERROR("rank 0 has published no key for the job");
+    LOG_ERROR("rank 0 has published no key for the job: it has ended, or has another version "
+              "of Matchbox");
     return -EPROTO;
 }
 
@@ -436,7 +446,8 @@ static int host_get(uint32_t rank, uint64_t *host)
 
     if (err != -ENOENT)
         return err;
-    LOG_ERROR("rank %u has not told on which host it is", rank);
+    LOG_ERROR("rank %u has not told on which host it is: look at the output of that rank",
+              rank);
     return -EPROTO;
 }
 

@@ -49,7 +49,8 @@ int pmix_library_load(struct pmix_library *library)
         void *symbol = dlsym(handle, calls[i].name);
 
         if (symbol == NULL) {
-            LOG_ERROR("libpmix is of a version that cannot be used, " LIBRARY_NAME " lacks %s",
+            LOG_ERROR("libpmix is of a version that cannot be used, " LIBRARY_NAME
+                      " lacks %s; install a newer libpmix, or start the job with mbx run",
                       calls[i].name);
             dlclose(handle);
             return -ENOSYS;

@@ -55,7 +55,9 @@ static int run_get(struct boot *b, uint32_t rank, void *value, size_t size)
     if (run->fences == 0 || copy.round != run->fences)
         return -ENOENT;
     if (copy.size != size || copy.check != kvs_shm_check(rank, &copy)) {
-        LOG_ERROR("what a rank told the job is damaged, rank %u", rank);
+        LOG_ERROR("rank %u has published damaged data: all ranks must use the same version of "
+                  "Matchbox",
+                  rank);
         return -EPROTO;
     }
     memcpy(value, copy.bytes, size);
@@ -110,8 +112,10 @@ static int fence_leave(struct run *run, uint64_t n, uint64_t arrivals)
     return 0;
 
 damaged:
-    LOG_ERROR("the job's board is damaged: fences do not add up, fence %llu",
-              (unsigned long long)n);
+    LOG_ERROR(
+        "the memory that the ranks of mbx run share is damaged (fence %llu); if the program "
+        "does not write into foreign memory, please report this",
+        (unsigned long long)n);
     return -EPROTO;
 }
 
@@ -175,7 +179,7 @@ static int parse_environment(const char *text, int *fd, uint32_t *rank)
     long second = colon != NULL ? parse_number(colon + 1, text + strlen(text)) : -1;
 
     if (first < 0 || second < 0) {
-        LOG_ERROR(KVS_SHM_ENVIRONMENT " is not FD:RANK, value %s", text);
+        LOG_ERROR(KVS_SHM_ENVIRONMENT "=%s is not FD:RANK; unset it: mbx run sets it", text);
         return -EPROTO;
     }
     *fd = (int)first;
@@ -195,7 +199,8 @@ int run_open(const char *text, struct boot **out)
         (err = kvs_shm_open(&run->kvs_shm, fd)) != 0)
         goto free_run;
     if (rank >= run->kvs_shm.ranks) {
-        LOG_ERROR(KVS_SHM_ENVIRONMENT " names a rank that the job does not have, value %s",
+        LOG_ERROR(KVS_SHM_ENVIRONMENT "=%s names a rank that the job does not have; unset it: "
+                                      "mbx run sets it",
                   text);
         err = -EPROTO;
         goto close_kvs_shm;

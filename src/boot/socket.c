@@ -162,7 +162,8 @@ static int frame_check(const struct pair *p)
                   "the same Matchbox on both hosts",
                   f->version, FRAME_VERSION);
     else
-        LOG_ERROR("what the other rank says of the job is damaged, fence %llu",
+        LOG_ERROR("the other rank has sent damaged data (fence %llu): use the same Matchbox on "
+                  "both hosts",
                   (unsigned long long)p->round);
     return -EPROTO;
 }
@@ -170,10 +171,12 @@ static int frame_check(const struct pair *p)
 static int fence_failed(struct pair *p, int err)
 {
     if (err == -ETIMEDOUT)
-        LOG_ERROR("the other rank did not come to the fence; MBX_BOOT_TIMEOUT is %llu s",
+        LOG_ERROR("the other rank gave no answer in %llu s (MBX_BOOT_TIMEOUT): see whether it "
+                  "still runs, or raise the variable",
                   (unsigned long long)(p->timeout_ns / CLOCK_S));
     else if (err == -ECONNRESET || err == -EPIPE)
-        LOG_ERROR("the other rank has ended, or its connection has");
+        LOG_ERROR("the other rank, or its connection, has ended: look at its output, and start "
+                  "both again");
     p->broken = err == -ETIMEDOUT || err == -EPIPE ? -ECONNRESET : err;
     return p->broken;
 }

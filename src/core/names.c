@@ -137,8 +137,8 @@ int mbx_name_program(struct mbx_ep *ep, const char *text)
     ep->names.program_change = ++ep->names.changes;
     ep_unlock_unchanged(ep);
     if (ep->settings.strict_sends && strncmp(text, "provider", 8) == 0)
-        LOG_WARN("MBX_STRICT_SENDS has no effect through the provider: it is of the component "
-                 "for Open MPI (mbx exec --through pml)");
+        LOG_WARN("MBX_STRICT_SENDS has no effect through the provider: only the component for "
+                 "Open MPI has it (mbx exec --through=pml)");
     tell_start(ep);
     return 0;
 }

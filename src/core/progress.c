@@ -27,7 +27,9 @@ OUT_OF_LINE void progress_dropped(void *arg, const char *reason)
     if (ep->progress.has_logged_drop)
         return;
     ep->progress.has_logged_drop = true;
-    LOG_WARN("dropped a packet: %s (further ones are only counted)", reason);
+    LOG_WARN("dropped a packet: %s; if all ranks use the same version of Matchbox, please "
+             "report this (further ones are only counted: dropped_packets)",
+             reason);
 }
 
 static OUT_OF_LINE int progress_active(struct mbx_ep *ep)

@@ -113,6 +113,7 @@ void tell_lost(const struct mbx_ep *ep, struct peer *peer, int error)
     if (peer->health.is_loss_told)
         return;
     peer->health.is_loss_told = true;
-    LOG_WARN("an injected message was lost: %s, %s (further ones to it are only counted)",
-             mbx_strerror(error), names_peer_text(ep, peer->number, text));
+    LOG_WARN("a message to %s was lost after its send was complete: %s; look at the output of "
+             "that rank (further ones to it are only counted: send_errors)",
+             names_peer_text(ep, peer->number, text), mbx_strerror(error));
 }

@@ -118,7 +118,8 @@ void backlog_shut(struct mbx_ep *ep, struct peer *peer)
     if (backlog->sendtable == NULL)
         return;
     if (sendtable_shut(ep, backlog->sendtable, &taken) < 0) {
-        LOG_WARN("peer %u has damaged the table of what is held for it; it gets none any more",
+        LOG_WARN("peer %u has damaged its table of deferred sends here; its later sends do not "
+                 "use one, and results stay right.  Please report this",
                  peer->number);
         backlog->is_cheated = true;
         backlog_table_end(ep, backlog);

@@ -103,8 +103,9 @@ static int endpoint_open_apart(struct mbx_ep *ep, const struct transport_config 
         return 0;
     }
     LOG_WARN(
-        "transport shm: there is no network, error %d %s, and this process %s: %s, all others "
-        "cannot be reached",
+        "transport shm: there is no network (error %d %s), and this process %s: %s, all others "
+        "cannot be reached; MBX_TRANSPORT=shm accepts this, and mbx info --network says what "
+        "the network lacks",
         -err, mbx_strerror(err), why, shares_words(config));
     return transport_open(&transport_shm, config, &ep->net.transport);
 }
@@ -291,9 +292,11 @@ static int endpoint_drain(struct mbx_ep *ep)
 
         if (gone >= ep->settings.close_timeout_ns) {
             if (ep->requests.injected != 0)
-                LOG_WARN("%u injected messages were not received within MBX_CLOSE_TIMEOUT, and "
-                         "are lost",
-                         ep->requests.injected);
+                LOG_WARN("%u messages are lost: their sends were complete, and their receivers "
+                         "did not receive them within %llu ms of the close; raise "
+                         "MBX_CLOSE_TIMEOUT",
+                         ep->requests.injected,
+                         (unsigned long long)(ep->settings.close_timeout_ns / CLOCK_MS));
             return -ETIMEDOUT;
         }
         if (progress_round(ep) == 0) {

@@ -63,9 +63,8 @@ static void reporter_start(struct mbx_ep *ep, uint64_t now_ns)
 
     ep_inspect(ep)->retry_ns = now_ns + ep->settings.hang_ns;
     if (!program_find("mbx", MBX_TOOL_INSTALLED, path, sizeof path)) {
-        LOG_WARN("MBX_HANG: nothing has come to this rank for %llu s; cannot execute %s, which "
-                 "would "
-                 "say why: mbx is looked for beside the library and where it is installed",
+        LOG_WARN("MBX_HANG: nothing has arrived at this rank for %llu s, and there is no %s to "
+                 "say why; install mbx next to the library, or run mbx doctor on this host",
                  (unsigned long long)((now_ns - ep_inspect(ep)->still_ns) / CLOCK_S), path);
         ep_inspect(ep)->retry_ns = UINT64_MAX;
         return;
@@ -77,7 +76,8 @@ static void reporter_start(struct mbx_ep *ep, uint64_t now_ns)
     if (ep_inspect(ep)->reporter < 0 ||
         sys_spawn_apart(path, argv, ep_inspect(ep)->reporter) < 0) {
         err = errno;
-        LOG_WARN("MBX_HANG: cannot start %s: %s", path, mbx_strerror(err));
+        LOG_WARN("MBX_HANG: cannot start %s: %s; run mbx doctor on this host", path,
+                 mbx_strerror(err));
         reporter_leave(ep);
     }
 }

@@ -25,7 +25,8 @@ static bool tracepoint_is_wanted(const struct settings *set)
 static void tracepoint_failed(const struct settings *set, int err)
 {
     if (set->trace_folder[0] != '\0')
-        LOG_WARN("cannot record to MBX_TRACE=%s (%s); the program goes on without a trace",
+        LOG_WARN("cannot record to MBX_TRACE=%s (%s); create the folder first.  The program "
+                 "goes on without a trace",
                  set->trace_folder, mbx_strerror(err));
     else
         LOG_WARN("cannot keep events (MBX_FLIGHT%s %s): %s; the program goes on without them",

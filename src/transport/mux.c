@@ -175,8 +175,10 @@ static int start_waker(struct mux *mux)
         return 0;
     err = pthread_create(&mux->thread, NULL, waker, mux);
     if (err != 0)
-        LOG_WARN("mux: no thread to watch the network, error %d %s; waits poll it", err,
-                 strerror(err));
+        LOG_WARN(
+            "mux: cannot start a thread to watch the network, error %d %s: ranks that wait "
+            "poll instead of sleeping; raise ulimit -u",
+            err, strerror(err));
     mux->has_thread = err == 0;
     return -err;
 }

@@ -57,7 +57,9 @@ void held_leave(struct shadow *shadow, uint32_t number)
     shadow->stats.unheld++;
     err = shadow->device->ops->unhold(shadow->device, number, shadow->handled);
     if (!shadow_told(shadow, err) && err != -ENODEV)
-        LOG_ERROR("the device has no room to be asked for a message: error %d", err);
+        LOG_ERROR("the matching device refuses to give a message back, error %d; please report "
+                  "this, and unset MBX_DEVICE meanwhile",
+                  err);
 }
 
 bool held_post(struct shadow *shadow, struct shadow_recv *recv,

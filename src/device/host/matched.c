@@ -179,7 +179,8 @@ static void on_lost(void *arg)
     struct mbx_ep *ep = arg;
 
     ep->offload->driver->stop(ep->offload->device);
-    LOG_WARN("the matching device is gone: matching goes on in software");
+    LOG_WARN(
+        "the matching device has ended: software matches from now on, and nothing is lost");
 }
 
 static void on_owed(void *arg, uint32_t peer, uint64_t sender)
@@ -188,7 +189,10 @@ static void on_owed(void *arg, uint32_t peer, uint64_t sender)
     struct request *req = recv_take(ep, NULL, 0, &(struct mbx_options){.flags = 0});
 
     if (req == NULL) {
-        LOG_ERROR("no memory for a FIN that the device owed to peer %u", peer);
+        LOG_ERROR(
+            "no memory to acknowledge a message of peer %u, whose send will not complete: "
+            "raise MBX_REQUESTS or the memory limit",
+            peer);
         return;
     }
     req->flags |= REQUEST_INTERNAL;

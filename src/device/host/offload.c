@@ -231,7 +231,8 @@ static void offload_take_over(struct mbx_ep *ep)
     if (err == 0 || err == -EINVAL)
         offload->is_receiving = true;
     else if (err != -EBUSY)
-        LOG_ERROR("cannot receive again behind the device: %s", mbx_strerror(err));
+        LOG_ERROR("cannot receive again after the device has ended: %s; please report this",
+                  mbx_strerror(err));
 }
 
 /* ---- progress ---- */

@@ -323,7 +323,9 @@ static void revoke(struct shadow *shadow, const struct shadow_recv *recv)
 
     shadow->slots[recv->handle].is_revoked = true;
     if (!shadow_told(shadow, err) && err != -ENODEV)
-        LOG_ERROR("the device has no room for a revoke: error %d", err);
+        LOG_ERROR("the matching device refuses to give a receive back, error %d; please report "
+                  "this, and unset MBX_DEVICE meanwhile",
+                  err);
 }
 
 /* It stays here. */

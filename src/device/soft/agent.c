@@ -486,8 +486,8 @@ static int run_commands(struct agent *agent)
         memcpy(&copy, record, min_size(size, sizeof copy));
         ring_release(&agent->commands);
         if (size != sizeof copy || command(agent, &copy) < 0) {
-            LOG_ERROR("device: a command of %u bytes that makes no sense, type %u", size,
-                      copy.type);
+            LOG_ERROR("device: an invalid command of %u bytes, type %u; please report this",
+                      size, copy.type);
             agent->is_broken = true;
         }
         count++;

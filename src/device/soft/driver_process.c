@@ -64,8 +64,8 @@ static int process_start(struct softdev *device)
 
     if (!find_program(device->config.program, path, sizeof device->program)) {
         err = -errno;
-        LOG_ERROR("soft-process: cannot execute %s, error %d %s; " PROGRAM " is looked "
-                  "for beside the library and where it is installed",
+        LOG_ERROR("soft-process: cannot execute %s, error %d %s; install " PROGRAM
+                  " next to the library",
                   path, -err, strerror(-err));
         return err;
     }
@@ -73,8 +73,8 @@ static int process_start(struct softdev *device)
     device->pid = sys_spawn(path, device->channel_fd);
     if (device->pid < 0) {
         err = -errno;
-        LOG_ERROR("soft-process: cannot start %s, error %d %s; is that " PROGRAM
-                  ", of this build?",
+        LOG_ERROR("soft-process: cannot start %s, error %d %s; it must be the " PROGRAM
+                  " of this version of Matchbox",
                   path, -err, strerror(-err));
         return err;
     }

@@ -118,7 +118,9 @@ static bool receive_again(struct softdev *device)
     if (err == -EBUSY)
         return false;
     if (err != 0)
-        LOG_ERROR("cannot receive again behind the device: error %d", err);
+        LOG_ERROR("cannot receive again after the device has ended: error %d; please report "
+                  "this",
+                  err);
     device->attachment = SOFTDEV_AWAY;
     return true;
 }
@@ -273,7 +275,7 @@ static bool tell_lost(struct softdev *device, struct mbx_device_event *event)
     if (device->events.error == 0 && (!has_ended(device) || skip_notes(device)))
         return false; /* it may have written something before it ended: look again */
     if (device->events.error != 0)
-        LOG_ERROR("the device wrote something that is no event");
+        LOG_ERROR("the device wrote an invalid event; please report this");
     device->is_over = true;
     *event = (struct mbx_device_event){.type = MBX_DEVICE_LOST};
     return true;
@@ -390,7 +392,9 @@ static int await_start(struct softdev *device)
     LOG_ERROR("the device %s: %s", err == -ENODEV ? "ended before it began" : "does not begin",
               device->config.driver == SOFTDEV_PROCESS ? device->program : "a thread");
     if (device->config.driver == SOFTDEV_PROCESS)
-        LOG_ERROR("is that matchbox-device, of this build?");
+        LOG_ERROR("the program %s must be the matchbox-device of this version of Matchbox; "
+                  "MBX_DEVICE=soft-thread needs none",
+                  device->program);
     return err;
 }
 

@@ -101,6 +101,23 @@ struct transport_who net_who(const struct net_link *link)
                                   .pid = is_passed ? address->place : address->process};
 }
 
+const char *net_peer_text(const struct net_link *link, char text[NET_PEER_TEXT])
+{
+    const struct net_ops *ops = link->net->ops;
+    const struct transport_who who = net_who(link);
+    char rank[24] = "a peer", process[32] = "", place[NET_PLACE] = "";
+
+    if (who.rank != 0)
+        snprintf(rank, sizeof rank, "rank %u", who.rank - 1);
+    if (who.pid != 0)
+        snprintf(process, sizeof process, " (process %u)", who.pid);
+    if (ops->place != NULL)
+        ops->place(link, place);
+    snprintf(text, NET_PEER_TEXT, "%s%s%s%s", rank, process, place[0] != '\0' ? " at " : "",
+             place);
+    return text;
+}
+
 /* ---- the end ---- */
 
 void net_kill(struct net_link *link, int error, enum net_end end)
@@ -118,8 +135,11 @@ void net_kill(struct net_link *link, int error, enum net_end end)
 
 void net_break(struct net_link *link)
 {
-    LOG_WARN("%s: link %u: packets were lost when a connection broke", link->net->name,
-             link->id);
+    char peer[NET_PEER_TEXT];
+
+    LOG_WARN("%s: packets were lost when the connection to %s broke: operations with it end "
+             "with errors; check the network",
+             link->net->name, net_peer_text(link, peer));
     net_kill(link, -ENOTCONN, NET_DIED);
     control(link, NET_BROKEN);
 }
@@ -577,12 +597,15 @@ void net_failed(struct net_link *link, enum net_kind kind, enum net_failure fail
 /* Nobody has answered for so long that the user is to hear of it, once. */
 static void warn(struct net_link *link, uint64_t now)
 {
+    char peer[NET_PEER_TEXT];
+
     if (link->has_warned || now - link->since_ns < HANDSHAKE_NS)
         return;
     link->has_warned = true;
-    LOG_WARN("%s: link %u: no answer to a handshake in 10 s: the other side computes, or has "
-             "another MBX_KEY, or is not there",
-             link->net->name, link->id);
+    LOG_WARN("%s: %s has not answered a handshake in %llu s: it computes, or has another "
+             "MBX_KEY, or a firewall is in between; still waiting (%s ends this)",
+             link->net->name, net_peer_text(link, peer),
+             (unsigned long long)(HANDSHAKE_NS / CLOCK_S), link->net->timeout);
 }
 
 /* Pauses grow: each is as long as all that was before. */
@@ -601,16 +624,20 @@ static bool say_again(struct net_link *link, enum net_kind kind, uint64_t now)
 static void tend_calling(struct net_link *link, uint64_t now)
 {
     uint64_t timeout_ns = link->net->timeout_ns;
+    char peer[NET_PEER_TEXT];
 
     if (link->net->ops->is_gone(link, now)) {
-        LOG_WARN("%s: link %u: the peer that it calls has ended%s", link->net->name, link->id,
+        LOG_WARN("%s: %s has ended before it answered: look at the output of that rank%s",
+                 link->net->name, net_peer_text(link, peer),
                  link->net->ops->or_else != NULL ? link->net->ops->or_else(link) : "");
         net_kill(link, -EHOSTUNREACH, NET_LOST);
         return;
     }
     if (timeout_ns != 0 && now - link->since_ns > timeout_ns) {
-        LOG_WARN("%s: link %u: no answer to a handshake within %s", link->net->name, link->id,
-                 link->net->timeout);
+        LOG_WARN("%s: %s has not answered a handshake within %llu ms (%s): raise the variable "
+                 "if that rank computes",
+                 link->net->name, net_peer_text(link, peer),
+                 (unsigned long long)(timeout_ns / CLOCK_MS), link->net->timeout);
         net_kill(link, -EHOSTUNREACH, NET_DIED);
         return;
     }
@@ -644,6 +671,6 @@ void net_warn_without_key(const struct net *net)
 
     if (memcmp(net->key, none, sizeof none) == 0 && !atomic_flag_test_and_set(&is_said))
         LOG_WARN("%s: there is no key (MBX_KEY is empty): whoever reaches this network can "
-                 "join; mbx run, mbx exec and mbx_job_key() have one",
+                 "join; mbx run, mbx exec and mbx_job_key() make one",
                  net->name);
 }

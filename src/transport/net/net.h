@@ -25,6 +25,9 @@
 /* Callers that have said HELLO, and not authenticated themselves. */
 #define NET_UNAUTHENTICATED_MAX 64
 
+#define NET_PLACE               64
+#define NET_PEER_TEXT           (NET_PLACE + 64)
+
 #define NET_CONTROL_MAX         (sizeof(struct net_prefix) + sizeof(struct net_hello))
 
 enum net_state {
@@ -100,6 +103,9 @@ struct net_ops {
     /* Has the peer of a link that is CALLING or CONFIRMING, and says nothing, ended? */
     bool (*is_gone)(struct net_link *link, uint64_t now);
 
+    /* Where the peer is, for the log: an address of the network; "" if its form is not known.  NULL: it never is. */
+    const char *(*place)(const struct net_link *link, char text[NET_PLACE]);
+
     /* What else that may mean, for the log: continues "... has ended"; or "".  NULL: nothing. */
     const char *(*or_else)(const struct net_link *link);
 };
@@ -123,6 +129,9 @@ int net_link_init(struct net *net, struct net_link *link,
 
 /* As transport_ops.who: what the peer has said in the handshake, or its address does. */
 struct transport_who net_who(const struct net_link *link);
+
+/* The peer in the words of a user: "rank 3 (process 4711) at 10.0.0.2", as far as it is known. */
+const char *net_peer_text(const struct net_link *link, char text[NET_PEER_TEXT]);
 
 /* Calls the peer of a NEW link. */
 void net_call(struct net_link *link);

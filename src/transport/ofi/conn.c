@@ -157,6 +157,12 @@ static bool on_is_gone(struct net_link *net, uint64_t now)
            ofi_tcp_probe(link, now) == -ECONNREFUSED;
 }
 
+static const char *on_place(const struct net_link *net, char text[NET_PLACE])
+{
+    ofi_tcp_probe_place(container_of(net, struct ofi_link, net), text, NET_PLACE);
+    return text;
+}
+
 /* A process in another network namespace listens at its own loopback interface. */
 static const char *on_or_else(const struct net_link *net)
 {
@@ -179,6 +185,7 @@ const struct net_ops ofi_net_ops = {
     .opened = on_opened,
     .ended = on_ended,
     .is_gone = on_is_gone,
+    .place = on_place,
     .or_else = on_or_else,
 };
 

@@ -163,8 +163,9 @@ static int ofi_cswap_local(struct transport *t, uint64_t index, uint64_t expecte
         if (err == 0)
             return 0;
         ofi->cswap.is_broken = true;
-        LOG_WARN("ofi: the provider does not swap our own words, error %d %s", -err,
-                 ofi->domain.dl->strerror(-err));
+        LOG_WARN("ofi: the provider fails at an atomic compare-and-swap of this process's own "
+                 "memory, error %d %s; if messages are wrong, set MBX_MATCH_AT=receiver",
+                 -err, ofi->domain.dl->strerror(-err));
     }
     swap_by_processor(ofi, index, expected, desired, found);
     return 0;

@@ -26,7 +26,9 @@ static bool find(void *handle, const char *name, void *function, size_t size)
     void *found = dlsym(handle, name);
 
     if (found == NULL)
-        LOG_ERROR("ofi: " LIBRARY_NAME " has no %s", name);
+        LOG_ERROR("ofi: " LIBRARY_NAME " has no %s: it is damaged, or too old; install another "
+                  "one (Debian: libfabric1)",
+                  name);
     else
         memcpy(function, &found, size);
     return found != NULL;
@@ -60,8 +62,9 @@ static int load(void)
         !find(handle, "fi_version", &l.version, sizeof l.version))
         return -ENOTSUP;
     if (FI_VERSION_LT(l.version(), OLDEST)) {
-        LOG_ERROR("ofi: libfabric %u.%u is too old", FI_MAJOR(l.version()),
-                  FI_MINOR(l.version()));
+        LOG_ERROR("ofi: libfabric %u.%u is too old: install version %u.%u or later",
+                  FI_MAJOR(l.version()), FI_MINOR(l.version()), FI_MAJOR(OLDEST),
+                  FI_MINOR(OLDEST));
         return -ENOTSUP;
     }
     dl = l;

@@ -31,12 +31,17 @@ static void ask(struct ofi_link *link, uint64_t now)
 static void tend_open(struct ofi_link *link, uint64_t now)
 {
     const struct ofi *ofi = ofi_of_link(link);
+    char peer[NET_PEER_TEXT];
 
     if (link->keepalive.heard_ns == 0)
         link->keepalive.heard_ns = now;
     if (ofi->net.timeout_ns != 0 && link->keepalive.silent_ns != 0 &&
         now - link->keepalive.silent_ns > ofi->net.timeout_ns) {
-        LOG_WARN("ofi: link %u: no answer within MBX_OFI_TIMEOUT", link->net.id);
+        LOG_WARN(
+            "ofi: no answer from %s within %llu ms (MBX_OFI_TIMEOUT): raise the variable if "
+            "that rank computes",
+            net_peer_text(&link->net, peer),
+            (unsigned long long)(ofi->net.timeout_ns / CLOCK_MS));
         net_kill(&link->net, -ENOTCONN, NET_DIED);
     } else if (ofi_tx_is_stuck(link, NET_PING, link->keepalive.asked_ns, now) &&
                ofi_tcp_probe(link, now) == -ECONNREFUSED) {

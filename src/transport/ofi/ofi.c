@@ -55,7 +55,8 @@ static int make_address(struct ofi *ofi, const struct transport_config *config)
     int err = fi_getname(&ofi->domain.ep->fid, address.network, &size);
 
     if (err == -FI_ETOOSMALL || size > sizeof address.network) {
-        LOG_ERROR("ofi: addresses of provider %s are %zu bytes long, more than %zu",
+        LOG_ERROR("ofi: addresses of provider %s are %zu bytes long, more than %zu; choose "
+                  "another one by MBX_OFI_PROVIDER",
                   ofi->domain.info->fabric_attr->prov_name, size, sizeof address.network);
         return -ENOTSUP;
     }

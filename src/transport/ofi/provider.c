@@ -123,9 +123,10 @@ static void complain(const char *provider, const char *interface)
     const char *filter = environ_get("FI_PROVIDER"); /* libfabric's own; mbx exec sets it */
 
     if (strstr(provider, own) != NULL)
-        LOG_ERROR("ofi: MBX_OFI_PROVIDER=%s is Matchbox itself, which carries nothing to other "
-                  "machines by itself",
-                  provider);
+        LOG_ERROR(
+            "ofi: MBX_OFI_PROVIDER=%s is Matchbox itself, which needs another provider to "
+            "reach other machines: name one, such as tcp (fi_info lists them)",
+            provider);
     else
         LOG_ERROR("ofi: libfabric has no provider for messages to other "
                   "machines%s%s%s%s%s%s; fi_info lists what it has",

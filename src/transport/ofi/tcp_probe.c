@@ -16,8 +16,10 @@
  * A connection is closed at once, unused; the other provider finds one that ended before it
  * began.  So that these do not pile up at who is stopped, the pauses between two looks grow.
  */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -51,6 +53,24 @@ static socklen_t address_of(const struct ofi_link *link, struct sockaddr_storage
     if (to->ss_family == AF_INET6 && size >= sizeof(struct sockaddr_in6))
         return sizeof(struct sockaddr_in6);
     return 0;
+}
+
+void ofi_tcp_probe_place(const struct ofi_link *link, char *text, size_t size)
+{
+    struct sockaddr_storage to;
+    struct sockaddr_in in;
+    struct sockaddr_in6 in6;
+
+    snprintf(text, size, "%s", "");
+    if (!listens(ofi_of_link(link)) || address_of(link, &to) == 0)
+        return;
+    if (to.ss_family == AF_INET) {
+        memcpy(&in, &to, sizeof in);
+        inet_ntop(AF_INET, &in.sin_addr, text, (socklen_t)size);
+    } else {
+        memcpy(&in6, &to, sizeof in6);
+        inet_ntop(AF_INET6, &in6.sin6_addr, text, (socklen_t)size);
+    }
 }
 
 bool ofi_tcp_probe_is_loopback(const struct ofi_link *link)

@@ -21,6 +21,9 @@ struct ofi_link_probe {
  * -ECONNREFUSED: it has, or has closed its endpoint. */
 int ofi_tcp_probe(struct ofi_link *link, uint64_t now);
 
+/* The address of the peer as text; "" where the provider does not use TCP, or the address has another form. */
+void ofi_tcp_probe_place(const struct ofi_link *link, char *text, size_t size);
+
 /* Is the peer's address that of a loopback interface, which leads nowhere but to processes of our
  * own network namespace? */
 bool ofi_tcp_probe_is_loopback(const struct ofi_link *link);

@@ -52,7 +52,7 @@ static int access_failed(struct shm_link *link, int err)
     case ENOSYS:
         denied_memory(err, denied);
         LOG_WARN("shm: access to the memory of pid %u is forbidden, error %d %s: %s; large "
-                 "messages are copied twice",
+                 "messages are copied twice (slower, results are the same)",
                  link_pid(link), err, strerror(err), denied);
         return -ENOTSUP;
     default:

@@ -285,7 +285,8 @@ static int attach_failed(struct shm_link *link, int err)
         link->warned = true;
         return -EAGAIN;
     case -EACCES:
-        LOG_WARN("shm: pid %u is of another job: it has another MBX_KEY, or none",
+        LOG_WARN("shm: pid %u is of another job: it has another MBX_KEY, or none; start both "
+                 "by one mbx exec or mbx run, or pass one MBX_KEY on to both",
                  link_pid(link));
         return link_kill(link, -EHOSTUNREACH);
     case -EPERM:
@@ -422,8 +423,11 @@ static int link_claim(struct shm_link *link)
     int64_t i;
 
     if (ring_max_record(s->ring_cells) < shm->base.limits.packet_max) {
-        LOG_ERROR("shm: rings of pid %u are shorter than ours, set MBX_SHM_RING_SIZE alike",
-                  link_pid(link));
+        LOG_ERROR(
+            "shm: rings of pid %u hold records of %zu bytes, and this process sends up to "
+            "%zu: set MBX_SHM_RING_SIZE alike",
+            link_pid(link), (size_t)ring_max_record(s->ring_cells),
+            (size_t)shm->base.limits.packet_max);
         return link_kill(link, -EHOSTUNREACH);
     }
     i = take_slot(s, shm->process);
@@ -534,11 +538,15 @@ static int check_receiver(struct shm_link *link)
     if (atomic_load(&s->control->closed) != 0)
         return link_kill(link, -ENOTCONN);
     if (claim != slot_claim(SLOT_READY, owner_of(link)->process)) {
-        LOG_WARN("shm: pid %u has refused us", link_pid(link));
+        LOG_WARN("shm: pid %u has refused this process: its log says why (another MBX_KEY, or "
+                 "damaged packets)",
+                 link_pid(link));
         return link_kill(link, -EHOSTUNREACH);
     }
     if (link->out.error != 0) {
-        LOG_ERROR("shm: the ring to pid %u is damaged", link_pid(link));
+        LOG_ERROR("shm: the ring to pid %u is damaged; if neither program writes into foreign "
+                  "memory, please report this",
+                  link_pid(link));
         return link_kill(link, -ENOTCONN);
     }
     return 0;

@@ -220,12 +220,16 @@ static int on_get(struct net *net, const struct transport_address *address,
 static int on_meet(struct net_link *net)
 {
     struct ib_link *link = link_of_net(net);
+    char peer[NET_PEER_TEXT];
     int err = link->pair.state == IB_PAIR_MADE
                   ? ib_pair_connect(link, &net->offer, &link->tx.window)
                   : -EPROTO;
 
     if (err == -EPROTO)
-        LOG_WARN("verbs: link %u: the peer offers queue pairs that cannot be", net->id);
+        LOG_WARN(
+            "verbs: the handshake of %s has invalid queue pairs; if both processes use the "
+            "same version of Matchbox, please report this",
+            net_peer_text(net, peer));
     link->tx.credit = link->tx.window;
     return err == 0 ? 0 : -EHOSTUNREACH;
 }

@@ -173,11 +173,12 @@ static int find_device(struct ib *ib, const struct transport_config *config)
                   "shows them, and the package ibverbs-providers has their drivers; "
                   "MBX_TRANSPORT=ofi needs none");
     else if (name[0] != '\0')
-        LOG_ERROR("verbs: no adapter is MBX_VERBS_DEVICE=%s, with a port that is active: "
-                  "ibv_devinfo shows them",
+        LOG_ERROR("verbs: MBX_VERBS_DEVICE=%s: there is no such adapter with an active port; "
+                  "ibv_devinfo lists them",
                   wanted);
     else
-        LOG_ERROR("verbs: no adapter has a port that is active: ibv_devinfo shows them");
+        LOG_ERROR("verbs: no adapter has a port that is active: ibv_devinfo shows them; "
+                  "MBX_TRANSPORT=ofi needs none");
     return -ENODATA;
 }
 

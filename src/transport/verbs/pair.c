@@ -205,13 +205,15 @@ static bool is_tagged(struct ib_link *link, uint32_t tag)
 {
     struct ib_conns *conns = &ib_of_link(link)->conns;
     const uint32_t layout = tag >> TAG_LAYOUT;
+    char peer[NET_PEER_TEXT];
 
     if (!link->pair.is_inlet || layout == tag_of(link) >> TAG_LAYOUT)
         return link->pair.is_inlet;
     if (layout != 0 && !conns->has_told_layout)
-        LOG_WARN("verbs: link %u: software matches, because the peer's adapter compares other "
-                 "bits of a message (MBX_DEVICE_TAG_FORMAT, which the libfabric provider sets)",
-                 link->net.id);
+        LOG_WARN("verbs: software matches messages of %s, because the peer's adapter compares "
+                 "other bits of a message (MBX_DEVICE_TAG_FORMAT); use the same MPI on both "
+                 "sides",
+                 net_peer_text(&link->net, peer));
     conns->has_told_layout |= layout != 0;
     return false;
 }

@@ -286,8 +286,8 @@ static int move(struct ib_link *link, bool is_write, void *here, uint64_t addres
         verbs_region_get(ib->rma.regions, here, size, is_write ? 0 : IBV_ACCESS_LOCAL_WRITE);
     if (op->region == NULL) {
         LOG_WARN(
-            "verbs: %zu bytes cannot be registered, error %d %s: the message comes in packets; "
-            "ulimit -l says how much may be",
+            "verbs: %zu bytes cannot be registered, error %d %s: the message comes in packets "
+            "(slower); raise ulimit -l, the limit of such memory",
             size, errno, strerror(errno));
         give(ib, op);
         return -ENOTSUP;

@@ -258,8 +258,12 @@ int ib_rx_deliver_held(struct ib *ib)
 
 static void broke_a_rule(struct ib *ib, struct ib_link *link, const char *what)
 {
+    char peer[NET_PEER_TEXT];
+
     ib->events->dropped(ib->arg, what);
-    LOG_WARN("verbs: link %u ends: its peer sent %s", link->net.id, what);
+    LOG_WARN("verbs: the connection to %s ends: it sent %s; if both processes use the same "
+             "version of Matchbox, please report this",
+             net_peer_text(&link->net, peer), what);
     net_kill(&link->net, -ENOTCONN, NET_DIED);
     ib_ud_control(link, NET_BROKEN);
 }
