@@ -490,16 +490,34 @@ static void without_a_file_nothing_is_shared(void **state)
 
 /* ---- without ---- */
 
-/* Locks [first + skip, first + skip + length) of what the first one of the job locks from `first` on. */
+#define MIX UINT64_C(0x9e3779b97f4a7c15) /* odd */
+
+/* The bytes [first + skip, first + skip + length): the first process of the job locks some from `first` on. */
+static struct flock range_of(off_t skip, off_t length)
+{
+    uint64_t mixed = (job + geteuid()) * MIX;
+
+    return (struct flock){.l_type = F_WRLCK,
+                          .l_whence = SEEK_SET,
+                          .l_start = (off_t)(mixed >> 39 << 38) + skip,
+                          .l_len = length};
+}
+
 static int lock_mark(int mark, off_t skip, off_t length)
 {
-    uint64_t mixed = (job + geteuid()) * UINT64_C(0x9e3779b97f4a7c15);
-    struct flock lock = {.l_type = F_WRLCK,
-                         .l_whence = SEEK_SET,
-                         .l_start = (off_t)(mixed >> 39 << 38) + skip,
-                         .l_len = length};
+    struct flock lock = range_of(skip, length);
 
     return fcntl(mark, F_OFD_SETLK, &lock);
+}
+
+/* A job with the last range of the file: no other job has a lock after it. */
+static uint64_t last_job(void)
+{
+    uint64_t inverse = MIX;
+
+    for (int i = 0; i < 5; i++)
+        inverse *= 2 - MIX * inverse;
+    return (UINT64_MAX - (uint64_t)getpid()) * inverse - geteuid();
 }
 
 /* So a lock says where the file of fronts is. */
@@ -549,6 +567,21 @@ static void join_without(void)
     node_close(&node);
 }
 
+/* The same with all of the file from the job's range on.  Another run of this test may have it: waits. */
+static void a_lock_to_the_end_keeps_nobody_waiting(void **state)
+{
+    int mark = open("/dev/zero", O_RDWR | O_CLOEXEC);
+    struct flock lock;
+
+    (void)state;
+    job = last_job();
+    lock = range_of(0, 0);
+    assert_int_equal(lock.l_start, INT64_MAX - (((int64_t)1 << 38) - 1));
+    assert_int_equal(fcntl(mark, F_OFD_SETLKW, &lock), 0);
+    join_without();
+    close(mark);
+}
+
 /* Whoever has the lock of the job, and whatever that says, keeps nobody waiting. */
 static void who_takes_the_lock_takes_no_more(void **state)
 {
@@ -557,7 +590,6 @@ static void who_takes_the_lock_takes_no_more(void **state)
     const struct {
         off_t skip, length;
     } locks[] = {
-        {0, 0},                                   /* all of it */
         {-1, 2},                                  /* it begins elsewhere */
         {5, 1},                                   /* the first byte is free */
         {0, 1},                                   /* process 0 */
@@ -663,6 +695,7 @@ int main(void)
         TEST_IN_JOB(without_a_file_nothing_is_shared),
         TEST_IN_JOB(the_lock_says_where_the_file_is),
         TEST_IN_JOB(who_takes_the_lock_takes_no_more),
+        TEST_IN_JOB(a_lock_to_the_end_keeps_nobody_waiting),
         TEST_IN_JOB(who_was_faster_is_found),
         TEST_IN_JOB(what_is_no_file_is_not_opened),
         TEST_IN_JOB(what_fails_leaves_nothing),
