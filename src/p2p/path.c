@@ -19,11 +19,11 @@
 enum reach {
     NEAR,
     FAR,
-    SHARES_CORES, /* or it was far, and now has no buffers */
+    SHARES_CORES, /* or it is far, and has no buffers */
     ELSEWHERE,
 };
 
-/* Can peer, or one to which nothing was sent (NULL), be read? */
+/* Can peer be read?  NULL: a peer to which nothing was sent yet. */
 static bool can_read(const struct mbx_ep *ep, const struct peer *peer)
 {
     return peer != NULL ? peer_path(peer)->can_read
@@ -43,17 +43,17 @@ static bool has_buffers(const struct mbx_ep *ep, const struct peer *peer)
            (ep->settings.eager_limit != SETTING_AUTO || !ep_is_oversubscribed(ep));
 }
 
-/* May the limit depend on peer? */
-static bool is_auto(const struct mbx_ep *ep, const struct peer *peer)
+/* Does the limit depend on the distance to peer? */
+static bool depends_on_distance(const struct mbx_ep *ep, const struct peer *peer)
 {
     return ep->settings.eager_limit == SETTING_AUTO && is_copy(ep, peer);
 }
 
-static enum reach reach_of(const struct mbx_ep *ep, const struct peer *peer, bool is_far)
+static enum reach reach_of(const struct mbx_ep *ep, const struct peer *peer, bool as_far)
 {
-    if (ep->settings.oversubscribed == OVERSUBSCRIBED_YES && is_auto(ep, peer))
+    if (ep->settings.oversubscribed == OVERSUBSCRIBED_YES && depends_on_distance(ep, peer))
         return SHARES_CORES;
-    if (is_far)
+    if (as_far)
         return has_buffers(ep, peer) ? FAR : SHARES_CORES;
     return has_buffers(ep, peer) ? NEAR : ELSEWHERE;
 }
@@ -83,7 +83,7 @@ static struct longest longest_of(const struct mbx_ep *ep, enum reach reach)
 
 /* ---- how a message travels ---- */
 
-/* Does the next message of several packets travel to a far peer as if that were near? */
+/* Does the next message of several packets travel as if this far peer were near, to be measured? */
 static bool is_sample(const struct peer *peer)
 {
     return (peer_path(peer)->turns + 1) % PATH_FAR_TURNS == 0;
@@ -131,7 +131,7 @@ bool path_is_short_first(const struct mbx_ep *ep, const struct peer *peer, uint6
 
 bool path_is_measured(const struct mbx_ep *ep, const struct peer *peer)
 {
-    if (!is_auto(ep, peer))
+    if (!depends_on_distance(ep, peer))
         return false;
     return peer_path(peer)->is_far ? peer_path(peer)->turns % PATH_FAR_TURNS == 0
                                    : (peer_path(peer)->turns + 1) % PATH_NEAR_TURNS == 0;
@@ -188,7 +188,7 @@ size_t path_shared_copy_from(const struct mbx_ep *ep)
 
 /* ---- the table ---- */
 
-/* Of a peer to which nothing was sent. */
+/* The rows of a peer to which nothing was sent yet. */
 static int first_row(const struct mbx_ep *ep, unsigned index, struct mbx_protocol_row *row)
 {
     const size_t eager_max = ep->limits.eager_max;
@@ -212,7 +212,7 @@ static int first_row(const struct mbx_ep *ep, unsigned index, struct mbx_protoco
     return -ENOENT;
 }
 
-/* Of the sizes where path_of() may change, the first from this one on.  Between two of them it changes once at most. */
+/* The smallest size, from this one on, where path_of() may change.  Between two of them it changes once at most. */
 static size_t next_end(const struct mbx_ep *ep, const struct peer *peer, size_t from)
 {
     const struct longest now =

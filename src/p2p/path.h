@@ -1,31 +1,35 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * path.h - how a message travels to a peer.  This file decides, and all others ask it.
+ * path.h - how a message travels to a peer.  path.c decides when a send starts; other code asks it.
  *
  *   bytes             near peer            far peer             shares our cores     any other
  *   .. inline_max     one cache line       one cache line       one cache line       one cache line
  *   .. short_max      one packet           one packet           one packet           one packet
- *   .. 16 KiB         packets              rendezvous *         rendezvous           packets
- *   .. 64 KiB         packets              rendezvous *         rendezvous           rendezvous
- *   .. 512 KiB        buffers, or          rendezvous           rendezvous           rendezvous
- *                     rendezvous
+ *   .. 16 KiB         packets              buffers *            rendezvous           packets
+ *   .. 32 KiB         packets              buffers *            rendezvous           rendezvous
+ *   .. 64 KiB         packets              rendezvous           rendezvous           rendezvous
+ *   .. 512 KiB        buffers              rendezvous           rendezvous           rendezvous
  *   more              rendezvous           rendezvous           rendezvous           rendezvous
  *
- *   packets      the message goes through the ring or the network in several packets (eager.c).  Of more than
- *                PATH_PACKETS_MAX bytes all but the first packet are copied into bounce buffers that the peer
- *                reads (transport/bounce.h), as long as some are free.
- *   buffers      if the bounce buffers for all of the message are free, and nothing waits before it
- *   *            up to PATH_BUFFERS_FAR bytes in buffers, if all are free
- *   rendezvous   the peer reads the message, or it is sent as data where the peer cannot read (rndv.c).  A
- *                receive that its sender was told of, and long messages that both sides copy, are found
- *                later: advert_send.c, split_copy.c.
+ *   packets      the message goes through the ring or the network in several packets (eager.c).  If it has more
+ *                than PATH_PACKETS_MAX bytes, all but its first packet are copied into bounce buffers that the
+ *                peer reads (transport/bounce.h), as long as some are free.
+ *   buffers      in bounce buffers if enough of them for the whole message are free and no message waits
+ *                before it; otherwise rendezvous
+ *   buffers *    in bounce buffers if all of them are free; otherwise rendezvous
+ *   rendezvous   the peer reads the message, or it is sent as data where the peer cannot read (rndv.c)
  *
- * MBX_EAGER_LIMIT sets another end of the packets, for near and for other peers.
+ * Three things can change the path after this decision: a peer without credit turns eager into rendezvous
+ * (credit.c), an advertised receive turns a rendezvous into a write by the sender (advert_send.c), and both
+ * sides may copy a part each of a long message (split_copy.c).
+ *
+ * Limits of the columns: EAGER_LIMIT_NEAR, PATH_BUFFERS_FAR and EAGER_LIMIT_OTHERS below, and BUFFERS_SIZE of
+ * core/settings.c.  A number in MBX_EAGER_LIMIT replaces 64 KiB and 16 KiB, and then no peer becomes far.
  *
  * Near and far.  Between cores that share a cache a message is best copied into memory of the transport, and out of
  * it.  Between other cores each line of that memory takes five times as long, and it moves twice; then the receiver
- * should read the message where it is, which costs a system call.  Nobody says which of the two a peer is, and
- * it changes when a process moves.  So the sender measures how long its copies take:
+ * should read the message where it is, which costs a system call.  No interface says which of the two a peer is,
+ * and it changes when a process moves.  So each peer starts near, and the sender measures how long its copies take:
  *
  *            8 slow copies more than fast ones
  *      near ───────────────────────────────────> far
@@ -36,40 +40,41 @@
  *   far    each 64th message of several packets travels as if the peer were near, and is measured
  *
  * A peer shares our cores if MBX_OVERSUBSCRIBED=yes: two messages of several packets, of this exchange and the next
- * one, do not fit into its ring before it has had a core, and each wait for room is one more switch to another process.
- * The process that has the core reads a message of a rendezvous at once, and goes on.
+ * one, do not fit into its ring before it has had a core, and each wait for space is one more switch to another process.
+ * The process that has the core reads a message of a rendezvous at once, and continues.  With MBX_OVERSUBSCRIBED=auto
+ * and more processes than cores, a near peer has no buffers and counts as any other.
  *
- * Near, far and shared cores exist only where the peer can be read, reading is a copy, and (but for near)
- * MBX_EAGER_LIMIT=auto.
+ * A peer is near, far or shares our cores only if it can be read, and reading is a copy.
  */
 #ifndef P2P_PATH_H
 #define P2P_PATH_H
 
 #include "core/core.h"
 
-/* Of a peer: how its messages had better travel. */
+/* What a peer's messages travel by. */
 struct peer_path {
-    /* no read from it, or write to it, has failed for good */
-    bool can_read : 1, can_write : 1;
-    bool is_far : 1;        /* copies to it are slow; and */
-    uint8_t votes, turns;   /* since when, as above */
+    bool can_read : 1, can_write : 1; /* no read from it, or write to it, has failed for good */
+    bool is_far : 1;                  /* copies to it are slow */
+    uint8_t votes;                    /* slow copies minus fast ones, 0 .. PATH_VOTES */
+    uint8_t turns;          /* messages of several packets since the last measured one */
     struct backoff buffers; /* long messages of the peer that were expected in buffers */
 };
 
 PART_FITS(peer, path, struct peer_path);
 #define peer_path(peer) PART((peer)->path, struct peer_path)
 
-/* MBX_EAGER_LIMIT=auto: the longest message in packets to a near peer, and to any other one that is not far */
+/* MBX_EAGER_LIMIT=auto: the longest message in packets to a near peer, and to a peer of the last column */
 #define EAGER_LIMIT_NEAR   (UINT64_C(64) << 10)
 #define EAGER_LIMIT_OTHERS (UINT64_C(16) << 10)
 
-/* One of 8 KiB takes as long in packets as in buffers. */
+/* A message of 8 KiB takes as long in packets as in buffers. */
 #define PATH_PACKETS_MAX ((size_t)8 << 10)
+/* The longest message in buffers to a far peer.  The tests `paths` and `locality` know it. */
 #define PATH_BUFFERS_FAR ((size_t)32 << 10)
 
-#define PATH_RATE        6 /* bytes in a nanosecond; measured: 4 far, 15 near */
+#define PATH_RATE        6 /* a copy of fewer bytes per nanosecond is slow; measured: 4 far, 15 near */
 #define PATH_VOTES       8
-#define PATH_NEAR_TURNS  8 /* messages from one that is measured to the next */
+#define PATH_NEAR_TURNS  8 /* messages from a measured one to the next */
 #define PATH_FAR_TURNS   64
 
 /* ---- questions: these change nothing ---- */
@@ -108,7 +113,7 @@ static inline enum mbx_protocol path_of(const struct mbx_ep *ep, const struct pe
 enum mbx_protocol path_of_waiting(const struct mbx_ep *ep, const struct peer *peer,
                                   const struct request *req);
 
-/* The longest message that goes to peer in packets, but for those that are measured. */
+/* The longest message that goes to peer in packets, except a measured one. */
 size_t path_packets_max(const struct mbx_ep *ep, const struct peer *peer);
 
 /* Are messages of several packets, and of this size, copied into buffers as far as these are free?  Not where ranks
