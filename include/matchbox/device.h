@@ -2,9 +2,9 @@
 /*
  * device.h - what a matching device must do.
  *
- * A device is another context that matches: hardware, a thread or a process, with an address
+ * A device matches in a context of its own: hardware, a thread or a process, with an address
  * space of its own.  Messages of the peers reach it first.  It holds the head of the posted
- * receive queue; software holds the tail, and a shadow of the whole.
+ * receive queue.  Software holds the tail, and a copy of the whole queue.
  *
  *        software                                        device
  *
@@ -17,50 +17,53 @@
  *   7  poll                            <────────────   MATCHED, DATA_VALID, ...
  *   8  configure, replenish: room for receives and commands, untagged buffers
  *
- * 1, 3 to 6 and replenish are commands: the device performs them one after the other in
+ * Steps 1, 3 to 6 and replenish are commands.  The device performs them one after the other in
  * the order of the calls, each atomically with respect to arrivals.  To take back several
- * receives, revoke the youngest first: messages arrive in between, and what is left must be
- * the head of the list.
+ * receives, revoke the youngest first: messages arrive in between, and the entries that remain
+ * must be the head of the list.
  *
  * State of a device
  *   entries    {handle, envelope, ignore bits, buffer, active}, oldest first
- *   found      how many tagged messages it could not match ("unexpected"), mod 2^16
- *   handled    how many of these software has completely handled, as last reported
- *   It is in sync when handled == found.
+ *   found      the number of tagged messages that it could not match ("unexpected"), mod 2^16
+ *   handled    the number of these that software has completely handled, as last reported
+ *   The device is in sync when handled == found.
  *
  * Command
- *   1. handled becomes what the command carries;
- *   2. append adds an inactive entry; revoke removes one, or fails if it is not there;
- *   3. if in sync, every entry becomes active.
+ *   1. handled becomes the number that the command carries.
+ *   2. append adds an inactive entry; revoke removes one, or fails if it is not in the list.
+ *   3. If the device is in sync, every entry becomes active.
  *
  * Arrival of a tagged message, in the sender's order, atomic
- *   The oldest active entry that accepts it leaves the list: MATCHED.  Otherwise the whole
- *   message goes to an untagged buffer, found grows, UNEXPECTED.  Without a buffer nothing
- *   happens: the sender is held back.  Messages that are not tagged (FIN, CTS, data) are
- *   PASSED, and not counted.
+ *   The oldest active entry that accepts the message leaves the list: MATCHED.  Otherwise the
+ *   whole message goes to an untagged buffer, found grows by 1, and the event is UNEXPECTED.
+ *   Without a free buffer nothing happens: the sender is held back.  Messages that are not
+ *   tagged (FIN, CTS, data) are PASSED, and not counted.
  *
  * Data
- *   Whole with the message:  MATCHED with MBX_DEVICE_WHOLE
- *   Longer:                  MATCHED, and DATA_VALID when all that fits is in the buffer
- *   Rendezvous:              MATCHED, the device reads, DATA_VALID, and it tells the sender
- *                            (FIN): FIN_SENT.  Software is not needed for any of it.
- *   Rendezvous that the device cannot do, or not any more: MATCHED, and INCOMPLETE with how
- *   far it came; software goes on from there, and tells the sender.
+ *   All of it in the packet:  MATCHED with MBX_DEVICE_WHOLE
+ *   Several packets:          MATCHED, and DATA_VALID when all that fits is in the buffer
+ *   Rendezvous:               MATCHED; the device reads; DATA_VALID; it sends a FIN to the
+ *                             sender; FIN_SENT.  It needs no software for any of this.
+ *   Rendezvous that the device cannot perform or finish:  MATCHED, and INCOMPLETE with the
+ *   bytes read so far.  Software reads the rest, and sends the FIN.
  *
  * Order of events
  *   MATCHED, UNEXPECTED, PASSED and the answers to commands come in the order in which the
- *   device did these things.  DATA_VALID, INCOMPLETE and FIN_SENT come behind their MATCHED,
- *   and in no order else.
+ *   device performed these steps.  DATA_VALID, INCOMPLETE and FIN_SENT come after their
+ *   MATCHED, and have no other order.
  *
- * Handles are the caller's numbers, below limits.list.  One may be used again when the last
- * event that can name it has been polled: REVOKED (error 0); MATCHED with MBX_DEVICE_WHOLE
- * and no FIN wanted; DATA_VALID without, FIN_SENT with a FIN wanted; INCOMPLETE.  If it was
- * being revoked, both that event and REVOKED.
+ * Handles are the caller's numbers, below limits.list.  A handle may be used again when the last
+ * event that can name it has been polled:
+ *   - REVOKED with error 0;
+ *   - MATCHED with MBX_DEVICE_WHOLE, if no FIN is wanted;
+ *   - DATA_VALID, or FIN_SENT if a FIN is wanted;
+ *   - INCOMPLETE.
+ * If the entry was being revoked, both this event and REVOKED must have been polled.
  *
  * Active entries are always a prefix of the list.  A caller must not report more messages as
- * handled than it has handled, and handled means: compared with every receive that was posted
- * before, handed over or not, and either kept, or given to a receive whose revoke has been
- * called.  docs/internals/devices.md tells why.
+ * handled than it has handled.  A message is handled when it has been compared with every
+ * receive that was posted before it, in the device or not.  It must also be either kept, or
+ * given to a receive whose revoke has been called.  docs/internals/devices.md gives the reason.
  *
  * Errors     0 or a count is success; errors are negative errno values.
  * Threads    one at a time per device.
@@ -88,27 +91,28 @@ extern "C" {
 
 enum mbx_device_caps {
     MBX_DEVICE_MASKS = 1 << 0,      /* any ignore bits; without it only none, or all */
-    MBX_DEVICE_ANY_SOURCE = 1 << 1, /* receives from anybody */
-    MBX_DEVICE_RENDEZVOUS = 1 << 2, /* reads the sender's memory and tells it */
-    MBX_DEVICE_TRUNCATES = 1 << 3,  /* a message that is longer than the buffer does no harm;
-                                       without it hand over only receives that hold
+    MBX_DEVICE_ANY_SOURCE = 1 << 1, /* receives from any source */
+    MBX_DEVICE_RENDEZVOUS = 1 << 2, /* reads the sender's memory and sends the FIN */
+    MBX_DEVICE_TRUNCATES = 1 << 3,  /* a message that is longer than the buffer is truncated;
+                                       without this, hand over only receives with space for
                                        limits.eager_max */
     MBX_DEVICE_HOLDS = 1 << 4,      /* can hold unexpected messages: hold, unhold */
-    MBX_DEVICE_READS_PART = 1 << 5, /* reads what fits of a rendezvous that is longer than the
-                                       buffer; without it that is INCOMPLETE */
-    MBX_DEVICE_NARROW = 1 << 6,     /* messages that its bits cannot tell apart come past it: no
-                                       receive that accepts one may be handed over */
+    MBX_DEVICE_READS_PART = 1 << 5, /* if a rendezvous is longer than the buffer, reads as much
+                                       as fits; without this, the event is INCOMPLETE */
+    MBX_DEVICE_NARROW = 1 << 6,     /* a message whose envelope needs more bits than the device
+                                       compares does not pass through it: hand over no receive
+                                       that accepts such a message */
 };
 
-/* What a device has.  The first three are what configure may ask for, at most. */
+/* The limits of a device.  The first three are the most that configure may ask for. */
 struct mbx_device_limits {
     uint32_t list;                      /* receives that it holds at a time */
-    uint32_t commands;                  /* that may wait for it */
+    uint32_t commands;                  /* commands that may wait for it */
     uint32_t untagged;                  /* buffers for unexpected messages */
-    uint32_t untagged_min;              /* that it must have; configure refuses fewer */
-    uint32_t context_bits, source_bits; /* of an envelope that it can tell apart */
-    uint64_t tag_mask;                  /* likewise: the bits of a tag that it compares */
-    uint32_t context_id;  /* above context_bits, the bits of those context ids that it knows */
+    uint32_t untagged_min;              /* the fewest such buffers; configure refuses fewer */
+    uint32_t context_bits, source_bits; /* how many low bits of each it compares */
+    uint64_t tag_mask;                  /* the bits of a tag that it compares */
+    uint32_t context_id;  /* the bits above context_bits of the context ids that it matches */
     size_t untagged_size; /* bytes that every untagged buffer must have */
     size_t eager_max;     /* the longest message that comes without rendezvous */
     unsigned caps;        /* enum mbx_device_caps */
@@ -116,44 +120,44 @@ struct mbx_device_limits {
 
 struct mbx_device_envelope {
     uint32_t context_id;
-    uint32_t source; /* MBX_DEVICE_ANY_SOURCE_ID: anybody, of a receive */
+    uint32_t source; /* of a receive also MBX_DEVICE_ANY_SOURCE_ID: any source */
     uint64_t tag;
 };
 
 struct mbx_device_recv {
     uint32_t handle;
     struct mbx_device_envelope envelope;
-    uint64_t ignore; /* 1 = tag bit not compared */
+    uint64_t ignore; /* 1: this bit of the tag is not compared */
     void *buf;
     size_t size;
-    uint64_t region; /* how the device reaches buf, as whoever opened it has arranged; 0: the
-                        device finds a way itself */
+    uint64_t region; /* how the device reaches buf, as agreed with the code that opened it; 0:
+                        the device finds a way itself */
 };
 
 enum mbx_device_event_type {
-    MBX_DEVICE_MATCHED = 1, /* handle has met the message of this envelope, size and data */
-    MBX_DEVICE_DATA_VALID,  /* handle: all that fits is in the buffer; error if not */
-    MBX_DEVICE_INCOMPLETE,  /* handle: done bytes are in the buffer, software does the rest;
-                               error -EPROTO: nobody can, what the sender says of the message
-                               makes no sense */
-    MBX_DEVICE_FIN_SENT,    /* handle: the sender has been told */
-    MBX_DEVICE_UNEXPECTED,  /* buffer, bytes: a tagged packet that met no entry; counted */
+    MBX_DEVICE_MATCHED = 1, /* handle has matched the message with this envelope, size, data */
+    MBX_DEVICE_DATA_VALID,  /* handle: all that fits is in the buffer, or error says why not */
+    MBX_DEVICE_INCOMPLETE,  /* handle: done bytes are in the buffer, software reads the rest;
+                               error -EPROTO: it cannot, because the sender's description of
+                               the message is invalid */
+    MBX_DEVICE_FIN_SENT,    /* handle: the sender has got its FIN */
+    MBX_DEVICE_UNEXPECTED,  /* buffer, bytes: a tagged packet that matched no entry; counted */
     MBX_DEVICE_PASSED,      /* buffer, bytes: any other packet; not counted */
-    MBX_DEVICE_REVOKED,     /* handle: error 0, or -ENOENT: it has been consumed before */
-    MBX_DEVICE_UNHELD,      /* handle: error 0, or -ENOENT: it was matched before */
+    MBX_DEVICE_REVOKED,     /* handle: error 0, or -ENOENT: it had matched before */
+    MBX_DEVICE_UNHELD,      /* handle: error 0, or -ENOENT: it had matched before */
     MBX_DEVICE_LOST,        /* the last event: the device is gone */
 };
 
 enum mbx_device_event_flags {
     MBX_DEVICE_WHOLE = 1 << 0,      /* MATCHED: the data is in the buffer */
     MBX_DEVICE_WANTS_FIN = 1 << 1,  /* MATCHED: the sender waits for a FIN, and FIN_SENT or
-                                       INCOMPLETE tells of it; a device that does not know when
-                                       it has sent one leaves this out */
+                                       INCOMPLETE follows; not set by a device that does not
+                                       know when it has sent one */
     MBX_DEVICE_BY_RNDV = 1 << 2,    /* MATCHED: a rendezvous */
-    MBX_DEVICE_HELD = 1 << 3,       /* MATCHED: a message that software had given to hold, its
-                                       handle in message */
-    MBX_DEVICE_SIZE_LATER = 1 << 4, /* MATCHED: size, sender, address and key, and data of a
-                                       rendezvous, are told by DATA_VALID or INCOMPLETE */
+    MBX_DEVICE_HELD = 1 << 3,       /* MATCHED: a message that software gave to hold; message
+                                       is its number */
+    MBX_DEVICE_SIZE_LATER = 1 << 4, /* MATCHED of a rendezvous: DATA_VALID or INCOMPLETE gives
+                                       size, data, sender, address and key */
 };
 
 struct mbx_device_event {
@@ -162,18 +166,18 @@ struct mbx_device_event {
     uint32_t handle;
     int32_t error;
     uint32_t buffer;  /* UNEXPECTED, PASSED: the number of the buffer */
-    uint32_t peer;    /* UNEXPECTED, PASSED: from whom; MATCHED of an adapter:
-                                            by whose link, whatever its envelope says */
-    uint32_t message; /* HELD */
-    uint64_t bytes;   /* UNEXPECTED, PASSED: of the packet; MATCHED: of the
-                                            message that came with the envelope, fit or not */
+    uint32_t peer;    /* UNEXPECTED, PASSED: the sender; MATCHED of an adapter: the peer
+                         of the link, whatever the envelope says */
+    uint32_t message; /* HELD: its number */
+    uint64_t bytes;   /* UNEXPECTED, PASSED: of the packet; MATCHED: that came with the
+                         envelope, also if they do not fit */
     struct mbx_device_envelope envelope; /* MATCHED: of the message */
-    uint64_t size; /* MATCHED, or as SIZE_LATER says: of the message, whether it fits or not */
-    uint64_t data; /* MATCHED: what travelled with the envelope */
+    uint64_t size; /* MATCHED (or see SIZE_LATER): of the message, also if it does not fit */
+    uint64_t data; /* MATCHED: the sender's options.data */
     uint64_t done; /* MATCHED, DATA_VALID, INCOMPLETE: bytes in the buffer */
-    uint64_t sender, address, key; /* MATCHED: the sender's request; where a rendezvous
-                                      finds the data */
-    uint64_t mark;                 /* of the packet; the driver's own */
+    uint64_t sender, address, key; /* MATCHED: the sender's request; of a rendezvous, the place
+                                      of the data */
+    uint64_t mark;                 /* of the packet; for the driver only */
 };
 
 struct mbx_device;
@@ -185,36 +189,41 @@ struct mbx_device_ops {
     void (*close)(struct mbx_device *device);
     void (*limits)(const struct mbx_device *device, struct mbx_device_limits *limits);
 
-    /* Sets room for so many receives, commands and untagged buffers; before anything else.
-     * 0; -EINVAL more than limits, or fewer buffers; -ENOMEM. */
+    /* Makes space for so many receives, commands and untagged buffers; the first call.
+     * 0; -EINVAL more than limits, or fewer buffers than untagged_min; -ENOMEM. */
     int (*configure)(struct mbx_device *device, uint32_t list, uint32_t commands,
                      uint32_t untagged);
 
-    /* Untagged buffers will lie in these bytes: a device that must prepare memory (register it) does so once, and not
-     * for each buffer.  Optional (NULL); after configure, before replenish, at most once.  A buffer may lie elsewhere.
-     * The memory stays until close. */
+    /* Untagged buffers will lie in these bytes, so that a device which registers memory does so
+     * once, and not for each buffer.  A buffer may lie elsewhere.  Optional (NULL); called at
+     * most once, after configure and before replenish.  The memory stays until close. */
     void (*prepare)(struct mbx_device *device, void *memory, size_t size);
 
-    /* Gives untagged buffer number `buffer` (below untagged), of limits.untagged_size bytes;
-     * the first time and after each event that named it.  0; -EAGAIN no room now. */
+    /* Gives untagged buffer number `buffer` (below untagged), of limits.untagged_size bytes:
+     * at first, and again after each event that named it.  0; -EAGAIN no space now. */
     int (*replenish)(struct mbx_device *device, uint32_t buffer, void *memory);
 
-    /* Each of these carries how many unexpected messages have been handled, mod 2^16.
-     * 0; -EAGAIN no room for a command, nothing happened; -ENODEV the device is gone. */
+    /* handled, here and in the calls below: how many unexpected messages have been handled,
+     * mod 2^16.  Each of these calls returns 0; -EAGAIN no space for a command, and nothing
+     * happened; -ENODEV the device is gone.
+     *
+     * append also returns -ENOSPC: the list is full; -EBUSY: an entry has a buffer that
+     * overlaps this one, the device cannot hold both, and nothing happened. */
     int (*append)(struct mbx_device *device, const struct mbx_device_recv *recv,
-                  uint16_t handled); /* also -ENOSPC: the list is full; -EBUSY: it holds one
-        with memory of this one's, does not take both at a time, and nothing happened */
+                  uint16_t handled);
     int (*revoke)(struct mbx_device *device, uint32_t handle, uint16_t handled);
-    int (*sync)(struct mbx_device *device, uint16_t handled); /* also -EAGAIN while an earlier
-        sync waits: of the room for commands, syncs take one place at most */
-    /* message: the caller's number for it, below list; it may be used again when UNHELD, or MATCHED with HELD, has been
-     * polled.  The message is held from then on: an entry that becomes active meets the oldest one that it
-     * accepts, in the order of these commands, before it can meet any that arrives. */
+    /* sync also returns -EAGAIN while an earlier sync waits: syncs take at most one of the
+     * places for commands. */
+    int (*sync)(struct mbx_device *device, uint16_t handled);
+    /* message is the caller's number for the message, below list.  It may be used again when
+     * UNHELD, or MATCHED with HELD, has been polled.  An entry that becomes active first takes
+     * the oldest held message that it accepts, in the order of these commands.  Only then can it
+     * take a message that arrives. */
     int (*hold)(struct mbx_device *device, uint32_t message,
                 const struct mbx_device_envelope *envelope, uint16_t handled);
     int (*unhold)(struct mbx_device *device, uint32_t message, uint16_t handled);
 
-    /* Copies out up to count events; how many.  Never waits, also not for command room. */
+    /* Copies out up to count events and returns how many.  Never waits. */
     int (*poll)(struct mbx_device *device, struct mbx_device_event *events, int count);
 };
 
@@ -226,14 +235,14 @@ struct mbx_device {
 struct mbx_device_info {
     const char *name;
     const char *about; /* one line: what it is */
-    bool is_available; /* it can be used here and now */
-    char detail[160];  /* one line: which there are, or why there is none */
+    bool is_available; /* it can be used on this machine now */
+    char detail[160];  /* one line: which ones there are, or why there is none */
 };
 
 /*
  * mbx_device_get - backend number index (0, 1, ...) of this library.
  *
- * Looks at the machine: for hardware each device is opened and asked what it can do.
+ * For hardware, the call opens each device of the machine and asks for its capabilities.
  *
  * Units      size is sizeof *info, which may grow (matchbox.h, Structures).
  * Returns    0; -ENOENT no more; -EINVAL size.

@@ -211,8 +211,8 @@ MBX_API int mbx_open(const struct mbx_config *config, struct mbx_ep **ep);
  *
  * Returns    0; -ETIMEDOUT sends, answers or injected messages that waited for space were
  *            abandoned.  In that case the endpoint is closed too, and the log says so.
- * Threads    this is the last call on the endpoint.  With MBX_THREADS=many also, all other calls
- *            must have returned before it begins.
+ * Threads    this is the last call on the endpoint.  All other calls must have returned before it
+ *            begins, also with MBX_THREADS=many.
  * Progress   makes progress on sends; may block up to MBX_CLOSE_TIMEOUT.
  * Source     src/lib/endpoint.c
  */
@@ -233,7 +233,7 @@ MBX_API int mbx_address_get(const struct mbx_ep *ep, struct mbx_address *address
  *
  * For programs that otherwise get addresses from a launcher, which takes longer for each address.
  * The other processes must be able to compute the label, for example from a rank.  The label must
- * also identify the job: two jobs that their launchers give the same name find each other's labels.
+ * also identify the job: two jobs find each other's labels if their launchers give them one name.
  * ep owns the label until it closes, and may have several.  The label of a killed process stays.
  *
  * Returns    0; -EINVAL label is 0.  -ENOTSUP ep is not in the directory in which endpoints of a
@@ -336,7 +336,7 @@ MBX_API int mbx_peer_remove(struct mbx_ep *ep, uint32_t peer);
  * of one rank.  Any other launcher is an error, because each rank would form a job of its own;
  * MBX_BOOT=single accepts this (docs/library.md).
  *
- * Returns    0; -ENOTSUP the launcher supports neither; -EPROTO its environment or its answers are
+ * Returns    0; -ENOTSUP the launcher does not speak PMIx; -EPROTO its environment or its answers are
  *            damaged; -ECONNRESET a rank has ended without joining; -ENOSYS libpmix cannot be
  *            loaded; -EINVAL a parameter is wrong; -ENOMEM; or the error of the system call
  *            that failed.
@@ -474,8 +474,8 @@ struct mbx_iovec {
  *   unpack     consumes the bytes [offset, offset + size), which have arrived.  Returns 0 or a
  *              negative errno.
  *   end        may be NULL.  The library calls it when it no longer needs the layout: once for
- *              each call that has returned 0 or 1, perhaps before this call returns.  It calls it
- *              before the completion can be read, or in mbx_close().  Then the caller may reuse
+ *              each send or receive call that returns 0 or 1, perhaps before that call returns.
+ *              It is called before the completion can be read, or in mbx_close().  Then the caller may reuse
  *              the vector, the data and the context of the callbacks.  For a send this can be
  *              long before it is complete.
  *
@@ -529,7 +529,7 @@ struct mbx_layout {
  *            mbx_limits.message, or an invalid layout, or a layout shorter than size.
  *            -EMSGSIZE only with MBX_COPY: longer than mbx_limits.inject.
  *            -ENOMEM no request is left, or there is no memory for the first use of a peer.
- *            An unreachable or closed peer is no error of the call: the request completes with
+ *            An unreachable or closed peer is not an error of the call: the request completes with
  *            -ENOTCONN, -EHOSTUNREACH or -EPROTONOSUPPORT.  It completes with -ENOMEM, and nothing
  *            is sent, if the message must wait for the receiver and there is no memory for that.
  * Ownership  buf belongs to the library until the request completes.  request may be NULL; then
@@ -607,7 +607,7 @@ MBX_API int mbx_try_send(struct mbx_ep *ep, uint32_t peer, uint32_t context_id, 
  * Returns    0; -EINVAL no such peer, reserved context id, NULL buf, unknown flag, or an invalid
  *            layout, or a layout shorter than size; -ENOMEM no request is left, or the posted queue
  *            could not grow.
- *            A longer message is no error of the call: the request completes with error -EMSGSIZE,
+ *            A longer message is not an error of the call: the request completes with error -EMSGSIZE,
  *            and the first size bytes are written.
  * Ownership  buf belongs to the library until the request completes or is reported as cancelled.
  * Progress   never blocks; does not call mbx_progress().
@@ -687,7 +687,7 @@ MBX_API int mbx_mprobe(struct mbx_ep *ep, uint32_t source, uint32_t context_id, 
  * Units      size in bytes; 0 is allowed and then buf may be NULL.
  * Returns    0; -ESTALE message is not held, or no longer; -EINVAL NULL buf or unknown flag;
  *            -ENOMEM no request is left (the message stays held).
- * Ownership  as mbx_recv, and so is the completion.
+ * Ownership  buf and the completion as mbx_recv().
  * Progress   never blocks; does not call mbx_progress().
  * Source     src/p2p/probe.c
  */
@@ -1080,8 +1080,8 @@ MBX_API void mbx_release(struct mbx_ep *ep, const struct mbx_completion *complet
  * Returns    1: mbx_progress() would move nothing now, and no queue has an entry.
  *            0: the answer is not known.  It is sometimes 0 so that the caller performs checks that
  *            are due from time to time; a loop that calls mbx_progress() then misses nothing.
- *            It is always 0 with MBX_THREADS=many, with a matching device, and while another
- *            transport than shared memory is in use.
+ *            It is always 0 with MBX_THREADS=many, with a matching device, and while a
+ *            transport other than shared memory is in use.
  * Threads    as all calls of an endpoint without MBX_THREADS=many: one at a time.
  * Progress   none.
  * Source     src/core/progress.c
@@ -1345,12 +1345,12 @@ MBX_API int mbx_failed(const struct mbx_ep *ep, uint32_t *peers, int count);
  */
 MBX_API int mbx_failed_ack(struct mbx_ep *ep);
 
-/* ---- unexpected messages------------------- -------------------------------------------------- */
+/* ---- unexpected messages --------------------------------------------------------------- */
 
 /*
  * mbx_unexpected - list the unexpected messages of ep: arrived messages that no receive has taken.
  *
- * Messages of one context id stand together, in the order in which they arrived.
+ * Messages of one context id are listed together, in the order in which they arrived.
  *
  * Returns    how many there are.  The call writes the first ones, at most count, to messages, which may
  *            be NULL if count is 0.  -EINVAL count is negative, or messages is NULL and count is not
@@ -1532,7 +1532,7 @@ MBX_API int mbx_param_get(unsigned index, struct mbx_param *param, size_t size);
  *   component   the context id is the communicator, and the tag is MPI's, in 32 bits
  *   provider    the tag contains both, as the MPI's libfabric layer stores them
  *
- * Only these terms depend on text.
+ * text has no other effect.
  *
  * Returns    0; -EINVAL text is NULL or empty.
  * Ownership  text is copied, up to 127 bytes.

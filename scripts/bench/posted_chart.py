@@ -68,10 +68,10 @@ def main():
     cpu = re.search(r"cpu=(\S+)", text).group(1).replace("_", " ")
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-labelledby="t">',
            "<!-- SPDX-License-Identifier: BSD-3-Clause; made by scripts/bench/posted_chart.py -->",
-           '<title id="t">Time of one message against the number of posted receives that are met in reverse order</title>', f"<style>{STYLE}</style>",
-           '<text x="12" y="20">time of one message, by the number of posted receives (met in reverse order); lower is better</text>']
+           '<title id="t">Time of one message against the number of posted receives that are matched in reverse order</title>', f"<style>{STYLE}</style>",
+           '<text x="12" y="20">time of one message, by the number of posted receives (matched in reverse order); lower is better</text>']
     for i, (title, words_of) in enumerate(PANELS):
-        panel(out, 58 + i * 440, words_of, table(text, title))
+        panel(out, 58 + i * 428, words_of, table(text, title))
     out.append(f'<text class="soft" x="12" y="{HEIGHT - 10}">{date}, two cores of an {cpu} that share a cache; ob1 of Open MPI {versions["open-mpi"]}, UCX {versions["ucx"]}, '
                f'MPICH {versions["mpich"]}</text></svg>')
     with open(sys.argv[2], "w", encoding="utf-8") as file:

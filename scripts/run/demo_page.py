@@ -109,17 +109,17 @@ def page(rounds, names, rows, matched, explained, about):
     parts = [f"<p class='remark'>{html.escape(remark)}</p>" for remark in rounds.remarks()]
     for kind, what in (("exact", "that name their source"), ("ANY_SOURCE", "from any source")):
         cases = [case for case in rounds.cases if case.key.startswith(f"depth-{kind}-")]
-        parts.append(section(f"Half a round trip of 8 bytes behind receives {what}",
-                             "Receives with other tags are posted before; nothing matches them.",
+        parts.append(section(f"Latency of 8 bytes, with posted receives {what}",
+                             "These receives have other tags, and were posted first; nothing matches them.",
                              curves(cases, rounds.best, rounds.engines, names)))
     texts = {
-        "flood": "Four ranks send 20,000 messages of 1,000 bytes each before the receiver asks for one. By how much "
+        "flood": "Four ranks send 20,000 messages of 1,000 bytes each before the receiver asks for one. How much "
                  "does its resident memory grow?",
         "overlap": "A receive of 1 MiB is posted, then its rank computes as long as the transfer takes. Which part "
-                   "of the transfer has passed by then?",
-        "latency": "One message at a time to a receive that waits: where nothing is to be won.",
-        "latency-64K": "Half a round trip.",
-        "rate": "Short messages as fast as they go, 64 at a time: here Matchbox loses.",
+                   "of the data has arrived by then?",
+        "latency": "One message at a time, to a receive that waits.",
+        "latency-64K": "One message at a time: half a round trip.",
+        "rate": "Short messages, 64 at a time.",
     }
     for key, text in texts.items():
         if key in by_key:
@@ -133,6 +133,6 @@ def page(rounds, names, rows, matched, explained, about):
     if matched:
         parts.append("<h2>What Matchbox matched in unmodified programs</h2>" + table(matched))
     return ("<!DOCTYPE html><html lang='en'><head><meta charset='utf-8'><title>Matchbox: the demonstration</title>"
-            f"<style>{STYLE}</style></head><body><h1>Matchbox beside what Open MPI has</h1>"
-            f"<p>The best of {rounds.count} round{'s' if rounds.count != 1 else ''} in which all took turns, on "
+            f"<style>{STYLE}</style></head><body><h1>Matchbox and Open MPI's own layers</h1>"
+            f"<p>The best of {rounds.count} round{'s' if rounds.count != 1 else ''} in turns, on "
             f"this machine.</p><pre>{html.escape(about)}</pre>" + "\n".join(parts) + "</body></html>\n")

@@ -35,16 +35,16 @@ class Case:
 
 def depth_case(depth, wild):
     kind = "ANY_SOURCE" if wild else "exact"
-    return Case(f"depth-{kind}-{depth}", f"8 B behind {depth:,} {kind} receives", "us", "match/mpi_match",
+    return Case(f"depth-{kind}-{depth}", f"8 B, {depth:,} {kind} receives posted", "us", "match/mpi_match",
                 ["LABEL", "behind", str(depth), "0.2", "1" if wild else "0"],
                 lambda line: float(line["median_ns"]) / 1000, depth=depth)
 
 
 CASES = [depth_case(depth, wild) for wild in (False, True) for depth in DEPTHS] + [
-    Case("flood", "sent 76 MB before it asks: receiver grows", "MiB", "flood_mpi",
+    Case("flood", "76 MB sent too early: receiver grows by", "MiB", "flood_mpi",
          ["--label", "LABEL", "--messages", "20000", "--sizes", "1000", "--orders", "wanted", "--sleep-ms", "500"],
          lambda line: int(line["grown_kib"]) / 1024, once=True, ranks=5),
-    Case("overlap", "1 MiB: part that passes while computing", "%", "overlap_mpi",
+    Case("overlap", "1 MiB: part received while computing", "%", "overlap_mpi",
          ["LABEL", "--repeats", "21", "1048576"], lambda line: float(line["overlap_percent"]), less=False),
     Case("latency", "8 B, nothing in the queues", "us", "mpi_pt2pt", ["LABEL", "lat", "8"],
          lambda line: float(line["half_rtt_min_ns"]) / 1000),
@@ -133,7 +133,7 @@ class Rounds:
                          "round. Times are longer than they would be; ratios may be wrong.")
         if self.line_ns > FAR_NS:
             found.append(f"The two cores are far from each other: a cache line takes {self.line_ns:.0f} ns. "
-                         "All ways of sending are slower for that.")
+                         "All times are longer because of this.")
         return found
 
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""demo_test.py BUILD_DIR [NAME...] - ./dev demo in its short form, what it says of itself, and its end.
+"""demo_test.py BUILD_DIR [NAME...] - ./dev demo in its short form, what it prints, and its end.
 
-Its times mean nothing here: the builds of tests look at everything.
+Its times mean nothing here, because builds for tests check everything.
 """
 import os
 import re
@@ -73,7 +73,7 @@ def test_a_short_demonstration():
     done = subprocess.run([DEMO, "--quick", BUILD], text=True, stdin=subprocess.DEVNULL, capture_output=True,
                           timeout=PATIENCE_S)
     expect(done.returncode == 0, f"exit code {done.returncode}\n{done.stdout}{done.stderr}")
-    for text in ("NetPIPE, 0", "8 B behind 10,000 ANY_SOURCE receives", "receiver grows", "points",
+    for text in ("NetPIPE, 0", "8 B, 10,000 ANY_SOURCE receives posted", "receiver grows", "points",
                  "it waits for tag 7 on MPI_COMM_WORLD from 1", "the tag differs", "over ob1 printed nothing",
                  "All programs finished with correct results", "demo/index.html"):
         expect(text in done.stdout, f"'{text}' is missing:\n{done.stdout}")
