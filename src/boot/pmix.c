@@ -446,7 +446,7 @@ static int host_get(uint32_t rank, uint64_t *host)
 
     if (err != -ENOENT)
         return err;
-    LOG_ERROR("rank %u has not told on which host it is: look at the output of that rank",
+    LOG_ERROR("rank %u has not said on which host it is: look at the output of that rank",
               rank);
     return -EPROTO;
 }

@@ -94,7 +94,7 @@ static int socket_get(struct boot *b, uint32_t rank, void *value, size_t size)
     if (f->magic != FRAME_MAGIC || f->size == FRAME_NO_VALUE)
         return -ENOENT;
     if (f->size != size) {
-        LOG_ERROR("rank %u told the job %u bytes, and %zu were expected", rank, f->size, size);
+        LOG_ERROR("rank %u gave the job %u bytes, and %zu were expected", rank, f->size, size);
         return -EPROTO;
     }
     memcpy(value, f->value, size);

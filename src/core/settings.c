@@ -210,7 +210,7 @@ static const struct param gone[] = {
     GONE("HOLD_TAKE", "receivers always take what waits at its sender, where they can"),
     GONE("DEVICE_SPIN", "MBX_SPIN limits it"),
     GONE("DEVICE_ANSWER", "it is 10s"),
-    GONE("DEVICE_PROGRAM", "matchbox-device is looked for beside the library and where it is "
+    GONE("DEVICE_PROGRAM", "matchbox-device is looked for next to the library and where it is "
                            "installed"),
 };
 

@@ -200,7 +200,7 @@ static void stats_put_names(const struct mbx_ep *ep, int fd, const char *path)
         used = snprintf(
             text, sizeof text,
             "communicator rank=%s pid=%ld id=%u size=%u receives=%llu messages=%llu "
-            "met=%llu posted_max=%llu unexpected_max=%llu name=%s\n",
+            "matched=%llu posted_max=%llu unexpected_max=%llu name=%s\n",
             stats_rank(), (long)getpid(), named->id, named->size,
             (unsigned long long)count.posted, (unsigned long long)count.arrived,
             (unsigned long long)count.met_arrivals, (unsigned long long)count.recvs_max,

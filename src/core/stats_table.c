@@ -104,7 +104,7 @@ static const struct stat_row rows[] = {
     STAT(device_claims_lost, "",
          "receives that matched in the device before they were taken back"),
     STAT(device_parked, "", "messages outside the device that waited for its answer"),
-    STAT(device_syncs, "", "times that the device was only told how far software is"),
+    STAT(device_syncs, "", "times that the device was only informed how far software is"),
     STAT(device_passed, "", "unexpected messages that the device passed to software"),
     STAT(device_incomplete, "", "rendezvous that software had to finish for the device"),
     STAT(device_overlapped, "",

@@ -58,7 +58,7 @@ void tell_end(const struct mbx_ep *ep)
         sent += stats.sent[i];
     LOG_INFO(
         "rank %s: matched %llu messages, %llu of them unexpected (at most %llu at a time); "
-        "sent %llu; met %llu peers; at most %llu receives were posted",
+        "sent %llu; contacted %llu peers; at most %llu receives were posted",
         launcher_rank() != NULL ? launcher_rank() : "?",
         (unsigned long long)(stats.expected + stats.unexpected),
         (unsigned long long)stats.unexpected, (unsigned long long)stats.unexpected_max,

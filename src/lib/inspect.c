@@ -300,7 +300,7 @@ static void unlist_endpoint(struct mbx_ep *ep)
 void inspect_open(struct mbx_ep *ep)
 {
     if (!ep->settings.inspect && ep->settings.hang_ns != 0)
-        LOG_WARN("MBX_HANG has no effect with MBX_INSPECT=off");
+        LOG_WARN("MBX_HANG has no effect with MBX_INSPECT=no");
     if (!ep->settings.inspect)
         return;
     list_endpoint(ep);
@@ -427,5 +427,5 @@ void inspect_leaks(const struct mbx_ep *ep)
             leak_add(&receives, &entries[i]);
     mem_free(entries);
     leak_say(ep, &messages, "messages that nobody received");
-    leak_say(ep, &receives, "receives that met no message");
+    leak_say(ep, &receives, "receives that matched no message");
 }

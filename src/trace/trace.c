@@ -342,7 +342,7 @@ static OUT_OF_LINE void recorder_name(struct trace_recorder *r, const struct tra
     int err = flight_name(r->flight, event);
 
     if (err < 0)
-        LOG_WARN("the flight recording (MBX_FLIGHT) has no room for more names of peers and "
+        LOG_WARN("the flight recording (MBX_FLIGHT) has no space for more names of peers and "
                  "communicators: %s; they are numbers in it",
                  strerrordesc_np(-err));
 }

@@ -68,7 +68,7 @@ static void test_receives(void **state)
 {
     close_with(*state, "LEAKS=warn", 0, true);
     assert_non_null(
-        strstr(said, "ends with 1 receives that met no message: 1 from peer 0, context 71, "
+        strstr(said, "ends with 1 receives that matched no message: 1 from peer 0, context 71, "
                      "tag 7, 1 bytes\n"));
 }
 

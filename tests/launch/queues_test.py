@@ -522,8 +522,8 @@ def nothing_is_left(args):
 
 def hidden(args):
     job = start(args, 4, 20, MBX_INSPECT="off")
-    check(all(page_of(pid) is None for pid in job.pids), "there is a page with MBX_INSPECT=off")
-    check(job.end() == 0, "a job with MBX_INSPECT=off fails")
+    check(all(page_of(pid) is None for pid in job.pids), "there is a page with MBX_INSPECT=no")
+    check(job.end() == 0, "a job with MBX_INSPECT=no fails")
 
 
 def main():

@@ -21,12 +21,12 @@ SILENT_MS = 300  # that a rank has there to answer
 
 # name: ranks, deadlocked ranks, texts that the doctor prints
 STUCK = {
-    "tag_differs": (2, [0, 1], ["is in mbx_wait", "waits for tag 7 on context 1 from 1, which waits, too",
+    "tag_differs": (2, [0, 1], ["is in mbx_wait", "waits for tag 7 on context 1 from 1, which waits too",
                                 "tag 8 on context 1 from 1 is unexpected there: the tag differs"]),
     "context_differs": (2, [0, 1], ["waits for tag 7 on context 1 from 1", "tag 7 on context 2 from 1 is unexpected there: the communicator differs"]),
     "source_differs": (3, [0, 1, 2], ["waits for tag 7 on context 1 from 2", "tag 7 on context 1 from 1 is unexpected there: the source differs",
                                       "cycle: 0 -> 2 -> 0"]),
-    "head_to_head": (2, [0, 1], ["its send to 1 (tag 5 on context 1, 1048576 bytes) is not received by 1, which waits, too", "cycle: 0 -> 1 -> 0"]),
+    "head_to_head": (2, [0, 1], ["its send to 1 (tag 5 on context 1, 1048576 bytes) is not received by 1, which waits too", "cycle: 0 -> 1 -> 0"]),
     "both_synchronous": (2, [0, 1], ["its send to 0 (tag 5 on context 1, 4 bytes)", "cycle: 0 -> 1 -> 0"]),
     "ring_of_receives": (4, [0, 1, 2, 3], ["cycle: 0 -> 3 -> 2 -> 1 -> 0"]),
     "ring_of_sends": (3, [0, 1, 2], ["cycle: 0 -> 1 -> 2 -> 0"]),
@@ -36,7 +36,7 @@ STUCK = {
     "receive_from_itself": (1, [0], ["waits for tag 3 on context 1 from 0, which is itself", "cycle: 0 -> 0"]),
     "send_to_itself": (1, [0], ["send to 0 (tag 3 on context 1", "which is itself"]),
     "two_cycles": (4, [0, 1, 2, 3], ["cycle: 0 -> 1 -> 0", "cycle: 2 -> 3 -> 2"]),
-    "beyond_the_window": (2, [0, 1], ["waits for tag 7 on context 1 from 1, which waits, too", "its send to 0 (tag 8 on context 1, 4 bytes) is not received",
+    "beyond_the_window": (2, [0, 1], ["waits for tag 7 on context 1 from 1, which waits too", "its send to 0 (tag 8 on context 1, 4 bytes) is not received",
                                       "the tag differs (", "the window is used up: rank 0 holds ", "cycle: 0 -> 1 -> 0"]),
 }
 # name: ranks.  Nobody is deadlocked
@@ -158,7 +158,7 @@ def rounds(args):
             raise Failed(f"rounds end with {run.returncode}:\n{run.stdout}")
     with Job(args, "nothing_waits", 2) as job:
         run = subprocess.run(judge(args, job, "5"), stdout=subprocess.PIPE, text=True)
-        if run.returncode != 0 or not run.stdout.startswith("5 rounds: no rank was deadlocked\nbut no rank has answered with anything that waits"):
+        if run.returncode != 0 or not run.stdout.startswith("5 rounds: no rank was deadlocked\nbut no rank has reported anything that waits"):
             raise Failed(f"rounds that judge nothing end with {run.returncode}:\n{run.stdout}")
     status, text = rounds_of_a_job_that_ends(args)
     if status != 0 or "rounds: no rank was deadlocked" not in text:

@@ -358,7 +358,7 @@ def test_arguments(path):
         with open(path, "rb") as file:
             expect(f"{option} over a trace", (done.returncode, "would be overwritten" in done.stderr, file.read() == whole), (2, True, True))
     done = run("--chart", "svg", path)
-    expect("a chart of nothing", (done.returncode, "give those of all ranks" in done.stderr, done.stdout), (1, True, ""))
+    expect("a chart of nothing", (done.returncode, "give the traces of all ranks" in done.stderr, done.stdout), (1, True, ""))
     expect("--help", (run("--help").returncode, "usage: mbx trace" in run("--help").stdout),
            (0, True))
 

@@ -27,14 +27,14 @@ SILENT_MS = "500"  # in each of which a rank that computes has so long to answer
 
 # name: ranks, deadlocked ranks, texts that the doctor prints
 STUCK = {
-    "tag_differs": (2, [0, 1], ["waits for tag 7 on MPI_COMM_WORLD from 1, which waits, too",
+    "tag_differs": (2, [0, 1], ["waits for tag 7 on MPI_COMM_WORLD from 1, which waits too",
                                 "tag 8 on MPI_COMM_WORLD from 1 is unexpected there: the tag differs"]),
     "communicator_differs": (2, [0, 1], ["waits for tag 7 on MPI_COMM_WORLD from 1", "is unexpected there: the communicator differs"]),
-    "source_differs": (3, [0, 1, 2], ["waits for tag 7 on MPI_COMM_WORLD from 2, which waits, too",
+    "source_differs": (3, [0, 1, 2], ["waits for tag 7 on MPI_COMM_WORLD from 2, which waits too",
                                       "tag 7 on MPI_COMM_WORLD from 1 is unexpected there: the source differs", "cycle: 0 -> 2 -> 0"]),
-    "source_and_communicator_differ": (3, [0, 1, 2], ["waits for tag 7 on MPI_COMM_WORLD from 2, which waits, too",
+    "source_and_communicator_differ": (3, [0, 1, 2], ["waits for tag 7 on MPI_COMM_WORLD from 2, which waits too",
                                                       "from 1 is unexpected there: the source and the communicator differ", "cycle: 0 -> 2 -> 0"]),
-    "head_to_head": (2, [0, 1], ["its send to 1 (tag 5 on MPI_COMM_WORLD", "is not received by 1, which waits, too", "cycle: 0 -> 1 -> 0"]),
+    "head_to_head": (2, [0, 1], ["its send to 1 (tag 5 on MPI_COMM_WORLD", "is not received by 1, which waits too", "cycle: 0 -> 1 -> 0"]),
     "both_synchronous": (2, [0, 1], ["is in MPI_Ssend", "send to 1 (tag 5", "send to 0 (tag 5", "cycle: 0 -> 1 -> 0"]),
     "both_receive": (2, [0, 1], ["waits for tag 1 on MPI_COMM_WORLD from 1", "waits for tag 1 on MPI_COMM_WORLD from 0", "cycle: 0 -> 1 -> 0"]),
     "ring_of_receives": (4, [0, 1, 2, 3], ["cycle: 0 -> 3 -> 2 -> 1 -> 0"]),
@@ -43,11 +43,11 @@ STUCK = {
     "receive_from_finalized": (2, [0], ["waits for tag 7 on MPI_COMM_WORLD from 1, which is in MPI_Finalize"]),
     "synchronous_to_finalized": (2, [0], ["send to 1 (tag 7 on MPI_COMM_WORLD", "is not received by 1, which is in MPI_Finalize"]),
     "barrier_and_bcast": (2, [0, 1], ["is in MPI_Barrier", "is in MPI_Bcast", "barrier on MPI_COMM_WORLD from 0 is unexpected there: it belongs to another collective"]),
-    "barrier_and_receive": (2, [0, 1], ["is in MPI_Barrier", "waits for tag 7 on MPI_COMM_WORLD from 0, which waits, too",
+    "barrier_and_receive": (2, [0, 1], ["is in MPI_Barrier", "waits for tag 7 on MPI_COMM_WORLD from 0, which waits too",
                                         "barrier on MPI_COMM_WORLD from 0 is unexpected there: it belongs to a collective"]),
     "barrier_and_exchange": (2, [0, 1], ["is in MPI_Barrier", "tag 7 on MPI_COMM_WORLD from 0 is unexpected there: it belongs to no collective"]),
-    "communicator_left_out": (2, [0, 1], ["is in MPI_Cart_create", "waits for tag 7 on MPI_COMM_WORLD from 0, which waits, too"]),
-    "leader_left_out": (2, [0, 1], ["is in MPI_Intercomm_create", "waits for tag 9 on MPI_COMM_WORLD from 1, which waits, too"]),
+    "communicator_left_out": (2, [0, 1], ["is in MPI_Cart_create", "waits for tag 7 on MPI_COMM_WORLD from 0, which waits too"]),
+    "leader_left_out": (2, [0, 1], ["is in MPI_Intercomm_create", "waits for tag 9 on MPI_COMM_WORLD from 1, which waits too"]),
     "fence_and_barrier": (2, [0, 1], ["is in MPI_Win_fence", "is in MPI_Barrier", "cycle: 0 -> 1 -> 0"]),
     "detach_and_receive": (2, [0, 1], ["is in MPI_Buffer_detach", "its send to 1 (tag 7 on MPI_COMM_WORLD"]),
     "collective_left_out": (3, [0, 1], ["is in MPI_Allreduce", "which is in MPI_Finalize"]),
@@ -60,17 +60,17 @@ STUCK = {
     "small_head_to_head": (2, [0, 1], ["is in MPI_Send", "its send to 1 (tag 5 on MPI_COMM_WORLD, 4 bytes) is not received by 1", "cycle: 0 -> 1 -> 0"]),
     "two_communicators": (2, [0, 1], ["is in MPI_Bcast", "bcast on communicator", '"one"', '"other"', "roll call on communicator"]),
     "roots_differ": (2, [0, 1], ["waits for bcast on MPI_COMM_WORLD from 1", "waits for bcast on MPI_COMM_WORLD from 0",
-                                 "  all of them wait within one bcast on MPI_COMM_WORLD: likely the roots differ; or else",
+                                 "  all of them wait within one bcast on MPI_COMM_WORLD: likely the roots differ, or",
                                  "roll call on MPI_COMM_WORLD: 0, 1 in MPI_Bcast"]),
-    "all_roots_differ": (3, [0, 1, 2], ["all of them wait within one bcast on MPI_COMM_WORLD: likely the roots differ; or else"]),
+    "all_roots_differ": (3, [0, 1, 2], ["all of them wait within one bcast on MPI_COMM_WORLD: likely the roots differ, or"]),
     "nonblocking_roots_differ": (2, [0, 1], ["is in MPI_Wait", "all of them wait within one nonblocking collective",
-                                             "likely they have begun different ones, or with different roots; or else"]),
-    "not_started": (2, [0, 1], ["waits for tag 2 on MPI_COMM_WORLD from 1, which waits, too",
+                                             "likely they have begun different ones, or with different roots, counts or types"]),
+    "not_started": (2, [0, 1], ["waits for tag 2 on MPI_COMM_WORLD from 1, which waits too",
                                 "    rank 1 has described this send (MPI_Send_init) and never started it", "cycle: 0 -> 1 -> 0"]),
     "receive_not_started": (2, [0, 1], ["send to 1 (tag 2 on MPI_COMM_WORLD", "    rank 1 has described this receive (MPI_Recv_init) and never started it"]),
-    "started_once": (2, [0, 1], ["waits for tag 2 on MPI_COMM_WORLD from 1, which waits, too", "cycle: 0 -> 1 -> 0"]),
+    "started_once": (2, [0, 1], ["waits for tag 2 on MPI_COMM_WORLD from 1, which waits too", "cycle: 0 -> 1 -> 0"]),
     "inter_communicator": (2, [0, 1], ["waits for tag 6 on communicator", '"between"', "cycle: 0 -> 1 -> 0"]),
-    "nonblocking_differ": (2, [0, 1], ["waits for nonblocking collective number 1 on MPI_COMM_WORLD from 1, which waits, too",
+    "nonblocking_differ": (2, [0, 1], ["waits for nonblocking collective number 1 on MPI_COMM_WORLD from 1, which waits too",
                                        "number 2 on MPI_COMM_WORLD from 1 is unexpected there: it belongs to a later nonblocking collective",
                                        "all of them wait within one nonblocking collective number 1 on MPI_COMM_WORLD: likely they have begun different ones"]),
     "nonblocking_left_out": (3, [0, 1, 2], ["is in MPI_Wait", "nonblocking collective", "waits for tag 1 on MPI_COMM_WORLD from 0"]),
@@ -78,8 +78,8 @@ STUCK = {
     "wildcard_took_it": (3, [0, 1, 2], ["waits for tag 3 on MPI_COMM_WORLD from 2", "tag 3 on MPI_COMM_WORLD from 1 is unexpected there: the source differs"]),
     "probed_and_not_received": (2, [0, 1], ["is in MPI_Ssend", "tag 5 on MPI_COMM_WORLD"]),
     "wait_all_beside": (3, [0, 1], ["is in MPI_Waitall", "of the 2 operations that it waits for, 1 cannot end, and it needs all",
-                                    "waits for tag 7 on MPI_COMM_WORLD from 1, which waits, too"]),
-    "beyond_the_window": (2, [0, 1], ["waits for tag 7 on MPI_COMM_WORLD from 1, which waits, too", "its send to 0 (tag 8 on MPI_COMM_WORLD",
+                                    "waits for tag 7 on MPI_COMM_WORLD from 1, which waits too"]),
+    "beyond_the_window": (2, [0, 1], ["waits for tag 7 on MPI_COMM_WORLD from 1, which waits too", "its send to 0 (tag 8 on MPI_COMM_WORLD",
                                       "the tag differs (", "the window is used up: rank 0 holds ", "cycle: 0 -> 1 -> 0"]),
     "two_cycles": (4, [0, 1, 2, 3], ["cycle: 0 -> 1 -> 0", "cycle: 2 -> 3 -> 2"]),
 }
@@ -137,8 +137,8 @@ SAYS_OF_MPICH = {
 }
 # of a deadlock there.  Unlike Open MPI's, messages of MPI_Intercomm_create are told from those of the program, so NOT_BY_PROVIDER does not hold
 TEXTS_OF_MPICH = {
-    "leader_left_out": ["is in MPI_Intercomm_create", "waits for group collective tag 0 on MPI_COMM_WORLD from 1, which waits, too",
-                        "waits for tag 7 on MPI_COMM_WORLD from 0, which waits, too", "it belongs to a collective"],
+    "leader_left_out": ["is in MPI_Intercomm_create", "waits for group collective tag 0 on MPI_COMM_WORLD from 1, which waits too",
+                        "waits for tag 7 on MPI_COMM_WORLD from 0, which waits too", "it belongs to a collective"],
 }
 NAMES = {"openmpi": "Open MPI", "mpich": "MPICH"}
 
@@ -323,8 +323,8 @@ def spawner(args):
     """A job of one rank and the one of two that it has spawned are one for the doctor and for queues: each names the ranks of the other."""
     title = r"job [0-9a-f]{16} \(stuck, started [0-9: -]+\)"
     wanted = [rf"^{title}: deadlock of 3 of 3 ranks\n  job 2 of these is {title}: 2 ranks$",
-              r"^rank 0 \(pid (\d+)\) is in MPI_Recv.*\n  it waits for tag 7 on communicator .* from 0 of job 2, which waits, too$",
-              r"^rank 0 of job 2 \(pid \d+\) is in MPI_Recv.*\n  it waits for tag 7 on communicator .* from 0, which waits, too$",
+              r"^rank 0 \(pid (\d+)\) is in MPI_Recv.*\n  it waits for tag 7 on communicator .* from 0 of job 2, which waits too$",
+              r"^rank 0 of job 2 \(pid \d+\) is in MPI_Recv.*\n  it waits for tag 7 on communicator .* from 0, which waits too$",
               r"^cycle: 0 -> 0 of job 2 -> 0$"]
     text = ""
     with Job(args, "spawner", 1) as job:
@@ -362,7 +362,7 @@ def leaks(args):
     text = subprocess.run([args.mbx, "exec", "--through", args.through, "mpiexec", *launch_options(args), "-n", "2", args.program, "leaves"],
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, text=True).stdout
     for words in ("rank 0 ends with 3 messages that nobody received: 3 from ", "tag 8 on MPI_COMM_WORLD, 4 bytes",
-                  "rank 0 ends with 1 receives that met no message: 1 from ", "tag 7 on MPI_COMM_WORLD, 4 bytes"):
+                  "rank 0 ends with 1 receives that matched no message: 1 from ", "tag 7 on MPI_COMM_WORLD, 4 bytes"):
         if words not in text:
             raise Failed(f"'{words}' is missing:\n{text}")
 

@@ -238,10 +238,10 @@ static void say_rounds(uint64_t done, uint64_t seen, bool is_dead)
     printf("%" PRIu64 " rounds: %s\n", done,
            is_dead ? "a rank is deadlocked" : "no rank was deadlocked");
     if (seen == 0)
-        printf("but no rank has answered with anything that waits, so nothing was judged (mbx "
+        printf("but no rank has reported anything that waits, so nothing was judged (mbx "
                "queues)\n");
     else if (seen < done)
-        printf("in %" PRIu64 " of them a rank answered with something that waits; the others "
+        printf("in %" PRIu64 " of them a rank reported something that waits; the others "
                "judged nothing\n",
                seen);
 }

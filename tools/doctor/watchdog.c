@@ -183,7 +183,7 @@ static void on_deadlock(struct hang *hang, const struct inspect_job *before,
     while (nodes[first] != INSPECT_DEADLOCKED)
         first++;
     watch(hang, &now->ranks[first]);
-    snprintf(about, sizeof about, "nothing has come for %" PRIu64 " s, and nothing can%s",
+    snprintf(about, sizeof about, "no message has come for %" PRIu64 " s, and nothing can%s",
              seconds_of(hang),
              hang->told->aborts   ? "; the job is ended (MBX_HANG_THEN=abort)"
              : hang->has_repeated ? " (again)"
@@ -202,7 +202,7 @@ static void on_none(struct hang *hang, const struct inspect_job *before,
         return;
     hang->has_reported = hang->has_repeated = true;
     snprintf(about, sizeof about,
-             "nothing has come to a rank for %" PRIu64 " s, but this is no deadlock",
+             "no message has come to a rank for %" PRIu64 " s, but this is no deadlock",
              seconds_of(hang));
     report(before, now, nodes, about, false);
 }

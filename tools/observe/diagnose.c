@@ -272,7 +272,7 @@ static void say_entry(FILE *out, const struct inspect_job *job, const enum inspe
     else if (entry->peer == INSPECT_NOBODY)
         fprintf(out, ", and nobody is left to send it");
     else if (whose != INSPECT_NOBODY)
-        fprintf(out, ", which waits, too");
+        fprintf(out, ", which waits too");
     fputc('\n', out);
     if (is_send)
         say_window(out, job, whose, entry);
@@ -386,11 +386,11 @@ static const char *why_of_collective(const struct inspect_mpi *mpi)
                                          "scatter", "scatterv", "reduce"};
 
     if (mpi->is_nonblocking)
-        return "likely they have begun different ones, or with different roots; or else with "
-               "different counts or types";
+        return "likely they have begun different ones, or with different roots, "
+               "counts or types";
     for (size_t i = 0; i < ARRAY_COUNT(rooted); i++)
         if (mpi->operation != NULL && strcmp(mpi->operation, rooted[i]) == 0)
-            return "likely the roots differ; or else the counts or types";
+            return "likely the roots differ, or the counts or types";
     return "likely the counts or types differ";
 }
 
@@ -428,7 +428,7 @@ static bool is_within_collective(const struct inspect_job *job, const enum inspe
     return true;
 }
 
-/* "all of them wait within one bcast on MPI_COMM_WORLD: likely the roots differ; or else the counts or types" */
+/* "all of them wait within one bcast on MPI_COMM_WORLD: likely the roots differ, or the counts or types" */
 static void say_collective(FILE *out, const struct inspect_job *job,
                            const enum inspect_node *nodes, uint32_t from)
 {
@@ -543,8 +543,9 @@ static void say_missing(FILE *out, const struct inspect_job *job)
             fprintf(out, "%s%" PRIu32, shown > 1 ? ", " : "", rank);
     }
     fprintf(out,
-            "): they are on %s, have ended, or do not run over Matchbox; who waits for them is "
-            "not judged\n",
+            "): they are on %s, have ended, or do not run over Matchbox; a rank that waits for "
+            "them "
+            "is not judged\n",
             job->ranks[0].told != NULL ? "hosts that were not asked or have not answered"
                                        : "other hosts (--launch)");
 }
@@ -655,7 +656,7 @@ static void say_waiter(FILE *out, const struct inspect_job *job, const enum insp
     say_wait(out, rank);
     if (entry == NULL) {
         fputs("it cannot be told what for, because no message that is seen here is known to be "
-              "of this call; neither it nor who waits for it is judged\n",
+              "of this call; neither it nor a rank that waits for it is judged\n",
               out);
         return;
     }
@@ -695,14 +696,14 @@ static bool is_said(const struct inspect_job *before, const struct inspect_job *
            (nodes[at] == INSPECT_ALIVE && waits(before, now, at));
 }
 
-/* Why it is not deadlocked: "something happened between the two looks". */
+/* Why it is not deadlocked: "something happened between the two inspections". */
 static void why_left_out(const struct inspect_job *before, const struct inspect_job *now,
                          uint32_t at, char words[WORDS_MAX])
 {
     static const char *const reasons[INSPECT_APARTS] = {
-        [INSPECT_APART_NEW] = "not seen at the first look: just started",
-        [INSPECT_APART_SILENT] = "no answer to the first look",
-        [INSPECT_APART_MOVED] = "something happened between the two looks",
+        [INSPECT_APART_NEW] = "not seen at the first inspection: just started",
+        [INSPECT_APART_SILENT] = "no answer to the first inspection",
+        [INSPECT_APART_MOVED] = "something happened between the two inspections",
         [INSPECT_APART_TWICE] = "several endpoints in one process",
         [INSPECT_APART_THREADS] = "threads that may all call MPI",
         [INSPECT_APART_MORE] = "more operations than an observer gets to see",
@@ -813,7 +814,7 @@ static void say_others(FILE *out, const struct inspect_job *job)
         else if (rank->state.flags & INSPECT_STATE_THREADS)
             fprintf(out,
                     "rank %s (%s) has threads that may all call MPI: it is not "
-                    "judged, nor is who waits for it\n",
+                    "judged, nor is a rank that waits for it\n",
                     words_of_rank(rank, words), words_of_process(rank, process));
     }
     say_cores(out, job);

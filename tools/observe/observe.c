@@ -587,7 +587,7 @@ static int observe_core(struct finder *finder, const char *path, char why[CORE_W
     if (err == 0 && finder->count == before && !has_pages) {
         snprintf(why, CORE_WHY,
                  "no endpoint of Matchbox is in it: the process was none of a job over "
-                 "Matchbox, or had MBX_INSPECT=off, or its library is not here any more");
+                 "Matchbox, or had MBX_INSPECT=no, or its library is not here any more");
         err = -ENOENT;
     }
     return err;

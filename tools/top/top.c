@@ -66,7 +66,7 @@ static const struct option options[] = {{"job", required_argument, NULL, 'j'},
                                         {NULL, 0, NULL, 0}};
 
 static const char no_job[] = "no job of this user runs over Matchbox on this host (or it runs "
-                             "with MBX_INSPECT=off)";
+                             "with MBX_INSPECT=no)";
 
 struct view {
     struct observe_options wanted;
@@ -152,7 +152,9 @@ static int show_table(struct view *view, const struct top *top)
     if (out == NULL)
         return -ENOMEM;
     if (!view->plain)
-        fprintf(out, "%cmbx top: %g s for each table; q ends, w: who waits least, r: by rank\n",
+        fprintf(out,
+                "%cmbx top: %g s for each table; q ends, w: the rank that waits least first, "
+                "r: by rank\n",
                 TOP_VERDICT, (double)view->interval_ns / (double)CLOCK_S);
     if (top->count == 0)
         fprintf(out, "%s\n", no_job);

@@ -197,7 +197,7 @@ static void print_verdict(FILE *out, const struct top_job *job)
     }
     fputc(TOP_VERDICT, out);
     if (job->count != 0 && job->ranks[0].looks < LOOKS_MIN) {
-        fputs("too few looks to say who never waits\n", out);
+        fputs("too few samples to say which rank never waits\n", out);
         return;
     }
     if (never == job->count) {

@@ -600,7 +600,7 @@ static int print_chart(const struct tool *tool, char **paths, size_t count, cons
         err = job_print_chart(&job, strcmp(kind, "svg") == 0, (size_t)messages);
     if (err < 0) {
         tool_error(tool, err == -ENOENT ? "no message is in the traces of both its ranks: "
-                                          "give those of all ranks"
+                                          "give the traces of all ranks"
                                         : "no memory for a chart");
         status = TOOL_FAILED;
     }

@@ -326,7 +326,7 @@ static void put_timeline(FILE *out, const struct job *job)
         "<span class=\"swatch there\"></span>there, does not wait",
         "<span class=\"swatch k0\"></span>waits for a late sender",
         "<span class=\"swatch k1\"></span>waits for a late receiver",
-        "<span class=\"swatch k2\"></span>waits in a collective for who came last",
+        "<span class=\"swatch k2\"></span>waits in a collective for the last rank",
         "<span class=\"swatch k3\"></span>the message is on its way",
         "<span class=\"swatch k4\"></span>waits, not known for what",
         "<span class=\"swatch posted\"></span>posted receives",

@@ -27,7 +27,7 @@ static struct channel_event *event_room(struct agent *agent)
     struct channel_event *event = ring_reserve(&agent->events, sizeof *event);
 
     if (event == NULL && !agent->is_broken) {
-        LOG_ERROR("device: no room for an event: software uses more than it has configured");
+        LOG_ERROR("device: no space for an event: software uses more than it has configured");
         agent->is_broken = true;
     }
     return event;

@@ -15,7 +15,7 @@
 #include "device/verbs/verbs_state.h"
 
 static_assert(offsetof(struct verbs_rts, data) == sizeof(struct wire_rts),
-              "what lies behind the header of an announced message is the body of an RTS");
+              "what follows the header of an announced message is the body of an RTS");
 static_assert(sizeof(struct ibv_tmh) == 16 && sizeof(struct ibv_rvh) == 16, "as on the wire");
 
 bool verbs_describe_rts(const unsigned char *bytes, size_t size, struct mbx_device_event *event)

@@ -45,7 +45,7 @@ static void tend_open(struct ofi_link *link, uint64_t now)
         net_kill(&link->net, -ENOTCONN, NET_DIED);
     } else if (ofi_tx_is_stuck(link, NET_PING, link->keepalive.asked_ns, now) &&
                ofi_tcp_probe(link, now) == -ECONNREFUSED) {
-        LOG_DEBUG("ofi: link %u: its peer listens no more", link->net.id);
+        LOG_DEBUG("ofi: link %u: its peer no longer listens", link->net.id);
         net_kill(&link->net, -ENOTCONN, NET_DIED);
     } else if (now - link->keepalive.heard_ns > SILENCE_NS &&
                now - link->keepalive.asked_ns > SILENCE_NS) {

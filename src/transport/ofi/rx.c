@@ -139,7 +139,7 @@ static void arrived_data(struct ofi *ofi, struct ofi_link *link, struct ofi_rece
 {
     ofi->rx.ended++;
     if (link->net.state != NET_OPEN) {
-        ofi->events->dropped(ofi->arg, "a packet before the handshake, or behind the end");
+        ofi->events->dropped(ofi->arg, "a packet before the handshake, or after the end");
         net_late(&link->net);
         return;
     }

@@ -101,11 +101,11 @@ static int check_host(struct shm *shm, const struct shm_link *link)
     if (segment_is_of_host(link->remote, shm->host))
         return 0;
     if (!shm->told_of_hosts)
-        LOG_INFO(
-            "shm: pid %u is in other pid or user namespaces, or one of us is not dumpable: "
-            "memory is shared, but not read across them (cross-memory attach), so long "
-            "messages are copied twice; said once",
-            link_pid(link));
+        LOG_INFO("shm: pid %u is in other pid or user namespaces, or one of the two is not "
+                 "dumpable: "
+                 "memory is shared, but not read across them (cross-memory attach), so long "
+                 "messages are copied twice; said once",
+                 link_pid(link));
     shm->told_of_hosts = true;
     return -ENOTSUP;
 }

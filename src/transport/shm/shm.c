@@ -64,9 +64,9 @@ static void shm_address(const struct transport *t, struct transport_address *add
 static void say_unreachable(const struct shm *shm, const struct transport_address *address)
 {
     bool is_passed = address->kind == ADDRESS_SHM && passing_is_number(address->process);
-    const char *why = "it is on another machine, or one of us is in another pid or user "
+    const char *why = "it is on another machine, or one of the two is in another pid or user "
                       "namespace (a container) "
-                      "or not dumpable, and only one of us passes descriptors: "
+                      "or not dumpable, and only one of the two passes descriptors: "
                       "MBX_SHM_PASS=always for all ranks "
                       "shares memory with it";
 

@@ -343,7 +343,7 @@ static bool is_confirmed(struct ib *ib, struct ib_link *link)
 {
     if (net_confirm(&link->net))
         return true;
-    ib->events->dropped(ib->arg, "a packet before the handshake, or behind the end");
+    ib->events->dropped(ib->arg, "a packet before the handshake, or after the end");
     return false;
 }
 

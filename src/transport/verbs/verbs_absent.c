@@ -13,7 +13,8 @@
 static int open_nothing(const struct transport_config *config, struct transport **out)
 {
     (void)config, (void)out;
-    LOG_ERROR("this Matchbox was built without libibverbs: it reaches nobody over verbs");
+    LOG_ERROR("this Matchbox was built without libibverbs: it cannot reach other processes "
+              "over verbs");
     return -ENOTSUP;
 }
 
