@@ -11,8 +11,8 @@
  *       ^                                          ├────── FIN ────> complete
  *       └──────────────────────────────────────────┴────── RETIRE    the claim is lost
  *
- * This file says when they are compared: when a send is deferred, when the peer says something,
- * and when a word is taken.  It begins and ends an epoch: from a DEFER to the credit that lets all
+ * This file says when they are compared: when a send is deferred, and when the peer says
+ * something.  It begins and ends an epoch: from a DEFER to the credit that lets all
  * leave, or to the next DEFER.
  *
  * A send stays in the matching engine from its first comparison until it leaves the backlog: while
@@ -34,7 +34,7 @@
  *   I3  an RTR before `unread` is in the engine, no other is
  *   I4  RTRs and claims are of this epoch; none is left when it ends
  *   I5  a DEFERRED send before `fresh` that is not among the lost suits no RTR before `unread`
- *   I6  unsure <= claims <= BACKLOG_CLAIMS; no word is taken while unsure is not 0
+ *   I6  locks <= claims <= BACKLOG_CLAIMS; while a word is taken, locks is claims
  */
 #include "defer/backlog.h"
 
@@ -214,10 +214,10 @@ static void pump(struct mbx_ep *ep, struct peer *peer)
 }
 
 /* Does whatever can be done now.  Nothing that it calls comes back to it for the same peer: what
- * the peer says is heard in a poll, and a word that is taken in a call is told without one.  But
+ * the peer says is heard in a poll, and a word that is taken in a call is told without one (by_sender.c).  But
  * any step may remove sends: backlog_shut() those that the peer has taken by itself, and
  * backlog_leave() those that there is credit for. */
-static void backlog_pump(struct mbx_ep *ep, struct peer *peer)
+void backlog_pump(struct mbx_ep *ep, struct peer *peer)
 {
     struct backlog *backlog = peer->backlog;
 
@@ -227,33 +227,6 @@ static void backlog_pump(struct mbx_ep *ep, struct peer *peer)
     backlog->is_pumping = true;
     pump(ep, peer);
     backlog->is_pumping = false;
-}
-
-void backlog_locked(void *arg, uint64_t cookie, int error, bool is_exchanged)
-{
-    struct mbx_ep *ep = arg;
-    struct request *req = pool_find(&ep->requests.pool, cookie);
-    struct peer *peer;
-
-    if (req == NULL || req->state != BACKLOG_LOCK)
-        return; /* its peer is gone */
-    peer = peer_get(ep, req->peer);
-    peer->backlog->is_locking = false;
-    if (error != 0) {
-        /* the peer decides; not now, for this may be in the midst of a call of ours */
-        proto_move(ep, req, BACKLOG_CLAIM);
-        peer->backlog->unsure++;
-        outq_push(ep, peer, req);
-        return; /* the answer to the claim will go on */
-    }
-    if (is_exchanged) {
-        backlog_won(ep, peer, req);
-        backlog_claim_leaves(ep, peer, req);
-    } else {
-        peer->backlog->claims--;
-        backlog_lost(ep, peer, req);
-    }
-    backlog_pump(ep, peer);
 }
 
 /* There was no memory to compare what is deferred with an RTR: tries again. */
@@ -567,7 +540,7 @@ static void on_gone(struct mbx_ep *ep, struct peer *peer, int error, bool is_new
     peer_defer(peer)->is_deferred = false;
     backlog->is_locking = false;
     backlog->claims = 0;
-    backlog->unsure = 0;
+    backlog->locks = 0;
     while (!list_is_empty(&backlog->sends)) {
         struct request *req = request_of_queue(backlog->sends.next);
 

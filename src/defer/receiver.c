@@ -52,6 +52,7 @@
 #include "core/core.h"
 #include "p2p/p2p.h"
 #include "defer/backlog.h"
+#include "defer/by_sender.h"
 
 /* Receives that a deferring peer is not told of, passed at a time. */
 #define LOOKS_MOST 128
@@ -60,8 +61,8 @@
 
 static void open_add(struct mbx_ep *ep, struct receiver *receiver, struct request *req)
 {
-    if (ep->settings.match_at == MATCH_AT_SENDER)
-        lockword_open(ep, &req->open.word);
+    if (unlikely(ep->settings.match_at == MATCH_AT_SENDER))
+        by_sender_open(ep, req);
     assert(recv_is_open(req));
     req->open.number = ++receiver->numbered;
     list_add_tail(&receiver->open, &req->queue);
@@ -126,7 +127,7 @@ static void receiver_calms(struct mbx_ep *ep, struct receiver *receiver)
     const uint64_t most =
         ep->settings.tuning.calm_least + 2 * ep->stats.posted_now + ep->peers.count;
 
-    if (++receiver->calm >= most && ep->settings.match_at != MATCH_AT_SENDER)
+    if (++receiver->calm >= most)
         receiver_close(ep, receiver);
 }
 
@@ -222,8 +223,7 @@ static int on_defer(struct mbx_ep *ep, struct peer *peer, const struct wire_pack
 
 bool receiver_may_pull(const struct mbx_ep *ep)
 {
-    return ep->settings.tuning.sendtable && ep->settings.match_at != MATCH_AT_SENDER &&
-           device_is_home(ep);
+    return ep->settings.tuning.sendtable && device_is_home(ep);
 }
 
 struct mbx_match_recv *receiver_wanted_by(const struct mbx_ep *ep,
@@ -277,16 +277,10 @@ static bool suits(const struct deferrer *deferrer, const struct request *req)
 
 static int send_rtr(struct mbx_ep *ep, struct deferrer *deferrer, struct request *req)
 {
-    /* words are in the memory of one transport, and the peer may be on another; and a word that
-     * is there because the receive was announced is not for those who defer */
-    bool has_word = deferrer->peer->link->transport == ep->net.transport &&
-                    ep->settings.match_at == MATCH_AT_SENDER;
-    const struct wire_rtr rtr = {
+    struct wire_rtr rtr = {
         .receiver = req->completion.request,
         .epoch = deferrer->epoch,
         .number = req->open.number,
-        .word = has_word ? req->open.word : 0,
-        .owner_id = deferrer->peer->number,
     };
     const struct mbx_status status = {
         .context_id = req->match.envelope.context_id,
@@ -298,6 +292,8 @@ static int send_rtr(struct mbx_ep *ep, struct deferrer *deferrer, struct request
                      (uses_up ? WIRE_ROOM_USED : 0);
     int err;
 
+    if (unlikely(ep->settings.match_at == MATCH_AT_SENDER))
+        by_sender_name(ep, deferrer->peer, req, &rtr);
     err = outq_tell_message(ep, deferrer->peer, WIRE_RTR, flags, &status, &rtr, NULL, 0);
     if (err != 0)
         return err;
@@ -463,8 +459,8 @@ static void receiver_closed(struct mbx_ep *ep, struct request *req, const struct
 {
     struct list *open = &ep_defer(ep)->receiver->open, *node;
 
-    if (!lockword_close(ep, &req->open.word, recv_heir(req)))
-        lockword_abandon(ep, &req->open.word);
+    if (unlikely(req->open.word != 0))
+        by_sender_close(ep, req);
     list_for_each (node, &ep_defer(ep)->receiver->deferrers) {
         struct deferrer *deferrer = deferrer_of(node);
 
