@@ -7,7 +7,7 @@
  * of ours, in posting order, and for each one that is posted later.  They are compared, and claimed
  * (claims.c):
  *
- *  DEFERRED ── suits an RTR ──> CLAIM ──left──> WAIT_GRANT ── GRANT ──> WAIT_FIN (rndv.c)
+ *  DEFERRED ── suits an RTR ──> CLAIM ──left──> WAIT_RETIRE ── RETIRE, won ──> WAIT_FIN (rndv.c)
  *       ^                                          ├────── FIN ────> complete
  *       └──────────────────────────────────────────┴────── RETIRE    the claim is lost
  *
@@ -334,27 +334,6 @@ static void retire_rtr(struct mbx_ep *ep, struct backlog *backlog, uint64_t rece
         }
 }
 
-static int on_retire(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
-{
-    const struct wire_retire *retire = &packet->body.retire;
-    struct backlog *backlog = peer->backlog;
-    struct request *req;
-
-    if (backlog == NULL)
-        return -EPROTO;
-    if (retire->sender == 0) {
-        retire_rtr(ep, backlog, retire->receiver);
-    } else {
-        req = request_named(ep, retire->sender, peer->number, BACKLOG_WAIT_GRANT);
-        if (req == NULL || req->remote.request != retire->receiver)
-            return -EPROTO;
-        backlog_resolved(backlog, req);
-        backlog_lost(ep, peer, req);
-    }
-    backlog_pump(ep, peer);
-    return 0;
-}
-
 /* req has met a receive of the peer, and leaves the backlog. */
 static void backlog_matched(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
@@ -362,10 +341,10 @@ static void backlog_matched(struct mbx_ep *ep, struct peer *peer, struct request
 
     backlog_shut(
         ep, peer); /* req is not among those that it finds taken: it is marked, or not shown */
-    assert(req->state == BACKLOG_DEFERRED || req->state == BACKLOG_WAIT_GRANT);
+    assert(req->state == BACKLOG_DEFERRED || req->state == BACKLOG_WAIT_RETIRE);
     tracepoint_step(ep, TRACE_GRANT, peer, &req->deferred.envelope, 0, req->completion.request,
                     req->remote.request);
-    ep->stats.claims_won += req->state == BACKLOG_WAIT_GRANT;
+    ep->stats.claims_won += req->state == BACKLOG_WAIT_RETIRE;
     if (req->state == BACKLOG_DEFERRED)
         backlog->peeked = 0; /* it is the one that the peer was told of */
     backlog_resolved(backlog, req);
@@ -381,23 +360,55 @@ static void backlog_becomes_rndv(struct mbx_ep *ep, struct peer *peer, struct re
     proto_move(ep, req, RNDV_WAIT_FIN);
 }
 
-static int on_grant(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
+/* The claim of a send for this receive is lost.  0; -EPROTO. */
+static int claim_lost(struct mbx_ep *ep, struct peer *peer, const struct wire_retire *retire)
 {
-    const struct wire_grant *grant = &packet->body.grant;
-    struct request *req = pool_find(&ep->requests.pool, grant->sender);
+    struct request *req = request_named(ep, retire->sender, peer->number, BACKLOG_WAIT_RETIRE);
 
-    if (req == NULL || !request_is_send(req) || req->peer != peer->number)
-        return req == NULL ? 0 : -EPROTO;
-    if (req->state == BACKLOG_DEFERRED && peer->backlog->peeked == 0)
+    if (req == NULL || req->remote.request != retire->receiver)
         return -EPROTO;
-    if (req->state != BACKLOG_WAIT_GRANT && req->state != BACKLOG_DEFERRED)
-        return 0; /* its FIN or CTS has come first */
-    backlog_becomes_rndv(ep, peer, req);
-    backlog_pump(ep, peer);
+    backlog_resolved(peer->backlog, req);
+    backlog_lost(ep, peer, req);
     return 0;
 }
 
-/* A CTS or FIN of the rendezvous of req has come before its GRANT, and says what that would say:
+/* The receive, or a probe, has the send.  0; -EPROTO. */
+static int claim_won(struct mbx_ep *ep, struct peer *peer, const struct wire_retire *retire)
+{
+    struct request *req = pool_find(&ep->requests.pool, retire->sender);
+
+    if (req == NULL)
+        return 0; /* its FIN has come first */
+    if (!request_is_send(req) || req->peer != peer->number)
+        return -EPROTO;
+    if (req->state == BACKLOG_DEFERRED && peer->backlog->peeked == 0)
+        return -EPROTO;
+    if (req->state == BACKLOG_WAIT_RETIRE && req->remote.request != retire->receiver)
+        return -EPROTO;
+    if (req->state == BACKLOG_DEFERRED || req->state == BACKLOG_WAIT_RETIRE)
+        backlog_becomes_rndv(ep, peer, req); /* else its FIN or CTS has come first */
+    return 0;
+}
+
+static int on_retire(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
+{
+    const struct wire_retire *retire = &packet->body.retire;
+    int err = 0;
+
+    if (peer->backlog == NULL)
+        return -EPROTO;
+    if (retire->sender == 0)
+        retire_rtr(ep, peer->backlog, retire->receiver);
+    else if (packet->header.flags & WIRE_WON)
+        err = claim_won(ep, peer, retire);
+    else
+        err = claim_lost(ep, peer, retire);
+    if (err == 0)
+        backlog_pump(ep, peer);
+    return err;
+}
+
+/* A CTS or FIN of the rendezvous of req has come before its RETIRE, and says what that would say:
  * req, which is claimed or was named in a PEEKED, has met a receive. */
 static void backlog_data_wanted(struct mbx_ep *ep, struct request *req)
 {
@@ -409,7 +420,7 @@ static void backlog_data_wanted(struct mbx_ep *ep, struct request *req)
 
 /* A CTS or FIN has come for req, which is DEFERRED here and has claimed nothing.  Either the peer
  * has pulled req out of the table: shutting that shows it, and moves req on.  Or a matched probe
- * of the peer has taken req, which a PEEKED had named: the CTS or FIN came before its GRANT. */
+ * of the peer has taken req, which a PEEKED had named: the CTS or FIN came before its RETIRE. */
 static void backlog_taken_unclaimed(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
     backlog_shut(ep, peer);
@@ -429,21 +440,21 @@ static void backlog_done(struct mbx_ep *ep, struct peer *peer, struct request *r
 }
 
 /* A CTS or FIN has come for req, which is in the backlog.  Behind a claim, a CTS says what the
- * GRANT behind it will say, and a FIN that req is received whole. */
+ * RETIRE behind it will say, and a FIN that req is received whole. */
 static int backlog_reply(struct mbx_ep *ep, struct peer *peer, struct request *req,
                          const struct wire_packet *packet)
 {
     uint64_t handle = req->completion.request;
     bool is_fin = packet->header.type == WIRE_FIN;
 
-    if (req->state == BACKLOG_WAIT_GRANT && !is_fin)
+    if (req->state == BACKLOG_WAIT_RETIRE && !is_fin)
         backlog_data_wanted(ep, req);
     else if (req->state == BACKLOG_DEFERRED)
         backlog_taken_unclaimed(ep, peer, req);
     req = request_find(ep, handle);
     if (req == NULL)
         return -EPROTO;
-    if (req->state == BACKLOG_WAIT_GRANT && is_fin) {
+    if (req->state == BACKLOG_WAIT_RETIRE && is_fin) {
         backlog_done(ep, peer, req);
         return 0;
     }
@@ -596,13 +607,13 @@ static const struct proto backlog_proto = {
                                               .kinds = MBX_SENDS,
                                               .out = PROTO_ALWAYS,
                                               .queue = PROTO_ALWAYS,
-                                              .next = PROTO_NEXT(BACKLOG_WAIT_GRANT)},
-            [BACKLOG_WAIT_GRANT % PROTO_STATES] = {.name = "wait-grant",
-                                                   .kinds = MBX_SENDS,
-                                                   .queue = PROTO_ALWAYS,
-                                                   .next = PROTO_NEXT(BACKLOG_DEFERRED),
-                                                   .then = PROTO_THEN(PROTO_RNDV),
-                                                   .awaits_peer = true},
+                                              .next = PROTO_NEXT(BACKLOG_WAIT_RETIRE)},
+            [BACKLOG_WAIT_RETIRE % PROTO_STATES] = {.name = "wait-retire",
+                                                    .kinds = MBX_SENDS,
+                                                    .queue = PROTO_ALWAYS,
+                                                    .next = PROTO_NEXT(BACKLOG_DEFERRED),
+                                                    .then = PROTO_THEN(PROTO_RNDV),
+                                                    .awaits_peer = true},
         },
     .step = backlog_claim_step,
     .reply = backlog_reply,
@@ -612,11 +623,9 @@ static const struct proto backlog_proto = {
 const struct module backlog_module = {
     .name = "backlog",
     .proto = &backlog_proto,
-    .packets = (const struct packet_handler[]){{WIRE_RTR, on_rtr},
-                                               {WIRE_RETIRE, on_retire},
-                                               {WIRE_GRANT, on_grant},
-                                               {WIRE_PEEK, on_peek},
-                                               {0}},
+    .packets =
+        (const struct packet_handler[]){
+            {WIRE_RTR, on_rtr}, {WIRE_RETIRE, on_retire}, {WIRE_PEEK, on_peek}, {0}},
     .controls =
         (const struct control[]){
             {.what = OWES_DEFER,

@@ -12,7 +12,7 @@ enum backlog_state {
         PROTO_STATE(PROTO_BACKLOG, 0), /* waits here, for credit or a receive that wants it */
     BACKLOG_LOCK,                      /* takes the word of a receive: by_sender.c */
     BACKLOG_CLAIM,                     /* its claim has not left */
-    BACKLOG_WAIT_GRANT,                /* the receiver will say GRANT, FIN or RETIRE */
+    BACKLOG_WAIT_RETIRE,               /* the receiver will say RETIRE or FIN */
 };
 
 /* The sends that are deferred for one peer, while peer.defer.is_deferred, and the RTRs that it
@@ -24,7 +24,7 @@ struct backlog {
     uint32_t withdrawn; /* of these, that the user has taken back */
     struct request *lost[BACKLOG_CLAIMS]; /* sends whose claim is lost: to be compared again */
     uint32_t lost_count;
-    uint32_t claims; /* that are unresolved: sends in LOCK, CLAIM, WAIT_GRANT */
+    uint32_t claims; /* that are unresolved: sends in LOCK, CLAIM, WAIT_RETIRE */
     uint32_t locks; /* of these, that have the word of their receive, or take it: by_sender.c */
     bool is_locking; /* one send is in LOCK: nothing is compared */
     bool is_pumping; /* backlog_pump() is at work */

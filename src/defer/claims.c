@@ -4,7 +4,7 @@
  *
  *      rtrs    r1 r2 | r3 ...   unread: from r3 on not compared
  *      sends   s1 s2 s3 | s4    fresh: from s4 on not compared
- *              └ DEFERRED ── suits an RTR ──> CLAIM ──> WAIT_GRANT
+ *              └ DEFERRED ── suits an RTR ──> CLAIM ──> WAIT_RETIRE
  *
  * What may be claimed: the earliest RTR that suits the send, by the earliest send that suits the
  * RTR.  A send whose claim is unresolved counts as waiting: if it loses, the next RTR that suits
@@ -24,7 +24,7 @@
  * be open any more.
  *
  * Or the peer takes some of the sends by itself, where it sees them (sendtable.h): then they wait
- * for FIN or CTS as behind a GRANT.  It does so only between our functions: what decides about
+ * for FIN or CTS as after a RETIRE that says so.  It does so only between our functions: what decides about
  * a send shuts the table first, and learns what was taken.
  *
  * backlog.c says when all of that happens, and has the invariants.
@@ -177,7 +177,8 @@ int backlog_claim_step(struct mbx_ep *ep, struct request *req)
                             &req->completion.status, &claim, req->buf, payload);
     if (err == -EAGAIN)
         return err;
-    proto_move(ep, req, BACKLOG_WAIT_GRANT); /* if the claim could not leave: until on_gone() */
+    proto_move(ep, req,
+               BACKLOG_WAIT_RETIRE); /* if the claim could not leave: until on_gone() */
     return 0;
 }
 
@@ -237,7 +238,7 @@ static void backlog_claim(struct mbx_ep *ep, struct peer *peer, struct request *
 /* The claim of req is decided. */
 void backlog_resolved(struct backlog *backlog, struct request *req)
 {
-    if (req->state != BACKLOG_WAIT_GRANT)
+    if (req->state != BACKLOG_WAIT_RETIRE)
         return;
     assert(backlog->claims != 0);
     backlog->claims--;

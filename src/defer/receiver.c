@@ -6,9 +6,9 @@
  * them, in posting order, and for each one that is posted later and waits.  It answers with
  * CLAIM when one suits a message that it defers:
  *
- *   the receive is open      it is matched, as if the message had come: GRANT, or FIN if the
- *                            payload came with the claim; the other deferring peers get RETIRE
- *   it is not                RETIRE: the claim is lost
+ *   the receive is open      it is matched, as if the message had come: RETIRE with WON, or FIN
+ *                            if the payload came with the claim; the others get RETIRE
+ *   it is not                RETIRE without WON: the claim is lost
  *
  * Every claim is answered.  The RETIREs to the others are not needed, they only keep their
  * lists short; where there is no room for one now it is left out.
@@ -30,7 +30,7 @@
  * accepts, if it is itself the first that accepts it.  Else it gets its RTR.  A probe looks
  * there, too.
  *
- * A matched probe takes a deferred message by GRANT without a claim, after the deferring peer
+ * A matched probe takes a deferred message by RETIRE without a claim, after the deferring peer
  * has said (PEEKED) that this is the one that such a receive would take.  The deferring peer
  * sends nothing by itself until it hears from us, and what we were told is forgotten with the
  * next CREDIT or RTR to it, so what it said is true as long as we know it.
@@ -333,7 +333,7 @@ static int receiver_advertise(struct mbx_ep *ep, struct peer *peer)
     if (will_leave(ep, deferrer))
         return 0;
     if (!device_is_home(ep) || (peer->owes & OWES_ANSWER))
-        return -EAGAIN; /* a GRANT first: the sender must not claim with what we have taken */
+        return -EAGAIN; /* a RETIRE first: the sender must not claim with what we have taken */
     while (deferrer->next != &ep_defer(ep)->receiver->open && !deferrer->is_told_full) {
         struct request *req = request_of_queue(deferrer->next);
         int err = 0;
@@ -406,14 +406,11 @@ static void on_posted(struct mbx_ep *ep, struct request *req)
 
 static int send_answer(struct mbx_ep *ep, struct peer *peer, const struct answer *answer)
 {
-    const struct wire_grant grant = {answer->sender};
     const struct wire_retire retire = {answer->receiver, answer->sender};
-    int err;
+    unsigned flags = answer->has_won ? WIRE_WON : 0;
+    int err = outq_tell_message(ep, peer, WIRE_RETIRE, flags, NULL, &retire, NULL, 0);
 
-    if (answer->receiver == 0)
-        return outq_tell(ep, peer, WIRE_GRANT, &grant);
-    err = outq_tell(ep, peer, WIRE_RETIRE, &retire);
-    ep->stats.retires += err == 0;
+    ep->stats.retires += err == 0 && !answer->has_won;
     return err;
 }
 
@@ -445,7 +442,7 @@ bool receiver_answer(struct mbx_ep *ep, struct deferrer *deferrer, struct answer
 /* It has an RTR that is of no use any more. */
 static void retire(struct mbx_ep *ep, struct deferrer *deferrer, const struct request *req)
 {
-    const struct answer what = {0, req->completion.request};
+    const struct answer what = {.receiver = req->completion.request};
 
     if (deferrer->answer_count != 0 || send_answer(ep, deferrer->peer, &what) != 0)
         return;
@@ -540,6 +537,15 @@ static struct arrival claim_arrival(const struct peer *peer, const struct wire_p
     };
 }
 
+/* 0; -EPROTO: the peer has more unanswered claims than it may. */
+static int answer_claim(struct mbx_ep *ep, struct peer *peer, const struct wire_claim *claim,
+                        bool has_won)
+{
+    const struct answer answer = {claim->sender, claim->receiver, has_won};
+
+    return receiver_answer(ep, peer->deferrer, answer) ? 0 : -EPROTO;
+}
+
 static int on_claim(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
 {
     const struct wire_claim *claim = &packet->body.claim;
@@ -552,13 +558,9 @@ static int on_claim(struct mbx_ep *ep, struct peer *peer, const struct wire_pack
         return -EPROTO;
     req = claimed(ep, peer, packet);
     if (req == NULL || !lockword_give(ep, &req->open.word, peer, has_won))
-        return receiver_answer(ep, peer->deferrer,
-                               (struct answer){claim->sender, claim->receiver})
-                   ? 0
-                   : -EPROTO;
+        return answer_claim(ep, peer, claim, false);
     arrival = claim_arrival(peer, packet, &rts);
-    if (arrival.rts != NULL &&
-        !receiver_answer(ep, peer->deferrer, (struct answer){claim->sender, 0}))
+    if (arrival.rts != NULL && answer_claim(ep, peer, claim, true) < 0)
         return -EPROTO;
     ep->stats.claims_met++;
     pull_granted(&peer->deferrer->table, claim->sender);

@@ -215,7 +215,7 @@ static int credit_tell(struct mbx_ep *ep, struct peer *peer)
     if (credit->window_payload >= CREDIT_UNLIMITED)
         credit->freed_payload = 0;
     if (unlikely(peer->owes & OWES_ANSWER))
-        return -EAGAIN; /* a GRANT first: the sender must not send what we have taken */
+        return -EAGAIN; /* a RETIRE first: the sender must not send what we have taken */
     if (unlikely(peer->outq.fins > FINS_MOST))
         return -EAGAIN; /* they leave first */
     credit_take_back(ep_credit(ep), credit);
