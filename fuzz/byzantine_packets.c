@@ -67,8 +67,7 @@ static const struct {
                   WIRE_ANY_SOURCE | WIRE_ROOM_USED,
                   {OURS, THEIRS, NUMBER, WORD, AS}},
     [WIRE_CLAIM] = {true, true, WIRE_WON, {OURS, RECV, SIZE, ADDRESS, KEY}},
-    [WIRE_GRANT] = {false, false, 0, {SEND}},
-    [WIRE_RETIRE] = {false, false, 0, {OURS, SEND}},
+    [WIRE_RETIRE] = {false, false, WIRE_WON, {OURS, SEND}},
     [WIRE_PEEK] = {true, false, WIRE_ANY_SOURCE, {ASKED}},
     [WIRE_PEEKED] = {true, false, 0, {QUESTION, OURS, SIZE, ADDRESS, KEY}},
     [WIRE_PUT] = {false, true, WIRE_HAS_DATA, {OURS, REGION, AT, SIZE, ADDRESS, KEY}},
@@ -393,11 +392,11 @@ static bool go_on(struct forged *forged, enum wire_type type, struct stream *str
     return true;
 }
 
-/* FIN, CTS, GRANT or RETIRE for a send of the victim's. */
+/* FIN, CTS or RETIRE, won or lost, for a send of the victim's. */
 static bool answer_send(struct byzantine *byzantine, struct forged *forged, uint8_t what,
                         uint64_t send, uint64_t size)
 {
-    static const enum wire_type types[] = {WIRE_FIN, WIRE_CTS, WIRE_GRANT, WIRE_RETIRE};
+    static const enum wire_type types[] = {WIRE_FIN, WIRE_CTS, WIRE_RETIRE, WIRE_RETIRE};
 
     *forged = forged_of(types[what & 3]);
     forged->body[0] = send;
@@ -405,6 +404,7 @@ static bool answer_send(struct byzantine *byzantine, struct forged *forged, uint
         forged->body[1] = ++byzantine->request;
         forged->body[3] = size;
     } else if (forged->header.type == WIRE_RETIRE) {
+        forged->header.flags = what & 1 ? 0 : WIRE_WON;
         forged->body[0] = what & 4 ? byzantine->request : last_word(byzantine, WIRE_CLAIM, 1);
         forged->body[1] = send;
     }
@@ -571,7 +571,6 @@ static bool answer_to(struct byzantine *byzantine, struct forged *forged, uint8_
         return answer_defer(byzantine, forged, 2 | what);
     case WIRE_DATA:
     case WIRE_FIN:
-    case WIRE_GRANT:
     case WIRE_RETIRE:
     case WIRE_PUSH:
     case WIRE_WRITTEN:

@@ -12,6 +12,7 @@
  *           <------------------------ RTR(r, e)   each open receive, in order; each later one
  *   CLAIM(r, s) ---------------------------->   still open: bound
  *           <------------------------ GRANT(r)   RETIRE(r) to every other deferring source
+ *                                               (in wire.h GRANT is RETIRE with the flag WON)
  *   data ===================================>   into the buffer of r
  *           <------------------- CREDIT(n, p)   n envelopes were matched, p payloads freed
  *           <------------------------ FETCH(s)   the payload of an envelope that came alone

@@ -4,8 +4,9 @@
 
 Builds the library so that each test says which lines it runs (build-test/coverage), runs the tests that
 `./dev test` runs, one at a time for each of N (2), and chooses for each source file few and short tests which together
-run nearly all of its lines that any of them runs.  Rows of folders, with a / at the end, are for what these tests
-do not reach; they are written by hand and stay as they are.
+run nearly all of its lines that any of them runs.  A unit test x_test.c is always in the row of x.c, or of x.h if
+there is no x.c.  Rows of folders, with a / at the end, are for what these tests do not reach; they are written by hand
+and stay as they are.
 """
 import argparse
 import concurrent.futures
@@ -16,6 +17,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+import tests_of
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = 'build-test/coverage'
@@ -37,9 +40,8 @@ def build():
 
 
 def tests():
-    known = json.loads(subprocess.run(['meson', 'introspect', '--tests', BUILD], check=True, capture_output=True,
-                                      text=True).stdout)
-    return [test for test in known if not LEFT_OUT & {suite.split(':')[-1] for suite in test['suite']}]
+    return [test for test in tests_of.introspect(BUILD, '--tests')
+            if not LEFT_OUT & {suite.split(':')[-1] for suite in test['suite']}]
 
 
 def lines_of(folder):
@@ -109,10 +111,14 @@ def main():
             for file, lines in files.items():
                 if lines:
                     runs.setdefault(file, []).append((seconds, name, lines))
-    rows = [f'{file}: {" ".join(choose(found))}\n' for file, found in sorted(runs.items())]
+    chosen = {file: set(choose(found)) for file, found in runs.items()}
+    for file, own in tests_of.own_tests(BUILD).items():
+        chosen[file] = chosen.get(file, set()) | own
+    rows = [f'{file}: {" ".join(sorted(chosen[file]))}\n' for file in sorted(chosen)]
     rows = [HEAD, *rows_by_hand(), *rows]
     with open(TABLE, 'w', encoding='utf-8') as table:
         table.writelines(rows)
 
 
-main()
+if __name__ == '__main__':
+    main()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """scripts/dev/tests_of.py BUILD NAME... - the tests of these names and files, as `meson test` wants them.
-   scripts/dev/tests_of.py --check BUILD  - are the tests of the table there, and has each source file some?
+   scripts/dev/tests_of.py --check BUILD  - are the tests of the table there, and has each source file some, with its own?
 
 A name is that of a test, or its beginning up to a "_".  A file is a source file of the tree.  Its tests are those of
 its row in tests/by-file, of the row of the nearest folder there, and those whose program is made from it.
@@ -66,6 +66,22 @@ def row_of(rows, file):
     return rows.get(place, [])
 
 
+def own_tests(build):
+    """{x.c, or x.h without one: the tests whose program is made from x_test.c}"""
+    programs = {}
+    for target in introspect(build, '--targets'):
+        for path in (path for each in target['target_sources'] for path in each.get('sources', [])):
+            if path.endswith('_test.c'):
+                programs.setdefault(target['filename'][0], []).append(os.path.relpath(path)[:-len('_test.c')])
+    found = {}
+    for test in introspect(build, '--tests'):
+        for stem in programs.get(test['cmd'][0], []):
+            file = next(filter(os.path.exists, (f'{stem}.c', f'{stem}.h')), '')
+            if file.startswith('src/'):
+                found.setdefault(file, set()).add(test['name'])
+    return found
+
+
 def check(build):
     rows, names = read_table(), {test['name'] for test in introspect(build, '--tests')}
     errors = [f'{place}: there is no test {test}' for place, tests in rows.items() for test in tests if test not in names]
@@ -73,6 +89,8 @@ def check(build):
     files = subprocess.run(['git', 'ls-files', 'src', 'tools'], check=True, capture_output=True, text=True).stdout
     errors += [f'{file}: has no tests' for file in files.split()
                if file.endswith('.c') and not file.endswith('_test.c') and not row_of(rows, file)]
+    errors += [f'{file}: its own test {test} is not in its row' for file, own in own_tests(build).items()
+               for test in sorted(own - set(row_of(rows, file)))]
     print(*errors, f'by-file: {len(rows)} rows, {len(errors)} errors', sep='\n')
     return 1 if errors else 0
 
@@ -99,4 +117,5 @@ def main():
     print(' '.join(found))
 
 
-main()
+if __name__ == '__main__':
+    main()

@@ -7,7 +7,7 @@
  * costs too much for users: they are in the library, and called, in builds with MBX_CHECKS
  * (meson: -Dchecks, on where tests are built).
  *
- *   return HOLDS("backlog.c I6", backlog->unsure <= backlog->claims) &&
+ *   return HOLDS("backlog.c I6", backlog->locks <= backlog->claims) &&
  *          HOLDS("backlog.c I2", ...);
  *
  * Each condition has the name of the invariant that it is part of: file and number in the

@@ -297,11 +297,22 @@ static uint64_t or_else(uint64_t value, uint64_t usual)
     return value == SETTING_AUTO ? usual : value;
 }
 
+/* MBX_MATCH_AT=sender: no message leaves, and none is shown, before it has won its receive. */
+static void match_at_sender(struct settings *s)
+{
+    s->window = s->window_payload = 0;
+    s->tuning.advert = TUNING_OFF;
+    s->tuning.sendtable = 0;
+    s->tuning.calm_least = INT64_MAX; /* words stay with their receives */
+}
+
 static void derive(struct settings *s)
 {
     struct tuning *t = &s->tuning;
     uint64_t eager = or_else(s->eager_limit, 0);
 
+    if (s->match_at == MATCH_AT_SENDER)
+        match_at_sender(s);
     choose_when(t, s->rndv);
     t->advert_size =
         or_else(t->advert_size, 2 * eager > ADVERT_SIZE_LEAST ? 2 * eager : ADVERT_SIZE_LEAST);

@@ -313,6 +313,20 @@ static void what_follows(void **state)
     assert_int_equal(settings.tuning.device_spin_ns, 3 * CLOCK_US);
 }
 
+static void senders_that_match_have_no_window(void **state)
+{
+    static const char *const overrides[] = {"MATCH_AT=sender", "WINDOW=unlimited", "RNDV=write",
+                                            NULL};
+    struct settings settings;
+
+    (void)state;
+    assert_int_equal(settings_load(&settings, overrides), 0);
+    assert_int_equal(settings.window, 0);
+    assert_int_equal(settings.window_payload, 0);
+    assert_int_equal(settings.tuning.advert, TUNING_OFF);
+    assert_int_equal(settings.tuning.sendtable, 0);
+}
+
 /* A program of tests that sets nothing has what the library has alone. */
 static void tests_begin_with_the_same(void **state)
 {
@@ -350,6 +364,7 @@ int main(void)
         ALONE(the_environment_is_named),
         ALONE(rndv_says_which_protocols),
         ALONE(what_follows),
+        ALONE(senders_that_match_have_no_window),
         ALONE(tests_begin_with_the_same),
     };
 

@@ -7,12 +7,12 @@
  * of ours, in posting order, and for each one that is posted later.  They are compared, and claimed
  * (claims.c):
  *
- *  DEFERRED ── suits an RTR ──> CLAIM ──left──> WAIT_GRANT ── GRANT ──> WAIT_FIN (rndv.c)
+ *  DEFERRED ── suits an RTR ──> CLAIM ──left──> WAIT_RETIRE ── RETIRE, won ──> WAIT_FIN (rndv.c)
  *       ^                                          ├────── FIN ────> complete
  *       └──────────────────────────────────────────┴────── RETIRE    the claim is lost
  *
- * This file says when they are compared: when a send is deferred, when the peer says something,
- * and when a word is taken.  It begins and ends an epoch: from a DEFER to the credit that lets all
+ * This file says when they are compared: when a send is deferred, and when the peer says
+ * something.  It begins and ends an epoch: from a DEFER to the credit that lets all
  * leave, or to the next DEFER.
  *
  * A send stays in the matching engine from its first comparison until it leaves the backlog: while
@@ -34,7 +34,7 @@
  *   I3  an RTR before `unread` is in the engine, no other is
  *   I4  RTRs and claims are of this epoch; none is left when it ends
  *   I5  a DEFERRED send before `fresh` that is not among the lost suits no RTR before `unread`
- *   I6  unsure <= claims <= BACKLOG_CLAIMS; no word is taken while unsure is not 0
+ *   I6  locks <= claims <= BACKLOG_CLAIMS; while a word is taken, locks is claims
  */
 #include "defer/backlog.h"
 
@@ -214,10 +214,10 @@ static void pump(struct mbx_ep *ep, struct peer *peer)
 }
 
 /* Does whatever can be done now.  Nothing that it calls comes back to it for the same peer: what
- * the peer says is heard in a poll, and a word that is taken in a call is told without one.  But
+ * the peer says is heard in a poll, and a word that is taken in a call is told without one (by_sender.c).  But
  * any step may remove sends: backlog_shut() those that the peer has taken by itself, and
  * backlog_leave() those that there is credit for. */
-static void backlog_pump(struct mbx_ep *ep, struct peer *peer)
+void backlog_pump(struct mbx_ep *ep, struct peer *peer)
 {
     struct backlog *backlog = peer->backlog;
 
@@ -227,33 +227,6 @@ static void backlog_pump(struct mbx_ep *ep, struct peer *peer)
     backlog->is_pumping = true;
     pump(ep, peer);
     backlog->is_pumping = false;
-}
-
-void backlog_locked(void *arg, uint64_t cookie, int error, bool is_exchanged)
-{
-    struct mbx_ep *ep = arg;
-    struct request *req = pool_find(&ep->requests.pool, cookie);
-    struct peer *peer;
-
-    if (req == NULL || req->state != BACKLOG_LOCK)
-        return; /* its peer is gone */
-    peer = peer_get(ep, req->peer);
-    peer->backlog->is_locking = false;
-    if (error != 0) {
-        /* the peer decides; not now, for this may be in the midst of a call of ours */
-        proto_move(ep, req, BACKLOG_CLAIM);
-        peer->backlog->unsure++;
-        outq_push(ep, peer, req);
-        return; /* the answer to the claim will go on */
-    }
-    if (is_exchanged) {
-        backlog_won(ep, peer, req);
-        backlog_claim_leaves(ep, peer, req);
-    } else {
-        peer->backlog->claims--;
-        backlog_lost(ep, peer, req);
-    }
-    backlog_pump(ep, peer);
 }
 
 /* There was no memory to compare what is deferred with an RTR: tries again. */
@@ -361,27 +334,6 @@ static void retire_rtr(struct mbx_ep *ep, struct backlog *backlog, uint64_t rece
         }
 }
 
-static int on_retire(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
-{
-    const struct wire_retire *retire = &packet->body.retire;
-    struct backlog *backlog = peer->backlog;
-    struct request *req;
-
-    if (backlog == NULL)
-        return -EPROTO;
-    if (retire->sender == 0) {
-        retire_rtr(ep, backlog, retire->receiver);
-    } else {
-        req = request_named(ep, retire->sender, peer->number, BACKLOG_WAIT_GRANT);
-        if (req == NULL || req->remote.request != retire->receiver)
-            return -EPROTO;
-        backlog_resolved(backlog, req);
-        backlog_lost(ep, peer, req);
-    }
-    backlog_pump(ep, peer);
-    return 0;
-}
-
 /* req has met a receive of the peer, and leaves the backlog. */
 static void backlog_matched(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
@@ -389,10 +341,10 @@ static void backlog_matched(struct mbx_ep *ep, struct peer *peer, struct request
 
     backlog_shut(
         ep, peer); /* req is not among those that it finds taken: it is marked, or not shown */
-    assert(req->state == BACKLOG_DEFERRED || req->state == BACKLOG_WAIT_GRANT);
+    assert(req->state == BACKLOG_DEFERRED || req->state == BACKLOG_WAIT_RETIRE);
     tracepoint_step(ep, TRACE_GRANT, peer, &req->deferred.envelope, 0, req->completion.request,
                     req->remote.request);
-    ep->stats.claims_won += req->state == BACKLOG_WAIT_GRANT;
+    ep->stats.claims_won += req->state == BACKLOG_WAIT_RETIRE;
     if (req->state == BACKLOG_DEFERRED)
         backlog->peeked = 0; /* it is the one that the peer was told of */
     backlog_resolved(backlog, req);
@@ -408,23 +360,55 @@ static void backlog_becomes_rndv(struct mbx_ep *ep, struct peer *peer, struct re
     proto_move(ep, req, RNDV_WAIT_FIN);
 }
 
-static int on_grant(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
+/* The claim of a send for this receive is lost.  0; -EPROTO. */
+static int claim_lost(struct mbx_ep *ep, struct peer *peer, const struct wire_retire *retire)
 {
-    const struct wire_grant *grant = &packet->body.grant;
-    struct request *req = pool_find(&ep->requests.pool, grant->sender);
+    struct request *req = request_named(ep, retire->sender, peer->number, BACKLOG_WAIT_RETIRE);
 
-    if (req == NULL || !request_is_send(req) || req->peer != peer->number)
-        return req == NULL ? 0 : -EPROTO;
-    if (req->state == BACKLOG_DEFERRED && peer->backlog->peeked == 0)
+    if (req == NULL || req->remote.request != retire->receiver)
         return -EPROTO;
-    if (req->state != BACKLOG_WAIT_GRANT && req->state != BACKLOG_DEFERRED)
-        return 0; /* its FIN or CTS has come first */
-    backlog_becomes_rndv(ep, peer, req);
-    backlog_pump(ep, peer);
+    backlog_resolved(peer->backlog, req);
+    backlog_lost(ep, peer, req);
     return 0;
 }
 
-/* A CTS or FIN of the rendezvous of req has come before its GRANT, and says what that would say:
+/* The receive, or a probe, has the send.  0; -EPROTO. */
+static int claim_won(struct mbx_ep *ep, struct peer *peer, const struct wire_retire *retire)
+{
+    struct request *req = pool_find(&ep->requests.pool, retire->sender);
+
+    if (req == NULL)
+        return 0; /* its FIN has come first */
+    if (!request_is_send(req) || req->peer != peer->number)
+        return -EPROTO;
+    if (req->state == BACKLOG_DEFERRED && peer->backlog->peeked == 0)
+        return -EPROTO;
+    if (req->state == BACKLOG_WAIT_RETIRE && req->remote.request != retire->receiver)
+        return -EPROTO;
+    if (req->state == BACKLOG_DEFERRED || req->state == BACKLOG_WAIT_RETIRE)
+        backlog_becomes_rndv(ep, peer, req); /* else its FIN or CTS has come first */
+    return 0;
+}
+
+static int on_retire(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
+{
+    const struct wire_retire *retire = &packet->body.retire;
+    int err = 0;
+
+    if (peer->backlog == NULL)
+        return -EPROTO;
+    if (retire->sender == 0)
+        retire_rtr(ep, peer->backlog, retire->receiver);
+    else if (packet->header.flags & WIRE_WON)
+        err = claim_won(ep, peer, retire);
+    else
+        err = claim_lost(ep, peer, retire);
+    if (err == 0)
+        backlog_pump(ep, peer);
+    return err;
+}
+
+/* A CTS or FIN of the rendezvous of req has come before its RETIRE, and says what that would say:
  * req, which is claimed or was named in a PEEKED, has met a receive. */
 static void backlog_data_wanted(struct mbx_ep *ep, struct request *req)
 {
@@ -436,7 +420,7 @@ static void backlog_data_wanted(struct mbx_ep *ep, struct request *req)
 
 /* A CTS or FIN has come for req, which is DEFERRED here and has claimed nothing.  Either the peer
  * has pulled req out of the table: shutting that shows it, and moves req on.  Or a matched probe
- * of the peer has taken req, which a PEEKED had named: the CTS or FIN came before its GRANT. */
+ * of the peer has taken req, which a PEEKED had named: the CTS or FIN came before its RETIRE. */
 static void backlog_taken_unclaimed(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
     backlog_shut(ep, peer);
@@ -456,21 +440,21 @@ static void backlog_done(struct mbx_ep *ep, struct peer *peer, struct request *r
 }
 
 /* A CTS or FIN has come for req, which is in the backlog.  Behind a claim, a CTS says what the
- * GRANT behind it will say, and a FIN that req is received whole. */
+ * RETIRE behind it will say, and a FIN that req is received whole. */
 static int backlog_reply(struct mbx_ep *ep, struct peer *peer, struct request *req,
                          const struct wire_packet *packet)
 {
     uint64_t handle = req->completion.request;
     bool is_fin = packet->header.type == WIRE_FIN;
 
-    if (req->state == BACKLOG_WAIT_GRANT && !is_fin)
+    if (req->state == BACKLOG_WAIT_RETIRE && !is_fin)
         backlog_data_wanted(ep, req);
     else if (req->state == BACKLOG_DEFERRED)
         backlog_taken_unclaimed(ep, peer, req);
     req = request_find(ep, handle);
     if (req == NULL)
         return -EPROTO;
-    if (req->state == BACKLOG_WAIT_GRANT && is_fin) {
+    if (req->state == BACKLOG_WAIT_RETIRE && is_fin) {
         backlog_done(ep, peer, req);
         return 0;
     }
@@ -567,7 +551,7 @@ static void on_gone(struct mbx_ep *ep, struct peer *peer, int error, bool is_new
     peer_defer(peer)->is_deferred = false;
     backlog->is_locking = false;
     backlog->claims = 0;
-    backlog->unsure = 0;
+    backlog->locks = 0;
     while (!list_is_empty(&backlog->sends)) {
         struct request *req = request_of_queue(backlog->sends.next);
 
@@ -623,13 +607,13 @@ static const struct proto backlog_proto = {
                                               .kinds = MBX_SENDS,
                                               .out = PROTO_ALWAYS,
                                               .queue = PROTO_ALWAYS,
-                                              .next = PROTO_NEXT(BACKLOG_WAIT_GRANT)},
-            [BACKLOG_WAIT_GRANT % PROTO_STATES] = {.name = "wait-grant",
-                                                   .kinds = MBX_SENDS,
-                                                   .queue = PROTO_ALWAYS,
-                                                   .next = PROTO_NEXT(BACKLOG_DEFERRED),
-                                                   .then = PROTO_THEN(PROTO_RNDV),
-                                                   .awaits_peer = true},
+                                              .next = PROTO_NEXT(BACKLOG_WAIT_RETIRE)},
+            [BACKLOG_WAIT_RETIRE % PROTO_STATES] = {.name = "wait-retire",
+                                                    .kinds = MBX_SENDS,
+                                                    .queue = PROTO_ALWAYS,
+                                                    .next = PROTO_NEXT(BACKLOG_DEFERRED),
+                                                    .then = PROTO_THEN(PROTO_RNDV),
+                                                    .awaits_peer = true},
         },
     .step = backlog_claim_step,
     .reply = backlog_reply,
@@ -639,11 +623,9 @@ static const struct proto backlog_proto = {
 const struct module backlog_module = {
     .name = "backlog",
     .proto = &backlog_proto,
-    .packets = (const struct packet_handler[]){{WIRE_RTR, on_rtr},
-                                               {WIRE_RETIRE, on_retire},
-                                               {WIRE_GRANT, on_grant},
-                                               {WIRE_PEEK, on_peek},
-                                               {0}},
+    .packets =
+        (const struct packet_handler[]){
+            {WIRE_RTR, on_rtr}, {WIRE_RETIRE, on_retire}, {WIRE_PEEK, on_peek}, {0}},
     .controls =
         (const struct control[]){
             {.what = OWES_DEFER,

@@ -10,9 +10,9 @@
 enum backlog_state {
     BACKLOG_DEFERRED =
         PROTO_STATE(PROTO_BACKLOG, 0), /* waits here, for credit or a receive that wants it */
-    BACKLOG_LOCK,       /* takes the word of a receive: backlog_locked() will tell */
-    BACKLOG_CLAIM,      /* its claim has not left */
-    BACKLOG_WAIT_GRANT, /* the receiver will say GRANT, FIN or RETIRE */
+    BACKLOG_LOCK,                      /* takes the word of a receive: by_sender.c */
+    BACKLOG_CLAIM,                     /* its claim has not left */
+    BACKLOG_WAIT_RETIRE,               /* the receiver will say RETIRE or FIN */
 };
 
 /* The sends that are deferred for one peer, while peer.defer.is_deferred, and the RTRs that it
@@ -24,9 +24,9 @@ struct backlog {
     uint32_t withdrawn; /* of these, that the user has taken back */
     struct request *lost[BACKLOG_CLAIMS]; /* sends whose claim is lost: to be compared again */
     uint32_t lost_count;
-    uint32_t claims; /* that are unresolved: sends in LOCK, CLAIM, WAIT_GRANT */
-    uint32_t unsure; /* claims without a word: there was none, or its exchange has failed */
-    bool is_locking; /* one send is in LOCK: backlog_locked(), as cswap_done, will tell */
+    uint32_t claims; /* that are unresolved: sends in LOCK, CLAIM, WAIT_RETIRE */
+    uint32_t locks; /* of these, that have the word of their receive, or take it: by_sender.c */
+    bool is_locking; /* one send is in LOCK: nothing is compared */
     bool is_pumping; /* backlog_pump() is at work */
 
     struct list rtrs;    /* rtr.node, in the order of arrival */
@@ -64,7 +64,7 @@ struct rtr {
     struct mbx_match_recv match; /* the source is the peer */
     struct list node;            /* on backlog.rtrs */
     uint64_t receiver;
-    uint64_t word, owner_id; /* lockword.h */
+    uint64_t word, owner_id; /* by_sender.c; or 0 */
 };
 
 static inline struct rtr *rtr_of(struct list *node)
@@ -84,7 +84,12 @@ static inline bool backlog_is_partial(const struct backlog *backlog)
     return backlog->from != 0;
 }
 
-/* ---- claims.c, for backlog.c ---- */
+/* ---- backlog.c, for by_sender.c ---- */
+
+/* Does for the sends to peer whatever can be done now. */
+void backlog_pump(struct mbx_ep *ep, struct peer *peer);
+
+/* ---- claims.c, for backlog.c and by_sender.c ---- */
 
 void rtr_drop(struct mbx_ep *ep, struct backlog *backlog, struct rtr *rtr);
 void rtr_drop_all(struct mbx_ep *ep, struct backlog *backlog);
@@ -103,8 +108,6 @@ void backlog_table_end(struct mbx_ep *ep, struct backlog *backlog);
 
 /* Compares what is to be compared next.  False: nothing can be, for now. */
 bool backlog_compare(struct mbx_ep *ep, struct peer *peer);
-/* req has taken the word of its receive. */
-void backlog_won(struct mbx_ep *ep, struct peer *peer, struct request *req);
 /* The peer is to hear of the claim. */
 void backlog_claim_leaves(struct mbx_ep *ep, struct peer *peer, struct request *req);
 /* It leaves now.  As eager_step(). */

@@ -8,7 +8,7 @@
 #include "core/core.h"
 
 struct tally {
-    uint32_t claims, unsure, locks;
+    uint32_t claims, locks, locking;
     uint64_t count, old;  /* sends; of these, before fresh */
     uint64_t youngest;    /* deferred.seq of the last of these */
     uint32_t rtrs, known; /* RTRs; of these, before unread */
@@ -49,8 +49,8 @@ static bool send_is_valid(const struct mbx_ep *ep, const struct peer *peer,
 
     tally->count++;
     tally->claims += !is_deferred;
-    tally->locks += is_locking;
-    tally->unsure += !is_deferred && !is_locking && (req->flags & REQUEST_WON) == 0;
+    tally->locking += is_locking;
+    tally->locks += is_locking || (!is_deferred && (req->flags & REQUEST_WON) != 0);
     tally->losers += lost;
     return HOLDS("backlog.c I1", PROTO_OF(req->state) == PROTO_BACKLOG) &&
            HOLDS("backlog.c I1", req->peer == peer->number) &&
@@ -100,10 +100,10 @@ static bool claims_are_valid(const struct backlog *backlog, const struct tally *
 {
     return HOLDS("backlog.c I6", backlog->claims == tally->claims) &&
            HOLDS("backlog.c I6", backlog->claims <= BACKLOG_CLAIMS) &&
-           HOLDS("backlog.c I6", backlog->unsure == tally->unsure) &&
-           HOLDS("backlog.c I6", backlog->unsure <= backlog->claims) &&
-           HOLDS("backlog.c I6", tally->locks == backlog->is_locking) &&
-           HOLDS("backlog.c I6", !backlog->is_locking || backlog->unsure == 0);
+           HOLDS("backlog.c I6", backlog->locks == tally->locks) &&
+           HOLDS("backlog.c I6", backlog->locks <= backlog->claims) &&
+           HOLDS("backlog.c I6", tally->locking == backlog->is_locking) &&
+           HOLDS("backlog.c I6", !backlog->is_locking || backlog->locks == backlog->claims);
 }
 
 /* Nothing is left when it is over. */

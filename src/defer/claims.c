@@ -4,7 +4,7 @@
  *
  *      rtrs    r1 r2 | r3 ...   unread: from r3 on not compared
  *      sends   s1 s2 s3 | s4    fresh: from s4 on not compared
- *              └ DEFERRED ── suits an RTR ──> LOCK, if that has a word ──> CLAIM ──> WAIT_GRANT
+ *              └ DEFERRED ── suits an RTR ──> CLAIM ──> WAIT_RETIRE
  *
  * What may be claimed: the earliest RTR that suits the send, by the earliest send that suits the
  * RTR.  A send whose claim is unresolved counts as waiting: if it loses, the next RTR that suits
@@ -15,12 +15,8 @@
  *      send that suits it has an unresolved claim, this RTR and all behind it stay unread until
  *      that claim is resolved.
  *
- * If the receive has a word (lockword.h), that is taken before the claim leaves.  Over a
- * network that takes a while: LOCK lies between DEFERRED and CLAIM then, and is a claim
- * already.  Nothing else is compared meanwhile: the claim of a later send could be there first,
- * while a receive that is before it for both sends is still open.  For the same reason no word
- * is taken while a claim that has none is unresolved: that claim travels, and the word would be
- * taken at once.
+ * With MBX_MATCH_AT=sender the receive may have a word, which is taken before the claim leaves
+ * (by_sender.c).
  *
  * The matching engine is used the other way round: deferred sends are its messages, RTRs its
  * receives, and the source of both is the peer.  A claimed send stays in the engine, in its place
@@ -28,7 +24,7 @@
  * be open any more.
  *
  * Or the peer takes some of the sends by itself, where it sees them (sendtable.h): then they wait
- * for FIN or CTS as behind a GRANT.  It does so only between our functions: what decides about
+ * for FIN or CTS as after a RETIRE that says so.  It does so only between our functions: what decides about
  * a send shuts the table first, and learns what was taken.
  *
  * backlog.c says when all of that happens, and has the invariants.
@@ -37,6 +33,7 @@
 
 #include "core/core.h"
 #include "p2p/p2p.h"
+#include "defer/by_sender.h"
 #include "defer/sendtable.h"
 
 /* ---- lists ---- */
@@ -180,7 +177,8 @@ int backlog_claim_step(struct mbx_ep *ep, struct request *req)
                             &req->completion.status, &claim, req->buf, payload);
     if (err == -EAGAIN)
         return err;
-    proto_move(ep, req, BACKLOG_WAIT_GRANT); /* if the claim could not leave: until on_gone() */
+    proto_move(ep, req,
+               BACKLOG_WAIT_RETIRE); /* if the claim could not leave: until on_gone() */
     return 0;
 }
 
@@ -203,15 +201,6 @@ void backlog_lost(struct mbx_ep *ep, struct peer *peer, struct request *req)
                     req->remote.request);
 }
 
-/* req has taken the word of its receive. */
-void backlog_won(struct mbx_ep *ep, struct peer *peer, struct request *req)
-{
-    req->flags |= REQUEST_WON;
-    ep->stats.locks++;
-    tracepoint_step(ep, TRACE_LOCK, peer, &req->deferred.envelope, 0, req->completion.request,
-                    req->remote.request);
-}
-
 /* The peer is to hear of the claim. */
 void backlog_claim_leaves(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
@@ -230,44 +219,30 @@ static void backlog_claim(struct mbx_ep *ep, struct peer *peer, struct request *
 {
     struct backlog *backlog = peer->backlog;
     uint64_t word = rtr->word, owner_id = rtr->owner_id;
-    int err = -ENOTSUP;
 
     assert(request_has(ep, req, PART_DEFERRED));
     assert(req->state == BACKLOG_DEFERRED);
     assert(backlog->claims < BACKLOG_CLAIMS);
-    assert(!backlog->is_locking);
     req->remote.request = rtr->receiver;
     rtr_drop(ep, backlog, rtr);
     ep->stats.claims++;
     tracepoint_step(ep, TRACE_MATCH, peer, &req->deferred.envelope, 0, req->completion.request,
                     req->remote.request);
-    if (word != 0)
-        err = lockword_claim(peer, word, owner_id, req->completion.request);
-    if (err == -EALREADY) {
-        backlog_lost(ep, peer, req);
-        return;
-    }
     backlog->claims++;
-    if (err == -EINPROGRESS) {
-        proto_move(ep, req, BACKLOG_LOCK);
-        backlog->is_locking = true;
-        return;
-    }
-    if (err == 0)
-        backlog_won(ep, peer, req);
+    if (unlikely(word != 0))
+        by_sender_take(ep, peer, req, word, owner_id);
     else
-        backlog->unsure++;
-    backlog_claim_leaves(ep, peer, req);
+        backlog_claim_leaves(ep, peer, req);
 }
 
 /* The claim of req is decided. */
 void backlog_resolved(struct backlog *backlog, struct request *req)
 {
-    if (req->state != BACKLOG_WAIT_GRANT)
+    if (req->state != BACKLOG_WAIT_RETIRE)
         return;
     assert(backlog->claims != 0);
     backlog->claims--;
-    backlog->unsure -= (req->flags & REQUEST_WON) == 0;
+    backlog->locks -= (req->flags & REQUEST_WON) != 0;
 }
 
 /* ---- comparing ---- */
@@ -322,7 +297,7 @@ static bool compare_rtr(struct mbx_ep *ep, struct peer *peer)
         return true;
     }
     req = container_of(msg, struct request, deferred);
-    if (req->state != BACKLOG_DEFERRED || (rtr->word != 0 && backlog->unsure != 0))
+    if (req->state != BACKLOG_DEFERRED || (rtr->word != 0 && !by_sender_may_take(backlog)))
         return false;
     backlog_claim(ep, peer, req, rtr);
     return true;

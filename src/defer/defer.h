@@ -6,6 +6,7 @@
  *   sender                                      receiver
  *   backlog.c    deferred sends                 receiver.c      open receives, claims answered
  *   claims.c     compared and claimed
+ *   by_sender.c  with MBX_MATCH_AT=sender, at both sides: lock words
  *   sendtable.c  those that a peer may see      pull.c          those that it takes by itself
  *                                               remote_probe.c  those that a probe asks for
  *
@@ -38,8 +39,8 @@ PART_FITS(mbx_ep, defer, struct ep_defer);
 /* mbx_ep.defer.room, if nobody says otherwise. */
 #define BACKLOG_RTRS 256
 
-/* As transport_events.cswap_done: of the word that a send is to take. */
-void backlog_locked(void *ep, uint64_t cookie, int error, bool is_exchanged);
+/* As transport_events.cswap_done: of the word that a send takes (by_sender.c). */
+void by_sender_exchanged(void *ep, uint64_t cookie, int error, bool is_exchanged);
 
 extern const struct module backlog_module, receiver_module, remote_probe_module;
 

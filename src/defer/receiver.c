@@ -6,9 +6,9 @@
  * them, in posting order, and for each one that is posted later and waits.  It answers with
  * CLAIM when one suits a message that it defers:
  *
- *   the receive is open      it is matched, as if the message had come: GRANT, or FIN if the
- *                            payload came with the claim; the other deferring peers get RETIRE
- *   it is not                RETIRE: the claim is lost
+ *   the receive is open      it is matched, as if the message had come: RETIRE with WON, or FIN
+ *                            if the payload came with the claim; the others get RETIRE
+ *   it is not                RETIRE without WON: the claim is lost
  *
  * Every claim is answered.  The RETIREs to the others are not needed, they only keep their
  * lists short; where there is no room for one now it is left out.
@@ -30,7 +30,7 @@
  * accepts, if it is itself the first that accepts it.  Else it gets its RTR.  A probe looks
  * there, too.
  *
- * A matched probe takes a deferred message by GRANT without a claim, after the deferring peer
+ * A matched probe takes a deferred message by RETIRE without a claim, after the deferring peer
  * has said (PEEKED) that this is the one that such a receive would take.  The deferring peer
  * sends nothing by itself until it hears from us, and what we were told is forgotten with the
  * next CREDIT or RTR to it, so what it said is true as long as we know it.
@@ -52,6 +52,7 @@
 #include "core/core.h"
 #include "p2p/p2p.h"
 #include "defer/backlog.h"
+#include "defer/by_sender.h"
 
 /* Receives that a deferring peer is not told of, passed at a time. */
 #define LOOKS_MOST 128
@@ -60,8 +61,8 @@
 
 static void open_add(struct mbx_ep *ep, struct receiver *receiver, struct request *req)
 {
-    if (ep->settings.match_at == MATCH_AT_SENDER)
-        lockword_open(ep, &req->open.word);
+    if (unlikely(ep->settings.match_at == MATCH_AT_SENDER))
+        by_sender_open(ep, req);
     assert(recv_is_open(req));
     req->open.number = ++receiver->numbered;
     list_add_tail(&receiver->open, &req->queue);
@@ -126,7 +127,7 @@ static void receiver_calms(struct mbx_ep *ep, struct receiver *receiver)
     const uint64_t most =
         ep->settings.tuning.calm_least + 2 * ep->stats.posted_now + ep->peers.count;
 
-    if (++receiver->calm >= most && ep->settings.match_at != MATCH_AT_SENDER)
+    if (++receiver->calm >= most)
         receiver_close(ep, receiver);
 }
 
@@ -222,8 +223,7 @@ static int on_defer(struct mbx_ep *ep, struct peer *peer, const struct wire_pack
 
 bool receiver_may_pull(const struct mbx_ep *ep)
 {
-    return ep->settings.tuning.sendtable && ep->settings.match_at != MATCH_AT_SENDER &&
-           device_is_home(ep);
+    return ep->settings.tuning.sendtable && device_is_home(ep);
 }
 
 struct mbx_match_recv *receiver_wanted_by(const struct mbx_ep *ep,
@@ -277,16 +277,10 @@ static bool suits(const struct deferrer *deferrer, const struct request *req)
 
 static int send_rtr(struct mbx_ep *ep, struct deferrer *deferrer, struct request *req)
 {
-    /* words are in the memory of one transport, and the peer may be on another; and a word that
-     * is there because the receive was announced is not for those who defer */
-    bool has_word = deferrer->peer->link->transport == ep->net.transport &&
-                    ep->settings.match_at == MATCH_AT_SENDER;
-    const struct wire_rtr rtr = {
+    struct wire_rtr rtr = {
         .receiver = req->completion.request,
         .epoch = deferrer->epoch,
         .number = req->open.number,
-        .word = has_word ? req->open.word : 0,
-        .owner_id = deferrer->peer->number,
     };
     const struct mbx_status status = {
         .context_id = req->match.envelope.context_id,
@@ -298,6 +292,8 @@ static int send_rtr(struct mbx_ep *ep, struct deferrer *deferrer, struct request
                      (uses_up ? WIRE_ROOM_USED : 0);
     int err;
 
+    if (unlikely(ep->settings.match_at == MATCH_AT_SENDER))
+        by_sender_name(ep, deferrer->peer, req, &rtr);
     err = outq_tell_message(ep, deferrer->peer, WIRE_RTR, flags, &status, &rtr, NULL, 0);
     if (err != 0)
         return err;
@@ -337,7 +333,7 @@ static int receiver_advertise(struct mbx_ep *ep, struct peer *peer)
     if (will_leave(ep, deferrer))
         return 0;
     if (!device_is_home(ep) || (peer->owes & OWES_ANSWER))
-        return -EAGAIN; /* a GRANT first: the sender must not claim with what we have taken */
+        return -EAGAIN; /* a RETIRE first: the sender must not claim with what we have taken */
     while (deferrer->next != &ep_defer(ep)->receiver->open && !deferrer->is_told_full) {
         struct request *req = request_of_queue(deferrer->next);
         int err = 0;
@@ -410,14 +406,11 @@ static void on_posted(struct mbx_ep *ep, struct request *req)
 
 static int send_answer(struct mbx_ep *ep, struct peer *peer, const struct answer *answer)
 {
-    const struct wire_grant grant = {answer->sender};
     const struct wire_retire retire = {answer->receiver, answer->sender};
-    int err;
+    unsigned flags = answer->has_won ? WIRE_WON : 0;
+    int err = outq_tell_message(ep, peer, WIRE_RETIRE, flags, NULL, &retire, NULL, 0);
 
-    if (answer->receiver == 0)
-        return outq_tell(ep, peer, WIRE_GRANT, &grant);
-    err = outq_tell(ep, peer, WIRE_RETIRE, &retire);
-    ep->stats.retires += err == 0;
+    ep->stats.retires += err == 0 && !answer->has_won;
     return err;
 }
 
@@ -449,7 +442,7 @@ bool receiver_answer(struct mbx_ep *ep, struct deferrer *deferrer, struct answer
 /* It has an RTR that is of no use any more. */
 static void retire(struct mbx_ep *ep, struct deferrer *deferrer, const struct request *req)
 {
-    const struct answer what = {0, req->completion.request};
+    const struct answer what = {.receiver = req->completion.request};
 
     if (deferrer->answer_count != 0 || send_answer(ep, deferrer->peer, &what) != 0)
         return;
@@ -463,8 +456,8 @@ static void receiver_closed(struct mbx_ep *ep, struct request *req, const struct
 {
     struct list *open = &ep_defer(ep)->receiver->open, *node;
 
-    if (!lockword_close(ep, &req->open.word, recv_heir(req)))
-        lockword_abandon(ep, &req->open.word);
+    if (unlikely(req->open.word != 0))
+        by_sender_close(ep, req);
     list_for_each (node, &ep_defer(ep)->receiver->deferrers) {
         struct deferrer *deferrer = deferrer_of(node);
 
@@ -544,6 +537,15 @@ static struct arrival claim_arrival(const struct peer *peer, const struct wire_p
     };
 }
 
+/* 0; -EPROTO: the peer has more unanswered claims than it may. */
+static int answer_claim(struct mbx_ep *ep, struct peer *peer, const struct wire_claim *claim,
+                        bool has_won)
+{
+    const struct answer answer = {claim->sender, claim->receiver, has_won};
+
+    return receiver_answer(ep, peer->deferrer, answer) ? 0 : -EPROTO;
+}
+
 static int on_claim(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet)
 {
     const struct wire_claim *claim = &packet->body.claim;
@@ -556,13 +558,9 @@ static int on_claim(struct mbx_ep *ep, struct peer *peer, const struct wire_pack
         return -EPROTO;
     req = claimed(ep, peer, packet);
     if (req == NULL || !lockword_give(ep, &req->open.word, peer, has_won))
-        return receiver_answer(ep, peer->deferrer,
-                               (struct answer){claim->sender, claim->receiver})
-                   ? 0
-                   : -EPROTO;
+        return answer_claim(ep, peer, claim, false);
     arrival = claim_arrival(peer, packet, &rts);
-    if (arrival.rts != NULL &&
-        !receiver_answer(ep, peer->deferrer, (struct answer){claim->sender, 0}))
+    if (arrival.rts != NULL && answer_claim(ep, peer, claim, true) < 0)
         return -EPROTO;
     ep->stats.claims_met++;
     pull_granted(&peer->deferrer->table, claim->sender);

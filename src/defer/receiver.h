@@ -12,9 +12,10 @@
 
 /* ---- of receiver.c and remote_probe.c alone, and of receiver_valid.c ---- */
 
-/* What a deferring peer is to be told: GRANT if receiver is 0, or else RETIRE. */
+/* The RETIRE that a deferring peer is to get. */
 struct answer {
     uint64_t sender, receiver;
+    bool has_won;
 };
 
 /* A peer that defers, or has deferred, sends to us. */

@@ -143,7 +143,7 @@ static struct message *probe_take(struct mbx_ep *ep, struct deferrer *deferrer)
         return NULL;
     tracepoint_arrive(ep, &arrival.envelope, NULL, message);
     deferrer->is_answered = false;
-    receiver_answer(ep, deferrer, (struct answer){rts.sender, 0});
+    receiver_answer(ep, deferrer, (struct answer){rts.sender, 0, true});
     return message;
 }
 

@@ -43,8 +43,7 @@ static void put_version(struct mbx_ep *ep, struct sendtable *sendtable, uint64_t
 
 struct sendtable *sendtable_get(struct mbx_ep *ep, const struct peer *peer, struct list *sends)
 {
-    if (!ep->settings.tuning.sendtable || ep->settings.match_at == MATCH_AT_SENDER ||
-        peer->link->transport != ep->net.transport ||
+    if (!ep->settings.tuning.sendtable || peer->link->transport != ep->net.transport ||
         (ep_defer(ep)->tables == NULL && sendtables_make(ep) == NULL))
         return NULL;
     for (uint32_t i = 0; i < ep_defer(ep)->tables->count; i++) {

@@ -70,10 +70,8 @@ void credit_open(struct mbx_ep *ep)
                                       (WELCOME_UNLIMITED - 1) * WELCOME_UNIT);
     if (pool->window_payload != CREDIT_UNLIMITED)
         pool->window_payload -= pool->window_payload % WELCOME_UNIT;
-    if (s->match_at == MATCH_AT_SENDER)
-        pool->window = pool->window_payload = 0;
     /* what the user says is what there is */
-    pool->is_fixed = s->window != SETTING_AUTO || s->match_at == MATCH_AT_SENDER;
+    pool->is_fixed = s->window != SETTING_AUTO;
     pool->is_payload_fixed = s->window_payload != SETTING_AUTO;
     pool->extra_all = extra_of(pool, s, share);
     pool->extra = pool->extra_all;
@@ -217,7 +215,7 @@ static int credit_tell(struct mbx_ep *ep, struct peer *peer)
     if (credit->window_payload >= CREDIT_UNLIMITED)
         credit->freed_payload = 0;
     if (unlikely(peer->owes & OWES_ANSWER))
-        return -EAGAIN; /* a GRANT first: the sender must not send what we have taken */
+        return -EAGAIN; /* a RETIRE first: the sender must not send what we have taken */
     if (unlikely(peer->outq.fins > FINS_MOST))
         return -EAGAIN; /* they leave first */
     credit_take_back(ep_credit(ep), credit);

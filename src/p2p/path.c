@@ -171,8 +171,8 @@ size_t path_advertised_from(const struct mbx_ep *ep)
 {
     const struct settings *s = &ep->settings;
 
-    if (s->tuning.advert == TUNING_OFF || s->match_at == MATCH_AT_SENDER ||
-        !may_advertise(ep) || !ep->net.transport->limits.can_read)
+    if (s->tuning.advert == TUNING_OFF || !may_advertise(ep) ||
+        !ep->net.transport->limits.can_read)
         return SIZE_MAX;
     if (ep_credit(ep)->window == 0 || ep_credit(ep)->window >= CREDIT_UNLIMITED)
         return SIZE_MAX; /* credit would say nothing of what is under way */

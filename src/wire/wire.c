@@ -39,8 +39,7 @@ static const struct {
     [WIRE_DEFER] = {false, false, 0},
     [WIRE_RTR] = {true, false, WIRE_ANY_SOURCE | WIRE_ROOM_USED},
     [WIRE_CLAIM] = {true, true, WIRE_WON},
-    [WIRE_GRANT] = {false, false, 0},
-    [WIRE_RETIRE] = {false, false, 0},
+    [WIRE_RETIRE] = {false, false, WIRE_WON},
     [WIRE_PEEK] = {true, false, WIRE_ANY_SOURCE},
     [WIRE_PEEKED] = {true, false, 0},
     [WIRE_PUT] = {true, true, WIRE_HAS_DATA},
@@ -56,31 +55,14 @@ static const struct {
 };
 
 static const char *const names[WIRE_TYPES] = {
-    [WIRE_EAGER] = "eager",
-    [WIRE_SYNC] = "sync",
-    [WIRE_FIRST] = "first",
-    [WIRE_MORE] = "more",
-    [WIRE_RTS] = "rts",
-    [WIRE_CTS] = "cts",
-    [WIRE_DATA] = "data",
-    [WIRE_FIN] = "fin",
-    [WIRE_CREDIT] = "credit",
-    [WIRE_DEFER] = "defer",
-    [WIRE_RTR] = "rtr",
-    [WIRE_CLAIM] = "claim",
-    [WIRE_GRANT] = "grant",
-    [WIRE_RETIRE] = "retire",
-    [WIRE_PEEK] = "peek",
-    [WIRE_PEEKED] = "peeked",
-    [WIRE_PUT] = "put",
-    [WIRE_GET] = "get",
-    [WIRE_ATOMIC] = "atomic",
-    [WIRE_ANSWER] = "answer",
-    [WIRE_PUSH] = "push",
-    [WIRE_ADVERTISE] = "announce",
-    [WIRE_WRITE] = "write",
-    [WIRE_WRITTEN] = "written",
-    [WIRE_SPLIT_COPY] = "split_copy",
+    [WIRE_EAGER] = "eager",       [WIRE_SYNC] = "sync",       [WIRE_FIRST] = "first",
+    [WIRE_MORE] = "more",         [WIRE_RTS] = "rts",         [WIRE_CTS] = "cts",
+    [WIRE_DATA] = "data",         [WIRE_FIN] = "fin",         [WIRE_CREDIT] = "credit",
+    [WIRE_DEFER] = "defer",       [WIRE_RTR] = "rtr",         [WIRE_CLAIM] = "claim",
+    [WIRE_RETIRE] = "retire",     [WIRE_PEEK] = "peek",       [WIRE_PEEKED] = "peeked",
+    [WIRE_PUT] = "put",           [WIRE_GET] = "get",         [WIRE_ATOMIC] = "atomic",
+    [WIRE_ANSWER] = "answer",     [WIRE_PUSH] = "push",       [WIRE_ADVERTISE] = "announce",
+    [WIRE_WRITE] = "write",       [WIRE_WRITTEN] = "written", [WIRE_SPLIT_COPY] = "split_copy",
     [WIRE_WITHDRAW] = "withdraw",
 };
 
@@ -238,8 +220,6 @@ static const char *check_body(const struct wire_packet *p)
     case WIRE_SYNC:
     case WIRE_FIN:
     case WIRE_RTR:
-    case WIRE_GRANT:
-    case WIRE_RETIRE:
     case WIRE_PEEK:
     case WIRE_PEEKED:
     case WIRE_TYPES:
@@ -254,6 +234,9 @@ static const char *check_body(const struct wire_packet *p)
         return p->payload_size > p->body.rts.size ? "more RTS payload than message" : NULL;
     case WIRE_CLAIM:
         return p->payload_size > p->body.claim.size ? "more RTS payload than message" : NULL;
+    case WIRE_RETIRE:
+        return (p->header.flags & WIRE_WON) && p->body.retire.sender == 0 ? "no message has won"
+                                                                          : NULL;
     case WIRE_CTS:
         return range_wraps(p->body.cts.offset, p->body.cts.size) ? "range of a cts wraps"
                                                                  : NULL;

@@ -44,9 +44,9 @@
  *                                     messages it accepts (flag: from any source).  word: its
  *                                     lock, or 0; owner_id: the peer number that takes it
  *  *CLAIM  sender receiver size address key   my message matches; payload: the first bytes
- *   GRANT  sender                     a receive or a probe has taken that message
- *   RETIRE receiver sender            that receive is no longer open.  If sender is not 0, its
- *                                     claim is lost
+ *   RETIRE receiver sender            that receive is no longer open.  If sender is not 0: its
+ *                                     claim is lost, or (flag) has won; receiver 0: a probe has
+ *                                     taken that message
  *  *PEEK   question                   do you defer a message that such a receive would take?
  *  *PEEKED question sender size address key   yes, with its envelope; no, if sender is 0
  *
@@ -97,7 +97,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define WIRE_VERSION 10
+#define WIRE_VERSION 11
 
 /* The longest message that anybody may send eagerly; what claims to be longer is
  * malformed. */
@@ -116,7 +116,6 @@ enum wire_type {
     WIRE_DEFER,
     WIRE_RTR,
     WIRE_CLAIM,
-    WIRE_GRANT,
     WIRE_RETIRE,
     WIRE_PEEK,
     WIRE_PEEKED,
@@ -138,7 +137,7 @@ enum wire_flags {
     WIRE_SHORT_OF = 1 << 1,   /* RTS: eager, had there been credit for its payload */
     WIRE_ANY_SOURCE = 1 << 2, /* RTR, PEEK: of any source */
     WIRE_ROOM_USED = 1 << 3,  /* RTR: no further one comes before the next DEFER */
-    WIRE_WON = 1 << 4,        /* CLAIM: the sender has taken the word of the receive */
+    WIRE_WON = 1 << 4,        /* CLAIM: it has the word of the receive; RETIRE: it has won */
     WIRE_HAS_DATA = 1 << 5,   /* PUT: the owner of the region is notified of data */
     WIRE_LAST = 1 << 6,       /* ANSWER: it ends here */
     WIRE_PULL = 1 << 7,       /* ANSWER: it wants a PUSH */
@@ -233,10 +232,6 @@ struct wire_claim {
     uint64_t size;
     uint64_t address; /* as of an RTS */
     uint64_t key;
-};
-
-struct wire_grant {
-    uint64_t sender;
 };
 
 struct wire_retire {
@@ -356,7 +351,6 @@ struct wire_packet {
         struct wire_defer defer;
         struct wire_rtr rtr;
         struct wire_claim claim;
-        struct wire_grant grant;
         struct wire_retire retire;
         struct wire_peek peek;
         struct wire_peeked peeked;
@@ -404,8 +398,6 @@ static inline size_t wire_body_size(enum wire_type type)
         return sizeof(struct wire_rtr);
     case WIRE_CLAIM:
         return sizeof(struct wire_claim);
-    case WIRE_GRANT:
-        return sizeof(struct wire_grant);
     case WIRE_RETIRE:
         return sizeof(struct wire_retire);
     case WIRE_PEEK:

@@ -47,7 +47,6 @@ static bool has_envelope(enum wire_type type)
     case WIRE_FIN:
     case WIRE_CREDIT:
     case WIRE_DEFER:
-    case WIRE_GRANT:
     case WIRE_RETIRE:
     case WIRE_PUT: /* its own: data, with a flag */
     case WIRE_GET:
@@ -133,7 +132,6 @@ static const struct wire_rtr a_rtr = {
     .receiver = 9, .epoch = 2, .number = 8, .word = 70, .owner_id = 71};
 static const struct wire_claim a_claim = {
     .sender = 6, .receiver = 9, .size = 1000, .address = 7, .key = 8};
-static const struct wire_grant a_grant = {.sender = 6};
 static const struct wire_retire a_retire = {.receiver = 9, .sender = 6};
 static const struct wire_range a_put = {.sender = 6, .key = 7, .at = 100, .size = 40};
 static const struct wire_range a_get = {
@@ -189,8 +187,7 @@ static const struct {
     {WIRE_RTR, &a_rtr, 0, WIRE_ANY_SOURCE | WIRE_ROOM_USED},
     {WIRE_CLAIM, &a_claim, 0, WIRE_WON},
     {WIRE_CLAIM, &a_claim, 40, WIRE_WON},
-    {WIRE_GRANT, &a_grant, 0, 0},
-    {WIRE_RETIRE, &a_retire, 0, 0},
+    {WIRE_RETIRE, &a_retire, 0, WIRE_WON},
     {WIRE_PEEK, &a_peek, 0, WIRE_ANY_SOURCE},
     {WIRE_PEEKED, &a_peeked, 0, 0},
     {WIRE_PUT, &a_put, 40, WIRE_HAS_DATA},
@@ -346,9 +343,9 @@ static void an_envelope_stands_only_where_it_is_matched(void **state)
 static void payload_stands_only_where_it_belongs(void **state)
 {
     static const enum wire_type without[] = {
-        WIRE_CTS,       WIRE_FIN,    WIRE_CREDIT,  WIRE_DEFER,      WIRE_RTR,
-        WIRE_GRANT,     WIRE_RETIRE, WIRE_PEEK,    WIRE_PEEKED,     WIRE_GET,
-        WIRE_ADVERTISE, WIRE_WRITE,  WIRE_WRITTEN, WIRE_SPLIT_COPY, WIRE_WITHDRAW};
+        WIRE_CTS,    WIRE_FIN,     WIRE_CREDIT,     WIRE_DEFER,   WIRE_RTR,
+        WIRE_RETIRE, WIRE_PEEK,    WIRE_PEEKED,     WIRE_GET,     WIRE_ADVERTISE,
+        WIRE_WRITE,  WIRE_WRITTEN, WIRE_SPLIT_COPY, WIRE_WITHDRAW};
 
     (void)state;
     for (size_t i = 0; i < ARRAY_COUNT(samples); i++)
@@ -408,6 +405,11 @@ static void contradicting_sizes_are_refused(void **state)
     cts.offset = UINT64_MAX - 19;
     build(WIRE_CTS, &cts, 0);
     bad("range of a cts wraps");
+
+    build(WIRE_RETIRE, &(struct wire_retire){.receiver = 9}, 0);
+    good();
+    header()->flags = WIRE_WON;
+    bad("no message has won");
 }
 
 static void contradicting_accesses_are_refused(void **state)

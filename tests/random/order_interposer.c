@@ -274,7 +274,7 @@ static void interposer_read_done(void *arg, void *cookie, int error)
 
 static void interposer_cswap_done(void *arg, uint64_t cookie, int error, bool is_swapped)
 {
-    backlog_locked(((struct interposer *)arg)->ep, cookie, error, is_swapped);
+    by_sender_exchanged(((struct interposer *)arg)->ep, cookie, error, is_swapped);
 }
 
 static void interposer_dropped(void *arg, const char *reason)

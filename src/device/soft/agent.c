@@ -354,7 +354,6 @@ static bool is_tagged(const struct wire_packet *packet)
     case WIRE_DEFER:
     case WIRE_RTR:
     case WIRE_CLAIM:
-    case WIRE_GRANT:
     case WIRE_RETIRE:
     case WIRE_PEEK:
     case WIRE_PEEKED:
