@@ -131,6 +131,17 @@ program=$source/tests/launch/install_program.c
 # shellcheck disable=SC2046
 "$@" -Wall -Wextra -Werror -static "$program" -o "$root/static" $(flags --static --cflags --libs)
 
+# Without an installation, the build's own folder of .pc files leads to the headers and the libraries.
+for PKG in matchbox matchbox-match; do
+    embedded=$program
+    [ $PKG = matchbox ] || embedded=$source/examples/match_embed.c
+    # shellcheck disable=SC2046
+    "$@" -Wall -Wextra -Werror "$embedded" -o "$root/uninstalled" \
+        $(PKG_CONFIG_PATH=$build/meson-uninstalled pkg-config --cflags --libs $PKG) ||
+        fail "$PKG of meson-uninstalled cannot be used"
+done
+PKG=matchbox
+
 # A program may use the engine's old and likely names for functions of its own.
 # shellcheck disable=SC2046
 "$@" -Wall -Wextra -Werror -static "$source/tests/launch/install_names.c" -o "$root/names" \
