@@ -86,6 +86,7 @@ extern "C" {
 
 #define MBX_DEVICE_ANY_SOURCE_ID UINT32_MAX
 
+/* The abilities of a device. */
 enum mbx_device_caps {
     MBX_DEVICE_MASKS = 1 << 0,      /* any ignore bits; without it only none, or all */
     MBX_DEVICE_ANY_SOURCE = 1 << 1, /* receives from anybody */
@@ -114,12 +115,14 @@ struct mbx_device_limits {
     unsigned caps;        /* enum mbx_device_caps */
 };
 
+/* The envelope of a receive or of a message. */
 struct mbx_device_envelope {
     uint32_t context_id;
     uint32_t source; /* MBX_DEVICE_ANY_SOURCE_ID: anybody, of a receive */
     uint64_t tag;
 };
 
+/* A receive that software hands to a device. */
 struct mbx_device_recv {
     uint32_t handle;
     struct mbx_device_envelope envelope;
@@ -130,6 +133,7 @@ struct mbx_device_recv {
                         device finds a way itself */
 };
 
+/* The types of events. */
 enum mbx_device_event_type {
     MBX_DEVICE_MATCHED = 1, /* handle has met the message of this envelope, size and data */
     MBX_DEVICE_DATA_VALID,  /* handle: all that fits is in the buffer; error if not */
@@ -144,6 +148,7 @@ enum mbx_device_event_type {
     MBX_DEVICE_LOST,        /* the last event: the device is gone */
 };
 
+/* The flags of an event. */
 enum mbx_device_event_flags {
     MBX_DEVICE_WHOLE = 1 << 0,      /* MATCHED: the data is in the buffer */
     MBX_DEVICE_WANTS_FIN = 1 << 1,  /* MATCHED: the sender waits for a FIN, and FIN_SENT or
@@ -156,6 +161,7 @@ enum mbx_device_event_flags {
                                        rendezvous, are told by DATA_VALID or INCOMPLETE */
 };
 
+/* An event of a device. */
 struct mbx_device_event {
     uint8_t type; /* enum mbx_device_event_type */
     uint8_t flags;
@@ -178,6 +184,7 @@ struct mbx_device_event {
 
 struct mbx_device;
 
+/* The functions of a device. */
 struct mbx_device_ops {
     const char *name;
     const char *about; /* one line for `mbx info` */
@@ -201,12 +208,13 @@ struct mbx_device_ops {
 
     /* Each of these carries how many unexpected messages have been handled, mod 2^16.
      * 0; -EAGAIN no room for a command, nothing happened; -ENODEV the device is gone. */
+    /* Also -ENOSPC: the list is full; -EBUSY: it holds one with memory of this one's, does not take both at a time, and
+     * nothing happened. */
     int (*append)(struct mbx_device *device, const struct mbx_device_recv *recv,
-                  uint16_t handled); /* also -ENOSPC: the list is full; -EBUSY: it holds one
-        with memory of this one's, does not take both at a time, and nothing happened */
+                  uint16_t handled);
     int (*revoke)(struct mbx_device *device, uint32_t handle, uint16_t handled);
-    int (*sync)(struct mbx_device *device, uint16_t handled); /* also -EAGAIN while an earlier
-        sync waits: of the room for commands, syncs take one place at most */
+    /* Also -EAGAIN while an earlier sync waits: of the room for commands, syncs take one place at most. */
+    int (*sync)(struct mbx_device *device, uint16_t handled);
     /* message: the caller's number for it, below list; it may be used again when UNHELD, or MATCHED with HELD, has been
      * polled.  The message is held from then on: an entry that becomes active meets the oldest one that it
      * accepts, in the order of these commands, before it can meet any that arrives. */
@@ -218,6 +226,7 @@ struct mbx_device_ops {
     int (*poll)(struct mbx_device *device, struct mbx_device_event *events, int count);
 };
 
+/* A device. */
 struct mbx_device {
     const struct mbx_device_ops *ops;
 };
@@ -235,7 +244,7 @@ struct mbx_device_info {
  *
  * Looks at the machine: for hardware each device is opened and asked what it can do.
  *
- * Units      size is sizeof *info, which may grow (matchbox.h, Structures).
+ * Units      size is sizeof *info, which may grow (matchbox.h, Versions).
  * Returns    0; -ENOENT no more; -EINVAL size.
  * Threads    any.
  * Source     src/lib/devices.c
