@@ -102,6 +102,10 @@ for file in mbx mbx-run mbx-exec mbx-info mbx-perf mbx-trace mbx-queues mbx-doct
         [ -z "$said" ] || fail "$page: $said"
     fi
 done
+# A page for each call, also for the second of two that share a comment.
+for file in matchbox mbx_send mbx_job_size mbx_match mbx_match_post; do
+    one "man3/$file.3" >/dev/null
+done
 grep -q 'FI_MATCHBOX_EAGER_LIMIT' "$(one man7/fi_matchbox.7)" || fail "fi_matchbox(7) lacks a parameter"
 grep -q -- '--timeout\|timeout SECONDS' "$(one man1/mbx-run.1)" || fail "mbx-run(1) lacks an option"
 
