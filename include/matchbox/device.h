@@ -89,6 +89,7 @@ extern "C" {
 
 #define MBX_DEVICE_ANY_SOURCE_ID UINT32_MAX
 
+/* The abilities of a device. */
 enum mbx_device_caps {
     MBX_DEVICE_MASKS = 1 << 0,      /* any ignore bits; without it only none, or all */
     MBX_DEVICE_ANY_SOURCE = 1 << 1, /* receives from any source */
@@ -118,12 +119,14 @@ struct mbx_device_limits {
     unsigned caps;        /* enum mbx_device_caps */
 };
 
+/* The envelope of a receive or of a message. */
 struct mbx_device_envelope {
     uint32_t context_id;
     uint32_t source; /* of a receive also MBX_DEVICE_ANY_SOURCE_ID: any source */
     uint64_t tag;
 };
 
+/* A receive that software hands to a device. */
 struct mbx_device_recv {
     uint32_t handle;
     struct mbx_device_envelope envelope;
@@ -134,6 +137,7 @@ struct mbx_device_recv {
                         the device finds a way itself */
 };
 
+/* The types of events. */
 enum mbx_device_event_type {
     MBX_DEVICE_MATCHED = 1, /* handle has matched the message with this envelope, size, data */
     MBX_DEVICE_DATA_VALID,  /* handle: all that fits is in the buffer, or error says why not */
@@ -148,6 +152,7 @@ enum mbx_device_event_type {
     MBX_DEVICE_LOST,        /* the last event: the device is gone */
 };
 
+/* The flags of an event. */
 enum mbx_device_event_flags {
     MBX_DEVICE_WHOLE = 1 << 0,      /* MATCHED: the data is in the buffer */
     MBX_DEVICE_WANTS_FIN = 1 << 1,  /* MATCHED: the sender waits for a FIN, and FIN_SENT or
@@ -160,6 +165,7 @@ enum mbx_device_event_flags {
                                        size, data, sender, address and key */
 };
 
+/* An event of a device. */
 struct mbx_device_event {
     uint8_t type; /* enum mbx_device_event_type */
     uint8_t flags;
@@ -182,6 +188,7 @@ struct mbx_device_event {
 
 struct mbx_device;
 
+/* The functions of a device. */
 struct mbx_device_ops {
     const char *name;
     const char *about; /* one line for `mbx info` */
@@ -227,6 +234,7 @@ struct mbx_device_ops {
     int (*poll)(struct mbx_device *device, struct mbx_device_event *events, int count);
 };
 
+/* A device. */
 struct mbx_device {
     const struct mbx_device_ops *ops;
 };
@@ -244,7 +252,7 @@ struct mbx_device_info {
  *
  * For hardware, the call opens each device of the machine and asks for its capabilities.
  *
- * Units      size is sizeof *info, which may grow (matchbox.h, Structures).
+ * Units      size is sizeof *info, which may grow (matchbox.h, Versions).
  * Returns    0; -ENOENT no more; -EINVAL size.
  * Threads    any.
  * Source     src/lib/devices.c

@@ -27,7 +27,7 @@
  * Invariants (mbx_match_is_valid):
  *   I1  ages strictly increase along each queue
  *   I2  no queued receive accepts any queued message
- *   I3  posted == met_posts + matched_posts + cancelled + queued receives
+ *   I3  posted == met_posts + matched_posts + cancelled + queued receives, and
  *       arrived == met_arrivals + matched_arrivals + claimed + queued messages
  *       (each match is counted twice: in matched_ for the entry that was queued, and in
  *       met_ for the entry that found it)
@@ -70,12 +70,14 @@ extern "C" {
 
 #define MBX_MATCH_ANY_SOURCE UINT32_MAX
 
+/* The envelope of a receive or of a message. */
 struct mbx_match_envelope {
     uint32_t context_id;
     uint32_t source;
     uint64_t tag;
 };
 
+/* Whether an entry is queued. */
 enum mbx_match_state { MBX_MATCH_IDLE, MBX_MATCH_QUEUED };
 
 /* The link of a queued entry.  Only the engine uses it. */
@@ -106,6 +108,7 @@ struct mbx_match_msg {
     struct mbx_match_link group; /* in a table: messages with equal envelopes, oldest first */
 };
 
+/* The counters of an engine. */
 struct mbx_match_counters {
     uint64_t posted, arrived;         /* receives posted, messages arrived */
     uint64_t matched_posts;           /* queued receives that an arriving message took */
@@ -168,6 +171,8 @@ struct mbx_match {
     struct mbx_match_deep *deep; /* tables; NULL until they are needed */
     struct mbx_match_options options;
 };
+
+/* ---- calls ---- */
 
 /* mbx_match_init - start an empty engine in the caller's memory.
  *

@@ -2,6 +2,8 @@
 /*
  * matchbox.h - MPI tag matching and its protocols, as a library.
  *
+ * This header is the only authority on the API.
+ *
  * An endpoint sends messages to peers.  It matches messages that arrive to receives by the rules
  * of MPI:
  *
@@ -43,7 +45,8 @@
  *            that uses the endpoint logs an error and ends the child; only mbx_close() does
  *            nothing and returns -EPERM.  The child may execute a program, end, or open endpoints
  *            of its own.
- * Structures can grow, and a program that was compiled with an earlier header keeps working:
+ * Versions   Structures can grow, and a program that was compiled with an earlier header keeps
+ *            working.
  *            - Structures that a call fills: mbx_param, mbx_limits, mbx_served, mbx_stat,
  *              mbx_protocol_row, mbx_network, and mbx_device_info of device.h.  Pass them with
  *              their size, sizeof *x.  The call writes no more than this size, and writes 0 to
@@ -67,8 +70,6 @@
  *            of the memory.  Threads: differences from the rules above.  Progress: whether the
  *            call makes progress (with a const endpoint it never does), and whether it blocks.
  *            Source: the file that defines it.
- *
- * This header is the only authority on the API.
  */
 #ifndef MATCHBOX_MATCHBOX_H
 #define MATCHBOX_MATCHBOX_H
@@ -135,6 +136,7 @@ MBX_API const char *mbx_version(void);
  */
 MBX_API const char *mbx_strerror(int error);
 
+/* The levels of the log. */
 enum mbx_log_level {
     MBX_LOG_ERROR, /* an operation fails, or the library cannot continue */
     MBX_LOG_WARN,  /* the library continues, but not as a user would expect */
@@ -163,6 +165,7 @@ MBX_API void mbx_log_callback(void (*log)(void *user, enum mbx_log_level level,
 
 /* ---- endpoints ------------------------------------------------------------------------- */
 
+/* The configuration of an endpoint. */
 struct mbx_config {
     /* Parameters "NAME=VALUE" without the prefix MBX_, ended by NULL.  They override the
      * environment.  May be NULL. */
@@ -406,6 +409,7 @@ MBX_API int mbx_job_fence(struct mbx_job *job);
 
 /* ---- sending --------------------------------------------------------------------------- */
 
+/* Flags of an operation, in mbx_options. */
 enum mbx_flags {
     /* Success creates no completion entry; an error still creates one.  The request has no
      * handle: *request is set to 0. */
@@ -602,7 +606,7 @@ MBX_API int mbx_try_send(struct mbx_ep *ep, uint32_t peer, uint32_t context_id, 
  * a message has already arrived, the receive takes it at once; otherwise it waits in post order.
  * source is a peer number or MBX_ANY_SOURCE.
  *
- * Order      see the head of this file (MPI-4.1, section 3.5).
+ * Order      see the head of matchbox.h (MPI-4.1, section 3.5).
  * Units      size in bytes; 0 is allowed and then buf may be NULL.
  * Returns    0; -EINVAL no such peer, reserved context id, NULL buf, unknown flag, or an invalid
  *            layout, or a layout shorter than size; -ENOMEM no request is left, or the posted queue
@@ -785,6 +789,7 @@ MBX_API int mbx_cancel(struct mbx_ep *ep, mbx_request request);
  *                             mbx_poll
  */
 
+/* The completion queues of an endpoint. */
 enum mbx_queue {
     MBX_SENDS = 1 << 0,    /* completed sends */
     MBX_RECVS = 1 << 1,    /* completed receives */
@@ -794,6 +799,7 @@ enum mbx_queue {
                               peer has died */
 };
 
+/* A completed operation: an entry of a completion queue. */
 struct mbx_completion {
     mbx_request request;
     void *user; /* options.user */
@@ -1001,12 +1007,12 @@ MBX_API void mbx_wake(struct mbx_ep *ep);
 /*
  * mbx_fd, mbx_arm, mbx_disarm - a descriptor for an event loop: poll(2), epoll(7), a library's.
  *
- *   fd = mbx_fd(ep);                        once; wait for it to be readable
+ *   fd = mbx_fd(ep); // once; wait for it to be readable
  *   for (;;) {
  *       while (mbx_progress(ep) > 0 || mbx_ready(ep, queues))
- *           ... mbx_poll(ep, queues, ...) ...
- *       if (mbx_arm(ep) == 0)               the last call before the loop sleeps
- *           epoll_wait(...);                fd, and other descriptors
+ *           handle(entries, mbx_poll(ep, queues, entries, count));
+ *       if (mbx_arm(ep) == 0) // the last call before the loop sleeps
+ *           epoll_wait(epoll, events, 2, -1); // fd, and other descriptors
  *   }
  *
  * mbx_fd() returns the same descriptor each time.  Only this library reads, writes and closes it
@@ -1022,9 +1028,10 @@ MBX_API void mbx_wake(struct mbx_ep *ep);
  * (docs/internals/flow-control.md).
  *
  * Returns    mbx_fd(): the descriptor; -ENOMEM, -EAGAIN no thread could be started, or the error of
- *            the system call that failed.  For mbx_arm(): 0 armed; 1 not armed, because there is
- *            something to do or to read now; -EINVAL mbx_fd() was not called.  For mbx_disarm(): 0;
- *            -EINVAL.
+ *            the system call that failed.
+ *            mbx_arm(): 0 armed; 1 not armed, because there is something to do or to read now;
+ *            -EINVAL mbx_fd() was not called.
+ *            mbx_disarm(): 0; -EINVAL as mbx_arm().
  * Ownership  the descriptor belongs to the library, and is valid until mbx_close().
  * Threads    one at a time.  With MBX_THREADS=one a call that waits may disarm.  With
  *            MBX_THREADS=many other threads may wait in this endpoint at the same time.  While one
@@ -1047,7 +1054,7 @@ MBX_API int mbx_disarm(struct mbx_ep *ep);
  * mbx_peek, mbx_release - read a completion in place, without a copy.
  *
  *   while ((c = mbx_peek(ep, queues)) != NULL) {
- *       ... c->user ...
+ *       handle(c, 1);
  *       mbx_release(ep, c);
  *   }
  *
@@ -1074,7 +1081,7 @@ MBX_API void mbx_release(struct mbx_ep *ep, const struct mbx_completion *complet
  *
  *   if (!mbx_idle(ep)) {
  *       mbx_progress(ep);
- *       ... mbx_poll() ...
+ *       handle(entries, mbx_poll(ep, queues, entries, count));
  *   }
  *
  * Returns    1: mbx_progress() would move nothing now, and no queue has an entry.
@@ -1114,6 +1121,7 @@ MBX_API int mbx_idle(struct mbx_ep *ep);
  * -ENOTCONN or -EHOSTUNREACH the peer is gone, and a read or write may have been performed in part.
  */
 
+/* The rights of peers to a region. */
 enum mbx_rights {
     MBX_REMOTE_READ = 1 << 0,  /* reads, and atomics that return a result */
     MBX_REMOTE_WRITE = 1 << 1, /* writes and atomics */
@@ -1169,7 +1177,7 @@ struct mbx_served {
 /*
  * mbx_served_get - the number of accesses since ep was opened.
  *
- * Units      size is sizeof *served (Structures, above).
+ * Units      size is sizeof *served (matchbox.h, Versions).
  * Returns    0; -EINVAL size.
  * Source     src/rma/region.c
  */
@@ -1178,7 +1186,7 @@ MBX_API int mbx_served_get(const struct mbx_ep *ep, struct mbx_served *served, s
 /*
  * mbx_region_served - the number of accesses to one region since it was registered.
  *
- * Units      size is sizeof *served (Structures, above).
+ * Units      size is sizeof *served (matchbox.h, Versions).
  * Returns    0; -ENOENT no such key; -EINVAL size.
  * Source     src/rma/region.c
  */
@@ -1188,7 +1196,7 @@ MBX_API int mbx_region_served(const struct mbx_ep *ep, uint64_t key, struct mbx_
 /*
  * mbx_deregister_served - as mbx_deregister(), and returns the number of all accesses to the region.
  *
- * Units      size is sizeof *served (Structures, above).
+ * Units      size is sizeof *served (matchbox.h, Versions).
  * Returns    0; -ENOENT no such key; -EINVAL size, and nothing was done.
  * Progress   as mbx_deregister().
  * Source     src/rma/region.c
@@ -1199,7 +1207,7 @@ MBX_API int mbx_deregister_served(struct mbx_ep *ep, uint64_t key, struct mbx_se
 /*
  * mbx_write - start writing [buf, buf+size) to a region of peer.
  *
- * Order      after the accesses that this endpoint has started to this peer before (see above).
+ * Order      after the accesses that this endpoint has started to this peer before.
  * Units      size in bytes; 0 is allowed and then buf may be NULL.
  * Returns    0; -EINVAL no such peer, NULL buf, unknown flag, an address that wraps, or longer than
  *            mbx_limits.message; -EMSGSIZE too long for MBX_COPY; -ENOMEM no request is left, no
@@ -1215,7 +1223,7 @@ MBX_API int mbx_write(struct mbx_ep *ep, uint32_t peer, const void *buf, size_t 
 /*
  * mbx_read - start reading size bytes of a region of peer into buf.
  *
- * Order      after the accesses that this endpoint has started to this peer before (see above).
+ * Order      after the accesses that this endpoint has started to this peer before.
  * Units      size in bytes; 0 is allowed and then buf may be NULL.
  * Returns    0; -EINVAL no such peer, NULL buf, a flag other than MBX_SILENT, an address that wraps, or
  *            longer than mbx_limits.message; -ENOMEM no request is left, or no memory for the first
@@ -1297,7 +1305,7 @@ MBX_API size_t mbx_atomic_size(enum mbx_op op, enum mbx_type type);
 /*
  * mbx_atomic - start an atomic update of memory of peer.
  *
- * Order      after the accesses that this endpoint has started to this peer before (see above).
+ * Order      after the accesses that this endpoint has started to this peer before.
  * Returns    0; -EOPNOTSUPP no such operation on this type; -EINVAL no such peer, unknown flag, no
  *            elements, a pointer that is missing or must be NULL, or an address that wraps;
  *            -EMSGSIZE more than mbx_limits.atomic; -ENOMEM as mbx_write().
@@ -1384,6 +1392,7 @@ MBX_API int mbx_watch_unexpected(struct mbx_ep *ep,
 
 /* ---- what an endpoint can do ----------------------------------------------------------- */
 
+/* The limits of an endpoint. */
 struct mbx_limits {
     size_t inject;  /* largest message of mbx_inject() */
     size_t message; /* largest message of mbx_send(), mbx_read() and mbx_write() */
@@ -1398,13 +1407,14 @@ struct mbx_limits {
 /*
  * mbx_limits_get - the limits of this endpoint.
  *
- * Units      size is sizeof *limits (Structures, above).
+ * Units      size is sizeof *limits (matchbox.h, Versions).
  * Returns    0; -EINVAL size.
  * Threads    any, also with MBX_THREADS=one.
  * Source     src/lib/endpoint.c
  */
 MBX_API int mbx_limits_get(const struct mbx_ep *ep, struct mbx_limits *limits, size_t size);
 
+/* The protocols that carry messages. */
 enum mbx_protocol {
     MBX_INLINE,     /* eager, header and payload in one cache line */
     MBX_SHORT,      /* eager, one packet */
@@ -1451,7 +1461,7 @@ struct mbx_protocol_row {
  * Injected messages are always eager, and are not counted.  A message of non-contiguous data, or one that
  * the receiver's adapter could not match, may use a rendezvous although its size is in an eager row.
  *
- * Units      size is sizeof *row (Structures, above).
+ * Units      size is sizeof *row (matchbox.h, Versions).
  * Returns    0; -ENOENT no more rows; -EINVAL no such peer, or size.
  * Source     src/p2p/path.c
  */
@@ -1486,7 +1496,7 @@ struct mbx_network {
  * This is the network of MBX_TRANSPORT=ofi, chosen by MBX_OFI_PROVIDER and MBX_OFI_INTERFACE.  The call
  * opens it and closes it again, whatever the value of MBX_TRANSPORT is.
  *
- * Units      size is sizeof *network (Structures, above).
+ * Units      size is sizeof *network (matchbox.h, Versions).
  * Returns    0; -ENOTSUP this library was built without libfabric, or libfabric is not installed or
  *            too old; -ENODATA libfabric has no suitable provider; -EINVAL a parameter or size is
  *            wrong; -ENOMEM; or the provider's error when it was opened.  The log names the reason.
@@ -1498,6 +1508,7 @@ MBX_API int mbx_network_get(struct mbx_network *network, size_t size);
 
 /* ---- parameters ------------------------------------------------------------------------ */
 
+/* A parameter and its value. */
 struct mbx_param {
     char name[48];     /* environment variable, "MBX_..." */
     char unit[16];     /* "bytes", "messages", ...; empty: the value has none, or contains it */
@@ -1512,7 +1523,7 @@ struct mbx_param {
 /*
  * mbx_param_get - describe parameter number index (0, 1, ...).
  *
- * Units      size is sizeof *param (Structures, above).
+ * Units      size is sizeof *param (matchbox.h, Versions).
  * Returns    0; -ENOENT no parameter with that number (the end of the list); -EINVAL size, or the
  *            environment holds an unknown or malformed MBX_ variable (the log names it); -ENOMEM.
  * Threads    any.
@@ -1626,7 +1637,7 @@ struct mbx_stat {
  *
  * A later version keeps the names; it may add statistics, and may change their order.
  *
- * Units      size is sizeof *stat (Structures, above).
+ * Units      size is sizeof *stat (matchbox.h, Versions).
  * Returns    0; -ENOENT no statistic with that number (the end of the list); -EINVAL size.
  * Ownership  the texts that stat points to belong to the library; they are constant and never freed.
  * Threads    any.

@@ -6,6 +6,8 @@ extensions = ["myst_parser"]
 source_suffix = {".md": "markdown"}
 # anchors of headings are made as code hosts make them, which is what the links mean
 myst_heading_anchors = 6
+# the fields of a call
+myst_enable_extensions = ["deflist"]
 html_theme = "furo"
 html_title = "Matchbox"
 html_show_sphinx = False

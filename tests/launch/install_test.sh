@@ -102,6 +102,10 @@ for file in mbx mbx-run mbx-exec mbx-info mbx-perf mbx-trace mbx-queues mbx-doct
         [ -z "$said" ] || fail "$page: $said"
     fi
 done
+# A page for each call, also for the second of two that share a comment.
+for file in matchbox mbx_send mbx_job_size mbx_match mbx_match_post; do
+    one "man3/$file.3" >/dev/null
+done
 grep -q 'FI_MATCHBOX_EAGER_LIMIT' "$(one man7/fi_matchbox.7)" || fail "fi_matchbox(7) lacks a parameter"
 grep -q -- '--timeout\|timeout SECONDS' "$(one man1/mbx-run.1)" || fail "mbx-run(1) lacks an option"
 
@@ -130,6 +134,17 @@ program=$source/tests/launch/install_program.c
 "$@" -Wall -Wextra -Werror "$program" -o "$root/shared" $(flags --cflags --libs)
 # shellcheck disable=SC2046
 "$@" -Wall -Wextra -Werror -static "$program" -o "$root/static" $(flags --static --cflags --libs)
+
+# Without an installation, the build's own folder of .pc files leads to the headers and the libraries.
+for PKG in matchbox matchbox-match; do
+    embedded=$program
+    [ $PKG = matchbox ] || embedded=$source/examples/match_embed.c
+    # shellcheck disable=SC2046
+    "$@" -Wall -Wextra -Werror "$embedded" -o "$root/uninstalled" \
+        $(PKG_CONFIG_PATH=$build/meson-uninstalled pkg-config --cflags --libs $PKG) ||
+        fail "$PKG of meson-uninstalled cannot be used"
+done
+PKG=matchbox
 
 # A program may use the engine's old and likely names for functions of its own.
 # shellcheck disable=SC2046
