@@ -956,10 +956,11 @@ static bool is_to_go_on(void)
     return false;
 }
 
-/* A folder, or NULL.  mbx_param_get() has no space for long ones. */
+/* A folder, or NULL: also for a process that others have spawned, as its job has ranks of the same numbers.
+ * mbx_param_get() has no space for long ones. */
 static const char *folder_of(const char *name)
 {
-    const char *folder = environ_get(name);
+    const char *folder = environ_get("OMPI_PARENT_PORT") == NULL ? environ_get(name) : NULL;
 
     return folder != NULL && folder[0] != '\0' ? folder : NULL;
 }
