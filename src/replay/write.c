@@ -43,6 +43,8 @@ struct replay_writer {
     uint64_t end, flags;  /* of the file; enum replay_flags */
     uint32_t chunks, rank;
     struct replay_signature signatures[FORMAT_SIGNATURES]; /* kind 0: not defined */
+    struct replay_signature recent; /* of the last event, and its number */
+    unsigned recent_slot;
     uint64_t places[FORMAT_RING];
     struct code code;
     struct format_item_words half[FORMAT_CHUNK_ITEMS];
@@ -274,7 +276,7 @@ static bool is_equal(const struct replay_signature *a, const struct replay_signa
 }
 
 /* The number of a signature, which is defined if it has none.  Another one may lose its number. */
-static unsigned slot_of(struct replay_writer *w, const struct replay_signature *s)
+static OUT_OF_LINE unsigned slot_find(struct replay_writer *w, const struct replay_signature *s)
 {
     uint64_t value = (uint64_t)(uint32_t)s->source << 32 | (uint32_t)s->tag;
     unsigned slot =
@@ -289,6 +291,16 @@ static unsigned slot_of(struct replay_writer *w, const struct replay_signature *
                              s->comm & FORMAT_TIMES_MAX)))
         w->signatures[slot] = *s;
     return slot;
+}
+
+/* Most events are as the last one was, or one of few. */
+static inline unsigned slot_of(struct replay_writer *w, const struct replay_signature *s)
+{
+    if (unlikely(!is_equal(&w->recent, s))) {
+        w->recent_slot = slot_find(w, s);
+        w->recent = *s;
+    }
+    return w->recent_slot;
 }
 
 /* The low bits of a word but for the lap: what an event is. */
