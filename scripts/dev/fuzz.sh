@@ -12,11 +12,11 @@
 ! wants_help "$@" || explain
 target=wire most=512
 case ${1-} in
-wire | hello | match | trace | core | snapshot)
+wire | hello | match | trace | order | core | snapshot)
     target=$1
     shift
     ;;
-*[!0-9]*) refuse "fuzz: there are wire, hello, match, trace, core and snapshot, no '$1'" ;;
+*[!0-9]*) refuse "fuzz: there are wire, hello, match, trace, order, core and snapshot, no '$1'" ;;
 esac
 [ "$target" != match ] || most=128 # bytes; a history is long with few
 [ $# -le 1 ] || refuse "fuzz takes a target and a number of seconds, got '$2'"

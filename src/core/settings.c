@@ -40,6 +40,7 @@ static const char *const rndv_names[] = {
 };
 static const char *const oversubscribed_names[] = {"auto", "yes", "no", NULL};
 static const char *const leaks_names[] = {"off", "warn", NULL};
+static const char *const on_divergence_names[] = {"stop", "go", NULL};
 static const char *const hang_then_names[] = {"go-on", "abort", NULL};
 static const char *const window_words[] = {"auto", "unlimited", NULL};
 static const char *const auto_word[] = {"auto", NULL};
@@ -127,6 +128,19 @@ static const struct param own[] = {
      "MPI_Send of the component for Open MPI completes only when its message is received, so "
      "that a program that depends on buffering hangs and mbx doctor names it",
      AT(strict_sends)},
+    {"RECORD", PARAM_FOREIGN, PARAM_USUAL, NULL, NULL, 0, 0, NULL,
+     "a new folder in which each rank of the component for Open MPI records the results of "
+     "calls "
+     "that depend on time; mbx exec --record sets it",
+     0},
+    {"REPLAY", PARAM_FOREIGN, PARAM_USUAL, NULL, NULL, 0, 0, NULL,
+     "the folder of a record whose results the calls of each rank are to have again; mbx exec "
+     "--replay sets it",
+     0},
+    {"REPLAY_ON_DIVERGENCE", PARAM_CHOICE, PARAM_USUAL, NULL, "stop", 0, 0, on_divergence_names,
+     "what follows when a replayed rank makes another call than the recorded one: the job ends "
+     "with status 87, or that rank continues freely",
+     AT(replay_on_divergence)},
     {"HANG", PARAM_TIME, PARAM_USUAL, "s", "0", 0, 1000000 * CLOCK_S, NULL,
      "if nothing arrives at a waiting rank for this time, run mbx doctor on its host, which "
      "reports a deadlock; 0: never",

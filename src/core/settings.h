@@ -61,10 +61,11 @@ struct settings {
     uint64_t device_holds; /* enum device_holds_choice */
     char device_tag_format[PARAM_STRING_MAX];
     char verbs_library[PARAM_STRING_MAX];
-    uint64_t inspect, leaks; /* 1 or 0 */
-    uint64_t strict_sends;   /* 1 or 0; of the component */
-    uint64_t hang_ns;        /* 0: never */
-    uint64_t hang_then;      /* enum hang_then_choice */
+    uint64_t inspect, leaks;       /* 1 or 0 */
+    uint64_t strict_sends;         /* 1 or 0; of the component */
+    uint64_t replay_on_divergence; /* 0 stop, 1 go; of the component */
+    uint64_t hang_ns;              /* 0: never */
+    uint64_t hang_then;            /* enum hang_then_choice */
     char stats_file[PARAM_STRING_MAX];
     char key[PARAM_STRING_MAX];
     char trace_folder[PARAM_STRING_MAX];

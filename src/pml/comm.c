@@ -51,6 +51,7 @@ int pml_add_comm(ompi_communicator_t *comm)
     own->rank = (uint32_t)comm->c_my_rank;
     own->size = (uint32_t)size;
     own->revoked = PML_NOT_REVOKED;
+    own->ordinal = 0;
     memset((void *)own->peers, 0xff, size * sizeof own->peers[0]);
     comm->c_pml_comm = (struct mca_pml_comm_t *)own;
     comm_name(comm);

@@ -99,6 +99,7 @@ static mca_pml_base_module_t *component_init(int *out, bool has_progress_threads
     }
     if (is_strict())
         be_strict();
+    pml_order_open(&module);
     pml_series_module(&module);
     *out = priority;
     return &module;
@@ -108,6 +109,7 @@ static int component_finalize(void)
 {
     if (pml.ep == NULL)
         return OMPI_SUCCESS;
+    pml_order_close();
     pml_progress_close();
     pml_lookup_close();
     pml_series_close();
@@ -128,6 +130,8 @@ static int module_enable(bool enable)
     err = pml_requests_open();
     if (err == OMPI_SUCCESS)
         err = pml_progress_open();
+    if (err == OMPI_SUCCESS)
+        err = pml_order_start();
     if (err == OMPI_SUCCESS)
         component_name();
     return err;

@@ -11,7 +11,7 @@
  * the next receive.  Those that are posted behind the report hear of the next death alone.
  *
  * Receives of Open MPI's own parts (one-sided calls) are left alone: these have a callback, which
- * takes every completion for a message.
+ * takes every completion for a message; that of order.c does not.
  *
  * A blocking probe from any source remembers, when it begins, how many deaths have been told, and
  * compares with them those that it finds later.
@@ -160,7 +160,8 @@ static int deaths_end(const struct mbx_completion *entry, const uint32_t *dead, 
     ompi_communicator_t *comm;
     bool is_ended;
 
-    if (recv->own.handle != entry->request || base->req_ompi.req_complete_cb != NULL)
+    if (recv->own.handle != entry->request ||
+        (base->req_ompi.req_complete_cb != NULL && recv->own.event == 0))
         return 0;
     comm = base->req_comm;
     OBJ_RETAIN(comm);

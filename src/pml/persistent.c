@@ -111,24 +111,30 @@ int pml_irecv_init(void *buf, size_t count, ompi_datatype_t *type, int src, int 
     return OMPI_SUCCESS;
 }
 
-static int persistent_start(mca_pml_base_request_t *base)
+void pml_persistent_begin(mca_pml_base_request_t *base)
 {
-    bool is_send = base->req_type == MCA_PML_REQUEST_SEND;
     struct pml_own *own = own_of(base);
-    int err;
 
     if (own->is_unstarted)
         unstarted_remove(own);
 
     pml_request_settle(own);
-    if (is_send)
+    if (base->req_type == MCA_PML_REQUEST_SEND)
         pml_request_begin(base, own);
     else
         pml_recv_begin((pml_recv_t *)base, base->req_peer);
+}
+
+static int persistent_start(mca_pml_base_request_t *base)
+{
+    bool is_send = base->req_type == MCA_PML_REQUEST_SEND;
+    int err;
+
+    pml_persistent_begin(base);
     err = is_send ? pml_send_start((pml_send_t *)base) : pml_recv_start((pml_recv_t *)base);
     if (err == OMPI_SUCCESS)
         return OMPI_SUCCESS;
-    persistent_rest(base, own);
+    persistent_rest(base, own_of(base));
     return pml_error_of_call(base->req_comm, base->req_peer, err);
 }
 

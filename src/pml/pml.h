@@ -15,6 +15,7 @@
  *   blocks.c       packing and unpacking by the description of a datatype
  *   errors.c       the library's errors in MPI's words
  *   deaths.c       receives from any source, and ranks that have died
+ *   order.c        results of calls that depend on time, recorded and replayed; it replaces functions of the others
  *
  * A message travels under
  *
@@ -64,6 +65,7 @@ struct pml {
     bool is_mpi_waiting;    /* MPI's own loops wait: threads, or failures it goes on after */
     unsigned done;          /* MBX_DONE, unless there are threads: progress.c */
     struct pml_recv *spare; /* receives that were given back: request.c */
+    unsigned calling_back;  /* so many completions call Open MPI's own parts now */
 };
 
 extern struct pml pml;
@@ -104,6 +106,7 @@ struct pml_own {
         struct pml_later later;   /* of one that is complete */
         struct pml_unstarted unstarted;
     };
+    uint64_t event; /* of a receive, for order.c; 0: none */
 };
 
 /* Open MPI's request comes first: debuggers read it in the base's free lists. */
@@ -245,6 +248,7 @@ struct pml_comm {
     uint64_t generation; /* where it lies in a tag */
     struct pml_comm *next_revoked;
     enum { PML_NOT_REVOKED, PML_COLLECTIVES_REVOKED, PML_REVOKED } revoked; /* failures.c */
+    uint64_t ordinal;         /* among those with recorded events; 0: it has none: order.c */
     _Atomic uint32_t peers[]; /* of each, or PML_NO_PEER: it was not used yet */
 };
 
@@ -400,6 +404,8 @@ int pml_irecv_init(void *buf, size_t count, ompi_datatype_t *type, int src, int 
 int pml_start(size_t count, ompi_request_t **requests);
 /* As the library asks of a request that is not: mbx_explain_unstarted(). */
 int pml_persistent_unstarted(unsigned index, struct mbx_unstarted *out);
+/* A persistent request becomes active, and nothing is posted. */
+void pml_persistent_begin(mca_pml_base_request_t *base);
 /* A persistent request ends. */
 void pml_persistent_end(mca_pml_base_request_t *base);
 
@@ -431,6 +437,15 @@ int pml_deaths_known(void);
 /* A blocking probe from any source, which began when so many were known: MPI_ERR_OTHER if a rank of
  * its communicator has died since, and one line says which; OMPI_SUCCESS. */
 int pml_deaths_since(ompi_communicator_t *comm, int known);
+
+/* ---- order.c ---- */
+
+/* With MBX_RECORD or MBX_REPLAY: functions of this module are replaced. */
+void pml_order_open(mca_pml_base_module_t *module);
+/* Opens the record, or both, when MPI's functions for requests are ours.  Open MPI's error. */
+int pml_order_start(void);
+/* Does not return if the replay has diverged. */
+void pml_order_close(void);
 
 /* ---- errors.c ---- */
 

@@ -41,6 +41,7 @@ static void request_open(mca_pml_base_request_t *base, struct pml_own *own,
     own->copy = NULL;
     own->is_converted = false;
     own->is_unstarted = false;
+    own->event = 0;
 }
 
 static void send_construct(pml_send_t *send)
@@ -256,10 +257,18 @@ static OUT_OF_LINE void request_call_back(mca_pml_base_request_t *base, struct p
 {
     ompi_request_complete_fn_t callback = base->req_ompi.req_complete_cb;
 
+    bool is_freed, is_complete;
+
     base->req_ompi.req_complete_cb = NULL;
-    (void)request_ends(base, own, PML_COMPLETE);
-    if (callback(&base->req_ompi) == 0)
-        ompi_request_complete(&base->req_ompi, true);
+    is_freed = request_ends(base, own, PML_COMPLETE);
+    pml.calling_back++;
+    is_complete = callback(&base->req_ompi) == 0;
+    pml.calling_back--;
+    if (!is_complete)
+        return;
+    ompi_request_complete(&base->req_ompi, true);
+    if (is_freed)
+        pml_request_give_back(base);
 }
 
 void pml_request_complete(mca_pml_base_request_t *base, struct pml_own *own)

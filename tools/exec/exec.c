@@ -36,7 +36,7 @@
 /* What can carry messages between hosts, where the user has named none. */
 #define CARRIERS      "tcp,ofi_rxm,verbs,efa,cxi,opx,psm3"
 
-#define VARIABLES_MAX 10
+#define VARIABLES_MAX 16
 
 static const char usage[] =
     "usage: mbx exec [OPTIONS] [--] COMMAND [ARGUMENTS]\n"
@@ -45,6 +45,8 @@ static const char usage[] =
     "Examples:\n"
     "  mbx exec --summary mpiexec -n 4 ./program\n"
     "  mbx exec --hang=60s mpiexec -n 4 ./program    report a deadlock by itself\n"
+    "  mbx exec --record orders mpiexec -n 4 ./program\n"
+    "  mbx exec --replay orders mpiexec -n 4 ./program    the same order of messages\n"
     "\n"
     "Runs COMMAND with an environment that makes Open MPI send its messages over\n"
     "Matchbox.  For MPICH this works if it was built with ch4:ofi.\n"
@@ -64,7 +66,15 @@ static const char usage[] =
     "                     60s), report a deadlock once, to standard error and into the\n"
     "                     file matchbox-hang-JOB.txt (MBX_HANG; MBX_HANG_THEN=abort ends\n"
     "                     the job)\n"
-    "  -f, --force        override variables that are set\n"
+    "  -r, --record=DIR   record, for each rank, what calls returned whose result depends\n"
+    "                     on time: receives from any source, probes, tests (`mbx order`\n"
+    "                     prints it).  DIR is made; it must not have records\n"
+    "  -R, --replay=DIR   let these calls return the same again.  With --record, the new\n"
+    "                     record must be equal.  MBX_HANG is 10s unless it is set\n"
+    "  -d, --on-divergence=stop|go\n"
+    "                     if a rank makes another call than in the record: end the job with\n"
+    "                     status 87 (the default), or let that rank continue freely\n"
+    "  -f, --force        override variables that are set, and replace records\n"
     "  -p, --print        print the variables, as lines for a shell, with a new key\n"
     "  -v, --verbose      name the way, the variables that are set, and those left\n"
     "                     unchanged\n"
@@ -74,22 +84,31 @@ static const char usage[] =
     "MPI's passes on OMPI_... by itself, and others if you name them: mpiexec -x\n"
     "FI_PROVIDER_PATH -x FI_PROVIDER -x MBX_KEY.\n";
 
-static const struct option options[] = {
-    {"summary", no_argument, NULL, 's'},    {"through", required_argument, NULL, 't'},
-    {"hang", required_argument, NULL, 'H'}, {"force", no_argument, NULL, 'f'},
-    {"print", no_argument, NULL, 'p'},      {"verbose", no_argument, NULL, 'v'},
-    {"help", no_argument, NULL, 'h'},       {NULL, 0, NULL, 0}};
+static const struct option options[] = {{"summary", no_argument, NULL, 's'},
+                                        {"through", required_argument, NULL, 't'},
+                                        {"hang", required_argument, NULL, 'H'},
+                                        {"record", required_argument, NULL, 'r'},
+                                        {"replay", required_argument, NULL, 'R'},
+                                        {"on-divergence", required_argument, NULL, 'd'},
+                                        {"force", no_argument, NULL, 'f'},
+                                        {"print", no_argument, NULL, 'p'},
+                                        {"verbose", no_argument, NULL, 'v'},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {NULL, 0, NULL, 0}};
 
 struct arguments {
     enum exec_way way;
     bool force, print, verbose, summary;
-    char hang[32]; /* MBX_HANG; empty: it stays as it is */
+    char hang[32];                               /* MBX_HANG; empty: it stays as it is */
+    const char *record, *replay, *on_divergence; /* or NULL */
 };
 
 /* What the command gets. */
 struct surroundings {
     char provider[PATH_MAX], component[PATH_MAX]; /* folders; empty: it is not here */
     char queues[PATH_MAX];                        /* the library for debuggers */
+    char record[PATH_MAX], replay[PATH_MAX];      /* absolute */
+    bool is_component;                            /* that way is taken */
     char providers[256], path[3 * PATH_MAX], key[2 * KEY_SIZE + 1];
     bool has_pmix_path; /* Open MPI passes its path of components on to PMIx */
     struct exec_variable variables[VARIABLES_MAX];
@@ -143,6 +162,7 @@ static void take_component(struct surroundings *s)
 
     snprintf(s->path, sizeof s->path, "%s:%s", s->component,
              set != NULL && set[0] != '\0' ? set : "SYSTEM_DEFAULT:USER_DEFAULT");
+    s->is_component = true;
     add(s, "OMPI_MCA_pml", "matchbox", NULL, true);
     add(s, "OMPI_MCA_mca_base_component_path", s->path, s->component, false);
     if (s->has_pmix_path)
@@ -350,7 +370,8 @@ static int read_arguments(const struct tool *tool, int argc, char **argv,
     uint64_t hang_ns;
     int option, status = 0;
 
-    while ((option = tool_option(tool, argc, argv, "+:t:H:sfpvhn:", options, &status)) >= 0) {
+    while ((option = tool_option(tool, argc, argv, "+:t:H:r:R:d:sfpvhn:", options, &status)) >=
+           0) {
         args->force = args->force || option == 'f';
         args->print = args->print || option == 'p';
         args->verbose = args->verbose || option == 'v';
@@ -365,6 +386,16 @@ static int read_arguments(const struct tool *tool, int argc, char **argv,
                 return status;
             param_time_text(hang_ns, args->hang, sizeof args->hang);
         }
+        if (option == 'r')
+            args->record = optarg;
+        if (option == 'R')
+            args->replay = optarg;
+        if (option == 'd') {
+            if (strcmp(optarg, "stop") != 0 && strcmp(optarg, "go") != 0)
+                return tool_usage_error(tool, "--on-divergence is stop or go, not '%s'",
+                                        optarg);
+            args->on_divergence = optarg;
+        }
         if (option == 't' && (status = read_way(tool, optarg, &args->way)) != 0)
             return status;
     }
@@ -372,6 +403,10 @@ static int read_arguments(const struct tool *tool, int argc, char **argv,
         return status != 0 ? status : -1;
     if (!args->print && optind == argc)
         return tool_usage_error(tool, "COMMAND is missing");
+    if (args->on_divergence != NULL && args->replay == NULL)
+        return tool_usage_error(tool, "--on-divergence needs --replay");
+    if (args->print && (args->record != NULL || args->replay != NULL))
+        return tool_usage_error(tool, "--print takes no --record and no --replay");
     if (args->print && optind < argc)
         return tool_usage_error(tool, "--print takes no command, got '%s'", argv[optind]);
     return 0;
@@ -418,6 +453,40 @@ static bool is_possible(const struct tool *tool, char **command, const struct su
     return false;
 }
 
+/* Sets a variable whatever it is now: what was asked for now is meant. */
+static void add_anew(struct surroundings *s, const char *name, const char *value)
+{
+    unsetenv(name);
+    add(s, name, value, NULL, false);
+}
+
+/* --record and --replay. */
+static bool set_up_order(const struct tool *tool, const struct arguments *args, char **command,
+                         struct surroundings *s)
+{
+    if (!s->is_component) {
+        tool_error(tool,
+                   "--record and --replay need the component for Open MPI; -v says why it "
+                   "is not used");
+        return false;
+    }
+    if (args->replay != NULL && !exec_order_replay(tool, args->replay, command, s->replay))
+        return false;
+    if (args->record != NULL &&
+        !exec_order_record(tool, args->record, args->force, command, s->record))
+        return false;
+    if (args->record != NULL)
+        add_anew(s, "MBX_RECORD", s->record);
+    if (args->replay == NULL)
+        return true;
+    add_anew(s, "MBX_REPLAY", s->replay);
+    if (args->on_divergence != NULL)
+        add_anew(s, "MBX_REPLAY_ON_DIVERGENCE", args->on_divergence);
+    if (args->hang[0] == '\0')
+        add(s, "MBX_HANG", "10s", NULL, false);
+    return true;
+}
+
 static int run(const struct tool *tool, int argc, char **argv)
 {
     static struct surroundings s;
@@ -432,6 +501,9 @@ static int run(const struct tool *tool, int argc, char **argv)
         unsetenv("MBX_HANG"); /* what was asked for now is meant */
         add(&s, "MBX_HANG", args.hang, NULL, false);
     }
+    if ((args.record != NULL || args.replay != NULL) &&
+        !set_up_order(tool, &args, argv + optind, &s))
+        return TOOL_FAILED;
     if (args.summary && (args.verbose || !sums_up(&args)))
         add(&s, "MBX_LOG_LEVEL", "info", NULL, false);
     if (args.print)

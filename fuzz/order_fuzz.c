@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * order_fuzz.c - whatever is in a record, reading it ends, and yields what a program can have made.
+ *
+ *   bytes   the input is decoded as the bytes of a chunk
+ *   file    a record of some events, of which some bytes are others, or which ends early, is read and judged
+ *
+ * The first byte of an input says which.  In the second case each change has a place and a value; those in a chunk get a
+ * right checksum, or nothing behind it would be read.
+ *
+ * Built with -fsanitize=fuzzer, or with standalone.c.
+ */
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "base/log.h"
+#include "fuzz/program.h"
+#include "replay/code.h"
+
+#define EVENTS      3000
+#define CHANGES_MAX 8
+
+static void look_at(const struct replay_event *event)
+{
+    char text[REPLAY_TEXT];
+
+    require(event->signature.kind >= REPLAY_RECV && event->signature.kind < REPLAY_KINDS,
+            "there is no such call");
+    require(event->outcome.result < REPLAY_RESULTS, "there is no such result");
+    require(event->times > 0, "an event never happens");
+    require(strlen(replay_signature_text(&event->signature, NULL, text)) < REPLAY_TEXT,
+            "a text");
+    require(strlen(replay_outcome_text(&event->outcome, text)) < REPLAY_TEXT, "a text");
+}
+
+static void bytes(struct input *in)
+{
+    static struct format_item_words items[FORMAT_CHUNK_ITEMS];
+    static struct code code;
+    size_t count = 1 + take(in) % 64;
+
+    memset(&code, 0, sizeof code);
+    (void)code_read(&code, in->data, in->size, items, count);
+}
+
+static void write_record(const char *folder)
+{
+    const struct replay_job job = {.rank = 0, .size = 2};
+    struct replay_writer *w;
+
+    require(replay_write_open(folder, &job, &w) == 0, "a record cannot be made");
+    for (int i = 0; i < EVENTS; i++) {
+        struct replay_signature s = {
+            .comm = 1, .source = REPLAY_ANY, .tag = i % 7, .kind = REPLAY_IRECV};
+        struct replay_outcome outcome = replay_message(i % 5, i % 7, 8);
+        uint64_t number = replay_write_post(w, &s);
+
+        if (i % 11 != 0)
+            replay_write_fill(w, number, &outcome);
+    }
+    replay_write_cancelled(w, 3);
+    replay_write_close(w);
+}
+
+/* The checksums of all chunks that are whole. */
+static void sum_up(int fd)
+{
+    static unsigned char all[sizeof(struct format_chunk) + FORMAT_CHUNK_BYTES + 8];
+    struct format_chunk *chunk = (struct format_chunk *)(void *)all;
+
+    for (off_t at = FORMAT_CHUNKS_AT; pread(fd, all, sizeof *chunk, at) == sizeof *chunk;) {
+        size_t size = sizeof *chunk + round_up(min_size(chunk->bytes, FORMAT_CHUNK_BYTES), 8);
+
+        if (pread(fd, all, size, at) != (ssize_t)size)
+            return;
+        chunk->check = 0;
+        chunk->check = hash_bytes(all, size);
+        require(
+            pwrite(fd, &chunk->check, 8, at + (off_t)offsetof(struct format_chunk, check)) == 8,
+            "pwrite");
+        at += (off_t)size;
+    }
+}
+
+static void damage(struct input *in, const char *path)
+{
+    int fd = open(path, O_RDWR);
+    off_t size = lseek(fd, 0, SEEK_END);
+
+    for (int i = 0; i < CHANGES_MAX && in->size > 0; i++) {
+        unsigned kind = take(in);
+        off_t at = take(in) | take(in) << 8;
+        uint8_t byte = take(in);
+
+        at += kind % 4 == 0 ? 0 : kind % 4 == 1 ? FORMAT_RING_AT : FORMAT_CHUNKS_AT;
+        if (kind % 16 == 15)
+            require(ftruncate(fd, at % size) == 0, "ftruncate");
+        else if (at < size)
+            require(pwrite(fd, &byte, 1, at) == 1, "pwrite");
+    }
+    sum_up(fd);
+    close(fd);
+}
+
+static void file(struct input *in)
+{
+    char folder[] = "/tmp/order-fuzz-XXXXXX", path[64], late[64], error[PATH_MAX + 128];
+    const struct replay_job job = {.rank = 0, .size = 2};
+    struct replay_reader *reader;
+    struct replay_event event;
+    struct replay_judge *judge;
+    uint64_t count = 0, read = 0;
+
+    require(mkdtemp(folder) != NULL, "mkdtemp");
+    snprintf(path, sizeof path, "%s/rank-0.mbxrec", folder);
+    snprintf(late, sizeof late, "%s/rank-0.mbxlate", folder);
+    write_record(folder);
+    damage(in, path);
+    if (replay_read_open(folder, 0, &reader, error, sizeof error) == 0) {
+        count = replay_read_events(reader);
+        while (replay_read_next(reader, &event) && read < UINT64_C(1) << 40) {
+            look_at(&event);
+            read = event.number + event.times - 1;
+        }
+        (void)replay_read_is_cancelled(reader, 3);
+        replay_read_close(reader);
+    }
+    if (count > 0 && replay_judge_open(folder, &job, &judge) == 0) {
+        struct replay_signature now = {.comm = 1, .source = REPLAY_ANY, .kind = REPLAY_IRECV};
+        struct replay_outcome outcome;
+
+        while (replay_judge(judge, &now, &outcome) == REPLAY_AGREES && count-- > 0)
+            now.tag = (now.tag + 1) % 7;
+        replay_judge_say(judge, &now, NULL, false);
+        replay_judge_close(judge);
+    }
+    unlink(path);
+    unlink(late);
+    rmdir(folder);
+}
+
+static void nothing(void *arg, enum log_level level, const char *text)
+{
+    (void)arg;
+    (void)level;
+    (void)text;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct input in = {data, size};
+
+    log_set_sink(nothing, NULL);
+    if (take(&in) % 8 != 0)
+        bytes(&in);
+    else
+        file(&in);
+    return 0;
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * replay.h - the order of a job: what each rank's calls returned that could have returned something else.
+ *
+ *   order.c (src/pml)  ── event ──>  write.c ──> DIR/rank-R.mbxrec ──> read.c ──>  judge.c  ──> order.c
+ *                                       └── code.c: items <-> bytes ──┘             └── words.c: texts
+ *
+ * An event is a call of the program whose result depends on time; its signature is what the program asked for, its outcome
+ * the part of the result that is recorded (docs/same-answer.md).  The files are described in format.h.
+ *
+ * Threads    one at a time for each writer and each reader
+ * Errors     negative errno; a reader has a text that says what is wrong with a file
+ */
+#ifndef REPLAY_REPLAY_H
+#define REPLAY_REPLAY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What is asked for with MPI_ANY_SOURCE and MPI_ANY_TAG, whatever these are in an MPI. */
+#define REPLAY_ANY INT32_MIN
+
+/* More requests than this are not told apart. */
+#define REPLAY_REQUESTS_MAX 15u
+
+#define REPLAY_TEXT         256
+
+enum replay_kind {
+    REPLAY_RECV = 1,
+    REPLAY_IRECV,
+    REPLAY_START,
+    REPLAY_IPROBE,
+    REPLAY_IMPROBE,
+    REPLAY_PROBE,
+    REPLAY_MPROBE,
+    REPLAY_TEST,
+    REPLAY_TESTALL,
+    REPLAY_TESTANY,
+    REPLAY_WAITANY,
+    REPLAY_TESTSOME,
+    REPLAY_WAITSOME,
+    REPLAY_INDEX, /* one of the requests that the Testsome or Waitsome before it has completed: not an event by itself */
+    REPLAY_KINDS
+};
+
+enum replay_result {
+    REPLAY_OPEN,      /* a receive that has met no message */
+    REPLAY_FALSE,     /* a test or probe that found nothing */
+    REPLAY_TRUE,      /* a test of one, or of all */
+    REPLAY_NONE,      /* no request was active */
+    REPLAY_AT,        /* value: the index; of Testsome and Waitsome, how many follow */
+    REPLAY_MESSAGE,   /* value: source << 32 | tag */
+    REPLAY_CANCELLED, /* a receive, in time */
+    REPLAY_FAILED,    /* it ended by an error: a process has failed */
+    REPLAY_RESULTS
+};
+
+enum replay_flags {
+    REPLAY_COMPLETE = 1 << 0, /* the rank has closed its record */
+    REPLAY_CUT = 1 << 1,      /* nothing could be written any more */
+    REPLAY_THREADS = 1 << 2   /* a second thread has made events, which are not here */
+};
+
+struct replay_signature {
+    uint64_t
+        comm; /* which of the communicators that this rank has used so: 1, 2, ...; 0: none */
+    int32_t source, tag; /* or REPLAY_ANY */
+    uint8_t kind, requests;
+};
+
+struct replay_outcome {
+    uint64_t value;
+    uint8_t result, size_class;
+};
+
+struct replay_event {
+    struct replay_signature signature;
+    struct replay_outcome outcome;
+    uint64_t times;  /* in a row */
+    uint64_t number; /* of the first of them, from 1 on */
+};
+
+/* Who records. */
+struct replay_job {
+    uint32_t rank, size, pid, threads;
+    uint64_t wall_ns, arguments, mpi; /* when it began; hashes */
+    unsigned char build[20];          /* of the program; all 0: it has none */
+};
+
+static inline bool replay_is_receive(uint8_t kind)
+{
+    return kind >= REPLAY_RECV && kind <= REPLAY_START;
+}
+
+static inline struct replay_outcome replay_message(int32_t source, int32_t tag, size_t size)
+{
+    uint8_t size_class = 0;
+
+    for (; size > 0; size /= 64)
+        size_class++;
+    return (struct replay_outcome){.value = (uint64_t)(uint32_t)source << 32 | (uint32_t)tag,
+                                   .result = REPLAY_MESSAGE,
+                                   .size_class = size_class};
+}
+
+static inline int32_t replay_source(const struct replay_outcome *outcome)
+{
+    return (int32_t)(uint32_t)(outcome->value >> 32);
+}
+
+static inline int32_t replay_tag(const struct replay_outcome *outcome)
+{
+    return (int32_t)(uint32_t)outcome->value;
+}
+
+/* Who this process is: its program's build id, and a hash of its arguments. */
+void replay_identify(struct replay_job *job);
+
+/* Names of calls that the objects of this process, without those whose path has `without` in it, call and whose results are
+ * not recorded: "MPI_Request_get_status, MPI_Accumulate", or "". */
+void replay_unseen_calls(const char *without, char *text, size_t size);
+
+/* ---- write.c ---- */
+
+struct replay_writer;
+
+/* Makes the record of a rank in a folder, which is made, too, if it is not there.  0; or a negative errno after a line that
+ * says why not, -EEXIST it has one.  Rank 0 warns of calls that the program can make and that are not recorded. */
+int replay_write_open(const char *folder, const struct replay_job *job,
+                      struct replay_writer **out);
+
+/* An event.  Of a receive it is open: its number, for replay_write_fill(). */
+void replay_write_event(struct replay_writer *w, const struct replay_signature *signature,
+                        const struct replay_outcome *outcome);
+uint64_t replay_write_post(struct replay_writer *w, const struct replay_signature *signature);
+void replay_write_fill(struct replay_writer *w, uint64_t number,
+                       const struct replay_outcome *outcome);
+
+/* The program's receive of this number, without wildcards, was cancelled in time. */
+void replay_write_cancelled(struct replay_writer *w, uint64_t receive);
+
+void replay_write_flag(struct replay_writer *w, enum replay_flags flag);
+
+/* Events so far. */
+uint64_t replay_write_events(const struct replay_writer *w);
+
+/* The record is complete.  NULL is allowed. */
+void replay_write_close(struct replay_writer *w);
+
+/* ---- read.c ---- */
+
+struct replay_reader;
+
+/* Reads and checks a rank's record.  0; -ENOENT there is none; -EBADMSG or another errno, with what is wrong in error. */
+int replay_read_open(const char *folder, uint32_t rank, struct replay_reader **out, char *error,
+                     size_t error_size);
+
+const struct replay_job *replay_read_job(const struct replay_reader *r);
+unsigned replay_read_flags(const struct replay_reader *r);
+
+/* How many events it has; those behind damage are not counted. */
+uint64_t replay_read_events(const struct replay_reader *r);
+
+/* What is damaged, or "". */
+const char *replay_read_damage(const struct replay_reader *r);
+
+/* The next one; false at the end. */
+bool replay_read_next(struct replay_reader *r, struct replay_event *event);
+
+/* Was this exact receive of the program cancelled in time? */
+bool replay_read_is_cancelled(const struct replay_reader *r, uint64_t receive);
+
+void replay_read_close(struct replay_reader *r);
+
+/* ---- judge.c ---- */
+
+enum replay_verdict {
+    REPLAY_AGREES,  /* with the outcome that is to come */
+    REPLAY_OVER,    /* the record was cut short here: the rank continues freely */
+    REPLAY_DIFFERS, /* replay_judge_say() tells */
+};
+
+struct replay_judge;
+
+/* Opens a rank's record for a job of so many ranks.  0; or a negative errno after a line that says why not. */
+int replay_judge_open(const char *folder, const struct replay_job *job,
+                      struct replay_judge **out);
+
+/* The next event of the program is this one. */
+enum replay_verdict replay_judge(struct replay_judge *j, const struct replay_signature *now,
+                                 struct replay_outcome *out);
+
+/* The outcome that was given last cannot be: why, in a few words. */
+void replay_judge_refuse(struct replay_judge *j, const char *why);
+
+/* Has a record that was cut short no event any more? */
+bool replay_judge_is_over(const struct replay_judge *j);
+
+bool replay_judge_is_cancelled(const struct replay_judge *j, uint64_t receive);
+
+/* Lines that say where and how the program differs.  now: the call that it makes, NULL: MPI_Finalize; comm: the name of its
+ * communicator, or NULL; goes_on: the rank continues freely. */
+void replay_judge_say(const struct replay_judge *j, const struct replay_signature *now,
+                      const char *comm, bool goes_on);
+
+/* The program ends.  False, after saying so, if the record has more events.  held: how many outcomes were held back. */
+bool replay_judge_ends(const struct replay_judge *j, uint64_t held, bool goes_on);
+
+void replay_judge_close(struct replay_judge *j);
+
+/* ---- words.c ---- */
+
+/* "MPI_Irecv from any source, tag 7, on communicator 1"; comm: its name, or NULL.  Returns text. */
+const char *replay_signature_text(const struct replay_signature *signature, const char *comm,
+                                  char text[REPLAY_TEXT]);
+
+/* "rank 3, tag 7".  Returns text. */
+const char *replay_outcome_text(const struct replay_outcome *outcome, char text[REPLAY_TEXT]);
+
+#endif

@@ -1,0 +1,717 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * replay_test.c - what was recorded is read, whatever happens to the rank, the disk or the file.
+ *
+ * The oracle is an array of the events, in which late outcomes are filled in.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "base/sys.h"
+#include "replay/format.h"
+#include "replay/replay.h"
+
+#define EVENTS_MAX 30000
+
+static char folder[64], said[8192];
+static struct replay_event events[EVENTS_MAX];
+static uint64_t
+    open_numbers[EVENTS_MAX]; /* of receive events, in the order of their posts; 0: filled */
+static size_t open_events[EVENTS_MAX];
+static const struct replay_job job = {
+    .rank = 2, .size = 4, .pid = 77, .arguments = 5, .mpi = 6};
+
+static void note_line(void *arg, enum log_level level, const char *text)
+{
+    size_t used = strlen(said);
+
+    (void)arg;
+    (void)level;
+    snprintf(said + used, sizeof said - used, "%s\n", text);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof folder, "/tmp/replay-test-XXXXXX");
+    said[0] = '\0';
+    log_set_sink(note_line, NULL);
+    return mkdtemp(folder) != NULL ? 0 : -1;
+}
+
+static const char *path_of(const char *name)
+{
+    static char path[PATH_MAX];
+
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
+static void remove_records(void)
+{
+    unlink(path_of("rank-2.mbxrec"));
+    unlink(path_of("rank-2.mbxlate"));
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    sys_fail_none();
+    log_set_sink(NULL, NULL);
+    remove_records();
+    return rmdir(folder);
+}
+
+/* ---- random events ---- */
+
+static struct replay_signature any_signature(struct random *r, bool is_receive)
+{
+    return (struct replay_signature){
+        .comm = random_below(r, 3),
+        .source = random_below(r, 2) ? REPLAY_ANY : (int32_t)random_below(r, 5),
+        .tag = random_below(r, 2) ? REPLAY_ANY : (int32_t)random_below(r, 1000) - 20,
+        .kind = (uint8_t)(is_receive
+                              ? REPLAY_RECV + random_below(r, 3)
+                              : REPLAY_IPROBE + random_below(r, REPLAY_KINDS - REPLAY_IPROBE)),
+        .requests = (uint8_t)random_below(r, 16)};
+}
+
+static struct replay_outcome any_outcome(struct random *r)
+{
+    if (random_below(r, 3) != 0)
+        return (struct replay_outcome){.result = REPLAY_FALSE};
+    if (random_below(r, 2))
+        return replay_message((int32_t)random_below(r, 40), (int32_t)random_below(r, 3),
+                              random_below(r, 100000));
+    return (struct replay_outcome){.value = random_below(r, 3), .result = REPLAY_AT};
+}
+
+/* A program: some signatures, of which most are used again and again. */
+static size_t write_events(struct replay_writer *w, struct random *r, size_t count)
+{
+    struct replay_signature used[40];
+    size_t opened = 0, made = 0, receives = 0;
+
+    for (size_t i = 0; i < ARRAY_COUNT(used); i++)
+        used[i] = any_signature(r, i % 2 == 0);
+    while (made < count) {
+        struct replay_event *event = &events[made];
+        size_t which =
+            random_below(r, 8) == 0 ? random_below(r, ARRAY_COUNT(used)) : random_below(r, 4);
+
+        if (random_below(r, 50) == 0)
+            used[which] = any_signature(r, which % 2 == 0);
+        *event = (struct replay_event){.signature = used[which], .times = 1};
+        if (replay_is_receive(event->signature.kind)) {
+            open_events[opened] = made;
+            open_numbers[opened++] = replay_write_post(w, &event->signature);
+            assert_int_equal(open_numbers[opened - 1], ++receives);
+        } else {
+            size_t times =
+                random_below(r, 10) == 0 ? min_size(random_below(r, 40), count - made - 1) : 0;
+
+            event->outcome =
+                times > 0 ? (struct replay_outcome){.result = REPLAY_FALSE} : any_outcome(r);
+            for (replay_write_event(w, &event->signature, &event->outcome); times > 0;
+                 times--) {
+                events[++made] = *event;
+                replay_write_event(w, &event->signature, &event->outcome);
+            }
+        }
+        made++;
+        /* most complete soon, some late, some never */
+        if (opened > 0 && random_below(r, 2)) {
+            size_t one = random_below(r, 100) == 0
+                             ? random_below(r, opened)
+                             : opened - 1 - random_below(r, opened < 3 ? opened : 3);
+
+            if (open_numbers[one] != 0) {
+                struct replay_outcome outcome =
+                    random_below(r, 9) == 0
+                        ? (struct replay_outcome){.result = REPLAY_CANCELLED}
+                        : replay_message((int32_t)random_below(r, 20), 7, 8);
+
+                replay_write_fill(w, open_numbers[one], &outcome);
+                events[open_events[one]].outcome = outcome;
+                open_numbers[one] = 0;
+            }
+        }
+    }
+    return made;
+}
+
+static bool is_same(const struct replay_event *a, const struct replay_event *b)
+{
+    return a->signature.kind == b->signature.kind && a->signature.comm == b->signature.comm &&
+           a->signature.source == b->signature.source && a->signature.tag == b->signature.tag &&
+           a->signature.requests == b->signature.requests &&
+           a->outcome.result == b->outcome.result &&
+           (a->outcome.result == REPLAY_OPEN ||
+            (a->outcome.value == b->outcome.value &&
+             a->outcome.size_class == b->outcome.size_class));
+}
+
+/* How many events, from the first on, are as they were; -1: one is not. */
+static long read_events(struct replay_reader *reader, size_t count)
+{
+    struct replay_event event;
+    size_t at = 0;
+
+    while (replay_read_next(reader, &event))
+        for (; event.times > 0; event.times--, at++)
+            if (at >= count || !is_same(&event, &events[at]))
+                return -1;
+    return (long)at;
+}
+
+static struct replay_reader *open_reader(void)
+{
+    struct replay_reader *reader = NULL;
+    char error[PATH_MAX + 128] = "";
+
+    if (replay_read_open(folder, 2, &reader, error, sizeof error) < 0)
+        fail_msg("%s", error);
+    return reader;
+}
+
+static struct replay_writer *open_writer(void)
+{
+    struct replay_writer *w = NULL;
+
+    assert_int_equal(replay_write_open(folder, &job, &w), 0);
+    return w;
+}
+
+/* ---- the tests ---- */
+
+static void events_are_read_as_they_were(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 30; seed++) {
+        struct replay_writer *w = open_writer();
+        struct replay_reader *reader;
+        struct random r;
+        size_t count;
+
+        random_seed(&r, seed);
+        count = write_events(w, &r, seed * seed * 30);
+        /* of a rank that is still there, or was killed */
+        reader = open_reader();
+        assert_int_equal(read_events(reader, count), count);
+        assert_false(replay_read_flags(reader) & REPLAY_COMPLETE);
+        replay_read_close(reader);
+        replay_write_close(w);
+        reader = open_reader();
+        assert_int_equal(read_events(reader, count), count);
+        assert_string_equal(replay_read_damage(reader), "");
+        assert_true(replay_read_flags(reader) & REPLAY_COMPLETE);
+        assert_int_equal(replay_read_job(reader)->size, 4);
+        replay_read_close(reader);
+        remove_records();
+    }
+}
+
+static void polling_takes_few_bytes(void **state)
+{
+    static const struct replay_signature test = {.kind = REPLAY_TEST, .requests = 1};
+    static const struct replay_signature probe = {
+        .comm = 1, .source = REPLAY_ANY, .tag = 7, .kind = REPLAY_IPROBE};
+    static const struct replay_outcome nothing = {.result = REPLAY_FALSE};
+    struct replay_writer *w = open_writer();
+    struct stat status;
+
+    (void)state;
+    for (int i = 0; i < 100000; i++) {
+        replay_write_event(w, &test, &nothing);
+        replay_write_event(w, &probe, &nothing);
+    }
+    assert_int_equal(replay_write_events(w), 200000);
+    replay_write_close(w);
+    assert_int_equal(stat(path_of("rank-2.mbxrec"), &status), 0);
+    assert_true(status.st_size - FORMAT_CHUNKS_AT < 200000 / 20);
+}
+
+static void wildcards_of_few_senders_take_a_byte(void **state)
+{
+    static const struct replay_signature recv = {
+        .comm = 1, .source = REPLAY_ANY, .tag = 7, .kind = REPLAY_RECV};
+    struct replay_writer *w = open_writer();
+    struct stat status;
+    struct random r;
+
+    (void)state;
+    random_seed(&r, 1);
+    for (int i = 0; i < 20000; i++) {
+        struct replay_outcome outcome = replay_message((int32_t)random_below(&r, 15), 7, 8);
+
+        replay_write_fill(w, replay_write_post(w, &recv), &outcome);
+    }
+    replay_write_close(w);
+    assert_int_equal(stat(path_of("rank-2.mbxrec"), &status), 0);
+    assert_true(status.st_size - FORMAT_CHUNKS_AT < 20000 * 12 / 10);
+}
+
+/* Reads a file with a byte that is another one, or that ends before it. */
+static void try_damaged(size_t count, off_t at, bool is_cut)
+{
+    int fd = open(path_of("rank-2.mbxrec"), O_RDWR);
+    struct replay_reader *reader;
+    char error[PATH_MAX + 128];
+    unsigned char byte;
+    struct stat status;
+
+    assert_int_equal(fstat(fd, &status), 0);
+    assert_int_equal(pread(fd, &byte, 1, at), 1);
+    byte ^= (unsigned char)(1 << at % 8);
+    if (is_cut)
+        assert_int_equal(ftruncate(fd, at), 0);
+    else
+        assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+    if (replay_read_open(folder, 2, &reader, error, sizeof error) == 0) {
+        long read = read_events(reader, count);
+
+        if (read < 0)
+            fail_msg("byte %ld, cut %d: other events", (long)at, is_cut);
+        if ((size_t)read < count && replay_read_flags(reader) & REPLAY_COMPLETE)
+            fail_msg("byte %ld, cut %d: a part is called complete", (long)at, is_cut);
+        replay_read_close(reader);
+    }
+    byte ^= (unsigned char)(1 << at % 8);
+    if (!is_cut)
+        assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+    close(fd);
+}
+
+static void damage_never_makes_other_events(void **state)
+{
+    struct replay_writer *w = open_writer();
+    unsigned char *whole;
+    struct stat status;
+    struct random r;
+    size_t count;
+    int fd;
+
+    (void)state;
+    random_seed(&r, 3);
+    count = write_events(w, &r, 6000);
+    replay_write_close(w);
+    assert_int_equal(stat(path_of("rank-2.mbxrec"), &status), 0);
+    for (off_t at = 0; at < status.st_size; at += at < 400                ? 1
+                                                  : at < FORMAT_CHUNKS_AT ? 4001
+                                                                          : 3)
+        try_damaged(count, at, false);
+    whole = malloc((size_t)status.st_size);
+    fd = open(path_of("rank-2.mbxrec"), O_RDWR);
+    assert_int_equal(pread(fd, whole, (size_t)status.st_size, 0), status.st_size);
+    for (off_t at = status.st_size - 1; at > 0; at -= 97)
+        try_damaged(count, at, true);
+    assert_int_equal(pwrite(fd, whole, (size_t)status.st_size, 0), status.st_size);
+    close(fd);
+    free(whole);
+    try_damaged(count, status.st_size - 1, true);
+}
+
+static void a_damaged_block_is_named(void **state)
+{
+    struct replay_writer *w = open_writer();
+    struct replay_reader *reader;
+    struct random r;
+    size_t count;
+    char byte = 0x55;
+    int fd;
+
+    (void)state;
+    random_seed(&r, 3);
+    count = write_events(w, &r, 9000);
+    replay_write_close(w);
+    fd = open(path_of("rank-2.mbxrec"), O_RDWR);
+    assert_int_equal(pwrite(fd, &byte, 1, FORMAT_CHUNKS_AT + 8000), 1);
+    close(fd);
+    reader = open_reader();
+    assert_non_null(strstr(replay_read_damage(reader), "rank-2.mbxrec is damaged at byte "));
+    assert_non_null(
+        strstr(replay_read_damage(reader),
+               "the checksum of block 1 is wrong; the record can be replayed up to event "));
+    assert_in_range(read_events(reader, count), 1000, 4000);
+    replay_read_close(reader);
+}
+
+static void killed_ranks_leave_what_they_stored(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        _Atomic uint64_t *made =
+            mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        struct replay_reader *reader;
+        struct replay_event event;
+        uint64_t before, read = 0;
+        pid_t child = fork();
+
+        if (child == 0) {
+            static const struct replay_signature s = {
+                .comm = 1, .source = REPLAY_ANY, .tag = 1, .kind = REPLAY_RECV};
+            struct replay_writer *w;
+
+            if (replay_write_open(folder, &job, &w) < 0)
+                _exit(1);
+            for (uint64_t i = 0;; i++) {
+                struct replay_outcome outcome = replay_message((int32_t)(i % 1000), 1, 0);
+
+                replay_write_fill(w, replay_write_post(w, &s), &outcome);
+                atomic_store(made, i + 1);
+            }
+        }
+        while (atomic_load(made) < seed * 700)
+            ;
+        before = atomic_load(made);
+        kill(child, SIGKILL);
+        waitpid(child, NULL, 0);
+        reader = open_reader();
+        assert_string_equal(replay_read_damage(reader), "");
+        for (; replay_read_next(reader, &event); read++)
+            if (event.outcome.result == REPLAY_MESSAGE)
+                assert_int_equal(replay_source(&event.outcome), (int32_t)(read % 1000));
+        assert_true(read >= before && read <= atomic_load(made) + 1);
+        replay_read_close(reader);
+        munmap((void *)made, 4096);
+        remove_records();
+    }
+}
+
+static void the_commit_that_holds_is_not_written(void **state)
+{
+    struct replay_writer *w = open_writer();
+    struct format_commit slots[2];
+    struct random r;
+    int fd = open(path_of("rank-2.mbxrec"), O_RDONLY);
+
+    (void)state;
+    random_seed(&r, 4);
+    write_events(w, &r, 20000);
+    assert_int_equal(pread(fd, slots, sizeof slots, FORMAT_COMMIT_AT), sizeof slots);
+    assert_true(slots[0].number + 1 == slots[1].number ||
+                slots[1].number + 1 == slots[0].number);
+    assert_true(slots[0].number > 2);
+    close(fd);
+    replay_write_close(w);
+}
+
+static void a_full_disk_ends_the_record_alone(void **state)
+{
+    struct replay_writer *w = open_writer();
+    struct replay_reader *reader;
+    long read;
+
+    (void)state;
+    assert_int_equal(sys_fail_name("write", 3, ENOSPC), 0);
+    for (size_t i = 0; i < 20000; i++) {
+        struct replay_signature s = {.kind = REPLAY_TEST, .requests = (uint8_t)(i % 15)};
+        struct replay_outcome outcome = {.result = REPLAY_FALSE};
+
+        replay_write_event(w, &s, &outcome);
+        events[i] = (struct replay_event){.signature = s, .outcome = outcome};
+    }
+    replay_write_close(w);
+    assert_non_null(strstr(said, "record: rank 2: no space left in "));
+    assert_non_null(strstr(said, "; the program continues"));
+    reader = open_reader();
+    assert_true(replay_read_flags(reader) & REPLAY_CUT);
+    assert_false(replay_read_flags(reader) & REPLAY_COMPLETE);
+    read = read_events(reader, 20000);
+    assert_in_range(read, 4000, 20000);
+    replay_read_close(reader);
+}
+
+static void records_are_private_and_new(void **state)
+{
+    struct replay_writer *w = open_writer(), *other;
+    struct stat status;
+
+    (void)state;
+    assert_int_equal(stat(path_of("rank-2.mbxrec"), &status), 0);
+    assert_int_equal(status.st_mode & 0777, 0600);
+    assert_int_equal(replay_write_open(folder, &job, &other), -EEXIST);
+    assert_non_null(strstr(said, "has a record of this rank already"));
+    assert_int_equal(replay_write_open("/dev/null/orders", &job, &other), -ENOTDIR);
+    assert_non_null(strstr(said, "record: rank 2: cannot record to /dev/null/orders"));
+    replay_write_close(w);
+    remove_records();
+    assert_int_equal(rmdir(folder), 0);
+    w = open_writer(); /* makes the folder */
+    assert_int_equal(stat(folder, &status), 0);
+    assert_int_equal(status.st_mode & 0777, 0700);
+    replay_write_close(w);
+}
+
+static void what_is_no_record_is_refused(void **state)
+{
+    static const uint32_t two = 2;
+    struct replay_reader *reader;
+    char error[PATH_MAX + 128];
+    int fd;
+
+    (void)state;
+    assert_int_equal(replay_read_open(folder, 2, &reader, error, sizeof error), -ENOENT);
+    replay_write_close(open_writer());
+    fd = open(path_of("rank-2.mbxrec"), O_RDWR);
+    assert_int_equal(pwrite(fd, &two, sizeof two, 8), sizeof two);
+    assert_int_equal(replay_read_open(folder, 2, &reader, error, sizeof error), -EBADMSG);
+    assert_non_null(strstr(error, "is in format 2; this version reads format 1"));
+    assert_int_equal(pwrite(fd, "x", 1, 0), 1);
+    assert_int_equal(replay_read_open(folder, 2, &reader, error, sizeof error), -EBADMSG);
+    assert_non_null(strstr(error, "is not a record"));
+    assert_int_equal(ftruncate(fd, 100), 0);
+    assert_int_equal(replay_read_open(folder, 2, &reader, error, sizeof error), -EBADMSG);
+    assert_non_null(strstr(error, "it ends too early"));
+    close(fd);
+}
+
+/* ---- judging ---- */
+
+static const struct replay_signature recv_any = {
+    .comm = 1, .source = REPLAY_ANY, .tag = 7, .kind = REPLAY_IRECV};
+static const struct replay_signature wait_two = {.kind = REPLAY_WAITANY, .requests = 2};
+
+/* A receive that got rank 3's message, one that got none, and a Waitany of two: 1. */
+static void write_small(bool is_complete)
+{
+    struct replay_outcome got = replay_message(3, 7, 100),
+                          at = {.value = 1, .result = REPLAY_AT};
+    struct replay_writer *w = open_writer();
+
+    replay_write_fill(w, replay_write_post(w, &recv_any), &got);
+    replay_write_post(w, &recv_any);
+    replay_write_event(w, &wait_two, &at);
+    replay_write_cancelled(w, 5);
+    if (is_complete) {
+        replay_write_close(w);
+        return;
+    }
+    /* as a kill leaves it */
+    assert_int_equal(rename(path_of("rank-2.mbxrec"), "/tmp/replay-test-kept"), 0);
+    {
+        char command[256];
+
+        snprintf(command, sizeof command, "cp /tmp/replay-test-kept %s/rank-2.mbxrec", folder);
+        assert_int_equal(system(command), 0);
+        unlink("/tmp/replay-test-kept");
+    }
+    replay_write_close(w);
+}
+
+static struct replay_judge *open_judge(void)
+{
+    struct replay_judge *j = NULL;
+
+    assert_int_equal(replay_judge_open(folder, &job, &j), 0);
+    return j;
+}
+
+static void a_program_that_agrees_gets_the_outcomes(void **state)
+{
+    struct replay_outcome out;
+    struct replay_judge *j;
+
+    (void)state;
+    write_small(true);
+    j = open_judge();
+    assert_int_equal(replay_judge(j, &recv_any, &out), REPLAY_AGREES);
+    assert_int_equal(out.result, REPLAY_MESSAGE);
+    assert_int_equal(replay_source(&out), 3);
+    assert_int_equal(replay_tag(&out), 7);
+    assert_int_equal(replay_judge(j, &recv_any, &out), REPLAY_AGREES);
+    assert_int_equal(out.result, REPLAY_OPEN);
+    assert_true(replay_judge_is_cancelled(j, 5));
+    assert_false(replay_judge_is_cancelled(j, 4));
+    assert_int_equal(replay_judge(j, &wait_two, &out), REPLAY_AGREES);
+    assert_int_equal(out.value, 1);
+    assert_false(replay_judge_is_over(j));
+    log_level_set(LOG_LEVEL_INFO);
+    assert_true(replay_judge_ends(j, 4, false));
+    log_level_set(LOG_LEVEL_WARN);
+    assert_non_null(strstr(said, "replay: rank 2: 3 events, all as recorded; 4 held back"));
+    replay_judge_close(j);
+}
+
+static void another_call_is_a_divergence(void **state)
+{
+    static const struct replay_signature probe = {
+        .comm = 1, .source = 2, .tag = 9, .kind = REPLAY_IPROBE};
+    struct replay_outcome out;
+    struct replay_judge *j;
+
+    (void)state;
+    write_small(true);
+    j = open_judge();
+    assert_int_equal(replay_judge(j, &recv_any, &out), REPLAY_AGREES);
+    for (int field = 0; field < 5; field++) {
+        struct replay_signature other = recv_any;
+
+        other.comm += field == 0;
+        other.source = field == 1 ? 3 : other.source;
+        other.tag += field == 2;
+        other.kind = field == 3 ? REPLAY_RECV : other.kind;
+        other.requests += field == 4;
+        assert_int_equal(replay_judge(j, &other, &out), REPLAY_DIFFERS);
+    }
+    assert_int_equal(replay_judge(j, &probe, &out), REPLAY_DIFFERS);
+    replay_judge_say(j, &probe, "MPI_COMM_WORLD", true);
+    assert_non_null(strstr(said, "replay: rank 2 (pid 77) diverged from "));
+    assert_non_null(strstr(said, " at its event 2 of 3\n"));
+    assert_non_null(strstr(
+        said, "  recorded: MPI_Irecv from any source, tag 7, on communicator 1: no message\n"));
+    assert_non_null(
+        strstr(said, "  now:      MPI_Iprobe from rank 2, tag 9, on MPI_COMM_WORLD"));
+    assert_non_null(strstr(said, "  last event that agreed: MPI_Irecv from any source, tag 7, "
+                                 "on communicator 1: rank 3, tag 7\n"));
+    assert_non_null(strstr(said, "  rank 2 continues freely\n"));
+    replay_judge_close(j);
+}
+
+static void an_outcome_that_cannot_be_is_a_divergence(void **state)
+{
+    struct replay_outcome out;
+    struct replay_judge *j;
+
+    (void)state;
+    write_small(true);
+    j = open_judge();
+    assert_int_equal(replay_judge(j, &recv_any, &out), REPLAY_AGREES);
+    replay_judge_refuse(
+        j,
+        "a process had failed at this point of the record; process failures are not replayed");
+    replay_judge_say(j, &recv_any, NULL, false);
+    assert_non_null(strstr(said, " at its event 1 of 3\n"));
+    assert_non_null(strstr(
+        said,
+        "recorded: MPI_Irecv from any source, tag 7, on communicator 1: rank 3, tag 7\n"));
+    assert_non_null(strstr(said, ": a process had failed at this point of the record; process "
+                                 "failures are not replayed\n"));
+    assert_null(strstr(said, "continues freely"));
+    replay_judge_close(j);
+}
+
+static void a_program_that_ends_early_is_a_divergence(void **state)
+{
+    struct replay_outcome out;
+    struct replay_judge *j;
+
+    (void)state;
+    write_small(true);
+    j = open_judge();
+    assert_int_equal(replay_judge(j, &recv_any, &out), REPLAY_AGREES);
+    assert_false(replay_judge_ends(j, 0, false));
+    assert_non_null(strstr(said, "  now:      MPI_Finalize"));
+    replay_judge_close(j);
+}
+
+static void more_calls_than_recorded_are_a_divergence_if_it_is_complete(void **state)
+{
+    (void)state;
+    for (int is_complete = 0; is_complete < 2; is_complete++) {
+        struct replay_outcome out;
+        struct replay_judge *j;
+
+        write_small(is_complete);
+        j = open_judge();
+        assert_int_equal(replay_judge(j, &recv_any, &out), REPLAY_AGREES);
+        assert_int_equal(replay_judge(j, &recv_any, &out), REPLAY_AGREES);
+        assert_int_equal(replay_judge(j, &wait_two, &out), REPLAY_AGREES);
+        assert_int_equal(replay_judge_is_over(j), !is_complete);
+        assert_int_equal(replay_judge(j, &wait_two, &out),
+                         is_complete ? REPLAY_DIFFERS : REPLAY_OVER);
+        replay_judge_close(j);
+        remove_records();
+    }
+}
+
+static void expect_refused(const struct replay_job *now, const char *text)
+{
+    struct replay_judge *j;
+
+    said[0] = '\0';
+    assert_true(replay_judge_open(folder, now, &j) < 0);
+    assert_non_null(strstr(said, text));
+}
+
+static void records_of_other_jobs_are_refused(void **state)
+{
+    struct replay_job other = job;
+    struct replay_writer *w;
+    struct replay_judge *j;
+
+    (void)state;
+    write_small(true);
+    other.size = 8;
+    expect_refused(&other, "has records of 4 ranks, but this job has 8");
+    other = job;
+    other.mpi++;
+    expect_refused(&other, "was recorded with another version of MPI");
+    remove_records();
+    other = job;
+    other.rank = 0;
+    other.build[3] = 1;
+    assert_int_equal(replay_write_open(folder, &other, &w), 0);
+    replay_write_flag(w, REPLAY_THREADS);
+    assert_non_null(strstr(said, "record: two threads of rank 0 make calls that are recorded: "
+                                 "this record cannot be replayed"));
+    replay_write_close(w);
+    expect_refused(
+        &other,
+        "replay: rank 0: two threads made the recorded calls: their order cannot be replayed");
+    unlink(path_of("rank-0.mbxrec"));
+    assert_int_equal(replay_write_open(folder, &other, &w), 0);
+    replay_write_close(w);
+    other.build[3] = 2;
+    other.arguments++;
+    assert_int_equal(replay_judge_open(folder, &other, &j), 0);
+    assert_non_null(
+        strstr(said, "replay: this is not the recorded program (its build id differs)"));
+    assert_non_null(strstr(said, "the arguments of the program differ"));
+    replay_judge_close(j);
+    unlink(path_of("rank-0.mbxrec"));
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(events_are_read_as_they_were),
+        TEST(polling_takes_few_bytes),
+        TEST(wildcards_of_few_senders_take_a_byte),
+        TEST(damage_never_makes_other_events),
+        TEST(a_damaged_block_is_named),
+        TEST(killed_ranks_leave_what_they_stored),
+        TEST(the_commit_that_holds_is_not_written),
+        TEST(a_full_disk_ends_the_record_alone),
+        TEST(records_are_private_and_new),
+        TEST(what_is_no_record_is_refused),
+        TEST(a_program_that_agrees_gets_the_outcomes),
+        TEST(another_call_is_a_divergence),
+        TEST(an_outcome_that_cannot_be_is_a_divergence),
+        TEST(a_program_that_ends_early_is_a_divergence),
+        TEST(more_calls_than_recorded_are_a_divergence_if_it_is_complete),
+        TEST(records_of_other_jobs_are_refused),
+    };
+
+    return cmocka_run_group_tests_name("replay", tests, NULL, NULL);
+}

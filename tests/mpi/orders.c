@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * orders.c - programs whose results depend on the order of messages and on time, for mbx exec --record and --replay.
+ *
+ * usage: orders fold COUNT         rank 0 computes s = s / 3 + x over receives from any source
+ *        orders all SEED ROUNDS    each call whose result is recorded, chosen from the seed
+ *        orders less SEED ROUNDS   as all, but rank 1 makes one call more in the last round
+ *        orders die COUNT          as fold, and rank 0 polls after COUNT receives and then kills itself, unless
+ *                                  ORDERS_LIVES is set
+ *
+ * Each rank prints `rank R: HASH`, over all that its calls have returned and the data that came.
+ */
+#include <mpi.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MESSAGES_MAX 64
+#define LONGEST      80000
+
+static const int sizes[] = {0, 8, 100, 5000, LONGEST};
+
+static int rank, ranks;
+static uint64_t hash = UINT64_C(0xcbf29ce484222325);
+static MPI_Comm
+    comms[4]; /* 0: any; 1: cancels; 2: freed receives; 3: probes of what never comes */
+static char *buffers[MESSAGES_MAX];
+static MPI_Request *sends;
+static size_t send_count;
+
+/* ---- what is the same on all ranks ---- */
+
+static uint64_t draw(uint64_t *state)
+{
+    *state += UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t z = *state;
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
+
+static void note(uint64_t value)
+{
+    for (int i = 0; i < 8; i++, value >>= 8)
+        hash = (hash ^ (value & 0xff)) * UINT64_C(0x100000001b3);
+}
+
+static void note_message(const MPI_Status *status, const char *buffer)
+{
+    int count;
+
+    MPI_Get_count(status, MPI_CHAR, &count);
+    note((uint64_t)status->MPI_SOURCE << 32 | (uint32_t)status->MPI_TAG);
+    note((uint64_t)count);
+    for (int i = 0; i < count; i += 997)
+        note((unsigned char)buffer[i]);
+}
+
+/* Is not received before this call returns. */
+static void send_later(int size, int to, int tag, MPI_Comm comm)
+{
+    char *bytes = malloc((size_t)size + 1);
+
+    for (int i = 0; i < size; i++)
+        bytes[i] = (char)(rank * 31 + tag * 7 + (int)send_count + i);
+    sends = realloc(sends, (send_count + 1) * sizeof sends[0]);
+    MPI_Isend(bytes, size, MPI_CHAR, to, tag, comm, &sends[send_count++]);
+}
+
+/* ---- ways to receive so many messages ---- */
+
+static void by_recv(int count)
+{
+    MPI_Status status;
+
+    for (int i = 0; i < count; i++) {
+        MPI_Recv(buffers[0], LONGEST, MPI_CHAR, MPI_ANY_SOURCE, MPI_ANY_TAG, comms[0], &status);
+        note_message(&status, buffers[0]);
+    }
+}
+
+static void by_sendrecv(int count)
+{
+    MPI_Status status;
+
+    for (int i = 0; i < count; i++) {
+        MPI_Sendrecv(NULL, 0, MPI_CHAR, MPI_PROC_NULL, 0, buffers[0], LONGEST, MPI_CHAR,
+                     MPI_ANY_SOURCE, MPI_ANY_TAG, comms[0], &status);
+        note_message(&status, buffers[0]);
+    }
+}
+
+static void post(int count, MPI_Request *requests)
+{
+    for (int i = 0; i < count; i++)
+        MPI_Irecv(buffers[i], LONGEST, MPI_CHAR, MPI_ANY_SOURCE, MPI_ANY_TAG, comms[0],
+                  &requests[i]);
+}
+
+static void by_waitany(int count, MPI_Request *requests)
+{
+    MPI_Status status;
+    int which;
+
+    for (int i = 0; i < count; i++) {
+        MPI_Waitany(count, requests, &which, &status);
+        note((uint64_t)which);
+        note_message(&status, buffers[which]);
+    }
+}
+
+static void by_some(int count, MPI_Request *requests, int is_test)
+{
+    MPI_Status statuses[MESSAGES_MAX];
+    int which[MESSAGES_MAX], found;
+
+    for (int done = 0; done < count;) {
+        if (is_test)
+            MPI_Testsome(count, requests, &found, which, statuses);
+        else
+            MPI_Waitsome(count, requests, &found, which, statuses);
+        note((uint64_t)found);
+        for (int i = 0; i < found; i++) {
+            note((uint64_t)which[i]);
+            note_message(&statuses[i], buffers[which[i]]);
+        }
+        done += found;
+    }
+}
+
+static void by_testany(int count, MPI_Request *requests)
+{
+    MPI_Status status;
+    int which, flag;
+
+    for (int done = 0; done < count; done += flag) {
+        MPI_Testany(count, requests, &which, &flag, &status);
+        note((uint64_t)flag);
+        if (flag)
+            note_message(&status, buffers[which]);
+    }
+}
+
+static void by_testall(int count, MPI_Request *requests)
+{
+    MPI_Status statuses[MESSAGES_MAX];
+    int flag = 0;
+
+    while (!flag) {
+        MPI_Testall(count, requests, &flag, statuses);
+        note((uint64_t)flag);
+    }
+    for (int i = 0; i < count; i++)
+        note_message(&statuses[i], buffers[i]);
+}
+
+static void by_test(int count, MPI_Request *requests)
+{
+    MPI_Status status;
+    int flag, done = 0;
+
+    for (int i = 0; done < count; i = (i + 1) % count) {
+        if (requests[i] == MPI_REQUEST_NULL)
+            continue;
+        MPI_Test(&requests[i], &flag, &status);
+        note((uint64_t)flag);
+        if (flag)
+            note_message(&status, buffers[i]);
+        done += flag;
+    }
+}
+
+static void by_probe(int count, int is_blocking)
+{
+    MPI_Status status;
+    int flag, nothing;
+
+    for (int done = 0; done < count; done += flag) {
+        flag = 1;
+        if (is_blocking)
+            MPI_Probe(MPI_ANY_SOURCE, MPI_ANY_TAG, comms[0], &status);
+        else
+            MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comms[0], &flag, &status);
+        MPI_Iprobe(MPI_ANY_SOURCE, 3, comms[3], &nothing, MPI_STATUS_IGNORE);
+        note((uint64_t)flag);
+        if (!flag)
+            continue;
+        MPI_Recv(buffers[0], LONGEST, MPI_CHAR, status.MPI_SOURCE, status.MPI_TAG, comms[0],
+                 &status);
+        note_message(&status, buffers[0]);
+    }
+}
+
+static void by_mprobe(int count, int is_blocking)
+{
+    MPI_Message message;
+    MPI_Request request;
+    MPI_Status status;
+    int flag;
+
+    for (int done = 0; done < count; done += flag) {
+        flag = 1;
+        if (is_blocking)
+            MPI_Mprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comms[0], &message, MPI_STATUS_IGNORE);
+        else
+            MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, comms[0], &flag, &message, &status);
+        note((uint64_t)flag);
+        if (!flag)
+            continue;
+        MPI_Imrecv(buffers[0], LONGEST, MPI_CHAR, &message, &request);
+        MPI_Wait(&request, &status);
+        note_message(&status, buffers[0]);
+    }
+}
+
+static void by_start(int count, int is_twice)
+{
+    MPI_Request requests[MESSAGES_MAX];
+    int first = is_twice ? count / 2 : 0;
+
+    for (int i = 0; i < count - first; i++)
+        MPI_Recv_init(buffers[i], LONGEST, MPI_CHAR, MPI_ANY_SOURCE, MPI_ANY_TAG, comms[0],
+                      &requests[i]);
+    MPI_Startall(count - first, requests);
+    by_waitany(count - first, requests);
+    if (first > 0) {
+        MPI_Startall(first, requests);
+        by_waitany(first, requests);
+    }
+    for (int i = 0; i < count - first; i++)
+        MPI_Request_free(&requests[i]);
+}
+
+static void receive(int way, int count)
+{
+    MPI_Request requests[MESSAGES_MAX];
+
+    if (count == 0)
+        return;
+    if (way >= 8)
+        post(count, requests);
+    switch (way) {
+    case 0:
+        by_recv(count);
+        break;
+    case 1:
+        by_sendrecv(count);
+        break;
+    case 2:
+        by_probe(count, 0);
+        break;
+    case 3:
+        by_probe(count, 1);
+        break;
+    case 4:
+        by_mprobe(count, 0);
+        break;
+    case 5:
+        by_mprobe(count, 1);
+        break;
+    case 6:
+        by_start(count, 0);
+        break;
+    case 7:
+        by_start(count, 1);
+        break;
+    case 8:
+        by_waitany(count, requests);
+        break;
+    case 9:
+        by_some(count, requests, 0);
+        break;
+    case 10:
+        by_some(count, requests, 1);
+        break;
+    case 11:
+        by_testany(count, requests);
+        break;
+    case 12:
+        by_testall(count, requests);
+        break;
+    default:
+        by_test(count, requests);
+        break;
+    }
+}
+
+/* ---- cancels, and receives that are freed ---- */
+
+/* The left neighbour sends a message meanwhile: it comes before the cancel or not. */
+static void cancel(int is_exact)
+{
+    int from = (rank + ranks - 1) % ranks, is_cancelled;
+    MPI_Request request, never;
+    MPI_Status status;
+
+    send_later(8, (rank + 1) % ranks, 5, comms[1]);
+    MPI_Irecv(buffers[0], 8, MPI_CHAR, is_exact ? from : MPI_ANY_SOURCE, 5, comms[1], &request);
+    MPI_Irecv(buffers[1], 8, MPI_CHAR, MPI_ANY_SOURCE, 6, comms[1], &never);
+    MPI_Cancel(&request);
+    MPI_Wait(&request, &status);
+    MPI_Test_cancelled(&status, &is_cancelled);
+    note((uint64_t)is_cancelled);
+    if (is_cancelled)
+        MPI_Recv(buffers[0], 8, MPI_CHAR, from, 5, comms[1], &status);
+    note_message(&status, buffers[0]);
+    MPI_Cancel(&never);
+    MPI_Wait(&never, MPI_STATUS_IGNORE);
+}
+
+static void freed(void)
+{
+    static char unseen[8];
+    MPI_Request request;
+    MPI_Status status;
+
+    for (int i = 0; i < 2; i++)
+        send_later(8, (rank + 1) % ranks, 7, comms[2]);
+    MPI_Irecv(unseen, 8, MPI_CHAR, MPI_ANY_SOURCE, 7, comms[2], &request);
+    MPI_Request_free(&request);
+    MPI_Recv(buffers[0], 8, MPI_CHAR, MPI_ANY_SOURCE, 7, comms[2], &status);
+    note_message(&status, buffers[0]);
+}
+
+/* ---- programs ---- */
+
+static void play(uint64_t seed, int rounds, int is_less)
+{
+    uint64_t common = seed, own = seed * 1000 + (uint64_t)rank;
+
+    for (int round = 0; round < rounds; round++) {
+        int coming = 0, way = (int)(draw(&own) % 14);
+
+        for (int from = 0; from < ranks; from++)
+            for (int to = 0; to < ranks; to++)
+                for (int left = (int)(draw(&common) % 3); left > 0; left--) {
+                    int size = sizes[draw(&common) % 5], tag = (int)(draw(&common) % 3);
+
+                    coming += to == rank;
+                    if (from == rank)
+                        send_later(size, to, tag, comms[0]);
+                }
+        if (is_less && rank == 1 && round == rounds - 1) {
+            int flag;
+
+            MPI_Iprobe(0, 77, comms[3], &flag, MPI_STATUS_IGNORE);
+        }
+        receive(way, coming);
+        if (draw(&common) % 4 == 0)
+            cancel((int)(draw(&common) % 2));
+        if (draw(&common) % 4 == 0)
+            freed();
+    }
+    MPI_Waitall((int)send_count, sends, MPI_STATUSES_IGNORE);
+}
+
+static void fold(int count, int dies)
+{
+    double s = 0, x = rank;
+
+    for (int i = 0; rank != 0 && i < count; i++)
+        MPI_Send(&x, 1, MPI_DOUBLE, 0, 2, MPI_COMM_WORLD);
+    for (int i = 0; rank == 0 && i < count * (ranks - 1); i++) {
+        int flag = 1;
+
+        MPI_Recv(&x, 1, MPI_DOUBLE, MPI_ANY_SOURCE, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        s = s / 3 + x;
+        if (dies && i == count)
+            for (int polls = 0; flag == 1 || polls < 1000; polls++)
+                MPI_Iprobe(0, 99, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+        if (dies && i == count && getenv("ORDERS_LIVES") == NULL)
+            kill(getpid(), SIGKILL);
+    }
+    memcpy(&hash, &s, sizeof hash);
+    {
+        MPI_Request none = MPI_REQUEST_NULL;
+        int flag;
+
+        MPI_Request_get_status(none, &flag, MPI_STATUS_IGNORE); /* which nobody can record */
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const char *way = argc > 2 ? argv[1] : "";
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    for (int i = 0; i < MESSAGES_MAX; i++)
+        buffers[i] = malloc(LONGEST);
+    for (int i = 0; i < 4; i++)
+        MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
+    if (strcmp(way, "fold") == 0 || strcmp(way, "die") == 0)
+        fold(atoi(argv[2]), strcmp(way, "die") == 0);
+    else if (argc == 4 && (strcmp(way, "all") == 0 || strcmp(way, "less") == 0))
+        play(strtoull(argv[2], NULL, 10), atoi(argv[3]), strcmp(way, "less") == 0);
+    else if (rank == 0)
+        fprintf(stderr,
+                "usage: orders fold COUNT | all SEED ROUNDS | less SEED ROUNDS | die COUNT\n");
+    printf("rank %d: %016llx\n", rank, (unsigned long long)hash);
+    MPI_Finalize();
+    return 0;
+}

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * order.c - `mbx order`: a record of mbx exec --record as text, and the first difference of two.
+ *
+ * Tests and probes that found nothing differ from run to run even where all messages came in the same order.  So a comparison
+ * tells the two apart.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "replay/replay.h"
+#include "tools/common/tool.h"
+
+/* The exit status if two records differ. */
+#define ORDER_DIFFERS 3
+
+static const char usage[] =
+    "usage: mbx order [OPTIONS] DIR\n"
+    "       mbx order [OPTIONS] DIR --compare DIR2\n"
+    "\n"
+    "Examples:\n"
+    "  mbx exec --record orders mpiexec -n 4 ./program\n"
+    "  mbx order orders --rank 0                 the results that depended on time\n"
+    "  mbx order orders --compare more-orders    where two runs differ first\n"
+    "\n"
+    "Prints what `mbx exec --record DIR` has recorded: for each rank one line for each\n"
+    "call whose result depends on time, with what it asked for and what it got.  The\n"
+    "communicators are numbered in the order of their first such call.\n"
+    "\n"
+    "  -r, --rank=R       this rank alone (default: all)\n"
+    "  -f, --from=N       from event N on (default: 1)\n"
+    "  -c, --compare=DIR2 the first event of each rank that differs from that in DIR2.  The\n"
+    "                     exit status is 3 if messages differ, and 0 if only tests and\n"
+    "                     probes that found nothing differ, or nothing\n"
+    "  -h, --help         this text\n";
+
+static const struct option options[] = {{"rank", required_argument, NULL, 'r'},
+                                        {"from", required_argument, NULL, 'f'},
+                                        {"compare", required_argument, NULL, 'c'},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {NULL, 0, NULL, 0}};
+
+struct arguments {
+    const char *folder, *other;
+    uint64_t rank, from; /* UINT64_MAX: all ranks */
+};
+
+static bool read_rank(const struct tool *tool, const char *folder, uint32_t rank,
+                      struct replay_reader **reader)
+{
+    char error[PATH_MAX + 128];
+
+    if (replay_read_open(folder, rank, reader, error, sizeof error) == 0)
+        return true;
+    tool_error(tool, "%s", error);
+    return false;
+}
+
+static const char *state_of(const struct replay_reader *reader)
+{
+    unsigned flags = replay_read_flags(reader);
+
+    if (replay_read_damage(reader)[0] != '\0')
+        return "damaged";
+    if (flags & REPLAY_CUT)
+        return "cut: nothing more could be written";
+    if (flags & REPLAY_THREADS)
+        return "two threads: it cannot be replayed";
+    return flags & REPLAY_COMPLETE ? "complete" : "it ends where the rank was killed";
+}
+
+static void print_event(const char *before, const struct replay_event *event)
+{
+    char call[REPLAY_TEXT], outcome[REPLAY_TEXT];
+
+    printf("%s%s: %s", before, replay_signature_text(&event->signature, NULL, call),
+           replay_outcome_text(&event->outcome, outcome));
+    if (event->times > 1)
+        printf(", %" PRIu64 " times", event->times);
+    putchar('\n');
+}
+
+/* ---- one record ---- */
+
+static bool print_rank(const struct tool *tool, const struct arguments *args, uint32_t rank)
+{
+    struct replay_reader *reader;
+    struct replay_event event;
+    char number[32];
+
+    if (!read_rank(tool, args->folder, rank, &reader))
+        return false;
+    printf("rank %" PRIu32 ": %" PRIu64 " events, %s\n", rank, replay_read_events(reader),
+           state_of(reader));
+    while (replay_read_next(reader, &event)) {
+        if (event.number + event.times <= args->from)
+            continue;
+        snprintf(number, sizeof number, "%8" PRIu64 "  ", event.number);
+        print_event(event.signature.kind == REPLAY_INDEX ? "          " : number, &event);
+    }
+    if (replay_read_damage(reader)[0] != '\0')
+        tool_error(tool, "%s", replay_read_damage(reader));
+    replay_read_close(reader);
+    return true;
+}
+
+/* ---- two records ---- */
+
+static bool is_equal(const struct replay_event *a, const struct replay_event *b)
+{
+    return a->signature.kind == b->signature.kind && a->signature.comm == b->signature.comm &&
+           a->signature.source == b->signature.source && a->signature.tag == b->signature.tag &&
+           a->signature.requests == b->signature.requests &&
+           a->outcome.result == b->outcome.result && a->outcome.value == b->outcome.value &&
+           a->outcome.size_class == b->outcome.size_class && a->times == b->times;
+}
+
+/* The next event, or the next that found something; times 0: the end. */
+static void next_of(struct replay_reader *reader, bool is_found, struct replay_event *event)
+{
+    do
+        if (!replay_read_next(reader, event)) {
+            event->times = 0;
+            return;
+        }
+    while (is_found && event->outcome.result == REPLAY_FALSE);
+}
+
+static void print_side(const char *folder, const struct replay_event *event)
+{
+    char before[PATH_MAX + 64];
+
+    if (event->times == 0) {
+        printf("  %s: no further event\n", folder);
+        return;
+    }
+    snprintf(before, sizeof before, "  %s, event %" PRIu64 ": ", folder, event->number);
+    print_event(before, event);
+}
+
+/* 0; 1 they differ, which is printed; -1 a record cannot be read. */
+static int compare_events(const struct tool *tool, const struct arguments *args, uint32_t rank,
+                          bool is_found)
+{
+    struct replay_reader *readers[2];
+    struct replay_event events[2];
+    bool differ;
+
+    if (!read_rank(tool, args->folder, rank, &readers[0]))
+        return -1;
+    if (!read_rank(tool, args->other, rank, &readers[1])) {
+        replay_read_close(readers[0]);
+        return -1;
+    }
+    do
+        for (int i = 0; i < 2; i++)
+            next_of(readers[i], is_found, &events[i]);
+    while (events[0].times != 0 && events[1].times != 0 && is_equal(&events[0], &events[1]));
+    differ = events[0].times != 0 || events[1].times != 0;
+    if (differ) {
+        printf("rank %" PRIu32 ": %s\n", rank,
+               is_found ? "differs first here"
+                        : "the same messages; tests or probes that found nothing differ "
+                          "first here");
+        print_side(args->folder, &events[0]);
+        print_side(args->other, &events[1]);
+    }
+    replay_read_close(readers[0]);
+    replay_read_close(readers[1]);
+    return differ;
+}
+
+static int compare_rank(const struct tool *tool, const struct arguments *args, uint32_t rank)
+{
+    int differ = compare_events(tool, args, rank, true);
+
+    if (differ != 0)
+        return differ;
+    differ = compare_events(tool, args, rank, false);
+    if (differ == 0)
+        printf("rank %" PRIu32 ": equal\n", rank);
+    return differ < 0 ? differ : 0;
+}
+
+/* ---- the command ---- */
+
+/* How many ranks were recorded, by any record that is there; 0 after saying that there is none. */
+static uint32_t ranks_of(const struct tool *tool, const char *folder, uint32_t rank)
+{
+    struct replay_reader *reader;
+    uint32_t ranks = 0;
+
+    if (!read_rank(tool, folder, rank, &reader))
+        return 0;
+    ranks = replay_read_job(reader)->size;
+    replay_read_close(reader);
+    return ranks;
+}
+
+static int read_arguments(const struct tool *tool, int argc, char **argv,
+                          struct arguments *args)
+{
+    int option, status = 0;
+
+    while ((option = tool_option(tool, argc, argv, "+:r:f:c:h", options, &status)) >= 0) {
+        if (option == 'c')
+            args->other = optarg;
+        if (option == 'r' &&
+            (status = tool_number(tool, "--rank", optarg, 0, UINT32_MAX, &args->rank)) != 0)
+            return status;
+        if (option == 'f' &&
+            (status = tool_number(tool, "--from", optarg, 1, UINT64_MAX, &args->from)) != 0)
+            return status;
+        /* options may follow DIR */
+        if (optind < argc && argv[optind][0] != '-' && args->folder == NULL)
+            args->folder = argv[optind++];
+    }
+    if (option == -2)
+        return status != 0 ? status : -1;
+    return 0;
+}
+
+static int run(const struct tool *tool, int argc, char **argv)
+{
+    struct arguments args = {.rank = UINT64_MAX, .from = 1};
+    bool is_read = true, differ = false;
+    uint32_t ranks, first;
+    int status;
+
+    if (argc > 1 && argv[1][0] != '-') {
+        args.folder = argv[1];
+        argv++;
+        argc--;
+    }
+    status = read_arguments(tool, argc, argv, &args);
+    if (status != 0)
+        return status < 0 ? TOOL_DONE : status;
+    if (args.folder == NULL && optind < argc)
+        args.folder = argv[optind++];
+    if (args.folder == NULL)
+        return tool_usage_error(tool, "DIR is missing");
+    if (optind < argc)
+        return tool_usage_error(tool, "one DIR, and --compare DIR2; got '%s'", argv[optind]);
+    first = args.rank == UINT64_MAX ? 0 : (uint32_t)args.rank;
+    ranks = args.rank == UINT64_MAX ? ranks_of(tool, args.folder, 0) : first + 1;
+    if (ranks == 0)
+        return TOOL_FAILED;
+    for (uint32_t rank = first; rank < ranks; rank++) {
+        int compared = args.other != NULL ? compare_rank(tool, &args, rank)
+                                          : (print_rank(tool, &args, rank) ? 0 : -1);
+
+        is_read = is_read && compared >= 0;
+        differ = differ || compared > 0;
+    }
+    return !is_read ? TOOL_FAILED : differ ? ORDER_DIFFERS : TOOL_DONE;
+}
+
+const struct tool tool_order = {
+    .name = "order",
+    .about = "what the calls of a recorded job returned, and where two runs differ",
+    .usage = usage,
+    .options = options,
+    .run = run,
+};
