@@ -76,6 +76,8 @@ static const struct param tuning[] = {
     {"CALM_LEAST", PARAM_COUNT, PARAM_TEST, "receives", "auto", 0, UINT64_C(1) << 46, auto_word,
      "receives that leave without a deferral before open receives are listed no longer",
      TUNING_AT(calm_least)},
+    {"DEVICE_BUFFERS", PARAM_COUNT, PARAM_TEST, "buffers", "auto", 1, 16384, auto_word,
+     "buffers for messages that the device passes to software", TUNING_AT(device_buffers)},
     {"DEVICE_SPIN", PARAM_TIME, PARAM_TEST, NULL, "auto", 0, 10 * CLOCK_S, auto_word,
      "how long a device on a thread or in a process polls before it sleeps",
      TUNING_AT(device_spin_ns)},

@@ -179,9 +179,6 @@ static const struct param own[] = {
     {"DEVICE_LIST", PARAM_COUNT, PARAM_ADVANCED, "receives", "1024", 1, 65536, NULL,
      "receives that the device holds at a time; the size of its command queue follows from it",
      AT(device_list)},
-    {"DEVICE_BUFFERS", PARAM_COUNT, PARAM_ADVANCED, "buffers", "auto", 1, 16384, auto_word,
-     "buffers for messages that the device passes to software; auto: 128, for verbs 1024",
-     AT(device_buffers)},
     {"DEVICE_THRESHOLD", PARAM_SIZE, PARAM_ADVANCED, NULL, "auto", 0, 0, auto_word,
      "with split matching, receives with smaller buffers stay in software; auto: 32K, for "
      "verbs 1K",
@@ -222,6 +219,7 @@ static const struct param gone[] = {
     GONE("SHARE", "MBX_RNDV says it now, split in place of always, read+write of off"),
     GONE("SHARE_SIZE", "it is constant; MBX_RNDV=read+write leaves such copies out"),
     GONE("HOLD_TAKE", "receivers always take what waits at its sender, where they can"),
+    GONE("DEVICE_BUFFERS", "it is 128, and 1024 for MBX_DEVICE=verbs"),
     GONE("DEVICE_SPIN", "MBX_SPIN limits it"),
     GONE("DEVICE_ANSWER", "it is 10s"),
     GONE("DEVICE_PROGRAM", "matchbox-device is looked for next to the library and where it is "
@@ -351,6 +349,7 @@ static const struct tuning tuning_unset = {
     .buffers_size = SETTING_AUTO,
     .sendtable = 1,
     .calm_least = SETTING_AUTO,
+    .device_buffers = SETTING_AUTO,
     .device_spin_ns = SETTING_AUTO,
     .device_answer_ns = SETTING_AUTO,
 };

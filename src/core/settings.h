@@ -57,7 +57,7 @@ struct settings {
     uint64_t peers_max;
     uint64_t device; /* enum device_choice */
     uint64_t match;  /* enum match_choice */
-    uint64_t device_list, device_buffers, device_threshold;
+    uint64_t device_list, device_threshold;
     uint64_t device_holds; /* enum device_holds_choice */
     char device_tag_format[PARAM_STRING_MAX];
     char verbs_library[PARAM_STRING_MAX];

@@ -31,6 +31,7 @@ struct tuning {
     uint64_t buffers_size;   /* the longest message in bounce buffers: p2p/path.h */
     uint64_t sendtable;      /* bool: deferred sends lie where their receiver pulls them */
     uint64_t calm_least;     /* receives without a deferral before open receives have no list */
+    uint64_t device_buffers; /* for what a device passes to software; auto: driver.h */
     uint64_t device_spin_ns; /* a device elsewhere polls so long before it sleeps */
     uint64_t device_answer_ns;             /* and may take so long to begin */
     char device_program[PARAM_STRING_MAX]; /* "": looked for beside the library */

@@ -21,9 +21,8 @@ struct offload_driver {
     bool in_loop;  /* run() and deliver() are all that makes it work */
     bool is_inlet; /* it receives always: matched() and packet() */
 
-    /* MBX_DEVICE_BUFFERS, MBX_DEVICE_THRESHOLD, where they are not set. */
-    uint32_t buffers;
-    uint64_t threshold;
+    uint32_t buffers;   /* for messages that the device passes to software */
+    uint64_t threshold; /* MBX_DEVICE_THRESHOLD, where it is not set */
 
     /* Can the settings be had on this transport?  0; -EOPNOTSUPP they cannot, and matching in
      * software will do; or an error.  These two were logged. */

@@ -392,7 +392,7 @@ static int offload_start(struct mbx_ep *ep)
         &(struct shadow_config){
             .device = offload->device,
             .list = (uint32_t)s->device_list,
-            .untagged = (uint32_t)or_usual(s->device_buffers, offload->driver->buffers),
+            .untagged = (uint32_t)or_usual(s->tuning.device_buffers, offload->driver->buffers),
             .threshold = s->match == MATCH_DEVICE
                              ? 0
                              : or_usual(s->device_threshold, offload->driver->threshold),

@@ -133,9 +133,8 @@ int ib_rx_welcome(struct ib_link *link)
     if (promised > receives_max(ib) || round_up(promised, IB_CHUNK) > ib->hca.receives_max) {
         if (!ib->rx.has_warned)
             LOG_WARN("verbs: %s has no receives for more than %u peers; a smaller "
-                     "MBX_VERBS_WINDOW than %u%s leaves room for more",
-                     ib->hca.name, ib->conns.id_count - 1, ib->rx.window,
-                     ib_has_inlet(ib) ? ", or a larger MBX_DEVICE_BUFFERS," : "");
+                     "MBX_VERBS_WINDOW than %u leaves room for more",
+                     ib->hca.name, ib->conns.id_count - 1, ib->rx.window);
         ib->rx.has_warned = true;
         return -ENOBUFS;
     }
