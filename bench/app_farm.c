@@ -106,7 +106,7 @@ struct slot {
 
 struct farm {
     struct task *waiting; /* a stack */
-    size_t waiting_count, waiting_room;
+    size_t waiting_count, waiting_capacity;
     struct slot *slots; /* window per worker */
     size_t total, made, done;
     uint64_t sum;
@@ -126,7 +126,7 @@ static size_t tree_size(void)
 
 static void farm_add(struct farm *farm, uint64_t task_depth, uint64_t task_seed)
 {
-    CHECK(farm->made < farm->total && farm->waiting_count < farm->waiting_room);
+    CHECK(farm->made < farm->total && farm->waiting_count < farm->waiting_capacity);
     farm->waiting[farm->waiting_count++] = (struct task){farm->made++, task_depth, task_seed};
 }
 
@@ -259,7 +259,7 @@ static void farm_init(struct farm *farm)
     size_t receives = posted > 0 ? (size_t)posted : 1;
 
     *farm = (struct farm){.total = (size_t)tasks * tree_size()};
-    farm->waiting_room = farm->total;
+    farm->waiting_capacity = farm->total;
     farm->waiting = app_alloc(farm->total, sizeof *farm->waiting);
     farm->slots = app_alloc(slots, sizeof *farm->slots);
     for (size_t i = 0; i < slots; i++)

@@ -3,7 +3,7 @@
  * flood_memory.h - the resident memory of this process: now, at its peak, over time.
  *
  * The peak is the kernel's own (VmHWM), so nothing between two samples is missed.  Samples are
- * taken by a thread; when there is no room for more, every other one is dropped and the
+ * taken by a thread; when there is no space for more, every other one is dropped and the
  * interval doubled, so that they always cover all of the time.
  */
 #ifndef BENCH_FLOOD_MEMORY_H

@@ -64,7 +64,7 @@ static const struct {
     [WIRE_DEFER] = {false, false, 0, {EPOCH, COUNT, NUMBER, TABLE}},
     [WIRE_RTR] = {true,
                   false,
-                  WIRE_ANY_SOURCE | WIRE_ROOM_USED,
+                  WIRE_ANY_SOURCE | WIRE_CAPACITY_USED,
                   {OURS, THEIRS, NUMBER, WORD, AS}},
     [WIRE_CLAIM] = {true, true, WIRE_WON, {OURS, RECV, SIZE, ADDRESS, KEY}},
     [WIRE_RETIRE] = {false, false, WIRE_WON, {OURS, SEND}},
@@ -429,7 +429,7 @@ static bool answer_defer(struct byzantine *byzantine, struct forged *forged, uin
         forged->body[0] = ++byzantine->question;
         return true;
     }
-    forged->header.flags = what & 64 ? WIRE_ROOM_USED : 0;
+    forged->header.flags = what & 64 ? WIRE_CAPACITY_USED : 0;
     forged->body[0] = ++byzantine->request;
     forged->body[1] = last_word(byzantine, WIRE_DEFER, 0);
     forged->body[2] = ++byzantine->number;

@@ -26,7 +26,7 @@
 #include "inspect/walk.h"
 #include "tools/common/core_file.h"
 
-#define ROOM        64
+#define CAPACITY    64
 #define CHANGES_MAX 8
 #define READS_MAX   20000 /* then reading fails, so that no input takes long */
 
@@ -119,7 +119,7 @@ static void close_endpoints(void)
 static void walk_memory(struct input *in)
 {
     static const struct inspect_source source = {read_changed};
-    static struct inspect_entry entries[ROOM];
+    static struct inspect_entry entries[CAPACITY];
     uint64_t addresses[INSPECT_ENDPOINTS_MAX];
     uint32_t counts[INSPECT_KINDS], count, stored, rank;
     struct inspect_pulse pulse;
@@ -149,11 +149,11 @@ static void walk_memory(struct input *in)
         uint64_t ep = addresses[i];
 
         stored = 0;
-        if (inspect_walk(&map, &source, ep, entries, ROOM, &stored, counts) == 0) {
+        if (inspect_walk(&map, &source, ep, entries, CAPACITY, &stored, counts) == 0) {
             posted += counts[INSPECT_POSTED];
             unexpected += counts[INSPECT_UNEXPECTED];
         }
-        require(stored <= ROOM, "more is stored than there is room");
+        require(stored <= CAPACITY, "more is stored than there is space");
         for (uint32_t e = 0; e < stored; e++)
             require(entries[e].kind > INSPECT_NONE && entries[e].kind < INSPECT_KINDS,
                     "an entry is of no kind");

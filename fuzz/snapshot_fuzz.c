@@ -343,7 +343,7 @@ static void insert(struct text *text, const char *before, const char *what, size
     free(more);
 }
 
-/* How many entries a rank has, of which a page has room for INSPECT_ENTRIES; it counts many. */
+/* How many entries a rank has, of which a page has space for INSPECT_ENTRIES; it counts many. */
 static bool is_accepted_with(uint32_t entries)
 {
     static const char entry[] =

@@ -45,7 +45,7 @@ static int read_file(const char *folder, const char *name)
 
     snprintf(path, sizeof path, "%s/%s", folder, name);
     if (file_count == FILES_MAX)
-        return refuse(path, "one file more than standalone.c has room for (FILES_MAX)");
+        return refuse(path, "one file more than standalone.c has space for (FILES_MAX)");
     f = fopen(path, "rb");
     if (f == NULL)
         return refuse(path, strerror(errno));

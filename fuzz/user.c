@@ -476,7 +476,7 @@ void user_check(const struct user *user)
 {
     const struct mbx_ep *ep = user->ep;
     const struct context *context;
-    uint64_t room = ep_credit(ep)->extra_all;
+    uint64_t capacity = ep_credit(ep)->extra_all;
     size_t position = 0;
 
     require(pool_is_valid(&ep->requests.pool) && pool_is_valid(&ep->messages),
@@ -486,13 +486,13 @@ void user_check(const struct user *user)
     for (uint32_t i = 0; i < user->peers; i++) {
         const struct credit *credit = peer_credit(peer_get(ep, i));
 
-        room += ep_credit(ep)->window * CREDIT_ENVELOPE + ep_credit(ep)->window_payload;
+        capacity += ep_credit(ep)->window * CREDIT_ENVELOPE + ep_credit(ep)->window_payload;
         require(credit->kept_envelopes <= credit->window &&
                     credit->kept_payload <= credit->window_payload,
                 "a peer has more here than it was given");
     }
     /* and the one that a matched probe has taken from its sender, or keeps */
-    require(ep->stats.unexpected_bytes_now <= room + 2 * BIGGEST,
+    require(ep->stats.unexpected_bytes_now <= capacity + 2 * BIGGEST,
             "kept messages need more memory than was given for them");
     require(ep->stats.requests_now <= requests_most(user), "requests are lost");
 }

@@ -92,7 +92,7 @@
 
 #define ANY 2
 #define NONE 9
-#define ROOM 12
+#define CAPACITY 12
 #define WINDOW SENDS
 
 /* ---- state ----------------------------------------------------------------------- */
@@ -103,8 +103,8 @@ mtype:lockword = { unset, free, owned, closed };
 mtype:up = { env, write };
 mtype:down = { announce, credit };
 
-chan up[1] = [ROOM] of { mtype:up, byte, byte };
-chan down[2] = [ROOM] of { mtype:down, byte, byte, byte }; /* [1]: beside the order of the other */
+chan up[1] = [CAPACITY] of { mtype:up, byte, byte };
+chan down[2] = [CAPACITY] of { mtype:down, byte, byte, byte }; /* [1]: beside the order of the other */
 
 /* source */
 byte sent, credits = WINDOW;

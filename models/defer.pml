@@ -125,8 +125,8 @@
 #define ALL (SENDS + SENDS_B)
 #define ANY 2 /* any tag, any source */
 #define NONE 9
-#define UP_ROOM 8 /* messages under way, more than there are */
-#define DOWN_ROOM 12
+#define UP_CAPACITY 8 /* messages under way, more than there are */
+#define DOWN_CAPACITY 12
 
 /* ---- state ----------------------------------------------------------------------- */
 
@@ -141,8 +141,8 @@ mtype:up = { env, defer, claim, peeked };
 mtype:down = { rtr, retire, grant, credit, fetch, peek };
 
 chan unordered_claims[2] = [SENDS] of { byte, byte };
-chan up[2] = [UP_ROOM] of { mtype:up, byte, byte };
-chan down[2] = [DOWN_ROOM] of { mtype:down, byte, byte };
+chan up[2] = [UP_CAPACITY] of { mtype:up, byte, byte };
+chan down[2] = [DOWN_CAPACITY] of { mtype:down, byte, byte };
 
 /* sources; the sends of A come first */
 byte sent[2];               /* how many */
@@ -223,12 +223,12 @@ inline step_ends() {
 #define before(a, b) (demoted[a] == demoted[b] -> (a) < (b) : !demoted[a])
 
 inline send_up(i, what, a, b) {
-    must(len(up[i]) < UP_ROOM, "there is room on the way up (the model)");
+    must(len(up[i]) < UP_CAPACITY, "there is space on the way up (the model)");
     up[i]!what, a, b
 }
 
 inline send_down(i, what, a, b) {
-    must(len(down[i]) < DOWN_ROOM, "there is room on the way down (the model)");
+    must(len(down[i]) < DOWN_CAPACITY, "there is space on the way down (the model)");
     down[i]!what, a, b
 }
 

@@ -42,8 +42,8 @@
  *   D5  a sender's buffer is read only until the FIN
  *   D6  a completion is for the receive that has the handle it names
  *   D7  a take-back fails only after the completion of the match has been polled
- *   D8  three completions for each handle: then the queue has room for each
- *   D9  two commands for each handle: then the ring has room for each
+ *   D8  three completions for each handle: then the queue has space for each
+ *   D9  two commands for each handle: then the ring has space for each
  *
  * and when nothing moves any more:
  *
@@ -215,7 +215,7 @@ inline look_for_work() {
 }
 
 inline complete(what, h, ok) {
-    must(len(completions) < QUEUE, "the completion queue has room (D8)");
+    must(len(completions) < QUEUE, "the completion queue has space (D8)");
     completions!what, h, ok
 }
 
@@ -321,7 +321,7 @@ end:
 /* ---- software -------------------------------------------------------------------- */
 
 /* After each step.  A handle is free when no completion can name it any more. */
-inline look_for_room() {
+inline look_for_space() {
     oldest = RECEIVES;
     free = HANDLES;
     for (k : 0 .. RECEIVES - 1) {
@@ -336,7 +336,7 @@ inline look_for_room() {
 }
 
 inline command(order, h, r) {
-    must(len(commands) < 2 * HANDLES, "the command ring has room (D9)");
+    must(len(commands) < 2 * HANDLES, "the command ring has space (D9)");
     commands!order, h, r
 }
 
@@ -397,7 +397,7 @@ inline poll() {
         printf("@ poll_revoke %d %d\n", h, ok);
         poll_answer(h, ok)
     fi;
-    look_for_room()
+    look_for_space()
 }
 
 /* k: the handle of receive r. */
@@ -421,7 +421,7 @@ inline begin_cancel(r) {
         shadow[r] = revoked
     :: else /* too late, or already asked for */
     fi;
-    look_for_room()
+    look_for_space()
 }
 
 /* The device is closed and what it completed is polled: what it did not complete is ours. */
@@ -442,7 +442,7 @@ inline sweep() {
         :: else
         fi
     }
-    look_for_room()
+    look_for_space()
 }
 
 /* The link is destroyed and what was completed is polled: what was matched by it, and is not
@@ -465,7 +465,7 @@ inline sweep_link() {
         :: else
         fi
     }
-    look_for_room()
+    look_for_space()
 }
 
 /* Without a device: message `arrived` into the oldest receive. */
@@ -482,7 +482,7 @@ inline receive_message() {
     :: rendezvous[m] -> finish_send(m, finished)
     :: else
     fi;
-    look_for_room()
+    look_for_space()
 }
 
 proctype Software() {
@@ -493,9 +493,9 @@ end:
         printf("@ post %d\n", posted);
         shadow[posted] = waiting;
         posted++;
-        look_for_room()
+        look_for_space()
        }
-    :: d_step { !given_up && oldest < RECEIVES && free < HANDLES -> hand_over(); look_for_room() }
+    :: d_step { !given_up && oldest < RECEIVES && free < HANDLES -> hand_over(); look_for_space() }
     :: d_step { len(completions) > 0 && !swept -> poll() }
     :: atomic {
         cancels < CANCELS && posted > 0 ->

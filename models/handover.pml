@@ -42,7 +42,7 @@
  *       is not matched by the device after all
  *   M7  a take-back fails only after the completion of the match has been polled
  *   M8  the device never has more entries than its list has places
- *   M9  polling never waits for command room
+ *   M9  polling never waits for command space
  *
  * and when nothing moves any more:
  *
@@ -71,8 +71,8 @@
 #ifndef TAGS /* 2: tags A and B; 1: only A */
 #define TAGS 2
 #endif
-#ifndef ROOM /* commands that can wait */
-#define ROOM (LIST + 2)
+#ifndef CAPACITY /* commands that can wait */
+#define CAPACITY (LIST + 2)
 #endif
 #ifndef QUEUE /* completions that can wait */
 #define QUEUE (MESSAGES + 2 * LIST)
@@ -132,7 +132,7 @@
 #ifndef GAP /* the search of the unexpected messages and the posting are two steps */
 #define GAP 0
 #endif
-#ifndef POLL_WAITS /* commands take all the room, and polling waits for some */
+#ifndef POLL_WAITS /* commands take all the space, and polling waits for some */
 #define POLL_WAITS 0
 #endif
 #ifndef TAKE_AT_ONCE /* a message of shared memory takes a receive without asking the device */
@@ -211,7 +211,7 @@ byte entry[LIST], entries, armed; /* the first `armed` of `entries` */
 byte found, reported;
 byte takes; /* tags that an armed entry accepts, one bit for each */
 
-chan commands = [ROOM] of { mtype:command, byte, byte };           /* receive, count */
+chan commands = [CAPACITY] of { mtype:command, byte, byte };           /* receive, count */
 chan completions[2] = [QUEUE] of { mtype:completion, byte, byte }; /* message or ok, receive */
 
 /* what is true, whoever knows it */
@@ -414,7 +414,7 @@ end:
 
 /* After each step.  A receive may be handed over if no earlier receive that is in software
  * only overlaps it, and if the device's path can match it at all. */
-inline look_for_room() {
+inline look_for_space() {
     in_use = 0;
     may_go = 0;
     for (r : 0 .. RECEIVES - 1) {
@@ -431,15 +431,15 @@ inline look_for_room() {
     step_ends()
 }
 
-/* Each place in use may still need a DEL, and polling must find room for it: so others
+/* Each place in use may still need a DEL, and polling must find space for it: so others
  * leave that much. */
-#define room_for(n) \
-    (POLL_WAITS -> len(commands) < ROOM : len(commands) + in_use + (n) <= ROOM)
+#define space_for(n) \
+    (POLL_WAITS -> len(commands) < CAPACITY : len(commands) + in_use + (n) <= CAPACITY)
 #define open_or_swept (!closed || swept)
-#define may_poll (!POLL_WAITS || len(commands) < ROOM)
+#define may_poll (!POLL_WAITS || len(commands) < CAPACITY)
 
 inline command(order, r) {
-    must(len(commands) < ROOM, "there is room for a command that may not wait (M9)");
+    must(len(commands) < CAPACITY, "there is space for a command that may not wait (M9)");
     commands!order, r, handled;
     told = handled;
     printf("@ software ");
@@ -576,7 +576,7 @@ inline poll(q) {
         }
     :: else /* a lost device's later completions may say that other receives are matched */
     fi;
-    look_for_room()
+    look_for_space()
 }
 
 /* Receive `posted`; what it wants is chosen. */
@@ -599,7 +599,7 @@ inline enter_shadow_list() {
     shadow[posted] = waiting;
     posted++;
     searched = 0;
-    look_for_room()
+    look_for_space()
 }
 
 inline begin_cancel(r) {
@@ -616,7 +616,7 @@ inline begin_cancel(r) {
     :: shadow[r] == waiting -> shadow[r] = cancelled
     :: else /* too late, or already asked for */
     fi;
-    look_for_room()
+    look_for_space()
 }
 
 inline take_back(r) {
@@ -637,7 +637,7 @@ inline fetch_all() {
         k = (OLDEST_FIRST -> s - 1 : RECEIVES - s);
         take_back(k)
     }
-    look_for_room()
+    look_for_space()
 }
 
 /* The device is closed and the queue is empty: what it had not matched is ours again. */
@@ -658,7 +658,7 @@ inline sweep() {
         :: else
         fi
     }
-    look_for_room()
+    look_for_space()
 }
 
 #define queues_empty (len(completions[0]) + len(completions[1]) == 0)
@@ -691,7 +691,7 @@ end:
        }
     :: d_step { GAP && searched -> printf("@ enter %d\n", posted); enter_shadow_list() }
     :: atomic {
-        may_go && in_use < LIST && room_for(2) ->
+        may_go && in_use < LIST && space_for(2) ->
         do
         :: may_go & (1 << chosen) -> break
         :: may_go >> (chosen + 1) -> chosen++
@@ -700,7 +700,7 @@ end:
             command(add, chosen);
             shadow[chosen] = handed;
             chosen = 0;
-            look_for_room()
+            look_for_space()
         }
        }
     :: atomic {
@@ -715,9 +715,9 @@ end:
         m = in_hand - 1;
         in_hand = 0;
         handle(m);
-        look_for_room()
+        look_for_space()
        }
-    :: d_step { SYNCS && told != handled && !closed && room_for(1) ->
+    :: d_step { SYNCS && told != handled && !closed && space_for(1) ->
         command(sync, 0);
         step_ends()
        }
@@ -746,11 +746,11 @@ end:
             arrived++;
             printf("@ shared %d %d\n", m, tag[m]);
             handle(m);
-            look_for_room()
+            look_for_space()
         }
        }
     :: d_step { fetches < FETCHES && !closed && in_use > 0 && may_poll -> fetch_all() }
-    :: d_step { LOSS && !closed -> printf("@ close\n"); closed = 1; look_for_room() }
+    :: d_step { LOSS && !closed -> printf("@ close\n"); closed = 1; look_for_space() }
     :: d_step { closed && !swept && (queues_empty || SWEEP_EARLY) -> sweep() }
     od
 }

@@ -81,7 +81,7 @@
 
 #define ANY  2
 #define NONE MESSAGES
-#define ROOM (2 * RECEIVES + 2 * MESSAGES + 1)
+#define CAPACITY (2 * RECEIVES + 2 * MESSAGES + 1)
 
 /* A message: not here yet, between the two contexts, unexpected, promised to a receive that is
  * paired, with its receive; taken by a probe. */
@@ -107,8 +107,8 @@ byte held[MESSAGES], helds; /* what the device holds, the oldest first */
 byte found, reported;
 byte got[RECEIVES];
 
-chan commands = [ROOM] of { mtype:command, byte, byte };
-chan completions = [ROOM] of { mtype:completion, byte, byte };
+chan commands = [CAPACITY] of { mtype:command, byte, byte };
+chan completions = [CAPACITY] of { mtype:completion, byte, byte };
 
 byte i, k, m, r, count;
 bit ok;
@@ -374,7 +374,7 @@ inline poll(holds) {
     fi
 }
 
-/* stays: the receive is none that the device may have, or there is no room for it. */
+/* stays: the receive is none that the device may have, or there is no space for it. */
 inline post(stays) {
     k = 0;
     do

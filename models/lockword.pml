@@ -129,7 +129,7 @@
 #define ANY 2 /* any tag, any source */
 #define NONE 9
 #define UNNAMED 3 /* an owner that is not written yet */
-#define ROOM (3 * RECEIVES)
+#define CAPACITY (3 * RECEIVES)
 
 /* ---- state ----------------------------------------------------------------------- */
 
@@ -143,7 +143,7 @@ mtype:receive = { absent, open, cancel_asked, cancel_begun, filling, received, c
 mtype:lockword = { closed, unlocked, taken };
 mtype:down = { rtr, retire, ask };
 
-chan down[2] = [ROOM] of { mtype:down, byte, byte, byte }; /* receive, slot, generation */
+chan down[2] = [CAPACITY] of { mtype:down, byte, byte, byte }; /* receive, slot, generation */
 chan cswaps[2] = [ALL] of { byte, byte, byte };              /* send, slot, generation */
 chan results[2] = [ALL] of { byte, bit };                   /* send, won */
 chan answers[2] = [RECEIVES] of { byte, bit };             /* receive, was it in time? */

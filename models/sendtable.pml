@@ -85,7 +85,7 @@
 
 #define ANY 2
 #define NONE 9
-#define ROOM 12
+#define CAPACITY 12
 
 /* ---- state ----------------------------------------------------------------------- */
 
@@ -94,8 +94,8 @@ mtype:receive = { absent, open, matched, cancelled };
 mtype:up = { env, defer, claim };
 mtype:down = { rtr, retire, grant, credit };
 
-chan up[1] = [ROOM] of { mtype:up, byte, byte };
-chan down[1] = [ROOM] of { mtype:down, byte, byte };
+chan up[1] = [CAPACITY] of { mtype:up, byte, byte };
+chan down[1] = [CAPACITY] of { mtype:down, byte, byte };
 
 /* sender */
 byte sent;

@@ -128,7 +128,7 @@ static struct item *do_now(struct job *job, const struct op *op)
 {
     struct item *item = &job->items[job->item_count++];
 
-    assert(job->item_count <= job->item_room);
+    assert(job->item_count <= job->item_capacity);
     item->op = *op;
     item->op.id = job->item_count - 1;
     item->op.at_ns = sim_now() - job->begin_ns;
@@ -302,8 +302,8 @@ bool job_run(const struct plan *plan, bool is_verbose, struct job_counts *counts
     random_seed(&job.chance, ~plan->seed);
     job.counts.digest = UINT64_C(0xcbf29ce484222325);
     job.item_count = plan->last_id + 1;
-    job.item_room = job.item_count + message_count(plan);
-    job.items = zeroed(job.item_room, sizeof *job.items);
+    job.item_capacity = job.item_count + message_count(plan);
+    job.items = zeroed(job.item_capacity, sizeof *job.items);
     job.ranks = zeroed(plan->ranks, sizeof *job.ranks);
     if (is_verbose) {
         network.delivered = tell_packet;

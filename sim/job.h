@@ -72,7 +72,7 @@ struct job {
     const struct plan *plan;
     struct rank *ranks;
     struct item *items; /* by id; [0] is none */
-    uint32_t item_count, item_room;
+    uint32_t item_count, item_capacity;
     uint64_t begin_ns;
     struct random chance;
     bool is_verbose;

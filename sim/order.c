@@ -32,10 +32,10 @@ void order_fini(struct order *o)
 
 void order_before(struct order *o, uint32_t a, uint32_t b)
 {
-    if (o->count == o->room) {
-        o->room = o->room == 0 ? 64 : o->room * 2;
-        o->from = grown(o->from, o->room, sizeof *o->from);
-        o->to = grown(o->to, o->room, sizeof *o->to);
+    if (o->count == o->capacity) {
+        o->capacity = o->capacity == 0 ? 64 : o->capacity * 2;
+        o->from = grown(o->from, o->capacity, sizeof *o->from);
+        o->to = grown(o->to, o->capacity, sizeof *o->to);
     }
     o->from[o->count] = a;
     o->to[o->count++] = b;

@@ -10,7 +10,7 @@
 
 struct order {
     uint32_t nodes;
-    uint32_t count, room;
+    uint32_t count, capacity;
     uint32_t *from, *to; /* [count] */
     uint32_t *sorted;    /* [nodes], by order_sort() */
 };

@@ -92,7 +92,7 @@ static void draw_settings(struct plan *p, struct profile *m)
     p->variants = chance(m, 30) ? PLAN_VARIANTS : 1;
     for (uint32_t i = 0; i < p->variants; i++)
         draw_params(p, m, match_at, p->params[i]);
-    p->room = chance(m, 50) ? 1 + below(m, 4) : 256;
+    p->capacity = chance(m, 50) ? 1 + below(m, 4) : 256;
 }
 
 /* What came later is drawn by chance of its own, so that what else a seed means stays. */
@@ -149,7 +149,7 @@ static void draw_long(struct plan *p, struct profile *m)
     }
 }
 
-/* Messages of several packets are eager, and have room, so that what follows the first one is
+/* Messages of several packets are eager, and have space, so that what follows the first one is
  * copied into bounce buffers as soon as their receiver has met one of them. */
 static void draw_streams(struct plan *p, struct profile *m)
 {
@@ -390,7 +390,7 @@ void plan_make(struct plan *p, uint64_t seed, uint32_t ranks, uint32_t per_rank)
 {
     static const uint32_t few[] = {2, 2, 3, 3, 4, 5, 8, 16};
     struct profile m = {0};
-    uint64_t messages, room;
+    uint64_t messages, capacity;
 
     random_seed(&m.r, seed);
     *p = (struct plan){.seed = seed};
@@ -402,8 +402,8 @@ void plan_make(struct plan *p, uint64_t seed, uint32_t ranks, uint32_t per_rank)
     draw_settings(p, &m);
     draw_mood(p, &m, per_rank);
     messages = (uint64_t)p->ranks * per_rank / 3 + 1;
-    room = messages * OPS_PER_MESSAGE + p->ranks;
-    p->ops = checked(calloc(room, sizeof *p->ops));
+    capacity = messages * OPS_PER_MESSAGE + p->ranks;
+    p->ops = checked(calloc(capacity, sizeof *p->ops));
     for (uint64_t i = 0; i < messages; i++) {
         draw_message(p, &m);
         if (chance(&m, 60))
@@ -481,7 +481,7 @@ void plan_print(const struct plan *p)
         for (int i = 0; i < PLAN_PARAMS; i++)
             if (p->params[v][i][0] != '\0')
                 printf(" %s", p->params[v][i]);
-        printf(" room %" PRIu32 "\n", p->room);
+        printf(" capacity %" PRIu32 "\n", p->capacity);
     }
     for (uint32_t i = 0; i < p->count; i++)
         op_print(&p->ops[i]);

@@ -55,7 +55,7 @@ struct plan {
     uint64_t seed;
     uint32_t ranks;
     struct sim_config network;
-    uint32_t variants, room; /* room: for RTRs at each endpoint */
+    uint32_t variants, capacity; /* capacity: for RTRs at each endpoint */
     bool has_deaths, has_device;
     uint32_t percent_memory; /* of the times that a rank is woken, an allocation may fail */
     uint32_t percent_waits;  /* of operations behind which the rank waits: waits.h */

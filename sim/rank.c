@@ -633,7 +633,7 @@ void rank_open(struct job *job, uint32_t who)
         fprintf(stderr, "sim: rank %" PRIu32 " cannot be opened: %s\n", who, mbx_strerror(err));
         exit(1);
     }
-    ep_defer(rank->ep)->room = plan->room;
+    ep_defer(rank->ep)->capacity = plan->capacity;
     mbx_address_get(rank->ep, &rank->address);
 }
 

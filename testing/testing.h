@@ -26,7 +26,7 @@ struct testing_settings {
     char fault_die[PARAM_STRING_MAX]; /* where to die; "": nowhere */
 };
 
-static_assert(sizeof(struct testing_settings) <= TRANSPORT_EXTENSION_SIZE, "there is room");
+static_assert(sizeof(struct testing_settings) <= TRANSPORT_EXTENSION_SIZE, "there is space");
 
 #define TESTING_AT(field)                                                                      \
     (offsetof(struct transport_settings, extension) + offsetof(struct testing_settings, field))

@@ -19,9 +19,9 @@
 #include "tools/common/json.h"
 #include "tools/common/tool.h"
 
-#define PROGRAM   "mbx-adapter-test"
-#define NOTHING   3 /* exit status, of PROGRAM too: there is nothing to test */
-#define LINE_ROOM 512
+#define PROGRAM       "mbx-adapter-test"
+#define NOTHING       3 /* exit status, of PROGRAM too: there is nothing to test */
+#define LINE_CAPACITY 512
 
 static const char usage[] =
     "usage: mbx adapter-test [OPTIONS]\n"
@@ -200,7 +200,7 @@ static void read_found(const char *line, struct found *found)
 static int read_run(const struct asked *asked, const char *program, uint32_t list, bool is_long,
                     struct found *found, struct result *result)
 {
-    char line[LINE_ROOM], why[LINE_ROOM] = "";
+    char line[LINE_CAPACITY], why[LINE_CAPACITY] = "";
     pid_t pid;
     FILE *file = start(program, asked, list, is_long, &pid);
 

@@ -456,8 +456,8 @@ void wire_close(void); /* what waits in a connection leaves */
 bool wire_route(const struct adapter_address *to, uint32_t *address);
 /* Sends a frame, or calls the queue pair that it is for.  false: it is lost. */
 bool wire_send(uint32_t to, const struct frame *frame, const void *data);
-/* Is there room for data to this host? */
-bool wire_has_room(uint32_t to);
+/* Is there space for data to this host? */
+bool wire_has_space(uint32_t to);
 uint32_t wire_count(void); /* descriptors that it wants to be looked at */
 bool wire_is_open(void);   /* often, because nothing else tells what has come */
 void wire_fds(struct pollfd *fds);

@@ -19,7 +19,7 @@ unsigned char bounce[FRAME_DATA];
 
 /* What poll() looks at: it keeps its memory, so that nothing is allocated while messages move. */
 static struct pollfd *fds;
-static uint32_t fds_room;
+static uint32_t fds_capacity;
 
 bool look_at_doorbells(void)
 {
@@ -90,17 +90,17 @@ static int timeout_ms(uint64_t now)
     return until <= now ? 0 : (int)min_size((until - now) / CLOCK_MS + 1, 1000000);
 }
 
-static bool has_room(uint32_t count)
+static bool has_space(uint32_t count)
 {
     struct pollfd *more;
 
-    if (count <= fds_room)
+    if (count <= fds_capacity)
         return true;
     more = mem_realloc(fds, 2 * count * sizeof *fds);
     if (more == NULL)
         return false;
     fds = more;
-    fds_room = 2 * count;
+    fds_capacity = 2 * count;
     return true;
 }
 
@@ -112,7 +112,7 @@ static void serve_descriptors(int listener, int timeout)
 
     list_for_each (node, &clients)
         count += FDS_OF_CLIENT;
-    if (!has_room(count + wire_count()))
+    if (!has_space(count + wire_count()))
         return;
     fds[0] = (struct pollfd){.fd = listener, .events = POLLIN};
     list_for_each (node, &clients) {

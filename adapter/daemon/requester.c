@@ -390,7 +390,7 @@ void requester_run(struct qp *qp)
             if (is_read(&work) && qp->reads_out >= qp->attr.max_rd_atomic)
                 return;
         }
-        if (!wire_has_room(qp->host))
+        if (!wire_has_space(qp->host))
             return; /* wire.c wakes us */
         if (!send_frame(qp, &work))
             return;

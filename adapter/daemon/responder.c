@@ -315,7 +315,7 @@ static void take_atomic(struct qp *qp, const struct frame *frame)
                     .op = frame->op, .length = 8, .is_atomic = true, .result = before});
 }
 
-/* Some of the oldest job; false: there is no room now, or nothing to do. */
+/* Some of the oldest job; false: there is no space now, or nothing to do. */
 static bool answer_job(struct qp *qp)
 {
     struct read_job *job = &qp->jobs[qp->jobs_first];
@@ -328,7 +328,7 @@ static bool answer_job(struct qp *qp)
     const char *why = "";
     const struct mr *mr;
 
-    if (qp->jobs_count == 0 || !qp_can_receive(qp) || !wire_has_room(qp->host))
+    if (qp->jobs_count == 0 || !qp_can_receive(qp) || !wire_has_space(qp->host))
         return false;
     frame.size = (uint32_t)min_size(FRAME_DATA, job->length - job->done);
     if (job->is_atomic) {

@@ -325,7 +325,7 @@ bool tm_dawdle(void)
 
 /* ---- arrivals ---- */
 
-static bool has_room_to_send(const struct qp *qp)
+static bool has_space_to_send(const struct qp *qp)
 {
     const uint64_t tail = atomic_load_explicit(&qp->send_ring->tail, memory_order_relaxed);
 
@@ -389,7 +389,7 @@ enum tm_begun tm_begin(struct qp *qp, const struct frame *frame, const unsigned 
                      frame->total > ADAPTER_RNDV_MAX || frame->size != frame->total ||
                      !(frame->flags & FRAME_LAST))))
         return TM_REFUSED;
-    if (!has_untagged(qp->srq) || (is_rndv && !has_room_to_send(qp)))
+    if (!has_untagged(qp->srq) || (is_rndv && !has_space_to_send(qp)))
         return TM_NOT_READY;
     if (is_tagged(&qp->tmh))
         entry = tm_match(&tm->unit, &(struct mbx_device_envelope){.tag = be64toh(qp->tmh.tag)});

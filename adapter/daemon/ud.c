@@ -34,7 +34,7 @@ static enum ibv_wc_status prepare(struct qp *qp, const struct send_work *work,
     length = work->wr.flags & IBV_SEND_INLINE ? work->wr.inline_size
                                               : sge_length(work->sge, work->wr.num_sge);
     if (length > ADAPTER_MTU) {
-        client_say(qp->object.client, "a datagram of %lu bytes; there is room for %u",
+        client_say(qp->object.client, "a datagram of %lu bytes; there is space for %u",
                    (unsigned long)length, ADAPTER_MTU);
         return IBV_WC_LOC_LEN_ERR;
     }
@@ -85,7 +85,7 @@ void ud_run(struct qp *qp)
         qp->next = ++qp->acked;
         if (status == IBV_WC_SUCCESS) {
             counters.datagrams++;
-            if (!wire_route(&work.wr.to, &to) || !wire_has_room(to) ||
+            if (!wire_route(&work.wr.to, &to) || !wire_has_space(to) ||
                 !wire_send(to, &frame, data))
                 counters.datagrams_dropped++;
         }

@@ -39,7 +39,7 @@
 #define GUID_WIRE     UINT64_C(0x024d4258) /* locally administered, "MBX": the address follows */
 #define GUID_NO_WIRE  UINT64_C(0x024d4259) /* the number of the network namespace follows */
 #define LID_LAST      0xbfff
-#define ROOM          (1u << 20)  /* data waits in its queue pair beyond that */
+#define CAPACITY      (1u << 20)  /* data waits in its queue pair beyond that */
 #define OUTLET_MAX    (64u << 20) /* a peer that does not read its answers is given up */
 #define FRAMES_A_TURN 16
 #define FLUSH_MS      1000
@@ -287,18 +287,18 @@ static bool outlet_flush(struct outlet *outlet)
         }
         outlet->first += (size_t)sent;
     }
-    if (outlet->was_full && outlet->last - outlet->first < ROOM) {
+    if (outlet->was_full && outlet->last - outlet->first < CAPACITY) {
         outlet->was_full = false;
         wake_all(outlet->peer);
     }
     return true;
 }
 
-bool wire_has_room(uint32_t to)
+bool wire_has_space(uint32_t to)
 {
     struct outlet *outlet = to == HOST_ITSELF ? NULL : outlet_find(to);
 
-    if (outlet == NULL || outlet->last - outlet->first < ROOM)
+    if (outlet == NULL || outlet->last - outlet->first < CAPACITY)
         return true;
     outlet->was_full = true;
     return false;

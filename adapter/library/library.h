@@ -192,7 +192,7 @@ int lib_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr 
 
 /* queue.c: receives into a ring; the caller has the lock. */
 void ring_init(struct lib_ring *ring, void *memory, uint32_t size, size_t stride);
-bool ring_has_room(const struct lib_ring *ring, uint64_t tail);
+bool ring_has_space(const struct lib_ring *ring, uint64_t tail);
 int ring_post_recv(struct lib_ring *ring, uint32_t max_sge, struct ibv_recv_wr *wr,
                    struct ibv_recv_wr **bad);
 

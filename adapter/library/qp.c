@@ -290,7 +290,7 @@ int lib_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr 
     }
     pthread_mutex_lock(&own->send_lock);
     for (; wr != NULL && err == 0; wr = wr->next) {
-        err = ring_has_room(&own->send, own->send.tail) ? post(own, wr) : ENOMEM;
+        err = ring_has_space(&own->send, own->send.tail) ? post(own, wr) : ENOMEM;
         if (err != 0) {
             *bad = wr;
             break;

@@ -50,7 +50,7 @@ static void give_up(struct ibv_qp_ex *qp)
 
 /* ---- operations ---- */
 
-/* An entry; where there is no room, one that nobody sees, so that the setters need not ask. */
+/* An entry; where there is no space, one that nobody sees, so that the setters need not ask. */
 static struct adapter_send *begin(struct ibv_qp_ex *qp, enum ibv_wr_opcode opcode)
 {
     static _Thread_local struct {
@@ -59,7 +59,7 @@ static struct adapter_send *begin(struct ibv_qp_ex *qp, enum ibv_wr_opcode opcod
     } nowhere;
     struct lib_qp *own = lib_qp(qp);
 
-    if (own->error == 0 && !ring_has_room(&own->send, own->built))
+    if (own->error == 0 && !ring_has_space(&own->send, own->built))
         own->error = ENOMEM;
     if (own->error != 0) {
         own->building = &nowhere.send;

@@ -19,7 +19,7 @@ void ring_init(struct lib_ring *ring, void *memory, uint32_t size, size_t stride
     ring->tail = 0;
 }
 
-bool ring_has_room(const struct lib_ring *ring, uint64_t tail)
+bool ring_has_space(const struct lib_ring *ring, uint64_t tail)
 {
     return ring->ring != NULL &&
            tail - atomic_load_explicit(&ring->ring->head, memory_order_acquire) < ring->size;
@@ -36,7 +36,7 @@ int ring_post_recv(struct lib_ring *ring, uint32_t max_sge, struct ibv_recv_wr *
 
         if (wr->num_sge < 0 || (uint32_t)wr->num_sge > max_sge)
             err = EINVAL;
-        else if (!ring_has_room(ring, ring->tail))
+        else if (!ring_has_space(ring, ring->tail))
             err = ENOMEM;
         if (err != 0) {
             *bad = wr;

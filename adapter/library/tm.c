@@ -107,7 +107,7 @@ static int post(struct lib_srq *srq, struct ibv_ops_wr *wr)
     const uint64_t tail = srq->commands.tail;
     int err = 0;
 
-    if (tail - srq->performed >= srq->commands.size || !ring_has_room(&srq->commands, tail))
+    if (tail - srq->performed >= srq->commands.size || !ring_has_space(&srq->commands, tail))
         return ENOMEM;
     if (wr->opcode == IBV_WR_TAG_ADD)
         err = add(srq, wr, &command);

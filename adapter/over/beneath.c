@@ -384,7 +384,7 @@ bool beneath_poll(void)
             has_any = true;
     }
     if (has_any)
-        pairs_have_room();
+        pairs_have_space();
     return has_any;
 }
 

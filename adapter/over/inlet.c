@@ -69,7 +69,7 @@ static void post(struct inlet *inlet, uint32_t index)
     struct ibv_recv_wr *bad;
 
     if (ibv_post_srq_recv(inlet->beneath, &wr, &bad) != 0)
-        over.is_lost = true; /* there is room for all of them */
+        over.is_lost = true; /* there is space for all of them */
 }
 
 static int fill(struct inlet *inlet)
@@ -116,7 +116,7 @@ int inlet_open(struct srq *srq)
     list_init(&inlet->waiting);
     for (uint32_t i = 0; i < BUFFERS; i++)
         list_init_node(&inlet->buffers[i].waits);
-    /* every buffer, and what its queue pairs send: so much that more of them have room, too */
+    /* every buffer, and what its queue pairs send: so much that more of them have space, too */
     err =
         outlet_open(&inlet->outlet, (uint32_t)min_size((size_t)over.device.max_cqe, 1u << 14));
     if (err == 0)

@@ -111,7 +111,7 @@ void outlet_close(struct outlet *outlet);
 /* Takes what there is, once; has anything completed? */
 bool outlet_poll(struct outlet *outlet);
 
-/* A shared receive queue beneath, and what waits for room there. */
+/* A shared receive queue beneath, and what waits for space there. */
 struct shared {
     struct ibv_srq *srq;
     struct srq *of;
@@ -125,8 +125,8 @@ void pairs_reset(void); /* nothing is known of any */
 struct qp *pair_of_number(uint32_t number);
 struct ibv_qp *pair_beneath(const struct qp *qp);
 void pair_completed(struct cq *cq, struct qp *qp, const struct ibv_wc *wc);
-/* Something has completed: whoever waits for room tries again. */
-void pairs_have_room(void);
+/* Something has completed: whoever waits for space tries again. */
+void pairs_have_space(void);
 
 /* inlet.c */
 struct inlet;

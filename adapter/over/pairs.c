@@ -3,7 +3,7 @@
  * pairs.c - queue pairs and shared receive queues beneath: what a program posts passes down, and what
  * completes passes up.
  *
- *   ring of the program ── next ──> ibv_post_send(), ibv_post_recv(), as far as there is room
+ *   ring of the program ── next ──> ibv_post_send(), ibv_post_recv(), as far as there is space
  *   completion queue of the program <── ibv_poll_cq(), with the program's own wr_id
  *
  * A queue pair whose shared queue matches tags receives from its list (inlet.c), and what it sends is what
@@ -100,7 +100,7 @@ static void shared_pass_on(struct shared *shared)
     while (shared->has_recv || queue_take(&srq->queue, srq->object.client, &shared->recv) > 0) {
         shared->has_recv = post_recv(NULL, shared->srq, &shared->recv) != 0;
         if (shared->has_recv)
-            return; /* there is no room now */
+            return; /* there is no space now */
     }
 }
 
@@ -488,7 +488,7 @@ void client_doorbell(struct client *client)
     }
 }
 
-void pairs_have_room(void)
+void pairs_have_space(void)
 {
     struct list *node;
 

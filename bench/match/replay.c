@@ -224,7 +224,7 @@ struct slot {
 struct slots {
     struct hash hash; /* of struct slot */
     uint32_t *free_numbers;
-    uint32_t free_count, free_room, next;
+    uint32_t free_count, free_capacity, next;
 };
 
 static uint64_t slot_hash(const void *arg, const void *slot)
@@ -248,11 +248,11 @@ static uint32_t number_take(struct slots *t)
 
 static void number_give(struct slots *t, uint32_t number)
 {
-    if (t->free_count == t->free_room) {
-        t->free_room = t->free_room == 0 ? 1024 : 2 * t->free_room;
-        t->free_numbers = realloc(t->free_numbers, t->free_room * sizeof *t->free_numbers);
+    if (t->free_count == t->free_capacity) {
+        t->free_capacity = t->free_capacity == 0 ? 1024 : 2 * t->free_capacity;
+        t->free_numbers = realloc(t->free_numbers, t->free_capacity * sizeof *t->free_numbers);
         if (t->free_numbers == NULL)
-            bench_fail("no memory for %u numbers", t->free_room);
+            bench_fail("no memory for %u numbers", t->free_capacity);
     }
     t->free_numbers[t->free_count++] = number;
 }

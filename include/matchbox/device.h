@@ -15,7 +15,7 @@
  *   5  unhold      unexpected message  ────────────>   UNHELD (MBX_DEVICE_HOLDS)
  *   6  sync        "so many handled"   ──── SYNC ──>
  *   7  poll                            <────────────   MATCHED, DATA_VALID, ...
- *   8  configure, replenish: room for receives and commands, untagged buffers
+ *   8  configure, replenish: space for receives and commands, untagged buffers
  *
  * Steps 1, 3 to 6 and replenish are commands.  The device performs them one after the other in
  * the order of the calls, each atomically with respect to arrivals.  To take back several

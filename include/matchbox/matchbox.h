@@ -241,7 +241,7 @@ MBX_API int mbx_address_get(const struct mbx_ep *ep, struct mbx_address *address
  *
  * Returns    0; -EINVAL label is 0.  -ENOTSUP ep is not in the directory in which endpoints of a
  *            job find each other, so the program must exchange addresses in another way.  Causes:
- *            MBX_SHM_FRONTS=no, MBX_SHM_PASS, no job, another transport, or 512 earlier endpoints.
+ *            MBX_SHM_DIRECTORY=no, MBX_SHM_PASS, no job, another transport, or 512 earlier endpoints.
  *            -EEXIST an open endpoint, perhaps ep itself, has this label.
  *            -ENOSPC 512 labels have been used in this job on this machine.
  * Progress   none.

@@ -3,7 +3,7 @@
  * advert.h - receives that their sender knows of before it sends: advert_recv.c tells what the
  * receiver does, advert_send.c what the sender does.  split_copy.h has long messages that both sides copy.
  *
- * Other rooms call nothing here; they name the modules.  A send comes by module_send(), when
+ * Other folders call nothing here; they name the modules.  A send comes by module_send(), when
  * peer.advert counts receive that were advertised to us, a receive by module_recv_posted() and
  * module_recv_left(), a message that is to be read by module_read() (core/module.h).
  *
@@ -73,7 +73,7 @@ struct advert {
 
 /* ---- as a receiver ---- */
 
-/* May a receive with so much room be told?  Then it is watched
+/* May a receive with so much space be told?  Then it is watched
  * (mbx_ep.modules.watched_from). */
 static inline bool size_is_advert(const struct mbx_ep *ep, size_t size)
 {

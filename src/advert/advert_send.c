@@ -43,7 +43,7 @@
  *       way then
  *   I3  the receives that are kept, at most ADVERT_MOST, are in the order of their numbers, and
  *       no number is greater than `last`
- *   I4  a send writes no more than the receive has room; if it is stopped, it has not written all
+ *   I4  a send writes no more than the receive has space; if it is stopped, it has not written all
  *       that it was to
  *   I5  its protocol is MBX_RNDV_WRITE if and only if it is complete with what it has written; after
  *       one that is stopped, or is a part (split_copy.c), its peer says FIN

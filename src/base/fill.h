@@ -6,7 +6,7 @@
  *   ours                       | first version | more |
  *                                <── copied ────────> <── zeroed ──>
  *
- * A caller that was compiled with an earlier header gets as much as it has room for; one that was
+ * A caller that was compiled with an earlier header gets as much as it has space for; one that was
  * compiled with a later header finds 0 in what this library does not know.
  */
 #ifndef BASE_FILL_H

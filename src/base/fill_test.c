@@ -39,7 +39,7 @@ static void the_same_version_gets_all(void **state)
     assert_memory_equal(&out, &known, sizeof out);
 }
 
-static void an_earlier_version_gets_what_it_has_room_for(void **state)
+static void an_earlier_version_gets_what_it_has_space_for(void **state)
 {
     struct second out;
     struct first *first = (struct first *)&out;
@@ -82,7 +82,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_same_version_gets_all),
-        cmocka_unit_test(an_earlier_version_gets_what_it_has_room_for),
+        cmocka_unit_test(an_earlier_version_gets_what_it_has_space_for),
         cmocka_unit_test(a_later_version_finds_zero),
         cmocka_unit_test(less_than_the_first_version_is_refused),
     };

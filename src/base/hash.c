@@ -9,7 +9,7 @@
 #include "base/base.h"
 #include "base/mem.h"
 
-#define FIRST_ROOM 8
+#define FIRST_CAPACITY 8
 
 static unsigned char *slot_at(const struct hash *h, const struct hash_kind *kind, size_t at)
 {
@@ -24,10 +24,10 @@ static bool is_free_at(const struct hash *h, const struct hash_kind *kind, size_
 /* There is a free slot (I1). */
 static void put(struct hash *h, const struct hash_kind *kind, const void *arg, const void *slot)
 {
-    size_t at = (size_t)kind->hash(arg, slot) & (h->room - 1);
+    size_t at = (size_t)kind->hash(arg, slot) & (h->capacity - 1);
 
     while (!is_free_at(h, kind, at))
-        at = (at + 1) & (h->room - 1);
+        at = (at + 1) & (h->capacity - 1);
     memcpy(slot_at(h, kind, at), slot, kind->size);
 }
 
@@ -38,10 +38,10 @@ static void put_all(struct hash *h, const struct hash_kind *kind, const void *ar
 {
     size_t from = 0;
 
-    while (from < old->room && !is_free_at(old, kind, from))
+    while (from < old->capacity && !is_free_at(old, kind, from))
         from++;
-    for (size_t i = 0; i < old->room; i++) {
-        size_t at = (from + i) & (old->room - 1);
+    for (size_t i = 0; i < old->capacity; i++) {
+        size_t at = (from + i) & (old->capacity - 1);
 
         if (!is_free_at(old, kind, at))
             put(h, kind, arg, slot_at(old, kind, at));
@@ -50,11 +50,12 @@ static void put_all(struct hash *h, const struct hash_kind *kind, const void *ar
 
 int hash_reserve(struct hash *h, const struct hash_kind *kind, const void *arg)
 {
-    struct hash more = {.room = max_size(FIRST_ROOM, h->room * 2), .count = h->count};
+    struct hash more = {.capacity = max_size(FIRST_CAPACITY, h->capacity * 2),
+                        .count = h->count};
 
-    if (h->count + 1 <= h->room / 4 * 3)
+    if (h->count + 1 <= h->capacity / 4 * 3)
         return 0;
-    more.slots = mem_calloc(more.room, kind->size);
+    more.slots = mem_calloc(more.capacity, kind->size);
     if (more.slots == NULL)
         return -ENOMEM;
     put_all(&more, kind, arg, h);
@@ -78,7 +79,8 @@ int hash_add(struct hash *h, const struct hash_kind *kind, const void *arg, cons
 /* Those after the hole that a search would not find any more move into it, and leave the next one. */
 void hash_remove(struct hash *h, const struct hash_kind *kind, const void *arg, void *slot)
 {
-    size_t mask = h->room - 1, hole = (size_t)((unsigned char *)slot - h->slots) / kind->size;
+    size_t mask = h->capacity - 1,
+           hole = (size_t)((unsigned char *)slot - h->slots) / kind->size;
 
     assert(!is_free_at(h, kind, hole));
     for (size_t at = (hole + 1) & mask; !is_free_at(h, kind, at); at = (at + 1) & mask) {
@@ -95,7 +97,7 @@ void hash_remove(struct hash *h, const struct hash_kind *kind, const void *arg, 
 
 void *hash_next(const struct hash *h, const struct hash_kind *kind, size_t *position)
 {
-    while (*position < h->room) {
+    while (*position < h->capacity) {
         size_t at = (*position)++;
 
         if (!is_free_at(h, kind, at))

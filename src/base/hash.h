@@ -29,7 +29,7 @@
 /* Zero-filled memory is an empty table. */
 struct hash {
     unsigned char *slots;
-    size_t room; /* 0 or a power of two */
+    size_t capacity; /* 0 or a power of two */
     size_t count;
 };
 
@@ -94,9 +94,9 @@ static ALWAYS_INLINE bool hash_is_free(const struct hash_kind *kind, const void 
 static ALWAYS_INLINE void *hash_find(const struct hash *h, const struct hash_kind *kind,
                                      const void *arg, uint64_t hash, const void *key)
 {
-    if (h->room == 0)
+    if (h->capacity == 0)
         return NULL;
-    for (size_t at = (size_t)hash & (h->room - 1);; at = (at + 1) & (h->room - 1)) {
+    for (size_t at = (size_t)hash & (h->capacity - 1);; at = (at + 1) & (h->capacity - 1)) {
         unsigned char *slot = h->slots + at * kind->size;
 
         if (hash_is_free(kind, slot))
@@ -106,7 +106,7 @@ static ALWAYS_INLINE void *hash_find(const struct hash *h, const struct hash_kin
     }
 }
 
-/* Room for one more: hash_add() will not fail.  0; -ENOMEM, and nothing has changed. */
+/* Space for one more: hash_add() will not fail.  0; -ENOMEM, and nothing has changed. */
 int hash_reserve(struct hash *h, const struct hash_kind *kind, const void *arg);
 
 /* Adds a copy of this slot.  0; -ENOMEM, and nothing has changed. */

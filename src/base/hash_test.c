@@ -132,7 +132,7 @@ static void check(const struct hash *h, int kind)
     }
     assert_int_equal(h->count, in);
     assert_int_equal(count, in);
-    assert_true(h->count <= h->room / 4 * 3);
+    assert_true(h->count <= h->capacity / 4 * 3);
 }
 
 /* Adds an entry, or takes out the oldest of its key, which is the one that can be found. */
@@ -215,7 +215,7 @@ static void a_table_that_cannot_grow_is_as_before(void **state)
         check(&h, 0);
     }
     mem_fail_at(0);
-    assert_int_equal(h.room, 128);
+    assert_int_equal(h.capacity, 128);
     hash_fini(&h);
     assert_int_equal(mem_live(), 0);
 }

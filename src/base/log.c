@@ -45,7 +45,7 @@ void log_set_sink(log_sink_fn *sink, void *arg)
     log_sink_arg = arg;
 }
 
-/* line has room for one byte more than its text. */
+/* line has space for one byte more than its text. */
 static void write_line(char *line, size_t length)
 {
     ssize_t written;

@@ -41,19 +41,19 @@ void pool_fini(struct pool *pool)
     *pool = (struct pool){0};
 }
 
-/* Makes room for one more pointer in chunks. */
+/* Makes space for one more pointer in chunks. */
 static bool grow_directory(struct pool *pool)
 {
-    uint32_t room = pool->chunk_room == 0 ? 8 : pool->chunk_room * 2;
+    uint32_t capacity = pool->chunk_capacity == 0 ? 8 : pool->chunk_capacity * 2;
     unsigned char **chunks;
 
-    if (pool->chunk_count < pool->chunk_room)
+    if (pool->chunk_count < pool->chunk_capacity)
         return true;
-    chunks = mem_realloc(pool->chunks, room * sizeof *chunks);
+    chunks = mem_realloc(pool->chunks, capacity * sizeof *chunks);
     if (chunks == NULL)
         return false;
     pool->chunks = chunks;
-    pool->chunk_room = room;
+    pool->chunk_capacity = capacity;
     return true;
 }
 
@@ -142,10 +142,10 @@ static uint32_t slots_to_keep(const struct pool *pool)
 /* The slots from this one on: their memory, in each chunk. */
 static void discard_from(struct pool *pool, uint32_t keep)
 {
-    uint32_t room = pool->chunk_mask + 1;
+    uint32_t capacity = pool->chunk_mask + 1;
 
     for (uint32_t from = keep, next; from < pool->slot_count; from = next) {
-        next = (from & ~pool->chunk_mask) + room;
+        next = (from & ~pool->chunk_mask) + capacity;
         if (next > pool->slot_count || next < from)
             next = pool->slot_count;
         mem_discard(pool_slot_at(pool, from), (next - from) * pool->stride);

@@ -56,7 +56,7 @@ struct pool {
     uint32_t kept;        /* by pool_trim(): these slots were taken before, all of them */
     uint32_t most_before; /* pool_most() then */
     size_t stride;        /* from slot to slot */
-    uint32_t chunk_count, chunk_room;
+    uint32_t chunk_count, chunk_capacity;
 };
 
 typedef void pool_visit_fn(void *arg, void *object);

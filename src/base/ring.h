@@ -196,7 +196,7 @@ static inline _Atomic uint32_t *ring_frame(struct ring *r, uint32_t cell)
 /* ---- producer ---- */
 
 /* Cells that can be filled, as far as the producer knows. */
-static inline uint64_t ring_room(const struct ring_producer *p)
+static inline uint64_t ring_space(const struct ring_producer *p)
 {
     return p->cell_count - (p->tail - p->head_seen);
 }
@@ -216,10 +216,10 @@ static inline bool ring_refill(struct ring_producer *p, uint64_t cells)
         return false;
     }
     p->head_seen = head;
-    return ring_room(p) >= cells;
+    return ring_space(p) >= cells;
 }
 
-/* Sends the consumer to cell 0; there is room for it and for a frame word there. */
+/* Sends the consumer to cell 0; there is space for it and for a frame word there. */
 static inline void ring_skip(struct ring_producer *p, uint32_t cell)
 {
     atomic_store_explicit(ring_frame(p->shared, 0), 0, memory_order_relaxed);
@@ -231,7 +231,7 @@ static inline void ring_skip(struct ring_producer *p, uint32_t cell)
 /* Producer: ring_reserve() for a record that fits into one cell, which needs no skip. */
 static inline void *ring_reserve_cell(struct ring_producer *p)
 {
-    if (unlikely(ring_room(p) < 2) && !ring_refill(p, 2))
+    if (unlikely(ring_space(p) < 2) && !ring_refill(p, 2))
         return NULL;
     return ring_cell(p->shared, (uint32_t)p->tail & (p->cell_count - 1));
 }
@@ -250,7 +250,7 @@ static inline void *ring_reserve(struct ring_producer *p, uint32_t size)
     assert(size >= RING_FRAME_SIZE && size <= ring_max_record(p->cell_count));
     if (unlikely(cells > to_end))
         need += to_end;
-    if (unlikely(ring_room(p) < need) && !ring_refill(p, need))
+    if (unlikely(ring_space(p) < need) && !ring_refill(p, need))
         return NULL;
     if (unlikely(cells > to_end)) {
         ring_skip(p, cell);
@@ -279,12 +279,12 @@ static inline _Atomic uint32_t *ring_frame_at(struct ring_place at, uint64_t cel
     return ring_frame(at.shared, (uint32_t)cell & (at.cell_count - 1));
 }
 
-/* Hands over a record of this many cells.  How much room is left, as far as is known. */
+/* Hands over a record of this many cells.  How much space is left, as far as is known. */
 static inline uint64_t ring_publish_cells(struct ring_producer *p, struct ring_place at,
                                           void *record, uint32_t size, uint32_t cells)
 {
     uint64_t next = at.tail + cells;
-    uint64_t room = at.cell_count - (next - at.head_seen);
+    uint64_t space = at.cell_count - (next - at.head_seen);
 
     assert(size >= RING_FRAME_SIZE);
     if (unlikely(next != p->zeroed))
@@ -294,20 +294,20 @@ static inline uint64_t ring_publish_cells(struct ring_producer *p, struct ring_p
     p->tail = next;
     /* I6: the word behind the next record, if that is a small one.  Done only then, it
      * would delay that record by moving one more line: the consumer read it a lap ago. */
-    if (likely(room >= 2)) {
+    if (likely(space >= 2)) {
         p->zeroed = next + 1;
         atomic_store_explicit(ring_frame_at(at, next + 1), 0, memory_order_relaxed);
     }
-    return room;
+    return space;
 }
 
 /* Behind publishing a record of so many cells, at at: asks for the lines of a later one, unless
  * the consumer may still have to read what is there. */
-static inline void ring_ask_ahead(struct ring_place at, uint32_t cells, uint64_t room)
+static inline void ring_ask_ahead(struct ring_place at, uint32_t cells, uint64_t space)
 {
     uint64_t ahead = at.tail + cells + RING_AHEAD;
 
-    if (likely(room >= RING_AHEAD + cells))
+    if (likely(space >= RING_AHEAD + cells))
         for (uint32_t i = 0; i < cells; i++)
             prefetch_for_store(ring_frame_at(at, ahead + i));
 }
@@ -318,10 +318,10 @@ static inline void ring_publish(struct ring_producer *p, void *record, uint32_t 
 {
     struct ring_place at = ring_place(p);
     uint32_t cells = ring_cells_of(size);
-    uint64_t room = ring_publish_cells(p, at, record, size, cells);
+    uint64_t space = ring_publish_cells(p, at, record, size, cells);
 
     if (cells <= RING_AHEAD)
-        ring_ask_ahead(at, cells, room);
+        ring_ask_ahead(at, cells, space);
 }
 
 /* Producer: hands over a record of one cell that ring_reserve_cell() returned; at is where the
@@ -400,7 +400,7 @@ static inline const _Atomic uint32_t *ring_next(const struct ring_consumer *c)
 }
 
 /* Consumer: tells the producer how far it is.  Needed only when someone waits for
- * room: producer_waiting is set, or the ring is left alone for a while. */
+ * space: producer_waiting is set, or the ring is left alone for a while. */
 static inline void ring_consumer_flush(struct ring_consumer *c)
 {
     if (c->head == c->published)

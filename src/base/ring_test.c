@@ -118,9 +118,9 @@ static void run_against_queue(uint32_t cell_count, uint64_t start, uint64_t seed
 
         if (what < 50) {
             uint32_t longest = random_below(&r, 2) != 0 ? ring_max_record(cell_count) : 80;
-            uint32_t room = (uint32_t)min_size(longest, ring_max_record(cell_count));
+            uint32_t capacity = (uint32_t)min_size(longest, ring_max_record(cell_count));
             uint32_t size =
-                RING_FRAME_SIZE + (uint32_t)random_below(&r, room - RING_FRAME_SIZE + 1);
+                RING_FRAME_SIZE + (uint32_t)random_below(&r, capacity - RING_FRAME_SIZE + 1);
 
             if (try_send(&pair, size))
                 q.sizes[(q.first + q.count++) % ARRAY_COUNT(q.sizes)] = size;
@@ -348,7 +348,7 @@ static void test_impossible_heads_kill_the_producer(void **state)
     }
 }
 
-static void test_a_dead_producer_does_not_use_the_room_it_knew(void **state)
+static void test_a_dead_producer_does_not_use_the_space_it_knew(void **state)
 {
     struct pair pair;
 
@@ -492,7 +492,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_publish_may_shrink_the_record),
         cmocka_unit_test(test_impossible_frames_kill_the_consumer),
         cmocka_unit_test(test_impossible_heads_kill_the_producer),
-        cmocka_unit_test(test_a_dead_producer_does_not_use_the_room_it_knew),
+        cmocka_unit_test(test_a_dead_producer_does_not_use_the_space_it_knew),
         cmocka_unit_test(test_random_garbage_is_survived),
         cmocka_unit_test(test_two_threads_stream),
     };

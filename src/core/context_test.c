@@ -45,8 +45,8 @@ static uint32_t longest_run(const struct mbx_ep *ep)
 
     const struct hash *table = &ep->contexts.table;
 
-    for (size_t i = 0; i < 2 * table->room; i++) {
-        run = hash_is_free(&ids, table->slots + i % table->room * ids.size) ? 0 : run + 1;
+    for (size_t i = 0; i < 2 * table->capacity; i++) {
+        run = hash_is_free(&ids, table->slots + i % table->capacity * ids.size) ? 0 : run + 1;
         longest = run > longest ? run : longest;
     }
     return longest;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * core.h - endpoint, peer, request, message: the header of src/core, and the only one of it that
- * another room includes.
+ * another folder includes.
  *
  * Its parts come with it: ep.h (the endpoint, a list of parts), request.h, peer.h, context.h,
  * progress.h, wait.h, liveness.h, failure.h, settings.h, proto.h (a protocol is a table), module.h (a
  * capability is a module), outq.h (what leaves for a peer), pieces.h (data that is not one buffer),
  * lockword.h (which sender wins a receive), event_fd.h (who stands aside for a thread that sleeps),
  * names.h (what a program says of itself),
- * parts.h (what the rooms above keep here), stats.h, tuning.h, backoff.h, and valid.h in checks.
+ * parts.h (what the folders above keep here), stats.h, tuning.h, backoff.h, and valid.h in checks.
  *
  *   endpoint ── transport                    one transport moves everything
  *      ├── contexts: id -> matching engine   (context.c)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * ep.h - an endpoint: a list of parts.  Each part is declared in the header of the file that owns
- * it, or is room of a size if that file belongs to a folder above (parts.h), and others only read it.
+ * it, or is storage of a size if that file belongs to a folder above (parts.h), and others only read it.
  *
  * Behind it, under the name of their header, the short functions that look into an endpoint.
  */
@@ -64,13 +64,13 @@ struct mbx_ep {
     struct ep_names names;
     struct ep_forked forked;
     /* of folders above: PART(), parts.h */
-    PART_ROOM(48, 8) tracing;  /* struct ep_tracing: p2p/tracer.h */
-    PART_ROOM(32, 8) peeks;    /* struct ep_peeks: p2p/p2p.h */
-    PART_ROOM(48, 8) credit;   /* struct credit_pool: p2p/credit.h */
-    PART_ROOM(32, 8) defer;    /* struct ep_defer: defer/defer.h */
-    PART_ROOM(24, 8) advert;   /* struct ep_advert: p2p/p2p.h */
-    PART_ROOM(24, 8) regions;  /* struct hash: rma/rma.h */
-    PART_ROOM(112, 8) inspect; /* struct ep_inspect: lib/inspect.h */
+    PART_STORAGE(48, 8) tracing;  /* struct ep_tracing: p2p/tracer.h */
+    PART_STORAGE(32, 8) peeks;    /* struct ep_peeks: p2p/p2p.h */
+    PART_STORAGE(48, 8) credit;   /* struct credit_pool: p2p/credit.h */
+    PART_STORAGE(32, 8) defer;    /* struct ep_defer: defer/defer.h */
+    PART_STORAGE(24, 8) advert;   /* struct ep_advert: p2p/p2p.h */
+    PART_STORAGE(24, 8) regions;  /* struct hash: rma/rma.h */
+    PART_STORAGE(112, 8) inspect; /* struct ep_inspect: lib/inspect.h */
     uint64_t check_paid; /* with MBX_CHECKS: for the next look at all invariants; valid.c */
 };
 
@@ -235,7 +235,7 @@ static inline void request_count_injected(struct mbx_ep *ep, int count)
     ep->requests.injected += (uint32_t)count;
 }
 
-/* Room for a request; NULL: no memory, or there are MBX_REQUESTS. */
+/* Space for a request; NULL: no memory, or there are MBX_REQUESTS. */
 static inline struct request *request_take(struct mbx_ep *ep)
 {
     struct request *req = pool_take(&ep->requests.pool);

@@ -51,7 +51,7 @@ int failure_notify(struct request *req)
 struct untold {
     const struct mbx_ep *ep;
     struct mbx_completion *entries; /* or NULL: they are only counted */
-    int room, count;                /* count: also of those for which there is no room */
+    int capacity, count;            /* count: also of those for which there is no space */
 };
 
 void failure_entry(const struct mbx_ep *ep, struct request *req, struct mbx_completion *entry)
@@ -77,14 +77,14 @@ static void unnotified_visit(void *arg, void *object)
 
     if (!failure_concerns(untold->ep, req))
         return;
-    if (untold->count < untold->room)
+    if (untold->count < untold->capacity)
         failure_entry(untold->ep, req, &untold->entries[untold->count]);
     untold->count++;
 }
 
 int failure_poll(struct mbx_ep *ep, struct mbx_completion *entries, int count)
 {
-    struct untold untold = {.ep = ep, .entries = entries, .room = count};
+    struct untold untold = {.ep = ep, .entries = entries, .capacity = count};
 
     if (likely(!ep->failures.is_unnotified) || count <= 0)
         return 0;

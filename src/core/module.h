@@ -59,7 +59,7 @@ struct packet_handler {
     packet_fn *handle;
 };
 
-/* A small packet that a peer is owed (enum peer_owes) until there is room for it. */
+/* A small packet that a peer is owed (enum peer_owes) until there is space for it. */
 struct control {
     enum peer_owes what; /* 0 ends a table */
     /* As transport_ops.send; -EINPROGRESS something has left, and more is to come. */
@@ -103,7 +103,7 @@ struct module {
     /* The user reads this entry of MBX_EVENTS. */
     void (*event_read)(struct mbx_ep *ep, const struct request *req);
 
-    /* ---- receives; of those with less room than mbx_ep.modules.watched_from nothing is told
+    /* ---- receives; of those with less space than mbx_ep.modules.watched_from nothing is told
      * ---- */
 
     /* req waits in its engine.  It may be complete afterwards. */
@@ -146,7 +146,8 @@ struct ep_modules {
     packet_fn *packets[WIRE_TYPES];
     const struct control *controls[CONTROLS];
     uint8_t owes_closing, owes_behind, owes_first; /* controls that are so */
-    size_t watched_from; /* modules are told of a receive with at least so much room: when it is
+    size_t
+        watched_from; /* modules are told of a receive with at least so much space: when it is
                             posted, and when it leaves its engine.  0: of each; SIZE_MAX: of none */
     size_t watched_always; /* the same, of module_watch() alone */
     bool watches_all;      /* module_watch_all() */
@@ -159,7 +160,7 @@ extern struct module module_extension;
 /* Enters the tables of ep->modules.list. */
 void module_register(struct mbx_ep *ep);
 
-/* Some module is to be told of receives with so much room, from now on. */
+/* Some module is to be told of receives with so much space, from now on. */
 void module_watch(struct mbx_ep *ep, size_t from);
 /* receiver.c is to be told of each receive; or is not any more. */
 void module_watch_all(struct mbx_ep *ep, bool watches);

@@ -62,7 +62,7 @@ const char *names_peer_text(const struct mbx_ep *ep, uint32_t number,
 
 /* ---- naming ---- */
 
-static struct named_context *names_room(struct mbx_ep *ep, uint32_t id)
+static struct named_context *names_add_context(struct mbx_ep *ep, uint32_t id)
 {
     struct ep_names *names = &ep->names;
 
@@ -86,7 +86,7 @@ static int names_set_context(struct mbx_ep *ep, uint32_t id, const char *name, u
     char text[NAMES_TEXT_MAX];
 
     names_copy(text, name);
-    if (named == NULL && (named = names_room(ep, id)) == NULL)
+    if (named == NULL && (named = names_add_context(ep, id)) == NULL)
         return -ENOMEM;
     if (named->change != 0 && named->size == size && strcmp(named->name, text) == 0)
         return 0;

@@ -7,7 +7,7 @@
  *   peer.owes    small packets, of which a bit says that they are owed (module.h)
  *
  * Whoever has something to send tries at once if nothing waits for this peer, and queues here
- * if there is no room; a peer to whom something waits to leave is on mbx_ep.progress.busy, and
+ * if there is no space; a peer to whom something waits to leave is on mbx_ep.progress.busy, and
  * each round of progress flushes those.
  */
 #include "core/outq.h"
@@ -87,7 +87,7 @@ OUT_OF_LINE void outq_owe_fin(struct mbx_ep *ep, struct request *req, uint64_t s
 
 /* ---- what is owed ---- */
 
-/* Sends what is owed, as far as there is room.  How much went. */
+/* Sends what is owed, as far as there is space.  How much went. */
 static int outq_pay(struct mbx_ep *ep, struct peer *peer)
 {
     int paid = 0, err;

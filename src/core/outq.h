@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * outq.h - what leaves for a peer, now or when there is room; outq.c tells how.  Part of core.h.
+ * outq.h - what leaves for a peer, now or when there is space; outq.c tells how.  Part of core.h.
  */
 #ifndef CORE_OUTQ_H
 #define CORE_OUTQ_H
@@ -113,11 +113,11 @@ int outq_tell_message(struct mbx_ep *ep, struct peer *peer, enum wire_type type,
 void outq_owe(struct mbx_ep *ep, struct peer *peer, enum peer_owes what);
 /* The same, and tried at once. */
 void outq_owe_now(struct mbx_ep *ep, struct peer *peer, enum peer_owes what);
-/* The receive req has its message: tells the sender, now or when there is room. */
+/* The receive req has its message: tells the sender, now or when there is space. */
 void outq_owe_fin(struct mbx_ep *ep, struct request *req, uint64_t sender);
 /* Sends what req has to send now. */
 int outq_step(struct mbx_ep *ep, struct request *req);
-/* Sends what waits for this peer, as far as there is room.  How many went. */
+/* Sends what waits for this peer, as far as there is space.  How many went. */
 int outq_flush(struct mbx_ep *ep, struct peer *peer);
 
 #endif

@@ -2,7 +2,7 @@
 /*
  * parts.h - what a protocol or a module keeps in a request, a peer or an endpoint of its own.
  *
- * These are made once and have room for all of them.  Of a peer and an endpoint core knows how long
+ * These are made once and have space for all of them.  Of a peer and an endpoint core knows how long
  * the parts are, and nothing else.  The parts of a request lie in one union, so they are defined here,
  * and each is read and written by the file that its comment names.
  */
@@ -67,7 +67,7 @@ struct access {
 enum shadow_state {
     SHADOW_NONE,     /* not posted, or over */
     SHADOW_SOFTWARE, /* stays in software */
-    SHADOW_WAITING,  /* for room in the device */
+    SHADOW_WAITING,  /* for space in the device */
     SHADOW_HANDED,
     SHADOW_REVOKING,  /* cancelled, if the device still has it */
     SHADOW_RECALLED,  /* to stay in software, if the device still has it */
@@ -96,21 +96,21 @@ struct shadow_recv {
 /* ---- in a peer and in an endpoint ---- */
 
 /*
- * Room for the state of a folder above, of which core knows the size alone.  The struct is in a header of that
- * folder, which looks into the room by PART() and asserts that the struct fits.  Others may read it there.
+ * Storage for the state of a folder above, of which core knows the size alone.  The struct is in a header of that
+ * folder, which looks into it by PART() and asserts that the struct fits.  Others may read it there.
  */
-#define PART_ROOM(size, align)                                                                 \
+#define PART_STORAGE(size, align)                                                              \
     struct {                                                                                   \
         alignas(align) unsigned char bytes[size];                                              \
     }
 
-/* Pointer to the state of this type in a room; const if the room is. */
-#define PART(room, type)                                                                       \
-    _Generic(1 ? &(room) : (void *)(room).bytes, const void *                                  \
-             : (const type *)(const void *)(room).bytes, default                               \
-             : (type *)(void *)(room).bytes)
+/* Pointer to the state of this type in its storage; const if that is. */
+#define PART(storage, type)                                                                    \
+    _Generic(1 ? &(storage) : (void *)(storage).bytes, const void *                                  \
+             : (const type *)(const void *)(storage).bytes, default                               \
+             : (type *)(void *)(storage).bytes)
 
-/* What goes behind the struct: does it fill the room that `whole` has for it as `part`? */
+/* What goes behind the struct: does it fill the storage that `whole` has for it as `part`? */
 #define PART_FITS(whole, part, type)                                                           \
     static_assert(sizeof(type) == sizeof(((struct whole *)0)->part) &&                         \
                       alignof(type) <= alignof(struct whole) &&                                \

@@ -71,7 +71,7 @@ static int peer_resize(struct mbx_ep *ep, uint32_t slots)
     return 0;
 }
 
-/* Room for one more number, and for its address in the index. */
+/* Space for one more number, and for its address in the index. */
 static int peer_reserve(struct mbx_ep *ep)
 {
     uint32_t slots = ep->peers.slots == 0 ? 8 : ep->peers.slots * 2;

@@ -23,21 +23,21 @@ struct mbx_ep;
 struct advert;
 
 /* There is one for each pair of endpoints that have met: what is seldom needed is behind a pointer,
- * and no part has room that the next one could use. */
+ * and no part has space that the next one could use. */
 struct peer {
     struct link *link; /* peer.c */
     uint32_t number;
-    PART_ROOM(5, 1) path;              /* struct peer_path: p2p/path.h */
+    PART_STORAGE(5, 1) path;           /* struct peer_path: p2p/path.h */
     uint8_t owes;                      /* enum peer_owes: outq.c */
-    PART_ROOM(2, 1) defer;             /* struct peer_defer: p2p/p2p.h */
+    PART_STORAGE(2, 1) defer;          /* struct peer_defer: p2p/p2p.h */
     struct backoff split_copy_backoff; /* from asking; split_copy.c */
-    PART_ROOM(64, 8) credit;           /* struct credit: p2p/credit.h */
+    PART_STORAGE(64, 8) credit;        /* struct credit: p2p/credit.h */
     struct deferrer *deferrer; /* its sends that wait, or NULL: it never did; receiver.c */
     struct advert *advert;     /* receives told before their message, or NULL: advert.h */
     struct peer_outq outq;
-    struct backlog *backlog;   /* sends to it that wait, or NULL: none ever did; backlog.c */
-    PART_ROOM(16, 8) assembly; /* struct assembly: p2p/p2p.h */
-    struct accesses *accesses; /* one-sided, or NULL: there were none; rma.h */
+    struct backlog *backlog;      /* sends to it that wait, or NULL: none ever did; backlog.c */
+    PART_STORAGE(16, 8) assembly; /* struct assembly: p2p/p2p.h */
+    struct accesses *accesses;    /* one-sided, or NULL: there were none; rma.h */
     struct peer_health health;
 };
 

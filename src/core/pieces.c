@@ -183,10 +183,10 @@ static void vector_move(struct pieces *pieces, char *at, size_t size, bool packs
     }
 }
 
-/* Packs what comes next, at most room bytes.  How many; 0: it cannot be. */
-static size_t pack(struct pieces *pieces, char *to, size_t room)
+/* Packs what comes next, at most capacity bytes.  How many; 0: it cannot be. */
+static size_t pack(struct pieces *pieces, char *to, size_t capacity)
 {
-    size_t size = min_size(room, pieces->size - pieces->done);
+    size_t size = min_size(capacity, pieces->size - pieces->done);
     int64_t packed = (int64_t)size;
 
     if (pieces->error != 0)
@@ -217,12 +217,13 @@ size_t pieces_fill_all(void *pieces, void *to, size_t size)
 
 const char *pieces_next(struct mbx_ep *ep, struct pieces *pieces, size_t *size)
 {
-    size_t room;
+    size_t capacity;
 
     if (pieces->from == pieces->to) {
-        pieces->place = pieces_pack_buffer(ep, pieces, &room);
+        pieces->place = pieces_pack_buffer(ep, pieces, &capacity);
         pieces->from = 0;
-        pieces->to = pack(pieces, pieces->place, min_size(room, max_size(*size, PIECES_LEAST)));
+        pieces->to =
+            pack(pieces, pieces->place, min_size(capacity, max_size(*size, PIECES_LEAST)));
     }
     *size = min_size(*size, pieces->to - pieces->from);
     return *size != 0 ? pieces->place + pieces->from : NULL;
@@ -230,20 +231,20 @@ const char *pieces_next(struct mbx_ep *ep, struct pieces *pieces, size_t *size)
 
 bool pieces_take_buffer(struct pieces *pieces, struct link *link, size_t size)
 {
-    size_t room;
+    size_t capacity;
     char *place;
 
     if (pieces->buffer_for != NULL)
         return true;
     if (pieces->from != pieces->to || pieces->error != 0)
         return false; /* what is in the pack buffer comes first */
-    place = transport_bounce_take(link, &pieces->buffer, &room);
+    place = transport_bounce_take(link, &pieces->buffer, &capacity);
     if (place == NULL)
         return false;
     pieces->buffer_for = link;
     pieces->place = place;
     pieces->from = 0;
-    pieces->to = pack(pieces, place, min_size(room, max_size(size, PIECES_LEAST)));
+    pieces->to = pack(pieces, place, min_size(capacity, max_size(size, PIECES_LEAST)));
     if (pieces->to != 0)
         return true;
     transport_bounce_untake(link, pieces->buffer);

@@ -11,7 +11,7 @@
  * Bytes are packed, or unpacked, in the order of their offsets and once.  A message of one
  * packet is packed where that leaves from, if the transport can do that (compose.h).  Of a longer
  * one as much as a packet takes is packed into a pack buffer, and sent before more is packed: so
- * a send needs one, and only while the transport has no room for what is in it.  A receive that
+ * a send needs one, and only while the transport has no space for what is in it.  A receive that
  * reads its sender's memory has two: one is being read while the other is unpacked.  Where no
  * pack buffer is left, `spare` takes its place: slower, but nobody waits for the buffer of
  * another request.

@@ -5,7 +5,7 @@
  *   progress_round ── transport poll ──> deliver_packet     what has arrived
  *                  ├─ works                                 of modules
  *                  ├─ active                                memory of peers
- *                  └─ busy peers' out ──> outq_flush        what waited for room
+ *                  └─ busy peers' out ──> outq_flush        what waited for space
  */
 #include "core/core.h"
 #include "core/outq.h"

@@ -95,8 +95,8 @@ struct proto {
     const char *name;
     struct proto_state states[PROTO_STATES];
 
-    /* Sends what req has to send now.  0 nothing more for now; -EAGAIN no room: call again;
-     * -EINPROGRESS there is room, but others are to have their turn; or the peer is gone. */
+    /* Sends what req has to send now.  0 nothing more for now; -EAGAIN no space: call again;
+     * -EINPROGRESS there is space, but others are to have their turn; or the peer is gone. */
     int (*step)(struct mbx_ep *ep, struct request *req);
     /* Goes on with req, which was on mbx_ep.progress.active and is no longer. */
     void (*work)(struct mbx_ep *ep, struct request *req);

@@ -214,6 +214,7 @@ static const struct param gone[] = {
     GONE("INJECT_LIMIT", "it is 8K, as mbx_limits_get() says"),
     GONE("SEE", "it is MBX_INSPECT now"),
     GONE("SHM_PEERS", "it is MBX_PEERS_MAX now"),
+    GONE("SHM_FRONTS", "it is MBX_SHM_DIRECTORY now"),
     GONE("EARLY_RECV", "MBX_RNDV says it now, write in place of always, read+split of off"),
     GONE("EARLY_SIZE", "it follows from MBX_EAGER_LIMIT"),
     GONE("SHARE", "MBX_RNDV says it now, split in place of always, read+write of off"),

@@ -80,7 +80,7 @@ static const char *const usual[] = {"LOG_LEVEL",     "TRANSPORT",
 static const char *const advanced[] = {
     "REQUESTS",      "PEERS_MAX",    "WINDOW",           "SHM_ATTACH",    "WINDOW_PAYLOAD",
     "SHM_RING_SIZE", "DEVICE_LIST",  "DEVICE_THRESHOLD", "LAUNCHER_HOST", "VERBS_LIBRARY",
-    "VERBS_GID",     "VERBS_WINDOW", "SHM_PASS",         "SHM_FRONTS",    "DEVICE_TAG_FORMAT",
+    "VERBS_GID",     "VERBS_WINDOW", "SHM_PASS",         "SHM_DIRECTORY", "DEVICE_TAG_FORMAT",
     "DEVICE_HOLDS",  "ADAPTER_*"};
 
 static bool has(const char *const *names, size_t count, const char *name)
@@ -214,13 +214,21 @@ static void limits_are_limits(void **state)
 static void old_names_are_explained(void **state)
 {
     static const char *const old[][2] = {
-        {"ANY_SOURCE", "MBX_MATCH_AT"}, {"EARLY_DATA", "1K"},
-        {"RTS_PAYLOAD", "1K"},          {"READ_CHUNK", "1M"},
-        {"INJECT_LIMIT", "8K"},         {"SHM_PEERS", "MBX_PEERS_MAX"},
-        {"EARLY_RECV", "MBX_RNDV"},     {"EARLY_SIZE", "MBX_EAGER_LIMIT"},
-        {"SHARE", "MBX_RNDV"},          {"SHARE_SIZE", "MBX_RNDV"},
-        {"HOLD_TAKE", "always"},        {"DEVICE_SPIN", "MBX_SPIN"},
-        {"DEVICE_ANSWER", "10s"},       {"DEVICE_PROGRAM", "installed"},
+        {"ANY_SOURCE", "MBX_MATCH_AT"},
+        {"EARLY_DATA", "1K"},
+        {"RTS_PAYLOAD", "1K"},
+        {"READ_CHUNK", "1M"},
+        {"INJECT_LIMIT", "8K"},
+        {"SHM_PEERS", "MBX_PEERS_MAX"},
+        {"SHM_FRONTS", "MBX_SHM_DIRECTORY"},
+        {"EARLY_RECV", "MBX_RNDV"},
+        {"EARLY_SIZE", "MBX_EAGER_LIMIT"},
+        {"SHARE", "MBX_RNDV"},
+        {"SHARE_SIZE", "MBX_RNDV"},
+        {"HOLD_TAKE", "always"},
+        {"DEVICE_SPIN", "MBX_SPIN"},
+        {"DEVICE_ANSWER", "10s"},
+        {"DEVICE_PROGRAM", "installed"},
         {"DEVICE_BUFFERS", "128"},
     };
     struct settings settings;

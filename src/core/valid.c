@@ -23,8 +23,8 @@ bool ep_is_valid(const struct mbx_ep *ep)
 /* What a look walks: slots, also those that are free. */
 static uint64_t check_cost(const struct mbx_ep *ep)
 {
-    return ep->requests.pool.slot_count + ep->messages.slot_count + ep->peers.index.room +
-           ep->contexts.table.room;
+    return ep->requests.pool.slot_count + ep->messages.slot_count + ep->peers.index.capacity +
+           ep->contexts.table.capacity;
 }
 
 void ep_check_now_and_then(struct mbx_ep *ep)

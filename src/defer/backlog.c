@@ -21,7 +21,7 @@
  *
  * When enough credit has come back, the messages leave in their order; the RTRs are void then.
  *
- * Room for RTRs is limited: what it holds is a page.  When it is used up and none of them suits,
+ * Space for RTRs is limited: what it holds is a page.  When it is used up and none of them suits,
  * they are dropped and another DEFER asks for the next page (backlog_is_partial()).  Sends that are fresh
  * then have not been compared with the RTRs that were dropped, so they wait until this page is
  * compared, and then another DEFER asks for the first page again.
@@ -294,7 +294,7 @@ static int on_rtr(struct mbx_ep *ep, struct peer *peer, const struct wire_packet
         return 0;
     if (body->number <= backlog->last)
         return -EPROTO;
-    /* the peer counts its RTRs against the room that DEFER names (BACKLOG_RTRS, or less in tests),
+    /* the peer counts its RTRs against the capacity that DEFER names (BACKLOG_RTRS, or less in tests),
      * so a correct one stays below half of this bound, which limits what any other makes us keep */
     if (backlog->is_full || backlog->rtr_count == 2 * BACKLOG_RTRS) {
         backlog->is_full = true; /* the next page brings it, and all behind it */
@@ -316,7 +316,7 @@ static int on_rtr(struct mbx_ep *ep, struct peer *peer, const struct wire_packet
         backlog->unread = &rtr->node;
     backlog->rtr_count++;
     backlog->last = body->number;
-    backlog->is_full |= (packet->header.flags & WIRE_ROOM_USED) != 0;
+    backlog->is_full |= (packet->header.flags & WIRE_CAPACITY_USED) != 0;
     backlog->peeked = 0;
     backlog_pump(ep, peer);
     return 0;
@@ -531,7 +531,7 @@ static int backlog_send_defer(struct mbx_ep *ep, struct peer *peer)
     if (peer->outq.leaving != 0)
         return -EAGAIN;
     if (peer_defer(peer)->is_deferred)
-        body = (struct wire_defer){backlog->epoch, ep_defer(ep)->room, backlog->from,
+        body = (struct wire_defer){backlog->epoch, ep_defer(ep)->capacity, backlog->from,
                                    backlog->sendtable != NULL ? backlog->sendtable->index : 0};
     return outq_tell(ep, peer, WIRE_DEFER, &body);
 }

@@ -35,7 +35,7 @@ struct backlog {
     uint64_t epoch; /* that the last DEFER names */
     uint64_t from;  /* RTRs up to this number were dropped: DEFER asks for those behind it */
     uint64_t last;  /* number of the youngest RTR that was kept; from, before there is one */
-    bool is_full;   /* the peer has, or may have, RTRs that there is no room for */
+    bool is_full;   /* the peer has, or may have, RTRs that there is no space for */
 
     uint64_t envelopes; /* credit that is put aside while sends are deferred */
     uint64_t half;      /* with so much of it they leave: credit_first_half() */

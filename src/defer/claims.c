@@ -145,11 +145,11 @@ void backlog_show(struct mbx_ep *ep, struct peer *peer)
 /* So much of the message travels with its claim. */
 static size_t claim_payload(const struct mbx_ep *ep, const struct request *req)
 {
-    size_t room = rndv_room(ep, WIRE_CLAIM);
+    size_t capacity = rndv_capacity(ep, WIRE_CLAIM);
 
     if (request_is_in_pieces(req))
         return 0; /* it is packed once, and the claim may be lost */
-    if (req->size <= ep->limits.eager_max && req->size <= room)
+    if (req->size <= ep->limits.eager_max && req->size <= capacity)
         return req->size;
     return rndv_payload_size(ep, peer_get(ep, req->peer), WIRE_CLAIM, req->size);
 }
@@ -191,7 +191,7 @@ void backlog_lost(struct mbx_ep *ep, struct peer *peer, struct request *req)
     backlog_shut(ep, peer);
     proto_move(ep, req, BACKLOG_DEFERRED);
     req->flags &= (uint32_t)~REQUEST_WON;
-    /* there is room: claims and lost_count together never exceed BACKLOG_CLAIMS.  An RTR claims
+    /* there is space: claims and lost_count together never exceed BACKLOG_CLAIMS.  An RTR claims
      * only while nothing is lost, and a send that was lost claims only while no claim is
      * unresolved */
     assert(backlog->lost_count < BACKLOG_CLAIMS);

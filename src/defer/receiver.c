@@ -11,7 +11,7 @@
  *   it is not                RETIRE without WON: the claim is lost
  *
  * Every claim is answered.  The RETIREs to the others are not needed, they only keep their
- * lists short; where there is no room for one now it is left out.
+ * lists short; where there is no space for one now it is left out.
  *
  * Once a peer has deferred something, all open receives are on a list of their own in posting
  * order, until enough of them have left it while no peer deferred anything.  What a deferring
@@ -19,7 +19,7 @@
  * open, and no other.
  *
  *   open     r1  r2  r3  r4  r5             request.queue, numbered in open.number
- *                        ^next of a deferring peer with little room
+ *                        ^next of a deferring peer with little space
  *                                 ^next of one that knows them all
  *
  * A DEFER costs its sender a packet, so it must not cost us a walk along the list: behind
@@ -38,7 +38,7 @@
  * Invariants
  *   I1  while receiver.is_open, a request is on open if and only if it is POSTED and in its
  *       engine; else open is empty
- *   I2  deferrer.live counts RTRs that it may still have; it never has more than room
+ *   I2  deferrer.live counts RTRs that it may still have; it never has more than capacity
  *   I3  no more than BACKLOG_CLAIMS + 1 answers wait for a deferring peer: a correct one has no
  *       more claims than that (backlog.c I6), and what would be one more is refused
  *   I4  a deferring peer is on receiver.deferrers if and only if peer.defer.defers
@@ -204,7 +204,7 @@ static int on_defer(struct mbx_ep *ep, struct peer *peer, const struct wire_pack
     deferrer->epoch = defer->epoch;
     deferrer->table = (struct pull_table){.index = defer->table, .epoch = defer->epoch};
     deferrer->from = defer->from;
-    deferrer->room = defer->room;
+    deferrer->capacity = defer->capacity;
     deferrer->live = 0;
     deferrer->is_told_full = false;
     deferrer->next = ep_defer(ep)->receiver->open.next;
@@ -287,9 +287,9 @@ static int send_rtr(struct mbx_ep *ep, struct deferrer *deferrer, struct request
         .tag = req->match.envelope.tag,
         .data = req->match.ignore,
     };
-    bool uses_up = deferrer->live + 1 >= deferrer->room;
+    bool uses_up = deferrer->live + 1 >= deferrer->capacity;
     unsigned flags = (req->match.envelope.source == MBX_ANY_SOURCE ? WIRE_ANY_SOURCE : 0) |
-                     (uses_up ? WIRE_ROOM_USED : 0);
+                     (uses_up ? WIRE_CAPACITY_USED : 0);
     int err;
 
     if (unlikely(ep->settings.match_at == MATCH_AT_SENDER))

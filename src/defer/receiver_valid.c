@@ -64,7 +64,7 @@ static bool deferrer_is_valid(const struct receiver *receiver, const struct peer
            HOLDS("receiver.c I5",
                  !deferrer->is_answered || !answer_is_wanted(receiver, deferrer)) &&
            HOLDS("receiver.c I2",
-                 !peer_defer(peer)->defers || deferrer->live <= deferrer->room) &&
+                 !peer_defer(peer)->defers || deferrer->live <= deferrer->capacity) &&
            (!peer_defer(peer)->defers || next_is_valid(receiver, deferrer));
 }
 

@@ -192,7 +192,7 @@ static bool is_twice(const struct inspect_job *job, const struct inspect_rank *r
     return count != 1;
 }
 
-/* Are all operations of a rank among its entries?  A page has room for some hundred entries.
+/* Are all operations of a rank among its entries?  A page has space for some hundred entries.
  * Two kinds may be missing: unexpected messages, because no rank waits for them, and messages
  * that a matched probe has taken, because a send whose message is not shown counts as one that
  * can end. */

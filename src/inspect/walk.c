@@ -30,7 +30,7 @@ struct walk {
         named; /* the peer whose name was read last: entries of one peer often lie together */
     uint64_t name; /* 0: none was read */
     struct inspect_entry *entries;
-    uint32_t room, *stored, *counts;
+    uint32_t capacity, *stored, *counts;
 };
 
 struct envelope {
@@ -143,7 +143,7 @@ static uint64_t name_of(struct walk *walk, uint32_t peer)
 static void add(struct walk *walk, const struct inspect_entry *entry)
 {
     walk->counts[entry->kind]++;
-    if (*walk->stored >= walk->room)
+    if (*walk->stored >= walk->capacity)
         return;
     walk->entries[*walk->stored] = *entry;
     walk->entries[*walk->stored].whom = name_of(walk, entry->peer);
@@ -294,15 +294,15 @@ static int walk_peek(struct walk *walk, uint64_t ep)
 }
 
 /* Entries of which a rank may wait for the end come first: unexpected messages are what is left
- * out if there is not room for all. */
+ * out if there is not space for all. */
 int inspect_walk(const struct inspect_map *map, const struct inspect_source *source,
-                 uint64_t ep, struct inspect_entry *entries, uint32_t room, uint32_t *stored,
-                 uint32_t counts[INSPECT_KINDS])
+                 uint64_t ep, struct inspect_entry *entries, uint32_t capacity,
+                 uint32_t *stored, uint32_t counts[INSPECT_KINDS])
 {
     struct walk walk = {.map = map,
                         .source = source,
                         .entries = entries,
-                        .room = room,
+                        .capacity = capacity,
                         .stored = stored,
                         .counts = counts};
     const uint32_t *at = map->offsets;
@@ -422,7 +422,7 @@ int inspect_walk_pulse(const struct inspect_map *map, const struct inspect_sourc
 
 /* ---- what the program has named ---- */
 
-/* Is there room in an object of so many bytes for a field of that length? */
+/* Is there space in an object of so many bytes for a field of that length? */
 static bool has_field(const struct walk *walk, enum inspect_field bytes,
                       enum inspect_field field, size_t length)
 {

@@ -147,11 +147,11 @@ struct inspect_source {
 int inspect_map_read(const struct inspect_source *source, uint64_t root,
                      struct inspect_map *map);
 
-/* The entries of the endpoint at address ep: the first `room` ones, *stored, and of all of them
+/* The entries of the endpoint at address ep: the first `capacity` ones, *stored, and of all of them
  * counts[kind].  0; a negative errno of the source; -EBADMSG what is there makes no sense. */
 int inspect_walk(const struct inspect_map *map, const struct inspect_source *source,
-                 uint64_t ep, struct inspect_entry *entries, uint32_t room, uint32_t *stored,
-                 uint32_t counts[INSPECT_KINDS]);
+                 uint64_t ep, struct inspect_entry *entries, uint32_t capacity,
+                 uint32_t *stored, uint32_t counts[INSPECT_KINDS]);
 
 /* Fills in for how long each of these entries has been there, as far as the endpoint knows it; now_ns is the time of its machine,
  * 0: the last time at which it looked.  0; as inspect_walk(). */
@@ -164,7 +164,8 @@ int inspect_walk_pulse(const struct inspect_map *map, const struct inspect_sourc
                        uint64_t ep, struct inspect_pulse *pulse);
 
 /* What the program has named, in the words of a page: lines `context ID SIZE NAME`, and `peer NUMBER RANK` of the peers
- * that these entries have, as far as there is room.  How long it is, at most size - 1; a negative errno as of inspect_walk(). */
+ * that these entries have, as far as there is space.  How long it is, at most size - 1; a negative errno as of
+ * inspect_walk(). */
 int inspect_walk_names(const struct inspect_map *map, const struct inspect_source *source,
                        uint64_t ep, const struct inspect_entry *entries, uint32_t count,
                        char *text, size_t size);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * across.h - invariants that rooms have in common.  Private to src/lib: it may look into all of
+ * across.h - invariants that folders have in common.  Private to src/lib: it may look into all of
  * them.
  */
 #ifndef LIB_ACROSS_H

@@ -33,7 +33,7 @@ static const struct transport_events events = {
 
 /* Only looks. */
 static const struct module across_module = {
-    .name = "invariants of several rooms",
+    .name = "invariants of several folders",
     .is_valid = MBX_CHECKS ? credit_is_valid : NULL,
 };
 
@@ -237,7 +237,7 @@ int mbx_open(const struct mbx_config *config, struct mbx_ep **out)
     ep->liveness.has_seen_all = true;
     ep->modules.list = modules;
     module_register(ep);
-    ep_defer(ep)->room = BACKLOG_RTRS;
+    ep_defer(ep)->capacity = BACKLOG_RTRS;
     ep->modules.watched_from = ep->modules.watched_always = SIZE_MAX;
     credit_open(ep);
     err = endpoint_transport(ep, config != NULL ? config->key : NULL);
@@ -274,7 +274,7 @@ int mbx_limits_get(const struct mbx_ep *ep, struct mbx_limits *limits, size_t si
     return FILL(limits, size, ep->limits.told, extra);
 }
 
-/* Does what peers have asked for, and pushes what waits for room, and what was injected and
+/* Does what peers have asked for, and pushes what waits for space, and what was injected and
  * waits here for its receive, until it has left or time is up. */
 static int endpoint_drain(struct mbx_ep *ep)
 {

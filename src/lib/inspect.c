@@ -186,7 +186,7 @@ static size_t fill_unstarted(const struct mbx_ep *ep, char *text, size_t size)
 }
 
 /* The statistics, and a line for each context id and peer that the program has named, and what it has
- * described and not started, as far as there is room.  How long it is. */
+ * described and not started, as far as there is space.  How long it is. */
 static uint32_t fill_text(const struct mbx_ep *ep, struct inspect_page *page)
 {
     char *text = (char *)page + INSPECT_TEXT_AT;
@@ -408,17 +408,17 @@ static void leak_say(const struct mbx_ep *ep, const struct leaks *leaks, const c
 
 void inspect_leaks(const struct mbx_ep *ep)
 {
-    uint32_t room = pool_live(&ep->requests.pool) + pool_live(&ep->messages), stored;
+    uint32_t capacity = pool_live(&ep->requests.pool) + pool_live(&ep->messages), stored;
     uint32_t counts[INSPECT_KINDS];
     struct leaks messages = {.count = 0}, receives = {.count = 0};
     struct inspect_entry *entries;
 
-    if (!ep->settings.leaks || room == 0)
+    if (!ep->settings.leaks || capacity == 0)
         return;
-    entries = mem_calloc(room + 1, sizeof *entries); /* and a probe */
+    entries = mem_calloc(capacity + 1, sizeof *entries); /* and a probe */
     if (entries == NULL)
         return;
-    inspect_walk(&inspect_own_map, &own_memory, (uint64_t)(uintptr_t)ep, entries, room + 1,
+    inspect_walk(&inspect_own_map, &own_memory, (uint64_t)(uintptr_t)ep, entries, capacity + 1,
                  &stored, counts);
     for (uint32_t i = 0; i < stored; i++)
         if (entries[i].kind == INSPECT_UNEXPECTED)

@@ -77,10 +77,10 @@ void deep_trim(struct mbx_match_deep *deep, struct table *t)
 {
     if (table_bytes(t) > KEEP_BYTES)
         table_clear(t);
-    if (deep->node_room * sizeof *deep->nodes > KEEP_BYTES && !has_messages(deep)) {
+    if (deep->node_capacity * sizeof *deep->nodes > KEEP_BYTES && !has_messages(deep)) {
         mem_free(deep->nodes);
         deep->nodes = NULL;
-        deep->node_room = deep->node_count = deep->node_free = 0;
+        deep->node_capacity = deep->node_count = deep->node_free = 0;
     }
 }
 
@@ -139,5 +139,5 @@ size_t deep_memory(const struct mbx_match *m)
         return 0;
     for (uint32_t i = 0; i < deep->class_count; i++)
         bytes += table_bytes(&deep->classes[i].posted) + table_bytes(&deep->classes[i].index);
-    return bytes + sizeof *deep + deep->node_room * sizeof *deep->nodes;
+    return bytes + sizeof *deep + deep->node_capacity * sizeof *deep->nodes;
 }

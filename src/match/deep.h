@@ -97,8 +97,8 @@ struct mbx_match_deep {
 
     struct mbx_match_link overflow; /* by group: receives without a class, oldest first */
 
-    struct index_node *nodes; /* [node_room], number 0 is nobody */
-    uint32_t node_room, node_count, node_free;
+    struct index_node *nodes; /* [node_capacity], number 0 is nobody */
+    uint32_t node_capacity, node_count, node_free;
 };
 
 static inline bool is_older(uint64_t seq, uint64_t than)

@@ -65,7 +65,7 @@ static OUT_OF_LINE bool add_further(struct mbx_match *m, struct match_class *cla
     struct match_wanted wanted = {key_of(&recv->envelope), class->mask, m->deep};
     struct group group;
 
-    if (!table_has_room(&class->posted) && !grow(m, class, recv))
+    if (!table_has_space(&class->posted) && !grow(m, class, recv))
         return false;
     group = table_find(&class->posted, hash, recv_is_wanted, &wanted);
     if (group.bucket != NULL) {
@@ -84,7 +84,7 @@ static ALWAYS_INLINE bool add_to_class(struct mbx_match *m, struct match_class *
 {
     uint64_t hash = deep_hash(m->deep, key_of(&recv->envelope), class->mask);
 
-    if (unlikely(!table_has_room(&class->posted)) ||
+    if (unlikely(!table_has_space(&class->posted)) ||
         unlikely(!table_put(&class->posted, hash, (uintptr_t)recv)))
         return add_further(m, class, recv, hash);
     link_make_head(&recv->group);
@@ -120,9 +120,9 @@ static inline bool add_run(struct mbx_match *m, struct match_class *class,
     struct mbx_match_recv *recv = recv_of(*link), *before;
     uint64_t ignore = recv->ignore;
     bool is_any = is_of_any(recv), was_empty = table_is_empty(&class->posted);
-    bool has_room = add_to_class(m, class, recv);
+    bool has_space = add_to_class(m, class, recv);
 
-    while (likely(has_room)) {
+    while (likely(has_space)) {
         before = recv;
         recv = recv_of(recv->link.next);
         if (&recv->link == &m->recvs.all || recv->ignore != ignore || is_of_any(recv) != is_any)
@@ -130,12 +130,12 @@ static inline bool add_run(struct mbx_match *m, struct match_class *class,
         if (unlikely(is_same_envelope(&before->envelope, &recv->envelope)))
             add_behind(before, recv);
         else
-            has_room = add_to_class(m, class, recv);
+            has_space = add_to_class(m, class, recv);
     }
     if (was_empty && !table_is_empty(&class->posted))
         become_busy(m->deep, class);
     *link = &recv->link;
-    return has_room;
+    return has_space;
 }
 
 /* Puts link, the oldest that is in no table, and what was posted since into tables.  The first that
@@ -143,14 +143,14 @@ static inline bool add_run(struct mbx_match *m, struct match_class *class,
 static OUT_OF_LINE struct mbx_match_link *catch_up(struct mbx_match *m,
                                                    struct mbx_match_link *link)
 {
-    bool has_room = true;
+    bool has_space = true;
 
-    while (link != &m->recvs.all && has_room) {
+    while (link != &m->recvs.all && has_space) {
         struct mbx_match_recv *recv = recv_of(link);
         struct match_class *class = deep_class(m, mask_of(&recv->envelope, recv->ignore));
 
         if (likely(class != NULL)) {
-            has_room = add_run(m, class, &link);
+            has_space = add_run(m, class, &link);
         } else {
             add_to_overflow(m, recv);
             link = link->next;

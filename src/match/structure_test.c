@@ -197,15 +197,15 @@ static void the_class_in_use_is_the_primary_one(void **state)
                 bench_arrive(&b, i, 20 + (uint32_t)kind, i < 3 ? 9 : 1 + (uint64_t)kind), -1);
         assert_int_equal(post_kind(&b, 0, kind), 3);
         assert_int_equal(b.m.deep->class_count, kind + 1);
-        assert_int_equal(b.m.deep->node_room, 0);
+        assert_int_equal(b.m.deep->node_capacity, 0);
         for (int i = 0; i < 3; i++)
             assert_true(mbx_match_extract(&b.m, &b.g[i]));
     }
     mbx_match_fini(&b.m);
 }
 
-/* All are of one class, which is searched alone, but for those that its table had no room for. */
-static void a_receive_that_found_no_room_in_its_table_is_met(void **state)
+/* All are of one class, which is searched alone, but for those that its table had no space for. */
+static void a_receive_that_found_no_space_in_its_table_is_met(void **state)
 {
     enum { COUNT = 1000 };
     static struct mbx_match_recv recvs[COUNT];
@@ -728,7 +728,7 @@ int main(void)
         cmocka_unit_test(entries_of_tables_are_used_again),
         cmocka_unit_test(queues_grow_and_shrink_in_every_mix_of_classes),
         cmocka_unit_test(the_class_in_use_is_the_primary_one),
-        cmocka_unit_test(a_receive_that_found_no_room_in_its_table_is_met),
+        cmocka_unit_test(a_receive_that_found_no_space_in_its_table_is_met),
         cmocka_unit_test(receives_come_into_tables_late),
         cmocka_unit_test(messages_are_indexed_late),
         cmocka_unit_test(who_passed_a_full_bucket_is_not_forgotten),

@@ -75,9 +75,9 @@ static void move_bucket(struct table *to, const struct bucket *from, table_hash_
     }
 }
 
-/* For how many groups there is to be room: twice as many as now, so that growth is not needed again
+/* For how many groups there is to be space: twice as many as now, so that growth is not needed again
  * soon; or for all that may follow, if they are not too many: they may be of few groups, too. */
-static uint64_t wanted_room(uint64_t used, uint64_t further)
+static uint64_t wanted_capacity(uint64_t used, uint64_t further)
 {
     return used + max_size(used, min_size(further, FOLLOW_MOST * used));
 }
@@ -87,7 +87,7 @@ bool table_grow(struct table *t, uint64_t further, table_hash_fn *hash_of, const
     uint32_t size = BUCKETS_MIN;
     struct table bigger;
 
-    while (limit_of(size) < wanted_room(t->used, further))
+    while (limit_of(size) < wanted_capacity(t->used, further))
         if ((size *= 2) > BUCKETS_MAX)
             return false;
     if (!make_buckets(&bigger, size))

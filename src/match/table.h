@@ -70,7 +70,7 @@ void table_init(struct table *t);
 /* Frees all; the table is empty and can be used again. */
 void table_clear(struct table *t);
 
-/* Makes room for a new group, or more: at most further ones are about to come.  False: there is no
+/* Makes space for a new group, or more: at most further ones are about to come.  False: there is no
  * memory, and nothing has changed. */
 bool table_grow(struct table *t, uint64_t further, table_hash_fn *hash_of, const void *arg);
 
@@ -90,7 +90,7 @@ static inline bool table_is_empty(const struct table *t)
     return t->used == 0;
 }
 
-static inline bool table_has_room(const struct table *t)
+static inline bool table_has_space(const struct table *t)
 {
     return t->used < t->limit;
 }
@@ -209,7 +209,7 @@ static inline void bucket_add(struct bucket *bucket, uint64_t print, uintptr_t h
 }
 
 /* Puts a group into the bucket of its hash, if that has a place, and shows at once that there is no such
- * group yet; there is room.  False: nothing has changed. */
+ * group yet; there is space.  False: nothing has changed. */
 static ALWAYS_INLINE bool table_put(struct table *t, uint64_t hash, uintptr_t head)
 {
     struct group group = table_home(t, hash);
@@ -222,7 +222,7 @@ static ALWAYS_INLINE bool table_put(struct table *t, uint64_t hash, uintptr_t he
     return true;
 }
 
-/* A new group, which table_find() has looked for in vain; there is room. */
+/* A new group, which table_find() has looked for in vain; there is space. */
 static inline void table_add(struct table *t, struct group group, uintptr_t head)
 {
     t->used++;

@@ -181,7 +181,7 @@ static void add(struct table *t, uint64_t mask, uintptr_t head)
 {
     struct group group;
 
-    assert_true(table_has_room(t) || table_grow(t, 0, hash_of, &mask));
+    assert_true(table_has_space(t) || table_grow(t, 0, hash_of, &mask));
     group = find(t, mask, head);
     assert_null(group.bucket);
     if (head % 2 == 0 || !table_put(t, hash_of(&mask, head), head))
@@ -224,7 +224,7 @@ static void a_table_grows_for_those_that_come(void **state)
         for (uintptr_t i = 1; i <= 56; i++)
             add(&t, mask, i);
         assert_int_equal(table_size(&t), 16);
-        assert_false(table_has_room(&t));
+        assert_false(table_has_space(&t));
         assert_true(table_grow(&t, cases[k].further, hash_of, &mask));
         assert_int_equal(table_size(&t), cases[k].size);
         assert_true(table_is_valid(&t, hash_of, &mask));
@@ -322,7 +322,7 @@ static void a_table_that_cannot_grow_stays_as_it_was(void **state)
 
     (void)state;
     table_init(&t);
-    while (table_has_room(&t) || t.limit == 0)
+    while (table_has_space(&t) || t.limit == 0)
         add(&t, mask, next++);
     mem_fail_at(1);
     assert_false(table_grow(&t, 0, hash_of, &mask));

@@ -28,16 +28,17 @@ static struct index_node *node_of(const struct mbx_match_deep *deep, uint32_t nu
 
 static bool grow_nodes(struct mbx_match_deep *deep)
 {
-    uint64_t room = deep->node_room == 0 ? NODES_MIN : (uint64_t)deep->node_room * 3 / 2;
+    uint64_t capacity =
+        deep->node_capacity == 0 ? NODES_MIN : (uint64_t)deep->node_capacity * 3 / 2;
     struct index_node *nodes;
 
-    if (room > NODES_MAX)
+    if (capacity > NODES_MAX)
         return false;
-    nodes = mem_realloc(deep->nodes, room * sizeof *nodes);
+    nodes = mem_realloc(deep->nodes, capacity * sizeof *nodes);
     if (nodes == NULL)
         return false;
     deep->nodes = nodes;
-    deep->node_room = (uint32_t)room;
+    deep->node_capacity = (uint32_t)capacity;
     if (deep->node_count == 0)
         deep->node_count = 1; /* 0 is nobody */
     return true;
@@ -46,7 +47,7 @@ static bool grow_nodes(struct mbx_match_deep *deep)
 /* Is there one for take_node()? */
 static bool has_node(struct mbx_match_deep *deep)
 {
-    return deep->node_free != 0 || deep->node_count != deep->node_room || grow_nodes(deep);
+    return deep->node_free != 0 || deep->node_count != deep->node_capacity || grow_nodes(deep);
 }
 
 static uint32_t take_node(struct mbx_match_deep *deep)
@@ -131,7 +132,7 @@ static OUT_OF_LINE bool add_further(struct mbx_match *m, struct match_class *cla
     struct match_wanted wanted = {key_of(&msg->envelope), class->mask, m->deep};
     struct group group;
 
-    if (!table_has_room(&class->index) && !grow(m, class, msg))
+    if (!table_has_space(&class->index) && !grow(m, class, msg))
         return false;
     group = table_find(&class->index, hash, msg_is_wanted, &wanted);
     if (group.bucket != NULL) {
@@ -148,7 +149,7 @@ static ALWAYS_INLINE bool add_to_primary(struct mbx_match *m, struct match_class
 {
     uint64_t hash = deep_hash(m->deep, key_of(&msg->envelope), class->mask);
 
-    if (unlikely(!table_has_room(&class->index)) ||
+    if (unlikely(!table_has_space(&class->index)) ||
         unlikely(!table_put(&class->index, hash, (uintptr_t)msg)))
         return add_further(m, class, msg, hash);
     link_make_head(&msg->group);
@@ -163,7 +164,7 @@ static OUT_OF_LINE bool add_to_nodes(struct mbx_match *m, struct match_class *cl
     struct group group;
     uint32_t number;
 
-    if ((!table_has_room(&class->index) && !grow(m, class, msg)) || !has_node(deep))
+    if ((!table_has_space(&class->index) && !grow(m, class, msg)) || !has_node(deep))
         return false;
     number = take_node(deep);
     *node_of(deep, number) =

@@ -36,7 +36,7 @@ bool snapshot_belongs(const struct msgq_snapshot *snapshot,
            communicator->number == (is_mpi ? mpi->communicator : entry->context_id);
 }
 
-static int room_for_communicator(struct msgq_snapshot *snapshot)
+static int communicator_reserve(struct msgq_snapshot *snapshot)
 {
     uint32_t count = snapshot->communicator_count;
     struct msgq_communicator *more;
@@ -63,7 +63,7 @@ static struct msgq_communicator *communicator_for(struct msgq_snapshot *snapshot
         if (snapshot->communicators[i].endpoint == endpoint &&
             snapshot_belongs(snapshot, &snapshot->communicators[i], entry, &mpi))
             return &snapshot->communicators[i];
-    if (room_for_communicator(snapshot) != 0)
+    if (communicator_reserve(snapshot) != 0)
         return NULL;
     new = &snapshot->communicators[snapshot->communicator_count++];
     *new = (struct msgq_communicator){.endpoint = endpoint, .number = entry->context_id};
@@ -128,20 +128,20 @@ static void take_head(struct msgq_endpoint *endpoint, const struct inspect_map *
 static int take_entries(struct msgq_endpoint *endpoint, const struct inspect_map *map,
                         const struct inspect_source *source)
 {
-    struct inspect_entry *room = mem_alloc(ENTRIES_MAX * sizeof *room);
+    struct inspect_entry *entries = mem_alloc(ENTRIES_MAX * sizeof *entries);
     uint32_t counts[INSPECT_KINDS];
     int err = -ENOMEM;
 
-    if (room != NULL)
-        err = inspect_walk(map, source, endpoint->ep, room, ENTRIES_MAX, &endpoint->count,
+    if (entries != NULL)
+        err = inspect_walk(map, source, endpoint->ep, entries, ENTRIES_MAX, &endpoint->count,
                            counts);
     if (err == 0) {
-        inspect_walk_ages(map, source, endpoint->ep, 0, room, endpoint->count);
-        inspect_sort(room, endpoint->count);
-        endpoint->entries = mem_realloc(room, (endpoint->count + 1) * sizeof *room);
+        inspect_walk_ages(map, source, endpoint->ep, 0, entries, endpoint->count);
+        inspect_sort(entries, endpoint->count);
+        endpoint->entries = mem_realloc(entries, (endpoint->count + 1) * sizeof *entries);
         return endpoint->entries != NULL ? 0 : -ENOMEM;
     }
-    mem_free(room);
+    mem_free(entries);
     return err;
 }
 

@@ -167,7 +167,7 @@ void credit_limits(const struct mbx_ep *ep, struct mbx_limits *limits);
  * payload in units of 64 bytes in the high ones. */
 uint32_t credit_welcome(const struct mbx_ep *ep);
 
-/* Tells the peer what is freed, now or when there is room. */
+/* Tells the peer what is freed, now or when there is space. */
 void credit_tell_soon(struct mbx_ep *ep, struct peer *peer);
 
 /* A message of this peer is matched. */
@@ -211,7 +211,7 @@ static inline bool credit_admits(const struct peer *peer)
 }
 
 /* It is to be kept.  False: its sender had no credit for the payload. */
-static inline bool credit_has_room(const struct peer *peer, uint64_t payload)
+static inline bool credit_has_space(const struct peer *peer, uint64_t payload)
 {
     const struct credit *credit = peer_credit(peer);
 
@@ -245,7 +245,7 @@ static inline void credit_emptied(struct mbx_ep *ep, const struct message *messa
     credit_freed_payload(ep, peer, payload);
 }
 
-/* Maps the bounce buffers of peer, if it has any, and allows it as many as there is room for. */
+/* Maps the bounce buffers of peer, if it has any, and allows it as many as there is space for. */
 void credit_allow_buffers(struct mbx_ep *ep, const struct peer *peer);
 
 /* More is kept than ever was: buffers have what is left. */

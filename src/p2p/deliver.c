@@ -60,7 +60,7 @@ static OUT_OF_LINE int deliver_keep(struct mbx_ep *ep, struct context *context,
     struct peer *peer = peer_get(ep, arrival->envelope.source);
     struct message *message;
 
-    if (unlikely(!credit_has_room(peer, credit_of(arrival)))) {
+    if (unlikely(!credit_has_space(peer, credit_of(arrival)))) {
         progress_dropped(ep, beyond_window);
         return 0;
     }
@@ -168,17 +168,17 @@ static void deliver_return_buffer(const struct peer *peer, const struct wire_pac
 }
 
 int deliver_open(struct mbx_ep *ep, uint32_t number, const void *bytes, size_t size,
-                 struct wire_packet *room, struct arrival *arrival)
+                 struct wire_packet *storage, struct arrival *arrival)
 {
     const char *reason = "it does not fit the state of its message";
-    int result = wire_check(bytes, size, room, &reason);
+    int result = wire_check(bytes, size, storage, &reason);
 
     if (likely(result == 0))
-        result = deliver_find_buffer(peer_get(ep, number), room);
+        result = deliver_find_buffer(peer_get(ep, number), storage);
     if (likely(result == 0)) {
-        result = deliver_checked(ep, peer_get(ep, number), room, arrival);
+        result = deliver_checked(ep, peer_get(ep, number), storage, arrival);
         if (result != 1)
-            deliver_return_buffer(peer_get(ep, number), room, result);
+            deliver_return_buffer(peer_get(ep, number), storage, result);
     }
     if (unlikely(result < 0) && result != -EAGAIN) {
         progress_dropped(ep, reason);

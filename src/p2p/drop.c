@@ -129,11 +129,11 @@ static void compare_wanted(void *arg, void *object)
 {
     struct wanted_back *wanted = arg;
     struct message *message = object;
-    struct arrival room;
+    struct arrival storage;
 
     if (message->match.state == MBX_MATCH_QUEUED &&
         message->match.envelope.source == wanted->source &&
-        message_arrival(message, &room)->sender == wanted->sender)
+        message_arrival(message, &storage)->sender == wanted->sender)
         wanted->message = message;
 }
 

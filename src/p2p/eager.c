@@ -15,11 +15,11 @@
  *
  * To a peer that allows bounce buffers (transport/bounce.h) they carry what follows the first packet of more than
  * PATH_PACKETS_MAX bytes (to a far peer: of all that does not go into one packet): the sender copies it into buffers in
- * its call, and waits for nobody.  The buffers are used in rotation, 16 or as many as the receiver has room for, so their
- * lines have left the receiver's first caches since it has read them, which those of a short ring have not
- * (docs/decisions/0037).  Buffers also carry a message that has waited for room in the ring, after a first packet
+ * its call, and waits for nobody.  The buffers are used in rotation, 16 or as many as the receiver has space for, so
+ * their lines have left the receiver's first caches since it has read them, which those of a short ring have not
+ * (docs/decisions/0037).  Buffers also carry a message that has waited for space in the ring, after a first packet
  * that takes little of it (docs/decisions/0038), and a long one, if there are buffers for all of it
- * (docs/decisions/0040).  Where no buffer is free, or no room for the
+ * (docs/decisions/0040).  Where no buffer is free, or no space for the
  * packet that names it, the rest goes through the ring.
  *
  * Invariants
@@ -35,7 +35,7 @@
 #include "core/core.h"
 #include "transport/bounce.h"
 
-/* What the first packet has of a message that has waited for room in the ring: it should leave room for others, and
+/* What the first packet has of a message that has waited for space in the ring: it should leave space for others, and
  * while their receiver has others to copy, nothing is won by a copy that overlaps with the next one.  So has that of a
  * message to a far peer, to which a line of a bounce buffer travels as fast as one of the ring. */
 #define BUFFERS_FIRST ((size_t)CACHE_LINE)
@@ -140,14 +140,14 @@ int eager_in_buffer(struct mbx_ep *ep, struct peer *peer, const struct mbx_statu
     return err;
 }
 
-/* How much of what is left goes into the next packet, which has so much room.  The last two are
+/* How much of what is left goes into the next packet, which has so much space.  The last two are
  * alike: while the receiver copies the one, the other one is on its way.  Behind a full
  * packet a short one takes as long as a half does. */
-static size_t eager_fragment_size(size_t room, size_t left)
+static size_t eager_fragment_size(size_t capacity, size_t left)
 {
-    if (left <= room || left / 2 >= room)
-        return min_size(room, left);
-    return min_size(room, (left / 2 + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE);
+    if (left <= capacity || left / 2 >= capacity)
+        return min_size(capacity, left);
+    return min_size(capacity, (left / 2 + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE);
 }
 
 /* Sends a fragment to peer, and looks how long its copy takes.  As transport_ops.send. */
@@ -200,7 +200,7 @@ static int eager_fragment(struct mbx_ep *ep, struct request *req)
     return err;
 }
 
-/* As many as there is room for.  0 all of them. */
+/* As many as there is space for.  0 all of them. */
 static int eager_fragments(struct mbx_ep *ep, struct request *req)
 {
     int err;
@@ -222,14 +222,14 @@ static int eager_fragment_in_buffer(struct mbx_ep *ep, struct request *req)
                                     .payload = &in,
                                     .payload_size = sizeof in};
     uint32_t buffer;
-    size_t room;
+    size_t capacity;
     void *place =
-        transport_bounce_take_among(link, transport_bounce_rotation(link), &buffer, &room);
+        transport_bounce_take_among(link, transport_bounce_rotation(link), &buffer, &capacity);
     int err;
 
     if (place == NULL)
         return -ENOBUFS;
-    in = (struct wire_buffer){buffer, min_size(room, req->size - req->done)};
+    in = (struct wire_buffer){buffer, min_size(capacity, req->size - req->done)};
     memcpy(place, req->buf + req->done, in.size);
     err = outq_send(link, &packet);
     if (err != 0) {
@@ -241,7 +241,7 @@ static int eager_fragment_in_buffer(struct mbx_ep *ep, struct request *req)
     return 0;
 }
 
-/* eager_fragments() of a message of which nothing has left.  Without room nothing is copied into a buffer a second
+/* eager_fragments() of a message of which nothing has left.  Without space nothing is copied into a buffer a second
  * time: from then on the message goes through the ring. */
 static int eager_begin(struct mbx_ep *ep, struct request *req)
 {

@@ -13,8 +13,8 @@ static bool request_is_assembled(const struct peer *peer, const struct request *
 
 static bool message_is_assembled(const struct peer *peer, const struct message *message)
 {
-    struct arrival room;
-    const struct arrival *arrival = message_arrival(message, &room);
+    struct arrival storage;
+    const struct arrival *arrival = message_arrival(message, &storage);
 
     return HOLDS("eager.c I2", message->match.envelope.source == peer->number) &&
            HOLDS("eager.c I2", arrival->size == peer_assembly(peer)->size) &&

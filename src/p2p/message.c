@@ -7,7 +7,7 @@
  *   anything else        | match | data, LONG | more --> | arrival | rts | payload ... |
  *
  * What costs no payload credit has no memory but its place in the pool: an envelope.  The
- * others (longer ones, fragmented ones with room for all fragments, RTS with payload) have
+ * others (longer ones, fragmented ones with space for all fragments, RTS with payload) have
  * memory of their own, and no more than credit.h says.
  */
 #include "base/copy.h"
@@ -26,13 +26,13 @@ static bool arrival_is_short(const struct arrival *arrival)
     return arrival->size <= MESSAGE_INLINE && arrival->rts == NULL && !arrival->is_fragmented;
 }
 
-/* Bytes of memory of its own: with room for all of an eager message. */
+/* Bytes of memory of its own: with space for all of an eager message. */
 static size_t more_bytes(const struct arrival *arrival)
 {
     return sizeof(struct message_more) + (arrival->rts != NULL ? arrival->have : arrival->size);
 }
 
-static_assert(sizeof(struct message_more) + 16 <= 192, "credit_bytes() has room for it");
+static_assert(sizeof(struct message_more) + 16 <= 192, "credit_bytes() has space for it");
 
 static struct message_more *more_make(const struct arrival *arrival)
 {
@@ -83,11 +83,11 @@ struct message *message_keep(struct mbx_ep *ep, const struct arrival *arrival)
     return message;
 }
 
-const struct arrival *message_arrival(const struct message *message, struct arrival *room)
+const struct arrival *message_arrival(const struct message *message, struct arrival *storage)
 {
     if (unlikely(message->size == MESSAGE_LONG))
         return &message->more->arrival;
-    *room = (struct arrival){
+    *storage = (struct arrival){
         .envelope = message->match.envelope,
         .size = message->size,
         .data = message->data,
@@ -96,17 +96,17 @@ const struct arrival *message_arrival(const struct message *message, struct arri
         .have = message->size,
     };
     if (message->size == MESSAGE_RTS) {
-        room->size = message->rts.size;
-        room->rts = &message->rts;
-        room->have = 0;
+        storage->size = message->rts.size;
+        storage->rts = &message->rts;
+        storage->have = 0;
     }
-    return room;
+    return storage;
 }
 
 void message_tell(const struct message *message, struct mbx_status *status)
 {
-    struct arrival room;
-    const struct arrival *arrival = message_arrival(message, &room);
+    struct arrival storage;
+    const struct arrival *arrival = message_arrival(message, &storage);
 
     *status = (struct mbx_status){
         .context_id = arrival->envelope.context_id,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * p2p.h - tagged messages from one endpoint to another: the header of src/p2p, and the only one of
- * it that another room includes.  What each file offers is told below, under its name; credit.h,
+ * it that another folder includes.  What each file offers is told below, under its name; credit.h,
  * path.h, tracepoint.h and tracer.h come with it.
  *
  *   send.c     a message starts             deliver.c  a packet comes in
@@ -113,7 +113,7 @@ static_assert(sizeof(struct message) <= sizeof(struct mbx_match_msg) + 48, "many
 
 /* ---- message.c ---- */
 
-/* Keeps an arrival that met no receive, with a copy of its payload and room for the
+/* Keeps an arrival that met no receive, with a copy of its payload and space for the
  * fragments to come.  NULL: no memory. */
 struct message *message_keep(struct mbx_ep *ep, const struct arrival *arrival);
 void message_drop(struct mbx_ep *ep, struct message *message);
@@ -139,8 +139,8 @@ static inline bool message_is_ready(const struct message *message, size_t size)
 }
 /* The payload credit that its sender has spent on it. */
 uint64_t message_credit(const struct message *message);
-/* What was kept, as it arrived; *room may be used for it. */
-const struct arrival *message_arrival(const struct message *message, struct arrival *room);
+/* What was kept, as it arrived; *storage may be used for it. */
+const struct arrival *message_arrival(const struct message *message, struct arrival *storage);
 /* What a receive of it would say. */
 void message_tell(const struct message *message, struct mbx_status *status);
 /* A further fragment of a kept message. */
@@ -156,8 +156,8 @@ int send_or_defer(struct mbx_ep *ep, struct peer *peer, struct request *req);
 /* Counts a message whose receiver has all of it. */
 void send_count(struct mbx_ep *ep, const struct request *req);
 
-/* ---- eager.c, rndv.c: each step 0 done for now, -EAGAIN no room: call again,
- * -EINPROGRESS there is room, but others are to have their turn, or a lasting error of
+/* ---- eager.c, rndv.c: each step 0 done for now, -EAGAIN no space: call again,
+ * -EINPROGRESS there is space, but others are to have their turn, or a lasting error of
  * the transport ---- */
 
 extern const struct module recv_module, send_module, eager_module, rndv_module;
@@ -240,7 +240,7 @@ void rndv_resume(struct mbx_ep *ep, struct request *req, bool ask);
 /* A FIN or CTS: of the send that it names. */
 int rndv_reply(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet);
 /* Bytes of payload that a packet of this type can carry. */
-size_t rndv_room(const struct mbx_ep *ep, enum wire_type type);
+size_t rndv_capacity(const struct mbx_ep *ep, enum wire_type type);
 /* So much of a message of this size travels with a packet of this type. */
 size_t rndv_payload_size(const struct mbx_ep *ep, const struct peer *peer, enum wire_type type,
                          size_t size);
@@ -326,10 +326,10 @@ int withdraw_done(struct mbx_ep *ep, struct request *req);
 
 /* As transport_events.deliver. */
 int deliver_packet(void *ep, uint32_t peer, const void *packet, size_t size);
-/* Takes a packet apart.  0 done; 1 it is or begins a message, *arrival, which lies in *room as far
+/* Takes a packet apart.  0 done; 1 it is or begins a message, *arrival, which lies in *storage as far
  * as it is not in the packet; -EAGAIN. */
 int deliver_open(struct mbx_ep *ep, uint32_t peer, const void *packet, size_t size,
-                 struct wire_packet *room, struct arrival *arrival);
+                 struct wire_packet *storage, struct arrival *arrival);
 /* message, which met no receive, waits in the unexpected queue.  0; -ENOMEM. */
 int deliver_wait(struct mbx_ep *ep, struct context *context, struct message *message);
 

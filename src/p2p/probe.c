@@ -124,7 +124,7 @@ static int probe_take(struct mbx_ep *ep, mbx_message handle, void *buf, size_t s
                       mbx_request *request)
 {
     struct message *message = pool_find(&ep->messages, handle);
-    struct arrival room;
+    struct arrival storage;
     struct request *req;
 
     if (message == NULL || message->match.state != MBX_MATCH_IDLE)
@@ -139,7 +139,7 @@ static int probe_take(struct mbx_ep *ep, mbx_message handle, void *buf, size_t s
         *request = request_handle(req);
     tracepoint_take(ep, message, req);
     credit_emptied(ep, message);
-    recv_matched(ep, req, message_arrival(message, &room));
+    recv_matched(ep, req, message_arrival(message, &storage));
     message_drop(ep, message);
     return 0;
 }

@@ -32,7 +32,7 @@ void recv_describe(struct mbx_ep *ep, struct request *req,
     describe(ep, req, envelope, data, size);
 }
 
-/* recv_matched() of a receive in pieces, which has room from now on. */
+/* recv_matched() of a receive in pieces, which has space from now on. */
 static OUT_OF_LINE void recv_matched_pieces(struct mbx_ep *ep, struct request *req,
                                             const struct wire_rts *rts, uint64_t sender,
                                             uint64_t size, const char *payload, size_t have,
@@ -98,10 +98,10 @@ inline bool recv_told(struct mbx_ep *ep, struct request *req, const struct arriv
 /* As recv_given(). */
 static inline void given(struct mbx_ep *ep, struct request *req, struct message *message)
 {
-    struct arrival room;
+    struct arrival storage;
 
     credit_emptied(ep, message);
-    recv_matched(ep, req, message_arrival(message, &room));
+    recv_matched(ep, req, message_arrival(message, &storage));
     message_drop(ep, message);
 }
 
@@ -239,7 +239,7 @@ OUT_OF_LINE int recv_check_for(const struct mbx_ep *ep, const char *call, uint32
 
 /* Into pieces, or it is not valid.
  *
- * Until it is matched such a receive has no room at all.  So every message that brings bytes
+ * Until it is matched such a receive has no space at all.  So every message that brings bytes
  * is longer, which is a branch that the others have in any case: recv_sized().  And nobody who
  * writes into the buffers of receives, a device or a sender, is told of it. */
 static OUT_OF_LINE int recv_start_pieces(struct mbx_ep *ep, uint32_t source,

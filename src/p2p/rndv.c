@@ -46,7 +46,7 @@ static int rndv_control(struct mbx_ep *ep, const struct request *req, enum wire_
     return outq_send(peer_get(ep, req->peer)->link, &packet);
 }
 
-size_t rndv_room(const struct mbx_ep *ep, enum wire_type type)
+size_t rndv_capacity(const struct mbx_ep *ep, enum wire_type type)
 {
     return ep->net.transport->limits.packet_max - sizeof(struct wire_header) -
            wire_body_size(type);
@@ -67,7 +67,7 @@ size_t rndv_payload_size(const struct mbx_ep *ep, const struct peer *peer, enum 
                    ? 0
                    : RTS_PAYLOAD_FAR;
     }
-    return min_size(size, min_size(most, rndv_room(ep, type)));
+    return min_size(size, min_size(most, rndv_capacity(ep, type)));
 }
 
 /* ---- sender ---- */
@@ -143,7 +143,7 @@ static int rndv_send_buffer(struct mbx_ep *ep, struct request *req)
 static int rndv_send_data(struct mbx_ep *ep, struct request *req)
 {
     struct wire_data data = {.receiver = req->remote.request, .offset = req->done};
-    size_t size = min_size(rndv_room(ep, WIRE_DATA), req->end - req->done);
+    size_t size = min_size(rndv_capacity(ep, WIRE_DATA), req->end - req->done);
     const char *from;
     int err;
 

@@ -26,9 +26,9 @@ static void has_read(struct request *req, size_t size)
     req->done += size;
 }
 
-static size_t read_size(const struct mbx_ep *ep, const struct request *req, size_t room)
+static size_t read_size(const struct mbx_ep *ep, const struct request *req, size_t capacity)
 {
-    return min_size(room, rndv_chunk_size(ep, req, req->total));
+    return min_size(capacity, rndv_chunk_size(ep, req, req->total));
 }
 
 /* Unpacks what was read. */

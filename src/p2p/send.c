@@ -3,7 +3,7 @@
  * send.c - a message starts here.
  *
  * path.h says how it travels; injected messages are always eager.  The first packet leaves at once if there is credit (credit.h), nothing waits to leave
- * for this peer and the transport has room.  Without room the request queues on the peer's
+ * for this peer and the transport has space.  Without space the request queues on the peer's
  * out, in the order of the calls (outq.c); without credit it is deferred (backlog.c).
  * While receives of the peer are known in advance there is none to be had at first, so that
  * each send is compared with them.

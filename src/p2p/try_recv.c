@@ -42,8 +42,8 @@ try_take_deep(struct mbx_match *m, struct match_key key, struct match_mask mask,
 static OUT_OF_LINE void try_take_long(struct mbx_ep *ep, struct message *message, void *buf,
                                       struct mbx_status *status)
 {
-    struct arrival room;
-    const struct arrival *arrival = message_arrival(message, &room);
+    struct arrival storage;
+    const struct arrival *arrival = message_arrival(message, &storage);
 
     status->data = arrival->data;
     status->size = arrival->size;

@@ -11,7 +11,7 @@
 
 struct queued {
     const struct message **found;
-    size_t count, room;
+    size_t count, capacity;
 };
 
 /* A message of the pool may also be claimed, or about to be dropped. */
@@ -22,8 +22,8 @@ static void queued_add(void *arg, void *object)
 
     if (message->match.state != MBX_MATCH_QUEUED)
         return;
-    assert(queued->count < queued->room);
-    if (queued->count == queued->room)
+    assert(queued->count < queued->capacity);
+    if (queued->count == queued->capacity)
         return;
     queued->found[queued->count++] = message;
 }
@@ -42,15 +42,15 @@ static int queued_compare(const void *left, const void *right)
 /* As mbx_unexpected(), for who has the lock. */
 static int queued_list(const struct mbx_ep *ep, struct mbx_status *messages, size_t count)
 {
-    struct queued queued = {.room = ep->stats.unexpected_now};
+    struct queued queued = {.capacity = ep->stats.unexpected_now};
 
-    if (count == 0 || queued.room == 0)
-        return (int)queued.room;
-    queued.found = mem_calloc(queued.room, sizeof(struct message *));
+    if (count == 0 || queued.capacity == 0)
+        return (int)queued.capacity;
+    queued.found = mem_calloc(queued.capacity, sizeof(struct message *));
     if (queued.found == NULL)
         return -ENOMEM;
     pool_for_each((struct pool *)(uintptr_t)&ep->messages, queued_add, &queued);
-    assert(queued.count == queued.room);
+    assert(queued.count == queued.capacity);
     qsort(queued.found, queued.count, sizeof(struct message *), queued_compare);
     for (size_t i = 0; i < queued.count && i < count; i++)
         message_tell(queued.found[i], &messages[i]);

@@ -118,7 +118,7 @@ static void lookup_answered(void *arg, const void *bytes, size_t size)
     pthread_mutex_unlock(&ahead.lock);
 }
 
-static bool lookup_has_room(void)
+static bool lookup_make_table(void)
 {
     if (ahead.asked != NULL)
         return true;
@@ -204,7 +204,7 @@ static bool lookup_ahead(const ompi_proc_t *proc, struct mbx_address *address)
 {
     uint32_t rank = proc->super.proc_name.vpid;
 
-    if (!lookup_has_room() || rank >= ahead.ranks)
+    if (!lookup_make_table() || rank >= ahead.ranks)
         return false;
     ahead.met++;
     if (ahead.asked[rank] == NULL && ahead.met > 1)

@@ -18,8 +18,8 @@ struct recv_told {
 };
 
 /* Where the bytes are to be written, and with which options: *told. */
-static inline void *recv_room(pml_recv_t *recv, void *buf, size_t count,
-                              const ompi_datatype_t *type, struct recv_told *told)
+static inline void *recv_buffer(pml_recv_t *recv, void *buf, size_t count,
+                                const ompi_datatype_t *type, struct recv_told *told)
 {
     told->options =
         (struct mbx_options){.user = recv, .flags = pml.done, .done = pml_recv_done};
@@ -44,7 +44,7 @@ static OUT_OF_LINE int recv_post(pml_recv_t *recv, struct pml_wanted wanted, voi
                                  size_t count, ompi_datatype_t *type)
 {
     struct recv_told told;
-    void *bytes = recv_room(recv, buf, count, type, &told);
+    void *bytes = recv_buffer(recv, buf, count, type, &told);
     int err = mbx_recv(pml.ep, wanted.source, wanted.context_id, wanted.tag, wanted.ignore,
                        bytes, pml_data_size(type, count), &told.options, &recv->own.handle);
 
@@ -178,7 +178,7 @@ static int recv_take_message(pml_recv_t *recv, void *buf, size_t count, ompi_dat
                              const ompi_message_t *message)
 {
     struct recv_told told;
-    void *bytes = recv_room(recv, buf, count, type, &told);
+    void *bytes = recv_buffer(recv, buf, count, type, &told);
     int err = mbx_mrecv(pml.ep, (mbx_message)(uintptr_t)message->req_ptr, bytes,
                         pml_data_size(type, count), &told.options, &recv->own.handle);
 

@@ -76,7 +76,7 @@ static void av_unlink(struct prov_av *av, uint32_t index)
                 hash_find(&av->numbers, &by_number, av, entry_hash(av, &number), &number));
 }
 
-/* Room for one more entry at the end. */
+/* Space for one more entry at the end. */
 static int av_grow(struct prov_av *av, uint32_t capacity)
 {
     struct prov_av_entry *entries;
@@ -415,7 +415,7 @@ static int av_insertsvc(struct fid_av *fid, const char *node, const char *servic
 }
 
 /* text with the number at its end raised by offset, or text if offset is 0.  False: there is
- * none, or no room. */
+ * none, or no space. */
 static bool numbered(const char *text, size_t offset, char *to, size_t size)
 {
     size_t length = strlen(text), digits = 0;
@@ -493,13 +493,14 @@ static int av_remove(struct fid_av *fid, fi_addr_t *fi_addr, size_t count, uint6
 static int av_lookup(struct fid_av *fid, fi_addr_t fi_addr, void *addr, size_t *addrlen)
 {
     struct prov_av *av = av_of(fid);
-    size_t room = *addrlen;
+    size_t capacity = *addrlen;
     int err = -FI_EINVAL;
 
     pthread_mutex_lock(&av->lock);
     if (av_has(av, fi_addr)) {
         (void)prov_address_put(av->domain->addr_format, &av->entries[fi_addr].address, addr,
-                               room, addrlen); /* cut where there is no room, by fi_av(3) */
+                               capacity,
+                               addrlen); /* cut where there is no space, by fi_av(3) */
         err = 0;
     }
     pthread_mutex_unlock(&av->lock);

@@ -25,7 +25,7 @@ enum cancelled {
     CANCEL_NONE,  /* it has matched: it completes normally */
     CANCEL_TELLS, /* its own completion says so */
     CANCEL_NOW,   /* we say so, now */
-    CANCEL_LATER, /* the room that was reserved will be used */
+    CANCEL_LATER, /* the space that was reserved will be used */
 };
 
 static enum cancelled cancel_op(struct prov_ep *ep, struct prov_op *op)
@@ -60,7 +60,7 @@ static enum cancelled cancel_locked(struct prov_ep *ep, void *context, struct pr
  * 0 means that the completion will say FI_ECANCELED: a receive that has matched is an
  * error, because Open MPI waits for exactly that completion after a 0.
  *
- * A receive that multi.c has cannot make its completion itself; the room for that is
+ * A receive that multi.c has cannot make its completion itself; the space for that is
  * reserved here, before anything is done.
  */
 ssize_t prov_cancel(fid_t fid, void *context)

@@ -52,7 +52,7 @@ static const struct {
     {FI_REMOTE_WRITE, PROV_COUNT_REMOTE_WRITE},
 };
 
-/* Makes room in the list: bindings below cannot fail behind it. */
+/* Makes space in the list: bindings below cannot fail behind it. */
 static int cntr_add_ep(struct prov_cntr *cntr, struct prov_ep *ep)
 {
     struct prov_ep **eps;

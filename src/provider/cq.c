@@ -14,7 +14,7 @@
  *
  * Invariants
  *   I1  sources are polled only when there are no events, so order is kept
- *   I2  event_capacity >= POLL_BATCH: what was polled always finds room
+ *   I2  event_capacity >= POLL_BATCH: what was polled always finds space
  *
  * Clients that got something read again until the queue is empty (Open MPI, MPICH).
  * So the read after a successful one makes no progress (enum prov_cq_next): what it
@@ -544,14 +544,14 @@ ssize_t prov_cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *entry, uint6
 
 /* ---- for counters ------------------------------------------------------------------------ */
 
-/* Is there room for POLL_BATCH events more? */
+/* Is there space for POLL_BATCH events more? */
 static bool events_fit(struct prov_cq *cq)
 {
     return cq->event_count + cq->event_reserved + POLL_BATCH <= cq->event_capacity ||
            events_grow(cq) == 0;
 }
 
-/* Sends that were complete at once become events.  False: there is no room for all. */
+/* Sends that were complete at once become events.  False: there is no space for all. */
 static bool sent_collect(struct prov_cq *cq, struct prov_ep *ep)
 {
     while (ep->send.sent != NULL && events_fit(cq)) {
@@ -563,7 +563,7 @@ static bool sent_collect(struct prov_cq *cq, struct prov_ep *ep)
     return ep->send.sent == NULL;
 }
 
-/* False: nothing more completed, or there is no room. */
+/* False: nothing more completed, or there is no space. */
 static bool source_collect(struct prov_cq *cq, const struct prov_cq_source *source)
 {
     struct mbx_completion completions[POLL_BATCH];

@@ -27,7 +27,7 @@ struct prov_cq_source {
 enum prov_cq_next {
     PROV_CQ_PROGRESS, /* progress and poll */
     PROV_CQ_POLL,     /* poll: the last read filled the client's array */
-    PROV_CQ_EMPTY,    /* nothing: the last one had room left, so that was all */
+    PROV_CQ_EMPTY,    /* nothing: the last one had space left, so that was all */
 };
 
 struct prov_cq {
@@ -74,7 +74,7 @@ static inline void prov_cq_unlock(struct prov_cq *cq)
 
 /* ---- cq_open.c ------------------------------------------------------------------------ */
 
-/* A power of two, and room for what cq.c wants to set aside at a time. */
+/* A power of two, and space for what cq.c wants to set aside at a time. */
 #define PROV_FIRST_EVENTS 64
 
 int prov_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq,
@@ -92,7 +92,7 @@ void prov_ep_cqs_unbind(struct prov_ep *ep);
 
 /* Wakes who has armed it. */
 void prov_cq_ring(struct prov_cq *cq);
-/* Room for one event that the provider itself makes, then the event, or the room
+/* Space for one event that the provider itself makes, then the event, or the space
  * back.  All with the endpoint unlocked. */
 int prov_cq_reserve(struct prov_cq *cq);
 void prov_cq_push(struct prov_cq *cq, const struct prov_event *event);

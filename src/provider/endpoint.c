@@ -39,12 +39,12 @@ static struct prov_ep *ep_of_fid(struct fid *fid)
 
 static int ep_getopt(fid_t fid, int level, int name, void *value, size_t *len)
 {
-    size_t room = *len;
+    size_t capacity = *len;
 
     if (level != FI_OPT_ENDPOINT || name != FI_OPT_MIN_MULTI_RECV)
         return -FI_ENOPROTOOPT;
     *len = sizeof(size_t);
-    if (room < sizeof(size_t))
+    if (capacity < sizeof(size_t))
         return -FI_ETOOSMALL;
     memcpy(value, &ep_of_fid(fid)->multi.min, sizeof(size_t));
     return 0;
@@ -81,7 +81,7 @@ static int ep_rx_ctx(struct fid_ep *sep, int index, struct fi_rx_attr *attr, str
     return -FI_ENOSYS;
 }
 
-/* The queues have no depth of their own: there is always room. */
+/* The queues have no depth of their own: there is always space. */
 static ssize_t ep_rx_size_left(struct fid_ep *fid)
 {
     return (ssize_t)prov_ep_of(fid)->recv.size;
@@ -128,7 +128,7 @@ static int ep_setname(fid_t fid, void *addr, size_t addrlen)
     return ep->enabled ? -FI_EOPBADSTATE : prov_name_publish(ep, &name);
 }
 
-static_assert(sizeof(struct mbx_address) <= FI_NAME_MAX, "Open MPI has room for no more");
+static_assert(sizeof(struct mbx_address) <= FI_NAME_MAX, "Open MPI has space for no more");
 
 static int ep_getname(fid_t fid, void *addr, size_t *addrlen)
 {

@@ -3,7 +3,7 @@
  * multi.c - buffers that take many messages (FI_MULTI_RECV).
  *
  *   buf                            used                    len
- *    | message 1 | m. 2 | message 3 | room for the next one |
+ *    | message 1 | m. 2 | message 3 | space for the next one |
  *
  * Matchbox has no receive that stays posted.  So while there is such a buffer, the
  * untagged receives of its endpoint wait here, on a list in the order of their
@@ -160,7 +160,7 @@ static int single_take(struct prov_ep *ep, struct prov_multi *m)
 
 static int many_take(struct prov_ep *ep, struct prov_multi *m, size_t size)
 {
-    size_t room = m->len - m->used;
+    size_t capacity = m->len - m->used;
     struct prov_op *part = prov_op_get(&ep->ops);
     int err;
 
@@ -173,12 +173,12 @@ static int many_take(struct prov_ep *ep, struct prov_multi *m, size_t size)
     part->bounce = NULL;
     part->multi = m;
     part->buf = m->buf + m->used;
-    err = part_post(ep, part, part->buf, room);
+    err = part_post(ep, part, part->buf, capacity);
     if (err < 0) {
         prov_op_put(&ep->ops, part);
         return err;
     }
-    m->used += size < room ? size : room;
+    m->used += size < capacity ? size : capacity;
     if (m->listed && (m->used == m->len || m->len - m->used < m->min))
         list_remove(ep, m);
     return 0;
@@ -272,7 +272,7 @@ int prov_multi_post(struct prov_ep *ep, struct prov_op *op, uint32_t source, voi
 enum buffer_end {
     BUFFER_STAYS,     /* it is still in use */
     BUFFER_RELEASED,  /* it is the client's again */
-    BUFFER_CANCELLED, /* and that is said by an event, for which there is room */
+    BUFFER_CANCELLED, /* and that is said by an event, for which there is space */
 };
 
 /* A message has come into the buffer. */

@@ -61,7 +61,7 @@ struct prov_op {
 enum prov_finish {
     PROV_FINISH_EVENT = 1,     /* this event */
     PROV_FINISH_CANCELLED = 2, /* and behind it that a receive of many messages, of the event's
-                                  context, was cancelled, for which there is room */
+                                  context, was cancelled, for which there is space */
 };
 typedef unsigned prov_finish_fn(struct prov_ep *ep, struct prov_op *op,
                                 const struct mbx_completion *c, struct prov_event *event);

@@ -208,13 +208,13 @@ static void values_free(struct values *values)
     *values = (struct values){0};
 }
 
-/* As much as size says there is room for. */
+/* As much as size says there is space for. */
 static ssize_t give(void *data, size_t *size, const void *from, size_t bytes)
 {
-    const size_t room = *size;
+    const size_t capacity = *size;
 
     *size = bytes;
-    if (room < bytes || (data == NULL && bytes != 0))
+    if (capacity < bytes || (data == NULL && bytes != 0))
         return -FI_ETOOSMALL;
     if (bytes != 0)
         memcpy(data, from, bytes);

@@ -10,7 +10,7 @@
  * Such a text is what fi_av_straddr() gives and what fi_getinfo() and fi_av_insertsvc() take as a
  * node.  With FI_ADDR_STR, which a client has to ask for in its hints, it is also what
  * fi_getname(), fi_av_insert() and fi_av_lookup() speak; several to insert lie behind each other, each
- * with its end.  Without that an address is 64 opaque bytes: Open MPI has no more room.
+ * with its end.  Without that an address is 64 opaque bytes: Open MPI has no more space.
  */
 #include "provider/fabric.h"
 #include "provider/name.h"
@@ -26,7 +26,8 @@
 #define SERVICE_AT   8 /* offset of the service in a name */
 #define SERVICE_SIZE 24
 
-static_assert(sizeof SCHEME + 2 * MBX_ADDRESS_SIZE <= PROV_TEXT_SIZE, "room for every address");
+static_assert(sizeof SCHEME + 2 * MBX_ADDRESS_SIZE <= PROV_TEXT_SIZE,
+              "space for every address");
 static_assert(sizeof SCHEME + sizeof SERVICE + SERVICE_SIZE <= PROV_TEXT_SIZE, "and name");
 
 bool prov_is_text(const char *text)
@@ -101,8 +102,8 @@ size_t prov_address_size(uint32_t format, const struct mbx_address *address)
     return strlen(text) + 1;
 }
 
-int prov_address_put(uint32_t format, const struct mbx_address *address, void *out, size_t room,
-                     size_t *size)
+int prov_address_put(uint32_t format, const struct mbx_address *address, void *out,
+                     size_t capacity, size_t *size)
 {
     char text[PROV_TEXT_SIZE];
     const void *from = address;
@@ -114,8 +115,8 @@ int prov_address_put(uint32_t format, const struct mbx_address *address, void *o
         from = text;
     }
     if (out != NULL)
-        memcpy(out, from, room < *size ? room : *size);
-    return room < *size ? -FI_ETOOSMALL : 0;
+        memcpy(out, from, capacity < *size ? capacity : *size);
+    return capacity < *size ? -FI_ETOOSMALL : 0;
 }
 
 int prov_address_take(uint32_t format, const void *in, struct mbx_address *address)

@@ -19,10 +19,10 @@ int prov_text_parse(const char *text, struct mbx_address *address);
 
 /* Bytes of address in a format, PROV_ADDR_FORMAT or FI_ADDR_STR. */
 size_t prov_address_size(uint32_t format, const struct mbx_address *address);
-/* Writes it to out, at most room bytes; *size becomes what it takes.
+/* Writes it to out, at most capacity bytes; *size becomes what it takes.
  * 0; -FI_ETOOSMALL: cut. */
-int prov_address_put(uint32_t format, const struct mbx_address *address, void *out, size_t room,
-                     size_t *size);
+int prov_address_put(uint32_t format, const struct mbx_address *address, void *out,
+                     size_t capacity, size_t *size);
 /* Reads it from in, which has as many bytes as the format says.  0; -FI_EINVAL. */
 int prov_address_take(uint32_t format, const void *in, struct mbx_address *address);
 

@@ -151,7 +151,7 @@ bool prov_wait_close(struct prov_wait *w, struct fid *owner)
 int prov_wait_control(struct prov_wait *w, int command, void *arg)
 {
     struct fi_wait_pollfd *polled = arg;
-    size_t room;
+    size_t capacity;
 
     if (command == FI_GETWAITOBJ) {
         *(enum fi_wait_obj *)arg = w->object;
@@ -163,9 +163,9 @@ int prov_wait_control(struct prov_wait *w, int command, void *arg)
         *(int *)arg = w->fd;
         return 0;
     }
-    room = polled->nfds;
+    capacity = polled->nfds;
     polled->nfds = 1;
-    if (room == 0)
+    if (capacity == 0)
         return -FI_ETOOSMALL;
     polled->change_index = 1; /* it is always the same descriptor */
     polled->fd[0] = (struct pollfd){.fd = w->fd, .events = POLLIN};

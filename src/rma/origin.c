@@ -28,7 +28,7 @@
 static_assert(sizeof(struct access) <= sizeof(struct mbx_match_recv),
               "a request is not longer");
 
-static size_t packet_room(const struct mbx_ep *ep, enum wire_type type)
+static size_t packet_capacity(const struct mbx_ep *ep, enum wire_type type)
 {
     return ep->net.transport->limits.packet_max - sizeof(struct wire_header) -
            wire_body_size(type);
@@ -36,7 +36,8 @@ static size_t packet_room(const struct mbx_ep *ep, enum wire_type type)
 
 size_t access_atomic_max(const struct mbx_ep *ep)
 {
-    size_t most = min_size(packet_room(ep, WIRE_ATOMIC) / 2, packet_room(ep, WIRE_ANSWER));
+    size_t most =
+        min_size(packet_capacity(ep, WIRE_ATOMIC) / 2, packet_capacity(ep, WIRE_ANSWER));
 
     return min_size(most, ATOMIC_MAX) / ELEMENT_MAX * ELEMENT_MAX;
 }
@@ -84,7 +85,7 @@ static bool access_is_long(const struct mbx_ep *ep, const struct request *req)
 {
     enum wire_type carries = req->access.type == ACCESS_PUT ? WIRE_PUT : WIRE_ANSWER;
 
-    return req->size > packet_room(ep, carries);
+    return req->size > packet_capacity(ep, carries);
 }
 
 static int access_send_range(struct mbx_ep *ep, struct request *req)
@@ -130,7 +131,7 @@ static int access_push(struct mbx_ep *ep, struct request *req)
 
     for (int n = 0; n < PUSH_BURST && req->done < req->total && err == 0; n++) {
         const struct wire_push push = {.sender = req->completion.request, .offset = req->done};
-        size_t size = min_size(packet_room(ep, WIRE_PUSH), req->total - req->done);
+        size_t size = min_size(packet_capacity(ep, WIRE_PUSH), req->total - req->done);
 
         err = access_send(ep, req, WIRE_PUSH, &push, sizeof push, req->buf + req->done, size);
         req->done += err == 0 ? size : 0;

@@ -2,7 +2,7 @@
 /*
  * rma.h - one-sided: reads, writes and atomics of a peer's memory.
  *
- * lib names the modules and asks for access_atomic_max(); other rooms call nothing here.
+ * lib names the modules and asks for access_atomic_max(); other folders call nothing here.
  *
  *   whose access it is (origin.c)                whose memory it is (target.c, region.c)
  *   access       ── PUT, GET, ATOMIC ────────>   serve: behind the earlier ones of this peer,
@@ -63,7 +63,7 @@ enum access_state {
 };
 
 enum target_state {
-    TARGET_TURN = PROTO_STATE(PROTO_TARGET, 0), /* waits for its turn, or for room */
+    TARGET_TURN = PROTO_STATE(PROTO_TARGET, 0), /* waits for its turn, or for space */
     TARGET_MOVING,                              /* the transport moves */
     TARGET_WAIT_PUSH,                           /* its bytes will come */
 };

@@ -30,7 +30,7 @@
 /* ANSWERs with bytes that leave before others get their turn. */
 #define ANSWER_BURST 16
 
-static size_t answer_room(const struct mbx_ep *ep)
+static size_t answer_capacity(const struct mbx_ep *ep)
 {
     return ep->net.transport->limits.packet_max - sizeof(struct wire_header) -
            sizeof(struct wire_answer);
@@ -95,7 +95,7 @@ static int job_answer(struct mbx_ep *ep, struct request *job, unsigned flags,
 /* A part of what is read, in an answer. */
 static int job_answer_part(struct mbx_ep *ep, struct request *job, const struct region *region)
 {
-    size_t size = min_size(answer_room(ep), job->total - job->done);
+    size_t size = min_size(answer_capacity(ep), job->total - job->done);
     bool is_last = size == job->total - job->done;
     int err = job_answer(ep, job, is_last ? WIRE_LAST : 0,
                          region_at(region, job->access.at + job->done), size);
@@ -105,7 +105,7 @@ static int job_answer_part(struct mbx_ep *ep, struct request *job, const struct 
     return err;
 }
 
-/* ---- the steps: 0 the job has ended; -EAGAIN there is no room, or somebody else has to do
+/* ---- the steps: 0 the job has ended; -EAGAIN there is no space, or somebody else has to do
  * something; -EINPROGRESS something moved, and more can; or the peer is gone ---- */
 
 /* The transport moves a chunk.  0 moved; -EAGAIN; -EINPROGRESS read_done() will tell; other
@@ -198,7 +198,7 @@ static int job_step_get(struct mbx_ep *ep, struct request *job, struct region *r
 {
     int err = 0;
 
-    if (job->total > answer_room(ep) && job_can_chunk(ep, job))
+    if (job->total > answer_capacity(ep) && job_can_chunk(ep, job))
         return job_step_chunk(ep, job, region);
     for (int n = 0; n < ANSWER_BURST && err == 0; n++) {
         err = job_answer_part(ep, job, region);
@@ -406,7 +406,7 @@ bool target_is_done(const struct mbx_ep *ep)
 static bool is_carried(const struct mbx_ep *ep, const struct request *job)
 {
     if (job->access.type == ACCESS_ATOMIC || job->access.is_moved || job->access.has_payload ||
-        (job->access.type == ACCESS_GET && job->total <= answer_room(ep)))
+        (job->access.type == ACCESS_GET && job->total <= answer_capacity(ep)))
         return false;
     return job->state == TARGET_MOVING || job_can_chunk(ep, job);
 }
@@ -481,7 +481,7 @@ static int job_describe(struct request *job, const struct wire_packet *packet)
     return 0;
 }
 
-/* The payload outlives its packet; of an atomic that only reads, room for what it brings. */
+/* The payload outlives its packet; of an atomic that only reads, space for what it brings. */
 static int job_keep(struct request *job, const struct wire_packet *packet)
 {
     size_t size = packet->payload_size != 0 ? packet->payload_size : job->total;

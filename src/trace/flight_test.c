@@ -139,7 +139,7 @@ static void test_names_stay(void **state)
     trace_stop(recorder);
 }
 
-/* More than there is room for: said once, and the events go on. */
+/* More than there is space for: said once, and the events go on. */
 static void test_too_many_names(void **state)
 {
     struct trace_recorder *recorder;
@@ -396,7 +396,7 @@ static unsigned each_call_fails(const char *place)
 static void test_each_call_fails(void **state)
 {
     (void)state;
-    /* open, the ring, the room for names, the mapping */
+    /* open, the ring, the space for names, the mapping */
     assert_int_equal(each_call_fails(folder), 4);
     assert_int_equal(each_call_fails(NULL), 5); /* and the seals */
 }

@@ -146,7 +146,7 @@ static size_t size_behind(uint64_t before, uint64_t entry, uint64_t partner, uin
     return size;
 }
 
-static void test_short_room(void **state)
+static void test_short_space(void **state)
 {
     const uint64_t half = UINT64_C(1) << 26, n = UINT64_C(1) << 40;
 
@@ -191,7 +191,7 @@ static size_t size_of_third(uint64_t late_ns)
     return size;
 }
 
-static void test_tiny_room(void **state)
+static void test_tiny_space(void **state)
 {
     (void)state;
     assert_int_equal(size_of_third(7), 8);
@@ -348,8 +348,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_round_trip),
         TEST(test_layout),
-        TEST(test_short_room),
-        TEST(test_tiny_room),
+        TEST(test_short_space),
+        TEST(test_tiny_space),
         TEST(test_killed_at_the_end_of_a_piece),
         TEST(test_truncated),
         TEST(test_each_bit_flipped),

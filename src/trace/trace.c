@@ -6,7 +6,7 @@
  *
  * The file is mapped, a window at a time, so a record is in it as soon as its last store is done:
  * a process that is killed loses none but the one that it was writing.  The file grows by pieces of
- * zeros, which are written before they are stored into: a store into a page that the disk has no room for would end
+ * zeros, which are written before they are stored into: a store into a page that the disk has no space for would end
  * the process, and one into a page that is not there yet takes ten times as long.  Large pieces are cheaper for each page: the
  * system takes pages together, to make them and to map them.  Zeros that are left at the end are cut off by trace_stop().
  *
@@ -112,8 +112,8 @@ static void text_put(struct trace_event *event, const char *text, uint32_t part,
 
 struct trace_recorder {
     unsigned char
-        *next;       /* where the next record goes, if there is room; NULL after a failure */
-    size_t room;     /* bytes from there on that may be stored into */
+        *next;       /* where the next record goes, if there is space; NULL after a failure */
+    size_t space;    /* bytes from there on that may be stored into */
     uint64_t number; /* of the next record; of a flight recording names are not counted */
     uint64_t last_ns;
     unsigned char *check;  /* of the last record, while next is not NULL */
@@ -143,7 +143,7 @@ static void recorder_unmap(struct trace_recorder *r)
     if (r->window != NULL)
         sys_munmap(r->window, WINDOW);
     r->window = r->next = NULL;
-    r->room = 0;
+    r->space = 0;
 }
 
 /* Makes the window one that holds so many bytes more.  0 or a negative errno. */
@@ -176,7 +176,7 @@ static int recorder_prepare(struct trace_recorder *r, size_t size)
         r->ready += PIECE;
     }
     if (err == 0)
-        r->room = r->ready - recorder_at(r);
+        r->space = r->ready - recorder_at(r);
     return err;
 }
 
@@ -265,7 +265,7 @@ int trace_start(const char *folder, const struct trace_info *info, struct trace_
     }
     header_put(r->next, TRACE_MAGIC, &r->info);
     r->next += TRACE_HEADER_SIZE;
-    r->room -= TRACE_HEADER_SIZE;
+    r->space -= TRACE_HEADER_SIZE;
     *out = r;
     return 0;
 }
@@ -289,7 +289,7 @@ int trace_start_flight(const char *folder, uint64_t events, const struct trace_i
         goto close_flight;
     }
     r->next = flight_ring(r->flight);
-    r->room = r->ring = events * TRACE_RECORD_SIZE;
+    r->space = r->ring = events * TRACE_RECORD_SIZE;
     *out = r;
     return 0;
 
@@ -319,14 +319,14 @@ static void recorder_end(struct trace_recorder *r, int err)
                  r->path, strerrordesc_np(-err));
 }
 
-/* Makes room for a record: the ring begins anew, the file grows.  False: nothing is recorded any more. */
-static OUT_OF_LINE bool recorder_room(struct trace_recorder *r)
+/* Makes space for a record: the ring begins anew, the file grows.  False: nothing is recorded any more. */
+static OUT_OF_LINE bool recorder_make_space(struct trace_recorder *r)
 {
     int err;
 
     if (r->flight != NULL) {
         r->next = flight_ring(r->flight);
-        r->room = r->ring;
+        r->space = r->ring;
         return true;
     }
     if (r->fd < 0)
@@ -394,7 +394,7 @@ static inline void recorder_went(struct trace_recorder *r, size_t size, uint64_t
     r->last_ns = now;
     r->check = r->next + (size == TRACE_TINY_SIZE ? TINY_CHECK_AT : CHECK_AT);
     r->next += size;
-    r->room -= size;
+    r->space -= size;
     r->number++;
 }
 
@@ -410,9 +410,9 @@ static inline void recorder_put(struct trace_recorder *r, const struct trace_eve
     flight_count(r->flight, r->number);
 }
 
-static inline bool has_room(struct trace_recorder *r)
+static inline bool has_space(struct trace_recorder *r)
 {
-    return likely(r->room >= TRACE_RECORD_SIZE) || recorder_room(r);
+    return likely(r->space >= TRACE_RECORD_SIZE) || recorder_make_space(r);
 }
 
 /* A receive is posted when the program says so; all else may come from what another process was seen to have done. */
@@ -421,7 +421,7 @@ void trace_record(struct trace_recorder *r, const struct trace_event *event)
     assert(event->type > 0 && event->type < TRACE_TYPES);
     if (r->flight != NULL && unlikely(trace_is_name(event->type)))
         recorder_name(r, event);
-    else if (has_room(r))
+    else if (has_space(r))
         recorder_put(r, event,
                      event->type == TRACE_POST ? ticks_now(&r->ticks)
                                                : ticks_now_behind(&r->ticks));
@@ -430,7 +430,7 @@ void trace_record(struct trace_recorder *r, const struct trace_event *event)
 void trace_record_at(struct trace_recorder *r, const struct trace_event *event, uint64_t now_ns)
 {
     assert(now_ns >= r->last_ns && !trace_is_name(event->type));
-    if (has_room(r))
+    if (has_space(r))
         recorder_put(r, event, now_ns);
 }
 

@@ -223,15 +223,15 @@ static void test_no_memory(void **state)
     }
 }
 
-/* A limit (ulimit -f) that has room for some pieces, in two windows, and a part of one: the signal that write() would send ends
- * nobody. */
+/* A limit (ulimit -f) that has space for some pieces, in two windows, and a part of one: the signal that write() would
+ * send ends nobody. */
 static void test_full_disk(void **state)
 {
     const struct rlimit small = {5000000, RLIM_INFINITY};
     struct rlimit old;
     struct trace_recorder *recorder;
     char error[TRACE_ERROR_MAX], offset[64];
-    off_t room = (off_t)(small.rlim_cur / TRACE_PIECE * TRACE_PIECE), size;
+    off_t space = (off_t)(small.rlim_cur / TRACE_PIECE * TRACE_PIECE), size;
     unsigned count;
 
     (void)state;
@@ -247,7 +247,7 @@ static void test_full_disk(void **state)
     assert_int_equal(read_file(trace_path(0), LONG, &count, error), -EBADMSG);
     assert_non_null(strstr(error, "ends without a close"));
     size = size_of_file(trace_path(0));
-    assert_true(size <= room && size > room - TRACE_RECORD_SIZE);
+    assert_true(size <= space && size > space - TRACE_RECORD_SIZE);
     snprintf(offset, sizeof offset, "at offset %ld:", (long)size);
     assert_non_null(strstr(error, offset));
     assert_true(count >= (size - TRACE_HEADER_SIZE) / TRACE_RECORD_SIZE);

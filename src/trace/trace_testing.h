@@ -95,7 +95,8 @@ void put_check(size_t from, size_t size, size_t at, uint64_t number);
 /* Files of few and of many events of a story are read as they were recorded. */
 void try_round_trips(story_fn *of);
 
-/* The story is killed while its last record is written, for which the file has just room: `torn` bytes of it are missing. */
+/* The story is killed while its last record is written, for which the file has just space: `torn` bytes of it are
+ * missing. */
 void try_kill_at_the_end(unsigned whole, size_t torn);
 
 /* A file of so many events of the story is cut after each byte, or each of its bits is turned: what is whole before is read. */

@@ -41,7 +41,7 @@
 
 #include "base/hash.h"
 
-/* Clients of libfabric have room for no more (FI_NAME_MAX). */
+/* Clients of libfabric have space for no more (FI_NAME_MAX). */
 #define TRANSPORT_ADDRESS_SIZE 64
 #define ADDRESS_NETWORK_SIZE   32
 

@@ -44,8 +44,8 @@ struct transport_bounce {
     /* Maps the buffers of the other side; only the first call costs something.  0: allow() comes next; -ENOTSUP; -EAGAIN
      * no memory now; or as transport_ops.send */
     int (*map)(struct link *link);
-    /* After map(): the other side may use as many buffers as there is room for.  few: its messages find no receives, so
-     * it should use few buffers in rotation until they do. */
+    /* After map(): the other side may use as many buffers as there is space for.  few: its messages find no receives,
+     * so it should use few buffers in rotation until they do. */
     void (*allow)(struct link *link, bool few);
     /* A buffer that is read becomes resident here.  From now on at most so many bytes of the buffers of all peers are
      * resident. */

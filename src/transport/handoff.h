@@ -30,7 +30,7 @@ struct transport_handle {
 struct transport_handoff {
     /* Stops receiving, so that somebody else can: from now on poll() delivers nothing, and
      * what arrives waits for whoever takes over.  All else goes on as before: address, links,
-     * send(), read(), expose(), and wait() for room.  Sets *handle.  No other thread may be
+     * send(), read(), expose(), and wait() for space.  Sets *handle.  No other thread may be
      * in wait() of t.
      * 0          *handle is set
      * -EALREADY  it is handed over
@@ -43,7 +43,7 @@ struct transport_handoff {
      *
      * poll()    delivers what arrives, from exactly where t stopped; each peer is presented
      *           to accept() once more, unless connect() has named it
-     * wait()    sleeps until there is something to poll, room, or a wake_other()
+     * wait()    sleeps until there is something to poll, space, or a wake_other()
      * connect() and send()  through links of its own.  At the receiver both halves are the
      *           same peer; what one of them sends is in order, but not what both do
      * read()    as t's, also of t's own memory
@@ -72,7 +72,7 @@ struct transport_handoff {
      *   endpoint for each death, since poll() delivers one at a time.  repeats() announces
      *   it, to whoever is offered it.  A close() makes none.
      * - Packets that the other one has sent arrive; its links end.  Senders to t notice
-     *   nothing, but that one who slept for room may be woken 100 ms late.
+     *   nothing, but that one who slept for space may be woken 100 ms late.
      *
      * No other thread may be in wait() of t.
      *

@@ -27,7 +27,7 @@ struct transport_memory {
      * them) into dst.
      * 0             done
      * -EINPROGRESS  read_done(cookie) will tell
-     * -EAGAIN       no room; try again after poll()
+     * -EAGAIN       no space; try again after poll()
      * other         failed; dst may be partly written.  -ENOTSUP: never try again. */
     int (*read)(struct link *link, void *dst, uint64_t address, uint64_t key, size_t size,
                 void *cookie);

@@ -123,10 +123,10 @@ struct transport_settings {
         uint64_t ring_size;    /* bytes of one ordered pair, at most; 0, UINT64_MAX: default */
         uint64_t shares_cores; /* bool: a receiver may be without a core for some time */
         uint64_t attach;       /* bool: cross-memory attach allowed */
-        uint64_t pass;   /* enum shm_pass; the core decides for AUTO, which is NEVER here */
-        uint64_t host;   /* who has another number is on another machine; usually 0 */
-        uint64_t job;    /* endpoints of one number may share a file (shm/fronts.h); 0: none */
-        uint64_t fronts; /* bool: and do */
+        uint64_t pass; /* enum shm_pass; the core decides for AUTO, which is NEVER here */
+        uint64_t host; /* who has another number is on another machine; usually 0 */
+        uint64_t job;  /* endpoints of one number may share a file (shm/directory.h); 0: none */
+        uint64_t directory;    /* bool: and do */
         uint64_t second_cache; /* of a core, bytes; 0, which is usual: what the system says */
     } shm;
     struct {
@@ -264,7 +264,7 @@ struct transport_ops {
     /* Delivers up to about budget packets; returns how many.  Never blocks. */
     int (*poll)(struct transport *t, int budget);
 
-    /* Sleeps until something may be there to poll, or room where send() said
+    /* Sleeps until something may be there to poll, or space where send() said
      * -EAGAIN, at most timeout_ns (negative: no limit).  May return early.
      * 0; -ETIMEDOUT; -EINTR. */
     int (*wait)(struct transport *t, int64_t timeout_ns);

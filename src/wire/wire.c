@@ -37,7 +37,7 @@ static const struct {
     [WIRE_FIN] = {false, false, WIRE_WITHDRAWN},
     [WIRE_CREDIT] = {false, false, 0},
     [WIRE_DEFER] = {false, false, 0},
-    [WIRE_RTR] = {true, false, WIRE_ANY_SOURCE | WIRE_ROOM_USED},
+    [WIRE_RTR] = {true, false, WIRE_ANY_SOURCE | WIRE_CAPACITY_USED},
     [WIRE_CLAIM] = {true, true, WIRE_WON},
     [WIRE_RETIRE] = {false, false, WIRE_WON},
     [WIRE_PEEK] = {true, false, WIRE_ANY_SOURCE},
@@ -256,8 +256,9 @@ static const char *check_body(const struct wire_packet *p)
                    ? "more credit than there can be"
                    : NULL;
     case WIRE_DEFER:
-        return p->body.defer.epoch != 0 && p->body.defer.room == 0 ? "no room for a single rtr"
-                                                                   : NULL;
+        return p->body.defer.epoch != 0 && p->body.defer.capacity == 0
+                   ? "no space for a single rtr"
+                   : NULL;
     case WIRE_ADVERTISE:
         return check_advertise(&p->body.announce);
     case WIRE_WRITE:

@@ -36,7 +36,7 @@
  * and, for deferred sends (docs/internals/flow-control.md):
  *
  *   CREDIT envelopes payload          you may send so many more messages and bytes
- *   DEFER  epoch room from table      I defer messages: send me RTRs, at most room of them,
+ *   DEFER  epoch capacity from table  I defer messages: send me RTRs, at most capacity of them,
  *                                     of receives numbered after from.  epoch 0: no longer.
  *                                     table: 0, or where my table words contain some of them
  *  *RTR    receiver epoch number word owner_id
@@ -133,18 +133,18 @@ enum wire_type {
 };
 
 enum wire_flags {
-    WIRE_WANTS_FIN = 1 << 0,  /* FIRST: of a synchronous send */
-    WIRE_SHORT_OF = 1 << 1,   /* RTS: eager, had there been credit for its payload */
-    WIRE_ANY_SOURCE = 1 << 2, /* RTR, PEEK: of any source */
-    WIRE_ROOM_USED = 1 << 3,  /* RTR: no further one comes before the next DEFER */
-    WIRE_WON = 1 << 4,        /* CLAIM: it has the word of the receive; RETIRE: it has won */
-    WIRE_HAS_DATA = 1 << 5,   /* PUT: the owner of the region is notified of data */
-    WIRE_LAST = 1 << 6,       /* ANSWER: it ends here */
-    WIRE_PULL = 1 << 7,       /* ANSWER: it wants a PUSH */
-    WIRE_STOPPED = 1 << 8,    /* WRITE, WRITTEN: no more is written */
-    WIRE_BROKEN = 1 << 9,     /* DATA: there is no payload, and none will come */
-    WIRE_WITHDRAWN = 1 << 10, /* FIN: the answer to a WITHDRAW */
-    WIRE_IN_BUFFER = 1 << 11, /* EAGER, MORE, DATA: the payload says where the bytes lie */
+    WIRE_WANTS_FIN = 1 << 0,     /* FIRST: of a synchronous send */
+    WIRE_SHORT_OF = 1 << 1,      /* RTS: eager, had there been credit for its payload */
+    WIRE_ANY_SOURCE = 1 << 2,    /* RTR, PEEK: of any source */
+    WIRE_CAPACITY_USED = 1 << 3, /* RTR: no further one comes before the next DEFER */
+    WIRE_WON = 1 << 4,           /* CLAIM: it has the word of the receive; RETIRE: it has won */
+    WIRE_HAS_DATA = 1 << 5,      /* PUT: the owner of the region is notified of data */
+    WIRE_LAST = 1 << 6,          /* ANSWER: it ends here */
+    WIRE_PULL = 1 << 7,          /* ANSWER: it wants a PUSH */
+    WIRE_STOPPED = 1 << 8,       /* WRITE, WRITTEN: no more is written */
+    WIRE_BROKEN = 1 << 9,        /* DATA: there is no payload, and none will come */
+    WIRE_WITHDRAWN = 1 << 10,    /* FIN: the answer to a WITHDRAW */
+    WIRE_IN_BUFFER = 1 << 11,    /* EAGER, MORE, DATA: the payload says where the bytes lie */
 };
 
 struct wire_header {
@@ -213,7 +213,7 @@ struct wire_credit {
 
 struct wire_defer {
     uint64_t epoch;
-    uint64_t room;
+    uint64_t capacity;
     uint64_t from;  /* the number of an RTR, or 0 */
     uint64_t table; /* of the core's offers, or 0 */
 };

@@ -127,7 +127,7 @@ static const struct wire_cts a_cts = {.sender = 6, .receiver = 9, .offset = 10, 
 static const struct wire_data a_data = {.receiver = 9, .offset = 10};
 static const struct wire_fin a_fin = {.sender = 6};
 static const struct wire_credit a_credit = {.envelopes = 3, .payload = 400};
-static const struct wire_defer a_defer = {.epoch = 2, .room = 100, .from = 7, .table = 9};
+static const struct wire_defer a_defer = {.epoch = 2, .capacity = 100, .from = 7, .table = 9};
 static const struct wire_rtr a_rtr = {
     .receiver = 9, .epoch = 2, .number = 8, .word = 70, .owner_id = 71};
 static const struct wire_claim a_claim = {
@@ -184,7 +184,7 @@ static const struct {
     {WIRE_FIN, &a_fin, 0, WIRE_WITHDRAWN},
     {WIRE_CREDIT, &a_credit, 0, 0},
     {WIRE_DEFER, &a_defer, 0, 0},
-    {WIRE_RTR, &a_rtr, 0, WIRE_ANY_SOURCE | WIRE_ROOM_USED},
+    {WIRE_RTR, &a_rtr, 0, WIRE_ANY_SOURCE | WIRE_CAPACITY_USED},
     {WIRE_CLAIM, &a_claim, 0, WIRE_WON},
     {WIRE_CLAIM, &a_claim, 40, WIRE_WON},
     {WIRE_RETIRE, &a_retire, 0, WIRE_WON},
@@ -481,9 +481,9 @@ static void absurd_numbers_of_deferring_are_refused(void **state)
     build(WIRE_CREDIT, &credit, 0);
     bad("more credit than there can be");
 
-    defer.room = 0;
+    defer.capacity = 0;
     build(WIRE_DEFER, &defer, 0);
-    bad("no room for a single rtr");
+    bad("no space for a single rtr");
     defer.epoch = 0; /* it is over */
     build(WIRE_DEFER, &defer, 0);
     good();

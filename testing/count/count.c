@@ -273,7 +273,7 @@ static int count_poll(struct transport *t, int budget)
 
 /* ---- waiting ---- */
 
-static bool has_room(const struct count *count)
+static bool has_space(const struct count *count)
 {
     struct link_member *member;
     size_t position = 0;
@@ -292,7 +292,7 @@ static int count_wait(struct transport *t, int64_t timeout_ns)
     struct count *count = count_of(t);
 
     (void)timeout_ns;
-    return !list_is_empty(&count->inbox) || has_room(count) ? 0 : -ETIMEDOUT;
+    return !list_is_empty(&count->inbox) || has_space(count) ? 0 : -ETIMEDOUT;
 }
 
 static void count_wake(struct transport *t)

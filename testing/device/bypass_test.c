@@ -390,7 +390,7 @@ static void nothing_is_handed_over_while_a_message_is_parked(void **state)
 
 /* ---- what can go wrong ---- */
 
-static void what_there_is_no_room_to_keep_is_looked_at_again(void **state)
+static void what_there_is_no_space_to_keep_is_looked_at_again(void **state)
 {
     struct bench b;
 
@@ -445,7 +445,7 @@ int main(void)
         cmocka_unit_test(nobody_passes_a_receive_that_is_asked_back),
         cmocka_unit_test(a_cancel_that_is_too_late_lets_messages_go_on),
         cmocka_unit_test(nothing_is_handed_over_while_a_message_is_parked),
-        cmocka_unit_test(what_there_is_no_room_to_keep_is_looked_at_again),
+        cmocka_unit_test(what_there_is_no_space_to_keep_is_looked_at_again),
         cmocka_unit_test(what_a_lost_device_had_goes_to_those_who_asked),
     };
 

@@ -54,7 +54,7 @@ struct conformance_target {
     void *(*open)(struct mbx_device **device);
     void (*close)(void *instance);
 
-    /* The peer sends; as many as one likes, its wire has room, or the device makes some.  A
+    /* The peer sends; as many as one likes, its wire has space, or the device makes some.  A
      * message of up to limits.eager_max bytes that is no rendezvous goes in as many packets
      * as it takes. */
     void (*send)(void *instance, uint32_t peer, const struct conformance_message *message);

@@ -22,8 +22,8 @@ void bench_give_buffer(struct bench *b, uint32_t buffer)
 
 static void allocate(struct bench *b)
 {
-    b->room = (int)(4 * b->list + b->untagged + 32);
-    b->events = mem_calloc((size_t)b->room, sizeof *b->events);
+    b->capacity = (int)(4 * b->list + b->untagged + 32);
+    b->events = mem_calloc((size_t)b->capacity, sizeof *b->events);
     b->untagged_memory = mem_calloc(b->untagged, b->limits.untagged_size);
     assert_non_null(b->events);
     assert_non_null(b->untagged_memory);
@@ -138,8 +138,8 @@ void bench_run(struct bench *b)
     bench_target->run(b->instance);
 }
 
-/* Those that wait move to the beginning, so that there is room behind them. */
-static void make_room(struct bench *b)
+/* Those that wait move to the beginning, so that there is space behind them. */
+static void make_space(struct bench *b)
 {
     memmove(b->events, &b->events[b->first], sizeof *b->events * (size_t)b->count);
     b->first = 0;
@@ -149,13 +149,13 @@ void bench_poll(struct bench *b)
 {
     int n;
 
-    make_room(b);
+    make_space(b);
     bench_run(b);
     do {
-        n = b->device->ops->poll(b->device, &b->events[b->count], b->room - b->count);
+        n = b->device->ops->poll(b->device, &b->events[b->count], b->capacity - b->count);
         assert_true(n >= 0);
         b->count += n;
-        assert_true(b->count < b->room);
+        assert_true(b->count < b->capacity);
         bench_run(b);
     } while (n > 0);
 }

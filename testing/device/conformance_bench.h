@@ -38,8 +38,8 @@ struct bench {
     unsigned char *untagged_memory;
     uint16_t handled;
     struct mbx_device_event
-        *events; /* [room]; polled and not yet looked at: count from first */
-    int room, first, count;
+        *events; /* [capacity]; polled and not yet looked at: count from first */
+    int capacity, first, count;
     uint64_t sent; /* messages; the next one's data */
 };
 
@@ -74,7 +74,7 @@ void bench_run(struct bench *b);
 void bench_poll(struct bench *b);
 struct landing bench_landing(uint32_t handle, uint32_t source, uint64_t tag, size_t size);
 void bench_append(struct bench *b, const struct landing *landing);
-/* With as much room as any receive must have that this device may be handed. */
+/* With as much space as any receive must have that this device may be handed. */
 struct landing bench_post(struct bench *b, uint32_t handle, uint32_t source, uint64_t tag);
 /* ... and lets the device take it. */
 struct landing bench_place(struct bench *b, uint32_t handle, uint32_t source, uint64_t tag);

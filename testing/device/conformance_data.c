@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * conformance_data.c - what becomes of a message: room, data, held messages, the end.
+ * conformance_data.c - what becomes of a message: space, data, held messages, the end.
  */
 #include "testing/device/conformance_bench.h"
 
 #include <errno.h>
 #include <string.h>
 
-/* ---- room ----------------------------------------------------------------------------- */
+/* ---- space ----------------------------------------------------------------------------- */
 
 static void without_a_buffer_the_sender_is_held_back(void **state)
 {
@@ -43,7 +43,7 @@ static void without_a_buffer_the_sender_is_held_back(void **state)
     }
 }
 
-static void every_receive_has_room_for_two_commands_and_a_sync(void **state)
+static void every_receive_has_space_for_two_commands_and_a_sync(void **state)
 {
     struct bench *b = *state;
     struct landing *r = mem_calloc(b->list, sizeof *r);
@@ -113,7 +113,7 @@ static size_t long_size(const struct bench *b, enum conformance_kind kind)
 }
 
 static void send_and_receive(struct bench *b, enum conformance_kind kind, size_t size,
-                             size_t room)
+                             size_t capacity)
 {
     uint64_t fins = bench_target->fins(b->instance, 2);
     struct conformance_message m;
@@ -121,8 +121,8 @@ static void send_and_receive(struct bench *b, enum conformance_kind kind, size_t
 
     bench_needs_kind(kind);
     if (!bench_can(b, MBX_DEVICE_TRUNCATES))
-        room = max_size(room, b->limits.eager_max);
-    r = bench_landing(0, 2, 7, room);
+        capacity = max_size(capacity, b->limits.eager_max);
+    r = bench_landing(0, 2, 7, capacity);
     bench_append(b, &r);
     bench_run(b);
     m = bench_send(b, kind, 2, 7, size);
@@ -165,7 +165,7 @@ static void a_buffer_that_ends_in_a_later_packet_is_filled(void **state)
     send_long(*state, CONFORMANCE_EAGER, 2);
 }
 
-static void a_receive_without_room_gets_the_envelope(void **state)
+static void a_receive_without_space_gets_the_envelope(void **state)
 {
     bench_needs(*state, MBX_DEVICE_TRUNCATES);
     send_and_receive(*state, CONFORMANCE_EAGER, 8, 0);
@@ -201,9 +201,9 @@ static void a_short_rendezvous_needs_no_software(void **state)
 
 /* Software goes on from what the device says, and tells the sender. */
 static void leave_to_software(struct bench *b, enum conformance_kind kind, size_t size,
-                              size_t room)
+                              size_t capacity)
 {
-    struct landing r = bench_landing(0, 2, 7, room);
+    struct landing r = bench_landing(0, 2, 7, capacity);
     struct conformance_message m;
     struct mbx_device_event event;
     bool is_later;
@@ -373,7 +373,7 @@ int conformance_data(void)
 {
     const struct CMUnitTest tests[] = {
         BENCH_TEST(without_a_buffer_the_sender_is_held_back),
-        BENCH_TEST(every_receive_has_room_for_two_commands_and_a_sync),
+        BENCH_TEST(every_receive_has_space_for_two_commands_and_a_sync),
         BENCH_TEST(the_whole_list_can_be_used),
         cmocka_unit_test_setup_teardown(a_list_of_one_works, bench_set_up_least,
                                         bench_tear_down),
@@ -382,7 +382,7 @@ int conformance_data(void)
         BENCH_TEST(a_message_longer_than_the_buffer_fills_it_and_no_more),
         BENCH_TEST(a_long_eager_message_longer_than_the_buffer_fills_it),
         BENCH_TEST(a_buffer_that_ends_in_a_later_packet_is_filled),
-        BENCH_TEST(a_receive_without_room_gets_the_envelope),
+        BENCH_TEST(a_receive_without_space_gets_the_envelope),
         BENCH_TEST(the_sender_of_a_synchronous_message_is_told),
         BENCH_TEST(the_sender_of_a_long_synchronous_message_is_told),
         BENCH_TEST(a_rendezvous_needs_no_software),

@@ -10,7 +10,7 @@
 
 /* ---- configuration -------------------------------------------------------------------- */
 
-static void a_device_has_some_room(void **state)
+static void a_device_has_some_space(void **state)
 {
     const struct bench *b = *state;
 
@@ -412,7 +412,7 @@ static void poll_gives_no_more_than_it_is_asked_for(void **state)
 int conformance_match(void)
 {
     const struct CMUnitTest tests[] = {
-        BENCH_TEST(a_device_has_some_room),
+        BENCH_TEST(a_device_has_some_space),
         cmocka_unit_test(configure_refuses_more_than_the_limits),
         BENCH_TEST(a_device_that_does_nothing_has_no_events),
         BENCH_TEST(a_message_meets_a_receive),

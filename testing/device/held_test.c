@@ -139,7 +139,7 @@ static void while_all_is_recalled_messages_are_taken_back(void **state)
     assert_int_equal(o->lost, 0);
 }
 
-static void one_without_room_takes_its_message_back(void **state)
+static void one_without_space_takes_its_message_back(void **state)
 {
     struct owner *o = *state;
 
@@ -273,7 +273,7 @@ int main(void)
         OWNER_TEST(the_oldest_is_matched_first),
         OWNER_TEST(one_that_the_device_may_not_have_takes_its_message_back),
         OWNER_TEST(while_all_is_recalled_messages_are_taken_back),
-        OWNER_TEST(one_without_room_takes_its_message_back),
+        OWNER_TEST(one_without_space_takes_its_message_back),
         OWNER_TEST(a_number_is_free_when_the_device_has_let_go),
         OWNER_TEST(what_has_found_its_message_gets_it_from_a_lost_device),
         OWNER_TEST(what_a_lost_device_held_is_softwares),

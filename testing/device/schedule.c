@@ -507,7 +507,7 @@ static bool do_move(struct schedule_run *run, int number)
     return first >= 0 && stepped_move(&run->stepped, (uint32_t)first);
 }
 
-static bool nobody_waits_while_there_is_room(const struct schedule_run *run)
+static bool nobody_waits_while_there_is_space(const struct schedule_run *run)
 {
     const struct stepped *stepped = &run->stepped;
 
@@ -520,8 +520,8 @@ static bool do_poll(struct schedule_run *run, int count)
 {
     run->stepped.shows = count == 0 ? UINT32_MAX : (uint32_t)count;
     count = shadow_poll(&run->shadow);
-    if (!nobody_waits_while_there_is_room(run))
-        schedule_wrong(run, "a receive waits, and there is room for it");
+    if (!nobody_waits_while_there_is_space(run))
+        schedule_wrong(run, "a receive waits, and there is space for it");
     return count > 0;
 }
 
@@ -582,7 +582,7 @@ static void check_step(struct schedule_run *run)
     if (run->stepped.has_overflowed)
         schedule_wrong(run, "there are more events than tm_events() says");
     else if (run->stepped.has_refused_revoke)
-        schedule_wrong(run, "there is no room for a revoke");
+        schedule_wrong(run, "there is no space for a revoke");
     else if (!stepped_is_valid(&run->stepped))
         schedule_wrong(run, "stepped_is_valid() or tm_is_valid() is false");
     else if (!shadow_is_valid(&run->shadow))

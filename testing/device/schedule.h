@@ -25,9 +25,9 @@
  *
  * What is checked
  *   after every step   the invariants of shadow, tag-matching unit and stepped device: no overflow of
- *                      commands and events, no revoke without room; a matched receive says
+ *                      commands and events, no revoke without space; a matched receive says
  *                      the right envelope, its bytes are there when it ends, it ends once
- *   when all is quiet  what the device holds is active; nobody waits while there is room
+ *   when all is quiet  what the device holds is active; nobody waits while there is space
  *   at the end         the oracle's matching; each sender that waits for it told once; no
  *                      byte written behind a receive's end; no handle, buffer, command or
  *                      event left
@@ -68,7 +68,7 @@ enum step_kind {
     STEP_COMMAND,
     STEP_MOVE,   /* transfer number target, of those that there are */
     STEP_POLL,   /* up to target events; 0: all */
-    STEP_DENY,   /* the owner has no room for the next target messages */
+    STEP_DENY,   /* the owner has no space for the next target messages */
     STEP_LOSE,   /* the device is lost */
     STEP_RECALL, /* software wants all receives for itself */
     STEP_RESUME,

@@ -111,7 +111,7 @@ static void many_messages_are_reported_though_nobody_waits(void **state)
     assert_int_equal(o->shadow.stats.syncs, 1);
 }
 
-static void syncs_leave_room_for_revokes(void **state)
+static void syncs_leave_space_for_revokes(void **state)
 {
     struct owner *o = *state;
 
@@ -131,7 +131,7 @@ static void syncs_leave_room_for_revokes(void **state)
     assert_int_equal(o->recvs[1].outcome, REVOKED);
 }
 
-static void a_sync_that_found_no_room_is_sent_later(void **state)
+static void a_sync_that_found_no_space_is_sent_later(void **state)
 {
     struct owner *o = *state;
 
@@ -254,8 +254,8 @@ int main(void)
         OWNER_TEST(the_revoke_of_a_taken_receive_goes_before_the_report),
         OWNER_TEST(a_sync_goes_only_when_the_device_holds_something),
         OWNER_TEST(many_messages_are_reported_though_nobody_waits),
-        OWNER_TEST(syncs_leave_room_for_revokes),
-        OWNER_TEST(a_sync_that_found_no_room_is_sent_later),
+        OWNER_TEST(syncs_leave_space_for_revokes),
+        OWNER_TEST(a_sync_that_found_no_space_is_sent_later),
         OWNER_TEST(untagged_buffers_go_back),
         OWNER_TEST(a_handle_is_free_when_its_revoke_has_been_answered),
         OWNER_TEST(a_handle_that_is_matched_and_revoked_waits_for_both),

@@ -333,11 +333,11 @@ uint32_t owner_free_handles(const struct owner *o)
 
 const struct tm_command *owner_waiting_command(const struct owner *o, uint32_t number)
 {
-    uint32_t room = sizeof o->stepped.queue / sizeof o->stepped.queue[0];
+    uint32_t capacity = sizeof o->stepped.queue / sizeof o->stepped.queue[0];
 
     for (uint32_t i = 0; i < o->stepped.queue_count; i++) {
         const struct stepped_queued *queued =
-            &o->stepped.queue[(o->stepped.queue_first + i) % room];
+            &o->stepped.queue[(o->stepped.queue_first + i) % capacity];
 
         if (!queued->is_buffer && number-- == 0)
             return &queued->command;

@@ -97,7 +97,7 @@ static void data_that_ends_with_no_error_and_no_success_is_not_believed(void **s
     assert_int_equal(o->recvs[0].outcome, LOST);
 }
 
-/* The list of empty buffers has room for each of them once. */
+/* The list of empty buffers has space for each of them once. */
 static void a_buffer_that_comes_twice_is_not_believed(void **state)
 {
     const struct mbx_device_event event = {.type = MBX_DEVICE_PASSED,

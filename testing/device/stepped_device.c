@@ -9,7 +9,7 @@
 #include "base/base.h"
 #include "base/mem.h"
 
-#define QUEUE_ROOM (STEPPED_COMMANDS + STEPPED_BUFFERS)
+#define QUEUE_CAPACITY (STEPPED_COMMANDS + STEPPED_BUFFERS)
 
 static struct stepped *stepped_of(struct mbx_device *device)
 {
@@ -61,8 +61,8 @@ static int poll_events(struct mbx_device *device, struct mbx_device_event *event
 
 static void push(struct stepped *stepped, const struct stepped_queued *queued)
 {
-    assert(stepped->queue_count < QUEUE_ROOM);
-    stepped->queue[(stepped->queue_first + stepped->queue_count++) % QUEUE_ROOM] = *queued;
+    assert(stepped->queue_count < QUEUE_CAPACITY);
+    stepped->queue[(stepped->queue_first + stepped->queue_count++) % QUEUE_CAPACITY] = *queued;
 }
 
 static int command(struct mbx_device *device, const struct tm_command *wanted)
@@ -114,7 +114,7 @@ static bool clashes(const struct stepped *stepped, uint64_t size)
             return true;
     for (uint32_t i = 0; i < stepped->queue_count; i++) {
         const struct stepped_queued *queued =
-            &stepped->queue[(stepped->queue_first + i) % QUEUE_ROOM];
+            &stepped->queue[(stepped->queue_first + i) % QUEUE_CAPACITY];
 
         if (!queued->is_buffer && queued->command.type == TM_APPEND &&
             queued->command.size % classes == size % classes)
@@ -204,7 +204,7 @@ bool stepped_command(struct stepped *stepped)
 
     if (stepped->queue_count == 0 || stepped->is_lost)
         return false;
-    stepped->queue_first = (stepped->queue_first + 1) % QUEUE_ROOM;
+    stepped->queue_first = (stepped->queue_first + 1) % QUEUE_CAPACITY;
     stepped->queue_count--;
     if (queued->is_buffer) {
         take_buffer(stepped, &queued->command);
@@ -454,9 +454,9 @@ void stepped_send(struct stepped *stepped, uint32_t peer, const struct stepped_p
 
     if (wire->count == 0)
         wire->first = 0;
-    if (wire->first + wire->count == wire->room) {
-        wire->room = wire->room == 0 ? 64 : 2 * wire->room;
-        wire->packets = mem_realloc(wire->packets, wire->room * sizeof *wire->packets);
+    if (wire->first + wire->count == wire->capacity) {
+        wire->capacity = wire->capacity == 0 ? 64 : 2 * wire->capacity;
+        wire->packets = mem_realloc(wire->packets, wire->capacity * sizeof *wire->packets);
         assert(wire->packets != NULL);
     }
     wire->packets[wire->first + wire->count++] = *packet;

@@ -54,7 +54,7 @@ struct stepped_packet {
 
 struct stepped_wire {
     struct stepped_packet *packets;
-    uint32_t first, count, room;
+    uint32_t first, count, capacity;
 };
 
 struct stepped_queued {
@@ -84,8 +84,8 @@ struct stepped {
     struct stepped_config config;
     struct tm_unit unit;
     bool is_configured, is_lost;
-    bool has_overflowed;     /* there was no room for an event */
-    bool has_refused_revoke; /* there was no room for one */
+    bool has_overflowed;     /* there was no space for an event */
+    bool has_refused_revoke; /* there was no space for one */
     bool was_misused;        /* a command made no sense, or asked for what it cannot do */
     uint32_t list, commands, untagged;
 

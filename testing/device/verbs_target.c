@@ -241,13 +241,13 @@ static bool pull(struct verbs_target *t)
 {
     int n;
 
-    if (t->count + t->first == t->room) {
+    if (t->count + t->first == t->capacity) {
         memmove(t->events, t->events + t->first, t->count * sizeof *t->events);
         t->first = 0;
     }
-    assert_true(t->count < t->room);
+    assert_true(t->count < t->capacity);
     n = t->device->ops->poll(t->device, t->events + t->first + t->count,
-                             (int)(t->room - t->first - t->count));
+                             (int)(t->capacity - t->first - t->count));
     assert_true(n >= 0);
     for (int i = 0; i < n; i++)
         account(t, &t->events[t->first + t->count + (uint32_t)i]);
@@ -306,8 +306,8 @@ static int proxy_configure(struct mbx_device *device, uint32_t list, uint32_t co
 
     if (err != 0)
         return err;
-    t->room = 4 * list + 2 * untagged + 64;
-    t->events = mem_calloc(t->room, sizeof *t->events);
+    t->capacity = 4 * list + 2 * untagged + 64;
+    t->events = mem_calloc(t->capacity, sizeof *t->events);
     t->from = mem_calloc(list, sizeof *t->from);
     assert_true(t->events != NULL && t->from != NULL);
     return 0;

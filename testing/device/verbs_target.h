@@ -26,8 +26,8 @@ struct verbs_target {
     struct mbx_device proxy;
     struct mbx_device *device;       /* the verbs device behind it */
     struct verbs_peer *peers;        /* [CONFORMANCE_PEERS], once they are connected */
-    struct mbx_device_event *events; /* pulled and not polled: count from first, of room */
-    uint32_t first, count, room;
+    struct mbx_device_event *events; /* pulled and not polled: count from first, of capacity */
+    uint32_t first, count, capacity;
     uint32_t free;   /* untagged buffers */
     uint32_t moving; /* receives matched and not filled */
     uint32_t *from;  /* by handle: whose rendezvous it has met, or NOBODY */

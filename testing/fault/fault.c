@@ -12,7 +12,7 @@
  *   deliver    the packet is held back: it comes with a later poll(), before all that
  *              follows on its link
  *   load       sees nothing now                      -EAGAIN
- *   read       has no room (-EAGAIN), fails (-EIO), or is done but says so only in the
+ *   read       has no space (-EAGAIN), fails (-EIO), or is done but says so only in the
  *              next poll() (-EINPROGRESS)
  *   cswap      if the caller can wait: is done, or fails, with the next poll()
  *
@@ -63,7 +63,7 @@ struct fault {
     uint64_t percent;
     char die[PARAM_STRING_MAX]; /* "": nowhere */
     struct fault_link **links;  /* [0] is NULL */
-    uint32_t link_count, link_room;
+    uint32_t link_count, link_capacity;
     struct fault_link *spare; /* for the next link, or NULL */
     struct list late;         /* late.in_late */
     bool said_again;          /* since the last wait() */
@@ -114,17 +114,17 @@ static bool dies_within(const struct fault *fault, const char *point, size_t siz
 
 static int links_grow(struct fault *fault)
 {
-    uint32_t room = fault->link_room == 0 ? 8 : fault->link_room * 2;
-    struct fault_link **links = mem_realloc(fault->links, room * sizeof *links);
+    uint32_t capacity = fault->link_capacity == 0 ? 8 : fault->link_capacity * 2;
+    struct fault_link **links = mem_realloc(fault->links, capacity * sizeof *links);
 
     if (links == NULL)
         return -ENOMEM;
-    if (fault->link_room == 0) {
+    if (fault->link_capacity == 0) {
         links[0] = NULL;
         fault->link_count = 1;
     }
     fault->links = links;
-    fault->link_room = room;
+    fault->link_capacity = capacity;
     return 0;
 }
 
@@ -139,7 +139,7 @@ static struct fault_link *link_around(const struct fault *fault, const struct li
 /* Makes sure that the next link_wrap() needs no memory.  0; -ENOMEM. */
 static int spare_make(struct fault *fault)
 {
-    if (fault->link_count == fault->link_room && links_grow(fault) != 0)
+    if (fault->link_count == fault->link_capacity && links_grow(fault) != 0)
         return -ENOMEM;
     if (fault->spare == NULL)
         fault->spare = mem_calloc(1, sizeof *fault->spare);
@@ -421,7 +421,7 @@ static int fault_wait(struct transport *t, int64_t timeout_ns)
 {
     struct fault *fault = fault_of(t);
 
-    /* it was us who said that there is no room */
+    /* it was us who said that there is no space */
     if (!list_is_empty(&fault->late) || fault->said_again) {
         fault->said_again = false;
         return 0;

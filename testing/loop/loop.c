@@ -607,7 +607,7 @@ static int loop_poll(struct transport *t, int budget)
     return done + delivered;
 }
 
-static bool has_room(const struct loop_link *link)
+static bool has_space(const struct loop_link *link)
 {
     const struct loop_queue *q = link->out;
 
@@ -628,7 +628,7 @@ static int loop_wait(struct transport *t, int64_t timeout_ns)
     if (!list_is_empty(&loop->ready) || !list_is_empty(&loop->reads))
         return 0;
     list_for_each (node, &loop->blocked)
-        if (has_room(container_of(node, struct loop_link, in_blocked)))
+        if (has_space(container_of(node, struct loop_link, in_blocked)))
             return 0;
     return -ETIMEDOUT;
 }

@@ -6,7 +6,7 @@
  *            buffer i: taken_for, the endpoint that a packet names it to; NOBODY: free
  *
  * The buffers of an endpoint outlive it, as its packets do: whoever maps them holds them.  They are
- * few and small, so that buffers run out, and are refused by chance like room for packets.
+ * few and small, so that buffers run out, and are refused by chance like space for packets.
  *
  * It is stricter than a shared segment can be: a packet that names a buffer which is not taken for
  * its receiver is an error of the library, and ends the simulation.

@@ -8,7 +8,7 @@
 
 #include "base/mem.h"
 
-#define FIRST_ROOM 64
+#define FIRST_CAPACITY 64
 
 static bool is_before(const struct event *a, const struct event *b)
 {
@@ -17,13 +17,13 @@ static bool is_before(const struct event *a, const struct event *b)
 
 static int grow(struct events *events)
 {
-    size_t room = max_size(FIRST_ROOM, events->room * 2);
-    struct event *heap = mem_realloc(events->heap, room * sizeof *heap);
+    size_t capacity = max_size(FIRST_CAPACITY, events->capacity * 2);
+    struct event *heap = mem_realloc(events->heap, capacity * sizeof *heap);
 
     if (heap == NULL)
         return -ENOMEM;
     events->heap = heap;
-    events->room = room;
+    events->capacity = capacity;
     return 0;
 }
 
@@ -38,7 +38,7 @@ int events_add(struct events *events, struct event event)
     size_t at = events->count;
 
     /* twice: a test that lets one allocation fail means the library's, not the simulation's */
-    if (events->count == events->room && grow(events) != 0 && grow(events) != 0)
+    if (events->count == events->capacity && grow(events) != 0 && grow(events) != 0)
         return -ENOMEM;
     event.number = events->next_number++;
     while (at > 0 && is_before(&event, &events->heap[(at - 1) / 2])) {

@@ -10,7 +10,7 @@
 
 #include "base/base.h"
 
-enum event_kind { EVENT_PACKET, EVENT_ROOM, EVENT_MOVED, EVENT_ALARM };
+enum event_kind { EVENT_PACKET, EVENT_SPACE, EVENT_MOVED, EVENT_ALARM };
 
 struct event {
     uint64_t at_ns, number;
@@ -21,7 +21,7 @@ struct event {
 
 struct events {
     struct event *heap;
-    size_t count, room;
+    size_t count, capacity;
     uint64_t next_number;
 };
 

@@ -144,13 +144,13 @@ static void push(struct sim_queue *q, struct sim_packet *p)
         queue_expect(q);
 }
 
-/* There will be room, or there is: the sender hears of it. */
-static void tell_room(struct sim_link *link)
+/* There will be space, or there is: the sender hears of it. */
+static void tell_space(struct sim_link *link)
 {
     struct sim *sim = sim_of(link->member.link.transport);
 
     if (!link->is_told &&
-        sim_network_add_event(EVENT_ROOM, sim_network_later(), sim->index, link) == 0)
+        sim_network_add_event(EVENT_SPACE, sim_network_later(), sim->index, link) == 0)
         link->is_told = true;
 }
 
@@ -168,7 +168,7 @@ static int queue_take(struct sim_link *link, const struct transport_packet *pack
     }
     p = sim_network_chance(sim_network.config.percent_full) ? NULL : packet_make(packet);
     if (p == NULL) {
-        tell_room(link);
+        tell_space(link);
         return -EAGAIN;
     }
     push(q, p);
@@ -185,7 +185,7 @@ int queue_send(struct link *l, const struct transport_packet *packet)
     if (link->out == NULL)
         err = queue_create(link);
     if (err == -EAGAIN)
-        tell_room(link);
+        tell_space(link);
     return err != 0 ? err : queue_take(link, packet);
 }
 
@@ -238,7 +238,7 @@ static int deliver_first(struct sim *sim, struct sim_queue *q)
     mem_free(pop(q));
     if (q->is_awaited && q->sender != NULL) {
         q->is_awaited = false;
-        tell_room(q->sender);
+        tell_space(q->sender);
     }
     return 0;
 }
@@ -252,7 +252,7 @@ int queue_deliver(struct sim *sim, int budget)
         struct sim_queue *q = container_of(node, struct sim_queue, in_ready);
 
         if (deliver_first(sim, q) != 0) { /* no memory now: it may try again */
-            sim_network_add_event(EVENT_ROOM, sim_network_later(), sim->index, NULL);
+            sim_network_add_event(EVENT_SPACE, sim_network_later(), sim->index, NULL);
             break;
         }
         delivered++;
@@ -326,7 +326,7 @@ static void leave_inbox(struct sim *sim)
         list_remove(&q->in_ready);
         q->receiver = NULL;
         if (q->is_awaited && q->sender != NULL)
-            tell_room(q->sender); /* it will find that nobody is there */
+            tell_space(q->sender); /* it will find that nobody is there */
         let_go(q);
     }
 }

@@ -9,7 +9,7 @@
  *
  * Per link it is a reliable FIFO, and between links nothing is ordered: each packet takes a
  * time of its own.  As much as the contract allows to go wrong goes wrong by chance: sends find
- * no room, reads end late or fail, endpoints die.
+ * no space, reads end late or fail, endpoints die.
  */
 #include "testing/sim/sim_network.h"
 

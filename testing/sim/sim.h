@@ -31,11 +31,11 @@ extern const struct transport_ops transport_sim;
 
 struct sim_config {
     uint64_t seed;
-    uint64_t delay_min_ns, delay_max_ns; /* of a packet, a read, and of being told of room */
+    uint64_t delay_min_ns, delay_max_ns; /* of a packet, a read, and of being told of space */
     uint32_t depth;                      /* packets that one ordered pair holds */
     uint32_t words;                      /* for cswap() */
     uint32_t buffers;                    /* bounce buffers of an endpoint; 0: none */
-    uint32_t percent_full;               /* of sends that are told so though there is room */
+    uint32_t percent_full;               /* of sends that are told so though there is space */
     uint32_t percent_late;               /* of reads and writes that end later */
     uint32_t percent_lost;               /* ... that fail */
     bool can_read, has_table;

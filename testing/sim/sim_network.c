@@ -138,7 +138,7 @@ static bool event_happens(const struct event *event)
     case EVENT_PACKET:
         queue_due(event->what); /* it knows whether its receiver is there */
         break;
-    case EVENT_ROOM:
+    case EVENT_SPACE:
         if (place->sim != NULL && event->what != NULL)
             ((struct sim_link *)event->what)->is_told = false;
         break;
@@ -180,19 +180,19 @@ bool sim_next(uint32_t *who, uint64_t until_ns)
 
 static int sim_network_grow(void)
 {
-    uint32_t room = sim_network.room == 0 ? 16 : sim_network.room * 2;
-    struct sim_place *places = mem_realloc(sim_network.places, room * sizeof *places);
+    uint32_t capacity = sim_network.capacity == 0 ? 16 : sim_network.capacity * 2;
+    struct sim_place *places = mem_realloc(sim_network.places, capacity * sizeof *places);
 
     if (places == NULL)
         return -ENOMEM;
     sim_network.places = places;
-    sim_network.room = room;
+    sim_network.capacity = capacity;
     return 0;
 }
 
 int sim_network_add(struct sim *sim)
 {
-    if (sim_network.count == sim_network.room && sim_network_grow() != 0)
+    if (sim_network.count == sim_network.capacity && sim_network_grow() != 0)
         return -ENOMEM;
     sim->index = sim_network.count++;
     sim_network.places[sim->index] = (struct sim_place){.sim = sim, .alarm_ns = SIM_NEVER};

@@ -57,7 +57,7 @@ struct sim {
 struct sim_link {
     struct link_member member;
     uint32_t remote;            /* index */
-    bool is_told;               /* a room event is under way */
+    bool is_told;               /* a space event is under way */
     struct sim_queue *out;      /* NULL until the first send */
     struct sim_buffers *sender; /* the other side's, held; NULL: not mapped */
     uint32_t resident;          /* bit i: buffer i of it is resident here */
@@ -100,14 +100,14 @@ struct sim_network {
     struct random random;
     struct events events;
     struct sim_place *places;
-    uint32_t count, room;
+    uint32_t count, capacity;
 };
 
 extern struct sim_network sim_network;
 
 /* ---- sim_network.c ---- */
 
-/* Makes room for one endpoint more and sets its index. */
+/* Makes space for one endpoint more and sets its index. */
 int sim_network_add(struct sim *sim);
 void sim_network_remove(struct sim *sim);
 /* The open endpoint, or what became of it: -EHOSTDOWN, -ENOTCONN, -EHOSTUNREACH. */

@@ -86,7 +86,7 @@ int send_sized(struct link *link, uint32_t number, size_t size);
 int send_number(struct link *link, uint32_t number);
 void send_all(struct link *link, uint32_t first, uint32_t count);
 
-/* Sends until there is really no room; returns the next number. */
+/* Sends until there is really no space; returns the next number. */
 uint32_t send_until_full(struct link *link, uint32_t number);
 
 /* Sends until the answer is not "again" and not "taken". */

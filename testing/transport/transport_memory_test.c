@@ -209,7 +209,7 @@ static void waiting_ends_in_time_or_with_work(void **state)
     fixture_fini();
 }
 
-static void waiting_ends_when_there_is_room(void **state)
+static void waiting_ends_when_there_is_space(void **state)
 {
     struct link *link;
     uint32_t taken;
@@ -263,7 +263,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_closed_endpoint_cannot_be_read),
         cmocka_unit_test(closing_with_reads_under_way_leaks_nothing),
         cmocka_unit_test(waiting_ends_in_time_or_with_work),
-        cmocka_unit_test(waiting_ends_when_there_is_room),
+        cmocka_unit_test(waiting_ends_when_there_is_space),
         cmocka_unit_test(waiting_ends_after_every_again),
     };
 

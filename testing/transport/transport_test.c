@@ -15,7 +15,7 @@
 #include "transport/handoff.h"
 #include "transport/memory.h"
 
-/* ---- order, sizes, room ---- */
+/* ---- order, sizes, space ---- */
 
 /* Until all that node i has sent is out of its hands. */
 static void poll_until_flushed(unsigned i)
@@ -90,7 +90,7 @@ static void a_full_link_takes_nothing_and_recovers(void **state)
 
 struct composer {
     const unsigned char *payload;
-    size_t room, gives; /* what it is to be offered, and writes */
+    size_t capacity, gives; /* what it is to be offered, and writes */
     unsigned calls;
 };
 
@@ -99,13 +99,13 @@ static size_t compose(void *arg, void *to, size_t size)
     struct composer *composer = arg;
 
     composer->calls++;
-    assert_int_equal(size, composer->room);
+    assert_int_equal(size, composer->capacity);
     memset(to, 0xab, size); /* it may write more than it gives */
     memcpy(to, composer->payload, composer->gives);
     return composer->gives;
 }
 
-/* A packet with room for as much payload as there can be, or for a few bytes. */
+/* A packet with space for as much payload as there can be, or for a few bytes. */
 static int send_composed(struct link *link, uint32_t number, struct composer *composer)
 {
     alignas(8) static unsigned char bytes[MAX_PACKET];
@@ -119,7 +119,7 @@ static int send_composed(struct link *link, uint32_t number, struct composer *co
                                  .header = (struct wire_header *)(void *)bytes,
                                  .body = bytes + sizeof(struct wire_header),
                                  .body_size = 8,
-                                 .payload_size = composer->room,
+                                 .payload_size = composer->capacity,
                              },
                              compose, composer);
 }
@@ -128,7 +128,7 @@ static int send_composed(struct link *link, uint32_t number, struct composer *co
  * was never there. */
 static void a_packet_is_composed_where_it_leaves_from(void **state)
 {
-    struct composer composer = {.room = 1};
+    struct composer composer = {.capacity = 1};
     uint32_t number = 0;
     struct link *link;
     size_t most;
@@ -145,8 +145,8 @@ static void a_packet_is_composed_where_it_leaves_from(void **state)
         return;
     }
     for (unsigned round = 0; is_patient(round) && number < 400; round++) {
-        composer.room = round % 3 == 0 ? 1 + round % 24 : most;
-        composer.gives = round % 5 == 4 ? 0 : 1 + round * 7 % composer.room;
+        composer.capacity = round % 3 == 0 ? 1 + round % 24 : most;
+        composer.gives = round % 5 == 4 ? 0 : 1 + round * 7 % composer.capacity;
         err = send_composed(link, number, &composer);
         assert_int_equal(err, composer.calls == 0   ? -EAGAIN
                               : composer.gives == 0 ? -ECANCELED

@@ -747,7 +747,7 @@ static void test_violations_to_a_receiver(void **state)
     write.sender = 0;
     assert_true(forge(&cl, 1, WIRE_WRITE, 0, 1, &write));
     write = (struct wire_write){recv, 1, 3 * SIZE, SIZE + 1, 0, 0};
-    assert_true(forge(&cl, 1, WIRE_WRITE, 0, 1, &write)); /* more than there is room for */
+    assert_true(forge(&cl, 1, WIRE_WRITE, 0, 1, &write)); /* more than there is space for */
     write = (struct wire_write){untold, 1, 10, 10, 0, 0};
     assert_true(forge(&cl, 1, WIRE_WRITE, 0, 2, &write));
     mbx_progress(cl.eps[1]); /* WRITE has come */

@@ -405,10 +405,10 @@ typedef int send_fn(struct mbx_ep *ep, uint32_t peer, uint32_t context_id, uint6
                     const void *buf, size_t size, const struct mbx_options *options,
                     mbx_request *request);
 
-/* What mbx_recv() alone can do: a message, and the room for it. */
+/* What mbx_recv() alone can do: a message, and the space for it. */
 static const struct refused {
     send_fn *send;
-    size_t size, room;
+    size_t size, capacity;
 } refused[] = {
     {mbx_send, 8, 7},       {mbx_ssend, 8, SIZE},    {mbx_send, 24, 0},
     {mbx_send, 5000, 4999}, {mbx_ssend, 5000, SIZE}, {mbx_send, 1000, 0},
@@ -420,7 +420,7 @@ static void refuse(struct cluster *cl, uint64_t tag)
 {
     static unsigned char got[SIZE + 1];
     const struct refused *message = &refused[tag];
-    size_t received = message->size < message->room ? message->size : message->room;
+    size_t received = message->size < message->capacity ? message->size : message->capacity;
     struct mbx_completion done;
     struct mbx_status status;
     mbx_request recv;
@@ -428,12 +428,12 @@ static void refuse(struct cluster *cl, uint64_t tag)
     memset(got, 0xee, sizeof got);
     for (int i = 0; i < 2; i++)
         assert_int_equal(
-            mbx_try_recv(cl->eps[1], 0, CONTEXT, tag, 0, got, message->room, &status), 0);
+            mbx_try_recv(cl->eps[1], 0, CONTEXT, tag, 0, got, message->capacity, &status), 0);
     assert_int_equal(got[0], 0xee);
-    assert_int_equal(mbx_recv(cl->eps[1], 0, CONTEXT, tag, 0, got, message->room, NULL, &recv),
-                     0);
+    assert_int_equal(
+        mbx_recv(cl->eps[1], 0, CONTEXT, tag, 0, got, message->capacity, NULL, &recv), 0);
     cluster_wait(cl, 1, recv, &done);
-    assert_int_equal(done.error, message->size > message->room ? -EMSGSIZE : 0);
+    assert_int_equal(done.error, message->size > message->capacity ? -EMSGSIZE : 0);
     assert_int_equal(done.received, received);
     assert_memory_equal(got, seeded_bytes(1, SIZE), received);
     assert_int_equal(got[received], 0xee);

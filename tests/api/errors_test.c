@@ -75,30 +75,30 @@ static void test_no_tag_stands_for_any(void **state)
 
 /* ---- truncation ---- */
 
-static void truncate_one(struct cluster *cl, size_t size, size_t room, bool late, bool sync)
+static void truncate_one(struct cluster *cl, size_t size, size_t capacity, bool late, bool sync)
 {
     const unsigned char *data = seeded_bytes(0, size);
     mbx_request send = 0, recv = 0;
     struct mbx_completion done;
     struct guarded_buffer to;
 
-    guarded_buffer_init(&to, room, 0);
+    guarded_buffer_init(&to, capacity, 0);
     if (!late)
-        assert_int_equal(mbx_recv(cl->eps[1], 0, CONTEXT, 1, 0, to.bytes, room, NULL, &recv),
-                         0);
+        assert_int_equal(
+            mbx_recv(cl->eps[1], 0, CONTEXT, 1, 0, to.bytes, capacity, NULL, &recv), 0);
     assert_int_equal(
         (sync ? mbx_ssend : mbx_send)(cl->eps[0], 1, CONTEXT, 1, data, size, NULL, &send), 0);
     if (late) {
         cluster_settle(cl);
-        assert_int_equal(mbx_recv(cl->eps[1], 0, CONTEXT, 1, 0, to.bytes, room, NULL, &recv),
-                         0);
+        assert_int_equal(
+            mbx_recv(cl->eps[1], 0, CONTEXT, 1, 0, to.bytes, capacity, NULL, &recv), 0);
     }
     cluster_wait(cl, 1, recv, &done);
     assert_int_equal(done.error, -EMSGSIZE);
-    assert_int_equal(done.received, room);
+    assert_int_equal(done.received, capacity);
     assert_int_equal(done.status.size, size);
-    assert_memory_equal(to.bytes, data, room);
-    guarded_buffer_fini(&to, room);
+    assert_memory_equal(to.bytes, data, capacity);
+    guarded_buffer_fini(&to, capacity);
     cluster_wait_error(cl, 0, send, 0);
 }
 
@@ -110,11 +110,11 @@ static void test_truncation(void **state)
     cluster_open(&cl, *state, 2, NULL);
     for (int protocol = 0; protocol < MBX_PROTOCOLS; protocol++) {
         size_t size = cluster_size_of(&cl, (enum mbx_protocol)protocol);
-        const size_t rooms[] = {size - 1, size / 2, 1, 0};
+        const size_t capacities[] = {size - 1, size / 2, 1, 0};
 
-        for (size_t i = 0; size > 1 && i < ARRAY_COUNT(rooms); i++) {
+        for (size_t i = 0; size > 1 && i < ARRAY_COUNT(capacities); i++) {
             for (int how = 0; how < 4; how++, truncated++)
-                truncate_one(&cl, size, rooms[i], how & 1, how & 2);
+                truncate_one(&cl, size, capacities[i], how & 1, how & 2);
         }
     }
     assert_int_equal(cluster_stats(&cl, 1).truncated, truncated);

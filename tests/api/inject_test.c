@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * inject_test.c - an injected message is the library's when the call returns, also
- * while there is no room, and keeps its place among other sends.
+ * while there is no space, and keeps its place among other sends.
  */
 #include "cluster.h"
 
@@ -57,7 +57,7 @@ static void test_the_buffer_is_free_at_once(void **state)
     cluster_close(&cl);
 }
 
-/* Injected ones do not overtake what waits for room, nor are they overtaken. */
+/* Injected ones do not overtake what waits for space, nor are they overtaken. */
 static void test_order_among_sends(void **state)
 {
     const unsigned char *data = seeded_bytes(0, 20000);

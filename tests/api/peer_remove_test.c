@@ -48,12 +48,12 @@ static void guest_open(struct cluster *cl)
 /* A message from one to another, whose source and bytes are looked at. */
 static void talk(struct cluster *cl, int from, int to, size_t size)
 {
-    static unsigned char room[LONG];
+    static unsigned char recv_buf[LONG];
     struct mbx_completion completion;
     mbx_request send, recv;
 
-    memset(room, 0, size);
-    assert_int_equal(mbx_recv(cl->eps[to], MBX_ANY_SOURCE, CONTEXT, 0, MBX_IGNORE_ALL, room,
+    memset(recv_buf, 0, size);
+    assert_int_equal(mbx_recv(cl->eps[to], MBX_ANY_SOURCE, CONTEXT, 0, MBX_IGNORE_ALL, recv_buf,
                               size, NULL, &recv),
                      0);
     assert_int_equal(mbx_send(cl->eps[from], (uint32_t)to, CONTEXT, (uint64_t)from,
@@ -65,7 +65,7 @@ static void talk(struct cluster *cl, int from, int to, size_t size)
     assert_int_equal(completion.error, 0);
     assert_int_equal(completion.status.source, from);
     assert_int_equal(completion.status.tag, from);
-    assert_memory_equal(room, seeded_bytes((unsigned)from, size), size);
+    assert_memory_equal(recv_buf, seeded_bytes((unsigned)from, size), size);
 }
 
 static void talk_all(struct cluster *cl)
@@ -90,14 +90,15 @@ static void receive_late(struct cluster *cl, int who)
 {
     struct mbx_completion completion;
     mbx_request recv;
-    char room[4];
+    char recv_buf[4];
 
-    assert_int_equal(
-        mbx_recv(cl->eps[who], GUEST, CONTEXT, GUEST, 0, room, sizeof room, NULL, &recv), 0);
+    assert_int_equal(mbx_recv(cl->eps[who], GUEST, CONTEXT, GUEST, 0, recv_buf, sizeof recv_buf,
+                              NULL, &recv),
+                     0);
     cluster_wait(cl, who, recv, &completion);
     assert_int_equal(completion.error, 0);
     assert_int_equal(completion.status.source, GUEST);
-    assert_memory_equal(room, "late", 4);
+    assert_memory_equal(recv_buf, "late", 4);
 }
 
 /* Until nothing keeps the number any more. */

@@ -4,7 +4,7 @@
  * as if it lay in one buffer, whoever of the two sides has it so.
  *
  * The callbacks here look at what the header promises of them: offsets that ascend without a gap,
- * room for at least 256 bytes, end() once and nothing behind it.
+ * space for at least 256 bytes, end() once and nothing behind it.
  */
 #include "cluster.h"
 
@@ -36,7 +36,7 @@ enum placement {
 struct side {
     enum placement placement;
     size_t size;
-    unsigned char *memory; /* what is to be sent, or room for what comes */
+    unsigned char *memory; /* what is to be sent, or space for what comes */
     size_t memory_size;
     struct mbx_iovec parts[PARTS_MAX];
     struct mbx_layout layout;
@@ -202,7 +202,7 @@ static void *buffer_of(struct side *side)
 struct sample {
     enum placement from, to;
     uint32_t peer;
-    size_t size, room;
+    size_t size, capacity;
     unsigned flags; /* of the send */
     bool is_sync, is_late, is_probed;
 };
@@ -233,15 +233,15 @@ static void start_recv(struct cluster *cl, const struct sample *m, struct side *
     int who = (int)m->peer;
 
     if (!m->is_probed) {
-        assert_int_equal(mbx_recv(cl->eps[who], 0, CONTEXT, m->size, 0, buffer_of(to), m->room,
-                                  &to->options, request),
+        assert_int_equal(mbx_recv(cl->eps[who], 0, CONTEXT, m->size, 0, buffer_of(to),
+                                  m->capacity, &to->options, request),
                          0);
         return;
     }
     assert_int_equal(cluster_mprobe(cl, who, 0, CONTEXT, m->size, 0, &status, &message), 1);
     assert_int_equal(status.size, m->size);
     assert_int_equal(
-        mbx_mrecv(cl->eps[who], message, buffer_of(to), m->room, &to->options, request), 0);
+        mbx_mrecv(cl->eps[who], message, buffer_of(to), m->capacity, &to->options, request), 0);
 }
 
 /* Both sides have ended with these errors; `have` bytes are there. */
@@ -265,7 +265,7 @@ static void exchange(struct cluster *cl, const struct sample *m, struct side *fr
     assert_int_equal(done.error, recv_error);
     assert_int_equal(done.status.size, m->size);
     if (recv_error == 0 || recv_error == -EMSGSIZE)
-        assert_int_equal(done.received, min_size(m->size, m->room));
+        assert_int_equal(done.received, min_size(m->size, m->capacity));
     if (send != 0)
         cluster_wait_error(cl, 0, send, send_error);
     else
@@ -278,10 +278,10 @@ static void transfer(struct cluster *cl, const struct sample *m)
     struct side from, to;
 
     make(&from, m->from, m->size, m->flags);
-    make(&to, m->to, m->room, 0);
+    make(&to, m->to, m->capacity, 0);
     fill(&from, data);
-    exchange(cl, m, &from, &to, 0, m->size > m->room ? -EMSGSIZE : 0);
-    check(&to, data, min_size(m->size, m->room));
+    exchange(cl, m, &from, &to, 0, m->size > m->capacity ? -EMSGSIZE : 0);
+    check(&to, data, min_size(m->size, m->capacity));
     discard(&from);
     discard(&to);
 }
@@ -305,7 +305,7 @@ static void transfer_size(struct cluster *cl, uint32_t peer, size_t size)
 {
     bool few = test_is_quick() || size > (size_t)64 << 10;
 
-    transfer_placements(cl, (struct sample){.peer = peer, .size = size, .room = size}, few);
+    transfer_placements(cl, (struct sample){.peer = peer, .size = size, .capacity = size}, few);
 }
 
 static void around(struct cluster *cl, uint32_t peer, size_t size)
@@ -354,11 +354,11 @@ static void test_truncated(void **state)
     cluster_open(&cl, *state, 2, NULL);
     for (size_t i = 0; i < ARRAY_COUNT(sizes); i++) {
         size_t size = sizes[i];
-        const size_t rooms[] = {0, 1, size / 3, size - 1, size + 1, 2 * size};
+        const size_t capacities[] = {0, 1, size / 3, size - 1, size + 1, 2 * size};
 
-        for (size_t k = 0; k < ARRAY_COUNT(rooms); k++)
-            transfer_placements(&cl, (struct sample){.peer = 1, .size = size, .room = rooms[k]},
-                                true);
+        for (size_t k = 0; k < ARRAY_COUNT(capacities); k++)
+            transfer_placements(
+                &cl, (struct sample){.peer = 1, .size = size, .capacity = capacities[k]}, true);
     }
     cluster_close(&cl);
 }
@@ -388,7 +388,7 @@ static void test_buffers(void **state)
 {
     enum { MESSAGES = 160 }; /* more than there are buffers */
     const struct sample first = {
-        .from = CALLBACKS, .to = CALLBACKS, .peer = 1, .size = 100000, .room = 100000};
+        .from = CALLBACKS, .to = CALLBACKS, .peer = 1, .size = 100000, .capacity = 100000};
     struct sample next = {.from = CALLBACKS, .to = VECTOR, .peer = 1, .size = 12000};
     struct cluster cl;
     uint64_t before;
@@ -403,7 +403,7 @@ static void test_buffers(void **state)
         next.size = i % 2 == 0 ? 12000 : SHORT;
         next.is_late = draw(2);
         next.is_probed = draw(4) == 0;
-        next.room = i % 8 == 0 ? draw(next.size) : next.size;
+        next.capacity = i % 8 == 0 ? draw(next.size) : next.size;
         transfer(&cl, &next);
     }
     if (buffers_for_certain(&cl))
@@ -417,14 +417,14 @@ static void test_buffers(void **state)
 static void test_buffer_for_nothing(void **state)
 {
     struct sample m = {
-        .from = CALLBACKS, .to = CALLBACKS, .peer = 1, .size = 100000, .room = 100000};
+        .from = CALLBACKS, .to = CALLBACKS, .peer = 1, .size = 100000, .capacity = 100000};
     struct cluster cl;
 
     cluster_open(&cl, *state, 2, NULL);
     transfer(&cl, &m);
     m.from = STINGY; /* a buffer has a part of the message, so the message waits */
     m.size = SHORT;
-    m.room = 0;
+    m.capacity = 0;
     for (int i = 0; i < 4; i++)
         transfer(&cl, &m);
     cluster_check_buffers(&cl, 0, 1);
@@ -435,7 +435,7 @@ static void test_buffer_for_nothing(void **state)
 static void test_buffers_second(void **state)
 {
     const struct sample m = {
-        .from = CALLBACKS, .to = CALLBACKS, .peer = 1, .size = SHORT, .room = SHORT};
+        .from = CALLBACKS, .to = CALLBACKS, .peer = 1, .size = SHORT, .capacity = SHORT};
     struct cluster cl;
 
     cluster_open(&cl, *state, 2, NULL);
@@ -461,7 +461,7 @@ static void test_modes(void **state)
         for (int from = 0; from < PLACEMENTS; from++) {
             struct sample m = {.flags = flags[i % ARRAY_COUNT(flags)], .peer = 1};
 
-            m.size = m.room = sizes[i / ARRAY_COUNT(flags)];
+            m.size = m.capacity = sizes[i / ARRAY_COUNT(flags)];
             m.from = (enum placement)from;
             m.is_late = draw(2);
             m.is_sync = draw(2) && !(m.flags & MBX_AT_ONCE);
@@ -511,7 +511,7 @@ static bool fails(struct cluster *cl, struct sample m, unsigned call, int64_t an
     struct mbx_completion sent, received;
 
     make(&from, is_send ? m.from : FLAT, m.size, 0);
-    make(&to, is_send ? m.to : CALLBACKS, m.room, 0);
+    make(&to, is_send ? m.to : CALLBACKS, m.capacity, 0);
     fill(&from, data);
     (is_send ? &from : &to)->fail_at = call;
     (is_send ? &from : &to)->answer = answer;
@@ -558,7 +558,7 @@ static void test_callbacks_that_fail(void **state)
                                .to = kind & 2 ? CALLBACKS : FLAT,
                                .peer = 1,
                                .size = sizes[i],
-                               .room = sizes[i],
+                               .capacity = sizes[i],
                                .is_late = kind & 4};
             unsigned step = test_is_quick() || config_is_elsewhere(*state) ? 5 : 1;
 
@@ -571,9 +571,10 @@ static void test_callbacks_that_fail(void **state)
                  call += step, k++)
                 ;
         }
-    transfer(&cl,
-             &(struct sample){
-                 .from = CALLBACKS, .to = VECTOR, .peer = 1, .size = 100000, .room = 100000});
+    transfer(
+        &cl,
+        &(struct sample){
+            .from = CALLBACKS, .to = VECTOR, .peer = 1, .size = 100000, .capacity = 100000});
     cluster_close(&cl);
 }
 
@@ -688,7 +689,7 @@ static void test_no_memory(void **state)
     for (int who = 0; who < 2; who++)
         hog(&cl, who, hogs[who]);
     for (int round = 0; round < 2; round++)
-        transfer_placements(&cl, (struct sample){.peer = 1, .size = 100000, .room = 90000},
+        transfer_placements(&cl, (struct sample){.peer = 1, .size = 100000, .capacity = 90000},
                             false);
     for (int who = 0; who < 2; who++) {
         assert_int_equal(pieces_pack_buffers(cl.eps[who], &most), PACK_BUFFERS_MOST);
@@ -832,13 +833,13 @@ static void test_close(void **state)
     }
 }
 
-/* An endpoint closes whose last message lies packed in a buffer, and has found no room for the packet
+/* An endpoint closes whose last message lies packed in a buffer, and has found no space for the packet
  * that names it. */
 static void test_close_with_buffer(void **state)
 {
     enum { FLATS = 10, MOST = 120 }; /* fewer than there are buffers */
     const struct sample first = {
-        .from = CALLBACKS, .to = CALLBACKS, .peer = 1, .size = 100000, .room = 100000};
+        .from = CALLBACKS, .to = CALLBACKS, .peer = 1, .size = 100000, .capacity = 100000};
     static const struct mbx_options silent = {.flags = MBX_SILENT};
     static const char bytes[1000];
     static struct side from[MOST];

@@ -131,7 +131,7 @@ static void test_mprobe_takes_out(void **state)
 }
 
 /* Of every protocol, synchronous or not: claimed, then received whole or cut. */
-static void mprobe_one(struct cluster *cl, size_t size, size_t room, bool sync, bool early)
+static void mprobe_one(struct cluster *cl, size_t size, size_t capacity, bool sync, bool early)
 {
     const unsigned char *data = seeded_bytes(1, size);
     struct mbx_status status;
@@ -141,7 +141,7 @@ static void mprobe_one(struct cluster *cl, size_t size, size_t room, bool sync, 
     mbx_request send, recv;
     int rounds = 0;
 
-    guarded_buffer_init(&to, room, 0);
+    guarded_buffer_init(&to, capacity, 0);
     assert_int_equal(
         (sync ? mbx_ssend : mbx_send)(cl->eps[0], 1, CONTEXT, 9, data, size, NULL, &send), 0);
     if (!early)
@@ -151,13 +151,13 @@ static void mprobe_one(struct cluster *cl, size_t size, size_t room, bool sync, 
         assert_true(++rounds < test_patience());
     }
     assert_int_equal(status.size, size);
-    assert_int_equal(mbx_mrecv(cl->eps[1], message, to.bytes, room, NULL, &recv), 0);
+    assert_int_equal(mbx_mrecv(cl->eps[1], message, to.bytes, capacity, NULL, &recv), 0);
     cluster_wait(cl, 1, recv, &done);
-    assert_int_equal(done.error, room < size ? -EMSGSIZE : 0);
-    assert_int_equal(done.received, room);
-    assert_memory_equal(to.bytes, data, room);
+    assert_int_equal(done.error, capacity < size ? -EMSGSIZE : 0);
+    assert_int_equal(done.received, capacity);
+    assert_memory_equal(to.bytes, data, capacity);
     cluster_wait_error(cl, 0, send, 0);
-    guarded_buffer_fini(&to, room);
+    guarded_buffer_fini(&to, capacity);
 }
 
 static void discard_one(struct cluster *cl, size_t size, bool sync, bool early)

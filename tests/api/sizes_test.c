@@ -206,14 +206,14 @@ static int count_send(struct link *link, const struct transport_packet *packet)
 /* All packets but two are full, and these two differ by less than a cache line. */
 static void check_cuts(const struct mbx_ep *ep, size_t size)
 {
-    size_t room = ep->net.transport->limits.packet_max - sizeof(struct wire_header) - 64;
+    size_t capacity = ep->net.transport->limits.packet_max - sizeof(struct wire_header) - 64;
     size_t sum = 0;
 
     assert_in_range(cut_count, 2, CUTS_MAX - 1);
     for (unsigned i = 0; i < cut_count; i++) {
         sum += cuts[i];
         if (i + 2 < cut_count)
-            assert_true(cuts[i] >= room);
+            assert_true(cuts[i] >= capacity);
     }
     assert_int_equal(sum, size);
     assert_true(cuts[cut_count - 2] >= cuts[cut_count - 1]);

@@ -234,7 +234,7 @@ static void test_protocols(void **state)
     cluster_close(&cl);
 }
 
-/* A transport without room is tried again, and that is counted; requests too. */
+/* A transport without space is tried again, and that is counted; requests too. */
 static void test_full_and_requests(void **state)
 {
     static const char *const wide[] = {"MATCH_AT=receiver", "WINDOW=unlimited",

@@ -34,8 +34,8 @@ static_assert(offsetof(struct mbx_sleep_hooks, flags) == 24, "in its place");
 
 /* ---- what is filled ---- */
 
-#define ROOM 2048
-#define MARK 0xa5
+#define CAPACITY 2048
+#define MARK     0xa5
 
 static const uint64_t key = 5;
 
@@ -104,24 +104,24 @@ static bool is_all(const unsigned char *bytes, size_t count, unsigned char value
  * finds 0 in what there is not yet; who has less than there ever was is refused. */
 static void check_filled(struct cluster *cl, const struct filled *f)
 {
-    unsigned char now[ROOM], out[ROOM];
+    unsigned char now[CAPACITY], out[CAPACITY];
 
     print_message("             %s\n", f->name);
     memset(now, MARK, sizeof now);
     assert_int_equal(f->fill(cl, now, f->now), 0);
-    assert_true(is_all(now + f->now, ROOM - f->now, MARK));
+    assert_true(is_all(now + f->now, CAPACITY - f->now, MARK));
     memset(out, MARK, sizeof out);
     assert_int_equal(f->fill(cl, out, f->first), 0);
     assert_memory_equal(out, now, f->first - sizeof(uint64_t)); /* without padding at the end */
-    assert_true(is_all(out + f->first, ROOM - f->first, MARK));
+    assert_true(is_all(out + f->first, CAPACITY - f->first, MARK));
     memset(out, MARK, sizeof out);
-    assert_int_equal(f->fill(cl, out, ROOM - 1), 0);
-    assert_true(is_all(out + f->now, ROOM - 1 - f->now, 0));
-    assert_int_equal(out[ROOM - 1], MARK);
+    assert_int_equal(f->fill(cl, out, CAPACITY - 1), 0);
+    assert_true(is_all(out + f->now, CAPACITY - 1 - f->now, 0));
+    assert_int_equal(out[CAPACITY - 1], MARK);
     memset(out, MARK, sizeof out);
     assert_int_equal(f->fill(cl, out, 0), -EINVAL);
     assert_int_equal(f->fill(cl, out, 8), -EINVAL);
-    assert_true(is_all(out, ROOM, MARK));
+    assert_true(is_all(out, CAPACITY, MARK));
 }
 
 static void what_is_filled_has_a_size(void **state)

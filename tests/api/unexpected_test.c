@@ -82,7 +82,7 @@ static void send_one(struct cluster *cl, struct random *random)
                      0);
 }
 
-static char room[300000];
+static char recv_buf[300000];
 
 /* One that is there, if there is one: by a receive, by a matched probe, or at once. */
 static void take_one(struct cluster *cl, struct random *random)
@@ -96,18 +96,18 @@ static void take_one(struct cluster *cl, struct random *random)
     switch (random_below(random, 3)) {
     case 0:
         if (mbx_probe(cl->eps[1], MBX_ANY_SOURCE, context, tag, 0, &status) == 1)
-            assert_int_equal(mbx_recv(cl->eps[1], status.source, context, tag, 0, room,
-                                      sizeof room, &silent, NULL),
+            assert_int_equal(mbx_recv(cl->eps[1], status.source, context, tag, 0, recv_buf,
+                                      sizeof recv_buf, &silent, NULL),
                              0);
         return;
     case 1:
         if (mbx_mprobe(cl->eps[1], MBX_ANY_SOURCE, context, tag, 0, &status, &message) == 1)
-            assert_int_equal(mbx_mrecv(cl->eps[1], message, room, sizeof room, &silent, NULL),
-                             0);
+            assert_int_equal(
+                mbx_mrecv(cl->eps[1], message, recv_buf, sizeof recv_buf, &silent, NULL), 0);
         return;
     default:
-        assert_int_equal(mbx_try_recv(cl->eps[1], MBX_ANY_SOURCE, context, tag, 0, room,
-                                      sizeof room, &status),
+        assert_int_equal(mbx_try_recv(cl->eps[1], MBX_ANY_SOURCE, context, tag, 0, recv_buf,
+                                      sizeof recv_buf, &status),
                          0); /* while somebody is told */
     }
 }
@@ -118,14 +118,14 @@ static void drain_context(struct cluster *cl, uint32_t context)
     struct mbx_status status;
 
     while (cluster_probe(cl, 1, MBX_ANY_SOURCE, context, 0, MBX_IGNORE_ALL, &status) == 1) {
-        assert_int_equal(mbx_recv(cl->eps[1], status.source, context, status.tag, 0, room,
-                                  sizeof room, &silent, NULL),
+        assert_int_equal(mbx_recv(cl->eps[1], status.source, context, status.tag, 0, recv_buf,
+                                  sizeof recv_buf, &silent, NULL),
                          0);
         cluster_settle(cl);
     }
 }
 
-/* What is received of one context id makes room, in which one of the other may come. */
+/* What is received of one context id makes space, in which one of the other may come. */
 static void drain(struct cluster *cl)
 {
     for (int i = 0; cluster_waiting(cl) != 0; i++) {
@@ -192,7 +192,8 @@ static void test_nobody_is_told_any_more(void **state)
         assert_int_equal(mbx_inject(cl.eps[0], 1, FIRST_CONTEXT, 0, "x", 1, 0), 0);
         cluster_settle(&cl);
         assert_int_equal(
-            mbx_try_recv(cl.eps[1], 0, FIRST_CONTEXT, 0, 0, room, sizeof room, &status), 1);
+            mbx_try_recv(cl.eps[1], 0, FIRST_CONTEXT, 0, 0, recv_buf, sizeof recv_buf, &status),
+            1);
     }
     drain(&cl);
     cluster_close(&cl);
@@ -210,8 +211,8 @@ static void test_the_list_of_a_long_queue(void **state)
     cluster_open(&cl, *state, 2, NULL);
     model.ep = cl.eps[1];
     for (int i = 0; i < model.count; i++)
-        assert_int_equal(mbx_send(cl.eps[0], 1, FIRST_CONTEXT, i < STAY ? 0 : (uint64_t)i, room,
-                                  i < STAY ? 8 : sizes[i - STAY], &silent, NULL),
+        assert_int_equal(mbx_send(cl.eps[0], 1, FIRST_CONTEXT, i < STAY ? 0 : (uint64_t)i,
+                                  recv_buf, i < STAY ? 8 : sizes[i - STAY], &silent, NULL),
                          0);
     cluster_settle(&cl);
     if (strcmp(cl.config->name, "shm") == 0) {
@@ -219,7 +220,7 @@ static void test_the_list_of_a_long_queue(void **state)
         assert_int_equal(mbx_try_recv(cl.eps[1], 0, FIRST_CONTEXT, 1, 0, NULL, 0, &status), 0);
         for (int i = model.count; i-- > STAY; model.count--) {
             check_list(&model);
-            assert_int_equal(mbx_try_recv(cl.eps[1], 0, FIRST_CONTEXT, (uint64_t)i, 0, room,
+            assert_int_equal(mbx_try_recv(cl.eps[1], 0, FIRST_CONTEXT, (uint64_t)i, 0, recv_buf,
                                           sizes[i - STAY], &status),
                              1);
             assert_true(is_same(&status, &model.queue[i]));

@@ -34,7 +34,7 @@
 #define OFTEN   5 /* of the 40 times that a while has WAIT_KEEP */
 #define AT_ONCE INT64_C(1)
 
-static char content[LONG], room[LONG];
+static char content[LONG], recv_buf[LONG];
 static _Thread_local unsigned yields;
 static _Thread_local uint64_t now_ns = 100 * CLOCK_S, tick_ns = CLOCK_US;
 static struct region *busy; /* not any more when somebody yields */
@@ -70,7 +70,8 @@ static mbx_request a_receive(struct cluster *cl)
     mbx_request request;
 
     assert_int_equal(
-        mbx_recv(cl->eps[0], 1, CONTEXT, NOBODY, 0, room, sizeof room, NULL, &request), 0);
+        mbx_recv(cl->eps[0], 1, CONTEXT, NOBODY, 0, recv_buf, sizeof recv_buf, NULL, &request),
+        0);
     return request;
 }
 
@@ -91,7 +92,7 @@ static mbx_request a_synchronous_send(struct cluster *cl)
     return request;
 }
 
-/* Nobody reads the ring: what comes behind has to wait for room. */
+/* Nobody reads the ring: what comes behind has to wait for space. */
 static mbx_request a_send_behind_a_full_ring(struct cluster *cl)
 {
     static const struct mbx_options silent = {.flags = MBX_SILENT};
@@ -238,7 +239,7 @@ static void who_only_looks_keeps_the_core(void **state)
 /* It waits for what the transport moves. */
 static void a_deregistration(void **state)
 {
-    const struct mbx_region region = {.buf = room, .size = 8, .rights = MBX_REMOTE_WRITE};
+    const struct mbx_region region = {.buf = recv_buf, .size = 8, .rights = MBX_REMOTE_WRITE};
     struct cluster cl;
 
     cluster_open(&cl, *state, 1, NULL);

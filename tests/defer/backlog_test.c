@@ -307,7 +307,7 @@ static void test_matched_probes_with_any_tag_behind(void **state)
     close_clean(&cl);
 }
 
-/* A receive is posted after a probe was shown its message, and there is no room to say so. */
+/* A receive is posted after a probe was shown its message, and there is no space to say so. */
 static void test_an_open_receive_has_what_was_shown(void **state)
 {
     int values[] = {0, 1, 2}, got = -1;
@@ -332,9 +332,9 @@ static void test_an_open_receive_has_what_was_shown(void **state)
     close_clean(&cl);
 }
 
-/* A matched probe takes a deferred message, there is no room to say so, and then there is: for
+/* A matched probe takes a deferred message, there is no space to say so, and then there is: for
  * what is said later, a credit or that a receive is open. */
-static void taken_without_room(const struct configuration *config, bool with_credit)
+static void taken_without_space(const struct configuration *config, bool with_credit)
 {
     int values[] = {0, 1, 2, 3}, got = -1, last = -1;
     struct mbx_status status;
@@ -370,8 +370,8 @@ static void taken_without_room(const struct configuration *config, bool with_cre
 
 static void test_nothing_overtakes_a_grant(void **state)
 {
-    taken_without_room(*state, true);
-    taken_without_room(*state, false);
+    taken_without_space(*state, true);
+    taken_without_space(*state, false);
 }
 
 /* ---- races ---- */
@@ -649,7 +649,7 @@ static void test_violations_about_claims(void **state)
     cluster_close(&cl);
 }
 
-/* RTRs of the right epoch whose numbers do not grow, and more of them than there is room. */
+/* RTRs of the right epoch whose numbers do not grow, and more of them than there is space. */
 static void test_violations_about_receives(void **state)
 {
     struct wire_rtr rtr = {.receiver = 77, .epoch = 1, .number = 1};
@@ -663,7 +663,7 @@ static void test_violations_about_receives(void **state)
     cluster_settle(&cl);
     assert_false(lie_tagged(&cl, WIRE_RTR, 2, &rtr));
     assert_true(lie_tagged(&cl, WIRE_RTR, 2, &rtr));
-    /* what there is no room for is not wanted any more: the next page would bring it */
+    /* what there is no space for is not wanted any more: the next page would bring it */
     for (rtr.number = 2; rtr.number < 3 * BACKLOG_RTRS; rtr.number++)
         assert_false(lie_tagged(&cl, WIRE_RTR, 2, &rtr));
     for (int i = 0; i < 2; i++) {

@@ -23,7 +23,7 @@
 #include "transport/atomics.h"
 
 #define CONTEXT 41
-#define COUNT   40 /* more than a table has room for */
+#define COUNT   40 /* more than a table has space for */
 #define LARGE   50000
 
 static_assert(COUNT > SENDTABLE_ENTRIES, "some are not shown");
@@ -137,7 +137,7 @@ static void test_probes_need_no_answer(void **state)
     end(&cl, sends, 2);
 }
 
-/* The table has room for some of what is deferred: of the rest the sender is asked. */
+/* The table has space for some of what is deferred: of the rest the sender is asked. */
 static void test_a_probe_asks_for_what_is_not_shown(void **state)
 {
     mbx_request sends[COUNT], last;

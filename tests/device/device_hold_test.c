@@ -124,7 +124,7 @@ static size_t sizes[] = {0, 8, 1000, 9000, LARGEST};
 
 static struct hold h; /* a large one */
 
-/* The oldest first, whatever they name; the device is given the next one as soon as it has room, if that comes then. */
+/* The oldest first, whatever they name; the device is given the next one as soon as it has space, if that comes then. */
 static void test_what_is_held_is_matched_there(void **state)
 {
     for (size_t i = 0; i < ARRAY_COUNT(sizes); i++) {

@@ -406,7 +406,7 @@ static void lose(struct round *r, uint32_t who)
         break;
     case LOSS_REFUSING:
         if (device->ops->replenish(device, UINT32_MAX, NULL) != 0)
-            return; /* no room for it now */
+            return; /* no space for it now */
         break;
     case LOSS_CONTRACT_BROKEN:
         if (!break_contract(r, who))

@@ -214,7 +214,7 @@ static void send_packet(struct fixture *fix, struct peer *peer,
         assert_int_equal(err, -EAGAIN);
         work(fix);
         sched_yield();
-        check_patience(start, "a wire has room");
+        check_patience(start, "a wire has space");
     }
 }
 
@@ -234,7 +234,7 @@ static size_t send_first(struct fixture *fix, struct peer *peer,
                          const struct conformance_message *message)
 {
     bool wants_fin = message->kind == CONFORMANCE_SYNC;
-    size_t room = peer->t->limits.packet_max - sizeof(struct wire_header);
+    size_t capacity = peer->t->limits.packet_max - sizeof(struct wire_header);
     const struct wire_sync sync = {.sender = message->data};
     const struct wire_first first = {.sender = wants_fin ? message->data : 0,
                                      .size = message->size};
@@ -242,12 +242,12 @@ static size_t send_first(struct fixture *fix, struct peer *peer,
     struct transport_packet packet = {
         .header = &header, .payload = message->payload, .payload_size = message->size};
 
-    if (message->size + sizeof sync > room) {
+    if (message->size + sizeof sync > capacity) {
         header = header_of(WIRE_FIRST, message);
         header.flags = wants_fin ? WIRE_WANTS_FIN : 0;
         packet.body = &first;
         packet.body_size = sizeof first;
-        packet.payload_size = room - sizeof first;
+        packet.payload_size = capacity - sizeof first;
     } else if (wants_fin) {
         packet.body = &sync;
         packet.body_size = sizeof sync;
@@ -260,12 +260,12 @@ static void send_eager(struct fixture *fix, struct peer *peer,
                        const struct conformance_message *message)
 {
     const struct wire_header header = {.what = wire_what(WIRE_MORE)};
-    size_t room = peer->t->limits.packet_max - sizeof header - sizeof(struct wire_more);
+    size_t capacity = peer->t->limits.packet_max - sizeof header - sizeof(struct wire_more);
     size_t done = send_first(fix, peer, message);
 
     while (done < message->size) {
         const struct wire_more more = {.offset = done};
-        size_t size = min_size(room, message->size - done);
+        size_t size = min_size(capacity, message->size - done);
 
         send_packet(fix, peer,
                     &(struct transport_packet){.header = &header,

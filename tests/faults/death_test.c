@@ -703,7 +703,7 @@ static const struct scene scenes[] = {
 
 #define SCENES ((int)ARRAY_COUNT(scenes))
 
-static_assert(ARRAY_COUNT(scenes) <= SCENES_MAX, "there is room");
+static_assert(ARRAY_COUNT(scenes) <= SCENES_MAX, "there is space");
 
 static void be(struct forked_job *job, int rank, const void *arg)
 {

@@ -22,7 +22,7 @@ import time
 SELF = os.path.abspath(__file__)
 HOSTS = os.path.join(os.path.dirname(SELF), "..", "..", "scripts/hosts/netns-hosts")
 LIMIT_S = 240
-DROPS_S = 60  # until something is dropped where there is little room
+DROPS_S = 60  # until something is dropped where there is little space
 NOT_HERE = 77
 RANKS = 3
 VICTIM = RANKS - 1

@@ -18,7 +18,7 @@
 #include "transport/bounce.h"
 
 #define CONTEXT 15
-#define CLAIMS  20000 /* more than any ring has room for */
+#define CLAIMS  20000 /* more than any ring has space for */
 #define SIZE    20000 /* a rendezvous in most configurations */
 
 static uint64_t dropped; /* so far, by endpoint 0 */
@@ -278,12 +278,12 @@ static uint64_t take_buffer(const struct cluster *cl, const unsigned char *data,
     struct link *link = peer_get(cl->eps[1], 0)->link;
     uint32_t buffer = 0;
     void *place = NULL;
-    size_t room = 0;
+    size_t capacity = 0;
 
     for (int i = 0; i < test_patience() && place == NULL; i++)
-        place = transport_bounce_take(link, &buffer, &room);
+        place = transport_bounce_take(link, &buffer, &capacity);
     assert_non_null(place);
-    assert_true(size <= room);
+    assert_true(size <= capacity);
     memcpy(place, data, size);
     return buffer;
 }
@@ -525,7 +525,7 @@ static void test_a_flood_of_holds_walks_no_list(void **state)
 {
     const struct configuration *config = *state;
     mbx_request recvs[2000], wanted;
-    struct wire_defer defer = {.room = 8};
+    struct wire_defer defer = {.capacity = 8};
     uint64_t before;
     struct cluster cl;
 
@@ -552,11 +552,11 @@ static void test_a_flood_of_holds_walks_no_list(void **state)
     cluster_close(&cl);
 }
 
-/* Answers that cannot leave have room for as many claims as a peer may have. */
+/* Answers that cannot leave have space for as many claims as a peer may have. */
 static void test_claims_that_are_not_answered_are_refused(void **state)
 {
     const struct configuration *config = *state;
-    const struct wire_defer defer = {.room = 8, .epoch = 1};
+    const struct wire_defer defer = {.capacity = 8, .epoch = 1};
     struct wire_claim claim = {.receiver = 1, .size = 8};
     struct cluster cl;
 

@@ -23,7 +23,7 @@ import time
 
 PAGE = 65536
 ASK = 320
-ROOM = 832  # entries in a page
+CAPACITY = 832  # entries in a page
 SEEDS_OF_A_JOB = 50
 PATIENCE_MS = "60000"  # a rank that answers does so at once, but on a machine that is busy with other things
 
@@ -145,9 +145,9 @@ def compare(seed, how, ranks, expected):
         got, want = entries(ranks[rank]), sorted(expected[rank])
         check(ranks[rank]["seen"] == how, f"seed {seed}: rank {rank} was {ranks[rank]['seen']}, not {how}")
         missing, more = differ(got, want)
-        if how == "asked" and len(want) > ROOM:  # a page has no more, and counts all
+        if how == "asked" and len(want) > CAPACITY:  # a page has no more, and counts all
             counts = collections.Counter(e[0] for e in want)
-            check(len(got) == ROOM and not more, f"seed {seed}: rank {rank}, {len(got)} are shown; not there {more[:3]}")
+            check(len(got) == CAPACITY and not more, f"seed {seed}: rank {rank}, {len(got)} are shown; not there {more[:3]}")
             check({k: n for k, n in ranks[rank]["counts"].items() if n} == counts, f"seed {seed}: rank {rank}, counts {ranks[rank]['counts']}, not {counts}")
             continue
         check(got == want, f"seed {seed}: rank {rank}, {how}: missing {missing[:3]}, not there {more[:3]}")

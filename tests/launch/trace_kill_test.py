@@ -3,7 +3,7 @@
 """trace_kill_test.py MBX PROGRAM [--times N] [--seed N] - a rank that is killed leaves its whole trace.
 
 PROGRAM, a job of two ranks, is killed (SIGKILL, all of its processes) at random moments.  Each file that is left is read to its last
-record but one: what follows is room that was reserved, or the one record that was being written.
+record but one: what follows is space that was reserved, or the one record that was being written.
 """
 import argparse
 import os

@@ -385,12 +385,12 @@ static void is_both(struct messages *m, int tag)
     data_free(&d);
 }
 
-/* The receive has room for some of the elements. */
+/* The receive has space for some of the elements. */
 static void is_short(struct messages *m, int tag)
 {
     struct data d = data_make(m, (unsigned)tag);
     unsigned char *got = take(d.memory);
-    int room = (int)below(m, (uint64_t)d.count);
+    int capacity = (int)below(m, (uint64_t)d.count);
     MPI_Request request;
     MPI_Status status;
     int err;
@@ -398,12 +398,12 @@ static void is_short(struct messages *m, int tag)
     pattern_fill(got, d.memory, 3000);
     begin(m, true, d.bytes, d.count, d.type, tag, &request);
     MPI_Comm_set_errhandler(m->comm, MPI_ERRORS_RETURN);
-    err = MPI_Recv(got, room, d.type, m->left, tag, m->comm, &status);
+    err = MPI_Recv(got, capacity, d.type, m->left, tag, m->comm, &status);
     MPI_Error_class(err, &err);
     CHECK_EQUAL(err, MPI_ERR_TRUNCATE);
     MPI_Comm_set_errhandler(m->comm, MPI_ERRORS_ARE_FATAL);
     if (keeps_what_fits)
-        check_unpacked(&d, got, d.packed, room, 3000);
+        check_unpacked(&d, got, d.packed, capacity, 3000);
     end(&request);
     free(got);
     data_free(&d);

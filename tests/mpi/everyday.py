@@ -41,29 +41,29 @@ def buffers():
     """Every size, blocking, nonblocking and synchronous."""
     for size in (0, 1, 8, 100, 4096, 4097, 65536, LONG):
         for seed, send in enumerate((WORLD.Isend, WORLD.Issend)):
-            room = numpy.zeros(size, dtype=numpy.uint8)
-            receive = WORLD.Irecv(room, LEFT, size % 1000)
+            got = numpy.zeros(size, dtype=numpy.uint8)
+            receive = WORLD.Irecv(got, LEFT, size % 1000)
             request = send(pattern(size, RANK + seed), RIGHT, size % 1000)
             MPI.Request.Waitall([request, receive])
-            check((room == pattern(size, LEFT + seed)).all(), f"{size} bytes")
+            check((got == pattern(size, LEFT + seed)).all(), f"{size} bytes")
 
 
 def modes():
     """Blocking, buffered, ready and replacing; a derived type; nobody."""
-    room = numpy.zeros(1000, dtype=numpy.uint8)
+    got = numpy.zeros(1000, dtype=numpy.uint8)
     MPI.Attach_buffer(bytearray(1000 + MPI.BSEND_OVERHEAD))
     WORLD.Bsend(pattern(1000, RANK), RIGHT, 1)
-    WORLD.Recv(room, LEFT, 1)
-    check((room == pattern(1000, LEFT)).all(), "a buffered message")
+    WORLD.Recv(got, LEFT, 1)
+    check((got == pattern(1000, LEFT)).all(), "a buffered message")
     MPI.Detach_buffer()
-    request = WORLD.Irecv(room, LEFT, 2)
+    request = WORLD.Irecv(got, LEFT, 2)
     WORLD.Barrier()
     WORLD.Rsend(pattern(1000, RANK + 1), RIGHT, 2)
     request.Wait()
-    check((room == pattern(1000, LEFT + 1)).all(), "a ready message")
-    room[:] = pattern(1000, RANK + 2)
-    WORLD.Sendrecv_replace(room, RIGHT, 3, LEFT, 3)
-    check((room == pattern(1000, LEFT + 2)).all(), "a message in the place of another")
+    check((got == pattern(1000, LEFT + 1)).all(), "a ready message")
+    got[:] = pattern(1000, RANK + 2)
+    WORLD.Sendrecv_replace(got, RIGHT, 3, LEFT, 3)
+    check((got == pattern(1000, LEFT + 2)).all(), "a message in the place of another")
     table = numpy.arange(100, dtype=numpy.int64).reshape(10, 10) + RANK * 1000
     column = MPI.LONG.Create_vector(10, 1, 10).Commit()
     got = numpy.zeros(10, dtype=numpy.int64)
@@ -99,7 +99,7 @@ def probes():
         WORLD.Probe(LEFT, tag, status)
         check(status.Get_count(MPI.BYTE) == size, "the size that a probe has seen")
         check(WORLD.Iprobe(MPI.ANY_SOURCE, tag), "a second probe")
-        room = numpy.zeros(size, dtype=numpy.uint8)
+        got = numpy.zeros(size, dtype=numpy.uint8)
         if size == 10:
             message = WORLD.Mprobe(LEFT, tag, status)
         else:
@@ -107,8 +107,8 @@ def probes():
             while message is None:
                 message = WORLD.Improbe(MPI.ANY_SOURCE, MPI.ANY_TAG, status)
         check(not WORLD.Iprobe(LEFT, tag), "a message that was taken is seen again")
-        message.Recv(room)
-        check((room == pattern(size, LEFT)).all(), "the message of a matched probe")
+        message.Recv(got)
+        check((got == pattern(size, LEFT)).all(), "the message of a matched probe")
         request.Wait()
 
 
@@ -119,25 +119,25 @@ def cancel():
     request.Cancel()
     request.Wait(status)
     check(status.Is_cancelled(), "a cancelled receive")
-    room = numpy.zeros(8, dtype=numpy.uint8)
-    request = WORLD.Irecv(room, LEFT, 78)
+    got = numpy.zeros(8, dtype=numpy.uint8)
+    request = WORLD.Irecv(got, LEFT, 78)
     WORLD.Send(pattern(8, RANK), RIGHT, 78)
     WORLD.Barrier()
     while not request.Get_status():
         pass
     request.Cancel()
     request.Wait(status)
-    check(not status.Is_cancelled() and (room == pattern(8, LEFT)).all(), "too late a cancel")
+    check(not status.Is_cancelled() and (got == pattern(8, LEFT)).all(), "too late a cancel")
 
 
 def persistent():
-    out, room = pattern(3000, RANK), numpy.zeros(3000, dtype=numpy.uint8)
-    requests = [WORLD.Send_init(out, RIGHT, 9), WORLD.Recv_init(room, LEFT, 9)]
+    out, got = pattern(3000, RANK), numpy.zeros(3000, dtype=numpy.uint8)
+    requests = [WORLD.Send_init(out, RIGHT, 9), WORLD.Recv_init(got, LEFT, 9)]
     for turn in range(50):
         out[:] = pattern(3000, RANK + turn)
         MPI.Prequest.Startall(requests)
         MPI.Request.Waitall(requests)
-        check((room == pattern(3000, LEFT + turn)).all(), "a persistent receive")
+        check((got == pattern(3000, LEFT + turn)).all(), "a persistent receive")
     for request in requests:
         request.Free()
 
@@ -146,16 +146,16 @@ def partitioned():
     """A message in eight parts, of which each is ready at its own time."""
     if MPI.VERSION < 4 or not hasattr(WORLD, "Psend_init"):
         return False
-    out, room = pattern(8000, RANK), numpy.zeros(8000, dtype=numpy.uint8)
+    out, got = pattern(8000, RANK), numpy.zeros(8000, dtype=numpy.uint8)
     send = WORLD.Psend_init(out, 8, RIGHT, 10)
-    receive = WORLD.Precv_init(room, 8, LEFT, 10)
+    receive = WORLD.Precv_init(got, 8, LEFT, 10)
     for _ in range(3):
-        room[:] = 0
+        got[:] = 0
         MPI.Prequest.Startall([receive, send])
         for part in (3, 0, 7, 1, 2, 6, 5, 4):
             send.Pready(part)
         MPI.Request.Waitall([send, receive])
-        check((room == pattern(8000, LEFT)).all(), "a message in parts")
+        check((got == pattern(8000, LEFT)).all(), "a message in parts")
     send.Free()
     receive.Free()
     return True
@@ -203,10 +203,10 @@ def collectives():
     check(WORLD.scatter([n * n for n in everybody] if RANK == 0 else None) == RANK * RANK,
           "scatter")
     for count in (1, 1000, 200000):
-        room = numpy.zeros(count)
-        WORLD.Allreduce(numpy.full(count, RANK + 1.0), room)
-        check((room == SIZE * (SIZE + 1) / 2).all(), f"Allreduce of {count}")
-        request = WORLD.Ibcast(room, count % SIZE)
+        got = numpy.zeros(count)
+        WORLD.Allreduce(numpy.full(count, RANK + 1.0), got)
+        check((got == SIZE * (SIZE + 1) / 2).all(), f"Allreduce of {count}")
+        request = WORLD.Ibcast(got, count % SIZE)
         request.Wait()
     vectors(everybody)
     part = WORLD.Split(RANK % 2, RANK)
@@ -225,15 +225,15 @@ def intercommunicator():
 
 def accesses(win, base, cells):
     """Puts, gets and updates of the window of the right; its cells begin at base[rank] there."""
-    mine, room = numpy.arange(100, dtype=numpy.int64) + RANK * 1000, numpy.zeros(100, numpy.int64)
+    mine, got = numpy.arange(100, dtype=numpy.int64) + RANK * 1000, numpy.zeros(100, numpy.int64)
     win.Fence()
     win.Put(mine, RIGHT, (base[RIGHT], 100, MPI.LONG))
     win.Fence()
     check((cells[:100] == numpy.arange(100) + LEFT * 1000).all(), "what was put")
     win.Fence()
-    win.Get(room, RIGHT, (base[RIGHT], 100, MPI.LONG))
+    win.Get(got, RIGHT, (base[RIGHT], 100, MPI.LONG))
     win.Fence()
-    check((room == mine).all(), "what was got")
+    check((got == mine).all(), "what was got")
     win.Accumulate(mine, RIGHT, (base[RIGHT], 100, MPI.LONG), op=MPI.SUM)
     win.Fence()
     check((cells[:100] == 2 * (numpy.arange(100) + LEFT * 1000)).all(), "what was added")
@@ -256,7 +256,7 @@ def accesses(win, base, cells):
 
 def groups_and_requests(win, base, cells):
     """Accesses of named partners, by requests, and those that fetch."""
-    mine, room = numpy.arange(10, dtype=numpy.int64) + RANK, numpy.zeros(10, numpy.int64)
+    mine, got = numpy.arange(10, dtype=numpy.int64) + RANK, numpy.zeros(10, numpy.int64)
     world = WORLD.Get_group()
     cells[:] = 0
     WORLD.Barrier()
@@ -270,11 +270,11 @@ def groups_and_requests(win, base, cells):
     win.Lock_all()
     win.Rput(mine * 2, RIGHT, (base[RIGHT], 10, MPI.LONG)).Wait()
     win.Flush(RIGHT)
-    win.Rget(room, RIGHT, (base[RIGHT], 10, MPI.LONG)).Wait()
-    check((room == mine * 2).all(), "what was put and got by requests")
-    win.Get_accumulate(mine, room, RIGHT, target=(base[RIGHT], 10, MPI.LONG), op=MPI.SUM)
+    win.Rget(got, RIGHT, (base[RIGHT], 10, MPI.LONG)).Wait()
+    check((got == mine * 2).all(), "what was put and got by requests")
+    win.Get_accumulate(mine, got, RIGHT, target=(base[RIGHT], 10, MPI.LONG), op=MPI.SUM)
     win.Flush(RIGHT)
-    check((room == mine * 2).all(), "what was there before something was added")
+    check((got == mine * 2).all(), "what was there before something was added")
     win.Unlock_all()
     WORLD.Barrier()
     win.Lock(RANK, MPI.LOCK_EXCLUSIVE)
@@ -309,12 +309,12 @@ def threads():
     wrong = []
 
     def talk(number):
-        room = numpy.zeros(500, dtype=numpy.uint8)
+        got = numpy.zeros(500, dtype=numpy.uint8)
         for turn in range(50):
-            request = comms[number].Irecv(room, LEFT, turn)
+            request = comms[number].Irecv(got, LEFT, turn)
             comms[number].Send(pattern(500, RANK + turn + number), RIGHT, turn)
             request.Wait()
-            if not (room == pattern(500, LEFT + turn + number)).all():
+            if not (got == pattern(500, LEFT + turn + number)).all():
                 wrong.append((number, turn))
 
     workers = [threading.Thread(target=talk, args=(n,)) for n in range(4)]

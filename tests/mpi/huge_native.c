@@ -99,7 +99,7 @@ static void send_it(enum way way)
     require_equal(done.received, size, "the size of what was sent");
 }
 
-static mbx_request receive_it(enum way way, size_t room)
+static mbx_request receive_it(enum way way, size_t capacity)
 {
     mbx_request request;
     mbx_message message;
@@ -108,16 +108,16 @@ static mbx_request receive_it(enum way way, size_t room)
     if (way == MATCHED) {
         require(mbx_mprobe(ep, 0, 0, TAG, 0, &status, &message), "mbx_mprobe");
         require_equal(status.size, size, "the size of what a probe finds");
-        require(mbx_mrecv(ep, message, buffer, room, NULL, &request), "mbx_mrecv");
+        require(mbx_mrecv(ep, message, buffer, capacity, NULL, &request), "mbx_mrecv");
     } else {
-        require(mbx_recv(ep, 0, 0, TAG, 0, buffer, room, NULL, &request), "mbx_recv");
+        require(mbx_recv(ep, 0, 0, TAG, 0, buffer, capacity, NULL, &request), "mbx_recv");
     }
     return request;
 }
 
 static void receive_and_verify(enum way way)
 {
-    size_t room = way == TRUNCATED ? size - 4096 : size;
+    size_t capacity = way == TRUNCATED ? size - 4096 : size;
     struct mbx_completion done;
     mbx_request request;
 
@@ -125,7 +125,7 @@ static void receive_and_verify(enum way way)
         buffer[i] = HOLE;
     if (way != POSTED)
         hear(READY);
-    request = receive_it(way, room);
+    request = receive_it(way, capacity);
     if (way == POSTED)
         say(READY, 1);
     done = wait_for(request);
@@ -133,9 +133,9 @@ static void receive_and_verify(enum way way)
         require(-1, "a message that is too long was received");
     require(way == TRUNCATED ? 0 : done.error, "the receive");
     require_equal(done.status.size, size, "the size of the message");
-    require_equal(done.received, room, "the size of what was received");
+    require_equal(done.received, capacity, "the size of what was received");
     for (uint64_t i = 0; i < size / 8; i++)
-        if (buffer[i] != (i < room / 8 ? word_of(i, way) : HOLE)) {
+        if (buffer[i] != (i < capacity / 8 ? word_of(i, way) : HOLE)) {
             fprintf(stderr, "huge: %s: word %" PRIu64 " is wrong\n", ways[way], i);
             exit(1);
         }

@@ -22,7 +22,7 @@ static int class_of(int err)
     return class;
 }
 
-static void make_room(int count)
+static void make_space(int count)
 {
     requests = malloc((size_t)count * sizeof *requests);
     numbers = malloc((size_t)count * sizeof *numbers);
@@ -137,7 +137,7 @@ int main(int argc, char **argv)
     int count = argc > 1 && !is_bound ? atoi(argv[1]) : 10000;
 
     start(&argc, &argv);
-    make_room(count);
+    make_space(count);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     if (is_bound) {
         a_bound_is_no_internal_error();

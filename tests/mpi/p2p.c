@@ -67,13 +67,13 @@ static void all_sizes(isend_fn *isend, bool posted)
 static int buffered_send(const void *buf, int count, MPI_Datatype type, int dest, int tag,
                          MPI_Comm comm, MPI_Request *request)
 {
-    int room = count + MPI_BSEND_OVERHEAD;
-    void *buffer = malloc((size_t)room);
+    int capacity = count + MPI_BSEND_OVERHEAD;
+    void *buffer = malloc((size_t)capacity);
     int err;
 
-    MPI_Buffer_attach(buffer, room);
+    MPI_Buffer_attach(buffer, capacity);
     err = MPI_Bsend(buf, count, type, dest, tag, comm);
-    MPI_Buffer_detach(&buffer, &room);
+    MPI_Buffer_detach(&buffer, &capacity);
     free(buffer);
     *request = MPI_REQUEST_NULL;
     return err;

@@ -54,7 +54,7 @@ struct take {
     struct rules_take rule;
     MPI_Request request; /* MPI_REQUEST_NULL: it is over */
     bool is_persistent, is_short;
-    int room;
+    int capacity;
     unsigned char *buf;
     int from, number; /* the message, as it says itself; from -1: cancelled */
     int source, tag;  /* and as the status says */
@@ -148,29 +148,29 @@ static void send_one(struct worker *w)
 
 /* ---- taking ---------------------------------------------------------------------------- */
 
-static struct take *take_new(struct worker *w, int context, int source, int tag, int room)
+static struct take *take_new(struct worker *w, int context, int source, int tag, int capacity)
 {
     struct take *t = malloc(sizeof *t);
 
     *t = (struct take){.rule = {.context = context, .source = source, .tag = tag},
                        .request = MPI_REQUEST_NULL,
-                       .room = room,
+                       .capacity = capacity,
                        .from = -1};
-    t->buf = malloc((size_t)room + BEHIND);
-    memset(t->buf, 0xdd, (size_t)room + BEHIND);
+    t->buf = malloc((size_t)capacity + BEHIND);
+    memset(t->buf, 0xdd, (size_t)capacity + BEHIND);
     w->takes = realloc(w->takes, ((size_t)w->taken + 1) * sizeof(struct take *));
     w->takes[w->taken++] = t;
     return t;
 }
 
 /* A pattern to take by: any source, any tag, both or none. */
-static struct take *take_any(struct worker *w, int room)
+static struct take *take_any(struct worker *w, int capacity)
 {
     int context = draw(w, CONTEXTS);
     int source = draw(w, 2) == 0 ? RULES_ANY : draw(w, ranks);
     int tag = draw(w, 2) == 0 ? RULES_ANY : draw(w, TAGS);
 
-    return take_new(w, context, source, tag, room);
+    return take_new(w, context, source, tag, capacity);
 }
 
 static int mpi_source(const struct take *t)
@@ -187,17 +187,17 @@ static int mpi_tag(const struct take *t)
 /* What came, by its first bytes; all of it is compared. */
 static void take_read(struct take *t)
 {
-    int there = t->is_short ? t->room : t->size;
+    int there = t->is_short ? t->capacity : t->size;
     struct head head;
 
-    CHECK(there >= (int)sizeof head && there <= t->room);
+    CHECK(there >= (int)sizeof head && there <= t->capacity);
     memcpy(&head, t->buf, sizeof head);
     CHECK_EQUAL(head.round, current_round & 0xffff);
     t->from = head.from;
     t->number = (int)head.number;
     pattern_fill(t->buf, sizeof head, head.number);
     CHECK_EQUAL(pattern_end(t->buf, (size_t)there, head.number), there);
-    for (int i = there; i < t->room + BEHIND; i++)
+    for (int i = there; i < t->capacity + BEHIND; i++)
         CHECK_EQUAL(t->buf[i], 0xdd);
 }
 
@@ -224,24 +224,25 @@ static void take_end(struct take *t, int err, const MPI_Status *status)
     t->buf = NULL;
 }
 
-static int draw_room(struct worker *w)
+static int draw_capacity(struct worker *w)
 {
     return has_truncation && may_probe() && draw(w, 4) == 0 ? lengths[draw(w, 6)] : LONGEST;
 }
 
 static void post_one(struct worker *w)
 {
-    struct take *t = take_any(w, draw_room(w));
+    struct take *t = take_any(w, draw_capacity(w));
     MPI_Comm comm = comms[t->rule.context];
 
     t->is_persistent = draw(w, 6) == 0;
     if (t->is_persistent)
-        MPI_Recv_init(t->buf, t->room, MPI_BYTE, mpi_source(t), mpi_tag(t), comm, &t->request);
+        MPI_Recv_init(t->buf, t->capacity, MPI_BYTE, mpi_source(t), mpi_tag(t), comm,
+                      &t->request);
     t->rule.begin = now();
     if (t->is_persistent)
         MPI_Start(&t->request);
     else
-        MPI_Irecv(t->buf, t->room, MPI_BYTE, mpi_source(t), mpi_tag(t), comm, &t->request);
+        MPI_Irecv(t->buf, t->capacity, MPI_BYTE, mpi_source(t), mpi_tag(t), comm, &t->request);
     t->rule.end = now();
 }
 
@@ -289,7 +290,7 @@ static bool take_matched(struct take *t, bool waits)
                     &status);
     t->rule.end = now();
     if (flag)
-        take_end(t, MPI_Mrecv(t->buf, t->room, MPI_BYTE, &message, &status), &status);
+        take_end(t, MPI_Mrecv(t->buf, t->capacity, MPI_BYTE, &message, &status), &status);
     return flag;
 }
 
@@ -351,7 +352,7 @@ static void step(struct worker *w)
     else if (dice == 13 && some_take(w) != NULL)
         cancel_one(some_take(w));
     else if (dice == 14 && may_probe())
-        take_by_probe(w, take_any(w, draw_room(w)), false, true);
+        take_by_probe(w, take_any(w, draw_capacity(w)), false, true);
     else if (dice == 15 && threads == 1)
         take_by_probe(w, take_any(w, LONGEST), false, false);
 }
@@ -440,7 +441,7 @@ static void drain_behind(const int expected[CONTEXTS])
                 take_by_probe(&workers[0], t, true, k % 3 == 0 && may_probe());
             } else {
                 t->rule.begin = now();
-                MPI_Recv(t->buf, t->room, MPI_BYTE, MPI_ANY_SOURCE, MPI_ANY_TAG, comms[i],
+                MPI_Recv(t->buf, t->capacity, MPI_BYTE, MPI_ANY_SOURCE, MPI_ANY_TAG, comms[i],
                          &status);
                 t->rule.end = now();
                 take_end(t, MPI_SUCCESS, &status);
@@ -493,7 +494,7 @@ static int find(const struct told *told, int count, const struct take *t)
         /* of a message that was cut Open MPI 4 tells the tag of the receive, 0 for any tag */
         if (!t->is_short || t->rule.tag != RULES_ANY)
             CHECK_EQUAL(t->tag, told[i].send.tag);
-        CHECK_EQUAL(t->is_short, !t->rule.is_probe && told[i].size > t->room);
+        CHECK_EQUAL(t->is_short, !t->rule.is_probe && told[i].size > t->capacity);
         if (!t->is_short)
             CHECK_EQUAL(t->size, told[i].size);
         return i;

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A text that grows until its room is full. */
+/* A text that grows until its space is full. */
 struct text {
     char *at;
     size_t size;

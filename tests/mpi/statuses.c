@@ -41,7 +41,7 @@ struct order {
 };
 
 static MPI_Comm control;    /* orders */
-static MPI_Datatype vector; /* an int, and room for another one */
+static MPI_Datatype vector; /* an int, and space for another one */
 static bool is_shown, is_unchecked;
 static int places[MIX][2 * LONG];
 
@@ -112,12 +112,12 @@ static void obey(const struct order *order)
 
 static void serve(void)
 {
-    static char room[4 * MIX * LONG * sizeof(int)];
+    static char attached[4 * MIX * LONG * sizeof(int)];
     struct order order;
     void *detached;
     int size;
 
-    MPI_Buffer_attach(room, (int)sizeof room);
+    MPI_Buffer_attach(attached, (int)sizeof attached);
     for (;;) {
         MPI_Recv(&order, sizeof order, MPI_BYTE, 0, 0, control, MPI_STATUS_IGNORE);
         if (order.mode == END)
@@ -140,7 +140,7 @@ struct one {
     enum when when;
     bool is_any, is_short;
     MPI_Datatype type;
-    int room; /* elements of the buffer */
+    int capacity; /* elements of the buffer */
 };
 
 static int source_of(const struct one *one)
@@ -210,8 +210,8 @@ static void receive(const struct one *one)
     comes(one, false);
     filled(&status, 1);
     see(one, "recv",
-        MPI_Recv(places[0], one->room, one->type, source_of(one), tag_of(one), MPI_COMM_WORLD,
-                 &status),
+        MPI_Recv(places[0], one->capacity, one->type, source_of(one), tag_of(one),
+                 MPI_COMM_WORLD, &status),
         &status, false, false);
 }
 
@@ -222,12 +222,12 @@ static void exchange(const struct one *one)
 
     comes(one, false);
     filled(&status, 1);
-    error = MPI_Sendrecv(&sent, 1, MPI_INT, MPI_PROC_NULL, 0, places[0], one->room, one->type,
-                         source_of(one), tag_of(one), MPI_COMM_WORLD, &status);
+    error = MPI_Sendrecv(&sent, 1, MPI_INT, MPI_PROC_NULL, 0, places[0], one->capacity,
+                         one->type, source_of(one), tag_of(one), MPI_COMM_WORLD, &status);
     see(one, "sendrecv", error, &status, false, false);
     comes(one, false);
     filled(&status, 1);
-    error = MPI_Sendrecv_replace(places[0], one->room, one->type, MPI_PROC_NULL, 0,
+    error = MPI_Sendrecv_replace(places[0], one->capacity, one->type, MPI_PROC_NULL, 0,
                                  source_of(one), tag_of(one), MPI_COMM_WORLD, &status);
     see(one, "sendrecv-replace", error, &status, false, false);
 }
@@ -252,7 +252,7 @@ static void probe(const struct one *one)
     error = MPI_Mprobe(source_of(one), tag_of(one), MPI_COMM_WORLD, &message, &status);
     see(one, "mprobe", error, &status, false, true);
     filled(&status, 1);
-    error = MPI_Mrecv(places[0], one->room, one->type, &message, &status);
+    error = MPI_Mrecv(places[0], one->capacity, one->type, &message, &status);
     see(one, "mrecv", error, &status, false, false);
 
     comes(one, false);
@@ -262,7 +262,7 @@ static void probe(const struct one *one)
             MPI_Improbe(source_of(one), tag_of(one), MPI_COMM_WORLD, &flag, &message, &status);
     }
     see(one, "improbe", error, &status, false, true);
-    MPI_Imrecv(places[0], one->room, one->type, &message, &request);
+    MPI_Imrecv(places[0], one->capacity, one->type, &message, &request);
     filled(&status, 1);
     see(one, "imrecv, wait", MPI_Wait(&request, &status), &status, false, false);
 }
@@ -344,12 +344,12 @@ static void end_one(const struct one *one, enum ending ending, bool is_persisten
     if (one->when == THERE)
         comes(one, false);
     if (is_persistent) {
-        MPI_Recv_init(places[0], one->room, one->type, source_of(one), tag_of(one),
+        MPI_Recv_init(places[0], one->capacity, one->type, source_of(one), tag_of(one),
                       MPI_COMM_WORLD, &request);
         MPI_Start(&request);
     } else {
-        MPI_Irecv(places[0], one->room, one->type, source_of(one), tag_of(one), MPI_COMM_WORLD,
-                  &request);
+        MPI_Irecv(places[0], one->capacity, one->type, source_of(one), tag_of(one),
+                  MPI_COMM_WORLD, &request);
     }
     if (one->when == COMES)
         comes(one, true);
@@ -369,7 +369,7 @@ static void every_way(const struct one *one)
         end_one(one, way / 4, way & 1, way & 2);
 }
 
-/* Every mode and size, with room for all or not; one piece or several, and source and tag named or not, in turn. */
+/* Every mode and size, with space for all or not; one piece or several, and source and tag named or not, in turn. */
 static void messages(void)
 {
     static const int sizes[] = {0, 7, LONG};
@@ -385,7 +385,7 @@ static void messages(void)
         one.order.is_vector = (n % 3 + n / 9) % 2;
         one.is_any = (n / 3 + n / 9) % 2;
         one.type = one.order.is_vector ? vector : MPI_INT;
-        one.room = one.is_short ? size / 2 : size;
+        one.capacity = one.is_short ? size / 2 : size;
         if (one.is_short && size == 0)
             continue;
         one.order.tag = n + 1;
@@ -553,16 +553,17 @@ static int mix_tag(const struct mix *mix, int i)
 static void mix_start(struct mix *mix, int i)
 {
     MPI_Request *request = &mix->requests[i];
-    int room = mix->order.sizes[mix_message(mix, i)] - mix->is_short[i];
+    int capacity = mix->order.sizes[mix_message(mix, i)] - mix->is_short[i];
     static int sent;
 
     *request = MPI_REQUEST_NULL;
     switch (mix->members[i]) {
     case PLAIN:
-        MPI_Irecv(places[i], room, MPI_INT, 1, mix_tag(mix, i), MPI_COMM_WORLD, request);
+        MPI_Irecv(places[i], capacity, MPI_INT, 1, mix_tag(mix, i), MPI_COMM_WORLD, request);
         break;
     case PERSISTENT:
-        MPI_Recv_init(places[i], room, MPI_INT, 1, mix_tag(mix, i), MPI_COMM_WORLD, request);
+        MPI_Recv_init(places[i], capacity, MPI_INT, 1, mix_tag(mix, i), MPI_COMM_WORLD,
+                      request);
         MPI_Start(request);
         break;
     case MEMBER_INACTIVE:

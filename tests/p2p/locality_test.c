@@ -43,7 +43,7 @@ static void copies_are_slow(bool slow)
     atomic_store(&step_ns, slow ? 10 * CLOCK_US : 0);
 }
 
-/* Only there a test can say how much room there is. */
+/* Only there a test can say how much space there is. */
 static bool is_shm(const struct configuration *config)
 {
     return strcmp(config->name, "shm") == 0;
@@ -212,15 +212,16 @@ static void test_what_is_set_holds(void **state)
 
 #define BUFFERS_MOST (512 << 10) /* the longest message in bounce buffers */
 
-#define LONGER       40000 /* more than there is room for at once, and a near peer gets it eagerly */
+#define LONGER       40000 /* more than there is space for at once, and a near peer gets it eagerly */
 
-/* The ring has no more room than it has in the library, nor has the peer. */
+/* The ring has no more space than it has in the library, nor has the peer. */
 static void open_for_longer(struct cluster *cl, const struct configuration *config,
-                            const char *room)
+                            const char *capacity)
 {
     cluster_open(cl, config, 2,
-                 (const char *[]){"EAGER_LIMIT=auto", "OVERSUBSCRIBED=no", "ADVERT=off", room,
-                                  "WINDOW=unlimited", "WINDOW_PAYLOAD=unlimited", NULL});
+                 (const char *[]){"EAGER_LIMIT=auto", "OVERSUBSCRIBED=no", "ADVERT=off",
+                                  capacity, "WINDOW=unlimited", "WINDOW_PAYLOAD=unlimited",
+                                  NULL});
     set_rotation(cl, 16);
 }
 
@@ -231,12 +232,12 @@ static void send_one(struct cluster *cl, size_t size, enum meeting how)
 {
     static unsigned char to[BUFFERS_MOST + 1];
     const unsigned char *data = seeded_bytes(9, size);
-    size_t room = how == TOO_SHORT ? size - 100 : size;
+    size_t capacity = how == TOO_SHORT ? size - 100 : size;
     mbx_request send = 0, recv = 0;
 
     memset(to, 0, sizeof to);
     if (how != UNEXPECTED)
-        assert_int_equal(mbx_recv(cl->eps[1], 0, 7, 1, 0, to, room, NULL, &recv), 0);
+        assert_int_equal(mbx_recv(cl->eps[1], 0, 7, 1, 0, to, capacity, NULL, &recv), 0);
     if (how == SYNCHRONOUS)
         assert_int_equal(mbx_ssend(cl->eps[0], 1, 7, 1, data, size, NULL, &send), 0);
     else
@@ -244,12 +245,12 @@ static void send_one(struct cluster *cl, size_t size, enum meeting how)
     if (how == UNEXPECTED) {
         for (int i = 0; i < 100; i++)
             mbx_progress(cl->eps[1]); /* all that there is, without its sender */
-        assert_int_equal(mbx_recv(cl->eps[1], 0, 7, 1, 0, to, room, NULL, &recv), 0);
+        assert_int_equal(mbx_recv(cl->eps[1], 0, 7, 1, 0, to, capacity, NULL, &recv), 0);
     }
     /* and the sender has nothing to do but to be told */
     for (int i = 0; i < 1000; i++)
         mbx_progress(cl->eps[1]);
-    assert_memory_equal(to, data, room);
+    assert_memory_equal(to, data, capacity);
     cluster_wait_error(cl, 1, recv, how == TOO_SHORT ? -EMSGSIZE : 0);
     cluster_wait_error(cl, 0, send, 0);
 }
@@ -414,7 +415,7 @@ static void test_buffers_stay_within_the_budget(void **state)
     }
     assert_int_equal(resident(&cl), BUDGET);
     send_one(&cl, 300, UNEXPECTED);
-    assert_int_equal(resident(&cl), 0); /* they made room for it */
+    assert_int_equal(resident(&cl), 0); /* they made space for it */
     for (int i = 0; i < ROUNDS; i++) {
         send_one(&cl, LONGER, i % 10 == 0 ? UNEXPECTED : EXPECTED);
         resident(&cl);
@@ -512,7 +513,7 @@ static void test_long_ones_in_buffers_to_the_near(void **state)
 
     set_rotation(&cl, 16); /* as where a second cache holds all buffers */
     send_in_buffers(&cl, 3, BUFFERS_MOST, false);
-    set_rotation(&cl, 20); /* as to one who has room for so many */
+    set_rotation(&cl, 20); /* as to one who has space for so many */
     send_in_buffers(&cl, 3, 20 * SEGMENT_BUFFER_SIZE + 1, false);
     send_in_buffers(&cl, 3, 20 * SEGMENT_BUFFER_SIZE, true);
     set_rotation(&cl, SEGMENT_BUFFERS);
@@ -645,7 +646,7 @@ static void test_short_ones_in_buffers_to_the_far(void **state)
     cluster_close(&cl);
 }
 
-/* A window of messages for which the ring has no room goes into buffers when there is room. */
+/* A window of messages for which the ring has no space goes into buffers when there is space. */
 static void test_what_has_waited_is_in_buffers(void **state)
 {
     enum { MESSAGES = 40, LENGTH = 12000 };
@@ -666,7 +667,7 @@ static void test_what_has_waited_is_in_buffers(void **state)
     for (unsigned i = 0; i < MESSAGES; i++)
         assert_int_equal(mbx_send(cl.eps[0], 1, 7, i, data + i, LENGTH, NULL, &send[i]), 0);
     assert_true(cluster_stats(&cl, 0).buffers - before < MESSAGES / 2); /* the others wait */
-    /* where there is room again, more leave at once than would with a full first packet, of which the ring takes three */
+    /* where there is space again, more leave at once than would with a full first packet, of which the ring takes three */
     for (unsigned i = 0; i < 100; i++)
         mbx_progress(cl.eps[1]);
     waited = cluster_stats(&cl, 0).buffers;
@@ -723,7 +724,7 @@ static void test_buffers_and_a_full_ring(void **state)
         cluster_check_buffers(&cl, 0, 1);
     }
     assert_in_range(whole, 1, MOST - FEWEST - 1);
-    assert_true(some > whole); /* some buffers, and then no room */
+    assert_true(some > whole); /* some buffers, and then no space */
     cluster_close(&cl);
 }
 

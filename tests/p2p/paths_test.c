@@ -160,7 +160,7 @@ static void assert_as_said(enum mbx_protocol said, enum mbx_protocol protocol, e
 }
 
 /* One message, and the word for how it has travelled. */
-static void travel(struct cluster *cl, enum kind kind, size_t size, char *word, size_t room)
+static void travel(struct cluster *cl, enum kind kind, size_t size, char *word, size_t capacity)
 {
     static unsigned char to[LONGEST];
     const unsigned char *data = seeded_bytes(5, size);
@@ -177,7 +177,7 @@ static void travel(struct cluster *cl, enum kind kind, size_t size, char *word, 
     if (!start(cl, kind, data, size, &send)) {
         assert_int_equal(mbx_cancel(cl->eps[1], recv), 0);
         cluster_wait_error(cl, 1, recv, -ECANCELED);
-        snprintf(word, room, "refused");
+        snprintf(word, capacity, "refused");
         return;
     }
     if (kind == UNEXPECTED) {
@@ -194,7 +194,7 @@ static void travel(struct cluster *cl, enum kind kind, size_t size, char *word, 
     while (protocol < MBX_PROTOCOLS - 1 && after.sent[protocol] == before.sent[protocol])
         protocol++;
     assert_as_said(expected, (enum mbx_protocol)protocol, kind, size, &before, &after);
-    snprintf(word, room, "%s%s%s%s", mbx_protocol_name((enum mbx_protocol)protocol),
+    snprintf(word, capacity, "%s%s%s%s", mbx_protocol_name((enum mbx_protocol)protocol),
              after.buffers != before.buffers ? "+buffers" : "",
              after.split_copy_parts != before.split_copy_parts ||
                      cluster_stats(cl, 1).split_copy_parts != receiver.split_copy_parts
@@ -205,7 +205,7 @@ static void travel(struct cluster *cl, enum kind kind, size_t size, char *word, 
 
 /* "inline 40, short 8240, ...": of the words that follow each other and are the same, the longest size. */
 static void describe(const struct configuration *config, enum distance distance, enum kind kind,
-                     int time, char *text, size_t room)
+                     int time, char *text, size_t capacity)
 {
     char word[64], last[64] = "";
     struct cluster cl;
@@ -219,14 +219,15 @@ static void describe(const struct configuration *config, enum distance distance,
         for (int n = time == LATER ? 3 : 0; n >= 0; n--)
             travel(&cl, kind, sizes[i], word, sizeof word);
         if (i > 0 && strcmp(word, last) != 0)
-            used += (size_t)snprintf(text + used, room - used, "%s %zu, ", last, sizes[i - 1]);
+            used +=
+                (size_t)snprintf(text + used, capacity - used, "%s %zu, ", last, sizes[i - 1]);
         memcpy(last, word, sizeof last);
         if (time == FIRST)
             cluster_close(&cl);
     }
     if (time == LATER)
         cluster_close(&cl);
-    snprintf(text + used, room - used, "%s", last);
+    snprintf(text + used, capacity - used, "%s", last);
 }
 
 static const char *ways_of(const char *name)

@@ -282,7 +282,7 @@ static void exchange(struct pair *pair, uint64_t i, unsigned char *buf)
     assert_memory_equal(buf, seeded_bytes(64, LARGEST), size);
 }
 
-/* What finds room may still go to a peer whose death nobody has noticed: as much as a ring
+/* What finds space may still go to a peer whose death nobody has noticed: as much as a ring
  * holds.  Then nothing does, and nothing of any length. */
 static void send_until_noticed(struct pair *pair)
 {

@@ -29,7 +29,7 @@
 #define LONG_ENOUGH 100000
 
 static const size_t sizes[COUNT] = {0, 3, 900, 20, LONG_ENOUGH};
-static char bytes[LONG_ENOUGH], room[LONG_ENOUGH];
+static char bytes[LONG_ENOUGH], recv_buf[LONG_ENOUGH];
 
 int profile_open(struct fid_ep *ep, struct fid_profile **profile)
 {
@@ -264,11 +264,12 @@ static void receive(const struct profiled *p, int i)
     int context;
 
     if (i == COUNT - 1)
-        assert_int_equal(fi_recv(p->ep, room, sizeof room, NULL, FI_ADDR_UNSPEC, &context), 0);
-    else
         assert_int_equal(
-            fi_trecv(p->ep, room, sizeof room, NULL, FI_ADDR_UNSPEC, (uint64_t)i, 0, &context),
-            0);
+            fi_recv(p->ep, recv_buf, sizeof recv_buf, NULL, FI_ADDR_UNSPEC, &context), 0);
+    else
+        assert_int_equal(fi_trecv(p->ep, recv_buf, sizeof recv_buf, NULL, FI_ADDR_UNSPEC,
+                                  (uint64_t)i, 0, &context),
+                         0);
     while (done.op_context != &context)
         assert_true(fi_cq_read(p->cq, &done, 1) != -FI_EAVAIL);
     assert_int_equal(done.len, sizes[i]);

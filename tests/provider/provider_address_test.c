@@ -446,7 +446,7 @@ struct text_end {
 };
 
 static void text_end_open(struct fid_domain *domain, struct fi_info *info, struct text_end *end,
-                          char *name, size_t room)
+                          char *name, size_t capacity)
 {
     struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED};
     struct fi_av_attr av = {.type = FI_AV_TABLE};
@@ -459,7 +459,7 @@ static void text_end_open(struct fid_domain *domain, struct fi_info *info, struc
     assert_int_equal(fi_ep_bind(end->ep, &end->cq->fid, FI_TRANSMIT | FI_RECV), 0);
     assert_int_equal(fi_enable(end->ep), 0);
     assert_int_equal(fi_getname(&end->ep->fid, name, &len), -FI_ETOOSMALL);
-    assert_true(len <= room);
+    assert_true(len <= capacity);
     assert_int_equal(fi_getname(&end->ep->fid, name, &len), 0);
     assert_int_equal(len, strlen(name) + 1);
 }

@@ -302,7 +302,7 @@ static void flags_can_be_asked_and_set(void **state)
     expect_send(&fix, 0, &contexts[0]);
     expect_recv(&fix, 1, &contexts[1], 8, 0);
     assert_int_equal(fi_control(&EP(fix, 0)->fid, FI_BACKLOG, &flags), -FI_ENOSYS);
-    /* deprecated, but still called: there is always room */
+    /* deprecated, but still called: there is always space */
     assert_true(EP(fix, 0)->ops->tx_size_left(EP(fix, 0)) > 0);
     assert_true(EP(fix, 0)->ops->rx_size_left(EP(fix, 0)) > 0);
     fixture_close(&fix);
@@ -385,7 +385,7 @@ static void an_error_has_a_text(void **state)
     fixture_close(&fix);
 }
 
-/* The client may have room for more about the error, of which there is none. */
+/* The client may have space for more about the error, of which there is none. */
 static void an_error_leaves_the_buffer_of_the_client(void **state)
 {
     char more[16];

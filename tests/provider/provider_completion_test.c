@@ -206,7 +206,7 @@ static void a_blocking_read_waits_and_gives_up(void **state)
     assert_int_equal(fi_cq_sread(fix.node[1].cq, &e, 1, NULL, -1), 1);
     assert_int_equal(fi_cq_signal(fix.node[1].cq), 0);
     assert_int_equal(fi_cq_sread(fix.node[1].cq, &e, 1, NULL, -1), -FI_EAGAIN);
-    /* no room for anything: progress, and no wait */
+    /* no space for anything: progress, and no wait */
     assert_int_equal(fi_cq_sread(fix.node[1].cq, NULL, 0, NULL, -1), -FI_EAGAIN);
     peek(&fix, 1);
     assert_int_equal(fi_cq_sread(fix.node[1].cq, NULL, 0, NULL, -1), 0);

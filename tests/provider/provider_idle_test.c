@@ -78,7 +78,7 @@ __attribute__((visibility("default"))) long syscall(long number, ...)
 /* ---- what is under way ------------------------------------------------------------------ */
 
 static char content[LONG];
-static char room[LONG];
+static char recv_buf[LONG];
 
 /* Whatever is opened in between is told by the launcher that there are more ranks than cores.
  */
@@ -114,7 +114,7 @@ static void a_long_send(struct fixture *fix)
         fi_tsend(EP(*fix, 0), content, LONG, NULL, fix->addr[1], TAG, (void *)(uintptr_t)1), 0);
 }
 
-/* Nobody reads the ring: it is full, and what comes behind has to wait for room. */
+/* Nobody reads the ring: it is full, and what comes behind has to wait for space. */
 static void a_full_ring(struct fixture *fix)
 {
     fixture_arrived(fix, 0, 1);
@@ -133,7 +133,7 @@ static void a_long_send_and_two_peers(struct fixture *fix)
 /* As MPICH has them, always. */
 static void a_receive_for_many(struct fixture *fix)
 {
-    struct iovec iov = {room, sizeof room};
+    struct iovec iov = {recv_buf, sizeof recv_buf};
     struct fi_msg msg = {.msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC};
 
     assert_int_equal(fi_recvmsg(EP(*fix, 0), &msg, FI_MULTI_RECV), 0);
@@ -398,7 +398,7 @@ static bool leaves_at_once(struct fixture *fix)
     return n == 1;
 }
 
-/* It does not wait for room while its receiver has no core, but is fetched. */
+/* It does not wait for space while its receiver has no core, but is fetched. */
 static void test_several_packets_in_a_crowd(void **state)
 {
     static const struct setup setup = {.send_flags = FI_COMPLETION};
@@ -516,12 +516,12 @@ static void test_receives_that_are_refused(void **state)
     assert_int_equal(unsetenv("MBX_REQUESTS"), 0);
     assert_int_equal(fi_tsend(EP(fix, 0), content, LONG, NULL, fix.addr[1], TAG, NULL), 0);
     assert_int_equal(post_all(&fix), -FI_EAGAIN);
-    assert_int_equal(fi_trecv(EP(fix, 1), room, LONG, NULL, fix.addr[0], TAG, 0, NULL), 0);
+    assert_int_equal(fi_trecv(EP(fix, 1), recv_buf, LONG, NULL, fix.addr[0], TAG, 0, NULL), 0);
     expect_recv(&fix, 1, NULL, LONG, TAG);
     expect_send(&fix, 0, NULL);
     assert_int_equal(post_all(&fix), -FI_ENOMEM);
     assert_int_equal(post_all(&fix), -FI_ENOMEM);
-    /* there is room again when a message has come */
+    /* there is space again when a message has come */
     inject_word(&fix, 1, 0, TAG, 1);
     expect_recv(&fix, 0, NULL, 8, TAG);
     assert_int_equal(post_all(&fix), -FI_ENOMEM);

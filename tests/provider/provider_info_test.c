@@ -400,7 +400,7 @@ static void unsupported_calls_say_so(void **state)
     fixture_close(&fix);
 }
 
-static void a_name_needs_room(void **state)
+static void a_name_needs_space(void **state)
 {
     struct fixture fix;
     char name[FIXTURE_ADDRESS];
@@ -498,7 +498,7 @@ int main(void)
         cmocka_unit_test(objects_in_use_refuse_to_close),
         cmocka_unit_test(an_endpoint_needs_its_bindings),
         cmocka_unit_test(unsupported_calls_say_so),
-        cmocka_unit_test(a_name_needs_room),
+        cmocka_unit_test(a_name_needs_space),
         cmocka_unit_test(addresses_are_kept_and_found),
         cmocka_unit_test(a_shared_vector_is_refused),
         cmocka_unit_test(events_come_out_as_written),

@@ -159,7 +159,7 @@ void prov_wait_ring_armed(struct prov_wait *fix, atomic_bool *armed)
 
 /* ---- what happens there ----------------------------------------------------------------- */
 
-static char room[1000];
+static char recv_buf[1000];
 
 static void begin(void)
 {
@@ -190,7 +190,7 @@ static struct prov_op *post(uint32_t source, size_t size, bool many, void *conte
         continue;
     op->kind = PROV_OP_RECV;
     op->context = context;
-    assert_int_equal(prov_multi_post(&ep, op, source, room, size, many), 0);
+    assert_int_equal(prov_multi_post(&ep, op, source, recv_buf, size, many), 0);
     return op;
 }
 
@@ -206,7 +206,7 @@ static void expect_received(int message, const void *context, size_t at)
 {
     assert_int_equal(messages[message].stage, RECEIVED);
     assert_ptr_equal(messages[message].context, context);
-    assert_ptr_equal(messages[message].buf, room + at);
+    assert_ptr_equal(messages[message].buf, recv_buf + at);
 }
 
 /* What the completion of a message is for the client. */
@@ -291,7 +291,7 @@ static void play(int n)
     arrive(2, 8);
     arrive(1, 8);
     arrive(1, 8);
-    arrive(2, 8); /* no room in b */
+    arrive(2, 8); /* no space in b */
     arrive(2, 30);
     post(2, 100, false, &a);
     arrive(3, 1); /* for nobody */
@@ -380,7 +380,7 @@ static void a_buffer_of_the_dead_comes_back_with_its_parts(void **state)
     assert_false(dies(0, &event));
     assert_false(prov_multi_is_busy(&ep.multi));
     assert_int_equal(completes(0, &event), PROV_FINISH_EVENT);
-    assert_ptr_equal(event.buf, room);
+    assert_ptr_equal(event.buf, recv_buf);
     assert_int_equal(event.flags & FI_MULTI_RECV, FI_MULTI_RECV);
     end();
 }

@@ -101,7 +101,7 @@ static void what_came_before_the_buffer_is_taken_too(void **state)
     fixture_close(&fix);
 }
 
-static void the_last_room_is_used_to_the_last_byte(void **state)
+static void the_last_space_is_used_to_the_last_byte(void **state)
 {
     struct fixture fix;
 
@@ -346,7 +346,7 @@ struct model {
     bool last[STEPS];                       /* messages that end a buffer */
 };
 
-static const size_t min_room = 64;
+static const size_t min_capacity = 64;
 
 static bool model_meets(const struct model *m, const struct step *steps, int recv, int message)
 {
@@ -358,13 +358,13 @@ static bool model_meets(const struct model *m, const struct step *steps, int rec
 static void model_join(struct model *m, const struct step *steps, int recv, int message)
 {
     struct model_recv *r = &m->recv[recv];
-    size_t room = r->size - r->used, size = steps[message].size;
+    size_t capacity = r->size - r->used, size = steps[message].size;
 
     m->waits[message] = false;
     m->recv_of[message] = recv;
     m->at[message] = r->used;
-    r->used += size < room ? size : room;
-    if (!r->many || r->size - r->used < min_room || r->size == r->used) {
+    r->used += size < capacity ? size : capacity;
+    if (!r->many || r->size - r->used < min_capacity || r->size == r->used) {
         r->is_there = false;
         m->last[message] = r->many;
     }
@@ -642,7 +642,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(messages_lie_behind_each_other),
         cmocka_unit_test(what_came_before_the_buffer_is_taken_too),
-        cmocka_unit_test(the_last_room_is_used_to_the_last_byte),
+        cmocka_unit_test(the_last_space_is_used_to_the_last_byte),
         cmocka_unit_test(too_long_a_message_is_cut_and_ends_the_buffer),
         cmocka_unit_test(the_buffer_comes_back_when_all_is_in_it),
         cmocka_unit_test(the_endpoints_own_flags_count_too),

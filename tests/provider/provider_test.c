@@ -131,7 +131,7 @@ static void a_message_to_oneself_arrives(void **state)
 
 /* ---- matching --------------------------------------------------------------------------- */
 
-/* A message with data of more bits than its packet has room for may be the last to complete. */
+/* A message with data of more bits than its packet has space for may be the last to complete. */
 static void remote_data_is_reported_when_sent(void **state)
 {
     struct fi_cq_tagged_entry e, of[3];

@@ -363,7 +363,7 @@ static void a_poll_set_names_who_has_something(void **state)
     inject_word(&fix, 1, 0, 1, 8);
     while (fi_poll(set, found, 4) != 2)
         continue;
-    assert_int_equal(fi_poll(set, found, 1), 1); /* there is room for one */
+    assert_int_equal(fi_poll(set, found, 1), 1); /* there is space for one */
     expect_recv(&fix, 1, &words[1], 8, 1);
     expect_recv(&fix, 0, &words[0], 8, 1);
     assert_int_equal(fi_poll(set, found, 4), 0);

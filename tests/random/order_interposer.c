@@ -318,7 +318,7 @@ void interposer_open(struct interposer *interposer)
     err = mbx_open(&config, &interposer->ep);
     if (err < 0)
         abort();
-    ep_defer(interposer->ep)->room = (uint32_t)program->room;
+    ep_defer(interposer->ep)->capacity = (uint32_t)program->capacity;
     s = &interposer->ep->settings;
     again.credit = credit_welcome(interposer->ep);
     again.peers = s->peers_max;

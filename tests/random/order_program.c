@@ -128,7 +128,7 @@ void program_make(struct program *p, uint64_t seed, enum over over)
     else
         snprintf(p->params[i++], 32, "LOOP_DEPTH=%d", 1 + (int)random_below(&r, 4));
     i = early_params(p, i);
-    p->room = random_below(&r, 2) == 0 ? 1 + (int)random_below(&r, 4) : 256;
+    p->capacity = random_below(&r, 2) == 0 ? 1 + (int)random_below(&r, 4) : 256;
     is_narrow = random_below(&r, 2) == 0;
     is_probing = is_narrow && random_below(&r, 2) == 0;
     for (int id = 0; id < OPS_MAX; id++) {
@@ -190,7 +190,7 @@ void program_print(const struct program *p)
     printf(" ");
     for (int i = 0; i < PARAMS_MAX && p->params[i][0] != '\0'; i++)
         printf(" %s", p->params[i]);
-    printf(", RTR room %d\n", p->room);
+    printf(", RTR capacity %d\n", p->capacity);
     for (int i = 0; i < p->count; i++)
         op_print(&p->ops[i]);
 }

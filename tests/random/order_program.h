@@ -49,7 +49,7 @@ struct program {
     uint64_t seed;
     enum over over;
     int eps, count;
-    int room; /* for RTRs, at each endpoint */
+    int capacity; /* for RTRs, at each endpoint */
     char params[PARAMS_MAX][32];
     struct op ops[OPS_MAX];
 };

@@ -473,7 +473,7 @@ static void test_full_disk(void **state)
     while ((result = trace_next(&reader, &event)) == 1)
         read++;
     assert_int_equal(result, -EBADMSG); /* it ends without a close */
-    assert_true(read > 4600);           /* what had room is there */
+    assert_true(read > 4600);           /* what had space is there */
     trace_close(&reader);
     remove_folder(2);
 }

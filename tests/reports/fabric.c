@@ -302,7 +302,8 @@ static void post_many(char *buf, size_t size, void *of)
     POST(fi_recvmsg(side[1].ep, &msg, FI_MULTI_RECV));
 }
 
-/* FI_MULTI_RECV says that the buffer was released: once, when less than the least room is left in it, which may be none. */
+/* FI_MULTI_RECV says that the buffer was released: once, when less than the least space is left in it, which may be
+ * none. */
 static void released_once(void)
 {
     enum { SIZE = 64, MESSAGES = 16 };
@@ -338,15 +339,15 @@ static void released_once(void)
 /* No message is lost while buffers run out and are posted again. */
 static void nothing_lost_between_buffers(void)
 {
-    enum { MESSAGES = 2000, ROOM = 700 };
-    static char many[2][ROOM];
+    enum { MESSAGES = 2000, CAPACITY = 700 };
+    static char many[2][CAPACITY];
     struct fi_cq_tagged_entry entry;
     int received = 0;
 
     if (!open_both(&(struct setup){.caps = FI_MULTI_RECV, .min_multi_recv = 100}))
         return;
     for (int i = 0; i < 2; i++)
-        post_many(many[i], ROOM, &context[i]);
+        post_many(many[i], CAPACITY, &context[i]);
     for (int sent = 0; received < MESSAGES;) {
         uint64_t words[12] = {(uint64_t)sent};
 
@@ -368,7 +369,7 @@ static void nothing_lost_between_buffers(void)
                 received++;
             }
             if (entry.flags & FI_MULTI_RECV)
-                post_many(many[i], ROOM, &context[i]);
+                post_many(many[i], CAPACITY, &context[i]);
         }
     }
     close_both();
@@ -586,7 +587,7 @@ static void short_receives(void)
     if (!open_both(&(struct setup){0}))
         return;
     for (int round = 0; round < 6; round++) {
-        size_t size = sizes[round % 3], room = size / 2;
+        size_t size = sizes[round % 3], capacity = size / 2;
         bool is_early = round < 3; /* the receive */
         struct fi_cq_err_entry error;
         struct fi_cq_tagged_entry entry;
@@ -594,17 +595,17 @@ static void short_receives(void)
         fill(out, size, (unsigned)round);
         memset(in, 0x5a, sizeof in);
         if (is_early)
-            POST(fi_trecv(side[1].ep, in, room, NULL, FI_ADDR_UNSPEC, 3, 0, &context[0]));
+            POST(fi_trecv(side[1].ep, in, capacity, NULL, FI_ADDR_UNSPEC, 3, 0, &context[0]));
         POST(fi_tsend(side[0].ep, out, size, NULL, side[0].peer, 3, &context[10]));
         for (int i = 0; i < 200 && !is_early; i++)
             progress();
         if (!is_early)
-            POST(fi_trecv(side[1].ep, in, room, NULL, FI_ADDR_UNSPEC, 3, 0, &context[0]));
+            POST(fi_trecv(side[1].ep, in, capacity, NULL, FI_ADDR_UNSPEC, 3, 0, &context[0]));
         error = expect_error(1, FI_ETRUNC);
         EXPECT(error.op_context == &context[0]);
-        EXPECT_EQUAL(error.olen, size - room);
+        EXPECT_EQUAL(error.olen, size - capacity);
         EXPECT_EQUAL(error.tag, 3);
-        for (size_t i = room; i < room + 64 && i < LONG; i++)
+        for (size_t i = capacity; i < capacity + 64 && i < LONG; i++)
             EXPECT_EQUAL(in[i], 0x5a);
         while ((next(0, &entry)) == -FI_EAVAIL)
             expect_error(0, FI_ETRUNC); /* a sender may be told */
@@ -680,7 +681,7 @@ static void peek_claim_discard(void)
 static void many_unexpected(void)
 {
     enum { MESSAGES = 1000, SIZE = 5000 };
-    static char rooms[MESSAGES][SIZE];
+    static char places[MESSAGES][SIZE];
     static char sent[MESSAGES][SIZE];
     struct fi_cq_tagged_entry entry;
     int left = MESSAGES;
@@ -692,12 +693,12 @@ static void many_unexpected(void)
         POST(fi_tsend(side[0].ep, sent[i], SIZE, NULL, side[0].peer, (uint64_t)i, &context[i]));
     }
     for (int i = MESSAGES; i-- > 0;)
-        POST(fi_trecv(side[1].ep, rooms[i], SIZE, NULL, FI_ADDR_UNSPEC, (uint64_t)i, 0,
+        POST(fi_trecv(side[1].ep, places[i], SIZE, NULL, FI_ADDR_UNSPEC, (uint64_t)i, 0,
                       &context[MESSAGES + i]));
     while (left > 0) {
         EXPECT_EQUAL(next(1, &entry), 1);
         EXPECT_EQUAL(entry.len, SIZE);
-        EXPECT_EQUAL(filled(rooms[entry.tag], SIZE, (unsigned)entry.tag), SIZE);
+        EXPECT_EQUAL(filled(places[entry.tag], SIZE, (unsigned)entry.tag), SIZE);
         left--;
     }
     close_both();

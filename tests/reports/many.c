@@ -16,12 +16,12 @@ static int how_many(void)
     return report_now->takes_long ? 1100000 : 20000;
 }
 
-static void *room_for(size_t count, size_t size)
+static void *memory_for(size_t count, size_t size)
 {
-    void *room = malloc(count * size);
+    void *memory = malloc(count * size);
 
-    EXPECT(room != NULL);
-    return room;
+    EXPECT(memory != NULL);
+    return memory;
 }
 
 /* 3.5, 3.7: messages that nobody has asked for yet, sent by blocking calls, arrive in order. */
@@ -48,8 +48,8 @@ static void sends_that_wait(void)
     int count = how_many(), got;
 
     if (rank == 0) {
-        int *words = room_for((size_t)count, sizeof *words);
-        MPI_Request *request = room_for((size_t)count, sizeof *request);
+        int *words = memory_for((size_t)count, sizeof *words);
+        MPI_Request *request = memory_for((size_t)count, sizeof *request);
 
         for (int i = 0; i < count; i++) {
             words[i] = i;
@@ -81,8 +81,8 @@ static void receives_that_wait(void)
             MPI_Send(&i, 1, MPI_INT, 1, 1, MPI_COMM_WORLD);
     }
     if (rank == 1) {
-        int *words = room_for((size_t)count, sizeof *words);
-        MPI_Request *request = room_for((size_t)count, sizeof *request);
+        int *words = memory_for((size_t)count, sizeof *words);
+        MPI_Request *request = memory_for((size_t)count, sizeof *request);
 
         for (int i = 0; i < count; i++) {
             words[i] = -1;
@@ -108,7 +108,7 @@ static void more_than_an_int_of_bytes(void)
 
     if (rank > 1)
         return;
-    values = room_for(HUGE_COUNT, sizeof *values);
+    values = memory_for(HUGE_COUNT, sizeof *values);
     for (int i = 0; i < HUGE_COUNT && rank == 0; i++)
         values[i] = i;
     if (rank == 0) {
@@ -126,7 +126,7 @@ static void more_than_an_int_of_bytes(void)
 
 static void replaced_more_than_an_int_of_bytes(void)
 {
-    double *values = room_for(HUGE_COUNT, sizeof *values);
+    double *values = memory_for(HUGE_COUNT, sizeof *values);
 
     if (rank == 0) {
         for (int i = 0; i < HUGE_COUNT; i++)

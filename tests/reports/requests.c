@@ -87,13 +87,13 @@ static void buffered_data_is_kept(void)
 {
     enum { SENDS = 12 };
     static const int sizes[] = {1, 600, 5000, 40000};
-    int room = SENDS * (40000 + MPI_BSEND_OVERHEAD);
-    void *buffer = malloc((size_t)room);
+    int capacity = SENDS * (40000 + MPI_BSEND_OVERHEAD);
+    void *buffer = malloc((size_t)capacity);
     MPI_Request request;
     MPI_Status status;
 
     if (rank == 0) {
-        MPI_Buffer_attach(buffer, room);
+        MPI_Buffer_attach(buffer, capacity);
         for (int i = 0; i < SENDS; i++) {
             int size = sizes[i % 4];
 
@@ -120,8 +120,8 @@ static void buffered_data_is_kept(void)
         expect_message(&status, 0, 4, in, sizes[i % 4], (unsigned)i);
     }
     if (rank == 0) {
-        MPI_Buffer_detach(&buffer, &room);
-        EXPECT_EQUAL(room, SENDS * (40000 + MPI_BSEND_OVERHEAD));
+        MPI_Buffer_detach(&buffer, &capacity);
+        EXPECT_EQUAL(capacity, SENDS * (40000 + MPI_BSEND_OVERHEAD));
     }
     free(buffer);
 }
@@ -129,22 +129,22 @@ static void buffered_data_is_kept(void)
 /* 3.6: a buffer is detached when its messages have left it, and then may be attached again. */
 static void buffer_comes_back(void)
 {
-    int size = 100, room = 4 * (size + MPI_BSEND_OVERHEAD);
-    void *buffer = malloc((size_t)room);
+    int size = 100, capacity = 4 * (size + MPI_BSEND_OVERHEAD);
+    void *buffer = malloc((size_t)capacity);
     int to = (rank + 1) % ranks, from = (rank + ranks - 1) % ranks;
     MPI_Status status;
 
     for (int round = 0; round < 20; round++) {
         pattern_fill(out, (size_t)size, (unsigned)(rank + round));
-        MPI_Buffer_attach(buffer, room);
+        MPI_Buffer_attach(buffer, capacity);
         for (int i = 0; i < 4; i++)
             MPI_Bsend(out, size, MPI_BYTE, to, i, MPI_COMM_WORLD);
         for (int i = 4; i-- > 0;) {
             MPI_Recv(in, size, MPI_BYTE, from, i, MPI_COMM_WORLD, &status);
             expect_message(&status, from, i, in, size, (unsigned)(from + round));
         }
-        MPI_Buffer_detach(&buffer, &room);
-        EXPECT_EQUAL(room, 4 * (size + MPI_BSEND_OVERHEAD));
+        MPI_Buffer_detach(&buffer, &capacity);
+        EXPECT_EQUAL(capacity, 4 * (size + MPI_BSEND_OVERHEAD));
     }
     free(buffer);
 }

@@ -74,14 +74,14 @@ static void one_is_short(enum call call, int size, int short_one, bool is_persis
     if (rank == 0)
         send_them(size);
     for (int i = 0; i < REQUESTS && rank == 1; i++) {
-        int room = i == short_one ? size / 2 : size;
+        int capacity = i == short_one ? size / 2 : size;
 
         memset(in[i], 0, (size_t)size);
         if (is_persistent) {
-            MPI_Recv_init(in[i], room, MPI_BYTE, 0, 10 + i, MPI_COMM_WORLD, &request[i]);
+            MPI_Recv_init(in[i], capacity, MPI_BYTE, 0, 10 + i, MPI_COMM_WORLD, &request[i]);
             MPI_Start(&request[i]);
         } else {
-            MPI_Irecv(in[i], room, MPI_BYTE, 0, 10 + i, MPI_COMM_WORLD, &request[i]);
+            MPI_Irecv(in[i], capacity, MPI_BYTE, 0, 10 + i, MPI_COMM_WORLD, &request[i]);
         }
         status[i].MPI_ERROR = MPI_SUCCESS;
     }
@@ -216,18 +216,18 @@ static void waitany_returns_the_error(void)
 
 enum receive { RECV, MRECV, IMRECV, RECEIVES };
 
-static int short_receive(enum receive how, char *buf, int room, MPI_Status *status)
+static int short_receive(enum receive how, char *buf, int capacity, MPI_Status *status)
 {
     MPI_Message message;
     MPI_Request request;
     int err;
 
     if (how == RECV)
-        return MPI_Recv(buf, room, MPI_BYTE, 0, 1, MPI_COMM_WORLD, status);
+        return MPI_Recv(buf, capacity, MPI_BYTE, 0, 1, MPI_COMM_WORLD, status);
     MPI_Mprobe(0, 1, MPI_COMM_WORLD, &message, MPI_STATUS_IGNORE);
     if (how == MRECV)
-        return MPI_Mrecv(buf, room, MPI_BYTE, &message, status);
-    err = MPI_Imrecv(buf, room, MPI_BYTE, &message, &request);
+        return MPI_Mrecv(buf, capacity, MPI_BYTE, &message, status);
+    err = MPI_Imrecv(buf, capacity, MPI_BYTE, &message, &request);
     return err != MPI_SUCCESS ? err : MPI_Wait(&request, status);
 }
 
@@ -238,7 +238,7 @@ static void short_receives(enum receive how)
 
     begin();
     for (int round = 0; round < 6; round++) {
-        int size = sizes[round % 3], room = size / 2;
+        int size = sizes[round % 3], capacity = size / 2;
 
         pattern_fill(out, (size_t)size, (unsigned)round);
         if (rank == 0) {
@@ -246,10 +246,11 @@ static void short_receives(enum receive how)
             MPI_Send(out, size, MPI_BYTE, 1, 1, MPI_COMM_WORLD);
         } else if (rank == 1) {
             memset(in[0], 0x5a, sizeof in[0]);
-            EXPECT_EQUAL(class_of(short_receive(how, in[0], room, &status)), MPI_ERR_TRUNCATE);
+            EXPECT_EQUAL(class_of(short_receive(how, in[0], capacity, &status)),
+                         MPI_ERR_TRUNCATE);
             EXPECT_EQUAL(status.MPI_SOURCE, 0);
             EXPECT_EQUAL(status.MPI_TAG, 1);
-            for (int i = room; i < room + GUARD && i < LONG; i++)
+            for (int i = capacity; i < capacity + GUARD && i < LONG; i++)
                 EXPECT_EQUAL(in[0][i], 0x5a);
             EXPECT_EQUAL(short_receive(how, in[0], size, &status), MPI_SUCCESS);
             expect_message(&status, 0, 1, in[0], size, (unsigned)round);

@@ -155,7 +155,7 @@ static void all_kinds_are_performed(void **state)
 static void what_lies_deep_is_performed(void **state)
 {
     enum { MANY = 60, PUTS = 32 };
-    static const char *const room[] = {"SHM_RING_SIZE=16K", NULL};
+    static const char *const small_ring[] = {"SHM_RING_SIZE=16K", NULL};
     uint64_t window = min_size(config_window(*state), MANY);
     mbx_request puts[PUTS];
     struct cluster cl;
@@ -163,7 +163,7 @@ static void what_lies_deep_is_performed(void **state)
 
     if (config_is_loop(*state))
         skip(); /* it holds few packets */
-    open_two(&cl, state, room);
+    open_two(&cl, state, small_ring);
     for (uint64_t i = 0; i < window; i++)
         assert_int_equal(mbx_send(cl.eps[0], 1, CONTEXT, 1, &byte, 1, NULL, NULL), 0);
     for (uint64_t i = 0; i < PUTS; i++)
@@ -217,8 +217,8 @@ static void *go_on(void *arg)
     return NULL;
 }
 
-/* Answers for which there is no room are pushed until there is. */
-static void answers_wait_for_room(void **state)
+/* Answers for which there is no space are pushed until there is. */
+static void answers_wait_for_space(void **state)
 {
     enum { GETS = 32, SIZE = 3000 };
     static const char *const narrow[] = {"SHM_RING_SIZE=4K", "CLOSE_TIMEOUT=60s", NULL};
@@ -253,7 +253,7 @@ static void a_synchronous_send_that_arrived_is_complete(void **state)
     int value = 1, got = 0;
 
     if (config_window(*state) == 0 || config_has_param(*state, "LOOP_DEPTH=1"))
-        skip(); /* it waits here; or the FIN has no room */
+        skip(); /* it waits here; or the FIN has no space */
     open_two(&cl, state, NULL);
     assert_int_equal(mbx_recv(cl.eps[1], 0, CONTEXT, 1, 0, &got, sizeof got, NULL, NULL), 0);
     cluster_settle(&cl);
@@ -323,7 +323,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(all_kinds_are_performed),
         cmocka_unit_test(what_lies_deep_is_performed),
         cmocka_unit_test(what_is_long_is_performed_whole),
-        cmocka_unit_test(answers_wait_for_room),
+        cmocka_unit_test(answers_wait_for_space),
         cmocka_unit_test(a_synchronous_send_that_arrived_is_complete),
         cmocka_unit_test(all_that_was_served_is_told),
         cmocka_unit_test(an_access_outlives_its_initiator),

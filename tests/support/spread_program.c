@@ -53,7 +53,7 @@ static void must(int result, const char *what)
     exit(1);
 }
 
-static void *room(size_t size)
+static void *zeroed(size_t size)
 {
     void *memory = calloc(size != 0 ? size : 1, 1);
 
@@ -97,7 +97,7 @@ static bool is_filled(const uint8_t *bytes, uint32_t from, uint32_t to, size_t s
 /* Everybody has what he wanted; until then each makes progress for the others. */
 static void part(void)
 {
-    mbx_request *done = room(ranks * sizeof *done);
+    mbx_request *done = zeroed(ranks * sizeof *done);
 
     for (uint32_t peer = 0; peer < ranks; peer++)
         must(mbx_recv(ep, peer, CONTEXT, TAG_DONE, 0, NULL, 0, NULL, &done[peer]), "recv");
@@ -119,8 +119,8 @@ static void exchange_start(struct exchange *exchange, uint32_t peer, size_t kind
 {
     size_t size = sizes[kind];
 
-    exchange->in = room(size);
-    exchange->out = room(size);
+    exchange->in = zeroed(size);
+    exchange->out = zeroed(size);
     fill(exchange->out, rank, peer, size);
     must(mbx_recv(ep, peer, CONTEXT, kind, 0, exchange->in, size, NULL, &exchange->received),
          "recv");
@@ -141,7 +141,7 @@ static void exchange_end(struct exchange *exchange, uint32_t peer, size_t kind)
 
 static void run_messages(void)
 {
-    struct exchange *exchanges = room(ranks * ARRAY_COUNT(sizes) * sizeof *exchanges);
+    struct exchange *exchanges = zeroed(ranks * ARRAY_COUNT(sizes) * sizeof *exchanges);
 
     must(mbx_job_connect(job, ep), "connect");
     for (uint32_t peer = 0; peer < ranks; peer++)
@@ -179,8 +179,8 @@ static void order_send(mbx_request *requests, uint8_t *bytes)
 
 static void order_receive(void)
 {
-    uint32_t *next = room(ranks * sizeof *next), number;
-    uint8_t *in = room(ORDER_MOST);
+    uint32_t *next = zeroed(ranks * sizeof *next), number;
+    uint8_t *in = zeroed(ORDER_MOST);
 
     for (uint32_t i = 0; i < ranks * ORDER_EACH; i++) {
         struct mbx_completion completion;
@@ -203,8 +203,8 @@ static void order_receive(void)
 
 static void run_order(void)
 {
-    mbx_request *requests = room((size_t)ORDER_EACH * ranks * sizeof *requests);
-    uint8_t *bytes = room((size_t)ORDER_EACH * ORDER_MOST);
+    mbx_request *requests = zeroed((size_t)ORDER_EACH * ranks * sizeof *requests);
+    uint8_t *bytes = zeroed((size_t)ORDER_EACH * ORDER_MOST);
 
     must(mbx_job_connect(job, ep), "connect");
     order_send(requests, bytes);
@@ -257,10 +257,10 @@ static void write_and_read(uint32_t peer, uint8_t *out, uint8_t *in)
 static void run_access(void)
 {
     size_t size = sizeof(struct window) + ranks * SLOT;
-    struct window *window = room(size);
+    struct window *window = zeroed(size);
     struct mbx_region region = {
         .buf = window, .size = size, .rights = MBX_REMOTE_READ | MBX_REMOTE_WRITE};
-    uint8_t *out = room(SLOT), *in = room(SLOT);
+    uint8_t *out = zeroed(SLOT), *in = zeroed(SLOT);
 
     must(mbx_register(ep, KEY, &region), "register");
     must(mbx_job_connect(job, ep), "connect"); /* all have registered */

@@ -136,7 +136,7 @@ static void *play(void *arg)
         ping_pong(p, sizes[i]);
         stream(p, sizes[i]);
     }
-    /* what the other waits for may not have left for want of room: FINs, most of all */
+    /* what the other waits for may not have left for want of space: FINs, most of all */
     atomic_fetch_sub(p->playing, 1);
     while (atomic_load(p->playing) != 0)
         if (mbx_progress(p->ep) == 0)

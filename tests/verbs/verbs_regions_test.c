@@ -146,7 +146,7 @@ static void test_memory_that_cannot_be_watched(void **state)
     munmap(memory, SIZE);
 }
 
-static void test_the_oldest_makes_room(void **state)
+static void test_the_oldest_makes_space(void **state)
 {
     char *a = map_at(NULL), *b = map_at(NULL), *c = map_at(NULL);
     struct verbs_region *used;
@@ -187,7 +187,7 @@ static void test_none_is_kept(void **state)
 {
     (void)state;
     keep_none(0);
-    keep_none(SIZE - 1); /* no room for it */
+    keep_none(SIZE - 1); /* no space for it */
     assert_int_equal(sys_fail_name("userfaultfd", 1, EPERM), 0);
     keep_none(UINT64_MAX); /* nobody tells what is unmapped */
     sys_fail_none();
@@ -234,7 +234,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_memory_is_registered_once), TEST(test_other_memory_at_the_same_address),
         TEST(test_gone_while_in_use),         TEST(test_memory_that_cannot_be_watched),
-        TEST(test_the_oldest_makes_room),     TEST(test_none_is_kept),
+        TEST(test_the_oldest_makes_space),    TEST(test_none_is_kept),
     };
 
     if (getenv("MBX_VERBS_LIBRARY") == NULL) {

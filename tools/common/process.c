@@ -37,7 +37,7 @@ struct process {
 
 struct table {
     struct process *rows;
-    size_t count, room;
+    size_t count, capacity;
 };
 
 void process_adopt_orphans(void)
@@ -108,14 +108,14 @@ pid_t process_parent(pid_t pid)
 
 static bool table_add(struct table *table, const struct process *process)
 {
-    if (table->count == table->room) {
-        size_t room = table->room * 2 + 256;
-        struct process *rows = mem_realloc(table->rows, room * sizeof *rows);
+    if (table->count == table->capacity) {
+        size_t capacity = table->capacity * 2 + 256;
+        struct process *rows = mem_realloc(table->rows, capacity * sizeof *rows);
 
         if (rows == NULL)
             return false;
         table->rows = rows;
-        table->room = room;
+        table->capacity = capacity;
     }
     table->rows[table->count++] = *process;
     return true;

@@ -73,7 +73,7 @@ static int print_devices(const struct tool *tool)
 }
 
 /* "64K", or the bytes where that would lose something. */
-static const char *size_text(size_t size, char *text, size_t room)
+static const char *size_text(size_t size, char *text, size_t capacity)
 {
     static const char units[] = " KMGT";
     unsigned unit = 0;
@@ -84,7 +84,7 @@ static const char *size_text(size_t size, char *text, size_t room)
         size /= 1024;
         unit++;
     }
-    snprintf(text, room, unit > 0 ? "%zu%c" : "%zu", size, units[unit]);
+    snprintf(text, capacity, unit > 0 ? "%zu%c" : "%zu", size, units[unit]);
     return text;
 }
 

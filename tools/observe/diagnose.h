@@ -9,7 +9,7 @@
 
 #include "inspect/graph.h"
 
-/* How many ranks are deadlocked; nodes has room for now->count. */
+/* How many ranks are deadlocked; nodes has space for now->count. */
 uint32_t diagnose_judge(const struct inspect_job *before, const struct inspect_job *now,
                         enum inspect_node *nodes);
 

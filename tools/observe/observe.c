@@ -57,7 +57,7 @@ struct found {
 struct finder {
     const struct observe_options *options;
     struct found *all;
-    uint32_t count, room;
+    uint32_t count, capacity;
     uint32_t refused;
     char why[OBSERVE_REFUSED];
     uint64_t others_ns; /* is left to read the memory of processes of other users */
@@ -123,18 +123,18 @@ static bool is_wanted(const struct observe_options *options, const struct inspec
 }
 
 /* For one more. */
-static int finder_room(struct finder *finder)
+static int finder_reserve(struct finder *finder)
 {
-    uint32_t room = finder->room == 0 ? 16 : finder->room * 2;
+    uint32_t capacity = finder->capacity == 0 ? 16 : finder->capacity * 2;
     struct found *all;
 
-    if (finder->count < finder->room)
+    if (finder->count < finder->capacity)
         return 0;
-    all = mem_realloc(finder->all, room * sizeof *all);
+    all = mem_realloc(finder->all, capacity * sizeof *all);
     if (all == NULL)
         return -ENOMEM;
     finder->all = all;
-    finder->room = room;
+    finder->capacity = capacity;
     return 0;
 }
 
@@ -145,7 +145,7 @@ static int finder_add(struct finder *finder, uint32_t pid, uint32_t user, int fd
     struct found *found;
     const char *wrong;
 
-    if (finder_room(finder) != 0)
+    if (finder_reserve(finder) != 0)
         return -ENOMEM;
     found = &finder->all[finder->count];
     *found =
@@ -496,7 +496,7 @@ static int read_core(struct finder *finder, const struct core_file *core,
     struct inspect_blocks blocks;
     struct inspect_rank *rank;
 
-    if (finder_room(finder) != 0)
+    if (finder_reserve(finder) != 0)
         return -ENOMEM;
     finder->all[finder->count] = (struct found){.pid = head->pid, .fd = -1};
     rank = &finder->all[finder->count++].rank;

@@ -144,7 +144,7 @@ static uint32_t earliest(const struct observed *observed, const uint32_t *groups
     return first;
 }
 
-/* Into ranks and jobs, which have room for all. */
+/* Into ranks and jobs, which have space for all. */
 static void put_together(struct observed *observed, const uint32_t *groups, bool *is_taken,
                          struct inspect_rank *ranks, struct inspect_job *jobs)
 {

@@ -238,11 +238,11 @@ static int parse(int argc, char **argv, struct request *r)
 /* "A,B,..." in bytes. */
 static char *sizes_text(const struct perf_sizes *sizes)
 {
-    size_t room = sizes->count * 24 + 1, used = 0;
-    char *text = mem_alloc(room);
+    size_t capacity = sizes->count * 24 + 1, used = 0;
+    char *text = mem_alloc(capacity);
 
     for (unsigned i = 0; text != NULL && i < sizes->count; i++)
-        used += (size_t)snprintf(text + used, room - used, "%s%zu", i > 0 ? "," : "",
+        used += (size_t)snprintf(text + used, capacity - used, "%s%zu", i > 0 ? "," : "",
                                  sizes->size[i]);
     return text;
 }

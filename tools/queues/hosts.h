@@ -84,9 +84,9 @@ uint32_t hosts_say(FILE *out, const struct observed *observed);
 
 struct hosts_merge {
     struct inspect_rank *ranks;
-    uint32_t count, room;
+    uint32_t count, capacity;
     struct observed_host *hosts;
-    uint32_t host_count, host_room;
+    uint32_t host_count, host_capacity;
 };
 
 /* Takes what a host has answered; of one that is there already nothing.  One that has the id of another one, and other ranks, has not

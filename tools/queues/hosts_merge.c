@@ -25,14 +25,14 @@
 /* For one more; NULL: no memory. */
 static struct observed_host *add_host(struct hosts_merge *merge)
 {
-    if (merge->host_count == merge->host_room) {
-        uint32_t room = merge->host_room == 0 ? 8 : merge->host_room * 2;
-        struct observed_host *hosts = mem_realloc(merge->hosts, room * sizeof *hosts);
+    if (merge->host_count == merge->host_capacity) {
+        uint32_t capacity = merge->host_capacity == 0 ? 8 : merge->host_capacity * 2;
+        struct observed_host *hosts = mem_realloc(merge->hosts, capacity * sizeof *hosts);
 
         if (hosts == NULL)
             return NULL;
         merge->hosts = hosts;
-        merge->host_room = room;
+        merge->host_capacity = capacity;
     }
     merge->hosts[merge->host_count] = (struct observed_host){.id = 0};
     return &merge->hosts[merge->host_count++];
@@ -67,20 +67,20 @@ bool hosts_merge_has(const struct hosts_merge *merge, const struct observed_host
 
 /* ---- ranks ---- */
 
-static bool make_room(struct hosts_merge *merge, uint32_t more)
+static bool make_space(struct hosts_merge *merge, uint32_t more)
 {
-    uint32_t room = merge->room == 0 ? 16 : merge->room;
+    uint32_t capacity = merge->capacity == 0 ? 16 : merge->capacity;
     struct inspect_rank *ranks;
 
-    while (room < merge->count + more)
-        room *= 2;
-    if (room == merge->room)
+    while (capacity < merge->count + more)
+        capacity *= 2;
+    if (capacity == merge->capacity)
         return true;
-    ranks = mem_realloc(merge->ranks, room * sizeof *ranks);
+    ranks = mem_realloc(merge->ranks, capacity * sizeof *ranks);
     if (ranks == NULL)
         return false;
     merge->ranks = ranks;
-    merge->room = room;
+    merge->capacity = capacity;
     return true;
 }
 
@@ -125,7 +125,7 @@ int hosts_merge_add(struct hosts_merge *merge, struct observed *from)
     }
     for (uint32_t i = 0; i < from->count; i++)
         more += from->jobs[i].count;
-    if (!make_room(merge, more) || (host = add_host(merge)) == NULL)
+    if (!make_space(merge, more) || (host = add_host(merge)) == NULL)
         return -ENOMEM;
     if (more != 0) {
         memcpy(&merge->ranks[merge->count], from->jobs[0].ranks, more * sizeof *merge->ranks);
@@ -267,7 +267,7 @@ int hosts_merge_end(struct hosts_merge *merge, struct observed *out)
     *out = (struct observed){.count = 0};
     look_at_addresses(merge);
     look_at_ranks(merge);
-    err = make_room(merge, 1) ? observed_sort(merge->ranks, merge->count, out) : -ENOMEM;
+    err = make_space(merge, 1) ? observed_sort(merge->ranks, merge->count, out) : -ENOMEM;
     if (err == 0) {
         for (uint32_t i = 0; i < out->count; i++)
             look_at_size(&out->jobs[i]);

@@ -58,7 +58,7 @@ static int best_way(void)
 }
 
 /* The text that fits beside numbers as long as these. */
-static size_t room_of(size_t count)
+static size_t text_that_fits(size_t count)
 {
     char numbers[64];
 
@@ -82,7 +82,7 @@ static void make_line(char line[SNAPSHOT_LINE + 1], uint64_t stream, size_t numb
 
 int snapshot_write(const char *text, size_t size)
 {
-    size_t room = room_of(size), count = (size + room - 1) / room;
+    size_t capacity = text_that_fits(size), count = (size + capacity - 1) / capacity;
     uint64_t host = 0, stream;
     int fd = best_way(), err = 0;
 
@@ -92,7 +92,8 @@ int snapshot_write(const char *text, size_t size)
     for (size_t i = 0; err == 0 && i < count; i++) {
         char line[SNAPSHOT_LINE + 1];
 
-        make_line(line, stream, i, count, text + i * room, min_size(room, size - i * room));
+        make_line(line, stream, i, count, text + i * capacity,
+                  min_size(capacity, size - i * capacity));
         err = write_all(fd, line, SNAPSHOT_LINE);
     }
     return err;
@@ -156,25 +157,25 @@ static struct snapshot *snapshot_of(struct snapshots *snapshots, const struct li
         snapshots->is_full = true;
         return NULL;
     }
-    if (snapshots->count == snapshots->room) {
-        uint32_t room = snapshots->room == 0 ? 8 : snapshots->room * 2;
+    if (snapshots->count == snapshots->capacity) {
+        uint32_t capacity = snapshots->capacity == 0 ? 8 : snapshots->capacity * 2;
 
-        all = mem_realloc(snapshots->all, room * sizeof *all);
+        all = mem_realloc(snapshots->all, capacity * sizeof *all);
         if (all == NULL) {
             snapshots->has_no_memory = true;
             return NULL;
         }
         snapshots->all = all;
-        snapshots->room = room;
+        snapshots->capacity = capacity;
     }
     all = &snapshots->all[snapshots->count++];
     *all = (struct snapshot){.stream = line->stream, .count = line->count};
     return all;
 }
 
-static bool make_room(struct snapshots *snapshots, struct snapshot *snapshot, size_t more)
+static bool make_space(struct snapshots *snapshots, struct snapshot *snapshot, size_t more)
 {
-    size_t room = snapshot->room == 0 ? 4096 : snapshot->room;
+    size_t capacity = snapshot->capacity == 0 ? 4096 : snapshot->capacity;
     char *text;
 
     if (snapshots->bytes != NULL && more > SNAPSHOT_BYTES - *snapshots->bytes) {
@@ -183,17 +184,17 @@ static bool make_room(struct snapshots *snapshots, struct snapshot *snapshot, si
     }
     if (snapshots->bytes != NULL)
         *snapshots->bytes += more;
-    while (room < snapshot->size + more)
-        room *= 2;
-    if (room == snapshot->room)
+    while (capacity < snapshot->size + more)
+        capacity *= 2;
+    if (capacity == snapshot->capacity)
         return true;
-    text = mem_realloc(snapshot->text, room);
+    text = mem_realloc(snapshot->text, capacity);
     if (text == NULL) {
         snapshots->has_no_memory = true;
         return false;
     }
     snapshot->text = text;
-    snapshot->room = room;
+    snapshot->capacity = capacity;
     return true;
 }
 
@@ -204,7 +205,7 @@ static void add_line(struct snapshots *snapshots, const struct line *line)
     if (snapshot == NULL || snapshot->is_damaged)
         return;
     if (line->number != snapshot->next || line->count != snapshot->count ||
-        !make_room(snapshots, snapshot, line->size)) {
+        !make_space(snapshots, snapshot, line->size)) {
         snapshot->is_damaged = true;
         return;
     }

@@ -45,7 +45,7 @@ struct snapshot {
     bool is_damaged;
     bool is_taken; /* by who has read it */
     char *text;
-    size_t size, room;
+    size_t size, capacity;
 };
 
 #define SNAPSHOT_SOURCES 2
@@ -53,7 +53,7 @@ struct snapshot {
 /* What one launcher prints. */
 struct snapshots {
     struct snapshot *all;
-    uint32_t count, room;
+    uint32_t count, capacity;
     size_t
         *bytes; /* of all texts of the look, which has several launchers; NULL: not counted */
     struct {

@@ -6,7 +6,7 @@
  * there twice is an error; one that is not known is passed over: a newer mbx may have more of them.
  *
  * What holds of what was read: texts are printable and end; numbers are in their range; an entry is of a kind that
- * there is; no rank has more entries than it counts, and none has more than a page has room for.
+ * there is; no rank has more entries than it counts, and none has more than a page has space for.
  */
 #include "snapshot.h"
 
@@ -37,7 +37,7 @@ struct reading {
     struct json_reader r;
     struct observed *out;
     struct inspect_rank *ranks; /* of all jobs */
-    uint32_t count, room;
+    uint32_t count, capacity;
     uint64_t job; /* that is being read */
     uint64_t format;
     bool has_jobs;
@@ -249,7 +249,7 @@ static void read_counts(struct reading *reading, void *into)
 static void read_entries(struct reading *reading, void *into)
 {
     struct inspect_rank *rank = &((struct read_rank *)into)->rank;
-    uint32_t room = 0;
+    uint32_t capacity = 0;
 
     if (rank->entries != NULL) { /* a second field of this name */
         json_skip(&reading->r);
@@ -261,11 +261,11 @@ static void read_entries(struct reading *reading, void *into)
             json_wrong(&reading->r, "too many entries");
             return;
         }
-        if (rank->count == room) {
+        if (rank->count == capacity) {
             struct inspect_entry *entries;
 
-            room = room == 0 ? 8 : room * 2;
-            entries = mem_realloc(rank->entries, room * sizeof *entries);
+            capacity = capacity == 0 ? 8 : capacity * 2;
+            entries = mem_realloc(rank->entries, capacity * sizeof *entries);
             if (entries == NULL) {
                 json_wrong(&reading->r, "no memory");
                 return;
@@ -278,7 +278,7 @@ static void read_entries(struct reading *reading, void *into)
     }
 }
 
-/* Lines into one text; they are only printed, so those for which there is no room are left out. */
+/* Lines into one text; they are only printed, so those for which there is no space are left out. */
 static void read_lines(struct reading *reading, char *text, size_t size)
 {
     size_t used = 0;
@@ -406,22 +406,23 @@ static void finish_rank(struct reading *reading, struct read_rank *read)
     inspect_sort(rank->entries, rank->count);
 }
 
-static bool ranks_room(struct reading *reading)
+static bool ranks_reserve(struct reading *reading)
 {
-    uint32_t room = reading->room == 0 ? 16 : reading->room * 2;
+    uint32_t capacity = reading->capacity == 0 ? 16 : reading->capacity * 2;
     struct inspect_rank *ranks;
 
-    if (reading->count < reading->room)
+    if (reading->count < reading->capacity)
         return true;
-    ranks = reading->count < SNAPSHOT_RANKS ? mem_realloc(reading->ranks, room * sizeof *ranks)
-                                            : NULL;
+    ranks = reading->count < SNAPSHOT_RANKS
+                ? mem_realloc(reading->ranks, capacity * sizeof *ranks)
+                : NULL;
     if (ranks == NULL) {
         json_wrong(&reading->r,
                    reading->count < SNAPSHOT_RANKS ? "no memory" : "too many ranks");
         return false;
     }
     reading->ranks = ranks;
-    reading->room = room;
+    reading->capacity = capacity;
     return true;
 }
 
@@ -431,7 +432,7 @@ static void read_ranks(struct reading *reading, void *into)
 
     (void)into;
     json_open(&reading->r, '[');
-    while (json_more(&reading->r, ']') && ranks_room(reading)) {
+    while (json_more(&reading->r, ']') && ranks_reserve(reading)) {
         memset(&read, 0, sizeof read);
         read_object(reading, rank_fields, ARRAY_COUNT(rank_fields), &read);
         if (reading->r.wrong == NULL)
@@ -595,7 +596,7 @@ const char *snapshot_read(const char *text, size_t size, struct observed *out)
 
     reading = (struct reading){.r = json_reader_of(text, size), .out = out};
     *out = (struct observed){.hosts = mem_calloc(1, sizeof *out->hosts)};
-    if (out->hosts == NULL || !ranks_room(&reading))
+    if (out->hosts == NULL || !ranks_reserve(&reading))
         return "no memory";
     read_object(&reading, snapshot_fields, ARRAY_COUNT(snapshot_fields), &reading);
     json_finish(&reading.r);

@@ -271,7 +271,7 @@ static void hear_supervisor(struct job *job)
     }
 }
 
-/* A line from the terminal.  The pipe has room for it, or the reader is gone. */
+/* A line from the terminal.  The pipe has space for it, or the reader is gone. */
 static void forward_terminal(struct job *job)
 {
     char line[PIPE_BUF];
@@ -312,7 +312,7 @@ static int wait_ms(const struct job *job)
         return OUTPUT_IDLE_MS;
     if (job->supervisor < 0)
         return DRAIN_MS;
-    return job->terminal_to >= 0 ? 1000 : -1; /* in the foreground now, and room? */
+    return job->terminal_to >= 0 ? 1000 : -1; /* in the foreground now, and space? */
 }
 
 static void supervise(struct job *job)

@@ -295,14 +295,14 @@ static int replay_mask_add(struct replay *replay, const struct trace_event *e)
             return 0;
         }
     }
-    if (replay->mask_count == replay->mask_room) {
-        size_t room = replay->mask_room * 2 + 8;
-        struct replay_mask *more = mem_realloc(replay->masks, room * sizeof *more);
+    if (replay->mask_count == replay->mask_capacity) {
+        size_t capacity = replay->mask_capacity * 2 + 8;
+        struct replay_mask *more = mem_realloc(replay->masks, capacity * sizeof *more);
 
         if (more == NULL)
             return -ENOMEM;
         replay->masks = more;
-        replay->mask_room = room;
+        replay->mask_capacity = capacity;
     }
     replay->masks[replay->mask_count++] =
         (struct replay_mask){.ignore = e->ignore, .posts = 1, .any_source = any_source};

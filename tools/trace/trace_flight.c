@@ -28,19 +28,19 @@
 
 static bool paths_add(struct trace_paths *out, const char *path, int fd)
 {
-    if (out->count == out->room) {
-        size_t room = 2 * out->room + 16;
-        char **paths = mem_realloc(out->paths, room * sizeof *paths);
+    if (out->count == out->capacity) {
+        size_t capacity = 2 * out->capacity + 16;
+        char **paths = mem_realloc(out->paths, capacity * sizeof *paths);
         int *fds;
 
         if (paths == NULL)
             return false;
         out->paths = paths;
-        fds = mem_realloc(out->fds, room * sizeof *fds);
+        fds = mem_realloc(out->fds, capacity * sizeof *fds);
         if (fds == NULL)
             return false;
         out->fds = fds;
-        out->room = room;
+        out->capacity = capacity;
     }
     out->fds[out->count] = fd;
     out->paths[out->count] = mem_alloc(strlen(path) + 1);

@@ -13,7 +13,7 @@ struct tool;
 struct trace_paths {
     char **paths;
     int *fds; /* of paths[i]; or -1 */
-    size_t count, room;
+    size_t count, capacity;
 };
 
 /* Adds the flight recordings in the memory of these processes; with count 0 of all processes

@@ -370,18 +370,18 @@ struct labels {
         uint64_t tag;
         uint32_t number; /* from 1; 0: free */
     } * slots;
-    size_t room;
+    size_t capacity;
     uint32_t count;
 };
 
 static uint32_t label_of(struct labels *labels, const struct job_message *m, uint32_t number)
 {
     uint64_t hash = (m->tag ^ (uint64_t)m->context_id << 32) * UINT64_C(0x9e3779b97f4a7c15);
-    size_t at = (size_t)(hash >> 24) & (labels->room - 1);
+    size_t at = (size_t)(hash >> 24) & (labels->capacity - 1);
 
     while (labels->slots[at].number != 0 &&
            (labels->slots[at].context_id != m->context_id || labels->slots[at].tag != m->tag))
-        at = (at + 1) & (labels->room - 1);
+        at = (at + 1) & (labels->capacity - 1);
     if (labels->slots[at].number == 0) {
         labels->slots[at].context_id = m->context_id;
         labels->slots[at].tag = m->tag;
@@ -491,7 +491,7 @@ static bool put_labels(FILE *out, const struct job *job, const struct labels *la
 
     if (messages == NULL)
         return false;
-    for (size_t i = 0; i < labels->room; i++)
+    for (size_t i = 0; i < labels->capacity; i++)
         if (labels->slots[i].number != 0)
             messages[labels->slots[i].number - 1] = labels->slots[i].message;
     fputs("labels:[", out);
@@ -517,12 +517,12 @@ static void put_protocols(FILE *out)
 
 static int put_data(FILE *out, const struct job *job)
 {
-    struct labels labels = {.room = 1024};
+    struct labels labels = {.capacity = 1024};
     bool is_put;
 
-    while (labels.room < 2 * min_size(job->message_count, MESSAGES_MAX))
-        labels.room *= 2;
-    labels.slots = mem_calloc(labels.room, sizeof *labels.slots);
+    while (labels.capacity < 2 * min_size(job->message_count, MESSAGES_MAX))
+        labels.capacity *= 2;
+    labels.slots = mem_calloc(labels.capacity, sizeof *labels.slots);
     if (labels.slots == NULL)
         return -ENOMEM;
     fprintf(out, "const D = {duration:%" PRIu64 ",slices:%d,\n", job->duration / UNIT_NS,

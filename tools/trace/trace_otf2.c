@@ -127,7 +127,7 @@ struct writing {
     uint64_t *counts; /* events of each rank */
     struct communicator *communicators;
     uint32_t *of_message; /* its communicator */
-    uint32_t communicator_count, communicator_room;
+    uint32_t communicator_count, communicator_capacity;
     uint32_t strings;
     bool is_wrong;
 };
@@ -170,14 +170,14 @@ static bool add_communicator(struct writing *w, uint32_t message)
     w->of_message[message] = i;
     if (i < w->communicator_count)
         return true;
-    if (i == w->communicator_room) {
-        uint32_t room = 2 * w->communicator_room + 16;
-        struct communicator *more = mem_realloc(w->communicators, room * sizeof *more);
+    if (i == w->communicator_capacity) {
+        uint32_t capacity = 2 * w->communicator_capacity + 16;
+        struct communicator *more = mem_realloc(w->communicators, capacity * sizeof *more);
 
         if (more == NULL)
             return false;
         w->communicators = more;
-        w->communicator_room = room;
+        w->communicator_capacity = capacity;
     }
     memcpy(w->communicators[w->communicator_count++].name, name, sizeof name);
     return true;

@@ -70,9 +70,9 @@ static void put_fixed(struct proto *p, unsigned field, uint64_t value)
 
 static void put_bytes(struct proto *p, unsigned field, const void *bytes, size_t size)
 {
-    size_t room = sizeof p->bytes - p->size;
+    size_t capacity = sizeof p->bytes - p->size;
 
-    if (size + 16 > room) /* no name is so long */
+    if (size + 16 > capacity) /* no name is so long */
         return;
     put_number(p, field << 3 | WIRE_BYTES);
     put_number(p, size);

@@ -17,18 +17,18 @@
 
 /* ---- arrays that grow ---- */
 
-static bool grow(void **array, size_t count, size_t *room, size_t size)
+static bool grow(void **array, size_t count, size_t *capacity, size_t size)
 {
-    size_t more = *room == 0 ? 256 : 2 * *room;
+    size_t more = *capacity == 0 ? 256 : 2 * *capacity;
     void *grown;
 
-    if (count < *room)
+    if (count < *capacity)
         return true;
     grown = mem_realloc(*array, more * size);
     if (grown == NULL)
         return false;
     *array = grown;
-    *room = more;
+    *capacity = more;
     return true;
 }
 
@@ -134,12 +134,12 @@ static uint32_t rank_of_peer(const struct reading *r, uint32_t number)
 }
 
 /* A half that begins with e. */
-static struct job_message *half_begin(struct job_message **halves, size_t *count, size_t *room,
-                                      const struct trace_event *e)
+static struct job_message *half_begin(struct job_message **halves, size_t *count,
+                                      size_t *capacity, const struct trace_event *e)
 {
     struct job_message *half;
 
-    if (!grow((void **)halves, *count, room, sizeof **halves))
+    if (!grow((void **)halves, *count, capacity, sizeof **halves))
         return NULL;
     half = &(*halves)[*count];
     *half = (struct job_message){
@@ -163,7 +163,7 @@ static struct job_message *half_begin(struct job_message **halves, size_t *count
 
 static bool read_send(struct reading *r, const struct trace_event *e)
 {
-    struct job_message *half = half_begin(&r->sends, &r->send_count, &r->send_room, e);
+    struct job_message *half = half_begin(&r->sends, &r->send_count, &r->send_capacity, e);
 
     if (half == NULL)
         return false;
@@ -223,7 +223,7 @@ static void meet(struct reading *r, uint64_t id, uint32_t half, uint64_t time)
 
 static bool add_post(struct reading *r, uint64_t id, uint32_t half)
 {
-    if (!grow((void **)&r->posts, r->post_count, &r->post_room, sizeof *r->posts))
+    if (!grow((void **)&r->posts, r->post_count, &r->post_capacity, sizeof *r->posts))
         return false;
     r->posts[r->post_count] = (struct post){
         .time = r->now, .event = r->job->ranks[r->rank].events, .half = JOB_NOBODY};
@@ -248,7 +248,8 @@ static bool read_post(struct reading *r, const struct trace_event *e)
 
 static bool read_arrive(struct reading *r, const struct trace_event *e)
 {
-    struct job_message *half = half_begin(&r->arrivals, &r->arrival_count, &r->arrival_room, e);
+    struct job_message *half =
+        half_begin(&r->arrivals, &r->arrival_count, &r->arrival_capacity, e);
     uint32_t number = (uint32_t)(r->arrival_count - 1);
 
     if (half == NULL)
@@ -300,7 +301,7 @@ static bool read_wait(struct reading *r, const struct trace_event *e)
     if (e->type == TRACE_WAIT) {
         uint64_t length = min_size(e->amount, r->now);
 
-        if (!grow((void **)&job->waits, job->wait_count, &r->wait_room, sizeof *job->waits))
+        if (!grow((void **)&job->waits, job->wait_count, &r->wait_capacity, sizeof *job->waits))
             return false;
         r->open_wait = (uint32_t)job->wait_count;
         job->waits[job->wait_count++] =
@@ -334,7 +335,7 @@ static bool read_place(struct reading *r, const struct trace_event *e)
     if (e->tag >> 32 == 0) {
         if (job->place_count - r->first_place >= TRACE_PLACES_MAX)
             return true; /* no recorder names so many */
-        if (!grow((void **)&job->places, job->place_count, &r->place_room, sizeof *place))
+        if (!grow((void **)&job->places, job->place_count, &r->place_capacity, sizeof *place))
             return false;
         place = &job->places[job->place_count++];
         *place = (struct job_place){.rank = r->rank, .number = e->context_id};
@@ -365,7 +366,7 @@ static bool read_at(struct reading *r, const struct trace_event *e)
             job->waits[r->open_wait].place = place;
         return true;
     }
-    if (!grow((void **)&job->comes, job->come_count, &r->come_room, sizeof *job->comes))
+    if (!grow((void **)&job->comes, job->come_count, &r->come_capacity, sizeof *job->comes))
         return false;
     job->comes[job->come_count++] =
         (struct job_come){.rank = r->rank, .place = place, .time = r->acted};
@@ -381,7 +382,7 @@ static bool read_step(struct reading *r, const struct trace_event *e)
                    e->type == TRACE_PULLED || e->type == TRACE_WRITE;
     uint32_t number = names_find(&r->names, is_send ? NAME_SEND : NAME_RECV, e->entry);
 
-    if (!grow((void **)&job->steps, job->step_count, &r->step_room, sizeof *job->steps))
+    if (!grow((void **)&job->steps, job->step_count, &r->step_capacity, sizeof *job->steps))
         return false;
     job->steps[job->step_count++] = (struct job_step){
         .rank = r->rank,
@@ -398,7 +399,7 @@ static bool read_step(struct reading *r, const struct trace_event *e)
 
 static bool read_depths(struct reading *r)
 {
-    if (!grow((void **)&r->changes, r->change_count, &r->change_room, sizeof *r->changes))
+    if (!grow((void **)&r->changes, r->change_count, &r->change_capacity, sizeof *r->changes))
         return false;
     r->changes[r->change_count++] = (struct depth_change){
         .time = r->now, .rank = r->rank, .posted = r->posted, .unexpected = r->unexpected};

@@ -44,7 +44,7 @@ struct completion {
 struct explaining {
     struct job *job;
     struct completion *completions; /* and what was begun; by rank, then event */
-    size_t count, charge_room;
+    size_t count, charge_capacity;
     size_t *first_wait; /* of each rank, and behind the last one */
     uint32_t *worst;    /* of each wait: who is charged most; or JOB_NOBODY */
 };
@@ -196,14 +196,14 @@ static bool charge(struct explaining *x, uint32_t wait, uint32_t guilty, uint64_
 
     if (ns == 0)
         return true;
-    if (job->charge_count == x->charge_room) {
-        size_t room = 2 * x->charge_room + 256;
-        struct job_charge *more = mem_realloc(job->charges, room * sizeof *more);
+    if (job->charge_count == x->charge_capacity) {
+        size_t capacity = 2 * x->charge_capacity + 256;
+        struct job_charge *more = mem_realloc(job->charges, capacity * sizeof *more);
 
         if (more == NULL)
             return false;
         job->charges = more;
-        x->charge_room = room;
+        x->charge_capacity = capacity;
     }
     job->charges[job->charge_count++] = (struct job_charge){wait, guilty, ns, until};
     return true;
@@ -347,7 +347,7 @@ static void blame_places(const struct job *job, struct job_blame *blame,
 
 static bool blame_all(struct job *job)
 {
-    size_t room = 0, begin = 0;
+    size_t capacity = 0, begin = 0;
     uint32_t last_wait = JOB_NOBODY, rank = JOB_NOBODY;
 
     for (size_t i = 0; i < job->charge_count; i++) { /* by rank, as waits are */
@@ -362,11 +362,11 @@ static bool blame_all(struct job *job)
         for (at = begin; at < job->blame_count && !fits(job, &job->blames[at], w, c->guilty);)
             at++;
         if (at == job->blame_count) {
-            if (job->blame_count == room) {
+            if (job->blame_count == capacity) {
                 struct job_blame *more;
 
-                room = 2 * room + 64;
-                more = mem_realloc(job->blames, room * sizeof *more);
+                capacity = 2 * capacity + 64;
+                more = mem_realloc(job->blames, capacity * sizeof *more);
                 if (more == NULL)
                     return false;
                 job->blames = more;

@@ -69,7 +69,7 @@ static struct trace_communicator *communicator_find(const struct trace_words *wo
     return place != 0 ? &words->communicators[place - 1] : NULL;
 }
 
-/* Room for one more.  False: no memory. */
+/* Space for one more.  False: no memory. */
 static bool communicators_grow(struct trace_words *words)
 {
     size_t slots = words->communicator_slots == 0 ? 8 : 2 * words->communicator_slots;

@@ -201,7 +201,7 @@ static void matched(struct mbx_ep *ep, uint32_t peer)
     transport_verbs_matched(link_of(ep, peer));
 }
 
-/* What the core had no room for is offered again, before anything else. */
+/* What the core had no space for is offered again, before anything else. */
 static int packet(struct mbx_ep *ep, uint32_t peer, const void *bytes, size_t size)
 {
     struct offload *offload = ep->offload;

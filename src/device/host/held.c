@@ -44,7 +44,7 @@ uint32_t held_keep(struct shadow *shadow, const struct mbx_match_envelope *envel
     return number;
 }
 
-/* There is always room for it: a number costs two commands, and comes again only when both
+/* There is always space for it: a number costs two commands, and comes again only when both
  * have been performed. */
 void held_leave(struct shadow *shadow, uint32_t number)
 {

@@ -3,7 +3,7 @@
  * offload.h - a matching device beside the matching engines.
  *
  * lib names the module and gives the transport offload_deliver(), offload_read_done() and
- * offload_repeats(); other rooms call nothing here.
+ * offload_repeats(); other folders call nothing here.
  *
  *   mbx_recv ─> mbx_match_post ─queued─> recv_posted ─> shadow ─────> device
  *                                                                     │

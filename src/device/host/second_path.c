@@ -21,7 +21,7 @@ static int offload_arrive(struct mbx_ep *ep, const struct arrival *arrival)
 
     if (context_get(ep, arrival->envelope.context_id) == NULL)
         return -EAGAIN;
-    if (!credit_admits(peer) || !credit_has_room(peer, credit_of(arrival))) {
+    if (!credit_admits(peer) || !credit_has_space(peer, credit_of(arrival))) {
         progress_dropped(ep, "it is beyond the window of its sender");
         return 0;
     }

@@ -315,7 +315,7 @@ static int hand_over(struct shadow *shadow, struct shadow_recv *recv)
     return 0;
 }
 
-/* There is always room for it: a handle costs two commands, and comes again only when both
+/* There is always space for it: a handle costs two commands, and comes again only when both
  * have been performed.  A device that is gone will say so by its last event. */
 static void revoke(struct shadow *shadow, const struct shadow_recv *recv)
 {
@@ -633,7 +633,7 @@ static void on_revoked(struct shadow *shadow, const struct mbx_device_event *eve
     shadow_settle(shadow, event->handle);
 }
 
-/* False: the owner has no room; nothing behind it may be looked at. */
+/* False: the owner has no space; nothing behind it may be looked at. */
 static bool on_packet(struct shadow *shadow, const struct mbx_device_event *event)
 {
     const unsigned char *packet =
@@ -716,7 +716,7 @@ static bool take(struct shadow *shadow, const struct mbx_device_event *event)
     return true;
 }
 
-/* The packet that the owner had no room for.  False: he still has none. */
+/* The packet that the owner had no space for.  False: he still has none. */
 static bool take_pending(struct shadow *shadow)
 {
     struct mbx_device_event event = shadow->pending;
@@ -761,7 +761,7 @@ bool shadow_has_work(const struct shadow *shadow)
 
 /* ---- open and close ---- */
 
-/* Room for two commands of each receive, and of each message that it holds; for a SYNC, and
+/* Space for two commands of each receive, and of each message that it holds; for a SYNC, and
  * each buffer. */
 static int configure(struct shadow *shadow)
 {

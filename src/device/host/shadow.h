@@ -10,7 +10,7 @@
  *      │ stays: too small, or the device cannot hold such a receive, or has one with the same
  *      ├──────────> SOFTWARE      memory, or an earlier one that stays fits the same messages
  *      v
- *   WAITING ──room──> HANDED ──── MATCHED ────> owner's matched()
+ *   WAITING ─space──> HANDED ──── MATCHED ────> owner's matched()
  *      │                │   └──── shadow_taken(): a message that the device could not match
  *      │                │         has met it; the revoke goes first, then the message counts
  *      │                v          as handled
@@ -114,7 +114,7 @@ struct shadow_stats {
     uint64_t claims_won, claims_lost;    /* claims of such */
     uint64_t overlapped;                 /* kept, because an earlier one that stays overlaps */
     uint64_t clashed;                    /* kept, because the device has one with its memory */
-    uint64_t waited;                     /* found no room at first, or a parked message */
+    uint64_t waited;                     /* found no space at first, or a parked message */
     uint64_t parked;                     /* messages of another path that had to wait */
     uint64_t passed;                     /* unexpected messages passed to software */
     uint64_t syncs;                      /* SYNC commands */
@@ -201,10 +201,11 @@ struct shadow {
     unsigned char *buffers; /* untagged */
     uint32_t *empty;        /* numbers of those that the device is to be given */
     uint32_t empty_count;
-    bool *is_given;                  /* [untagged]: which of them it has */
-    struct mbx_device_event pending; /* a packet that the owner had no room for; type 0: none */
-    struct list asked;               /* receives that are REVOKING or CLAIMED */
-    struct list parked;              /* messages of another path: bypass.h */
+    bool *is_given; /* [untagged]: which of them it has */
+    struct mbx_device_event
+        pending;        /* a packet that the owner had no space for; type 0: none */
+    struct list asked;  /* receives that are REVOKING or CLAIMED */
+    struct list parked; /* messages of another path: bypass.h */
     uint32_t parked_from[SHADOW_SOURCES]; /* how many, by source */
     bool must_look;                       /* an answer may have changed what they wait for */
     struct shadow_filter filter;
@@ -241,7 +242,7 @@ bool shadow_reclaim(struct shadow *shadow, struct shadow_recv *recv);
 void shadow_recall(struct shadow *shadow);
 void shadow_resume(struct shadow *shadow);
 
-/* shadow_poll - events, then what has room now; how many events. */
+/* shadow_poll - events, then what has space now; how many events. */
 int shadow_poll(struct shadow *shadow);
 
 /* shadow_has_work - would the next poll do something though the device has said nothing? */
@@ -267,7 +268,7 @@ bool shadow_may_have(const struct shadow *shadow, const struct mbx_match_recv *m
 /* Would the device tell a message of this envelope from others? */
 bool shadow_can_tell(const struct shadow *shadow, const struct mbx_match_envelope *envelope);
 
-/* The command.  0; -EAGAIN no room; -EBUSY the device has one with the same memory. */
+/* The command.  0; -EAGAIN no space; -EBUSY the device has one with the same memory. */
 int shadow_append(struct shadow *shadow, struct shadow_recv *recv);
 
 /* What the device says makes no sense: it is stopped. */

@@ -20,9 +20,9 @@
 
 /* ---- events ---- */
 
-/* There is room: see channel_event_cells().  If there is not, software did not keep the rules
+/* There is space: see channel_event_cells().  If there is not, software did not keep the rules
  * of handles and buffers. */
-static struct channel_event *event_room(struct agent *agent)
+static struct channel_event *event_reserve(struct agent *agent)
 {
     struct channel_event *event = ring_reserve(&agent->events, sizeof *event);
 
@@ -41,14 +41,14 @@ static void event_write(struct agent *agent, struct channel_event *event)
 static void on_emit(void *arg, const struct mbx_device_event *event)
 {
     struct agent *agent = arg;
-    struct channel_event *room = event_room(agent);
+    struct channel_event *cell = event_reserve(agent);
 
-    if (room == NULL)
+    if (cell == NULL)
         return;
-    room->type = CHANNEL_EVENT;
-    room->event = *event;
-    room->event.mark = agent->begun;
-    event_write(agent, room);
+    cell->type = CHANNEL_EVENT;
+    cell->event = *event;
+    cell->event.mark = agent->begun;
+    event_write(agent, cell);
 }
 
 static void emit(struct agent *agent, enum mbx_device_event_type type,
@@ -575,7 +575,7 @@ bool agent_leave(struct agent *agent)
 
     if (!agent_is_idle(agent) || !list_is_empty(&agent->owing))
         return false;
-    event = event_room(agent);
+    event = event_reserve(agent);
     if (event == NULL)
         return false;
     event->type = CHANNEL_LEFT;
@@ -585,7 +585,7 @@ bool agent_leave(struct agent *agent)
 
 bool agent_ask(struct agent *agent, uint32_t question, const struct transport_address *address)
 {
-    struct channel_event *event = event_room(agent);
+    struct channel_event *event = event_reserve(agent);
 
     if (event == NULL)
         return false;

@@ -117,7 +117,7 @@ int agent_run(struct agent *agent);
 bool agent_is_idle(const struct agent *agent);
 
 /* agent_ask - asks software for the number of a peer; question comes back with the answer.
- * False: no room. */
+ * False: no space. */
 bool agent_ask(struct agent *agent, uint32_t question, const struct transport_address *address);
 
 /* agent_leave - if nothing is under way: tells software that this device will not receive any

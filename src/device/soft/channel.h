@@ -72,7 +72,7 @@ struct channel_event {
 #define CHANNEL_EVENT_CELLS                                                                    \
     ((sizeof(struct channel_event) + RING_CELL_SIZE - 1) / RING_CELL_SIZE)
 
-/* Questions that may wait for their answers: there is room for them in both rings. */
+/* Questions that may wait for their answers: there is space for them in both rings. */
 #define CHANNEL_QUESTIONS 64
 
 enum channel_state {

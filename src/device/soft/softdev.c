@@ -39,8 +39,8 @@ void softdev_wake(struct softdev *device)
     transport_wake_other(device->config.transport);
 }
 
-/* Room for a command; NULL: none, or the device is gone. */
-static struct channel_command *command_room(struct softdev *device)
+/* Space for a command; NULL: none, or the device is gone. */
+static struct channel_command *command_reserve(struct softdev *device)
 {
     return device->is_configured
                ? ring_reserve(&device->commands, sizeof(struct channel_command))
@@ -63,7 +63,7 @@ static int command_write(struct softdev *device, struct channel_command *command
 
 static int command_tm(struct softdev *device, const struct tm_command *unit)
 {
-    struct channel_command *command = device->is_over ? NULL : command_room(device);
+    struct channel_command *command = device->is_over ? NULL : command_reserve(device);
 
     if (command == NULL)
         return command_error(device);
@@ -157,7 +157,7 @@ static int soft_revoke(struct mbx_device *d, uint32_t handle, uint16_t handled)
         &(struct tm_command){.type = TM_REVOKE, .handled = handled, .handle = handle});
 }
 
-/* One at a time: they must not take the room of other commands. */
+/* One at a time: they must not take the space of other commands. */
 static int soft_sync(struct mbx_device *d, uint16_t handled)
 {
     struct softdev *device = device_of(d);
@@ -192,7 +192,7 @@ static int soft_unhold(struct mbx_device *d, uint32_t message, uint16_t handled)
 static int soft_replenish(struct mbx_device *d, uint32_t buffer, void *memory)
 {
     struct softdev *device = device_of(d);
-    struct channel_command *command = device->is_over ? NULL : command_room(device);
+    struct channel_command *command = device->is_over ? NULL : command_reserve(device);
 
     if (command == NULL)
         return command_error(device);
@@ -207,7 +207,7 @@ static int soft_replenish(struct mbx_device *d, uint32_t buffer, void *memory)
 /* The device wants to know who this is.  False: the answer has to wait. */
 static bool answer(struct softdev *device, const struct channel_event *event)
 {
-    struct channel_command *command = command_room(device);
+    struct channel_command *command = command_reserve(device);
     uint32_t peer = 0;
     int err;
 

@@ -10,7 +10,7 @@
  * It has no thread, no clock, no wire and no queue: a driver (or a test, in any order that it
  * likes) calls tm_command() with the oldest command, tm_match() with the oldest packet of
  * a sender, and moves the data of what matched.  Events leave through emit(), which must have
- * room: tm_events() says how many there can be.
+ * space: tm_events() says how many there can be.
  *
  * The active list is the engine of match.h.  That gives every arrival the oldest entry that
  * accepts it at constant cost, and every entry that becomes active the oldest held message.

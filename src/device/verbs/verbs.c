@@ -6,7 +6,7 @@
  *   replenish            ── ibv_post_srq_recv ─> │ IBV_SRQT_TM   │ <── queue pairs of the peers
  *   poll                 <── ibv_start_poll ──── └── its queue ──┘     (verbs_attach)
  *
- * Every command asks for a completion, so that the room for commands is known and no completion
+ * Every command asks for a completion, so that the space for commands is known and no completion
  * can find its queue full.  A completion's wr_id is its kind and the number of the receive or
  * buffer.  The request to synchronise that the hardware adds to completions is not looked at:
  * it may come without need, and who uses this device reports anyway.
@@ -39,7 +39,7 @@ static int post_error(int err)
     return err == 0 ? 0 : err == ENOMEM ? -EAGAIN : -ENODEV;
 }
 
-/* Gives a command to the hardware; room has been looked for. */
+/* Gives a command to the hardware; space has been looked for. */
 static int post(struct verbs *v, struct ibv_ops_wr *wr, uint16_t handled)
 {
     struct ibv_ops_wr *bad;
@@ -53,8 +53,8 @@ static int post(struct verbs *v, struct ibv_ops_wr *wr, uint16_t handled)
     return post_error(err);
 }
 
-/* 0 if there is room for one more command. */
-static int check_room(const struct verbs *v)
+/* 0 if there is space for one more command. */
+static int check_space(const struct verbs *v)
 {
     if (v->is_failing)
         return -ENODEV;
@@ -136,7 +136,7 @@ static int verbs_append(struct mbx_device *device, const struct mbx_device_recv 
     struct verbs *v = verbs_of(device);
     struct verbs_entry *entry = &v->entries[recv->handle];
     uint32_t lkey;
-    int err = check_room(v);
+    int err = check_space(v);
 
     assert(recv->handle < v->list);
     assert(fits_tag(v, recv));
@@ -187,7 +187,7 @@ static bool can_revoke(const struct verbs_entry *entry)
 static int verbs_revoke(struct mbx_device *device, uint32_t handle, uint16_t handled)
 {
     struct verbs *v = verbs_of(device);
-    int err = check_room(v);
+    int err = check_space(v);
 
     assert(handle < v->list);
     if (err != 0)
@@ -196,11 +196,11 @@ static int verbs_revoke(struct mbx_device *device, uint32_t handle, uint16_t han
                                            : post_sync(v, VERBS_MISSED, handle, handled);
 }
 
-/* One at a time: a second one would take the room of commands that do more. */
+/* One at a time: a second one would take the space of commands that do more. */
 static int verbs_sync(struct mbx_device *device, uint16_t handled)
 {
     struct verbs *v = verbs_of(device);
-    int err = check_room(v);
+    int err = check_space(v);
 
     if (err == 0 && v->is_syncing)
         err = -EAGAIN;

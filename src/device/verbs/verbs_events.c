@@ -372,7 +372,7 @@ static int on_empty(struct verbs *v, struct mbx_device_event *event)
     return tell_gone(v, event);
 }
 
-/* Completions until there are no more, or no room: how many events. */
+/* Completions until there are no more, or no space: how many events. */
 static int poll_queue(struct verbs *v, struct mbx_device_event *events, int count)
 {
     int n = 0, err = ibv_start_poll(v->cq, &(struct ibv_poll_cq_attr){0});

@@ -137,12 +137,13 @@ static struct mbx_device_limits limits_of(struct ibv_context *context,
     const uint32_t list = least(caps.max_num_tags, caps.max_ops / 2 - 1);
     const uint32_t commands = least(caps.max_ops, UINT16_MAX);
     const uint32_t entries = (uint32_t)attr.orig_attr.max_cqe, most = 2 * list + commands;
-    const uint32_t room = entries > most ? entries - most : 0;
+    const uint32_t space = entries > most ? entries - most : 0;
 
     return (struct mbx_device_limits){
         .list = list,
         .commands = commands,
-        .untagged = least(least((uint32_t)attr.orig_attr.max_srq_wr, room), VERBS_UNTAGGED_MAX),
+        .untagged =
+            least(least((uint32_t)attr.orig_attr.max_srq_wr, space), VERBS_UNTAGGED_MAX),
         .untagged_min = VERBS_UNTAGGED_MIN,
         .context_bits = verbs_context_bits(config->layout),
         .context_id = config->layout.kind == VERBS_FABRIC ? VERBS_FABRIC_CONTEXT : 0,
@@ -200,7 +201,7 @@ int verbs_configure(struct mbx_device *device, uint32_t list, uint32_t commands,
     v->untagged = untagged;
     v->entries = mem_calloc(list, sizeof *v->entries);
     v->ranges.ranges = mem_calloc(list, sizeof *v->ranges.ranges);
-    v->ranges.room = list;
+    v->ranges.capacity = list;
     v->buffers = mem_calloc(untagged, sizeof *v->buffers);
     v->bounce = mem_alloc_aligned(CACHE_LINE, (size_t)list * v->limits.eager_max);
     if (v->entries == NULL || v->ranges.ranges == NULL || v->buffers == NULL ||

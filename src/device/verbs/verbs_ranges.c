@@ -27,7 +27,7 @@ bool verbs_ranges_add(struct verbs_ranges *r, const void *buf, size_t size)
     const uint32_t at = find(r, range.begin);
 
     assert(size > 0);
-    assert(r->count < r->room);
+    assert(r->count < r->capacity);
     if ((at < r->count && r->ranges[at].begin < range.end) ||
         (at > 0 && r->ranges[at - 1].end > range.begin))
         return false;
@@ -52,5 +52,5 @@ bool verbs_ranges_is_valid(const struct verbs_ranges *r)
         if (r->ranges[i].begin >= r->ranges[i].end ||
             (i > 0 && r->ranges[i - 1].end > r->ranges[i].begin))
             return false;
-    return r->count <= r->room;
+    return r->count <= r->capacity;
 }

@@ -21,12 +21,12 @@ struct verbs_range {
 };
 
 struct verbs_ranges {
-    struct verbs_range *ranges; /* [room], in the caller's memory */
-    uint32_t count, room;
+    struct verbs_range *ranges; /* [capacity], in the caller's memory */
+    uint32_t count, capacity;
 };
 
 /* verbs_ranges_add - false: [buf, buf+size) overlaps with one that is there, and nothing happens.
- * There is room.  size is not 0. */
+ * There is space.  size is not 0. */
 bool verbs_ranges_add(struct verbs_ranges *r, const void *buf, size_t size);
 
 /* verbs_ranges_remove - the one that begins at buf, which is there. */

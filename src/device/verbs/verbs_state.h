@@ -104,7 +104,7 @@ struct verbs {
     struct list held, pairs;
     struct list numbers[VERBS_PAIR_LISTS]; /* pairs by the number of their queue pair */
     struct verbs_entry *entries;           /* [list] */
-    struct verbs_ranges ranges;            /* of the entries; room for list */
+    struct verbs_ranges ranges;            /* of the entries; space for list */
     struct verbs_buffer *buffers;          /* [untagged] */
     struct ibv_mr *prepared;               /* NULL: nothing has been, or it could not be */
     unsigned char *bounce;                 /* [list] of eager_max bytes */

@@ -68,7 +68,7 @@ const char *net_check(const void *bytes, size_t size, size_t packet_max,
     if (prefix->kind == NET_DATA) {
         if (size < sizeof(struct wire_header) + net_padding(prefix))
             return "a packet too short for its header";
-        /* the receive buffers that take many packets have room for a longer one */
+        /* the receive buffers that take many packets have space for a longer one */
         return size - net_padding(prefix) <= packet_max ? NULL : "a packet too long";
     }
     if (net_padding(prefix) != 0 ||

@@ -28,13 +28,13 @@ int ofi_link_check_address(const struct ofi *ofi, const struct transport_address
 
 static int ids_grow(struct ofi *ofi)
 {
-    uint32_t room = ofi->conns.id_room == 0 ? 8 : ofi->conns.id_room * 2;
-    struct ofi_link **by_id = mem_realloc(ofi->conns.by_id, room * sizeof *by_id);
+    uint32_t capacity = ofi->conns.id_capacity == 0 ? 8 : ofi->conns.id_capacity * 2;
+    struct ofi_link **by_id = mem_realloc(ofi->conns.by_id, capacity * sizeof *by_id);
 
     if (by_id == NULL)
         return -ENOMEM;
     ofi->conns.by_id = by_id;
-    ofi->conns.id_room = room;
+    ofi->conns.id_capacity = capacity;
     return 0;
 }
 
@@ -73,7 +73,7 @@ int ofi_link_get(struct ofi *ofi, const struct transport_address *address,
         *out = container_of(known, struct ofi_link, member);
     if (known != NULL || err != 0)
         return err;
-    if (ofi->conns.id_count == ofi->conns.id_room && ids_grow(ofi) != 0)
+    if (ofi->conns.id_count == ofi->conns.id_capacity && ids_grow(ofi) != 0)
         return -ENOMEM;
     link = mem_calloc(1, sizeof *link);
     if (link == NULL)

@@ -36,7 +36,7 @@ struct ofi_link {
 struct ofi_conns {
     struct link_table links;
     struct ofi_link **by_id;
-    uint32_t id_count, id_room;
+    uint32_t id_count, id_capacity;
 };
 
 void ofi_conns_init(struct ofi *ofi);

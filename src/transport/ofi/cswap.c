@@ -33,13 +33,13 @@
 
 /* ---- what comes meanwhile ---- */
 
-/* Room for one more.  0; -ENOMEM. */
+/* Space for one more.  0; -ENOMEM. */
 static int aside_reserve(struct ofi_cswap *words)
 {
-    size_t room = words->room == 0 ? ENTRIES_FIRST : 2 * words->room;
+    size_t capacity = words->capacity == 0 ? ENTRIES_FIRST : 2 * words->capacity;
     struct ofi_entry *entries;
 
-    if (words->first + words->count < words->room)
+    if (words->first + words->count < words->capacity)
         return 0;
     if (words->first != 0) {
         memmove(words->entries, words->entries + words->first,
@@ -47,11 +47,11 @@ static int aside_reserve(struct ofi_cswap *words)
         words->first = 0;
         return 0;
     }
-    entries = mem_realloc(words->entries, room * sizeof *entries);
+    entries = mem_realloc(words->entries, capacity * sizeof *entries);
     if (entries == NULL)
         return -ENOMEM;
     words->entries = entries;
-    words->room = room;
+    words->capacity = capacity;
     return 0;
 }
 

@@ -34,7 +34,7 @@ struct ofi_cswap {
     bool is_broken;         /* our own swaps do not come back: no more of them */
     /* what came while a swap of our own was waited for */
     struct ofi_entry *entries;
-    size_t first, count, room;
+    size_t first, count, capacity;
 };
 
 extern const struct transport_atomics ofi_atomics;

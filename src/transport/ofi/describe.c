@@ -29,9 +29,9 @@ static const char *threading_name(enum fi_threading threading)
 }
 
 /* Names of hundreds of bytes are cut. */
-static void copy_name(char *text, size_t room, const char *name)
+static void copy_name(char *text, size_t capacity, const char *name)
 {
-    snprintf(text, room, "%.*s", (int)room - 1, name != NULL ? name : "");
+    snprintf(text, capacity, "%.*s", (int)capacity - 1, name != NULL ? name : "");
 }
 
 static void describe(const struct ofi *ofi, struct transport_network *network)

@@ -238,7 +238,7 @@ static void another_jobs_key_is_refused(void **state)
         transport_ofi.close(sides[i].t);
 }
 
-/* A packet that no receive buffer has room for, past all that would stop it. */
+/* A packet that no receive buffer has space for, past all that would stop it. */
 static void send_too_long(struct side *from, struct link *link)
 {
     static unsigned char bytes[2 * OFI_MULTI_SIZE];
@@ -335,7 +335,7 @@ static unsigned read_many(struct link *link, struct side *at, unsigned most)
 }
 
 /* What is read from one who makes no call does not take all places that there are. */
-static void who_does_not_answer_leaves_room_for_others(void **state)
+static void who_does_not_answer_leaves_space_for_others(void **state)
 {
     struct side sides[3];
     struct link *links[3];
@@ -869,7 +869,7 @@ int main(void)
         cmocka_unit_test(another_jobs_key_is_refused),
         cmocka_unit_test(what_is_too_long_takes_no_buffer_along),
         cmocka_unit_test(who_has_greeted_can_be_looked_at),
-        cmocka_unit_test(who_does_not_answer_leaves_room_for_others),
+        cmocka_unit_test(who_does_not_answer_leaves_space_for_others),
         cmocka_unit_test(nothing_is_delivered_by_a_close),
         cmocka_unit_test(who_closes_behind_his_answer_has_not_died),
         cmocka_unit_test(who_is_answered_and_computes_is_not_forgotten),

@@ -48,7 +48,7 @@ struct ofi_rdma {
 struct ofi_link_rdma {
     struct list moving; /* reads, writes and swaps */
     uint32_t moving_count;
-    bool is_full; /* a read or write found no room since its peer was last looked after */
+    bool is_full; /* a read or write found no space since its peer was last looked after */
 };
 
 extern const struct transport_memory ofi_memory;

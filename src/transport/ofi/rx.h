@@ -42,7 +42,7 @@ struct ofi_rx {
     unsigned char *bytes;
     struct fid_mr *mr; /* of bytes */
     void *descriptor;
-    uint32_t to_give; /* receive buffers that the provider had no room for */
+    uint32_t to_give; /* receive buffers that the provider had no space for */
     uint64_t ended;   /* packets of the core that came from others */
 };
 

@@ -76,7 +76,7 @@ bool ofi_tx_is_stuck(const struct ofi_link *link, enum net_kind kind, uint64_t s
 /* What is pending or queued is to leave, from the next poll() on. */
 void ofi_tx_mark_busy(struct ofi_link *link);
 
-/* Sends what waits, of one link or of all, as far as there is room.  How much went. */
+/* Sends what waits, of one link or of all, as far as there is space.  How much went. */
 int ofi_tx_push(struct ofi_link *link);
 int ofi_tx_push_all(struct ofi *ofi);
 

@@ -38,7 +38,7 @@
  * in the futex call, nobody would be woken, and the next sender would find nobody to wake.
  *
  * A bell has one sleeper.  An endpoint that is handed over has two, and so two bells: who
- * receives sleeps on the doorbell, the owner on its own.  Whoever makes room does not know
+ * receives sleeps on the doorbell, the owner on its own.  Whoever makes space does not know
  * which of the two waits for it, and rings both.
  */
 #ifndef SHM_BELL_H
@@ -80,8 +80,8 @@ bool bell_arm_barrier(const struct segment *own);
 /* Tells the receiver of s to look at slot. */
 void bell_ring(struct segment *s, uint32_t slot);
 
-/* Tells whoever sends in the name of s that there is room. */
-void bell_tell_room(struct segment *s);
+/* Tells whoever sends in the name of s that there is space. */
+void bell_tell_space(struct segment *s);
 
 /* Tells the sleeper of this bell to look around: bell_count(), then bell_rouse(). */
 void bell_wake(struct segment_bell *bell);

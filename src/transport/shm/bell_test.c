@@ -387,7 +387,7 @@ static void slow_reader(void)
     node_close(&node);
 }
 
-static void a_sleeping_sender_is_woken_by_room(void **state)
+static void a_sleeping_sender_is_woken_by_space(void **state)
 {
     pid_t child = start(slow_reader);
     struct node node;
@@ -419,7 +419,7 @@ int main(void)
         TEST(a_process_with_threads_registers_beside),
         TEST(who_cannot_register_keeps_its_fences),
         TEST(a_late_failure_of_membarrier_is_survived),
-        TEST(a_sleeping_sender_is_woken_by_room),
+        TEST(a_sleeping_sender_is_woken_by_space),
     };
 
     return cmocka_run_group_tests(tests, trust_wakes, tear_down_all);

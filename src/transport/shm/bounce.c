@@ -150,17 +150,17 @@ static uint32_t senders_with(const struct shm *shm, const struct bounce_sender *
 
 /* Buffers of so many senders that may be resident.  Each sender has a ring and more, which nobody counts: if there are
  * several, half of the limit is left for that. */
-static uint32_t room_of(const struct shm *shm, uint32_t senders)
+static uint32_t buffers_that_fit(const struct shm *shm, uint32_t senders)
 {
     return shm->resident_most / (senders == 1 ? 1 : 2);
 }
 
-/* Buffers that this sender may use, so that there is room for all senders. */
+/* Buffers that this sender may use, so that there is space for all senders. */
 static uint32_t share(const struct shm *shm, const struct bounce_sender *sender)
 {
     uint32_t senders = senders_with(shm, sender);
 
-    return (uint32_t)min_size(room_of(shm, senders) / senders, SEGMENT_BUFFERS);
+    return (uint32_t)min_size(buffers_that_fit(shm, senders) / senders, SEGMENT_BUFFERS);
 }
 
 static int shm_bounce_map(struct link *l)
@@ -273,7 +273,7 @@ void bounce_let_go(struct shm_link *link)
 static OUT_OF_LINE void become_resident(struct shm *shm, struct bounce_sender *sender,
                                         uint32_t i)
 {
-    if (shm->resident >= room_of(shm, senders_with(shm, sender)))
+    if (shm->resident >= buffers_that_fit(shm, senders_with(shm, sender)))
         empty_all(shm);
     shm->senders_read += sender->resident == 0;
     shm->resident++;
@@ -300,7 +300,7 @@ static void shm_bounce_release(struct link *l, uint64_t buffer)
     /* pairs with the acquire in shm_bounce_take() */
     atomic_store_explicit(&link_of(l)->sender->segment->file->taken[buffer], 0,
                           memory_order_release);
-    if (unlikely(shm->resident > shm->resident_most)) /* there is not room for a single one */
+    if (unlikely(shm->resident > shm->resident_most)) /* there is not space for a single one */
         empty_all(shm);
 }
 

@@ -95,7 +95,7 @@ static void *run_peer(void *arg)
 
 /* ---- the half that has joined ---- */
 
-/* Sends [first, end) to peer 1, sleeping where there is no room. */
+/* Sends [first, end) to peer 1, sleeping where there is no space. */
 static void half_stream(struct half *half, uint64_t first, uint64_t end)
 {
     while (first < end) {
@@ -445,7 +445,7 @@ static void a_nudge_is_kept_for_the_next_wait(void **state)
     half_close(&owner);
 }
 
-/* ---- two who wait for room ---- */
+/* ---- two who wait for space ---- */
 
 #define SLOW 1500 /* packets of each half: they fill a ring some 100 times */
 
@@ -475,7 +475,7 @@ static void *stream_joined(void *arg)
     return NULL;
 }
 
-static void both_sleeping_halves_are_woken_by_room(void **state)
+static void both_sleeping_halves_are_woken_by_space(void **state)
 {
     pid_t child = start_trusting(slow_reader);
     struct half owner;
@@ -694,7 +694,7 @@ int main(void)
         NOTES_TEST(no_nudge_between_processes_is_lost),
         NOTES_TEST(no_nudge_between_threads_is_lost),
         NOTES_TEST(a_nudge_is_kept_for_the_next_wait),
-        NOTES_TEST(both_sleeping_halves_are_woken_by_room),
+        NOTES_TEST(both_sleeping_halves_are_woken_by_space),
         NOTES_TEST(who_has_joined_reads_like_the_endpoint),
         NOTES_TEST(halves_come_in_turn),
         NOTES_TEST(a_wrong_handle_or_key_is_refused),

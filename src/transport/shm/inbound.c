@@ -393,7 +393,7 @@ void inbound_adopt_all(struct shm *shm)
     shm->base.hint.seen = atomic_load(&shm->bell->count) - 1;
 }
 
-/* ---- room ---- */
+/* ---- space ---- */
 
 OUT_OF_LINE void inbound_wake_producer(struct inbound *in)
 {
@@ -405,7 +405,7 @@ OUT_OF_LINE void inbound_wake_producer(struct inbound *in)
     atomic_store_explicit(&ring->producer_waiting, 0, memory_order_relaxed);
     /* if it cannot be told, it looks again by itself */
     if (in->answer != NULL && link_attach(in->answer) == 0)
-        bell_tell_room(in->answer->remote);
+        bell_tell_space(in->answer->remote);
 }
 
 /* ---- hot and cool ---- */

@@ -3,7 +3,7 @@
  * link.c - a way to another endpoint, from the first packet to the last.
  *
  *   IDLE ---> STARTING ---> OPEN <---> FULL    a packet opens it; one that is long, or not one of
- *     |        ^   |          ^                the first, moves it; a packet finds no room
+ *     |        ^   |          ^                the first, moves it; a packet finds no space
  *     |        |   +---> CRAMPED             we have no memory left to map the ring
  *     +---> STARVED                         the receiver has no free slot, or we have no
  *     |        |                            descriptors or memory left to map it
@@ -313,7 +313,7 @@ static int open_remote(struct shm_link *link, enum segment_extent extent)
     const struct segment_source from = {
         .address = &address,
         .key_check = link->proof,
-        .fronts = owner_of(link)->own->file->fronts,
+        .directory = owner_of(link)->own->file->directory,
         .request = link->remote == NULL ? &link->asked : NULL,
     };
 
@@ -327,7 +327,7 @@ int link_attach(struct shm_link *link)
     if (link->state == LINK_DEAD)
         return link->error;
     if (link->remote == NULL) {
-        err = open_remote(link, SEGMENT_FRONT);
+        err = open_remote(link, SEGMENT_BLOCK);
         if (err != 0)
             return attach_failed(link, err);
     }
@@ -487,7 +487,7 @@ static int link_move(struct shm_link *link)
     return check_receiver(link);
 }
 
-/* Is there room for a packet of size bytes in the mailbox, and may it stay there? */
+/* Is there space for a packet of size bytes in the mailbox, and may it stay there? */
 static int link_start(struct shm_link *link, uint32_t size)
 {
     if (size > RING_CELL_SIZE || link->out.tail >= SEGMENT_MAILBOX_LIFE)
@@ -663,7 +663,7 @@ bool link_is_over(struct shm_link *link)
 
 /* ---- waiting ---- */
 
-bool link_ask_for_room(struct shm *shm)
+bool link_ask_for_space(struct shm *shm)
 {
     struct list *node;
     bool asked = false;
@@ -680,7 +680,7 @@ bool link_ask_for_room(struct shm *shm)
     return asked;
 }
 
-bool link_room(struct shm *shm)
+bool link_has_space(struct shm *shm)
 {
     struct list *node, *next;
 

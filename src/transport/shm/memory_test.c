@@ -251,8 +251,8 @@ static void buffers_can_be_read_when_their_sender_has_gone(void **state)
     node_close(&node);
 }
 
-/* Whatever is read, no more than there is room for becomes resident. */
-static void buffers_that_were_read_stay_within_their_room(void **state)
+/* Whatever is read, no more than there is space for becomes resident. */
+static void buffers_that_were_read_stay_within_their_limit(void **state)
 {
     struct node node;
 
@@ -288,8 +288,8 @@ static uint32_t may_name(const struct node *node)
     return slot_buffers(atomic_load(&inside(node)->own->slots[0].allowed));
 }
 
-/* A sender may use what there is room for.  Of several senders those that have resident buffers share half of that. */
-static void room_is_divided_among_senders(void **state)
+/* A sender may use what there is space for.  Of several senders those that have resident buffers share half of that. */
+static void buffers_are_divided_among_senders(void **state)
 {
     struct node node;
 
@@ -386,8 +386,8 @@ int main(int argc, char **argv)
         TEST(reads_can_be_switched_off),
         TEST(how_many_are_used_in_rotation),
         TEST(buffers_can_be_read_when_their_sender_has_gone),
-        TEST(buffers_that_were_read_stay_within_their_room),
-        TEST(room_is_divided_among_senders),
+        TEST(buffers_that_were_read_stay_within_their_limit),
+        TEST(buffers_are_divided_among_senders),
         TEST(buffers_of_who_has_gone_are_not_resident),
         TEST(what_a_killed_receiver_has_not_given_back_is_free),
     };

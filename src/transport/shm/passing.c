@@ -12,7 +12,7 @@
  *   a reply      has the number of the request, which was told to one socket alone; if that is a stranger's, who has the name of
  *                a process that has ended, the reply is left where it is, and the socket with it, until the process ends
  *
- * A reply that is lost (no room, no memory) is asked for again after PASSING_AGAIN_NS.
+ * A reply that is lost (no space, no memory) is asked for again after PASSING_AGAIN_NS.
  */
 #include "transport/shm/passing.h"
 

@@ -140,7 +140,7 @@ static int attach(const struct owner *owner, uint64_t key_check, struct segment 
 
     *out = NULL;
     for (int i = 0; i < PATIENCE && err == -EAGAIN; i++) {
-        err = segment_open(&from, SEGMENT_FRONT, out);
+        err = segment_open(&from, SEGMENT_BLOCK, out);
         if (err == -EAGAIN)
             usleep(1000);
     }
@@ -459,9 +459,9 @@ static int attach_to_impostor(const struct lie *lie)
     int64_t fds = sys_fds_live(), maps = sys_maps_live();
 
     assert_int_equal(bind(fd, (struct sockaddr *)&name, size), 0);
-    assert_int_equal(segment_open(&from, SEGMENT_FRONT, &s), -EAGAIN);
+    assert_int_equal(segment_open(&from, SEGMENT_BLOCK, &s), -EAGAIN);
     lie_to(fd, lie);
-    err = segment_open(&from, SEGMENT_FRONT, &s);
+    err = segment_open(&from, SEGMENT_BLOCK, &s);
     if (err == 0)
         segment_detach(s);
     passing_forget(&request);
@@ -647,7 +647,7 @@ static void what_strangers_send_does_not_arrive(void **state)
         assert_false(reaches(owner.name.number, text, sizeof right));
         memcpy(text, right, sizeof right);
         text[2] ^= UINT64_C(1) << bit;
-        /* who knows all but the count knows an address; the owner has room for ten */
+        /* who knows all but the count knows an address; the owner has space for ten */
         if (bit == 0 || bit >= 15)
             assert_int_equal(reaches(owner.name.number, text, sizeof right), bit < 16);
     }

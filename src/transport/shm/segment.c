@@ -38,10 +38,10 @@ static void unmap(const struct segment *s)
 
     if (file->base != NULL)
         sys_munmap(file->base, file->mapped);
-    if (file->front != NULL)
-        sys_munmap(file->front, layout_spread(s->peers));
-    if (file->fronts != NULL)
-        fronts_leave(file->fronts);
+    if (file->block != NULL)
+        sys_munmap(file->block, layout_spread(s->peers));
+    if (file->directory != NULL)
+        directory_leave(file->directory);
 }
 
 int segment_add_file(struct segment *s, uint64_t cookie, uint64_t key_check)
@@ -73,24 +73,25 @@ static void publish(struct segment *s)
     pthread_mutex_unlock(&local.lock);
 }
 
-/* Its front goes among those of its job, if it can. */
-static void place_among_fronts(struct segment *s, uint64_t job)
+/* Its control block goes into the directory of its job, if it can. */
+static void place_in_directory(struct segment *s, uint64_t job)
 {
-    struct fronts *fronts =
-        job != 0 ? fronts_join(job, layout_parts(s->peers, s->peers)) : NULL;
-    void *front =
-        fronts != NULL ? fronts_take(fronts, s->file->cookie, &s->file->front_at) : NULL;
+    struct directory *directory =
+        job != 0 ? directory_join(job, layout_parts(s->peers, s->peers)) : NULL;
+    void *block = directory != NULL
+                      ? directory_take(directory, s->file->cookie, &s->file->block_at)
+                      : NULL;
 
-    if (front != NULL) {
-        s->file->fronts = fronts;
+    if (block != NULL) {
+        s->file->directory = directory;
         s->is_apart = true;
-        layout_place_front(s, front);
-    } else if (fronts != NULL) {
-        fronts_leave(fronts);
+        layout_place_block(s, block);
+    } else if (directory != NULL) {
+        directory_leave(directory);
     }
 }
 
-/* In its file, and where its front is if that is elsewhere. */
+/* In its file, and where its control block is if that is elsewhere. */
 static void write_head(struct segment *s)
 {
     const struct segment_file *file = s->file;
@@ -105,8 +106,8 @@ static void write_head(struct segment *s)
         .long_shift = s->long_shift,
         .host = file->host,
         .place = (uint32_t)file->fd,
-        .front_place = file->fronts != NULL ? (uint32_t)fronts_fd(file->fronts) : 0,
-        .front_at = file->front_at,
+        .block_place = file->directory != NULL ? (uint32_t)directory_fd(file->directory) : 0,
+        .block_at = file->block_at,
     };
 
     *(struct segment_head *)file->base = head;
@@ -147,7 +148,7 @@ int segment_create(const struct segment_config *config, struct segment **out)
         segment_destroy(s);
         return err;
     }
-    place_among_fronts(s, config->job);
+    place_in_directory(s, config->job);
     s->control->rank = config->rank;
     write_head(s);
     publish(s);
@@ -216,10 +217,10 @@ int segment_pass(uint64_t cookie, uint64_t key_check, int (*pass)(void *arg, int
 
 /* ---- labels ---- */
 
-/* The control of the segment with this cookie among the fronts, while its owner is open, or NULL. */
-static struct segment_control *live_front(const struct fronts *fronts, uint64_t cookie)
+/* The control of the segment with this cookie in the directory, while its owner is open, or NULL. */
+static struct segment_control *live_block(const struct directory *directory, uint64_t cookie)
 {
-    struct segment_control *control = cookie != 0 ? fronts_find(fronts, cookie) : NULL;
+    struct segment_control *control = cookie != 0 ? directory_find(directory, cookie) : NULL;
     struct segment_head head;
 
     if (control == NULL)
@@ -230,29 +231,29 @@ static struct segment_control *live_front(const struct fronts *fronts, uint64_t 
 
 int segment_share(struct segment *s, uint64_t label, const struct transport_address *address)
 {
-    struct fronts *fronts = s->file->fronts;
+    struct directory *directory = s->file->directory;
     uint64_t now;
 
-    if (fronts == NULL)
+    if (directory == NULL)
         return -ENOTSUP;
-    now = fronts_labelled(fronts, label);
-    if (live_front(fronts, now) != NULL)
+    now = directory_labelled(directory, label);
+    if (live_block(directory, now) != NULL)
         return -EEXIST;
     if (s->control->address.cookie != s->file->cookie) /* others read it once it has a label */
         s->control->address = *address;
-    return fronts_label(fronts, label, now, s->file->cookie);
+    return directory_label(directory, label, now, s->file->cookie);
 }
 
 int segment_find(const struct segment *s, uint64_t label, struct transport_address *address)
 {
-    const struct fronts *fronts = s->file->fronts;
+    const struct directory *directory = s->file->directory;
     const struct segment_control *control;
     uint64_t cookie;
 
-    if (fronts == NULL)
+    if (directory == NULL)
         return -ENOENT;
-    cookie = fronts_labelled(fronts, label);
-    control = live_front(fronts, cookie);
+    cookie = directory_labelled(directory, label);
+    control = live_block(directory, cookie);
     if (control == NULL)
         return -ENOENT;
     *address = *(volatile const struct transport_address *)&control->address;
@@ -290,10 +291,10 @@ void segment_close(struct segment *s)
     pthread_mutex_unlock(&local.lock);
     sys_close(s->file->fd); /* now, and not with the last user: nobody shall find it any more */
     s->file->fd = -1;
-    if (s->file->fronts != NULL) {
+    if (s->file->directory != NULL) {
         s->control->head.magic = 0;
-        fronts_drop(s->file->fronts, s->file->front_at,
-                    layout_parts(s->peers, segment_slots_used(s)));
+        directory_drop(s->file->directory, s->file->block_at,
+                       layout_parts(s->peers, segment_slots_used(s)));
     }
     segment_detach(s);
 }

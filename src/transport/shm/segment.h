@@ -3,17 +3,17 @@
  * segment.h - the memory of one endpoint that others write to.
  *
  *   | control | ready bits | slot 0 .. slot n-1 | words | ring 0 | ... | ring n-1 | taken | buffers |
- *   |<-- front: what a sender maps first ------>|<-- and what it maps when it needs it ----------->|
+ *   |<-- control block: a sender maps it first >|<-- and what it maps when it needs it ----------->|
  *
- * The front may be in another file, with the fronts of the whole job (fronts.h), where its slots lie in parts; the
- * one here is not used then, but for its head.
+ * The control block may be in another file, with the control blocks of the whole job (directory.h), where its slots lie
+ * in parts; the one here is not used then, but for its head.
  *
  * A slot and its ring belong to one sender at a time.  The file is sparse: a ring costs
  * memory from the moment when somebody writes to it.
  *
  * The first packets of a sender go into its mailbox, a short ring in the slot itself: ten
  * slots share a page, so a pair that has hardly spoken costs 384 bytes, and no page and no page
- * table of its own.  With a packet that finds no room there, or that is too long, or when it has
+ * table of its own.  With a packet that finds no space there, or that is too long, or when it has
  * sent SEGMENT_MAILBOX_LIFE, the sender says `moved` in the mailbox, rings, and goes on in
  * its ring; the receiver follows when the mailbox is empty.  So the order of a pair is that of
  * one ring behind another.  `closed` and `moved` are said in the mailbox alone, `head`, `armed`
@@ -86,7 +86,7 @@ struct segment_slot {
     alignas(CACHE_LINE) struct transport_address address; /* of the sender */
     /* The mailbox, segment_mailbox(): the state of the ring, and its cells. */
     unsigned char mailbox_state[offsetof(struct ring, keeper)];
-    /* In the room that the ring has for its keeper: */
+    /* In the space that the ring has for its keeper: */
     _Atomic uint64_t claim;   /* slot_claim(); zero is FREE */
     _Atomic uint64_t taken;   /* slot_taken(), kept up to date while handed over */
     uint64_t proof;           /* that the sender knows the key */
@@ -115,8 +115,8 @@ struct segment_head {
     uint16_t needs_fence; /* the owner has no membarrier: senders fence themselves */
     uint16_t long_shift;  /* with ring_cells: struct rings */
     uint32_t place;       /* the owner's descriptor of this file, as in its address */
-    uint32_t front_place; /* and of that which has the front; 0: it is in this one */
-    uint32_t front_at;    /* where there, in FRONT_UNITs */
+    uint32_t block_place; /* and of that which has the control block; 0: it is in this one */
+    uint32_t block_at;    /* where there, in DIRECTORY_UNITs */
     uint64_t host;        /* the owner's (base/host.h): from there its memory can be read */
 };
 
@@ -146,7 +146,7 @@ struct segment_control {
                                                     free again */
     uint32_t rank;         /* of the owner: transport_config.rank */
 
-    /* The owner's, once its front has a label (fronts.h). */
+    /* The owner's, once its control block has a label (directory.h). */
     alignas(CACHE_LINE) struct transport_address address;
 
     alignas(CACHE_LINE) struct segment_bell doorbell; /* the receiver's: look at ready */
@@ -158,7 +158,7 @@ struct segment_control {
 };
 
 /* A segment that was found, with what was found good in its head.  The head is not read again.
- * An endpoint has one for each other that it sends to, and most of these need no more than the front. */
+ * An endpoint has one for each other that it sends to, and most of these need no more than the control block. */
 struct segment {
     struct segment_control *control;
     struct segment_slot *slots; /* the first ones: segment_slot() */
@@ -174,7 +174,7 @@ struct segment {
 
 static_assert(sizeof(struct segment) <= 40, "what malloc makes 48 bytes of");
 
-/* The file of a segment.  What lies behind the slots is NULL if only the front is mapped. */
+/* The file of a segment.  What lies behind the slots is NULL if only the control block is mapped. */
 struct segment_file {
     _Atomic uint64_t *words; /* [SEGMENT_WORDS + SEGMENT_TABLE] */
     unsigned char *rings;
@@ -182,10 +182,10 @@ struct segment_file {
     void *base;              /* the mapping, or NULL */
     size_t size;             /* of the file */
     size_t mapped;           /* of size: nothing, up to the end of the slots, or all */
-    void *front;           /* the mapping of a front alone, which is in another file; or NULL */
-    struct fronts *fronts; /* of the owner: its front is there; or NULL */
-    uint32_t front_at;     /* where there */
-    int fd;                /* of the owner, or who has taken over; else -1 */
+    void *block; /* the mapping of a control block alone, which is in another file; or NULL */
+    struct directory *directory; /* of the owner: its control block is there; or NULL */
+    uint32_t block_at;           /* where there */
+    int fd;                      /* of the owner, or who has taken over; else -1 */
     uint64_t cookie;
     uint64_t key_check;
     uint64_t host;
@@ -203,24 +203,24 @@ struct segment_config {
     uint64_t host;
     bool needs_fence;
     uint32_t rank; /* transport_config.rank */
-    uint64_t job;  /* whose fronts are in one file; 0: it is of none, or has its own */
+    uint64_t job;  /* of the directory; 0: it is of none, or has its own */
 };
 
 /* Makes a segment of ours.  System errors, -ENOMEM. */
 int segment_create(const struct segment_config *config, struct segment **out);
 
-/* Where to look for a segment.  The caller holds fronts until segment_detach(), and calls passing_forget() for
+/* Where to look for a segment.  The caller holds directory until segment_detach(), and calls passing_forget() for
  * request in the end. */
 struct segment_source {
     const struct transport_address *address;
     uint64_t key_check;
-    struct fronts *fronts; /* of our job, or NULL */
+    struct directory *directory; /* of our job, or NULL */
     struct passing_request
         *request; /* zero at first, for a segment that is passed (passing.h) */
 };
 
 enum segment_extent {
-    SEGMENT_FRONT,     /* as far as the slots: to send few packets */
+    SEGMENT_BLOCK,     /* as far as the slots: to send few packets */
     SEGMENT_ALL,       /* rings, words and chunks, too */
     SEGMENT_TO_RECEIVE /* all, and file->fd is valid: to receive in the owner's place */
 };
@@ -236,7 +236,7 @@ int segment_open(const struct segment_source *from, enum segment_extent extent,
                  struct segment **s);
 
 /* Lets the others of the job find address, which is that of our segment s, by this label.  0; -ENOTSUP the job has no
- * file of fronts, or s is not in it; -EEXIST an endpoint that is open has this label; -ENOSPC. */
+ * directory, or s is not in it; -EEXIST an endpoint that is open has this label; -ENOSPC. */
 int segment_share(struct segment *s, uint64_t label, const struct transport_address *address);
 
 /* The address with this label, which somebody of the job of our segment s has shared, and which nobody has checked.  0; -ENOENT. */
@@ -256,7 +256,7 @@ static inline bool segment_has_all(const struct segment *s)
     return s->file != NULL && s->file->mapped == s->file->size;
 }
 
-/* Is its owner's memory that of this host (base/host.h)?  That among the fronts of a job is of the host
+/* Is its owner's memory that of this host (base/host.h)?  That in the directory of a job is of the host
  * in its address, which is ours, or segment_open() would not have taken it. */
 static inline bool segment_is_of_host(const struct segment *s, uint64_t host)
 {
@@ -302,7 +302,7 @@ static inline unsigned char *segment_buffer(const struct segment *s, uint32_t i)
     return (unsigned char *)s->file->taken + SEGMENT_PAGE + i * SEGMENT_BUFFER_SIZE;
 }
 
-/* Slot i, in a later part of a front that is_apart. */
+/* Slot i, in a later part of a control block that is_apart. */
 struct segment_slot *segment_far_slot(const struct segment *s, uint32_t i);
 
 static inline struct segment_slot *segment_slot(const struct segment *s, uint32_t i)

@@ -54,22 +54,22 @@ size_t layout_size(struct segment_layout layout)
     return taken_offset(layout) + SEGMENT_PAGE + SEGMENT_BUFFERS * SEGMENT_BUFFER_SIZE;
 }
 
-size_t layout_front_size(struct segment_layout layout)
+size_t layout_block_size(struct segment_layout layout)
 {
-    return min_size(layout_size(layout), round_up(slots_end(layout.peers), FRONT_UNIT));
+    return min_size(layout_size(layout), round_up(slots_end(layout.peers), DIRECTORY_UNIT));
 }
 
-/* Among the fronts of a job it is in parts of a FRONT_UNIT: control and the first slots, and then so many in each. */
-#define PART_SLOTS ((uint32_t)(FRONT_UNIT / sizeof(struct segment_slot)))
+/* In the directory of a job it is in parts of a DIRECTORY_UNIT: control and the first slots, and then so many in each. */
+#define PART_SLOTS ((uint32_t)(DIRECTORY_UNIT / sizeof(struct segment_slot)))
 
 static uint32_t first_slots(uint32_t peers)
 {
-    return (uint32_t)((FRONT_UNIT - control_size(peers)) / sizeof(struct segment_slot));
+    return (uint32_t)((DIRECTORY_UNIT - control_size(peers)) / sizeof(struct segment_slot));
 }
 
 static_assert(sizeof(struct segment_control) + SEGMENT_PEERS_MAX / 8 +
                       sizeof(struct segment_slot) <=
-                  FRONT_UNIT,
+                  DIRECTORY_UNIT,
               "the first part has a slot");
 
 uint32_t layout_parts(uint32_t peers, uint32_t used)
@@ -81,14 +81,14 @@ uint32_t layout_parts(uint32_t peers, uint32_t used)
 
 size_t layout_spread(uint32_t peers)
 {
-    return (layout_parts(peers, peers) - 1) * FRONTS_STRIDE + FRONT_UNIT;
+    return (layout_parts(peers, peers) - 1) * DIRECTORY_STRIDE + DIRECTORY_UNIT;
 }
 
 struct segment_slot *segment_far_slot(const struct segment *s, uint32_t i)
 {
     uint32_t behind = i - s->first_slots;
     unsigned char *part =
-        (unsigned char *)s->control + (1 + behind / PART_SLOTS) * FRONTS_STRIDE;
+        (unsigned char *)s->control + (1 + behind / PART_SLOTS) * DIRECTORY_STRIDE;
 
     assert(s->is_apart && i >= s->first_slots && i < s->peers);
     return (struct segment_slot *)(void *)part + behind % PART_SLOTS;
@@ -103,10 +103,10 @@ void layout_set(struct segment *s, struct segment_layout layout)
     s->long_shift = (uint8_t)layout.rings.long_shift;
 }
 
-void layout_place_front(struct segment *s, void *front)
+void layout_place_block(struct segment *s, void *block)
 {
-    s->control = front;
-    s->slots = (struct segment_slot *)(void *)((unsigned char *)front + control_size(s->peers));
+    s->control = block;
+    s->slots = (struct segment_slot *)(void *)((unsigned char *)block + control_size(s->peers));
     s->first_slots = (uint16_t)first_slots(s->peers);
 }
 
@@ -118,7 +118,7 @@ void layout_place_file(struct segment *s, void *base, size_t mapped)
     file->base = base;
     file->mapped = mapped;
     if (!s->is_apart)
-        layout_place_front(s, base);
+        layout_place_block(s, base);
     if (mapped < file->size)
         return;
     file->words = (_Atomic uint64_t *)(void *)(bytes + slots_end(s->peers));

@@ -8,10 +8,10 @@
  *   the descriptor   a regular file of our user, sealed against shrinking, however it came
  *   its head         read once into our memory: magic, cookie, version, key check, sizes
  *   its size         what the numbers in the head make must be what the file has
- *   its front        if that is in another file: a file as above, a head as above
+ *   its control block if that is in another file: a file as above, a head as above
  *
- * A front that is in a file that we have mapped already, as one of our job, is believed by its head
- * alone; its sizes must be those of a front there.
+ * A control block that is in a file that we have mapped already, as one of our job, is believed by its head
+ * alone; its sizes must be those of a control block there.
  *
  * After that nothing in it can make us touch memory that is not there; its contents
  * are checked where they are read.
@@ -19,7 +19,7 @@
 #ifndef SHM_SEGMENT_LAYOUT_H
 #define SHM_SEGMENT_LAYOUT_H
 
-#include "transport/shm/fronts.h"
+#include "transport/shm/directory.h"
 #include "transport/shm/segment.h"
 
 /* What says where everything lies. */
@@ -35,21 +35,21 @@ bool layouts_agree(struct segment_layout one, struct segment_layout other);
 /* Of a whole file. */
 size_t layout_size(struct segment_layout layout);
 
-/* Of the front, where that is in the segment's own file: what a sender maps first. */
-size_t layout_front_size(struct segment_layout layout);
+/* Of the control block, where that is in the segment's own file: what a sender maps first. */
+size_t layout_block_size(struct segment_layout layout);
 
-/* Among the fronts of a job: parts of a front with this number of used slots, and the bytes from the first part to the
- * end of the last one. */
+/* In the directory of a job: parts of a control block with this number of used slots, and the bytes from the first part
+ * to the end of the last one. */
 uint32_t layout_parts(uint32_t peers, uint32_t used);
 size_t layout_spread(uint32_t peers);
 
 /* s is laid out so, wherever it lies. */
 void layout_set(struct segment *s, struct segment_layout layout);
 
-/* Its front lies at front. */
-void layout_place_front(struct segment *s, void *front);
+/* Its control block lies at block. */
+void layout_place_block(struct segment *s, void *block);
 
-/* Its file lies at base, so much of it; with its front, unless that is_apart. */
+/* Its file lies at base, so much of it; with its control block, unless that is_apart. */
 void layout_place_file(struct segment *s, void *base, size_t mapped);
 
 /* ---- whether it is one ---- */
@@ -73,7 +73,7 @@ void head_warn_version(const struct segment_head *head,
 
 /* ---- segment.c, for segment_open.c ---- */
 
-/* Room for what is known of the file of s; nothing of it is mapped.  0; -ENOMEM. */
+/* Space for what is known of the file of s; nothing of it is mapped.  0; -ENOMEM. */
 int segment_add_file(struct segment *s, uint64_t cookie, uint64_t key_check);
 
 /* Maps so much of its file.  0; system errors. */

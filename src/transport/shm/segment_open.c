@@ -4,13 +4,13 @@
  *
  * segment_open() looks in these places, in this order (placements[]):
  *
- *   place           found by                         what is mapped for SEGMENT_FRONT
+ *   place           found by                         what is mapped for SEGMENT_BLOCK
  *   this process    the list of those that are open  nothing: it is shared, and counted
- *   the job's file  its cookie, in fronts.h's table  nothing: that file is mapped already
- *   its own file    /proc/<pid>/fd/<fd>, or a        the front; or if that is in the file of a
+ *   the job's file  its cookie, in the directory     nothing: that file is mapped already
+ *   its own file    /proc/<pid>/fd/<fd>, or a        the control block; or if that is in the file of a
  *                   passed descriptor (passing.h)    job that is not ours: it alone
  *
- * The rest (SEGMENT_ALL) is always in its own file.  What may be believed of a file and a front is
+ * The rest (SEGMENT_ALL) is always in its own file.  What may be believed of a file and a control block is
  * in segment_layout.h.
  */
 #include <errno.h>
@@ -30,48 +30,48 @@ static void take_head(struct segment *s, const struct segment_head *head)
     s->users = 1;
 }
 
-/* Maps the front, which is in another file of the owner, if that is what head says it is. */
-static int map_front(struct segment *s, int fd, const struct segment_head *head)
+/* Maps the control block, which is in another file of the owner, if that is what head says it is. */
+static int map_block(struct segment *s, int fd, const struct segment_head *head)
 {
-    size_t size = 0, at = head->front_at * FRONT_UNIT, spread = layout_spread(s->peers);
+    size_t size = 0, at = head->block_at * DIRECTORY_UNIT, spread = layout_spread(s->peers);
     struct segment_file *file = s->file;
     struct segment_head found;
-    void *front;
+    void *block;
     int err = shared_file_check(fd, &size);
 
     if (err != 0)
         return err;
     if (at > size || size - at < spread)
         return -EPROTO;
-    front = sys_mmap(spread, fd, (off_t)at);
-    if (front == NULL)
+    block = sys_mmap(spread, fd, (off_t)at);
+    if (block == NULL)
         return -errno;
-    found = *(volatile struct segment_head *)front;
+    found = *(volatile struct segment_head *)block;
     err = head_check(&found, file->size, file->cookie, file->key_check);
     if (err == 0 && !layouts_agree(head_layout(&found), head_layout(head)))
         err = -EPROTO;
     if (err != 0) {
-        sys_munmap(front, spread);
+        sys_munmap(block, spread);
         return err;
     }
-    file->front = front;
+    file->block = block;
     s->is_apart = true;
-    layout_place_front(s, front);
+    layout_place_block(s, block);
     return 0;
 }
 
-static int open_front(struct segment *s, uint32_t process, const struct segment_head *head)
+static int open_block(struct segment *s, uint32_t process, const struct segment_head *head)
 {
-    int fd = shared_file_open(process, head->front_place);
-    int err = fd < 0 ? fd : map_front(s, fd, head);
+    int fd = shared_file_open(process, head->block_place);
+    int err = fd < 0 ? fd : map_block(s, fd, head);
 
     if (fd >= 0)
         sys_close(fd);
     return err;
 }
 
-/* The head of the file of s was found good.  It says how s is laid out and where its front lies; if that is known, it
- * must agree.  0; -EPROTO; the errors of opening a front. */
+/* The head of the file of s was found good.  It says how s is laid out and where its control block lies; if that is
+ * known, it must agree.  0; -EPROTO; the errors of opening a control block. */
 static int believe_head(struct segment *s, const struct transport_address *address,
                         const struct segment_head *head)
 {
@@ -84,7 +84,7 @@ static int believe_head(struct segment *s, const struct transport_address *addre
         return 0;
     take_head(s, head);
     file->host = head->host;
-    return head->front_place != 0 ? open_front(s, address->process, head) : 0;
+    return head->block_place != 0 ? open_block(s, address->process, head) : 0;
 }
 
 /* Maps what is wanted of the file behind fd, of which nothing is mapped yet. */
@@ -100,9 +100,9 @@ static int map_file(struct segment *s, int fd, const struct transport_address *a
         err = believe_head(s, address, &head);
     if (err != 0)
         return err;
-    if (extent != SEGMENT_FRONT)
+    if (extent != SEGMENT_BLOCK)
         return segment_map(s, fd, s->file->size);
-    return s->is_apart ? 0 : segment_map(s, fd, layout_front_size(layout_of(s)));
+    return s->is_apart ? 0 : segment_map(s, fd, layout_block_size(layout_of(s)));
 }
 
 static int open_descriptor(const struct segment_source *from)
@@ -177,26 +177,26 @@ static int open_in_job(const struct segment_source *from, enum segment_extent ex
                        struct segment **out)
 {
     const struct transport_address *address = from->address;
-    void *front = fronts_find(from->fronts, address->cookie);
+    void *block = directory_find(from->directory, address->cookie);
     struct segment_head head;
     struct segment *s;
 
-    assert(extent == SEGMENT_FRONT);
-    if (front == NULL)
+    assert(extent == SEGMENT_BLOCK);
+    if (block == NULL)
         return -ENOENT;
-    head = *(volatile struct segment_head *)front;
+    head = *(volatile struct segment_head *)block;
     if (!layout_is_valid(head_layout(&head)) ||
         head_check(&head, layout_size(head_layout(&head)), address->cookie, from->key_check) !=
             0 ||
         head.place != address->place || head.host != address->host ||
-        layout_parts(head.peers, head.peers) != fronts_parts(from->fronts))
+        layout_parts(head.peers, head.peers) != directory_parts(from->directory))
         return -ENOENT;
     s = mem_calloc(1, sizeof *s);
     if (s == NULL)
         return -ENOMEM;
     take_head(s, &head);
     s->is_apart = true;
-    layout_place_front(s, front);
+    layout_place_block(s, block);
     *out = s;
     return 0;
 }
@@ -218,7 +218,7 @@ static bool may_be_here(const struct segment_source *from)
 
 static bool may_be_in_job(const struct segment_source *from)
 {
-    return from->fronts != NULL;
+    return from->directory != NULL;
 }
 
 static bool may_have_file(const struct segment_source *from)
@@ -262,14 +262,14 @@ static int map_rest(struct segment *s)
     return 0;
 }
 
-/* Its front is among those of the job, and nothing was known of its file. */
+/* Its control block is in the directory of the job, and nothing was known of its file. */
 static int meet_file(struct segment *s, const struct segment_source *from)
 {
     int err = segment_add_file(s, from->address->cookie, from->key_check);
 
     if (err != 0)
         return err;
-    s->file->host = from->address->host; /* as the head of its front has it: open_in_job() */
+    s->file->host = from->address->host; /* as its head there has it: open_in_job() */
     err = open_file(s, from, SEGMENT_ALL);
     if (err != 0) {
         mem_free(s->file);
@@ -286,7 +286,7 @@ int segment_open(const struct segment_source *from, enum segment_extent extent,
     if (*s == NULL)
         return open_new(from, extent, s);
     assert(extent != SEGMENT_TO_RECEIVE);
-    if (extent == SEGMENT_FRONT || segment_has_all(*s))
+    if (extent == SEGMENT_BLOCK || segment_has_all(*s))
         return 0;
     if ((*s)->file == NULL)
         return meet_file(*s, from);

@@ -206,8 +206,8 @@ static int create_segment(struct shm *shm, const struct transport_config *config
         .host = shm->host,
         .needs_fence = !bell_can_barrier(),
         .rank = config->rank,
-        /* what is passed has no fronts elsewhere */
-        .job = config->settings.shm.fronts && !shm->passes ? config->settings.shm.job : 0,
+        /* what is passed has no control block elsewhere */
+        .job = config->settings.shm.directory && !shm->passes ? config->settings.shm.job : 0,
     };
     int err = segment_create(&segment, &shm->own);
 
@@ -364,8 +364,8 @@ static const struct param params[] = {
      AT(ring_size)},
     {"SHM_ATTACH", PARAM_BOOL, PARAM_ADVANCED, NULL, "yes", 0, 0, NULL,
      "read other processes' memory (cross-memory attach)", AT(attach)},
-    {"SHM_FRONTS", PARAM_BOOL, PARAM_ADVANCED, NULL, "yes", 0, 0, NULL,
-     "ranks of a job on one machine find each other's queues in one file", AT(fronts)},
+    {"SHM_DIRECTORY", PARAM_BOOL, PARAM_ADVANCED, NULL, "yes", 0, 0, NULL,
+     "ranks of a job on one machine find each other's queues in one file", AT(directory)},
     {"SHM_PASS", PARAM_CHOICE, PARAM_ADVANCED, NULL, "auto", 0, 0, pass_names,
      "share memory by passed descriptors (SCM_RIGHTS over an abstract socket), which work "
      "across pid and user namespaces; auto: if a rank may be in a container of its own; "

@@ -50,7 +50,7 @@ enum link_state {
     LINK_STARTING, /* a mailbox to write to: few packets yet */
     LINK_CRAMPED,  /* no memory to map the ring behind the mailbox: to be tried again */
     LINK_OPEN,     /* a ring to write to */
-    LINK_FULL,     /* the last packet found no room in the ring */
+    LINK_FULL,     /* the last packet found no space in the ring */
     LINK_STARVED,  /* no slot, or no memory or descriptor to open it: to be tried again */
     LINK_DEAD      /* permanent: link.error */
 };
@@ -81,10 +81,10 @@ struct shm_link {
     bool fence : 1;       /* see bell_publish_barrier() */
     bool named : 1;   /* the core knows it: through connect(), or an accept() that said yes */
     bool warned : 1;  /* about having no slot, or no means to map their segment */
-    uint16_t refused; /* FULL: so often, since there was room */
+    uint16_t refused; /* FULL: so often, since there was space */
     union {
         int error;       /* of a DEAD link */
-        uint32_t wanted; /* FULL: size of the packet that found no room */
+        uint32_t wanted; /* FULL: size of the packet that found no space */
     };
     union {
         struct ring_producer out;     /* if link_has_slot() */
@@ -167,7 +167,7 @@ struct shm {
     struct list senders;              /* bounce_sender.in_senders */
     uint32_t senders_read;            /* so many have resident buffers */
     uint32_t resident;                /* buffers of all of them, */
-    uint32_t resident_most;           /* and there is room for so many */
+    uint32_t resident_most;           /* and there is space for so many */
     struct transport_address address; /* RECEIVER: as own */
     uint32_t process; /* ours, a pid or a number (passing.h); RECEIVER: not address.process */
     uint64_t host;    /* base/host.h, whatever the address says */
@@ -368,9 +368,9 @@ int link_armed(struct shm_link *link);
 /* Nothing can be sent any more. */
 int link_kill(struct shm_link *link, int error);
 
-/* Is there room for what found none?  Asks the receivers to tell when there is. */
-bool link_room(struct shm *shm);
-bool link_ask_for_room(struct shm *shm); /* true if it asked one */
+/* Is there space for what found none?  Asks the receivers to tell when there is. */
+bool link_has_space(struct shm *shm);
+bool link_ask_for_space(struct shm *shm); /* true if it asked one */
 
 /* Looks whether the owners of up to limit links, the next ones in turn, still live.
  * True if one did not. */
@@ -433,7 +433,7 @@ static inline bool inbound_has_closed(const struct shm *shm, const struct inboun
  * on to its ring instead, where something may be. */
 bool inbound_settle(struct shm *shm, struct inbound *in);
 
-/* Tells the sender, who waits for it, that there is room. */
+/* Tells the sender, who waits for it, that there is space. */
 void inbound_wake_producer(struct inbound *in);
 
 /* Stops polling rings that have been idle for a while, if there are many. */

@@ -120,7 +120,7 @@ static void each_address_has_one_link(void **state)
     node_close(&node);
 }
 
-/* ---- room for few ---- */
+/* ---- space for few ---- */
 
 static void senders_beyond_the_slots_wait_for_one(void **state)
 {
@@ -206,7 +206,7 @@ static bool hot_is_valid(const struct node *node)
 
 #define MESSAGE 4096
 
-/* With a second cache in which rings have no room, whatever that of this machine is. */
+/* With a second cache in which rings have no space, whatever that of this machine is. */
 static void open_auto(struct node *node, bool shares_cores)
 {
     struct transport_config config = config_for(node);
@@ -288,7 +288,7 @@ static unsigned fill_and_go_round(struct node *receiver, struct node *sender)
     for (uint64_t at = 0; at < 1000; at++) {
         while ((err = send_number(link, at)) == -EAGAIN && tries-- > 0) {
             transport_shm.poll(receiver->t, 16);
-            transport_shm.poll(sender->t, 16); /* that there is room again */
+            transport_shm.poll(sender->t, 16); /* that there is space again */
         }
         assert_int_equal(err, 0);
         await(receiver, at + 1);

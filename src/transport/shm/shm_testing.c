@@ -31,8 +31,8 @@ struct board *board;
 size_t payload_limit;
 bool nodes_pass;
 
-static uint64_t fronts_job; /* not 0: fronts are in one file */
-static pid_t running;       /* a child that was started and not yet waited for, or 0 */
+static uint64_t directory_job; /* not 0: there is a directory */
+static pid_t running;          /* a child that was started and not yet waited for, or 0 */
 static uint64_t mem_before;
 static int64_t fds_before, maps_before;
 
@@ -142,8 +142,8 @@ struct transport_config config_for(struct node *node)
         .peers = 8,
         .settings.shm = {.ring_size = 16 << 10,
                          .attach = true,
-                         .fronts = fronts_job != 0,
-                         .job = fronts_job,
+                         .directory = directory_job != 0,
+                         .job = directory_job,
                          .pass = nodes_pass ? SHM_PASS_ALWAYS : SHM_PASS_NEVER},
     };
 }
@@ -385,8 +385,8 @@ int set_up_all(void **state)
     (void)state;
     setvbuf(stdout, NULL, _IONBF, 0); /* CHECK loses no line of cmocka's */
     log_set_sink(be_quiet, NULL);
-    if (getenv("SHM_TESTING_FRONTS") != NULL)
-        fronts_job = (uint64_t)getpid();
+    if (getenv("SHM_TESTING_DIRECTORY") != NULL)
+        directory_job = (uint64_t)getpid();
     board = sys_mmap(sizeof *board, -1, 0);
     return board != NULL ? 0 : -1;
 }

@@ -98,7 +98,7 @@ int send_number(struct link *link, uint64_t number);
 /* Is this what send_number() sends? */
 bool is_packet(uint64_t number, const void *packet, size_t size);
 
-/* Sends all of [first, end), sleeping where there is no room. */
+/* Sends all of [first, end), sleeping where there is no space. */
 void stream(struct node *node, struct link *link, uint64_t first, uint64_t end);
 
 /* Sleeps until count packets have come. */

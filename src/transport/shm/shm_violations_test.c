@@ -209,13 +209,13 @@ static void a_receiver_that_breaks_the_ring_is_left(void **state)
 /* Any byte that others can write: the control page, the slots, the begin of ring 0. */
 static void corrupt_anywhere(struct segment *own, struct random *r)
 {
-    unsigned char *front = (unsigned char *)own->control,
+    unsigned char *block = (unsigned char *)own->control,
                   *rest = (unsigned char *)own->file->words;
-    size_t front_size = (size_t)((unsigned char *)(own->slots + own->peers) - front);
+    size_t block_size = (size_t)((unsigned char *)(own->slots + own->peers) - block);
     size_t rest_size = (size_t)(own->file->rings - rest) + 1024;
     size_t at_byte = sizeof(struct segment_head) +
-                     random_below(r, front_size + rest_size - sizeof(struct segment_head));
-    unsigned char *at = at_byte < front_size ? front + at_byte : rest + (at_byte - front_size);
+                     random_below(r, block_size + rest_size - sizeof(struct segment_head));
+    unsigned char *at = at_byte < block_size ? block + at_byte : rest + (at_byte - block_size);
 
     *at = (unsigned char)(random_next(r) >> 56 >> random_below(r, 9)); /* often small */
 }
@@ -394,7 +394,7 @@ static void attach_and_note(void)
     attach_on_demand();
 }
 
-/* In its file, and in that of its front if it is elsewhere. */
+/* In its file, and in that of its control block if it is elsewhere. */
 static void put_head(struct node *owner, const struct segment_head *head)
 {
     struct segment *own = inside(owner)->own;

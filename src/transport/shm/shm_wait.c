@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * shm_wait.c - sleeps until a packet, room or an end may be there.
+ * shm_wait.c - sleeps until a packet, space or an end may be there.
  *
  * bell.h says why no wake-up is lost.
  */
@@ -16,7 +16,7 @@
 
 static bool has_work(struct shm *shm)
 {
-    return shm_bell_rang(shm) || inbound_any(shm) || link_room(shm);
+    return shm_bell_rang(shm) || inbound_any(shm) || link_has_space(shm);
 }
 
 static bool is_starved(const struct shm *shm)
@@ -76,7 +76,7 @@ static uint64_t deadline_of(int64_t timeout_ns)
 
 static int arm_and_sleep(struct shm *shm, uint64_t deadline)
 {
-    bool asked = link_ask_for_room(shm);
+    bool asked = link_ask_for_space(shm);
     bool sure, found;
 
     inbound_arm_all(shm);

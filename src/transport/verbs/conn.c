@@ -50,13 +50,13 @@ int ib_link_check_address(const struct ib *ib, const struct transport_address *a
 
 static int ids_grow(struct ib *ib)
 {
-    uint32_t room = ib->conns.id_room == 0 ? 8 : ib->conns.id_room * 2;
-    struct ib_link **by_id = mem_realloc(ib->conns.by_id, room * sizeof *by_id);
+    uint32_t capacity = ib->conns.id_capacity == 0 ? 8 : ib->conns.id_capacity * 2;
+    struct ib_link **by_id = mem_realloc(ib->conns.by_id, capacity * sizeof *by_id);
 
     if (by_id == NULL)
         return -ENOMEM;
     ib->conns.by_id = by_id;
-    ib->conns.id_room = room;
+    ib->conns.id_capacity = capacity;
     return 0;
 }
 
@@ -92,7 +92,7 @@ int ib_link_get(struct ib *ib, const struct transport_address *address, struct i
         *out = container_of(known, struct ib_link, member);
     if (known != NULL || err != 0)
         return err;
-    if (ib->conns.id_count == ib->conns.id_room && ids_grow(ib) != 0)
+    if (ib->conns.id_count == ib->conns.id_capacity && ids_grow(ib) != 0)
         return -ENOMEM;
     link = mem_calloc(1, sizeof *link);
     if (link == NULL)

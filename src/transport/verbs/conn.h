@@ -44,7 +44,7 @@ struct ib_link {
 struct ib_conns {
     struct link_table links;
     struct ib_link **by_id;
-    uint32_t id_count, id_room;
+    uint32_t id_count, id_capacity;
     struct hash by_number; /* of its queue pairs; nothing is removed */
     struct transport_verbs_inlet inlet;
     bool has_told_layout; /* warned that a peer's adapter compares other bits */

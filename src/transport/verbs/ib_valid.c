@@ -39,7 +39,7 @@ static bool rx_is_valid(const struct ib_link *link)
         held += !container_of(node, struct ib_buffer, node)->is_answer;
     return HOLDS("verbs/rx.h I1",
                  list_is_linked(&rx->in_holding) == !list_is_empty(&rx->held)) &&
-           HOLDS("verbs/rx.h I3", rx->room + held + rx->begun + rx->owed == rx->window);
+           HOLDS("verbs/rx.h I3", rx->space + held + rx->begun + rx->owed == rx->window);
 }
 
 static bool link_is_valid(const struct ib *ib, const struct ib_link *link)

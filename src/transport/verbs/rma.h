@@ -69,7 +69,7 @@ struct ib_link_rma {
     uint32_t next_number;                  /* where a free one is looked for */
     struct list
         expected; /* exposures, which wait for a FIN of the peer's adapter; the oldest first */
-    bool is_full; /* a read or write found no room since its peer was last looked after */
+    bool is_full; /* a read or write found no space since its peer was last looked after */
 };
 
 extern const struct transport_memory ib_memory;

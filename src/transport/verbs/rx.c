@@ -133,7 +133,7 @@ int ib_rx_welcome(struct ib_link *link)
     if (promised > receives_max(ib) || round_up(promised, IB_CHUNK) > ib->hca.receives_max) {
         if (!ib->rx.has_warned)
             LOG_WARN("verbs: %s has no receives for more than %u peers; a smaller "
-                     "MBX_VERBS_WINDOW than %u leaves room for more",
+                     "MBX_VERBS_WINDOW than %u leaves space for more",
                      ib->hca.name, ib->conns.id_count - 1, ib->rx.window);
         ib->rx.has_warned = true;
         return -ENOBUFS;
@@ -143,7 +143,7 @@ int ib_rx_welcome(struct ib_link *link)
     if (err != 0)
         return err;
     ib->rx.promised = promised;
-    link->rx.window = link->rx.room = window;
+    link->rx.window = link->rx.space = window;
     return 0;
 }
 
@@ -154,14 +154,14 @@ uint16_t ib_rx_tell(struct ib_link *link)
     uint16_t credit = (uint16_t)min_size(link->rx.owed, UINT16_MAX);
 
     link->rx.owed -= credit;
-    link->rx.room += credit;
+    link->rx.space += credit;
     return credit;
 }
 
 void ib_rx_untell(struct ib_link *link, uint16_t credit)
 {
     link->rx.owed += credit;
-    link->rx.room -= credit;
+    link->rx.space -= credit;
 }
 
 bool ib_rx_has_to_tell(const struct ib_link *link)
@@ -279,7 +279,7 @@ static const char *check(const struct ib_link *link, const struct ib_frame *fram
         return "a packet of the wrong length";
     if (told > link->tx.window)
         return "more credit than its window";
-    if (frame->kind == IB_FRAME_DATA && link->rx.room == 0)
+    if (frame->kind == IB_FRAME_DATA && link->rx.space == 0)
         return "more packets than its window";
     return NULL;
 }
@@ -290,7 +290,7 @@ static bool arrived_data(struct ib *ib, struct ib_link *link, uint32_t number, s
     struct ib_buffer *buffer = buffer_at(ib, number);
 
     ib->rx.ended++;
-    link->rx.room--;
+    link->rx.space--;
     if (list_is_empty(&link->rx.held) && ib_rx_deliver(link, buffer->bytes, size) != -EAGAIN)
         was_read(link);
     else
@@ -370,13 +370,13 @@ bool ib_rx_begin(struct ib_link *link)
 {
     struct ib *ib = ib_of_link(link);
 
-    if (link->rx.room == 0) {
+    if (link->rx.space == 0) {
         broke_a_rule(ib, link, "more packets than its window");
         return false;
     }
     ib_link_heard(link);
     ib->rx.ended++;
-    link->rx.room--;
+    link->rx.space--;
     link->rx.begun++;
     return true;
 }

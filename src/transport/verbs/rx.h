@@ -7,7 +7,7 @@
  *   I2  as many buffers were made as promised, or more: a window for each link that was prepared,
  *       and IB_BEYOND for its packets that need no credit.  So a receive is posted for all that may
  *       come
- *   I3  of a window, room has not come, held (but answers of an adapter) and begun are not read, and
+ *   I3  of a window, space has not come, held (but answers of an adapter) and begun are not read, and
  *       owed is posted again and not told
  *
  * With a device in our place (verbs_inlet.h) the window's packets come to its buffers, of which there
@@ -59,9 +59,9 @@ struct ib_rx {
 
 struct ib_link_rx {
     uint32_t
-        window;    /* packets of the core that the peer may have unread here; 0: not prepared */
-    uint32_t room; /* of these, what it has not sent */
-    uint32_t owed; /* what it may send again, and has not been told */
+        window; /* packets of the core that the peer may have unread here; 0: not prepared */
+    uint32_t space;  /* of these, what it has not sent */
+    uint32_t owed;   /* what it may send again, and has not been told */
     uint32_t begun;  /* what has come by the device (verbs_inlet.h), and is not read */
     bool is_refused; /* by the core, for good, unless connect() names it */
     struct list held, in_holding;

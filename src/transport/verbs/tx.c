@@ -141,7 +141,7 @@ static int leave(struct ib_link *link, struct ib_slot *slot, enum ib_frame_kind 
 }
 
 /* May a packet of the core leave now? */
-static bool has_room(const struct ib_link *link)
+static bool has_space(const struct ib_link *link)
 {
     return link->net.state == NET_OPEN && link->tx.credit > 0 &&
            link->tx.in_flight < IB_LINK_SENDS;
@@ -170,7 +170,7 @@ static int push_queue(struct ib_link *link)
     int pushed = 0;
 
     while (!list_is_empty(&link->tx.queue) && most-- != 0 &&
-           (link->net.is_self || has_room(link))) {
+           (link->net.is_self || has_space(link))) {
         struct list *node = list_pop_head(&link->tx.queue);
         struct ib_slot *slot = container_of(node, struct ib_slot, node);
         const bool is_self = link->net.is_self;
@@ -228,7 +228,7 @@ static int push(struct ib_link *link)
 static bool stays_busy(const struct ib_link *link)
 {
     return link->tx.pending != 0 ||
-           (link->tx.queued != 0 && (link->net.is_self || has_room(link)));
+           (link->tx.queued != 0 && (link->net.is_self || has_space(link)));
 }
 
 int ib_tx_push_all(struct ib *ib)
@@ -357,7 +357,7 @@ int ib_tx_send(struct link *l, const struct transport_packet *packet)
     slot = link->tx.queued < IB_QUEUE_MAX ? slot_take(ib_of_link(link), IB_RESERVE) : NULL;
     if (slot == NULL)
         return -EAGAIN;
-    if (link->tx.queued == 0 && !link->net.is_self && has_room(link) &&
+    if (link->tx.queued == 0 && !link->net.is_self && has_space(link) &&
         send_now(link, slot, packet, size) == 0)
         left(link);
     else

@@ -99,7 +99,7 @@ void ib_tx_mark_busy(struct ib_link *link);
 /* The peer has posted so many buffers again. */
 void ib_tx_credited(struct ib_link *link, uint32_t credit);
 
-/* Sends what waits, as far as there is room.  How much went. */
+/* Sends what waits, as far as there is space.  How much went. */
 int ib_tx_push_all(struct ib *ib);
 
 /* What waits will not be sent. */

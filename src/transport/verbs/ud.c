@@ -67,7 +67,7 @@ void ib_ud_forget(struct ib_link *link, unsigned kinds)
         list_remove(&link->ud.in_busy);
 }
 
-/* 0; -EAGAIN: no room. */
+/* 0; -EAGAIN: no space. */
 static int send_one(struct ib_link *link, enum net_kind kind)
 {
     struct ib *ib = ib_of_link(link);

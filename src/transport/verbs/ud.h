@@ -48,7 +48,7 @@ void ib_ud_unroute(struct ib_link *link);
 void ib_ud_control(struct ib_link *link, enum net_kind kind);
 void ib_ud_forget(struct ib_link *link, unsigned kinds);
 
-/* Sends what is pending, as far as there is room.  How much went. */
+/* Sends what is pending, as far as there is space.  How much went. */
 int ib_ud_push(struct ib *ib);
 
 /* A datagram has left, or been received. */

@@ -222,7 +222,7 @@ static struct verbs_region *create(struct verbs_regions *regions, int access)
     return region;
 }
 
-/* Registers it; what is kept and not in use makes room if need be.  False and errno. */
+/* Registers it; what is kept and not in use makes space if need be.  False and errno. */
 static bool enter(struct verbs_region *region, uintptr_t begin, size_t size)
 {
     struct verbs_regions *regions = region->regions;
@@ -235,8 +235,8 @@ static bool enter(struct verbs_region *region, uintptr_t begin, size_t size)
     return region->mr != NULL;
 }
 
-/* Has room for so many more bytes? */
-static bool make_room(struct verbs_regions *regions, uint64_t bytes)
+/* Has space for so many more bytes? */
+static bool make_space(struct verbs_regions *regions, uint64_t bytes)
 {
     if (bytes > regions->bytes_max)
         return false;
@@ -261,7 +261,7 @@ static void forget_within(struct verbs_regions *regions, const struct verbs_regi
     }
 }
 
-/* Registers whole pages, and keeps them.  NULL: they cannot be watched, or there is no room. */
+/* Registers whole pages, and keeps them.  NULL: they cannot be watched, or there is no space. */
 static struct verbs_region *keep(struct verbs_regions *regions, uintptr_t begin, size_t size,
                                  int access)
 {
@@ -270,7 +270,7 @@ static struct verbs_region *keep(struct verbs_regions *regions, uintptr_t begin,
 
     if (region == NULL)
         return NULL;
-    if (!make_room(regions, to - from) || memwatch_add(&region->range, from, to - from) != 0) {
+    if (!make_space(regions, to - from) || memwatch_add(&region->range, from, to - from) != 0) {
         mem_free(region);
         return NULL;
     }

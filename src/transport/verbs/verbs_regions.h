@@ -5,7 +5,7 @@
  *   get(buf) ── kept, covers buf ──────────────> that region
  *            ├─ asked for the second time ─────> registered by whole pages, watched (base/memwatch.h)
  *            └─ else ──────────────────────────> registered for this one use
- *   put(region) ── kept: stays ── unmapped, or room is needed ──> deregistered
+ *   put(region) ── kept: stays ── unmapped, or space is needed ──> deregistered
  *
  * A registration holds pages, not addresses.  So a region is kept only while the memory is watched,
  * and what was unmapped is looked for at each get.

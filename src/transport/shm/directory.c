@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fronts.c - see fronts.h.
+ * directory.c - see directory.h.
  */
-#include "transport/shm/fronts.h"
+#include "transport/shm/directory.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,34 +20,35 @@
 #include "base/mem.h"
 #include "base/sys.h"
 
-#define FRONTS_MAGIC UINT64_C(0x33746e6f7266626d) /* "mbfront3" */
-#define FRONTS_TURNS 4 /* in each of which another process is faster */
-#define SEALS        (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+#define DIRECTORY_MAGIC UINT64_C(0x33746e6f7266626d) /* "mbfront3" */
+#define DIRECTORY_TURNS 4 /* in each of which another process is faster */
+#define SEALS           (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
-/* The file of which the first one of a job locks a range.  Its length says where the file of fronts is. */
+/* The file of which the first one of a job locks a range.  Its length says where the directory is. */
 #define MARK_FILE         "/dev/zero"
 #define MARK_PROCESS_BITS 22 /* the kernel has no longer numbers */
 #define MARK_PLACE_BITS   16
 #define MARK_BITS         (MARK_PROCESS_BITS + MARK_PLACE_BITS)
 
-struct fronts_label {
+struct directory_label {
     _Atomic uint64_t label;  /* 0: nobody has it */
     _Atomic uint64_t cookie; /* 0: not yet */
 };
 
-struct fronts_head {
+struct directory_head {
     uint64_t magic;
     uint64_t job;
     uint64_t parts;
     uint64_t zero[5];
-    _Atomic uint64_t table[FRONTS_PLACES];
-    struct fronts_label labels[FRONTS_PLACES];
+    _Atomic uint64_t table[DIRECTORY_PLACES];
+    struct directory_label labels[DIRECTORY_PLACES];
 };
 
-static_assert(sizeof(struct fronts_head) <= FRONT_UNIT, "in front of the first front");
+static_assert(sizeof(struct directory_head) <= DIRECTORY_UNIT,
+              "before the first control block");
 
-struct fronts {
-    struct fronts_head *head;
+struct directory {
+    struct directory_head *head;
     uint32_t parts; /* as it was found good */
     uint64_t job;
     int fd;
@@ -144,57 +145,59 @@ int shared_file_open(uint32_t process, uint32_t place)
 
 static size_t size_of(uint32_t parts)
 {
-    return FRONT_UNIT + parts * FRONTS_STRIDE;
+    return DIRECTORY_UNIT + parts * DIRECTORY_STRIDE;
 }
 
-static void *front_of(const struct fronts *f, uint32_t place)
+static void *block_of(const struct directory *d, uint32_t place)
 {
-    return (unsigned char *)f->head + (1 + place) * FRONT_UNIT;
+    return (unsigned char *)d->head + (1 + place) * DIRECTORY_UNIT;
 }
 
-void *fronts_take(struct fronts *f, uint64_t cookie, uint32_t *at)
+void *directory_take(struct directory *d, uint64_t cookie, uint32_t *at)
 {
-    for (uint32_t place = 0; place < FRONTS_PLACES; place++) {
+    for (uint32_t place = 0; place < DIRECTORY_PLACES; place++) {
         uint64_t nobody = 0;
 
-        if (atomic_load_explicit(&f->head->table[place], memory_order_relaxed) == 0 &&
-            atomic_compare_exchange_strong(&f->head->table[place], &nobody, cookie)) {
+        if (atomic_load_explicit(&d->head->table[place], memory_order_relaxed) == 0 &&
+            atomic_compare_exchange_strong(&d->head->table[place], &nobody, cookie)) {
             *at = 1 + place;
-            return front_of(f, place);
+            return block_of(d, place);
         }
     }
-    LOG_DEBUG("shm: all %u places for fronts are taken", FRONTS_PLACES);
+    LOG_DEBUG("shm: all %u places of the job's directory are taken", DIRECTORY_PLACES);
     return NULL;
 }
 
-void fronts_drop(struct fronts *f, uint32_t at, uint32_t parts)
+void directory_drop(struct directory *d, uint32_t at, uint32_t parts)
 {
     size_t kept = (size_t)sysconf(_SC_PAGESIZE);
 
     for (uint32_t part = 0; part < parts; part++, kept = 0)
-        (void)sys_fallocate_punch(f->fd, (off_t)(at * FRONT_UNIT + part * FRONTS_STRIDE + kept),
-                                  (off_t)(FRONT_UNIT - kept));
+        (void)sys_fallocate_punch(d->fd,
+                                  (off_t)(at * DIRECTORY_UNIT + part * DIRECTORY_STRIDE + kept),
+                                  (off_t)(DIRECTORY_UNIT - kept));
 }
 
-void *fronts_find(const struct fronts *f, uint64_t cookie)
+void *directory_find(const struct directory *d, uint64_t cookie)
 {
-    for (uint32_t place = 0; place < FRONTS_PLACES; place++) {
-        /* pairs with the exchange in fronts_take() */
-        uint64_t whose = atomic_load_explicit(&f->head->table[place], memory_order_acquire);
+    for (uint32_t place = 0; place < DIRECTORY_PLACES; place++) {
+        /* pairs with the exchange in directory_take() */
+        uint64_t whose = atomic_load_explicit(&d->head->table[place], memory_order_acquire);
 
         if (whose == cookie)
-            return front_of(f, place);
+            return block_of(d, place);
         if (whose == 0)
             break;
     }
     return NULL;
 }
 
-/* The entry of this label, which is made if `makes`.  NULL: there is none, or no room. */
-static struct fronts_label *label_entry(const struct fronts *f, uint64_t label, bool makes)
+/* The entry of this label, which is made if `makes`.  NULL: there is none, or no space. */
+static struct directory_label *label_entry(const struct directory *d, uint64_t label,
+                                           bool makes)
 {
-    for (uint32_t i = 0; i < FRONTS_PLACES; i++) {
-        struct fronts_label *entry = &f->head->labels[(label + i) % FRONTS_PLACES];
+    for (uint32_t i = 0; i < DIRECTORY_PLACES; i++) {
+        struct directory_label *entry = &d->head->labels[(label + i) % DIRECTORY_PLACES];
         uint64_t found = atomic_load_explicit(&entry->label, memory_order_relaxed);
 
         if (found == 0 &&
@@ -206,49 +209,49 @@ static struct fronts_label *label_entry(const struct fronts *f, uint64_t label, 
     return NULL;
 }
 
-int fronts_label(struct fronts *f, uint64_t label, uint64_t now, uint64_t cookie)
+int directory_label(struct directory *d, uint64_t label, uint64_t now, uint64_t cookie)
 {
-    struct fronts_label *entry = label_entry(f, label, true);
+    struct directory_label *entry = label_entry(d, label, true);
 
     if (entry == NULL)
         return -ENOSPC;
     return atomic_compare_exchange_strong(&entry->cookie, &now, cookie) ? 0 : -EEXIST;
 }
 
-uint64_t fronts_labelled(const struct fronts *f, uint64_t label)
+uint64_t directory_labelled(const struct directory *d, uint64_t label)
 {
-    const struct fronts_label *entry = label_entry(f, label, false);
+    const struct directory_label *entry = label_entry(d, label, false);
 
-    /* pairs with the exchange in fronts_label(): what its owner has written into the front is there */
+    /* pairs with the exchange in directory_label(): what its owner has written into the control block is there */
     return entry != NULL ? atomic_load_explicit(&entry->cookie, memory_order_acquire) : 0;
 }
 
-uint32_t fronts_parts(const struct fronts *f)
+uint32_t directory_parts(const struct directory *d)
 {
-    return f->parts;
+    return d->parts;
 }
 
-int fronts_fd(const struct fronts *f)
+int directory_fd(const struct directory *d)
 {
-    return f->fd;
+    return d->fd;
 }
 
 /* ---- making and finding ---- */
 
 /* 0; system errors. */
-static int map(struct fronts *f, int fd)
+static int map(struct directory *d, int fd)
 {
-    f->head = sys_mmap(size_of(f->parts), fd, 0);
-    if (f->head == NULL)
+    d->head = sys_mmap(size_of(d->parts), fd, 0);
+    if (d->head == NULL)
         return -errno;
-    f->fd = fd;
+    d->fd = fd;
     return 0;
 }
 
-static void unmap(struct fronts *f)
+static void unmap(struct directory *d)
 {
-    sys_munmap(f->head, size_of(f->parts));
-    sys_close(f->fd);
+    sys_munmap(d->head, size_of(d->parts));
+    sys_close(d->fd);
 }
 
 /* The first byte of what the first one of the job locks of MARK_FILE. */
@@ -275,21 +278,21 @@ static int lock_mark(uint64_t job, int mark, int fd)
     return errno == EACCES ? -EAGAIN : -errno;
 }
 
-static int make(struct fronts *f, int mark)
+static int make(struct directory *d, int mark)
 {
-    int fd = shared_file_create(size_of(f->parts));
-    int err = fd < 0 ? fd : map(f, fd);
+    int fd = shared_file_create(size_of(d->parts));
+    int err = fd < 0 ? fd : map(d, fd);
 
     if (err != 0)
         goto close_file;
-    f->head->job = f->job;
-    f->head->parts = f->parts;
-    f->head->magic = FRONTS_MAGIC;
-    err = lock_mark(f->job, mark, fd); /* from now on it is found */
+    d->head->job = d->job;
+    d->head->parts = d->parts;
+    d->head->magic = DIRECTORY_MAGIC;
+    err = lock_mark(d->job, mark, fd); /* from now on it is found */
     if (err == 0)
-        f->mark = mark;
+        d->mark = mark;
     else
-        unmap(f);
+        unmap(d);
     return err;
 
 close_file:
@@ -299,145 +302,146 @@ close_file:
 }
 
 /* Is this the file of the job?  0; -ENOENT; other errors. */
-static int check(const struct fronts *f, int fd)
+static int check(const struct directory *d, int fd)
 {
-    struct fronts_head head;
+    struct directory_head head;
     size_t size = 0;
     int err = shared_file_check(fd, &size);
 
     if (err != 0)
         return err;
-    if (size != size_of(f->parts))
-        return -ENOENT; /* also one for fronts of another size */
-    if (sys_read(fd, &head, offsetof(struct fronts_head, table)) !=
-        (ssize_t)offsetof(struct fronts_head, table))
+    if (size != size_of(d->parts))
+        return -ENOENT; /* also one for control blocks of another size */
+    if (sys_read(fd, &head, offsetof(struct directory_head, table)) !=
+        (ssize_t)offsetof(struct directory_head, table))
         return -ENOENT;
-    return head.magic == FRONTS_MAGIC && head.job == f->job && head.parts == f->parts ? 0
-                                                                                      : -ENOENT;
+    return head.magic == DIRECTORY_MAGIC && head.job == d->job && head.parts == d->parts
+               ? 0
+               : -ENOENT;
 }
 
 /* The file is descriptor place of process.  0; errors. */
-static int find_at(struct fronts *f, uint32_t process, uint32_t place)
+static int find_at(struct directory *d, uint32_t process, uint32_t place)
 {
     int fd = shared_file_open(process, place);
-    int err = fd < 0 ? fd : check(f, fd);
+    int err = fd < 0 ? fd : check(d, fd);
 
     if (err == 0)
-        err = map(f, fd);
+        err = map(d, fd);
     if (err != 0 && fd >= 0)
         sys_close(fd);
     return err;
 }
 
 /* The file that a lock stands for, whoever has made that.  0; errors. */
-static int find(struct fronts *f, const struct flock *lock)
+static int find(struct directory *d, const struct flock *lock)
 {
-    if (lock->l_type != F_WRLCK || lock->l_start != mark_of(f->job).l_start ||
+    if (lock->l_type != F_WRLCK || lock->l_start != mark_of(d->job).l_start ||
         lock->l_len >> MARK_BITS != 0)
         return -EPERM;
-    return find_at(f, (uint32_t)(lock->l_len >> MARK_PLACE_BITS),
+    return find_at(d, (uint32_t)(lock->l_len >> MARK_PLACE_BITS),
                    (uint32_t)(lock->l_len & ((1 << MARK_PLACE_BITS) - 1)));
 }
 
 /* One turn: 0, joined; -EAGAIN, again; other errors. */
-static int meet(struct fronts *f, int mark)
+static int meet(struct directory *d, int mark)
 {
-    struct flock lock = mark_of(f->job);
+    struct flock lock = mark_of(d->job);
 
     if (sys_fcntl_lock(mark, F_OFD_GETLK, &lock) < 0)
         return -errno;
-    return lock.l_type == F_UNLCK ? make(f, mark) : find(f, &lock);
+    return lock.l_type == F_UNLCK ? make(d, mark) : find(d, &lock);
 }
 
-static int join(struct fronts *f)
+static int join(struct directory *d)
 {
     int mark = sys_open(MARK_FILE, O_RDWR, 0), err = -EAGAIN;
 
     if (mark < 0)
         return -errno;
-    for (int i = 0; i < FRONTS_TURNS && err == -EAGAIN; i++)
-        err = meet(f, mark);
-    if (f->mark < 0)
+    for (int i = 0; i < DIRECTORY_TURNS && err == -EAGAIN; i++)
+        err = meet(d, mark);
+    if (d->mark < 0)
         sys_close(mark);
     return err;
 }
 
-static struct fronts *create(uint64_t job, uint32_t parts)
+static struct directory *create(uint64_t job, uint32_t parts)
 {
-    struct fronts *f = mem_calloc(1, sizeof *f);
+    struct directory *d = mem_calloc(1, sizeof *d);
     int err;
 
-    if (f == NULL)
+    if (d == NULL)
         return NULL;
-    f->job = job;
-    f->parts = parts;
-    f->mark = -1;
-    err = join(f);
+    d->job = job;
+    d->parts = parts;
+    d->mark = -1;
+    err = join(d);
     if (err == 0)
-        return f;
-    LOG_DEBUG("shm: no file of fronts for the job, error %d %s: each endpoint has its own",
-              -err, strerror(-err));
-    mem_free(f);
+        return d;
+    LOG_DEBUG("shm: no directory for the job, error %d %s: each endpoint has its own", -err,
+              strerror(-err));
+    mem_free(d);
     return NULL;
 }
 
-static void destroy(struct fronts *f)
+static void destroy(struct directory *d)
 {
-    if (f->mark >= 0)
-        sys_close(f->mark);
-    unmap(f);
-    mem_free(f);
+    if (d->mark >= 0)
+        sys_close(d->mark);
+    unmap(d);
+    mem_free(d);
 }
 
 /* ---- users ---- */
 
-static struct fronts *find_joined(uint64_t job, uint32_t parts)
+static struct directory *find_joined(uint64_t job, uint32_t parts)
 {
     struct list *node;
 
     list_for_each (node, &joined.all) {
-        struct fronts *f = container_of(node, struct fronts, node);
+        struct directory *d = container_of(node, struct directory, node);
 
-        if (f->job == job && f->parts == parts)
-            return f;
+        if (d->job == job && d->parts == parts)
+            return d;
     }
     return NULL;
 }
 
-struct fronts *fronts_join(uint64_t job, uint32_t parts)
+struct directory *directory_join(uint64_t job, uint32_t parts)
 {
-    struct fronts *f;
+    struct directory *d;
 
     assert(parts >= 1);
     pthread_mutex_lock(&joined.lock);
-    f = find_joined(job, parts);
-    if (f == NULL) {
-        f = create(job, parts);
-        if (f != NULL)
-            list_add_tail(&joined.all, &f->node);
+    d = find_joined(job, parts);
+    if (d == NULL) {
+        d = create(job, parts);
+        if (d != NULL)
+            list_add_tail(&joined.all, &d->node);
     }
-    if (f != NULL)
-        f->users++;
+    if (d != NULL)
+        d->users++;
     pthread_mutex_unlock(&joined.lock);
-    return f;
+    return d;
 }
 
-void fronts_hold(struct fronts *f)
+void directory_hold(struct directory *d)
 {
     pthread_mutex_lock(&joined.lock);
-    f->users++;
+    d->users++;
     pthread_mutex_unlock(&joined.lock);
 }
 
-void fronts_leave(struct fronts *f)
+void directory_leave(struct directory *d)
 {
     bool is_last;
 
     pthread_mutex_lock(&joined.lock);
-    is_last = --f->users == 0;
+    is_last = --d->users == 0;
     if (is_last)
-        list_remove(&f->node);
+        list_remove(&d->node);
     pthread_mutex_unlock(&joined.lock);
     if (is_last)
-        destroy(f);
+        destroy(d);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fronts_test.c - fronts of a job in one file: who finds whom in it, and what happens without.
+ * directory_test.c - the directory of a job: who finds whom in it, and what happens without.
  *
- * The tests of shared memory run once more with fronts in one file (transport_shm_in_fronts and so on);
+ * The tests of shared memory run once more with a directory (transport_shm_in_directory and so on);
  * here is what only that file has.
  */
 #include <setjmp.h>
@@ -25,14 +25,14 @@
 
 #include "base/sys.h"
 #include "transport/labels.h"
-#include "transport/shm/fronts.h"
+#include "transport/shm/directory.h"
 
 #define NUMBERS 100 /* more than a mailbox takes */
 
 static uint64_t job;   /* of the test that runs */
 static bool in_no_job; /* the next node */
 
-/* With room for so many senders. */
+/* With space for so many senders. */
 static int node_open_in_job_of(uint32_t peers, struct node *node, unsigned i)
 {
     struct transport_config config = config_for(node);
@@ -40,7 +40,7 @@ static int node_open_in_job_of(uint32_t peers, struct node *node, unsigned i)
 
     if (peers != 0)
         config.peers = peers;
-    config.settings.shm.fronts = true;
+    config.settings.shm.directory = true;
     config.settings.shm.job = in_no_job ? 0 : job;
     err = node_open_with(node, &config);
     if (err == 0)
@@ -53,9 +53,9 @@ static int node_open_in_job(struct node *node, unsigned i)
     return node_open_in_job_of(0, node, i);
 }
 
-static bool is_in_fronts(const struct node *node)
+static bool is_in_directory(const struct node *node)
 {
-    return inside(node)->own->file->fronts != NULL;
+    return inside(node)->own->file->directory != NULL;
 }
 
 static int set_up_job(void **state)
@@ -75,7 +75,7 @@ static void send_unopened(void)
     struct node node;
     struct link *link;
 
-    CHECK(node_open_in_job(&node, 1) == 0 && is_in_fronts(&node));
+    CHECK(node_open_in_job(&node, 1) == 0 && is_in_directory(&node));
     stage_set(1);
     stage_await(2);
     link = connect_to(&node, 0);
@@ -94,7 +94,7 @@ static void attach_to_wrong_place(void)
 {
     struct node node;
 
-    CHECK(node_open_in_job(&node, 1) == 0 && is_in_fronts(&node));
+    CHECK(node_open_in_job(&node, 1) == 0 && is_in_directory(&node));
     stage_await(1);
     board->address[0].place = INT32_MAX;
     CHECK(link_attach(link_of(connect_to(&node, 0))) == -EHOSTUNREACH);
@@ -122,7 +122,7 @@ static void ranks_of_a_job_find_each_other_without_opening(void **state)
     (void)state;
     stage_await(1);
     assert_int_equal(node_open_in_job(&node, 0), 0);
-    assert_true(is_in_fronts(&node));
+    assert_true(is_in_directory(&node));
     stage_set(2);
     await(&node, NUMBERS);
     stage_set(3);
@@ -136,23 +136,23 @@ static void send_from_outside(void)
     struct link *link;
 
     in_no_job = true;
-    CHECK(node_open_in_job(&node, 1) == 0 && !is_in_fronts(&node));
+    CHECK(node_open_in_job(&node, 1) == 0 && !is_in_directory(&node));
     stage_await(1);
     link = connect_to(&node, 0);
-    CHECK(link_attach(link_of(link)) == 0 && link_of(link)->remote->file->front != NULL);
+    CHECK(link_attach(link_of(link)) == 0 && link_of(link)->remote->file->block != NULL);
     stream(&node, link, 0, NUMBERS);
     stage_await(2);
     node_close(&node);
 }
 
-static void others_reach_a_front_of_a_job(void **state)
+static void others_reach_a_control_block_of_a_job(void **state)
 {
     pid_t child = start(send_from_outside);
     struct node node;
 
     (void)state;
     assert_int_equal(node_open_in_job(&node, 0), 0);
-    assert_true(is_in_fronts(&node));
+    assert_true(is_in_directory(&node));
     stage_set(1);
     await(&node, NUMBERS);
     assert_int_equal(
@@ -168,18 +168,18 @@ static void others_reach_a_front_of_a_job(void **state)
 
 #define MANY_PEERS 1024 /* their slots lie in several parts */
 
-/* Slots lie where no other does, each in its front. */
+/* Slots lie where no other does, each in its control block. */
 static void check_places(const struct segment *s)
 {
-    const unsigned char *front = (const unsigned char *)s->control, *last = front;
+    const unsigned char *block = (const unsigned char *)s->control, *last = block;
 
     for (uint32_t i = 0; i < s->peers; i++) {
         const unsigned char *slot = (const unsigned char *)segment_slot(s, i);
 
         assert_true(slot >= last + (i == 0 ? sizeof(struct segment_control)
                                            : sizeof(struct segment_slot)));
-        assert_true((size_t)(slot - front) % FRONTS_STRIDE + sizeof(struct segment_slot) <=
-                    FRONT_UNIT);
+        assert_true((size_t)(slot - block) % DIRECTORY_STRIDE + sizeof(struct segment_slot) <=
+                    DIRECTORY_UNIT);
         last = slot;
     }
 }
@@ -190,7 +190,8 @@ static void send_through_a_late_slot(void)
     struct shm_link *link;
 
     stage_await(1);
-    CHECK(node_open_in_job_of(MANY_PEERS, &node, 1) == 0 && is_in_fronts(&node) == !in_no_job);
+    CHECK(node_open_in_job_of(MANY_PEERS, &node, 1) == 0 &&
+          is_in_directory(&node) == !in_no_job);
     link = link_of(connect_to(&node, 0));
     stream(&node, &link->link, 0, NUMBERS);
     CHECK(link->remote->is_apart && link->slot == atomic_load(&board->number));
@@ -205,7 +206,7 @@ static void use_a_late_slot(uint32_t slot)
     struct node node;
 
     assert_int_equal(node_open_in_job_of(MANY_PEERS, &node, 0), 0);
-    assert_int_equal(is_in_fronts(&node), !in_no_job);
+    assert_int_equal(is_in_directory(&node), !in_no_job);
     check_places(inside(&node)->own);
     atomic_store(&inside(&node)->control->used, slot);
     atomic_store(&board->number, slot);
@@ -241,7 +242,7 @@ static void send_from_outside_through_a_late_slot(void)
     send_through_a_late_slot();
 }
 
-/* Who is not of the job maps the parts of one front. */
+/* Who is not of the job maps the parts of one control block. */
 static void others_reach_slots_in_later_parts(void **state)
 {
     pid_t child = start(send_from_outside_through_a_late_slot);
@@ -259,23 +260,23 @@ static void others_reach_slots_in_later_parts(void **state)
     node_close(&node);
 }
 
-/* The memory of a front whose owner has closed is given back, in all of its parts that were used. */
-static void a_closed_front_keeps_a_page(void **state)
+/* The memory of a control block whose owner has closed is given back, in all of its parts that were used. */
+static void a_closed_control_block_keeps_a_page(void **state)
 {
-    struct fronts *fronts = fronts_join(job, 3);
+    struct directory *directory = directory_join(job, 3);
     uint32_t at;
-    unsigned char *front = fronts_take(fronts, 7, &at);
+    unsigned char *block = directory_take(directory, 7, &at);
 
     (void)state;
     for (size_t part = 0; part < 3; part++)
-        memset(front + part * FRONTS_STRIDE, 1, FRONT_UNIT);
-    fronts_drop(fronts, at, 2);
-    assert_int_equal(front[0], 1);
-    assert_int_equal(front[FRONT_UNIT - 1], 0);
-    assert_int_equal(front[FRONTS_STRIDE], 0);
-    assert_int_equal(front[FRONTS_STRIDE + FRONT_UNIT - 1], 0);
-    assert_int_equal(front[2 * FRONTS_STRIDE], 1); /* it was said not to be used */
-    fronts_leave(fronts);
+        memset(block + part * DIRECTORY_STRIDE, 1, DIRECTORY_UNIT);
+    directory_drop(directory, at, 2);
+    assert_int_equal(block[0], 1);
+    assert_int_equal(block[DIRECTORY_UNIT - 1], 0);
+    assert_int_equal(block[DIRECTORY_STRIDE], 0);
+    assert_int_equal(block[DIRECTORY_STRIDE + DIRECTORY_UNIT - 1], 0);
+    assert_int_equal(block[2 * DIRECTORY_STRIDE], 1); /* it was said not to be used */
+    directory_leave(directory);
 }
 
 /* ---- ends ---- */
@@ -295,7 +296,7 @@ static void attach_twice(void)
     node_close(&node);
 }
 
-static void a_front_is_not_found_behind_its_end(void **state)
+static void a_control_block_is_not_found_after_its_end(void **state)
 {
     pid_t child = start(attach_twice);
     struct node node, other;
@@ -315,7 +316,7 @@ static void share_and_be_killed(void)
 {
     struct node node;
 
-    CHECK(node_open_in_job(&node, 1) == 0 && is_in_fronts(&node));
+    CHECK(node_open_in_job(&node, 1) == 0 && is_in_directory(&node));
     CHECK(transport_share(node.t, 1, &board->address[1]) == 0);
     CHECK(transport_share(node.t, 2, &board->address[1]) == 0); /* one may have several */
     stage_set(2);
@@ -346,7 +347,7 @@ static void be_first(void)
 {
     struct node node;
 
-    CHECK(node_open_in_job(&node, 1) == 0 && is_in_fronts(&node));
+    CHECK(node_open_in_job(&node, 1) == 0 && is_in_directory(&node));
     stage_set(1);
     stage_await(9); /* killed before */
 }
@@ -360,34 +361,34 @@ static void a_job_goes_on_behind_the_first_one(void **state)
     (void)state;
     stage_await(1);
     assert_int_equal(node_open_in_job(&early, 0), 0);
-    assert_true(is_in_fronts(&early));
+    assert_true(is_in_directory(&early));
     node_close(&early);
     kill_unreaped(child);
     assert_int_equal(node_open_in_job(&late, 0), 0);
-    assert_true(is_in_fronts(&late));
+    assert_true(is_in_directory(&late));
     node_close(&late);
     reap(child);
 }
 
 static void places_are_given_in_order_and_once(void **state)
 {
-    struct fronts *fronts = fronts_join(job, 1);
+    struct directory *directory = directory_join(job, 1);
     struct node node;
     uint32_t at;
 
     (void)state;
-    assert_non_null(fronts);
-    for (uint32_t i = 0; i < FRONTS_PLACES; i++) {
-        assert_non_null(fronts_take(fronts, 7 + i / 2, &at));
-        assert_int_equal(at, i + 1); /* in FRONT_UNITs */
+    assert_non_null(directory);
+    for (uint32_t i = 0; i < DIRECTORY_PLACES; i++) {
+        assert_non_null(directory_take(directory, 7 + i / 2, &at));
+        assert_int_equal(at, i + 1); /* in DIRECTORY_UNITs */
     }
-    assert_null(fronts_take(fronts, 7, &at));
-    assert_non_null(fronts_find(fronts, 7 + FRONTS_PLACES / 2 - 1));
-    assert_null(fronts_find(fronts, 7 + FRONTS_PLACES / 2));
+    assert_null(directory_take(directory, 7, &at));
+    assert_non_null(directory_find(directory, 7 + DIRECTORY_PLACES / 2 - 1));
+    assert_null(directory_find(directory, 7 + DIRECTORY_PLACES / 2));
     assert_int_equal(node_open_in_job(&node, 0), 0); /* nodes have eight peers: the same size */
-    assert_false(is_in_fronts(&node));
+    assert_false(is_in_directory(&node));
     node_close(&node);
-    fronts_leave(fronts);
+    directory_leave(directory);
 }
 
 /* ---- labels ---- */
@@ -408,15 +409,15 @@ static void look_for_label(void)
     struct transport_address found;
     struct node node;
 
-    CHECK(node_open_in_job(&node, 1) == 0 && is_in_fronts(&node));
+    CHECK(node_open_in_job(&node, 1) == 0 && is_in_directory(&node));
     stage_set(1);
     stage_await(2);
     CHECK(transport_find(node.t, LABEL, &found) == 0);
     CHECK(address_is_same(&found, &board->address[0]));
     CHECK(transport_find(node.t, LABEL + 1, &found) == -ENOENT);
-    CHECK(transport_find(node.t, LABEL + FRONTS_PLACES, &found) == -ENOENT);
+    CHECK(transport_find(node.t, LABEL + DIRECTORY_PLACES, &found) == -ENOENT);
     CHECK(share(&node, LABEL) == -EEXIST);
-    CHECK(share(&node, LABEL + FRONTS_PLACES) == 0);
+    CHECK(share(&node, LABEL + DIRECTORY_PLACES) == 0);
     stage_set(3);
     stage_await(4);
     CHECK(transport_find(node.t, LABEL, &found) == -ENOENT);
@@ -439,7 +440,7 @@ static void an_address_is_found_by_its_label(void **state)
     assert_int_equal(share(&node, LABEL), 0);
     stage_set(2);
     stage_await(3);
-    assert_int_equal(transport_find(node.t, LABEL + FRONTS_PLACES, &found), 0);
+    assert_int_equal(transport_find(node.t, LABEL + DIRECTORY_PLACES, &found), 0);
     assert_true(address_is_same(&found, &board->address[1]));
     node_close(&node);
     stage_set(4);
@@ -453,15 +454,15 @@ static void labels_are_few(void **state)
 
     (void)state;
     assert_int_equal(node_open_in_job(&node, 0), 0);
-    for (uint64_t i = 0; i < FRONTS_PLACES; i++)
+    for (uint64_t i = 0; i < DIRECTORY_PLACES; i++)
         assert_int_equal(share(&node, LABEL + 3 * i), 0);
     assert_int_equal(share(&node, LABEL - 1), -ENOSPC);
     assert_int_equal(transport_find(node.t, LABEL - 1, &found), -ENOENT);
-    assert_int_equal(transport_find(node.t, LABEL + 3 * (FRONTS_PLACES - 1), &found), 0);
+    assert_int_equal(transport_find(node.t, LABEL + 3 * (DIRECTORY_PLACES - 1), &found), 0);
     node_close(&node);
 }
 
-/* What somebody has written there and is not the address of the front with this label. */
+/* What somebody has written there and is not the address of the control block with this label. */
 static void a_wrong_address_is_not_found(void **state)
 {
     struct transport_address found;
@@ -520,7 +521,7 @@ static uint64_t last_job(void)
     return (UINT64_MAX - (uint64_t)getpid()) * inverse - geteuid();
 }
 
-/* So a lock says where the file of fronts is. */
+/* So a lock says where the directory is. */
 static off_t length_for(pid_t process, int fd)
 {
     return (off_t)process << 16 | fd;
@@ -531,7 +532,7 @@ static void join_by_length(void)
     struct node node;
 
     stage_await(1);
-    CHECK(node_open_in_job(&node, 1) == 0 && is_in_fronts(&node));
+    CHECK(node_open_in_job(&node, 1) == 0 && is_in_directory(&node));
     node_close(&node);
 }
 
@@ -547,7 +548,8 @@ static void the_lock_says_where_the_file_is(void **state)
     assert_int_equal(lock_mark(mark, 0, 1), -1);
     assert_int_equal(lock_mark(mark, 1, 1), -1);
     assert_int_equal(
-        lock_mark(mark, length_for(getpid(), fronts_fd(inside(&node)->own->file->fronts)), 1),
+        lock_mark(mark, length_for(getpid(), directory_fd(inside(&node)->own->file->directory)),
+                  1),
         0);
     stage_set(1);
     ended_well(child);
@@ -563,7 +565,7 @@ static void join_without(void)
 
     assert_int_equal(node_open_in_job(&node, 0), 0);
     assert_in_range(sys_calls() - calls, 1, 100);
-    assert_false(is_in_fronts(&node));
+    assert_false(is_in_directory(&node));
     node_close(&node);
 }
 
@@ -620,7 +622,7 @@ static void who_was_faster_is_found(void **state)
     (void)state;
     assert_int_equal(sys_fail_name("fcntl_lock", 2, EAGAIN), 0);
     assert_int_equal(node_open_in_job(&node, 0), 0);
-    assert_true(is_in_fronts(&node));
+    assert_true(is_in_directory(&node));
     node_close(&node);
 }
 
@@ -629,7 +631,7 @@ static void who_was_faster_is_found(void **state)
 static void what_is_no_file_is_not_opened(void **state)
 {
     int mark = open("/dev/zero", O_RDWR | O_CLOEXEC);
-    char folder[] = "/tmp/matchbox-fronts.XXXXXX", name[sizeof folder + 8];
+    char folder[] = "/tmp/matchbox-directory.XXXXXX", name[sizeof folder + 8];
     struct pollfd reader;
 
     (void)state;
@@ -668,7 +670,7 @@ static void what_fails_leaves_nothing(void **state)
         failed += err != 0;
         if (err != 0)
             continue;
-        without += !is_in_fronts(&node);
+        without += !is_in_directory(&node);
         node_close(&node);
     }
     assert_true(without >= 7 && failed >= 4);
@@ -681,14 +683,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST_IN_JOB(ranks_of_a_job_find_each_other_without_opening),
         TEST_IN_JOB(an_address_of_another_place_is_not_found),
-        TEST_IN_JOB(others_reach_a_front_of_a_job),
-        TEST_IN_JOB(a_front_is_not_found_behind_its_end),
+        TEST_IN_JOB(others_reach_a_control_block_of_a_job),
+        TEST_IN_JOB(a_control_block_is_not_found_after_its_end),
         TEST_IN_JOB(a_job_goes_on_behind_the_first_one),
         TEST_IN_JOB(the_label_of_a_killed_process_stays),
         TEST_IN_JOB(places_are_given_in_order_and_once),
         TEST_IN_JOB(slots_in_later_parts_are_as_others),
         TEST_IN_JOB(others_reach_slots_in_later_parts),
-        TEST_IN_JOB(a_closed_front_keeps_a_page),
+        TEST_IN_JOB(a_closed_control_block_keeps_a_page),
         TEST_IN_JOB(an_address_is_found_by_its_label),
         TEST_IN_JOB(labels_are_few),
         TEST_IN_JOB(a_wrong_address_is_not_found),
