@@ -26,6 +26,8 @@
 
 #include "base/base.h"
 
+/* Glossary: software adapter - an RDMA adapter in a process, with the interface of libibverbs;
+ * not the software device */
 #define ADAPTER_SOCKET  "matchbox-adapter-%u"
 #define ADAPTER_VERSION 1
 

@@ -216,6 +216,7 @@ static_of_code() {
 static_of_pages() {
     check scripts/check/format
     check scripts/check/docs
+    check scripts/check/glossary
     check scripts/check/prose
     check scripts/check/tests
 }

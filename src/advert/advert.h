@@ -56,6 +56,8 @@ enum advert_recv_state {
         PROTO_STATE(PROTO_ADVERT_RECV, 0), /* its sender writes, WRITTEN will come */
 };
 
+/* Glossary: advertised receive (`advert`) - a receive whose buffer the receiver has shown to
+ * the sender, which may write into it */
 /* Of one peer. */
 struct advert {
     /* as its sender */

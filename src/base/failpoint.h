@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* Glossary: failpoint - a named place where a test lets a process die or a call fail */
 /* settings: those of the endpoint that is concerned, as the transport knows them. */
 struct failpoint_hook {
     bool (*is_wanted)(const void *settings); /* by this endpoint, asked once */

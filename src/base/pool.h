@@ -43,6 +43,8 @@ struct pool_slot {
 
 static_assert(sizeof(struct pool_slot) == 16, "objects keep the alignment of malloc");
 
+/* Glossary: generation - a number that is new at each reuse, so that a late packet is
+ * recognised */
 struct pool {
     struct pool_slot *free; /* the last given comes first: its lines are warm */
     unsigned char **chunks;

@@ -37,6 +37,7 @@ enum word_state { WORD_CLOSED, WORD_OPEN, WORD_TAKEN };
 #define OWNER_BITS 24
 #define OWNER_MAX  ((UINT32_C(1) << OWNER_BITS) - 1)
 
+/* Glossary: lock word - a word for one receive that senders compare and swap */
 struct lockwords {
     uint32_t count, free_count;
     uint32_t *free;  /* indexes */

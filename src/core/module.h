@@ -69,6 +69,7 @@ struct control {
     bool is_first;   /* no packet: done once in each round, before anything is sent */
 };
 
+/* Glossary: module - a capability of the endpoint */
 struct module {
     const char *name;
     const struct packet_handler *packets; /* or NULL */

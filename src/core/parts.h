@@ -39,6 +39,7 @@ struct announced {
     };
 };
 
+/* Glossary: split copy - sender and receiver each copy a part of a long message */
 /* The part of a receive that its sender is asked to write: split_copy.c. */
 struct split_copy {
     uint64_t from, to; /* from: behind what is read here */
@@ -95,6 +96,8 @@ struct shadow_recv {
 
 /* ---- in a peer and in an endpoint ---- */
 
+/* Glossary: part, owner - a structure in an endpoint, peer or request, and the only files that
+ * write it */
 /*
  * Storage for the state of a folder above, of which core knows the size alone.  The struct is in a header of that
  * folder, which looks into it by PART() and asserts that the struct fits.  Others may read it there.

@@ -36,7 +36,8 @@
 #include "core/ep.h"
 
 #define PIECES_PACK_BUFFERS 2
-#define PACK_SIZE           ((size_t)64 << 10)
+/* Glossary: pack buffer - private memory that non-contiguous data passes through; 64 KiB */
+#define PACK_SIZE ((size_t)64 << 10)
 
 /* Of an endpoint, at most. */
 #define PACK_BUFFERS_MOST 256
@@ -48,6 +49,8 @@
  * three packets of 4 KiB, so sender and receiver of a stream of them wait for each other all the time. */
 #define PIECES_PACKET_MAX 2048
 
+/* Glossary: layout - the place of non-contiguous data: a vector, or pack and unpack
+ * callbacks */
 struct pieces {
     struct mbx_layout layout;
     size_t size;         /* of the data */

@@ -89,6 +89,8 @@ struct proto_state {
     bool lets_pass;   /* what is leaving is long: others on out have their turn meanwhile */
 };
 
+/* Glossary: protocol - a state machine of requests */
+/* Glossary: step - one call that pushes a request forward while there is space */
 struct proto {
     uint8_t id;
     uint8_t part; /* enum request_part */

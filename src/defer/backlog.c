@@ -21,10 +21,10 @@
  *
  * When enough credit has come back, the messages leave in their order; the RTRs are void then.
  *
- * Space for RTRs is limited: what it holds is a page.  When it is used up and none of them suits,
- * they are dropped and another DEFER asks for the next page (backlog_is_partial()).  Sends that are fresh
- * then have not been compared with the RTRs that were dropped, so they wait until this page is
- * compared, and then another DEFER asks for the first page again.
+ * Space for RTRs is limited: what it holds is a batch.  When it is used up and none of them suits,
+ * they are dropped and another DEFER asks for the next batch (backlog_is_partial()).  Sends that are fresh
+ * then have not been compared with the RTRs that were dropped, so they wait until this batch is
+ * compared, and then another DEFER asks for the first batch again.
  *
  * Invariants
  *   I1  while peer.defer.is_deferred: peer.credit.envelopes is 0, no message of its sends
@@ -121,10 +121,10 @@ static void backlog_begin(struct mbx_ep *ep, struct peer *peer)
     backlog_new_epoch(ep, peer, 0);
 }
 
-/* When all RTRs of this page are compared, and no claim is unresolved: fresh sends that wait need
- * the first page again; without them, sends that suit nothing here need the next page, if the peer
+/* When all RTRs of this batch are compared, and no claim is unresolved: fresh sends that wait need
+ * the first batch again; without them, sends that suit nothing here need the next batch, if the peer
  * has more RTRs. */
-static void backlog_turn_page(struct mbx_ep *ep, struct peer *peer)
+static void backlog_next_batch(struct mbx_ep *ep, struct peer *peer)
 {
     struct backlog *backlog = peer->backlog;
 
@@ -209,7 +209,7 @@ static void pump(struct mbx_ep *ep, struct peer *peer)
             return;
         }
     while (backlog_compare(ep, peer));
-    backlog_turn_page(ep, peer);
+    backlog_next_batch(ep, peer);
     backlog_show(ep, peer);
 }
 
@@ -297,7 +297,7 @@ static int on_rtr(struct mbx_ep *ep, struct peer *peer, const struct wire_packet
     /* the peer counts its RTRs against the capacity that DEFER names (BACKLOG_RTRS, or less in tests),
      * so a correct one stays below half of this bound, which limits what any other makes us keep */
     if (backlog->is_full || backlog->rtr_count == 2 * BACKLOG_RTRS) {
-        backlog->is_full = true; /* the next page brings it, and all behind it */
+        backlog->is_full = true; /* the next batch brings it, and all behind it */
         backlog_pump(ep, peer);
         return 0;
     }

@@ -15,6 +15,9 @@ enum backlog_state {
     BACKLOG_WAIT_RETIRE,               /* the receiver will say RETIRE or FIN */
 };
 
+/* Glossary: backlog - the deferred sends to one peer */
+/* Glossary: epoch - the time from one DEFER to the next, or to the credit that ends the
+ * backlog */
 /* The sends that are deferred for one peer, while peer.defer.is_deferred, and the RTRs that it
  * has sent. */
 struct backlog {

@@ -19,6 +19,7 @@
 
 #include "p2p/p2p.h"
 
+/* Glossary: deferred send - a send that waits at its sender, for credit or for a receive */
 enum defer_proto {
     PROTO_BACKLOG = 6 /* backlog.c: a send that waits for credit, or for a receive */
 };
@@ -33,6 +34,7 @@ struct ep_defer {
 PART_FITS(mbx_ep, defer, struct ep_defer);
 #define ep_defer(ep) PART((ep)->defer, struct ep_defer)
 
+/* Glossary: claim - the request of a sender for a receive that an RTR named */
 /* Unresolved claims of one sender at one receiver, at most. */
 #define BACKLOG_CLAIMS 16
 

@@ -22,6 +22,7 @@ static inline void pull_granted(struct pull_table *table, uint64_t sender)
     table->granted[table->granted_count++ % BACKLOG_CLAIMS] = sender;
 }
 
+/* Glossary: pull - take a message out of the send table, by compare-and-swap of its version */
 /* A message in a table, and the version that it was seen with. */
 struct pull {
     uint64_t version;

@@ -490,7 +490,7 @@ static void on_left(struct mbx_ep *ep, struct request *req, enum recv_cause caus
 
 /* ---- claims ---- */
 
-/* Does the deferring peer know of this open receive?  It turns a page only without unresolved
+/* Does the deferring peer know of this open receive?  It goes on to the next batch only without unresolved
  * claims.
  */
 static bool was_told(const struct mbx_ep *ep, const struct deferrer *deferrer,

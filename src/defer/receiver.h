@@ -50,6 +50,7 @@ struct deferrer {
     struct answer answers[BACKLOG_CLAIMS + 1]; /* to the claims, and to a matched probe */
 };
 
+/* Glossary: open receive - a posted receive that no message has met and no sender has won */
 /* What the deferring peers of an endpoint share. */
 struct receiver {
     bool is_open;          /* open receives are on the list */

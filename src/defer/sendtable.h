@@ -95,6 +95,8 @@ static inline uint64_t sendtable_at(uint64_t index, uint32_t i)
 
 /* ---- as a sender ---- */
 
+/* Glossary: send table - the first deferred sends for a peer, in shared memory, with a version
+ * word */
 struct sendtable {
     uint64_t index;   /* of its first word */
     uint64_t version; /* what we have left there */

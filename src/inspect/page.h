@@ -142,6 +142,7 @@ enum inspect_state_flags {
     INSPECT_STATE_THREADS = 1 << 0, /* several threads may call: the stack is of one of them */
 };
 
+/* Glossary: page - the memory file in which an endpoint answers observers */
 struct inspect_page {
     struct inspect_head head;
     _Alignas(256) _Atomic uint64_t looks;

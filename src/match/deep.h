@@ -53,6 +53,10 @@ struct match_key {
     uint64_t place, tag;
 };
 
+/* Glossary: ignore bits - bits of the tag that a receive does not compare (1 = ignored); all of
+ * them: any tag */
+/* Glossary: mask - the fields that a receive compares: its ignore bits, and whether it names a
+ * source */
 /* What of it counts: 1 = compared. */
 struct match_mask {
     uint64_t place, tag;

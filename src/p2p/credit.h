@@ -39,6 +39,7 @@
 #include "p2p/p2p.h"
 #include "transport/bounce.h"
 
+/* Glossary: window - the credit with which a peer begins: envelopes, and bytes of payload */
 /* Of a peer.  As its sender: what may still leave.  As its receiver: what it may have
  * here, and what it has. */
 struct credit {
@@ -55,6 +56,7 @@ struct credit {
 PART_FITS(peer, credit, struct credit);
 #define peer_credit(peer) PART((peer)->credit, struct credit)
 
+/* Glossary: extra credit - credit beyond the window, from a pool that all peers share */
 /* Of an endpoint, as a receiver. */
 struct credit_pool {
     uint64_t window, window_payload; /* of every peer, from the beginning */

@@ -28,6 +28,7 @@ enum p2p_proto {
 
 /* ---- what this folder keeps in a peer and an endpoint, or asks of those above ---- */
 
+/* Glossary: assembly - an eager message of which more packets are expected */
 /* Of a peer, eager.c: the eager message of a peer of which more fragments are to come, while size > offset:
  * message or request. */
 struct assembly {
@@ -241,6 +242,7 @@ void rndv_resume(struct mbx_ep *ep, struct request *req, bool ask);
 int rndv_reply(struct mbx_ep *ep, struct peer *peer, const struct wire_packet *packet);
 /* Bytes of payload that a packet of this type can carry. */
 size_t rndv_capacity(const struct mbx_ep *ep, enum wire_type type);
+/* Glossary: RTS payload - the first bytes of a message, which travel with its RTS */
 /* So much of a message of this size travels with a packet of this type. */
 size_t rndv_payload_size(const struct mbx_ep *ep, const struct peer *peer, enum wire_type type,
                          size_t size);

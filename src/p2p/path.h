@@ -51,6 +51,8 @@
 
 #include "core/core.h"
 
+/* Glossary: near, far - a peer whose core shares a cache with ours, or does not; measured by
+ * the time of copies */
 /* What a peer's messages travel by. */
 struct peer_path {
     bool can_read : 1, can_write : 1; /* no read from it, or write to it, has failed for good */

@@ -69,11 +69,14 @@ struct replay_signature {
     uint8_t kind, requests;
 };
 
+/* Glossary: outcome - the part of an event's result that is recorded */
 struct replay_outcome {
     uint64_t value;
     uint8_t result, size_class;
 };
 
+/* Glossary: event (of a record) - a call whose result depends on time, or on the order of messages */
+/* Glossary: order - all events of a job, in the order of each rank's calls (`mbx order`) */
 struct replay_event {
     struct replay_signature signature;
     struct replay_outcome outcome;
@@ -181,6 +184,8 @@ enum replay_verdict {
     REPLAY_DIFFERS, /* replay_judge_say() tells */
 };
 
+/* Glossary: withheld - a receive that a replay does not post, because no message came for it in the record */
+/* Glossary: divergence - a replayed program makes another call than the recorded one */
 struct replay_judge;
 
 /* Opens a rank's record for a job of so many ranks.  0; or a negative errno after a line that says why not. */

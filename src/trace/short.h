@@ -23,6 +23,7 @@
 
 #include "trace/format.h"
 
+/* Glossary: record - an event in a trace file, in 8, 16 or 56 bytes */
 #define FORMS      512u
 #define FORM_AT    2 /* in a long record: 16 bits */
 #define SHORT_BITS 27

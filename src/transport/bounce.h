@@ -22,6 +22,8 @@
 
 #include "transport/transport.h"
 
+/* Glossary: bounce buffer - memory in the segment of the sender through which data passes: the
+ * sender fills it, the receiver reads it; 16 KiB */
 struct transport_bounce {
     /* ---- the sender ---- */
 

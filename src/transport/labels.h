@@ -14,6 +14,7 @@
 
 #include "transport/transport.h"
 
+/* Glossary: label - a number by which other endpoints on the same machine find an address */
 struct transport_labels {
     /* Others find our address by this label, which is not 0, from now on, until close().
      * 0; -ENOTSUP; -EEXIST an endpoint that is open has it; -ENOSPC */

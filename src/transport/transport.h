@@ -51,6 +51,7 @@
 
 struct transport;
 
+/* Glossary: link - the way of a transport to a peer */
 /* One remote endpoint as a transport sees it. */
 struct link {
     struct transport *transport;

@@ -663,7 +663,7 @@ static void test_violations_about_receives(void **state)
     cluster_settle(&cl);
     assert_false(lie_tagged(&cl, WIRE_RTR, 2, &rtr));
     assert_true(lie_tagged(&cl, WIRE_RTR, 2, &rtr));
-    /* what there is no space for is not wanted any more: the next page would bring it */
+    /* what there is no space for is not wanted any more: the next batch would bring it */
     for (rtr.number = 2; rtr.number < 3 * BACKLOG_RTRS; rtr.number++)
         assert_false(lie_tagged(&cl, WIRE_RTR, 2, &rtr));
     for (int i = 0; i < 2; i++) {

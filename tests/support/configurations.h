@@ -20,6 +20,7 @@ enum configuration_when {
     CONFIGURATION_ADAPTER, /* never: it needs a network adapter */
 };
 
+/* Glossary: configuration - the parameters with which a test opens its endpoints */
 struct configuration {
     const char *name;
     enum configuration_when when;

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Glossary: late sender, late receiver - in a trace: a wait for a message that is not sent yet,
+ * or for a receive that is not posted yet */
 /*
  * trace_waits.c - what the waits of a job were for, and who is to blame.
  *

@@ -45,6 +45,9 @@
 
 #include "device/host/shadow.h"
 
+/* Glossary: bypass - the way of a message that does not come through the device */
+/* Glossary: parked - a bypass message that waits for an answer of the device; it has not
+ * arrived */
 /* bypass_arrive - a message has come past the device: envelope is set, the rest is ours.
  * It is given back by met() or kept(), from here or from a later shadow_poll(). */
 void bypass_arrive(struct shadow *shadow, struct shadow_message *message);

@@ -46,6 +46,8 @@ enum offload_state {
 
 struct offload_driver;
 
+/* Glossary: device - an execution context of its own that matches: the software device, or an
+ * RDMA adapter; the other half is the host */
 struct offload {
     struct work work;
     struct shadow shadow;

@@ -164,6 +164,8 @@ enum held_state {
     HELD_LEAVING /* it is none of ours any more; UNHELD will come */
 };
 
+/* Glossary: hold - give an unexpected message to the device (HOLD, UNHOLD) */
+/* Glossary: paired - a receive that has met a held message, which the device will report */
 struct shadow_held {
     enum held_state state;
     void *message; /* the owner's */
@@ -177,6 +179,11 @@ struct shadow_filter {
     uint32_t all[SHADOW_FILTER];   /* all, by context id */
 };
 
+/* Glossary: shadow list - the copy of the host of what the device holds */
+/* Glossary: hand over, take back - give a receive to the device (ADD), ask for it again
+ * (DEL) */
+/* Glossary: count - the number of unexpected messages: found by the device, handled by the
+ * host */
 struct shadow {
     struct mbx_device *device;
     struct mbx_device_limits limits;

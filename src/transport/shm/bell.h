@@ -41,6 +41,7 @@
  * receives sleeps on the doorbell, the owner on its own.  Whoever makes space does not know
  * which of the two waits for it, and rings both.
  */
+/* Glossary: doorbell - the word by which a sender wakes a receiver */
 #ifndef SHM_BELL_H
 #define SHM_BELL_H
 

@@ -44,6 +44,7 @@
 #define DIRECTORY_PLACES 512u
 #define DIRECTORY_STRIDE (DIRECTORY_PLACES * DIRECTORY_UNIT)
 
+/* Glossary: directory - one file with the control blocks of a job on one machine */
 struct directory;
 
 /* The file of this job, for control blocks of so many parts, with one more user in this process.  NULL: there is none;

@@ -82,6 +82,8 @@ enum slot_state { SLOT_FREE, SLOT_CLAIMED, SLOT_READY, SLOT_REFUSED, SLOT_CLEARI
 /* Which buffers a sender may use: those below a number, slot_buffers(); and flags. */
 #define SLOT_ALLOWED_FEW (UINT64_C(1) << 32) /* and few of them in rotation */
 
+/* Glossary: slot - the part of a control block for one sender */
+/* Glossary: mailbox - the short ring in a slot, for the first packets of a sender */
 struct segment_slot {
     alignas(CACHE_LINE) struct transport_address address; /* of the sender */
     /* The mailbox, segment_mailbox(): the state of the ring, and its cells. */
@@ -136,6 +138,7 @@ enum segment_receiver {
     RECEIVER_OTHER
 };
 
+/* Glossary: control block - the part of a segment that a sender needs first: control, ready bits and slots */
 struct segment_control {
     struct segment_head head;
 
@@ -157,6 +160,7 @@ struct segment_control {
     alignas(CACHE_LINE) _Atomic uint64_t ready[]; /* bit i: look at slot i */
 };
 
+/* Glossary: segment - the shared memory in which one endpoint receives */
 /* A segment that was found, with what was found good in its head.  The head is not read again.
  * An endpoint has one for each other that it sends to, and most of these need no more than the control block. */
 struct segment {

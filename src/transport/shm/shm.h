@@ -122,6 +122,7 @@ enum inbound_stage {
     INBOUND_ENDS_IN_RING
 };
 
+/* Glossary: hot ring - a ring that the receiver polls; the sender of any other ring rings the doorbell */
 /* As of links, there is one for each pair. */
 struct inbound {
     struct ring_consumer ring;
