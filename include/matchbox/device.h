@@ -53,11 +53,9 @@
  *   MATCHED, and have no other order.
  *
  * Handles are the caller's numbers, below limits.list.  A handle may be used again when the last
- * event that can name it has been polled:
- *   - REVOKED with error 0;
- *   - MATCHED with MBX_DEVICE_WHOLE, if no FIN is wanted;
- *   - DATA_VALID, or FIN_SENT if a FIN is wanted;
- *   - INCOMPLETE.
+ * event that can name it has been polled.  This event is REVOKED with error 0, MATCHED with
+ * MBX_DEVICE_WHOLE if no FIN is wanted, FIN_SENT if a FIN is wanted and DATA_VALID otherwise, or
+ * INCOMPLETE.
  * If the entry was being revoked, both this event and REVOKED must have been polled.
  *
  * Active entries are always a prefix of the list.  A caller must not report more messages as

@@ -76,7 +76,8 @@ static const char *const usual[] = {"LOG_LEVEL",     "TRANSPORT",
                                     "HANG",          "HANG_THEN",
                                     "VERBS_DEVICE",  "VERBS_TIMEOUT",
                                     "VERBS_PINNED",  "FLIGHT",
-                                    "FLIGHT_FOLDER"};
+                                    "FLIGHT_FOLDER", "RECORD",
+                                    "REPLAY",        "REPLAY_ON_DIVERGENCE"};
 static const char *const advanced[] = {
     "REQUESTS",      "PEERS_MAX",    "WINDOW",           "SHM_ATTACH",    "WINDOW_PAYLOAD",
     "SHM_RING_SIZE", "DEVICE_LIST",  "DEVICE_THRESHOLD", "LAUNCHER_HOST", "VERBS_LIBRARY",
@@ -127,7 +128,8 @@ static bool is_foreign(const struct mbx_param *param)
 {
     return strcmp(param->name, "MBX_BOOT") == 0 ||
            strcmp(param->name, "MBX_LAUNCHER_HOST") == 0 ||
-           strcmp(param->name, "MBX_ADAPTER_*") == 0;
+           strcmp(param->name, "MBX_ADAPTER_*") == 0 ||
+           strcmp(param->name, "MBX_RECORD") == 0 || strcmp(param->name, "MBX_REPLAY") == 0;
 }
 
 static void defaults_are_values(void **state)
@@ -173,7 +175,7 @@ static void wrong_values_are_refused(void **state)
         expect_refused(&param, "nonsense");
         expect_refused(&param, "18446744073709551616");
     }
-    assert_int_equal(count, ARRAY_COUNT(usual) + ARRAY_COUNT(advanced) - 3);
+    assert_int_equal(count, ARRAY_COUNT(usual) + ARRAY_COUNT(advanced) - 5);
 }
 
 /* The numbers beside those of a range, which end with the unit of its texts. */

@@ -90,7 +90,7 @@ static void parameters_and_statistics_say_so(void **state)
         params += strstr(param.help, "without devices") != NULL;
     for (unsigned i = 0; mbx_stat_get(i, &stat, sizeof stat) == 0; i++)
         stats += strstr(stat.about, "without devices") != NULL;
-    assert_int_equal(params, 7);
+    assert_int_equal(params, 6);
     assert_int_equal(stats, 18);
 }
 

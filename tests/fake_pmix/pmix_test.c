@@ -245,7 +245,7 @@ static void case_damaged_hosts(void)
     fake_number(PMIX_JOB_SIZE, 2);
     CHECK(boot_open(CLOCK_MS, &b) == 0);
     CHECK(boot_is_spread(&is_spread) == -EPROTO && is_spread);
-    CHECK(strstr(log_text, "rank 1 has not told") != NULL);
+    CHECK(strstr(log_text, "rank 1 has not said") != NULL);
     fake_bytes(1, "matchbox.host", sizeof(uint64_t) + 1);
     CHECK(boot_is_spread(&is_spread) == -EPROTO && strstr(log_text, "damaged") != NULL);
     b->ops->close(b);
@@ -265,10 +265,10 @@ static void case_wrong_size(void)
     fake_number(PMIX_JOB_SIZE, 0);
     for (size_t i = 0; i < ARRAY_COUNT(sizes); i++) {
         fake->values[0].number = sizes[i];
-        CHECK(open_error() == -EPROTO && strstr(log_text, "damaged") != NULL);
+        CHECK(open_error() == -EPROTO && strstr(log_text, "impossible job") != NULL);
     }
     fake->values[0].type = PMIX_BYTE_OBJECT;
-    CHECK(open_error() == -EPROTO && strstr(log_text, "damaged") != NULL);
+    CHECK(open_error() == -EPROTO && strstr(log_text, "impossible job") != NULL);
     CHECK(mem_live() == 0);
 }
 
@@ -404,7 +404,7 @@ static void case_forked(void)
     CHECK(boot_open(0, &b) == 0);
     pid = fork();
     if (pid == 0)
-        _exit(open_error() == -EPROTO && strstr(log_text, "forked") != NULL ? 0 : 1);
+        _exit(open_error() == -EPROTO && strstr(log_text, "made by fork()") != NULL ? 0 : 1);
     CHECK(waitpid(pid, &status, 0) == pid && status == 0);
 }
 
