@@ -21,6 +21,9 @@
  *   - the tags differ only in ignored bits:
  *     ((message.tag ^ receive.tag) & ~receive.ignore) == 0.
  *
+ * The mask of a receive is what it does not compare: its ignored bits, and the source if that is
+ * any.
+ *
  * Context ids, sources and tags may have any value.  A message whose source is
  * MBX_MATCH_ANY_SOURCE matches only receives from any source.
  *
@@ -127,8 +130,9 @@ struct mbx_match_counters {
 struct mbx_match_options {
     uint64_t first_seq; /* the age of the first entry; tests use it to make ages wrap */
     uint64_t seed;      /* of the hash; set a secret number if others choose the tags */
-    uint32_t short_max; /* up to so many entries a queue has no tables; 0: 16, the maximum */
-    uint32_t classes;   /* so many masks get tables of their own; 0: 64, the maximum */
+    uint32_t
+        short_max;    /* a queue of at most this many entries has no tables; 0: 16, the most */
+    uint32_t classes; /* this many masks get tables of their own; 0: 64, the maximum */
     uint32_t hash_bits; /* of the hash; few of them give collisions; 0: 64, the maximum */
 };
 
@@ -193,14 +197,14 @@ MBX_MATCH_API void mbx_match_fini(struct mbx_match *m);
  * If recv accepts a queued message, *msg becomes the oldest such message, and neither of the two
  * is queued any more.  Otherwise *msg becomes NULL, and recv is queued.
  *
- * Returns    0.  Callers check for a negative errno, because a later version may return one.  In
+ * Returns    0.  Callers should check for a negative errno, because a later version may return one.  In
  *            that case nothing has changed, recv is not queued, and *msg is not written.
  */
 MBX_MATCH_API int mbx_match_post(struct mbx_match *m, struct mbx_match_recv *recv,
                                  struct mbx_match_msg **msg);
 
-/* May a receive take msg now?  mbx_match_take() calls this function, which must not call the
- * engine. */
+/* The caller's answer to the question whether msg can be taken now.  mbx_match_take() calls it; it
+ * must not call the engine. */
 typedef bool mbx_match_fits_fn(const void *arg, const struct mbx_match_msg *msg);
 
 /*
@@ -210,8 +214,8 @@ typedef bool mbx_match_fits_fn(const void *arg, const struct mbx_match_msg *msg)
  * may be MBX_MATCH_ANY_SOURCE.  Removes it from the queue if fits(arg, message) returns true.
  *
  * For callers that create a struct mbx_match_recv only if the receive has to wait, or if its
- * message needs one.  These callers use mbx_match_post() afterwards, which does not search again
- * for a message that did not fit.  The call counts as a post and as a search only if it takes a
+ * message needs one.  They call mbx_match_post() next, which takes the message that did not fit
+ * without a second search.  The call counts as a post and as a search only if it takes a
  * message.
  *
  * Returns    the message; NULL if there is none or it does not fit, and then nothing has changed.
@@ -233,13 +237,13 @@ MBX_MATCH_API int mbx_match_arrive(struct mbx_match *m, struct mbx_match_msg *ms
                                    struct mbx_match_recv **recv);
 
 /*
- * mbx_match_find - take the receive that a message with this envelope matches out of the queue.
+ * mbx_match_find - remove from the queue the receive that a message with this envelope matches.
  *
  * This is the first half of mbx_match_arrive(), for callers that create a struct mbx_match_msg
  * only if the message has to wait.  mbx_match_keep() is the second half.  The call counts as an
  * arrival only if it finds a receive.
  *
- * Returns    the receive; NULL if there is none, and then nothing is queued.
+ * Returns    the receive; NULL if there is none, and then nothing has changed.
  */
 MBX_MATCH_API struct mbx_match_recv *mbx_match_find(struct mbx_match *m,
                                                     const struct mbx_match_envelope *envelope);
@@ -263,7 +267,7 @@ MBX_MATCH_API int mbx_match_keep(struct mbx_match *m, struct mbx_match_msg *msg)
  * mbx_match_post_many, mbx_match_arrive_many - post receives, or add messages, in the order of an
  * array.
  *
- * The result equals count calls of mbx_match_post() or mbx_match_arrive().  The call writes the
+ * The result is as after single calls of mbx_match_post() or mbx_match_arrive().  The call writes the
  * match of entry i, or NULL, to element i of the other array.  It is faster than single calls if
  * the queues are long, because it prefetches memory for the next entries while it searches.
  *
@@ -286,7 +290,7 @@ MBX_MATCH_API bool mbx_match_cancel(struct mbx_match *m, struct mbx_match_recv *
  *
  * The source may be MBX_MATCH_ANY_SOURCE.  The engine remembers the message until a message leaves
  * the queue.  Until then mbx_match_post() needs no search for a receive that accepts the message,
- * if the receive ignores no bit and no source that the probe compared.  The same holds for
+ * unless the receive ignores something that the probe compared.  The same holds for
  * mbx_match_take(); with more than 16 queued messages, it first checks the table for the
  * receive's own envelope.
  *

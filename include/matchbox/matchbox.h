@@ -51,7 +51,7 @@
  *              mbx_protocol_row, mbx_network, and mbx_device_info of device.h.  Pass them with
  *              their size, sizeof *x.  The call writes no more than this size, and writes 0 to
  *              members that this version does not know.  It returns -EINVAL if the size is
- *              smaller than in every version.
+ *              smaller than in the first version.
  *            - Structures that a call reads: mbx_config, mbx_options, mbx_region,
  *              mbx_atomic_args, mbx_sleep_hooks.  They have flags.  A member that a later version
  *              adds is read only if a flag says that it is set.  An unknown flag is -EINVAL.  Set
@@ -236,8 +236,8 @@ MBX_API int mbx_address_get(const struct mbx_ep *ep, struct mbx_address *address
  *
  * For programs that otherwise get addresses from a launcher, which takes longer for each address.
  * The other processes must be able to compute the label, for example from a rank.  The label must
- * also identify the job: two jobs find each other's labels if their launchers give them one name.
- * ep owns the label until it closes, and may have several.  The label of a killed process stays.
+ * also identify the job: two jobs find each other's labels if their launchers give both the same
+ * name.  An endpoint may have several labels, and owns them until it closes.  The label of a killed process stays.
  *
  * Returns    0; -EINVAL label is 0.  -ENOTSUP ep is not in the directory in which endpoints of a
  *            job find each other, so the program must exchange addresses in another way.  Causes:
@@ -285,8 +285,8 @@ MBX_API const char *mbx_address_text(const struct mbx_address *address, char *bu
  * because they sent something.  An address has one number, so adding it again returns the same
  * number.  The endpoint's own address may be added.
  *
- * The call sends nothing.  If no endpoint of this version is at a well-formed address, the first
- * send reports it in its completion: -ENOTCONN, -EHOSTUNREACH or, for another version of this
+ * The call sends nothing.  If the address is well formed, and its endpoint is missing or has another
+ * version, the first send reports it in its completion: -ENOTCONN, -EHOSTUNREACH or, for another version of this
  * library, -EPROTONOSUPPORT.  An added peer costs at most 200 bytes; its first use allocates the
  * rest.
  *
@@ -312,15 +312,16 @@ MBX_API int mbx_peer_address(const struct mbx_ep *ep, uint32_t peer,
  * mbx_peer_remove - forget a peer that has closed; another peer may get its number later.
  *
  * For programs whose peers come and go.  Without this call, a peer's memory and number stay in use
- * as long as ep is open.  A peer that was added and never used can be removed at any time.  If the
- * same endpoint is added again, or sends something, it gets a number as a new peer does.
+ * as long as ep is open.  A peer that was added, to which this endpoint has sent nothing and from
+ * which it has seen nothing, can be removed at any time.  If the same endpoint is added again, or sends something, it gets a number as a new peer does.
  *
  * Until another peer gets the number, sends and accesses to it fail with -EINVAL, and receives from
  * it wait.  A program that stores peer numbers must forget this one.
  *
- * Returns    0; -EBUSY try again later.  The peer has not closed, or some of its messages are not
- *            delivered yet (make progress).  Or a request, an unread completion or an unexpected
- *            message refers to it.  Or the peer has died (mbx_failed() names it).
+ * Returns    0; -EBUSY the peer has not closed, or some of its messages are not delivered yet: make
+ *            progress and call again.  Or something refers to it: complete the request, read the
+ *            completion, receive or drop the message.  Or the peer has died: it keeps its number
+ *            for ever (mbx_failed() names it).
  *            -EOPNOTSUPP this peer can never be removed: it is reached over a network, or there is
  *            a trace (MBX_TRACE, which names peers by number), or a matching device.
  *            -EINVAL no such peer; -ENOMEM.
@@ -334,7 +335,7 @@ MBX_API int mbx_peer_remove(struct mbx_ep *ep, uint32_t peer);
 /*
  * mbx_job_open - find out which processes were started together with this one.
  *
- * Under `mbx run`, the job is the one that it has started.  Under a launcher that speaks PMIx (Open
+ * Under `mbx run`, the job is the one that `mbx run` started.  Under a launcher that speaks PMIx (Open
  * MPI's mpiexec, prterun, srun --mpi=pmix), it is the launcher's job.  Without a launcher it is a job
  * of one rank.  Any other launcher is an error, because each rank would form a job of its own;
  * MBX_BOOT=single accepts this (docs/library.md).
@@ -472,18 +473,18 @@ struct mbx_iovec {
  * With a vector, the data is the first size bytes of the parts in order; a part may be empty.  With
  * callbacks, the data is size bytes that pack() produces and unpack() consumes:
  *
- *   pack       writes up to size bytes of the data, from offset on, to `to`.  size is the rest of
- *              the data, or at least 256.  Returns how many bytes it has written, at least 1, or a
+ *   pack       writes up to size bytes of the data, from offset on, to `to`.  size is at
+ *              least 256, or the rest of the data if that is less.  Returns how many bytes it has written, at least 1, or a
  *              negative errno.  If it writes fewer than size, the library asks for the rest later.
  *   unpack     consumes the bytes [offset, offset + size), which have arrived.  Returns 0 or a
  *              negative errno.
  *   end        may be NULL.  The library calls it when it no longer needs the layout: once for
  *              each send or receive call that returns 0 or 1, perhaps before that call returns.
- *              It is called before the completion can be read, or in mbx_close().  Then the caller may reuse
- *              the vector, the data and the context of the callbacks.  For a send this can be
+ *              It is called before the completion can be read, or in mbx_close().  After it the caller
+ *              may reuse the vector, the data and the context of the callbacks.  For a send this can be
  *              long before it is complete.
  *
- * A layout changes nothing else about messages: matching, order, limits, truncation, cancel.  A peer
+ * A layout does not change matching, order, limits, truncation or cancel.  A peer
  * cannot see it: each side may have a layout or none.
  *
  * Order      of the offsets: from 0 on, without gaps, each byte once.  Data that does not fit into
@@ -548,7 +549,7 @@ MBX_API int mbx_send(struct mbx_ep *ep, uint32_t peer, uint32_t context_id, uint
 /*
  * mbx_ssend - as mbx_send, but completes only after the message has matched.
  *
- * It matches a receive, or a matched probe whose message mbx_mrecv() then receives.
+ * After a matched probe it completes when mbx_mrecv() has received the message.
  *
  * Order      with the messages of mbx_send(): the order of the calls.
  * Units      as mbx_send().
@@ -609,8 +610,8 @@ MBX_API int mbx_try_send(struct mbx_ep *ep, uint32_t peer, uint32_t context_id, 
  * Order      see the head of matchbox.h (MPI-4.1, section 3.5).
  * Units      size in bytes; 0 is allowed and then buf may be NULL.
  * Returns    0; -EINVAL no such peer, reserved context id, NULL buf, unknown flag, or an invalid
- *            layout, or a layout shorter than size; -ENOMEM no request is left, or the posted queue
- *            could not grow.
+ *            layout, or a layout shorter than size; -ENOMEM no request is left, or there is no
+ *            memory for the first use of a context id or for a layout.
  *            A longer message is not an error of the call: the request completes with error -EMSGSIZE,
  *            and the first size bytes are written.
  * Ownership  buf belongs to the library until the request completes or is reported as cancelled.
@@ -689,8 +690,8 @@ MBX_API int mbx_mprobe(struct mbx_ep *ep, uint32_t source, uint32_t context_id, 
  *
  * Order      none: the messages of matched probes may be received in any order.
  * Units      size in bytes; 0 is allowed and then buf may be NULL.
- * Returns    0; -ESTALE message is not held, or no longer; -EINVAL NULL buf or unknown flag;
- *            -ENOMEM no request is left (the message stays held).
+ * Returns    0; -ESTALE no matched probe holds this message, or it no longer does; -EINVAL NULL buf
+ *            or unknown flag; -ENOMEM no request is left (the message stays held).
  * Ownership  buf and the completion as mbx_recv().
  * Progress   never blocks; does not call mbx_progress().
  * Source     src/p2p/probe.c
@@ -701,8 +702,8 @@ MBX_API int mbx_mrecv(struct mbx_ep *ep, mbx_message message, void *buf, size_t 
 /*
  * mbx_discard - drop the message of a matched probe; its send completes as if it had been received.
  *
- * Returns    0; -ESTALE message is not held, or no longer; -ENOMEM no request is left (the message
- *            stays held).
+ * Returns    0; -ESTALE no matched probe holds this message, or it no longer does; -ENOMEM no
+ *            request is left (the message stays held).
  * Progress   never blocks; does not call mbx_progress().
  * Source     src/p2p/probe.c
  */
@@ -717,7 +718,7 @@ MBX_API int mbx_discard(struct mbx_ep *ep, mbx_message message);
  * in ignore.  All messages, receives and probes of one use have this value, so matching keeps the uses
  * apart.
  *
- * This call only frees memory.  From now on, the endpoint drops every message on this context id that
+ * Matching is right without this call; its purpose is to free memory.  From now on, the endpoint drops every message on this context id that
  * differs from tag in these bits, as mbx_discard() does; its send completes.  A deferred message stays
  * at its sender and takes no memory here.  An open id may be opened again, with other bits.
  *
@@ -830,7 +831,7 @@ MBX_API int mbx_test(struct mbx_ep *ep, mbx_request request, struct mbx_completi
 /*
  * mbx_wait - wait until a request is complete and take its entry from the queue.
  *
- * Polls for MBX_SPIN, then sleeps until a peer has sent something.  It yields the core when nothing
+ * Polls for the time that MBX_SPIN gives, then sleeps until a peer has sent something.  It yields the core when nothing
  * has moved for 50 us, and when the timeout ends.  With a timeout of 0 it only checks.
  *
  * Units      timeout_ns in nanoseconds; negative: no limit.
@@ -852,7 +853,7 @@ MBX_API int mbx_wait(struct mbx_ep *ep, mbx_request request, int64_t timeout_ns,
  * requests[i] == 0 stands for no request.  When a request is complete, completions[i] becomes its
  * entry, unless completions is NULL, and requests[i] becomes 0.
  *
- * Three kinds of entries do not come from a completion:
+ * Entries with these errors do not come from a completion:
  *
  *   -ESTALE or -EINVAL    mbx_wait() would refuse this request with that error; requests[i] becomes 0
  *   -EHOSTDOWN            kind is MBX_FAILURES: a receive from any source still waits, and a peer has

@@ -346,6 +346,33 @@ void path_started(const struct mbx_ep *ep, struct peer *peer, size_t size)
         peer_path(peer)->turns++;
 }
 
+/* An adapter that matches has space for data_max in an eager message, and none for a request to report the match. */
+static bool must_be_rndv(const struct mbx_ep *ep, const struct peer *peer,
+                         const struct mbx_status *status, unsigned flags)
+{
+    const uint64_t data_max = peer->link->transport->limits.data_max;
+
+    return data_max != 0 && ((flags & REQUEST_SYNC) || status->data > data_max ||
+                             status->size > ep->limits.short_max);
+}
+
+enum mbx_protocol path_choose(const struct mbx_ep *ep, struct peer *peer,
+                              const struct mbx_status *status, unsigned flags)
+{
+    enum mbx_protocol protocol;
+
+    if (unlikely(must_be_rndv(ep, peer, status, flags)))
+        return flags & REQUEST_PIECES ? MBX_RNDV_DATA : path_rndv(peer);
+    if (flags & REQUEST_INTERNAL)
+        return path_eager(ep, status->size);
+    if (flags & REQUEST_PIECES)
+        return MBX_RNDV_DATA;
+    protocol = path_of(ep, peer, status->size);
+    if (protocol > MBX_SHORT)
+        path_started(ep, peer, status->size);
+    return protocol;
+}
+
 void path_left(struct peer *peer)
 {
     if (!peer_path(peer)->is_far)

@@ -5,15 +5,17 @@
  *   bytes             near peer            far peer             shares our cores     any other
  *   .. inline_max     one cache line       one cache line       one cache line       one cache line
  *   .. short_max      one packet           one packet           one packet           one packet
- *   .. 16 KiB         packets              buffers *            rendezvous           packets
- *   .. 32 KiB         packets              buffers *            rendezvous           rendezvous
- *   .. 64 KiB         packets              rendezvous           rendezvous           rendezvous
+ *   .. 8 KiB          packets              buffers *            rendezvous           packets
+ *   .. 16 KiB         packet, buffers      buffers *            rendezvous           packets
+ *   .. 32 KiB         packet, buffers      buffers *            rendezvous           rendezvous
+ *   .. 64 KiB         packet, buffers      rendezvous           rendezvous           rendezvous
  *   .. 512 KiB        buffers              rendezvous           rendezvous           rendezvous
  *   more              rendezvous           rendezvous           rendezvous           rendezvous
  *
- *   packets      the message goes through the ring or the network in several packets (eager.c).  If it has more
- *                than PATH_PACKETS_MAX bytes, all but its first packet are copied into bounce buffers that the
- *                peer reads (transport/bounce.h), as long as some are free.
+ *   packets      the message goes through the ring or the network in several packets (eager.c)
+ *   packet, buffers
+ *                the first packet goes through the ring.  The rest is copied into bounce buffers that the peer
+ *                reads (transport/bounce.h), as long as some are free, and otherwise follows in packets.
  *   buffers      in bounce buffers if enough of them for the whole message are free and no message waits
  *                before it; otherwise rendezvous
  *   buffers *    in bounce buffers if all of them are free; otherwise rendezvous
@@ -44,7 +46,11 @@
  * The process that has the core reads a message of a rendezvous at once, and continues.  With MBX_OVERSUBSCRIBED=auto
  * and more processes than cores, a near peer has no buffers and counts as any other.
  *
- * A peer is near, far or shares our cores only if it can be read, and reading is a copy.
+ * path_choose() departs from the table for messages that an adapter which matches cannot carry eagerly, for
+ * copies of a message (mbx_inject, MBX_COPY), and for non-contiguous data, which a peer cannot read.
+ *
+ * A peer is near, far or shares our cores only if it can be read, and reading is a copy.  Any other peer is on
+ * another host, or its memory cannot be read.
  */
 #ifndef P2P_PATH_H
 #define P2P_PATH_H
@@ -179,16 +185,9 @@ static inline void path_reroute(struct mbx_ep *ep, struct request *req,
     req->protocol = (uint8_t)protocol;
 }
 
-/* path_of() for a message that starts. */
-static inline enum mbx_protocol path_choose(const struct mbx_ep *ep, struct peer *peer,
-                                            size_t size)
-{
-    enum mbx_protocol protocol = path_of(ep, peer, size);
-
-    if (protocol > MBX_SHORT)
-        path_started(ep, peer, size);
-    return protocol;
-}
+/* How a message with these flags of its request travels, which starts now. */
+enum mbx_protocol path_choose(const struct mbx_ep *ep, struct peer *peer,
+                              const struct mbx_status *status, unsigned flags);
 
 /* The first packet of one leaves. */
 void path_left(struct peer *peer);

@@ -83,27 +83,6 @@ static void send_describe(struct mbx_ep *ep, struct request *req, const struct p
     };
 }
 
-/* Does an adapter match what the peer receives, and could not tell all of an eager message? */
-static bool send_must_rndv(const struct mbx_ep *ep, const struct peer *peer,
-                           const struct mbx_status *status, unsigned flags)
-{
-    const uint64_t data_max = peer->link->transport->limits.data_max;
-
-    return data_max != 0 && ((flags & REQUEST_SYNC) || status->data > data_max ||
-                             status->size > ep->limits.short_max);
-}
-
-/* What is copied already is sent without a wait if that can be; data in pieces cannot be read. */
-static enum mbx_protocol send_protocol(const struct mbx_ep *ep, struct peer *peer,
-                                       const struct mbx_status *status, unsigned flags)
-{
-    if (unlikely(send_must_rndv(ep, peer, status, flags)))
-        return flags & REQUEST_PIECES ? MBX_RNDV_DATA : path_rndv(peer);
-    if (flags & REQUEST_INTERNAL)
-        return path_eager(ep, status->size);
-    return flags & REQUEST_PIECES ? MBX_RNDV_DATA : path_choose(ep, peer, status->size);
-}
-
 /* A message that has not left: how it is to travel.  As send_first(). */
 static int send_travel(struct mbx_ep *ep, struct request *req, struct peer *peer,
                        const void *buf, unsigned flags)
@@ -115,7 +94,7 @@ static int send_travel(struct mbx_ep *ep, struct request *req, struct peer *peer
     req->size = req->end = size;
     req->done = 0;
     req->flags |= flags;
-    req->protocol = (uint8_t)send_protocol(ep, peer, &req->completion.status, flags);
+    req->protocol = (uint8_t)path_choose(ep, peer, &req->completion.status, flags);
     tracer_leave(ep, req);
     return likely(peer->advert == NULL) ? send_or_defer(ep, peer, req)
                                         : module_send(ep, peer, req);

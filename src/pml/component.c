@@ -20,6 +20,7 @@
 #define PRIORITY 5
 
 struct pml pml;
+_Thread_local unsigned pml_calling_back;
 
 static int priority;
 

@@ -78,7 +78,7 @@ static OUT_OF_LINE bool is_of_thread(void)
 /* Is this call of the program, and of its first thread? */
 static inline bool is_event(void)
 {
-    return pml.calling_back == 0 && (!pml.has_threads || is_of_thread());
+    return pml_calling_back == 0 && (!pml.has_threads || is_of_thread());
 }
 
 static struct replay_signature signature_of(enum replay_kind kind, int src, int tag,
@@ -487,7 +487,9 @@ static int start_recv(ompi_request_t *request)
         request->req_complete_cb = wild_completed;
     if (plan.is_withheld) {
         pml_persistent_begin(base);
-        return withhold(recv) ? OMPI_SUCCESS : MPI_ERR_NO_MEM;
+        err = withhold(recv) ? OMPI_SUCCESS : MPI_ERR_NO_MEM;
+        event_ends();
+        return err;
     }
     base->req_peer = plan.src;
     base->req_tag = plan.tag;
@@ -575,7 +577,8 @@ static int order_iprobe(int src, int tag, ompi_communicator_t *comm, int *matche
     } else if (is_found(&now, &outcome, src, tag, comm)) {
         err = pml_probe(replay_source(&outcome), replay_tag(&outcome), comm, out);
         *matched = err == OMPI_SUCCESS;
-        compare_size(&now, &outcome, comm, out);
+        if (err == OMPI_SUCCESS)
+            compare_size(&now, &outcome, comm, out);
     } else {
         err = pml_iprobe(src, tag, comm, matched, out);
     }
@@ -604,7 +607,8 @@ static int order_improbe(int src, int tag, ompi_communicator_t *comm, int *match
     } else if (is_found(&now, &outcome, src, tag, comm)) {
         err = pml_mprobe(replay_source(&outcome), replay_tag(&outcome), comm, message, out);
         *matched = err == OMPI_SUCCESS;
-        compare_size(&now, &outcome, comm, out);
+        if (err == OMPI_SUCCESS)
+            compare_size(&now, &outcome, comm, out);
     } else {
         err = pml_improbe(src, tag, comm, matched, message, out);
     }
@@ -1039,6 +1043,8 @@ void pml_order_close(void)
     free(order.withheld);
     order.withheld = NULL;
     order.withheld_count = order.withheld_slots = 0;
-    if (has_diverged && !order.goes_on)
+    if (has_diverged && !order.goes_on) {
+        fflush(NULL); /* what the program has written */
         _exit(STATUS_DIVERGED);
+    }
 }

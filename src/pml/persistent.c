@@ -111,7 +111,7 @@ int pml_irecv_init(void *buf, size_t count, ompi_datatype_t *type, int src, int 
     return OMPI_SUCCESS;
 }
 
-void pml_persistent_begin(mca_pml_base_request_t *base)
+static inline void persistent_begin(mca_pml_base_request_t *base)
 {
     struct pml_own *own = own_of(base);
 
@@ -125,12 +125,17 @@ void pml_persistent_begin(mca_pml_base_request_t *base)
         pml_recv_begin((pml_recv_t *)base, base->req_peer);
 }
 
+void pml_persistent_begin(mca_pml_base_request_t *base)
+{
+    persistent_begin(base);
+}
+
 static int persistent_start(mca_pml_base_request_t *base)
 {
     bool is_send = base->req_type == MCA_PML_REQUEST_SEND;
     int err;
 
-    pml_persistent_begin(base);
+    persistent_begin(base);
     err = is_send ? pml_send_start((pml_send_t *)base) : pml_recv_start((pml_recv_t *)base);
     if (err == OMPI_SUCCESS)
         return OMPI_SUCCESS;

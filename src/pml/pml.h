@@ -65,10 +65,12 @@ struct pml {
     bool is_mpi_waiting;    /* MPI's own loops wait: threads, or failures it goes on after */
     unsigned done;          /* MBX_DONE, unless there are threads: progress.c */
     struct pml_recv *spare; /* receives that were given back: request.c */
-    unsigned calling_back;  /* so many completions call Open MPI's own parts now */
 };
 
 extern struct pml pml;
+
+/* How many completions call Open MPI's own parts now, on this thread. */
+extern _Thread_local unsigned pml_calling_back;
 
 /* ---- request.c ---- */
 

@@ -7,6 +7,7 @@
 #include <link.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "base/base.h"
@@ -67,10 +68,11 @@ void replay_identify(struct replay_job *job)
 
 /* ---- calls that are not recorded ---- */
 
-static const char *const unseen[] = {"MPI_Request_get_status", "MPI_Accumulate",
-                                     "MPI_Get_accumulate",     "MPI_Fetch_and_op",
-                                     "MPI_Compare_and_swap",   "MPI_Psend_init",
-                                     "MPI_Comm_spawn",         "MPI_Comm_spawn_multiple"};
+static const char *const unseen[] = {
+    "MPI_Request_get_status", "MPI_Accumulate",         "MPI_Raccumulate",
+    "MPI_Get_accumulate",     "MPI_Rget_accumulate",    "MPI_Fetch_and_op",
+    "MPI_Compare_and_swap",   "MPI_Psend_init",         "MPI_Precv_init",
+    "MPI_Comm_spawn",         "MPI_Comm_spawn_multiple"};
 
 struct search {
     const char *without;
@@ -109,10 +111,24 @@ static void dynamic_take(const struct dl_phdr_info *object, const ElfW(Dyn) * en
     }
 }
 
+/* Is name this call, or its name for Fortran (mpi_accumulate_, mpi_accumulate_f08_), or with P before it? */
+static bool is_call(const char *name, const char *call)
+{
+    size_t length = strlen(call);
+
+    name += (name[0] == 'P' || name[0] == 'p') && (name[1] == 'M' || name[1] == 'm');
+    if (strncasecmp(name, call, length) != 0)
+        return false;
+    name += length;
+    if (strncmp(name, "_f08", 4) == 0)
+        name += 4;
+    return name[strspn(name, "_")] == '\0';
+}
+
 static void name_note(struct search *search, const char *name)
 {
     for (size_t i = 0; i < ARRAY_COUNT(unseen); i++)
-        if (strcmp(name, unseen[i]) == 0)
+        if (is_call(name, unseen[i]))
             search->found[i] = true;
 }
 

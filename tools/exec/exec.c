@@ -472,6 +472,11 @@ static bool set_up_order(const struct tool *tool, const struct arguments *args, 
     }
     if (args->replay != NULL && !exec_order_replay(tool, args->replay, command, s->replay))
         return false;
+    if (args->record != NULL && args->replay != NULL &&
+        realpath(args->record, s->record) != NULL && strcmp(s->record, s->replay) == 0) {
+        tool_error(tool, "--record and --replay name the same folder: record into another one");
+        return false;
+    }
     if (args->record != NULL &&
         !exec_order_record(tool, args->record, args->force, command, s->record))
         return false;

@@ -154,13 +154,16 @@ bool exec_order_record(const struct tool *tool, const char *folder, bool is_forc
 /* How many ranks a launcher is to start, if that is said once; 0: nobody knows. */
 static unsigned long ranks_of(char *const *command)
 {
-    static const char *const options[] = {"-n", "-np", "--np", "-c", "--n"};
+    static const char *const options[] = {"-n", "-np", "--np", "--n"};
     unsigned long ranks = 0;
     int found = 0;
 
     for (size_t i = 1; command[0] != NULL && command[i] != NULL; i++) {
         if (strcmp(command[i], ":") == 0)
             return 0;
+        if (command[i][0] != '-' && strchr(command[i], '/') != NULL &&
+            access(command[i], X_OK) == 0)
+            break; /* the program; its options follow */
         for (size_t o = 0; o < sizeof options / sizeof options[0] && command[i + 1] != NULL;
              o++)
             if (strcmp(command[i], options[o]) == 0 &&

@@ -19,6 +19,7 @@
 
 /* The exit status if two records differ. */
 #define ORDER_DIFFERS 3
+#define RANKS_MAX     (1u << 20) /* no job has more */
 
 static const char usage[] =
     "usage: mbx order [OPTIONS] DIR\n"
@@ -88,8 +89,18 @@ static void print_event(const char *before, const struct replay_event *event)
 
 /* ---- one record ---- */
 
+/* Says what is damaged. */
+static bool is_undamaged(const struct tool *tool, const struct replay_reader *reader)
+{
+    if (replay_read_damage(reader)[0] == '\0')
+        return true;
+    tool_error(tool, "%s", replay_read_damage(reader));
+    return false;
+}
+
 static bool print_rank(const struct tool *tool, const struct arguments *args, uint32_t rank)
 {
+    bool is_whole;
     struct replay_reader *reader;
     struct replay_event event;
     char number[32];
@@ -104,10 +115,9 @@ static bool print_rank(const struct tool *tool, const struct arguments *args, ui
         snprintf(number, sizeof number, "%8" PRIu64 "  ", event.number);
         print_event(event.signature.kind == REPLAY_INDEX ? "          " : number, &event);
     }
-    if (replay_read_damage(reader)[0] != '\0')
-        tool_error(tool, "%s", replay_read_damage(reader));
+    is_whole = is_undamaged(tool, reader);
     replay_read_close(reader);
-    return true;
+    return is_whole;
 }
 
 /* ---- two records ---- */
@@ -150,7 +160,7 @@ static int compare_events(const struct tool *tool, const struct arguments *args,
 {
     struct replay_reader *readers[2];
     struct replay_event events[2];
-    bool differ;
+    bool differ, are_whole;
 
     if (!read_rank(tool, args->folder, rank, &readers[0]))
         return -1;
@@ -171,9 +181,10 @@ static int compare_events(const struct tool *tool, const struct arguments *args,
         print_side(args->folder, &events[0]);
         print_side(args->other, &events[1]);
     }
+    are_whole = is_undamaged(tool, readers[0]) && is_undamaged(tool, readers[1]);
     replay_read_close(readers[0]);
     replay_read_close(readers[1]);
-    return differ;
+    return are_whole ? differ : -1;
 }
 
 static int compare_rank(const struct tool *tool, const struct arguments *args, uint32_t rank)
@@ -200,6 +211,11 @@ static uint32_t ranks_of(const struct tool *tool, const char *folder, uint32_t r
         return 0;
     ranks = replay_read_job(reader)->size;
     replay_read_close(reader);
+    if (ranks > RANKS_MAX) {
+        tool_error(tool, "%s: its records are said to be of %" PRIu32 " ranks, which cannot be",
+                   folder, ranks);
+        return 0;
+    }
     return ranks;
 }
 
@@ -212,7 +228,7 @@ static int read_arguments(const struct tool *tool, int argc, char **argv,
         if (option == 'c')
             args->other = optarg;
         if (option == 'r' &&
-            (status = tool_number(tool, "--rank", optarg, 0, UINT32_MAX, &args->rank)) != 0)
+            (status = tool_number(tool, "--rank", optarg, 0, RANKS_MAX - 1, &args->rank)) != 0)
             return status;
         if (option == 'f' &&
             (status = tool_number(tool, "--from", optarg, 1, UINT64_MAX, &args->from)) != 0)
