@@ -113,7 +113,7 @@ struct shadow_recv {
              : (const type *)(const void *)(storage).bytes, default                               \
              : (type *)(void *)(storage).bytes)
 
-/* What goes behind the struct: does it fill the storage that `whole` has for it as `part`? */
+/* The rest after the struct: does it fill the storage that `whole` has for it as `part`? */
 #define PART_FITS(whole, part, type)                                                           \
     static_assert(sizeof(type) == sizeof(((struct whole *)0)->part) &&                         \
                       alignof(type) <= alignof(struct whole) &&                                \
