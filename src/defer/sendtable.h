@@ -3,7 +3,7 @@
  * sendtable.h - deferred sends that their receiver may take by itself.  Private to
  * src/defer.
  *
- * What a sender defers for a peer (backlog.c) lies, as far as there is space, in a table on its
+ * The deferred sends to a peer (backlog.c) are, as far as there is space, in a table on its
  * transport's words for tables (atomics.h), where the peer loads it:
  *
  *   version | epoch | count, is_all | claimed    SENDTABLE_HEAD words

@@ -222,7 +222,7 @@ static ALWAYS_INLINE bool table_put(struct table *t, uint64_t hash, uintptr_t he
     return true;
 }
 
-/* A new group, which table_find() has looked for in vain; there is space. */
+/* A new group, after table_find() has not found it; there is space. */
 static inline void table_add(struct table *t, struct group group, uintptr_t head)
 {
     t->used++;

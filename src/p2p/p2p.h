@@ -140,7 +140,7 @@ static inline bool message_is_ready(const struct message *message, size_t size)
 }
 /* The payload credit that its sender has spent on it. */
 uint64_t message_credit(const struct message *message);
-/* What was kept, as it arrived; *storage may be used for it. */
+/* The kept message, as it arrived; *storage may be used for it. */
 const struct arrival *message_arrival(const struct message *message, struct arrival *storage);
 /* What a receive of it would say. */
 void message_tell(const struct message *message, struct mbx_status *status);

@@ -59,7 +59,7 @@
 
 /* Glossary: near, far - a peer whose core shares a cache with ours, or does not; measured by
  * the time of copies */
-/* What a peer's messages travel by. */
+/* The distance to a peer, and what it can do. */
 struct peer_path {
     bool can_read : 1, can_write : 1; /* no read from it, or write to it, has failed for good */
     bool is_far : 1;                  /* copies to it are slow */

@@ -12,7 +12,7 @@
 #include "replay/format.h"
 #include "replay/replay.h"
 
-/* What both sides know of a signature: its last outcomes, the most recent first. */
+/* Both sides know this about a signature: its last outcomes, the most recent first. */
 struct code_signature {
     struct replay_signature is;
     uint64_t values[FORMAT_OUTCOMES];
@@ -22,7 +22,7 @@ struct code_signature {
     bool is_defined;
 };
 
-/* What a definition defines. */
+/* The content of a definition. */
 static inline struct replay_signature code_defined(const struct format_item_words *item)
 {
     return (struct replay_signature){.comm = format_count(item->word),

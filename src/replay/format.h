@@ -134,7 +134,7 @@ static inline uint64_t format_lapless(uint64_t word)
     return word & ~UINT64_C(0xff0);
 }
 
-/* Of a structure that ends with its checksum. */
+/* The checksum of a structure that ends with it. */
 #define FORMAT_CHECK(one) hash_bytes(&(one), sizeof(one) - sizeof(uint64_t))
 
 static_assert(sizeof(struct format_header) == FORMAT_HEADER_SIZE, "format");

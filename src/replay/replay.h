@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What is asked for with MPI_ANY_SOURCE and MPI_ANY_TAG, whatever these are in an MPI. */
+/* Stands for MPI_ANY_SOURCE and MPI_ANY_TAG, whatever these are in an MPI. */
 #define REPLAY_ANY INT32_MIN
 
 /* More requests than this are not told apart. */
@@ -84,7 +84,7 @@ struct replay_event {
     uint64_t number; /* of the first of them, from 1 on */
 };
 
-/* Who records. */
+/* The process that records. */
 struct replay_job {
     uint32_t rank, size, pid, threads;
     uint64_t wall_ns, arguments, mpi; /* when it began; hashes */
@@ -117,7 +117,7 @@ static inline int32_t replay_tag(const struct replay_outcome *outcome)
     return (int32_t)(uint32_t)outcome->value;
 }
 
-/* Who this process is: its program's build id, and a hash of its arguments. */
+/* Identifies this process: its program's build id, and a hash of its arguments. */
 void replay_identify(struct replay_job *job);
 
 /* Names of calls that the objects of this process, without those whose path has `without` in it, call and whose results are
@@ -128,7 +128,7 @@ void replay_unseen_calls(const char *without, char *text, size_t size);
 
 struct replay_writer;
 
-/* Makes the record of a rank in a folder, which is made, too, if it is not there.  0; or a negative errno after a line that
+/* Makes the record of a rank in a folder, which is also made if it is not there.  0; or a negative errno after a line that
  * says why not, -EEXIST it has one.  Rank 0 warns of calls that the program can make and that are not recorded. */
 int replay_write_open(const char *folder, const struct replay_job *job,
                       struct replay_writer **out);
@@ -162,10 +162,10 @@ int replay_read_open(const char *folder, uint32_t rank, struct replay_reader **o
 const struct replay_job *replay_read_job(const struct replay_reader *r);
 unsigned replay_read_flags(const struct replay_reader *r);
 
-/* How many events it has; those behind damage are not counted. */
+/* How many events it has; events after damage are not counted. */
 uint64_t replay_read_events(const struct replay_reader *r);
 
-/* What is damaged, or "". */
+/* Says what is damaged, or "". */
 const char *replay_read_damage(const struct replay_reader *r);
 
 /* The next one; false at the end. */

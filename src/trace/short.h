@@ -86,7 +86,7 @@ static inline uint64_t short_first(unsigned form)
     return SHORT_FLAG | (form & 127) | (uint64_t)(form >> 7) << 8;
 }
 
-/* What a short record has of a number, which becomes the last one; more than SHORT_BITS: it has no space. */
+/* The bits of a number in a short record; the number becomes the last one.  More than SHORT_BITS: it has no space. */
 static inline uint64_t short_number(uint64_t number, uint64_t *last)
 {
     uint64_t more = number - *last + SHORT_HALF;

@@ -7,7 +7,7 @@
  * It is a memfd, sealed like a segment's.  A control block lies in parts of DIRECTORY_UNIT bytes, DIRECTORY_STRIDE
  * apart.  The first one is all of it that a job of some hundred ranks uses.
  *
- * Who first sends to somebody opens and maps the control block of its segment: six system calls, and a page table
+ * A process that first sends to a peer opens and maps the control block of its segment: six system calls, and a page table
  * of its own.  Where all of a job on a machine keep their control blocks in one file, each maps it once, and
  * then finds anybody's without a system call: by the cookie of its address, in the table.
  *
@@ -59,7 +59,7 @@ void directory_leave(struct directory *directory);
  * its first part.  NULL: none is free. */
 void *directory_take(struct directory *directory, uint64_t cookie, uint32_t *at);
 
-/* Gives back the memory of the first `parts` of a control block whose owner has closed, but for its first page. */
+/* Gives back the memory of the first `parts` of a control block whose owner has closed, except its first page. */
 void directory_drop(struct directory *directory, uint32_t at, uint32_t parts);
 
 /* The control block of the segment with this cookie, or NULL. */

@@ -6,7 +6,7 @@
  *   |<-- control block: a sender maps it first >|<-- and what it maps when it needs it ----------->|
  *
  * The control block may be in another file, with the control blocks of the whole job (directory.h), where its slots lie
- * in parts; the one here is not used then, but for its head.
+ * in parts; the one here is not used then, except its head.
  *
  * A slot and its ring belong to one sender at a time.  The file is sparse: a ring costs
  * memory from the moment when somebody writes to it.
@@ -178,7 +178,7 @@ struct segment {
 
 static_assert(sizeof(struct segment) <= 40, "what malloc makes 48 bytes of");
 
-/* The file of a segment.  What lies behind the slots is NULL if only the control block is mapped. */
+/* The file of a segment.  The part after the slots is NULL if only the control block is mapped. */
 struct segment_file {
     _Atomic uint64_t *words; /* [SEGMENT_WORDS + SEGMENT_TABLE] */
     unsigned char *rings;

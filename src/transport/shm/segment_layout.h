@@ -35,7 +35,7 @@ bool layouts_agree(struct segment_layout one, struct segment_layout other);
 /* Of a whole file. */
 size_t layout_size(struct segment_layout layout);
 
-/* Of the control block, where that is in the segment's own file: what a sender maps first. */
+/* The bytes of the control block where it is in the segment's own file: a sender maps them first. */
 size_t layout_block_size(struct segment_layout layout);
 
 /* In the directory of a job: parts of a control block with this number of used slots, and the bytes from the first part
