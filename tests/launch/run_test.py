@@ -590,6 +590,9 @@ def perf_prints_what_was_asked_for():
     expect(job.code == 0 and [(row["queue"], row["source"], row["depth"]) for row in rows] ==
            [(queue, source, depth) for depth in ("1", "100") for queue in ("posted", "unexpected")
             for source in ("named", "any")], str(job))
+    for name, value in ("MBX_WINDOW", "0"), ("MBX_MATCH_AT", "sender"):  # the last message of a block waits for its receive
+        job = mbx("perf", "rate", "-i", "64", env={name: value})
+        expect(job.code == 0 and "perf=rate" in job.out, f"rate with {name}={value}: {job}")
     job = mbx("perf", "flood", "-i", "300", "-s", "100")
     row = pairs(job.out)[0]
     expect(job.code == 0 and row["kept_messages"] == "300" and int(row["kept_bytes"]) > 300, str(job))
