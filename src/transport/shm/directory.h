@@ -21,7 +21,7 @@
  * that begins follows from the number of the job and the user, and its length is the pid of the first one with the
  * number of its descriptor of the file.  The others ask for the lock (F_OFD_GETLK), and open that descriptor.  Nobody
  * can send anything to anybody so: a socket, in place of the lock, would take what strangers send, and who closes it
- * closes what they have sent, too, for as long as they like.  Whoever else holds such a lock keeps a job from having
+ * also closes what they have sent, for as long as they like.  Whoever else holds such a lock keeps a job from having
  * the file, and no longer than that takes to see: what the lock says is a guess, and the file that it leads to is
  * checked.  The lock ends with its owner, whatever that dies of; who comes later is the first of another file.
  *
