@@ -4,8 +4,8 @@
  *
  * usage: stay_program FIFO
  *
- * Opens an endpoint and says "open".  When FIFO, which it opens to read, has ended, it exchanges a message with every
- * rank, closes the endpoint, and says "closed".
+ * Opens FIFO to read, opens an endpoint, and says "open".  When FIFO has no writer any more, it exchanges a message with
+ * every rank, closes the endpoint, and says "closed".  FIFO has a writer until after the last rank has said "open".
  */
 #include <fcntl.h>
 #include <stdint.h>
@@ -29,13 +29,11 @@ static void say(const char *what)
     fflush(stdout);
 }
 
-static void await_end(const char *path)
+static void await_end(int fd)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
     char byte;
 
-    while (fd < 0 || read(fd, &byte, 1) != 0)
-        must(fd < 0 ? -1 : 0, "the fifo");
+    must(read(fd, &byte, 1) == 0 ? 0 : -1, "the end of the FIFO");
     close(fd);
 }
 
@@ -59,17 +57,20 @@ int main(int argc, char **argv)
     struct mbx_config config = {.key = NULL};
     struct mbx_job *job;
     struct mbx_ep *ep;
+    int fifo;
 
     if (argc != 2) {
         fprintf(stderr, "usage: stay_program FIFO\n");
         return 2;
     }
+    fifo = open(argv[1], O_RDONLY | O_CLOEXEC);
+    must(fifo >= 0 ? 0 : -1, "the FIFO");
     must(mbx_job_open(&job), "job");
     config.key = mbx_job_key(job);
     must(mbx_open(&config, &ep), "open");
     must(mbx_job_connect(job, ep), "connect");
     say("open");
-    await_end(argv[1]);
+    await_end(fifo);
     for (uint32_t peer = 0; peer < mbx_job_size(job); peer++)
         exchange(ep, peer, mbx_job_rank(job));
     must(mbx_close(ep), "close");

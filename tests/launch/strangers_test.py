@@ -113,6 +113,7 @@ class Job:
         self.folder = tempfile.mkdtemp(prefix="matchbox-strangers.")
         self.fifo = os.path.join(self.folder, "go")
         os.mkfifo(self.fifo)
+        self.writer = os.open(self.fifo, os.O_RDWR)  # a rank's open() of it does not wait
         self.process = subprocess.Popen([MBX, "run", "-n", "2", STAY, self.fifo], text=True, env={**clean, **env},
                                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True)
         self.pids = []
@@ -130,7 +131,7 @@ class Job:
 
     def go(self):
         """The ranks exchange messages and end, which takes PATIENCE_S at most."""
-        os.close(os.open(self.fifo, os.O_WRONLY))
+        self.close_writer()
         signal.alarm(PATIENCE_S)
         try:
             self.lines("closed")
@@ -138,6 +139,11 @@ class Job:
         finally:
             signal.alarm(0)
         expect(code == 0, f"the job has ended with {code}")
+
+    def close_writer(self):
+        if self.writer is not None:
+            os.close(self.writer)
+            self.writer = None
 
     def __enter__(self):
         return self
@@ -154,6 +160,7 @@ class Job:
         self.process.kill()
         self.process.wait()
         self.process.stdout.close()
+        self.close_writer()
         shutil.rmtree(self.folder)
 
 
