@@ -49,7 +49,7 @@ static struct {
     enum order orders[ORDERS];
     unsigned order_count;
     uint64_t batch, sleep_ms, limit, samples;
-    bool is_mixed, is_resident_free, is_telling;
+    bool is_mixed, is_resident_free, is_reporting;
 } o = {.label = "flood", .messages = 1000, .batch = 64, .sleep_ms = 500};
 
 static int rank, ranks;
@@ -241,7 +241,7 @@ static void take_option(int option, char *value)
         o.samples = take_number("--samples", value, 1, 100000);
         break;
     case 'p':
-        o.is_telling = true;
+        o.is_reporting = true;
         break;
     case 'n':
         o.label = value;
@@ -408,13 +408,13 @@ static void sleep_ms(uint64_t ms)
         ;
 }
 
-static void tell_progress(const struct flood *flood, uint64_t done, uint64_t *told_ns)
+static void report_progress(const struct flood *flood, uint64_t done, uint64_t *reported_ns)
 {
     uint64_t ns = now_ns();
 
-    if (!o.is_telling || ns - *told_ns < PROGRESS_NS)
+    if (!o.is_reporting || ns - *reported_ns < PROGRESS_NS)
         return;
-    *told_ns = ns;
+    *reported_ns = ns;
     fprintf(stderr, "%s: size %llu%s, %s: %llu of %llu received, resident memory +%lld KiB\n",
             carrier_name, (unsigned long long)flood->sizes[0],
             flood->size_count > 1 ? " and more" : "", orders[flood->order].name,
@@ -486,7 +486,7 @@ static void receive_end(const struct flood *flood, uint64_t k, uint64_t end)
 /* While one half of the receives of a batch is waited for, the other one is posted. */
 static void receive_all(const struct flood *flood)
 {
-    uint64_t all = senders * o.messages, told_ns = now_ns();
+    uint64_t all = senders * o.messages, reported_ns = now_ns();
     uint64_t half = o.batch < 2 ? 1 : o.batch / 2, posted = 0;
 
     memset(seen, 0, all);
@@ -498,7 +498,7 @@ static void receive_all(const struct flood *flood)
         receive_begin(flood, posted, ahead);
         posted = ahead;
         receive_end(flood, k, end);
-        tell_progress(flood, end, &told_ns);
+        report_progress(flood, end, &reported_ns);
     }
 }
 

@@ -209,10 +209,11 @@ static void check_rank(const struct inspect_rank *rank)
     for (uint32_t i = 0; i < rank->count; i++)
         require(rank->entries[i].kind > INSPECT_NONE && rank->entries[i].kind < INSPECT_KINDS,
                 "an entry is of no kind");
-    require(rank->told != NULL && rank->text != NULL && rank->host != 0, "a rank is not told");
-    require(is_printable(rank->text) && is_printable(rank->told->host) &&
-                is_printable(rank->told->line) && is_printable(rank->told->does) &&
-                is_printable(rank->told->apart) && is_printable(rank->state.call) &&
+    require(rank->reported != NULL && rank->text != NULL && rank->host != 0,
+            "a rank is not told");
+    require(is_printable(rank->text) && is_printable(rank->reported->host) &&
+                is_printable(rank->reported->line) && is_printable(rank->reported->does) &&
+                is_printable(rank->reported->apart) && is_printable(rank->state.call) &&
                 is_printable(rank->head.library) && is_printable(rank->head.mpi),
             "a text is not to be printed");
     require(rank->how != INSPECT_CORE && rank->head.pid != 0, "a rank is not of a host");

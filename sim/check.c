@@ -287,7 +287,7 @@ static struct mbx_match_envelope envelope_of(const struct op *op, uint32_t sourc
         op->context_id, source == PLAN_ANYBODY ? MBX_MATCH_ANY_SOURCE : source, op->tag};
 }
 
-static void tell_arrival(struct place *p, struct oracle *oracle, const struct item *message)
+static void feed_arrival(struct place *p, struct oracle *oracle, const struct item *message)
 {
     const struct item *taker = job_item(p->job, message->taken_by);
     int got, want = -1;
@@ -310,7 +310,7 @@ static bool is_void(const struct item *take)
     return take->op.kind == OP_RECV && take->got == 0 && !take->is_cancelled;
 }
 
-static void tell_post(struct place *p, struct oracle *oracle, const struct item *take)
+static void feed_post(struct place *p, struct oracle *oracle, const struct item *take)
 {
     const struct mbx_match_envelope envelope = envelope_of(&take->op, take->op.peer);
     int got = -1;
@@ -347,7 +347,7 @@ static const struct item **clock_items(const struct place *p)
     return items;
 }
 
-static void tell_oracle(struct place *p, const struct order *o)
+static void feed_oracle(struct place *p, const struct order *o)
 {
     static struct oracle oracle;
     const struct item **items = clock_items(p);
@@ -357,9 +357,9 @@ static void tell_oracle(struct place *p, const struct order *o)
         uint32_t node = o->sorted[i], clock = node - p->message_count;
 
         if (node < p->message_count)
-            tell_arrival(p, &oracle, p->messages[node]);
+            feed_arrival(p, &oracle, p->messages[node]);
         else if (items[clock] != NULL && items[clock]->posted == clock)
-            tell_post(p, &oracle, items[clock]);
+            feed_post(p, &oracle, items[clock]);
         else if (items[clock] != NULL && !oracle_cancel(&oracle, (int)items[clock]->op.id))
             job_wrong(p->job, "receive %" PRIu32 " was cancelled, and the oracle had ended it",
                       items[clock]->op.id);
@@ -379,7 +379,7 @@ static void place_order(struct place *p)
     if (!order_sort(&order, &count))
         tell_circle(p, &order, count);
     else if (p->message_count < ORACLE_MAX && p->take_count < ORACLE_MAX)
-        tell_oracle(p, &order);
+        feed_oracle(p, &order);
     order_fini(&order);
 }
 

@@ -194,7 +194,7 @@ static struct adapter_cqe of_slot(const struct tm_list *tm, uint32_t handle)
         .wr_id = tm->slots[handle].wr_id, .opcode = IBV_WC_TM_RECV, .handle = handle};
 }
 
-static void tell_match(struct qp *qp, uint32_t handle)
+static void complete_match(struct qp *qp, uint32_t handle)
 {
     struct adapter_cqe cqe = of_slot(qp->srq->tm, handle);
 
@@ -206,8 +206,8 @@ static void tell_match(struct qp *qp, uint32_t handle)
 }
 
 /* The last that is said of an entry which has matched. */
-static void tell_data(struct qp *qp, uint32_t handle, enum ibv_wc_status status, uint32_t bytes,
-                      bool with_match)
+static void complete_data(struct qp *qp, uint32_t handle, enum ibv_wc_status status,
+                          uint32_t bytes, bool with_match)
 {
     struct tm_list *tm = qp->srq->tm;
     struct adapter_cqe cqe = of_slot(tm, handle);
@@ -362,13 +362,13 @@ static enum tm_begun begin_matched(struct qp *qp, const struct frame *frame, uin
         return TM_BEGUN;
     }
     if (payload > slot->sge.length) {
-        tell_data(qp, handle, IBV_WC_LOC_LEN_ERR, (uint32_t)payload, true);
+        complete_data(qp, handle, IBV_WC_LOC_LEN_ERR, (uint32_t)payload, true);
         return TM_TOO_SHORT;
     }
     qp->tm_handle = handle;
     qp->tm_is_apart = (host.quirks & QUIRK_APART) || frame->total > 128u << qp->attr.path_mtu;
     if (qp->tm_is_apart)
-        tell_match(qp, handle);
+        complete_match(qp, handle);
     return TM_BEGUN;
 }
 
@@ -462,11 +462,11 @@ static void give_to_software(struct qp *qp, uint32_t handle, const struct frame 
     if (frame->total > slot->sge.length ||
         scatter(qp->srq->pd, &slot->sge, 1, 0, data, frame->size, &why) != 0) {
         client_say(qp->object.client, "the buffer of a receive: %s", why);
-        tell_data(qp, handle, IBV_WC_LOC_PROT_ERR, 0, true);
+        complete_data(qp, handle, IBV_WC_LOC_PROT_ERR, 0, true);
         qp_fail(qp);
         return;
     }
-    tell_data(qp, handle, IBV_WC_TM_RNDV_INCOMPLETE, (uint32_t)frame->total, true);
+    complete_data(qp, handle, IBV_WC_TM_RNDV_INCOMPLETE, (uint32_t)frame->total, true);
 }
 
 static void fetch(struct qp *qp, uint32_t handle, const struct frame *frame,
@@ -484,7 +484,7 @@ static void fetch(struct qp *qp, uint32_t handle, const struct frame *frame,
         return;
     }
     counters.tm_matched_rndv++;
-    tell_match(qp, handle);
+    complete_match(qp, handle);
     send.remote_addr = be64toh(rvh.va);
     send.rkey = be32toh(rvh.rkey);
     sge.length = slot->bytes;
@@ -500,7 +500,7 @@ void tm_sent(struct qp *qp, const struct send_work *work, enum ibv_wc_status sta
     if (handle == TM_NONE)
         counters.tm_fins += status == IBV_WC_SUCCESS;
     else
-        tell_data(qp, handle, status, qp->srq->tm->slots[handle].bytes, false);
+        complete_data(qp, handle, status, qp->srq->tm->slots[handle].bytes, false);
 }
 
 /* In an untagged buffer. */
@@ -537,8 +537,8 @@ void tm_end(struct qp *qp, const struct frame *frame, const unsigned char *data)
         fetch(qp, handle, frame, data);
     } else {
         counters.tm_matched_eager++;
-        tell_data(qp, handle, IBV_WC_SUCCESS, (uint32_t)(frame->total - sizeof qp->tmh),
-                  !qp->tm_is_apart);
+        complete_data(qp, handle, IBV_WC_SUCCESS, (uint32_t)(frame->total - sizeof qp->tmh),
+                      !qp->tm_is_apart);
     }
 }
 
@@ -549,5 +549,5 @@ void tm_abandon(struct qp *qp, enum ibv_wc_status status)
     if (handle == TM_NONE)
         return;
     qp->tm_handle = TM_NONE;
-    tell_data(qp, handle, status, 0, !qp->tm_is_apart);
+    complete_data(qp, handle, status, 0, !qp->tm_is_apart);
 }

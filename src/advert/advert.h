@@ -29,7 +29,7 @@ enum advert_proto {
     PROTO_SPLIT_COPY       /* split_copy.c: a receive of which its sender writes a part */
 };
 
-/* Receives that one sender is told of at a time, and keeps. */
+/* Receives that are advertised to one sender at a time, and that it keeps. */
 #define ADVERT_MOST 16
 
 /* An open receive of a peer, which waits for a message of ours alone. */
@@ -68,14 +68,14 @@ struct advert {
     uint64_t forgotten;                  /* and of one that was not kept, or not to the end */
     struct advert_rtr rtrs[ADVERT_MOST]; /* in the order of their posts */
     /* as its receiver */
-    uint64_t numbered;      /* receives that it was told of so far */
+    uint64_t numbered;      /* receives that were advertised to it so far */
     uint32_t announced;     /* receives that are ANNOUNCED to it */
-    struct backoff backoff; /* from telling */
+    struct backoff backoff; /* from advertising */
 };
 
 /* ---- as a receiver ---- */
 
-/* May a receive with so much space be told?  Then it is watched
+/* May a receive with so much space be advertised?  Then it is watched
  * (mbx_ep.modules.watched_from). */
 static inline bool size_is_advert(const struct mbx_ep *ep, size_t size)
 {

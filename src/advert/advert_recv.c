@@ -2,16 +2,16 @@
 /*
  * advert_recv.c - large receives that travel first, at their receiver.
  *
- * A receive from one source that finds no message is told to that source at once (ADVERTISE),
+ * A receive from one source that finds no message is advertised to that source at once (ADVERTISE),
  * with the place of its buffer.  The source may then match its next message that suits with
  * this receive by itself, and write it there, as a matching device would.  That keeps the order
- * of MPI if at the moment of telling
+ * of MPI if at the moment of the advertisement
  *
  *   1. no message of that source is undecided: not under way, not deferred.  Only the source
  *      can know.  So it is told the credit that it must have then (credit.h, I1: both ways are
  *      in order), and if it has another one, the receive is void there: forgotten
  *   2. each earlier open receive that could take a message that this one takes is known to the
- *      source, too.  So it has been told, and is numbered; the source is told the number of the
+ *      source, too.  So it has been advertised, and is numbered; the source is told the number of the
  *      oldest of them, and if it has forgotten one since, this one is void as well.  Later
  *      receives do no harm
  *   3. from then on the source compares each message with it before that leaves (advert_send.c)
@@ -29,9 +29,9 @@
  * given to a message that came by itself, by closing its word.  Without a free word a receive
  * is not told.
  *
- * What is told costs a packet, and is of no use if a message was under way or the next one is
+ * An advertised receive costs a packet, and is of no use if a message was under way or the next one is
  * short.  So for each peer the tries are counted: after one that was of no use `pause` receives
- * are not told, and pause doubles, up to PAUSE_MOST; after one that was it is 0 again.
+ * are not advertised, and pause doubles, up to PAUSE_MOST; after one that was it is 0 again.
  * If we do nothing but wait while the sender writes, it was of no use either where both sides
  * could have copied a part (split_copy.c), in half of the time.  Who waits makes rounds of progress;
  * it may compute next time, so then pause is PAUSE_WAITED at most.
@@ -51,7 +51,7 @@
 #include "advert/split_copy.h"
 #include "transport/memory.h"
 
-/* Earlier open receives that one is compared with; if there are more it is not told. */
+/* Earlier open receives that one is compared with; if there are more it is not advertised. */
 #define OTHERS_MOST  64
 
 #define PAUSE_MOST   16
@@ -86,7 +86,7 @@ static void advert_was_useless(const struct mbx_ep *ep, struct advert *advert,
 static void advert_was_filled(const struct mbx_ep *ep, const struct peer *peer,
                               const struct request *req)
 {
-    bool has_waited = ep->progress.looks - req->announced.began >= WAITED;
+    bool has_waited = ep->progress.checks - req->announced.began >= WAITED;
 
     if (has_waited && req->total - req->done >= ep_advert(ep)->split_copy_from &&
         path_is_shared_copy(ep, peer))
@@ -95,11 +95,11 @@ static void advert_was_filled(const struct mbx_ep *ep, const struct peer *peer,
         advert_was_used(peer->advert);
 }
 
-/* ---- telling ---- */
+/* ---- advertising ---- */
 
 /* The oldest open receive before req that could take a message of req's, and that req's source
  * does not know; NULL: there is none.  *from: the number of the oldest that it knows, or of
- * req. Also req itself: there are too many to tell. */
+ * req. Also req itself: there are too many to advertise. */
 static const struct mbx_match_recv *advert_blocker(const struct mbx_ep *ep,
                                                    const struct request *req, uint64_t *from)
 {
@@ -182,8 +182,8 @@ static void advert_unexpose(struct mbx_ep *ep, struct request *req)
 }
 
 /* from: as advert_blocker() has said. */
-static void advert_tell(struct mbx_ep *ep, struct peer *peer, struct request *req,
-                        uint64_t from)
+static void advert_advertise(struct mbx_ep *ep, struct peer *peer, struct request *req,
+                             uint64_t from)
 {
     const struct mbx_status status = {
         .context_id = req->match.envelope.context_id,
@@ -194,7 +194,7 @@ static void advert_tell(struct mbx_ep *ep, struct peer *peer, struct request *re
 
     if (peer->advert->announced == ADVERT_MOST || !advert_expose(ep, peer, req, from, &body))
         return;
-    if (outq_tell_message(ep, peer, WIRE_ADVERTISE, 0, &status, &body, NULL, 0) != 0) {
+    if (outq_notify_message(ep, peer, WIRE_ADVERTISE, 0, &status, &body, NULL, 0) != 0) {
         advert_unexpose(ep, req); /* then not */
         return;
     }
@@ -203,7 +203,7 @@ static void advert_tell(struct mbx_ep *ep, struct peer *peer, struct request *re
                     req->completion.request, 0);
 }
 
-/* Tells req if there is nothing before it that its source should know.  Else that. */
+/* Advertises req if there is nothing before it that its source should know.  Else that. */
 static const struct mbx_match_recv *advert_try(struct mbx_ep *ep, struct peer *peer,
                                                struct request *req)
 {
@@ -211,11 +211,11 @@ static const struct mbx_match_recv *advert_try(struct mbx_ep *ep, struct peer *p
     const struct mbx_match_recv *blocker = advert_blocker(ep, req, &from);
 
     if (blocker == NULL)
-        advert_tell(ep, peer, req, from);
+        advert_advertise(ep, peer, req, from);
     return blocker;
 }
 
-/* May this open receive, which blocks req, be told before it?  It was left out for some time.
+/* May this open receive, which blocks req, be advertised before it?  It was left out for some time.
  */
 static struct request *advert_before(const struct mbx_ep *ep,
                                      const struct mbx_match_recv *blocker,
@@ -360,7 +360,7 @@ static int on_write(struct mbx_ep *ep, struct peer *peer, const struct wire_pack
     req->done = write->done;
     proto_move(ep, req, ADVERT_FILLING);
     if (req->done < req->total && !(packet->header.flags & WIRE_STOPPED)) {
-        req->announced.began = ep->progress.looks;
+        req->announced.began = ep->progress.checks;
         return 0;
     }
     advert_was_used(peer->advert);

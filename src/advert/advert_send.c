@@ -39,7 +39,7 @@
  * Invariants
  *   I1  while advert.count is not 0, and no send is being compared: peer.credit.envelopes is 0,
  *       and no send is deferred for that peer
- *   I2  no message that suits a receive that is kept has left since it was told, or was under
+ *   I2  no message that suits a receive that is kept has left since it was advertised, or was under
  *       way then
  *   I3  the receives that are kept, at most ADVERT_MOST, are in the order of their numbers, and
  *       no number is greater than `last`
@@ -339,7 +339,7 @@ static void advert_sent(struct mbx_ep *ep, struct request *req)
     request_complete(ep, req, 0);
 }
 
-static int tell_begun(struct mbx_ep *ep, struct peer *peer, struct request *req)
+static int notify_begun(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
     struct wire_write body = {
         .receiver = req->target.receiver,
@@ -353,11 +353,11 @@ static int tell_begun(struct mbx_ep *ep, struct peer *peer, struct request *req)
         flags = WIRE_STOPPED;
         rndv_expose(ep, req, &body.address, &body.key);
     }
-    return outq_tell_message(ep, peer, WIRE_WRITE, flags, &req->completion.status, &body, NULL,
-                             0);
+    return outq_notify_message(ep, peer, WIRE_WRITE, flags, &req->completion.status, &body,
+                               NULL, 0);
 }
 
-static int tell_ended(struct mbx_ep *ep, struct peer *peer, struct request *req)
+static int notify_ended(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
     static const struct mbx_status none;
     struct wire_written body = {.receiver = req->target.receiver, .done = req->done};
@@ -367,7 +367,7 @@ static int tell_ended(struct mbx_ep *ep, struct peer *peer, struct request *req)
         flags = WIRE_STOPPED;
         rndv_expose(ep, req, &body.address, &body.key);
     }
-    return outq_tell_message(ep, peer, WIRE_WRITTEN, flags, &none, &body, NULL, 0);
+    return outq_notify_message(ep, peer, WIRE_WRITTEN, flags, &none, &body, NULL, 0);
 }
 
 /* The WRITE or WRITTEN of req leaves now.  As eager_step(). */
@@ -377,7 +377,7 @@ static int advert_step(struct mbx_ep *ep, struct request *req)
     struct peer *peer = peer_get(ep, req->peer);
     bool is_end = req->state == ADVERT_WRITTEN;
     bool is_last = is_end || is_over(req);
-    int err = is_end ? tell_ended(ep, peer, req) : tell_begun(ep, peer, req);
+    int err = is_end ? notify_ended(ep, peer, req) : notify_begun(ep, peer, req);
 
     assert(request_has(ep, req, PART_TARGET));
     if (err != 0 && (err == -EAGAIN || !is_moving(req)))

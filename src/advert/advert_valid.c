@@ -16,7 +16,7 @@ struct count {
 };
 
 /* Does the sender know of all that a message for req could meet before? */
-static bool those_before_are_told(const struct mbx_ep *ep, const struct request *req)
+static bool those_before_are_advertised(const struct mbx_ep *ep, const struct request *req)
 {
     const struct context *context = context_find(ep, req->match.envelope.context_id);
     const struct mbx_match_recv *other = NULL;
@@ -44,10 +44,10 @@ static bool advertised_is_valid(const struct mbx_ep *ep, const struct request *r
            HOLDS("advert_recv.c I1", is_open || req->state == ADVERT_FILLING) &&
            HOLDS("advert_recv.c I1", (req->open.word != 0) == is_open) &&
            HOLDS("advert_recv.c I2", peer_get(ep, req->peer)->advert != NULL) &&
-           (!is_open || those_before_are_told(ep, req));
+           (!is_open || those_before_are_advertised(ep, req));
 }
 
-static void look_at_announced(void *arg, void *object)
+static void check_announced(void *arg, void *object)
 {
     struct count *count = arg;
     const struct request *req = object;
@@ -76,7 +76,7 @@ bool advert_recv_is_valid(const struct mbx_ep *ep)
             return false;
         announced += ep->peers.all[i]->advert->announced;
     }
-    valid_each(ep, look_at_announced, &count);
+    valid_each(ep, check_announced, &count);
     return count.is_valid && HOLDS("advert_recv.c I2", count.announced == announced) &&
            HOLDS("advert_recv.c I2",
                  count.announced + count.shared == ep_advert(ep)->announced);
@@ -121,7 +121,7 @@ static bool writer_is_valid(const struct request *req)
            HOLDS("split_copy.c I3", is_stopped || is_direct || req->state >= ADVERT_WRITING);
 }
 
-static void look_at_writer(void *arg, void *object)
+static void check_writer(void *arg, void *object)
 {
     bool *is_valid = arg;
     const struct request *req = object;
@@ -138,6 +138,6 @@ bool advert_send_is_valid(const struct mbx_ep *ep)
         if (ep->peers.all[i] != NULL && ep->peers.all[i]->advert != NULL &&
             !peer_advert_is_valid(ep->peers.all[i]))
             return false;
-    valid_each(ep, look_at_writer, &is_valid);
+    valid_each(ep, check_writer, &is_valid);
     return is_valid;
 }

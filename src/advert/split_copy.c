@@ -116,7 +116,7 @@ static bool take_back(struct mbx_ep *ep, struct request *req)
     return true;
 }
 
-static int tell(struct mbx_ep *ep, struct peer *peer, const struct request *req)
+static int split_copy_notify(struct mbx_ep *ep, struct peer *peer, const struct request *req)
 {
     const struct wire_split_copy body = {
         .sender = req->remote.request,
@@ -129,7 +129,7 @@ static int tell(struct mbx_ep *ep, struct peer *peer, const struct request *req)
         .key = req->announced.key,
     };
 
-    return outq_tell(ep, peer, WIRE_SPLIT_COPY, &body);
+    return outq_notify(ep, peer, WIRE_SPLIT_COPY, &body);
 }
 
 /* req has read its part, or can read no more (ask: the rest is to come as data), and goes on
@@ -203,7 +203,7 @@ static bool on_read(struct mbx_ep *ep, struct request *req)
         return false;
     proto_move(ep, req, SPLIT_COPY_READ);
     if (!expose(ep, req, req->done + half, req->done + size) ||
-        (tell(ep, peer, req) != 0 && take_back(ep, req))) {
+        (split_copy_notify(ep, peer, req) != 0 && take_back(ep, req))) {
         proto_move(ep, req, RNDV_READ);
         return false;
     }

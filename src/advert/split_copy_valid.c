@@ -22,7 +22,7 @@ static bool part_is_valid(const struct request *req)
            HOLDS("split_copy.c I1", req->state != SPLIT_COPY_FILLING || split_copy->word != 0);
 }
 
-static void look_at_split_copy(void *arg, void *object)
+static void check_split_copy(void *arg, void *object)
 {
     const struct request *req = object;
     bool *is_valid = arg;
@@ -37,6 +37,6 @@ bool split_copy_is_valid(const struct mbx_ep *ep)
 {
     bool is_valid = true;
 
-    valid_each(ep, look_at_split_copy, &is_valid);
+    valid_each(ep, check_split_copy, &is_valid);
     return is_valid;
 }

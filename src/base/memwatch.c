@@ -314,7 +314,7 @@ void memwatch_remove(struct memwatch_range *range)
     pthread_mutex_unlock(&watch.lock);
 }
 
-bool memwatch_look(uint64_t *gone)
+bool memwatch_check(uint64_t *gone)
 {
     struct uffdio_writeprotect nothing = {
         .range = {.start = (uintptr_t)watch.page, .len = PAGE}};

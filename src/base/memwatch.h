@@ -12,7 +12,7 @@
  * function of the C library is replaced.
  *
  * Another thread may get the address again before that message is there.  So the kernel is asked
- * whether one is on its way (memwatch_look()).
+ * whether one is on its way (memwatch_check()).
  *
  * Only private anonymous memory can be watched: pages of other memory may be exchanged without
  * such a call, by ftruncate(), fallocate() or shmdt().
@@ -65,7 +65,7 @@ void memwatch_remove(struct memwatch_range *range);
 /* Sets *gone: how many ranges have gone since the process began; while it stays the same, all are
  * there.  False: some thread is unmapping memory right now, and the kernel has not told yet which.
  * Costs a system call. */
-bool memwatch_look(uint64_t *gone);
+bool memwatch_check(uint64_t *gone);
 
 /* Has some of it been unmapped since memwatch_add()?  Also of what was there before, if another thread
  * was about to tell. */

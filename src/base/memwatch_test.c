@@ -40,7 +40,7 @@ static uint64_t look(void)
 {
     uint64_t gone;
 
-    assert_true(memwatch_look(&gone));
+    assert_true(memwatch_check(&gone));
     return gone;
 }
 
@@ -253,17 +253,17 @@ static void test_being_unmapped(void **state)
 
     (void)state;
     assert_int_equal(memwatch_add(&range, (uintptr_t)memory, SIZE), 0);
-    assert_true(memwatch_look(&gone));
+    assert_true(memwatch_check(&gone));
     assert_int_equal(sys_fail_name("read", SYS_FAIL_ALWAYS, EIO), 0);
     assert_int_equal(pthread_create(&thread, NULL, unmap_once, memory), 0);
     while (msync(memory, SIZE, MS_ASYNC) == 0)
         sys_yield();
     assert_false(memwatch_is_gone(&range));
-    assert_false(memwatch_look(&gone));
+    assert_false(memwatch_check(&gone));
     sys_fail_none();
     pthread_join(thread, NULL);
     assert_true(memwatch_is_gone(&range));
-    assert_true(memwatch_look(&gone));
+    assert_true(memwatch_check(&gone));
     memwatch_remove(&range);
 }
 

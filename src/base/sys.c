@@ -491,7 +491,7 @@ static int spawn_grandchild(void *arg)
 }
 
 /* Not posix_spawn(): of one that cannot be executed the application hears no SIGCHLD. */
-static pid_t spawn(struct spawn told, int (*child)(void *))
+static pid_t spawn(struct spawn given, int (*child)(void *))
 {
     struct spawn *shared;
     unsigned char *memory;
@@ -505,7 +505,7 @@ static pid_t spawn(struct spawn told, int (*child)(void *))
     if (memory == MAP_FAILED)
         return -1;
     shared = (struct spawn *)(void *)memory; /* and stacks behind it, from the end */
-    *shared = told;
+    *shared = given;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     pid = clone(child, memory + SPAWN_BYTES, CLONE_VFORK, shared);

@@ -26,7 +26,7 @@
 #define OFF_PART     4096
 #define STRIKES_MAX  8
 #define LED_MOST                                                                               \
-    CLOCK_MS /* the error of the rate over that is less than what a look may be wrong */
+    CLOCK_MS /* the error of the rate over that is less than what a sample may be wrong */
 
 /* Nanoseconds of 2^32 ticks, of 20 GHz and of 50 MHz: another rate is none, as if the host slept while it was measured. */
 #define RATE_MIN    ((UINT64_C(1) << 32) / 20)
@@ -132,42 +132,42 @@ static inline uint64_t say(struct ticks *t, uint64_t ns)
 }
 
 /* The counter, and two times between which it was read. */
-struct look {
+struct sample {
     uint64_t at, before, after;
 };
 
-static uint64_t width_of(const struct look *look)
+static uint64_t width_of(const struct sample *sample)
 {
-    return look->after - look->before;
+    return sample->after - sample->before;
 }
 
-static bool is_narrow(const struct ticks *t, const struct look *look)
+static bool is_narrow(const struct ticks *t, const struct sample *sample)
 {
-    return width_of(look) <= t->narrowest + NARROW;
+    return width_of(sample) <= t->narrowest + NARROW;
 }
 
-static struct look look_once(void)
+static struct sample sample_once(void)
 {
-    struct look look;
+    struct sample sample;
 
-    look.before = clock_now();
-    look.at = counter_now(true);
-    look.after = clock_now();
-    return look;
+    sample.before = clock_now();
+    sample.at = counter_now(true);
+    sample.after = clock_now();
+    return sample;
 }
 
 /* The narrowest of some looks, most of the time of one.  False: something came between again and again. */
-static bool anchor_look(struct ticks *t, struct look *best)
+static bool anchor_sample(struct ticks *t, struct sample *best)
 {
     bool is_first = t->base_ns == 0;
 
-    *best = look_once();
+    *best = sample_once();
     for (int i = 1; i < (is_first ? FIRST_TRIES : TRIES) && (is_first || !is_narrow(t, best));
          i++) {
-        struct look look = look_once();
+        struct sample sample = sample_once();
 
-        if (width_of(&look) < width_of(best))
-            *best = look;
+        if (width_of(&sample) < width_of(best))
+            *best = sample;
     }
     if (width_of(best) < t->narrowest)
         t->narrowest = width_of(best);
@@ -177,27 +177,29 @@ static bool anchor_look(struct ticks *t, struct look *best)
 }
 
 /* Where counter and rate lead from the anchor; 0: that is not known, or too far. */
-static uint64_t anchor_led(const struct ticks *t, const struct look *look)
+static uint64_t anchor_led(const struct ticks *t, const struct sample *sample)
 {
-    if (t->rate == 0 || look->before - t->at_ns > FORGET)
+    if (t->rate == 0 || sample->before - t->at_ns > FORGET)
         return 0;
-    return t->at_ns + scale(t, look->at - t->at); /* anything, if the counter has gone back */
+    return t->at_ns + scale(t, sample->at - t->at); /* anything, if the counter has gone back */
 }
 
-static bool is_off(const struct ticks *t, const struct look *look, uint64_t led_ns)
+static bool is_off(const struct ticks *t, const struct sample *sample, uint64_t led_ns)
 {
-    uint64_t most = OFF_MAX + (look->before - t->at_ns) / OFF_PART;
+    uint64_t most = OFF_MAX + (sample->before - t->at_ns) / OFF_PART;
 
-    return led_ns != 0 && (led_ns + most < look->before || led_ns > look->after + most);
+    return led_ns != 0 && (led_ns + most < sample->before || led_ns > sample->after + most);
 }
 
-/* The time of the look: of a narrow one the middle; of another, in which something came between, where we are led to by an
- * anchor of shortly before, if it is possible. */
-static uint64_t anchor_time(const struct ticks *t, const struct look *look, uint64_t led_ns)
+/* The time of the sample: of a narrow one the middle; of another, in which something came between, where we are led to
+ * by an anchor of shortly before, if it is possible. */
+static uint64_t anchor_time(const struct ticks *t, const struct sample *sample, uint64_t led_ns)
 {
-    if (is_narrow(t, look) || led_ns == 0 || look->before - t->at_ns > LED_MOST)
-        return look->before + width_of(look) / 2;
-    return led_ns < look->before ? look->before : led_ns > look->after ? look->after : led_ns;
+    if (is_narrow(t, sample) || led_ns == 0 || sample->before - t->at_ns > LED_MOST)
+        return sample->before + width_of(sample) / 2;
+    return led_ns < sample->before  ? sample->before
+           : led_ns > sample->after ? sample->after
+                                    : led_ns;
 }
 
 /* The counter is not what it was taken for: its rate has to be measured again. */
@@ -229,9 +231,9 @@ static bool is_too_soon(const struct ticks *t, uint64_t now_ns)
 }
 
 /* Behind the reach of the anchor. */
-static OUT_OF_LINE uint64_t ticks_look(struct ticks *t)
+static OUT_OF_LINE uint64_t ticks_anchor(struct ticks *t)
 {
-    struct look look;
+    struct sample sample;
     uint64_t led_ns, at_ns;
 
     t->reach = 0;
@@ -244,19 +246,19 @@ static OUT_OF_LINE uint64_t ticks_look(struct ticks *t)
         if (is_too_soon(t, now_ns))
             return say(t, now_ns);
     }
-    if (!anchor_look(t, &look)) {
+    if (!anchor_sample(t, &sample)) {
         strike(t);
         return say(t, clock_now());
     }
-    led_ns = anchor_led(t, &look);
-    if (is_off(t, &look, led_ns)) {
+    led_ns = anchor_led(t, &sample);
+    if (is_off(t, &sample, led_ns)) {
         strike(t);
         led_ns = 0;
     }
-    at_ns = anchor_time(t, &look, led_ns);
-    if (is_narrow(t, &look))
-        measure(t, look.at, at_ns);
-    t->at = look.at;
+    at_ns = anchor_time(t, &sample, led_ns);
+    if (is_narrow(t, &sample))
+        measure(t, sample.at, at_ns);
+    t->at = sample.at;
     t->at_ns = at_ns;
     if (t->rate != 0)
         t->reach = (PERIOD << 32) / t->rate;
@@ -268,9 +270,9 @@ static inline uint64_t ticks_read(struct ticks *t, bool is_behind)
     uint64_t gone;
 
     if (unlikely(t->reach == 0))
-        return ticks_look(t);
+        return ticks_anchor(t);
     gone = counter_now(is_behind) - t->at;
-    return likely(gone < t->reach) ? say(t, t->at_ns + scale(t, gone)) : ticks_look(t);
+    return likely(gone < t->reach) ? say(t, t->at_ns + scale(t, gone)) : ticks_anchor(t);
 }
 
 void ticks_start(struct ticks *t)

@@ -3,7 +3,7 @@
  * ticks.h - the time of clock_now() by the processor's counter, for who asks for it many times a microsecond.
  *
  * A look at the clock takes 24 ns, one at the counter 10 (bench/trace_event).  So the clock is looked at now and then, and
- * between two such looks, the anchors, the time is that of the last one and what the counter says has gone since:
+ * between two such samples, the anchors, the time is that of the last one and what the counter says has gone since:
  *
  *   clock    anchor                          anchor
  *   ─────────|───────────── PERIOD ──────────|──────────
@@ -34,11 +34,11 @@ struct ticks {
     uint64_t last_ns;   /* said last */
     uint64_t base,
         base_ns; /* an anchor of before, from which on the rate is measured; 0, 0: none */
-    uint64_t narrowest; /* ns: of the looks of which anchors were made */
+    uint64_t narrowest; /* ns: of the samples of which anchors were made */
     unsigned strikes;
 };
 
-/* Before the first look. */
+/* Before the first sample. */
 void ticks_start(struct ticks *ticks);
 
 /* As clock_now().  One thread at a time. */

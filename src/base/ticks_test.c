@@ -17,7 +17,7 @@
 /* Time goes on by pass() alone, and by `hold` behind each look at the clock. */
 static uint64_t real_ns, real_part, count;
 static uint64_t mhz, hold;
-static unsigned clock_looks, counter_looks;
+static unsigned clock_reads, counter_reads;
 
 static void pass(uint64_t ns)
 {
@@ -32,14 +32,14 @@ static uint64_t test_clock(void)
 {
     uint64_t now = real_ns;
 
-    clock_looks++;
+    clock_reads++;
     pass(hold);
     return now;
 }
 
 static uint64_t test_counter(void)
 {
-    counter_looks++;
+    counter_reads++;
     return count;
 }
 
@@ -51,7 +51,7 @@ static int set_up(void **state)
     real_part = 0;
     mhz = 2600;
     hold = 0;
-    clock_looks = counter_looks = 0;
+    clock_reads = counter_reads = 0;
     clock_set(test_clock);
     ticks_set(test_counter);
     return 0;
@@ -82,7 +82,7 @@ static void start(struct ticks *ticks)
 {
     ticks_start(ticks);
     learn(ticks);
-    clock_looks = counter_looks = 0;
+    clock_reads = counter_reads = 0;
 }
 
 /* ---- in use ---- */
@@ -94,13 +94,13 @@ static void test_it_is_the_clock_until_the_rate_is_known(void **state)
     (void)state;
     ticks_start(&ticks);
     ticks_now(&ticks);
-    clock_looks = counter_looks = 0;
+    clock_reads = counter_reads = 0;
     for (uint64_t end = real_ns + LEARN - CLOCK_US; real_ns < end; pass(CLOCK_US)) {
         assert_int_equal(ticks_now(&ticks), real_ns);
         assert_int_equal(ticks_now_behind(&ticks), real_ns);
     }
-    assert_int_equal(counter_looks, 0);
-    assert_int_not_equal(clock_looks, 0);
+    assert_int_equal(counter_reads, 0);
+    assert_int_not_equal(clock_reads, 0);
 }
 
 static void test_the_clock_is_looked_at_once_in_a_period(void **state)
@@ -111,8 +111,8 @@ static void test_the_clock_is_looked_at_once_in_a_period(void **state)
     start(&ticks);
     for (unsigned i = 0; i < 10000; i++, pass(100))
         assert_near(i % 2 != 0 ? ticks_now(&ticks) : ticks_now_behind(&ticks), real_ns, 1);
-    assert_in_range(clock_looks, 2 * 10000 * 100 / PERIOD - 2, 2 * 10000 * 100 / PERIOD + 2);
-    assert_int_not_equal(counter_looks, 0);
+    assert_in_range(clock_reads, 2 * 10000 * 100 / PERIOD - 2, 2 * 10000 * 100 / PERIOD + 2);
+    assert_int_not_equal(counter_reads, 0);
 }
 
 static void test_it_is_right_at_any_rate(void **state)
@@ -126,7 +126,7 @@ static void test_it_is_right_at_any_rate(void **state)
         start(&ticks);
         for (unsigned n = 0; n < 1000; n++, pass(77))
             assert_near(ticks_now(&ticks), real_ns, 1 + 2000 / mhz);
-        assert_in_range(clock_looks, 1, 20);
+        assert_in_range(clock_reads, 1, 20);
     }
 }
 
@@ -180,10 +180,10 @@ static void test_a_jump_of_the_counter_is_noticed(void **state)
         start(&ticks);
         count += (uint64_t)jumps[i];
         assert_near(ticks_now(&ticks), real_ns, 1);
-        counter_looks = 0;
+        counter_reads = 0;
         for (unsigned n = 0; n < 100; n++, pass(CLOCK_US))
             assert_int_equal(ticks_now(&ticks), real_ns); /* by the clock */
-        assert_int_equal(counter_looks, 0);
+        assert_int_equal(counter_reads, 0);
     }
 }
 
@@ -222,13 +222,13 @@ static void test_after_some_strikes_it_is_the_clock_for_good(void **state)
         ticks_now(&ticks);
     }
     learn(&ticks);
-    counter_looks = 0;
+    counter_reads = 0;
     for (unsigned n = 0; n < 1000; n++, pass(CLOCK_US))
         assert_int_equal(ticks_now(&ticks), real_ns);
-    assert_int_equal(counter_looks, 0);
+    assert_int_equal(counter_reads, 0);
 }
 
-/* Whoever is kept off its core between the looks of an anchor does not know when the counter was read. */
+/* Whoever is kept off its core between the samples of an anchor does not know when the counter was read. */
 static void test_a_wide_anchor_is_none(void **state)
 {
     struct ticks ticks;
@@ -240,13 +240,14 @@ static void test_a_wide_anchor_is_none(void **state)
         ticks_now(&ticks);
     hold = 0;
     learn(&ticks);
-    counter_looks = 0;
+    counter_reads = 0;
     for (unsigned n = 0; n < 100; n++, pass(CLOCK_US))
         assert_int_equal(ticks_now(&ticks), real_ns);
-    assert_int_equal(counter_looks, 0);
+    assert_int_equal(counter_reads, 0);
 }
 
-/* Something comes between the looks of an anchor, before or behind the one at the counter: where it leads is known better. */
+/* Something comes between the samples of an anchor, before or behind the one at the counter: where it leads is known
+ * better. */
 static void test_a_wide_anchor_does_not_move_it(void **state)
 {
     struct random random;
@@ -316,7 +317,7 @@ static void test_an_anchor_takes_time(void **state)
 
         assert_in_range(now, before - 22, real_ns);
     }
-    assert_in_range(clock_looks, 1, 200);
+    assert_in_range(clock_reads, 1, 200);
 }
 
 static void test_a_replaced_clock_alone_is_the_time(void **state)
@@ -330,7 +331,7 @@ static void test_a_replaced_clock_alone_is_the_time(void **state)
         assert_int_equal(ticks_now(&ticks), real_ns);
         assert_int_equal(ticks_now_behind(&ticks), real_ns);
     }
-    assert_int_equal(clock_looks, 200000);
+    assert_int_equal(clock_reads, 200000);
 }
 
 static void test_after_a_pause_it_goes_on(void **state)

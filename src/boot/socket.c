@@ -106,7 +106,7 @@ static int socket_get(struct boot *b, uint32_t rank, void *value, size_t size)
 /* Waits until the socket is ready for events; 0; -EINTR; -ETIMEDOUT. */
 static int await(const struct pair *p, short events, uint64_t start)
 {
-    struct pollfd look = {.fd = p->fd, .events = events};
+    struct pollfd awaited = {.fd = p->fd, .events = events};
     uint64_t waited = clock_now() - start;
     int timeout_ms = -1, ready;
 
@@ -115,7 +115,7 @@ static int await(const struct pair *p, short events, uint64_t start)
             return -ETIMEDOUT;
         timeout_ms = (int)min_size((size_t)((p->timeout_ns - waited) / CLOCK_MS + 1), 60000);
     }
-    ready = sys_poll(&look, 1, timeout_ms);
+    ready = sys_poll(&awaited, 1, timeout_ms);
     return ready < 0 ? -errno : 0;
 }
 

@@ -12,7 +12,7 @@
 
 /* Field by field: most were written a moment ago, and a wider load than the store before
  * it would have to wait until that store is in the cache. */
-static void request_tell(const struct mbx_completion *from, struct mbx_completion *to)
+static void completion_copy(const struct mbx_completion *from, struct mbx_completion *to)
 {
     to->request = from->request;
     to->user = from->user;
@@ -30,7 +30,7 @@ static ALWAYS_INLINE void consume_entry(struct mbx_ep *ep, struct request *req,
                                         struct mbx_completion *completion)
 {
     if (completion != NULL)
-        request_tell(&req->completion, completion);
+        completion_copy(&req->completion, completion);
     list_remove(&req->queue);
     request_release(ep, req);
 }
@@ -177,7 +177,7 @@ static int request_test(struct mbx_ep *ep, mbx_request request,
     if (req == NULL)
         return -ESTALE;
     if (unlikely(req->flags & REQUEST_DONE))
-        return request_is_told("mbx_test", request);
+        return request_refuse_callback("mbx_test", request);
     if (req->state != REQUEST_COMPLETE)
         progress_round(ep);
     if (req->state != REQUEST_COMPLETE)

@@ -18,7 +18,7 @@ struct request;
 struct stats;
 
 struct device_hooks {
-    /* Has the device passed on all that the peers that are gone had sent?  Once in each look. */
+    /* Has the device passed on all that the peers that are gone had sent?  Once in each check. */
     bool (*has_seen_all)(struct mbx_ep *ep);
     /* As transport_ops.wait, instead of it. */
     int (*sleep)(struct mbx_ep *ep, int64_t timeout_ns);
@@ -30,7 +30,7 @@ struct device_hooks {
     bool (*recv_cancel)(struct mbx_ep *ep, struct request *req);
 
     /* A message waits in the queue of unexpected messages; it has left that, for a probe; and for
-     * req, which was posted: true: req gets it later.  Only after tracepoint_tell_device(). */
+     * req, which was posted: true: req gets it later.  Only after tracepoint_notify_device(). */
     void (*message_kept)(struct mbx_ep *ep, struct message *message);
     void (*message_left)(struct mbx_ep *ep, struct message *message);
     bool (*message_found)(struct mbx_ep *ep, struct message *message, struct request *req);

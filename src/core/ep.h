@@ -32,7 +32,7 @@ struct pieces_pools;
 
 /* p2p/path.c, lib/endpoint.c: constant once the endpoint is open. */
 struct ep_limits {
-    struct mbx_limits told;
+    struct mbx_limits reported;
     size_t inline_max, short_max; /* largest payloads of these protocols */
     size_t eager_max;             /* the longest message that is sent eagerly */
     size_t eager_others;          /* the same, but to a near peer: p2p/path.h */
@@ -94,7 +94,7 @@ static inline void ep_unlock(struct mbx_ep *ep)
         wait_leave(ep);
 }
 
-/* After a look that has changed nothing. */
+/* After a check that has changed nothing. */
 static inline void ep_unlock_unchanged(const struct mbx_ep *ep)
 {
     if (unlikely(ep->wait.has_threads))
@@ -203,15 +203,15 @@ static inline void progress_has_entry(struct mbx_ep *ep)
 }
 
 /* The next round looks at what is looked at seldom. */
-static inline void progress_look_soon(struct mbx_ep *ep)
+static inline void progress_check_soon(struct mbx_ep *ep)
 {
-    ep->progress.rounds = PROGRESS_LOOK_AROUND;
+    ep->progress.rounds = PROGRESS_SLOW_CHECK;
 }
 
 /* The next round of progress is recorded. */
 static inline void progress_record_next(struct mbx_ep *ep)
 {
-    ep->progress.look_at = 0;
+    ep->progress.check_at = 0;
 }
 
 /* What is sent, and rounds of progress, are recorded from now on. */
@@ -258,7 +258,7 @@ static inline void request_init(struct mbx_ep *ep, struct request *req, enum mbx
 }
 
 /* Now and then: do the pools hold memory that nobody needs? */
-static inline void request_look(struct mbx_ep *ep)
+static inline void request_check_slack(struct mbx_ep *ep)
 {
     if (unlikely(pool_is_slack(&ep->requests.pool)) || unlikely(pool_is_slack(&ep->messages)))
         request_rest(ep);
@@ -344,11 +344,11 @@ static inline void outq_forgive(struct peer *peer, unsigned what)
 /* From look to look. */
 static inline int64_t liveness_ns(const struct mbx_ep *ep)
 {
-    return (int64_t)(ep->settings.peer_timeout_ns / LIVENESS_LOOKS);
+    return (int64_t)(ep->settings.peer_timeout_ns / LIVENESS_CHECKS);
 }
 
 /* A packet could not be sent to peer, and no other will be.  What the peer had sent is still
- * delivered, and may end what waits for it; the rest ends when the looks have found it gone. */
+ * delivered, and may end what waits for it; the rest ends when the checks have found it gone. */
 static inline void liveness_suspect(struct peer *peer)
 {
     peer->health.is_suspected = true;

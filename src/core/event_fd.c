@@ -316,7 +316,7 @@ int mbx_arm(struct mbx_ep *ep)
     ep_lock(ep);
     found = has_something(ep);
     wants_watch = liveness_is_on(ep);
-    progress_look_soon(ep); /* the first round behind the sleep looks around */
+    progress_check_soon(ep); /* the first round behind the sleep checks */
     ep_unlock(ep);
     return found ? 1 : arm(ep->wait.event_fd, wants_watch);
 }

@@ -5,17 +5,17 @@
  *   liveness.c finds peer 3 dead ──> failure_add ──> failed: 7 - 5 - 3     in the order found
  *                                     │          known:  7             (mbx_failed_ack)
  *                                     v
- *               every open receive from any source is untold again
+ *               every open receive from any source is unnotified again
  *                                     │
  *                   mbx_wait, mbx_test, or mbx_poll(MBX_FAILURES): told
  *
- * Being told changes nothing but a flag of the receive, so it can still be matched or
+ * Being notified changes nothing but a flag of the receive, so it can still be matched or
  * cancelled, and a report that nobody reads costs no memory: there is no entry, only receives
- * that have not been told, which are looked for when somebody asks.
+ * that have not been notified, which are looked for when somebody asks.
  *
  * Invariants
  *   I1  a peer is on the list if and only if it is_dead, and it never leaves
- *   I2  an open receive from any source is told, or is_unnotified is set, or nobody has
+ *   I2  an open receive from any source is notified, or is_unnotified is set, or nobody has
  *       died since the last acknowledgement
  */
 #include "core/core.h"
@@ -48,7 +48,7 @@ int failure_notify(struct request *req)
 
 /* ---- as entries ---- */
 
-struct untold {
+struct unnotified {
     const struct mbx_ep *ep;
     struct mbx_completion *entries; /* or NULL: they are only counted */
     int capacity, count;            /* count: also of those for which there is no space */
@@ -72,36 +72,36 @@ void failure_entry(const struct mbx_ep *ep, struct request *req, struct mbx_comp
 
 static void unnotified_visit(void *arg, void *object)
 {
-    struct untold *untold = arg;
+    struct unnotified *unnotified = arg;
     struct request *req = object;
 
-    if (!failure_concerns(untold->ep, req))
+    if (!failure_concerns(unnotified->ep, req))
         return;
-    if (untold->count < untold->capacity)
-        failure_entry(untold->ep, req, &untold->entries[untold->count]);
-    untold->count++;
+    if (unnotified->count < unnotified->capacity)
+        failure_entry(unnotified->ep, req, &unnotified->entries[unnotified->count]);
+    unnotified->count++;
 }
 
 int failure_poll(struct mbx_ep *ep, struct mbx_completion *entries, int count)
 {
-    struct untold untold = {.ep = ep, .entries = entries, .capacity = count};
+    struct unnotified unnotified = {.ep = ep, .entries = entries, .capacity = count};
 
     if (likely(!ep->failures.is_unnotified) || count <= 0)
         return 0;
-    pool_for_each(&ep->requests.pool, unnotified_visit, &untold);
-    ep->failures.is_unnotified = untold.count > count;
-    return untold.count < count ? untold.count : count;
+    pool_for_each(&ep->requests.pool, unnotified_visit, &unnotified);
+    ep->failures.is_unnotified = unnotified.count > count;
+    return unnotified.count < count ? unnotified.count : count;
 }
 
 bool failure_any(struct mbx_ep *ep)
 {
-    struct untold untold = {.ep = ep};
+    struct unnotified unnotified = {.ep = ep};
 
     if (likely(!ep->failures.is_unnotified))
         return false;
-    pool_for_each(&ep->requests.pool, unnotified_visit, &untold);
-    ep->failures.is_unnotified = untold.count != 0;
-    return untold.count != 0;
+    pool_for_each(&ep->requests.pool, unnotified_visit, &unnotified);
+    ep->failures.is_unnotified = unnotified.count != 0;
+    return unnotified.count != 0;
 }
 
 /* ---- calls ---- */

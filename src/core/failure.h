@@ -18,10 +18,10 @@ struct request;
 struct ep_failures {
     uint32_t first, last; /* peers that have died, by health.next_failed */
     uint32_t count, known;
-    bool is_unnotified; /* there may be a receive that has not been told */
+    bool is_unnotified; /* there may be a receive that has not been notified */
 };
 
-/* peer has died: from now on receives from any source are told. */
+/* peer has died: from now on receives from any source are notified. */
 void failure_add(struct mbx_ep *ep, struct peer *peer);
 /* req, open, from any source: it has been posted when deaths are not acknowledged, or there is
  * a new one. */
@@ -33,7 +33,7 @@ int failure_poll(struct mbx_ep *ep, struct mbx_completion *entries, int count);
 /* Is there one? */
 bool failure_any(struct mbx_ep *ep);
 
-/* Marks req as told of the failures so far.  Returns -EHOSTDOWN, for the caller to return. */
+/* Marks req as notified of the failures so far.  Returns -EHOSTDOWN, for the caller to return. */
 int failure_notify(struct request *req);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * failure_valid.c - who is gone, and who is told of it: failure.c I1, I2, liveness.c I1.
+ * failure_valid.c - who is gone, and who is notified of it: failure.c I1, I2, liveness.c I1.
  */
 #include "core/valid.h"
 
@@ -34,14 +34,14 @@ static bool list_is_valid(const struct mbx_ep *ep, uint32_t dead)
 static void count_unnotified(void *arg, void *object)
 {
     const struct request *req = object;
-    uint32_t *untold = arg;
+    uint32_t *unnotified = arg;
 
-    *untold += recv_is_from_any(req) && !(req->flags & REQUEST_NOTIFIED);
+    *unnotified += recv_is_from_any(req) && !(req->flags & REQUEST_NOTIFIED);
 }
 
 bool failure_is_valid(const struct mbx_ep *ep)
 {
-    uint32_t dead = 0, untold = 0;
+    uint32_t dead = 0, unnotified = 0;
 
     for (uint32_t i = 0; i < ep->peers.count; i++) {
         if (ep->peers.all[i] == NULL)
@@ -52,7 +52,7 @@ bool failure_is_valid(const struct mbx_ep *ep)
     }
     if (!list_is_valid(ep, dead))
         return false;
-    valid_each(ep, count_unnotified, &untold);
-    return HOLDS("failure.c I2", untold == 0 || ep->failures.is_unnotified ||
+    valid_each(ep, count_unnotified, &unnotified);
+    return HOLDS("failure.c I2", unnotified == 0 || ep->failures.is_unnotified ||
                                      ep->failures.count == ep->failures.known);
 }

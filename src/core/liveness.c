@@ -3,17 +3,17 @@
  * liveness.c - peers that go away while somebody waits for them.
  *
  * A peer that dies says nothing, and who only waits sends nothing that could fail.  So while
- * there are requests, progress looks, LIVENESS_LOOKS times in MBX_PEER_TIMEOUT, from the first wait
+ * there are requests, progress looks, LIVENESS_CHECKS times in MBX_PEER_TIMEOUT, from the first wait
  * on, at those peers that one of them waits for; for a receive from any source these are all.  If
- * they are more than LIVENESS_FEW, each look takes a share, where each peer costs system calls:
+ * they are more than LIVENESS_FEW, each check takes a share, where each peer costs system calls:
  *
  *   of 256 peers     0 .. 42  43 .. 85  86 .. 128  129 .. 171  172 .. 214  215 .. 255
  *   have their turn  look 1   look 2    look 3     look 4      look 5      look 6      and again
  *
  * Of those that have their turn it takes who is waited for, and besides who is suspected or probed, or was
- * seen gone once.  A look that is late takes the turns of those that were left out.
+ * seen gone once.  A check that is late takes the turns of those that were left out.
  *
- * Over a network it costs nothing to look at a peer, and takes several looks: one asks who is silent, and a
+ * Over a network it costs nothing to look at a peer, and takes several checks: one asks who is silent, and a
  * later one sees that there is no answer.  So all that are waited for by name are taken.  But nobody can be
  * looked at without a connection: there a receive from any source waits for the peers that have one,
  * and LIVENESS_MET others, which get one for that.  If a peer is gone that is waited for,
@@ -26,7 +26,7 @@
  *   reads, writes and atomics of its memory end with -ENOTCONN; those that it had begun
  *                       of ours are dropped
  *   receives from it alone
- *                       do so if it has died, at the second look: what it had sent before is
+ *                       do so if it has died, at the second check: what it had sent before is
  *                       delivered first, if need be by a device elsewhere (offload.h).  After
  *                       an orderly close they wait, and can be cancelled.  If it was never met
  *                       and is no more, they end, too: nobody knows which it was, and nothing
@@ -38,13 +38,13 @@
  *                       is others' again (credit.c)
  *
  * and what others send and receive goes on.  Data of a dead peer cannot come later: we read it,
- * or it comes in packets, which are delivered in order before that second look, or it is
+ * or it comes in packets, which are delivered in order before that second check, or it is
  * written by a process that is no more, or whose endpoint is closed.
  *
  * A packet that cannot be sent to a peer any more ends the request that it is a part of, and
  * nothing else: what is owed to the peer is forgotten (outq_pay()), and a claim waits as if it
  * had left.  What the peer had sent before may still be unread, and decides about the rest.  So
- * the next look takes the peer (liveness_suspect()), and it is gone when the looks say so.
+ * the next check takes the peer (liveness_suspect()), and it is gone when the checks say so.
  *
  * Invariant
  *   I1  a peer that is dead or lost is gone, and one that is gone was doubted
@@ -53,19 +53,19 @@
 #include "core/core.h"
 #include "core/module.h"
 
-/* So many peers that are waited for by name are looked at in each look, and so many have their turn
+/* So many peers that are waited for by name are looked at in each check, and so many have their turn
  * at least. */
 #define LIVENESS_FEW 16
 
 /* So many that are looked at without costs are looked at for receives from any source, at least. */
 #define LIVENESS_PART 64
 
-/* A look goes over all requests; if they are more than so many, as many times as rarely, so that it takes the same part of
- * the time.  Two looks are within MBX_PEER_TIMEOUT up to ten times as many. */
+/* A check goes over all requests; if they are more than so many, as many times as rarely, so that it takes the same
+ * part of the time.  Two looks are within MBX_PEER_TIMEOUT up to ten times as many. */
 #define LIVENESS_REQUESTS 131072u
 
 /* Looks in which all peers have their turn. */
-#define LIVENESS_CYCLE (LIVENESS_LOOKS / 3)
+#define LIVENESS_CYCLE (LIVENESS_CHECKS / 3)
 
 /* Peers that get a link for that alone, in the life of an endpoint, where only a link can tell
  * whether somebody is there. */
@@ -117,7 +117,7 @@ static bool liveness_has_turn(const struct liveness *liveness, uint32_t number)
     return (number + count - liveness->first) % count < liveness->turns;
 }
 
-/* False: whom is nobody, or there is no memory, which the next look finds. */
+/* False: whom is nobody, or there is no memory, which the next check finds. */
 static bool liveness_await(struct liveness *liveness, uint32_t whom)
 {
     struct mbx_ep *ep = liveness->ep;
@@ -181,7 +181,7 @@ static bool liveness_meet(struct mbx_ep *ep, uint32_t number)
     if (err == 0 || (err == -ENOTSUP && ep->liveness.met >= LIVENESS_MET))
         return false;
     if (peer_use(ep, number) != 0)
-        return false; /* the next look finds memory */
+        return false; /* the next check finds memory */
     ep->liveness.met += err == -ENOTSUP;
     return true;
 }
@@ -255,7 +255,7 @@ static bool liveness_peer(struct mbx_ep *ep, struct peer *peer)
     peer->health.is_gone = true;
     if (peer->health.is_dead && !was_dead) {
         failure_add(ep, peer);
-        tell_death_of(ep, peer);
+        report_death_of(ep, peer);
     }
     module_peer_gone(ep, peer, liveness_error(err), !was_gone);
     return true;
@@ -263,7 +263,7 @@ static bool liveness_peer(struct mbx_ep *ep, struct peer *peer)
 
 void liveness_leave(struct mbx_ep *ep, struct peer *peer)
 {
-    for (int look = 0; look < 2 && !peer->health.is_gone; look++)
+    for (int check = 0; check < 2 && !peer->health.is_gone; check++)
         (void)liveness_peer(ep, peer);
 }
 
@@ -277,7 +277,7 @@ static bool liveness_is_due(const struct liveness *liveness, const struct peer *
 }
 
 /* Is one of those gone that this look takes?  Who still waits for the others marks them again. */
-static bool liveness_look_at_due(const struct liveness *liveness)
+static bool liveness_check_due(const struct liveness *liveness)
 {
     struct mbx_ep *ep = liveness->ep;
     bool found = false;
@@ -293,7 +293,7 @@ static bool liveness_look_at_due(const struct liveness *liveness)
     return found;
 }
 
-void liveness_look(struct mbx_ep *ep)
+void liveness_check(struct mbx_ep *ep)
 {
     uint64_t many = 1 + ep->requests.pool.slot_count / LIVENESS_REQUESTS;
     uint64_t now_ns = clock_now(), period_ns = (uint64_t)liveness_ns(ep) * many, due;
@@ -314,7 +314,7 @@ void liveness_look(struct mbx_ep *ep)
     liveness_mark_probe(&liveness);
     if (liveness.is_for_any)
         liveness_mark_turns(&liveness);
-    found = liveness_look_at_due(&liveness);
+    found = liveness_check_due(&liveness);
     liveness.is_death = ep->failures.count != dead;
     liveness.is_all_seen = ep->liveness.has_seen_all = device_has_seen_all(ep);
     if (found || (!had_seen_all && liveness.is_all_seen))

@@ -12,7 +12,7 @@
  *   claims    the receiver itself: it gives the receive to the first claim that it processes
  *
  * A receive has a word with MBX_MATCH_AT=sender, while there is one free; all others are
- * decided by claims.  Without that, a receive that one sender is told of in advance has one
+ * decided by claims.  Without that, a receive that is advertised to one sender has one
  * (advert_recv.c): nobody else may take it, and it stands between that sender and a cancel.
  *
  *   word      generation:32 | state:8 | owner:24       the owner is our number of the sender
@@ -59,7 +59,7 @@ void lockword_fini(struct mbx_ep *ep);
 void lockword_open(struct mbx_ep *ep, uint64_t *name);
 
 /* Nobody is to win the receive any more; its word is free, and *name is 0.  False: a sender has
- * it, and nothing has changed.  heir: who alone was told of the word, or MBX_ANY_SOURCE; what
+ * it, and nothing has changed.  heir: the only one who knows the word, or MBX_ANY_SOURCE; what
  * anybody else writes there does not count. */
 bool lockword_close(struct mbx_ep *ep, uint64_t *name, uint32_t heir);
 

@@ -21,7 +21,7 @@ static uint64_t word_of(const struct mbx_ep *ep, const struct request *req)
     return req->state == REQUEST_POSTED ? req->open.word : 0;
 }
 
-static void look_at_word(void *arg, void *object)
+static void check_word(void *arg, void *object)
 {
     struct words *words = arg;
     const struct lockwords *lockwords = words->ep->lockwords;
@@ -42,7 +42,7 @@ bool lockword_is_valid(const struct mbx_ep *ep)
 {
     struct words words = {.ep = ep, .is_valid = true};
 
-    valid_each(ep, look_at_word, &words);
+    valid_each(ep, check_word, &words);
     if (!words.is_valid || ep->lockwords == NULL)
         return words.is_valid;
     for (uint32_t i = 0; i < ep->lockwords->free_count; i++)

@@ -215,10 +215,10 @@ OUT_OF_LINE int module_credit_came(struct mbx_ep *ep, struct peer *peer, uint64_
     return 1;
 }
 
-OUT_OF_LINE void module_credit_told(struct mbx_ep *ep, struct peer *peer, uint64_t envelopes)
+OUT_OF_LINE void module_credit_sent(struct mbx_ep *ep, struct peer *peer, uint64_t envelopes)
 {
-    module_for_each (ep, m, credit_told)
-        (*m)->credit_told(ep, peer, envelopes);
+    module_for_each (ep, m, credit_sent)
+        (*m)->credit_sent(ep, peer, envelopes);
 }
 
 bool module_is_valid(const struct mbx_ep *ep)

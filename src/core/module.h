@@ -46,7 +46,7 @@ struct request;
 /* Why a receive has left its engine. */
 enum recv_cause {
     RECV_MET,     /* a message has come by itself, or was taken or claimed */
-    RECV_WRITTEN, /* its sender, who was told of it in advance, has won it */
+    RECV_WRITTEN, /* its sender, to whom it was advertised, has won it */
     RECV_DEVICE,  /* the device has matched it, or gives it back */
     RECV_ENDED    /* it is cancelled, or nobody can send to it any more */
 };
@@ -124,7 +124,7 @@ struct module {
     /* A rendezvous that lacks at least mbx_ep.advert.split_copy_from bytes is in RNDV_READ and is to be
      * read.  True: the module does it, and gives it back. */
     bool (*read)(struct mbx_ep *ep, struct request *req);
-    /* A send to a peer that has told of receives in advance (peer.advert).  As send_first(). */
+    /* A send to a peer that has advertised receives (peer.advert).  As send_first(). */
     int (*send)(struct mbx_ep *ep, struct peer *peer, struct request *req);
     /* A send without credit, or behind one, waits.  0; -ENOMEM. */
     int (*defer)(struct mbx_ep *ep, struct peer *peer, struct request *req);
@@ -133,8 +133,8 @@ struct module {
     /* Envelope credit has come while sends to this peer are not free to leave
      * (credit.envelopes is 0).  0 it is counted; 1 it is not the module's; -EPROTO. */
     int (*credit_came)(struct mbx_ep *ep, struct peer *peer, uint64_t envelopes);
-    /* This peer, which defers its sends, was told of so much credit. */
-    void (*credit_told)(struct mbx_ep *ep, struct peer *peer, uint64_t envelopes);
+    /* This peer, which defers its sends, was sent so much credit. */
+    void (*credit_sent)(struct mbx_ep *ep, struct peer *peer, uint64_t envelopes);
 
     /* Do the module's invariants hold?  NULL without MBX_CHECKS (valid.h). */
     bool (*is_valid)(const struct mbx_ep *ep);
@@ -190,7 +190,7 @@ int module_send(struct mbx_ep *ep, struct peer *peer, struct request *req);
 int module_defer(struct mbx_ep *ep, struct peer *peer, struct request *req);
 void module_deferring(struct mbx_ep *ep, struct peer *peer);
 int module_credit_came(struct mbx_ep *ep, struct peer *peer, uint64_t envelopes);
-void module_credit_told(struct mbx_ep *ep, struct peer *peer, uint64_t envelopes);
+void module_credit_sent(struct mbx_ep *ep, struct peer *peer, uint64_t envelopes);
 bool module_is_valid(const struct mbx_ep *ep);
 
 #endif

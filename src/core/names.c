@@ -139,7 +139,7 @@ int mbx_name_program(struct mbx_ep *ep, const char *text)
     if (ep->settings.strict_sends && strncmp(text, "provider", 8) == 0)
         LOG_WARN("MBX_STRICT_SENDS has no effect through the provider: only the component for "
                  "Open MPI has it (mbx exec --through=pml)");
-    tell_start(ep);
+    report_start(ep);
     return 0;
 }
 

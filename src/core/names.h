@@ -38,20 +38,20 @@ struct ep_names {
     uint32_t changes; /* grows with each call that says something new */
 };
 
-/* tell.c: lines at info; nothing if the program has not named itself. */
-void tell_start(const struct mbx_ep *ep);
-void tell_end(const struct mbx_ep *ep);
+/* report.c: lines at info; nothing if the program has not named itself. */
+void report_start(const struct mbx_ep *ep);
+void report_end(const struct mbx_ep *ep);
 
 /* A warning, the first time that something which needs peer ends with this error.  For a program that came
  * through the provider, which no other line reaches: the component has its own. */
-void tell_end_of(const struct mbx_ep *ep, struct peer *peer, int error);
+void report_end_of(const struct mbx_ep *ep, struct peer *peer, int error);
 
 /* The same, of a peer that was found dead and that no operation may need: only if it has ever said who it is.  Of one that
  * we never had to do with nobody can know whether it had closed before it ended. */
-void tell_death_of(const struct mbx_ep *ep, struct peer *peer);
+void report_death_of(const struct mbx_ep *ep, struct peer *peer);
 
 /* A warning for the first injected message to peer that was lost. */
-void tell_lost(const struct mbx_ep *ep, struct peer *peer, int error);
+void report_lost(const struct mbx_ep *ep, struct peer *peer, int error);
 
 void names_fini(struct mbx_ep *ep);
 

@@ -31,9 +31,9 @@ void outq_push(struct mbx_ep *ep, struct peer *peer, struct request *req)
 
 /* ---- packets without a message ---- */
 
-int outq_tell_message(struct mbx_ep *ep, struct peer *peer, enum wire_type type, unsigned flags,
-                      const struct mbx_status *status, const void *body, const void *payload,
-                      size_t payload_size)
+int outq_notify_message(struct mbx_ep *ep, struct peer *peer, enum wire_type type,
+                        unsigned flags, const struct mbx_status *status, const void *body,
+                        const void *payload, size_t payload_size)
 {
     const struct outgoing packet = {
         .type = type,
@@ -51,9 +51,9 @@ int outq_tell_message(struct mbx_ep *ep, struct peer *peer, enum wire_type type,
     return err;
 }
 
-int outq_tell(struct mbx_ep *ep, struct peer *peer, enum wire_type type, const void *body)
+int outq_notify(struct mbx_ep *ep, struct peer *peer, enum wire_type type, const void *body)
 {
-    return outq_tell_message(ep, peer, type, 0, NULL, body, NULL, 0);
+    return outq_notify_message(ep, peer, type, 0, NULL, body, NULL, 0);
 }
 
 /* ---- FIN ---- */

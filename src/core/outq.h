@@ -104,11 +104,11 @@ static inline int outq_compose(struct link *link, const struct outgoing *packet,
 /* Puts req behind what already waits to leave for its peer. */
 void outq_push(struct mbx_ep *ep, struct peer *peer, struct request *req);
 /* One packet without a message: of this type, which has this body.  As transport_ops.send. */
-int outq_tell(struct mbx_ep *ep, struct peer *peer, enum wire_type type, const void *body);
+int outq_notify(struct mbx_ep *ep, struct peer *peer, enum wire_type type, const void *body);
 /* The same with flags, the envelope and data of status, and payload. */
-int outq_tell_message(struct mbx_ep *ep, struct peer *peer, enum wire_type type, unsigned flags,
-                      const struct mbx_status *status, const void *body, const void *payload,
-                      size_t payload_size);
+int outq_notify_message(struct mbx_ep *ep, struct peer *peer, enum wire_type type,
+                        unsigned flags, const struct mbx_status *status, const void *body,
+                        const void *payload, size_t payload_size);
 /* Something is owed to it, from the next progress on. */
 void outq_owe(struct mbx_ep *ep, struct peer *peer, enum peer_owes what);
 /* The same, and tried at once. */

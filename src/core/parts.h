@@ -35,7 +35,7 @@ struct announced {
     uint64_t address, key;
     union {
         uint64_t number; /* open: grows from one to the next of that sender */
-        uint64_t began;  /* ADVERT_FILLING: progress.looks then */
+        uint64_t began;  /* ADVERT_FILLING: progress.checks then */
     };
 };
 
@@ -127,9 +127,9 @@ struct inspect_page;
 struct ep_observed {
     struct inspect_page *page; /* or NULL: nobody can ask */
     void (*answer)(struct mbx_ep *ep);
-    uint64_t looks;    /* of progress_look_around() */
+    uint64_t checks;   /* of progress_slow_check() */
     uint32_t answered; /* the number of the last question */
-    /* called LIVENESS_LOOKS times in MBX_PEER_TIMEOUT while something waits */
+    /* called LIVENESS_CHECKS times in MBX_PEER_TIMEOUT while something waits */
     void (*watch)(struct mbx_ep *ep);
     /* who waits for a request that its user names so: mbx_explain_waits() */
     uint32_t (*waits)(const void *user, enum mbx_queue kind);
@@ -142,7 +142,7 @@ struct ep_recording {
     /* a TRACED request is complete */
     void (*completed)(struct mbx_ep *ep, const struct request *req, int error);
     /* a round of progress is over; asked for again after so many more, from 1.  NULL: nothing is recorded */
-    unsigned (*looked)(struct mbx_ep *ep);
+    unsigned (*checked)(struct mbx_ep *ep);
 };
 
 #endif

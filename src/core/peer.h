@@ -33,7 +33,7 @@ struct peer {
     struct backoff split_copy_backoff; /* from asking; split_copy.c */
     PART_STORAGE(64, 8) credit;        /* struct credit: p2p/credit.h */
     struct deferrer *deferrer; /* its sends that wait, or NULL: it never did; receiver.c */
-    struct advert *advert;     /* receives told before their message, or NULL: advert.h */
+    struct advert *advert;     /* receives advertised before their message, or NULL: advert.h */
     struct peer_outq outq;
     struct backlog *backlog;      /* sends to it that wait, or NULL: none ever did; backlog.c */
     PART_STORAGE(16, 8) assembly; /* struct assembly: p2p/p2p.h */

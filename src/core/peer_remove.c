@@ -26,7 +26,7 @@ struct reference {
 
 /* What a field means depends on the state of the request; one that means nothing now may only make it
  * look like a reference. */
-static void look_at_request(void *arg, void *object)
+static void visit_request(void *arg, void *object)
 {
     struct reference *reference = arg;
     const struct request *req = object;
@@ -43,7 +43,7 @@ static bool is_wanted(struct mbx_ep *ep, uint32_t number)
 {
     struct reference reference = {.ep = ep, .number = number};
 
-    pool_for_each(&ep->requests.pool, look_at_request, &reference);
+    pool_for_each(&ep->requests.pool, visit_request, &reference);
     return reference.is_found;
 }
 
@@ -70,7 +70,7 @@ static int remove_locked(struct mbx_ep *ep, uint32_t number)
 {
     if (number >= ep->peers.count || peer_is_free(ep, number))
         return -EINVAL;
-    if (ep->recording.looked != NULL || !ep_matches_here(ep))
+    if (ep->recording.checked != NULL || !ep_matches_here(ep))
         return -EOPNOTSUPP;
     if (is_wanted(ep, number))
         return -EBUSY;

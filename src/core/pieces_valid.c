@@ -4,7 +4,7 @@
  */
 #include "core/core.h"
 
-struct look {
+struct checked {
     const struct mbx_ep *ep;
     uint32_t packs;
     bool is_valid;
@@ -30,25 +30,26 @@ static bool piece_is_valid(const struct mbx_ep *ep, const struct request *req)
            HOLDS("pieces.h I1", !moves || pieces->error != 0 || moved(req) == req->done);
 }
 
-static void look_at(void *arg, void *object)
+static void check_pieces(void *arg, void *object)
 {
     const struct request *req = object;
-    struct look *look = arg;
+    struct checked *checked = arg;
 
-    if (!look->is_valid || !request_is_in_pieces(req))
+    if (!checked->is_valid || !request_is_in_pieces(req))
         return;
-    look->is_valid = piece_is_valid(look->ep, req);
+    checked->is_valid = piece_is_valid(checked->ep, req);
     for (unsigned i = 0; i < PIECES_PACK_BUFFERS; i++)
-        look->packs += req->pieces->pack[i] != NULL;
+        checked->packs += req->pieces->pack[i] != NULL;
 }
 
 bool pieces_is_valid(const struct mbx_ep *ep)
 {
-    struct look look = {.ep = ep, .is_valid = true};
+    struct checked checked = {.ep = ep, .is_valid = true};
     uint32_t most;
 
     if (ep->pieces == NULL)
         return true;
-    valid_each(ep, look_at, &look);
-    return look.is_valid && HOLDS("pieces.h I3", look.packs == pieces_pack_buffers(ep, &most));
+    valid_each(ep, check_pieces, &checked);
+    return checked.is_valid &&
+           HOLDS("pieces.h I3", checked.packs == pieces_pack_buffers(ep, &most));
 }

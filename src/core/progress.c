@@ -85,14 +85,14 @@ static inline void progress_show(struct mbx_ep *ep)
 {
     struct inspect_page *page = ep->observed.page;
 
-    atomic_store_explicit(&page->looks, ++ep->observed.looks, memory_order_relaxed);
+    atomic_store_explicit(&page->checks, ++ep->observed.checks, memory_order_relaxed);
     if (unlikely(atomic_load_explicit(&page->ask, memory_order_relaxed) !=
                  ep->observed.answered))
         ep->observed.answer(ep);
 }
 
 /* Now and then: who is not polled in each round, and who is waited for. */
-static OUT_OF_LINE int progress_look_around(struct mbx_ep *ep)
+static OUT_OF_LINE int progress_slow_check(struct mbx_ep *ep)
 {
     int moved = 0;
 
@@ -101,26 +101,26 @@ static OUT_OF_LINE int progress_look_around(struct mbx_ep *ep)
         progress_polled(ep);
     }
     if (liveness_is_on(ep))
-        liveness_look(ep);
+        liveness_check(ep);
     if (likely(ep->observed.page != NULL))
         progress_show(ep);
-    request_look(ep);
+    request_check_slack(ep);
     ep->progress.rounds = 0;
-    ep->progress.looks++;
+    ep->progress.checks++;
     return moved;
 }
 
 /* Now and then, and when the recorder has asked for it. */
-static OUT_OF_LINE int progress_look(struct mbx_ep *ep)
+static OUT_OF_LINE int progress_check(struct mbx_ep *ep)
 {
-    uint32_t again = PROGRESS_LOOK_AROUND;
+    uint32_t again = PROGRESS_SLOW_CHECK;
     int moved = 0;
 
-    if (ep->progress.rounds >= PROGRESS_LOOK_AROUND)
-        moved = progress_look_around(ep);
-    if (ep->recording.looked != NULL)
-        again = ep->progress.rounds + ep->recording.looked(ep);
-    ep->progress.look_at = again < PROGRESS_LOOK_AROUND ? again : PROGRESS_LOOK_AROUND;
+    if (ep->progress.rounds >= PROGRESS_SLOW_CHECK)
+        moved = progress_slow_check(ep);
+    if (ep->recording.checked != NULL)
+        again = ep->progress.rounds + ep->recording.checked(ep);
+    ep->progress.check_at = again < PROGRESS_SLOW_CHECK ? again : PROGRESS_SLOW_CHECK;
     return moved;
 }
 
@@ -170,8 +170,8 @@ static ALWAYS_INLINE int progress_run(struct mbx_ep *ep)
 
     if (unlikely(ep->progress.due & DUE_MOVE))
         moved += progress_lists(ep);
-    if (unlikely(ep->progress.rounds >= ep->progress.look_at))
-        moved += progress_look(ep);
+    if (unlikely(ep->progress.rounds >= ep->progress.check_at))
+        moved += progress_check(ep);
     if (moved == 0 && (ep->progress.due & DUE_READ))
         progress_all_read(ep);
     if (MBX_CHECKS && moved != 0)
@@ -179,7 +179,7 @@ static ALWAYS_INLINE int progress_run(struct mbx_ep *ep)
     return moved;
 }
 
-/* A look that finds nothing does without. */
+/* A check that finds nothing does without. */
 static OUT_OF_LINE int progress_all(struct mbx_ep *ep)
 {
     return progress_run(ep);
@@ -188,7 +188,7 @@ static OUT_OF_LINE int progress_all(struct mbx_ep *ep)
 /* Nothing to do in this round, and nothing to read. */
 static inline bool progress_is_idle(struct mbx_ep *ep)
 {
-    return ++ep->progress.rounds < ep->progress.look_at && ep->progress.due == 0 &&
+    return ++ep->progress.rounds < ep->progress.check_at && ep->progress.due == 0 &&
            transport_is_quiet(ep->net.hint);
 }
 

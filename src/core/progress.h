@@ -41,16 +41,16 @@ struct ep_progress {
     uint8_t due;          /* enum ep_due: whatever is not sent by a peer just now */
     bool has_logged_drop; /* a malformed packet has been logged */
     uint32_t rounds;      /* since peers were looked at */
-    uint64_t looks;       /* so often they were */
+    uint64_t checks;      /* so often they were */
     uint32_t
-        look_at; /* the next round of which more is done: PROGRESS_LOOK_AROUND, or before */
-    struct list busy;   /* peers */
+        check_at;     /* the next round of which more is done: PROGRESS_SLOW_CHECK, or before */
+    struct list busy; /* peers */
     struct list active; /* requests whose protocol has work */
     struct list works;  /* of modules: work.node */
 };
 
 /* Rounds from one look at what is looked at seldom to the next. */
-#define PROGRESS_LOOK_AROUND 64
+#define PROGRESS_SLOW_CHECK 64
 /* Which part of the transport is in use now. */
 void progress_polled(struct mbx_ep *ep);
 /* mbx_progress() for who has the lock. */

@@ -44,32 +44,32 @@ void request_rest(struct mbx_ep *ep)
 }
 
 /* Once: who tries again would say it without end. */
-static void tell_missing(struct mbx_ep *ep, uint32_t count, const char *what, const char *why)
+static void report_missing(struct mbx_ep *ep, uint32_t count, const char *what, const char *why)
 {
     const char *rank = launcher_rank();
 
-    if (!ep->requests.is_told)
+    if (!ep->requests.is_reported)
         LOG_WARN("rank %s: %" PRIu32 " %s, and %s; said once", rank != NULL ? rank : "unknown",
                  count, what, why);
-    ep->requests.is_told = true;
+    ep->requests.is_reported = true;
 }
 
 OUT_OF_LINE struct request *request_missing(struct mbx_ep *ep)
 {
     uint32_t open = pool_live(&ep->requests.pool);
 
-    tell_missing(ep, open, "requests are open",
-                 open >= ep->settings.requests
-                     ? "MBX_REQUESTS allows no more: raise it, or leave it unlimited"
-                     : "there is no memory for another one (MBX_REQUESTS may bound them)");
+    report_missing(ep, open, "requests are open",
+                   open >= ep->settings.requests
+                       ? "MBX_REQUESTS allows no more: raise it, or leave it unlimited"
+                       : "there is no memory for another one (MBX_REQUESTS may bound them)");
     return NULL;
 }
 
 OUT_OF_LINE struct message *message_missing(struct mbx_ep *ep)
 {
-    tell_missing(ep, pool_live(&ep->messages), "messages wait for their receive",
-                 "there is no memory for the next one, which waits at its sender "
-                 "(MBX_UNEXPECTED_MEMORY bounds them)");
+    report_missing(ep, pool_live(&ep->messages), "messages wait for their receive",
+                   "there is no memory for the next one, which waits at its sender "
+                   "(MBX_UNEXPECTED_MEMORY bounds them)");
     return NULL;
 }
 
@@ -97,7 +97,7 @@ static inline void request_has_entry(struct mbx_ep *ep, struct request *req)
 }
 
 /* The user's call comes last of all that completes the request, which nobody asks for again. */
-static inline void request_tell_done(struct mbx_ep *ep, struct request *req, int error)
+static inline void request_callback_error(struct mbx_ep *ep, struct request *req, int error)
 {
     req->state = REQUEST_COMPLETE;
     req->completion.error = error;
@@ -105,8 +105,8 @@ static inline void request_tell_done(struct mbx_ep *ep, struct request *req, int
     request_release(ep, req);
 }
 
-inline void request_told(struct mbx_ep *ep, struct request *req,
-                         const struct mbx_completion *completion)
+inline void request_callback(struct mbx_ep *ep, struct request *req,
+                             const struct mbx_completion *completion)
 {
     assert(req->state > REQUEST_LINGER && req->flags == REQUEST_DONE && completion->error == 0);
     USDT(complete, completion->request, completion->kind, 0, req->flags);
@@ -138,15 +138,15 @@ static OUT_OF_LINE void request_complete_rest(struct mbx_ep *ep, struct request 
     ep->requests.injected -= (req->flags & REQUEST_INTERNAL) && request_is_send(req);
     if (error != 0 && error != -ECANCELED && request_is_send(req)) {
         ep->stats.send_errors++;
-        tell_end_of(ep, peer_get(ep, req->completion.status.source), error);
+        report_end_of(ep, peer_get(ep, req->completion.status.source), error);
         if (req->flags & REQUEST_INTERNAL)
-            tell_lost(ep, peer_get(ep, req->completion.status.source), error);
+            report_lost(ep, peer_get(ep, req->completion.status.source), error);
     }
     if ((req->flags & REQUEST_INTERNAL) ||
         ((req->flags & REQUEST_NO_SUCCESS_ENTRY) && error == 0))
         request_release(ep, req);
     else if (req->flags & REQUEST_DONE)
-        request_tell_done(ep, req, error);
+        request_callback_error(ep, req, error);
     else
         request_has_entry(ep, req);
 }
@@ -160,7 +160,7 @@ void request_complete(struct mbx_ep *ep, struct request *req, int error)
         req->completion.error = 0;
         request_has_entry(ep, req);
     } else if (likely(req->flags == REQUEST_DONE) && likely(error == 0)) {
-        request_tell_done(ep, req, 0);
+        request_callback_error(ep, req, 0);
     } else {
         request_complete_rest(ep, req, error);
     }
@@ -173,7 +173,7 @@ OUT_OF_LINE int request_check_done(const char *call, const struct mbx_options *o
     return 0;
 }
 
-int request_is_told(const char *call, mbx_request request)
+int request_refuse_callback(const char *call, mbx_request request)
 {
     return log_argument(call, "request", request, "of MBX_DONE: options.done is called for it");
 }

@@ -46,7 +46,7 @@ enum request_flags {
     REQUEST_SHORT_OF = 1 << 8,             /* send: not eager for want of payload credit */
     REQUEST_WON = 1 << 9,                  /* send: its claim has won the word of the receive */
     REQUEST_PEER_GONE = 1 << 10,           /* receive: that is why it is cancelled */
-    REQUEST_ADVERTISED = 1 << 11,          /* receive: its sender was told where buf is */
+    REQUEST_ADVERTISED = 1 << 11,          /* receive: its sender knows where buf is */
     REQUEST_NOTIFIED = 1 << 14,  /* receive from any source: of the last death (failure.c) */
     REQUEST_PIECES = 1 << 16,    /* its data does not lie at buf: pieces.h */
     REQUEST_EXPOSED = 1 << 17,   /* send: buf is readable by the peer */
@@ -69,8 +69,8 @@ struct remote {
     uint64_t key, address;
 };
 
-/* In this order a receive that waits, meets a whole message and is told by a call is in three cache lines: those of the
- * engine, and what it has up to completion.error (static_assert below). */
+/* In this order a receive that waits, meets a whole message and completes by a callback is in three cache lines: those
+ * of the engine, and what it has up to completion.error (static_assert below). */
 struct request {
     union {                            /* one of these: proto.h */
         struct mbx_match_recv match;   /* receive: its place in the matching engine */
@@ -114,7 +114,7 @@ struct request {
 static_assert(sizeof(struct pool_slot) + offsetof(struct request, completion.kind) +
                       sizeof(enum mbx_queue) <=
                   3 * CACHE_LINE,
-              "a receive that is told by a call needs no other line");
+              "a receive that completes by a callback needs no other line");
 
 /* What the pool has of it at the least: a shadow is there only in an endpoint with a device. */
 #define REQUEST_BYTES_MIN (offsetof(struct request, announced) + sizeof(struct announced))
@@ -133,7 +133,7 @@ struct ep_requests {
     uint32_t injected; /* messages that have not left, or not been taken where they wait */
     uint64_t slack_ns; /* since when most of the pools is free; 0: it is not */
     unsigned trims;    /* how often memory was given back */
-    bool is_told;      /* that there was no memory for one, or for a message to keep */
+    bool is_reported;  /* that there was no memory for one, or for a message to keep */
     struct list done[MBX_EVENTS + 1]; /* by enum mbx_queue; the others are nobody's */
 };
 
@@ -152,8 +152,8 @@ struct message *message_missing(struct mbx_ep *ep);
 void request_complete(struct mbx_ep *ep, struct request *req, int error);
 /* request_complete() of a request that is DONE and nothing else, without an error.  Its user is told this completion: so it need not
  * be written into the request, of which nobody has a further use. */
-void request_told(struct mbx_ep *ep, struct request *req,
-                  const struct mbx_completion *completion);
+void request_callback(struct mbx_ep *ep, struct request *req,
+                      const struct mbx_completion *completion);
 /* The packet that req stood on an out for has left. */
 void request_left(struct mbx_ep *ep, struct request *req);
 /* Forgets a request that nobody has seen. */
@@ -207,9 +207,9 @@ static inline bool options_are_valid(const struct mbx_options *options)
 /* MBX_DONE without a function is logged: -EINVAL. */
 int request_check_done(const char *call, const struct mbx_options *options);
 
-/* A call that waits for a request, or tests it, names one whose completion is told by a call.
+/* A call that waits for a request, or tests it, names one that completes by a callback.
  * -EINVAL. */
-int request_is_told(const char *call, mbx_request request);
+int request_refuse_callback(const char *call, mbx_request request);
 
 static inline bool queues_are_valid(unsigned queues)
 {

@@ -29,9 +29,9 @@ struct stats {
     uint64_t control, credits;
     uint64_t deferrals, deferred_now, deferred_max;
     uint64_t claims, claims_won, claims_lost, locks;
-    uint64_t rtrs, retires, rtr_looks;
+    uint64_t rtrs, retires, rtr_checks;
     uint64_t claims_met, peeks, pulled, pulled_by_peers;
-    /* receives told before their message was sent */
+    /* receives advertised before their message was sent */
     uint64_t advert_sent, advert_won, advert_missed, advert_void, advert_stopped;
     uint64_t split_copy_parts;
     /* messages and bytes by protocol */

@@ -60,7 +60,7 @@ static const struct stat_row rows[] = {
     STAT(locks, "", "claims that took a lock word first"),
     STAT(rtrs, "", "open receives reported to senders whose sends wait"),
     STAT(retires, "", "reported receives taken back"),
-    STAT(rtr_looks, "", "open receives checked for such a report"),
+    STAT(rtr_checks, "", "open receives checked for such a report"),
     STAT(claims_met, "", "messages that matched a receive by a claim"),
     STAT(peeks, "", "questions of probes to senders whose sends wait"),
     STAT(pulled, "", "messages that this receiver took out of their sender's table"),

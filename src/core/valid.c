@@ -2,8 +2,8 @@
 /*
  * valid.c - all invariants of an endpoint, now and then; valid.h.
  *
- * A look walks all requests, messages and peers.  So it is had as often as keeps its cost in
- * proportion: each call pays for CHECK_PAID entries, and a look is had when what is there has
+ * A check walks all requests, messages and peers.  So it is had as often as keeps its cost in
+ * proportion: each call pays for CHECK_PAID entries, and a check is had when what is there has
  * been paid for.  A small endpoint is looked at each time.
  */
 #include "core/valid.h"
@@ -20,7 +20,7 @@ bool ep_is_valid(const struct mbx_ep *ep)
            failure_is_valid(ep) && module_is_valid(ep);
 }
 
-/* What a look walks: slots, also those that are free. */
+/* What a check walks: slots, also those that are free. */
 static uint64_t check_cost(const struct mbx_ep *ep)
 {
     return ep->requests.pool.slot_count + ep->messages.slot_count + ep->peers.index.capacity +

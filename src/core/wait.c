@@ -6,24 +6,24 @@
  *                                               │
  *                      nobody polls ────────────┴──────────── somebody does
  *                           v                                      v
- *   wait_poll: rounds of progress, and between             wait_told: gives the lock and
- *   them it lets others have the lock; idle for            sleeps until it is told
+ *   wait_poll: rounds of progress, and between             wait_notified: gives the lock and
+ *   them it lets others have the lock; idle for            sleeps until it is notified
  *   WAIT_KEEP, others may have the core; for                       │
  *   MBX_SPIN, it sleeps in the transport, which                    │
  *   gives the lock                                                 │
  *                           └───────────── look again ─────────────┘
  *
  * So of those who wait exactly one polls or sleeps in the transport, ep->wait.poller; the
- * others cost nothing.  Waiters are told under the lock, when it is given or after a
+ * others cost nothing.  Waiters are notified under the lock, when it is given or after a
  * round that moved something: those whose wait is over, and when the poller leaves, the
  * one who has waited longest, to poll from then on.  With one thread there is one waiter,
  * who polls.
  *
  * Invariants, whenever the lock is free (wait_is_valid(), but for "on its way out" and wake(), which
  * no state tells)
- *   I1  a waiter whose wait is over is told, or on its way out, or is the poller and not
+ *   I1  a waiter whose wait is over is notified, or on its way out, or is the poller and not
  *       asleep, or the transport's wake() has been called for it
- *   I2  if there is no poller and there are waiters, one of them is told
+ *   I2  if there is no poller and there are waiters, one of them is notified
  *   I3  whatever has been queued since the poller went to sleep was followed by wake()
  *
  * mbx_sleep() is the sleep alone, for a caller who polls himself: a poller that waits for no
@@ -36,13 +36,13 @@
  * mbx_poll(), and a wait with a timeout of 0) never gives the core away: its caller may have
  * something else to do.
  *
- * Three other places wait in their own way, since a look costs them something else.  The component
- * (pml/progress.c) counts looks: with a look of 20 ns, a clock that is read would be much of a wait.  Objects of the
+ * Three other places wait in their own way, since a check costs them something else.  The component
+ * (pml/progress.c) counts polls: with a check of 20 ns, a clock that is read would be much of a wait.  Objects of the
  * provider (provider/idle.c) have no wait, only calls that find nothing, and count both.  The software device
  * (device/soft/agent_main.c) sleeps on its transport, and never gives its core away.
  *
- * A waiter clears its flag, looks, and gives the lock to sleep; who tells does so under
- * the lock: so nothing is told between the look and the sleep without being seen.
+ * A waiter clears its flag, looks, and gives the lock to sleep; who notifies does so under
+ * the lock: so nothing is notified between the check and the sleep without being seen.
  */
 #include "base/sys.h"
 #include "core/core.h"
@@ -141,7 +141,7 @@ static int wait_sleep(struct mbx_ep *ep, const struct waiter *w)
 
     if (liveness_is_on(ep) && (left_ns < 0 || left_ns > liveness_ns(ep)))
         left_ns = liveness_ns(ep);
-    progress_look_soon(ep); /* look around as soon as we are awake */
+    progress_check_soon(ep); /* check as soon as we are awake */
     ep->wait.is_stirred = false;
     err = device_sleep(ep, left_ns);
     ep->stats.sleeps++;
@@ -161,14 +161,14 @@ static int wait_poll(struct mbx_ep *ep, struct waiter *w)
     unsigned idle = 0;
     int err = 0, moved;
 
-    wait_look(ep); /* at what wait_request() has moved */
+    wait_check(ep); /* at what wait_request() has moved */
     for (unsigned round = 1; err == 0; round++) {
         wait_let_in(ep);
         if (wait_is_over(ep, w))
             return 0;
         moved = progress_round(ep);
         if (moved > 0 || ep->wait.wakeup_pending)
-            wait_look(ep);
+            wait_check(ep);
         if (moved > 0)
             idle = 0;
         else if (++idle > WAIT_EAGER)
@@ -196,25 +196,25 @@ static int wait_poll(struct mbx_ep *ep, struct waiter *w)
     return err;
 }
 
-/* ---- being told ---- */
+/* ---- being notified ---- */
 
-/* Sleeps until w is told.  0; -ETIMEDOUT; -EINTR. */
-static int wait_told_asleep(struct waiter *w)
+/* Sleeps until w is notified.  0; -ETIMEDOUT; -EINTR. */
+static int wait_asleep(struct waiter *w)
 {
-    while (!wait_is_told(w)) {
+    while (!wait_is_notified(w)) {
         int64_t left = wait_left(w, clock_now());
 
         if (left == 0)
             return -ETIMEDOUT;
-        if (sys_futex_wait(&w->told, 0, left < 0 ? UINT64_MAX : (uint64_t)left) < 0 &&
+        if (sys_futex_wait(&w->notified, 0, left < 0 ? UINT64_MAX : (uint64_t)left) < 0 &&
             errno == EINTR)
             return -EINTR;
     }
     return 0;
 }
 
-/* Lets the poller work until w is told.  0; -ETIMEDOUT; -EINTR. */
-static int wait_told(struct mbx_ep *ep, struct waiter *w)
+/* Lets the poller work until w is notified.  0; -ETIMEDOUT; -EINTR. */
+static int wait_notified(struct mbx_ep *ep, struct waiter *w)
 {
     uint64_t spin_ns = wait_spin(ep), now_ns = clock_now(), until_ns = now_ns + spin_ns;
     uint64_t kept_ns = now_ns;
@@ -223,8 +223,8 @@ static int wait_told(struct mbx_ep *ep, struct waiter *w)
     if (w->start_ns == 0)
         w->start_ns = now_ns;
     ep_unlock(ep);
-    while (!wait_is_told(w) && now_ns < until_ns && wait_left(w, now_ns) != 0) {
-        for (int i = 0; i < WAIT_POLLS && !wait_is_told(w); i++)
+    while (!wait_is_notified(w) && now_ns < until_ns && wait_left(w, now_ns) != 0) {
+        for (int i = 0; i < WAIT_POLLS && !wait_is_notified(w); i++)
             cpu_relax();
         now_ns = clock_now();
         if (now_ns - kept_ns >= WAIT_KEEP) {
@@ -232,8 +232,8 @@ static int wait_told(struct mbx_ep *ep, struct waiter *w)
             kept_ns = now_ns;
         }
     }
-    if (!wait_is_told(w)) {
-        err = wait_told_asleep(w);
+    if (!wait_is_notified(w)) {
+        err = wait_asleep(w);
         ep_lock(ep);
         ep->stats.sleeps++;
         return err;
@@ -259,7 +259,7 @@ static void wait_part(struct mbx_ep *ep, struct waiter *w)
     ep->wait.count--;
     ep->wait.any_count -= waits_for_any(w);
     if (ep->wait.poller == NULL && !list_is_empty(&ep->wait.waiters))
-        wait_tell_one(waiter_of(ep->wait.waiters.next));
+        wait_notify_one(waiter_of(ep->wait.waiters.next));
 }
 
 OUT_OF_LINE int wait_until(struct mbx_ep *ep, struct waiter *w)
@@ -269,9 +269,9 @@ OUT_OF_LINE int wait_until(struct mbx_ep *ep, struct waiter *w)
     event_fd_recall(ep);
     wait_join(ep, w);
     while (err == 0 && !wait_is_over(ep, w)) {
-        atomic_store_explicit(&w->told, 0, memory_order_relaxed);
+        atomic_store_explicit(&w->notified, 0, memory_order_relaxed);
         if (ep->wait.poller != NULL) {
-            err = wait_told(ep, w);
+            err = wait_notified(ep, w);
         } else {
             ep->wait.poller = w;
             err = wait_poll(ep, w);
@@ -313,7 +313,7 @@ static OUT_OF_LINE int wait_request(struct mbx_ep *ep, struct request *req, int6
     int polls = 0;
 
     if (unlikely(req->flags & REQUEST_DONE))
-        return request_is_told("mbx_wait", req->completion.request);
+        return request_refuse_callback("mbx_wait", req->completion.request);
     do /* most answers are under way already */
         progress_round(ep);
     while (req->state != REQUEST_COMPLETE && ++polls < WAIT_POLLS &&
@@ -367,7 +367,7 @@ int mbx_wait_queues(struct mbx_ep *ep, unsigned queues, int64_t timeout_ns)
     return err;
 }
 
-/* Sleeps as the poller: so that others tell us, with MBX_THREADS=many. */
+/* Sleeps as the poller: so that others notify us, with MBX_THREADS=many. */
 static int wait_sleep_as_poller(struct mbx_ep *ep, struct waiter *w,
                                 const struct mbx_sleep_hooks *hooks)
 {
@@ -413,10 +413,10 @@ void wait_doze(struct mbx_ep *ep, const struct mbx_sleep_hooks *hooks)
 
     ep_lock(ep);
     wait_join(ep, &w);
-    atomic_store_explicit(&w.told, 0, memory_order_relaxed);
+    atomic_store_explicit(&w.notified, 0, memory_order_relaxed);
     if (!wait_has_entries(ep) && !is_moving(ep)) {
         if (ep->wait.poller != NULL)
-            wait_told(ep, &w);
+            wait_notified(ep, &w);
         else
             wait_sleep_as_poller(ep, &w, hooks);
     }

@@ -36,7 +36,7 @@ struct ep_wait {
 /* Whoever makes a call from now on has `call` called, which does not return (forked.h). */
 void wait_refuse(struct mbx_ep *ep, void (*call)(void));
 
-/* With many threads: gives the lock, and tells those whose wait is over. */
+/* With many threads: gives the lock, and notifies those whose wait is over. */
 void wait_leave(struct mbx_ep *ep);
 
 /* Does a thread wait for this request, for as long as it takes?  The number of mbx_explain_waits(). */

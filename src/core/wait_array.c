@@ -65,7 +65,7 @@ static bool array_take(struct mbx_ep *ep, struct array *a, int i)
     struct mbx_completion entry = {.request = handle, .error = -ESTALE};
 
     if (req != NULL && (req->flags & REQUEST_DONE)) {
-        entry.error = request_is_told("mbx_wait_all, _some or _any", handle);
+        entry.error = request_refuse_callback("mbx_wait_all, _some or _any", handle);
         a->requests[i] = 0;
     } else if (req != NULL && req->state != REQUEST_COMPLETE) {
         if (!failure_concerns(ep, req))
@@ -166,7 +166,7 @@ int mbx_wait_all(struct mbx_ep *ep, mbx_request *requests, int count, int64_t ti
 
 /* ---- some, any ---- */
 
-/* None is complete: from now on wait.c is told of each that will be. */
+/* None is complete: from now on wait.c is notified of each that will be. */
 static void array_await(struct mbx_ep *ep, const struct array *a)
 {
     for (int i = 0; i < a->count; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * wait_valid.c - who waits, and who has been told: wait.c I1 to I3, when the lock is given.
+ * wait_valid.c - who waits, and who has been notified: wait.c I1 to I3, when the lock is given.
  */
 #include "core/valid.h"
 
@@ -15,7 +15,7 @@ static bool is_any_done(const struct mbx_ep *ep, unsigned queues)
     return false;
 }
 
-/* As wait_is_over(), and nothing is noted.  Of failures the threads that wait are told by name. */
+/* As wait_is_over(), and nothing is noted.  Of failures the threads that wait are notified by name. */
 static bool is_over(const struct mbx_ep *ep, const struct waiter *w)
 {
     if (w->request != 0)
@@ -30,19 +30,19 @@ static bool is_over(const struct mbx_ep *ep, const struct waiter *w)
 
 bool wait_is_valid(const struct mbx_ep *ep)
 {
-    uint32_t waiters = 0, told = 0, any = 0;
+    uint32_t waiters = 0, notified = 0, any = 0;
     struct list *node;
 
     list_for_each (node, &ep->wait.waiters) {
         const struct waiter *w = waiter_of(node);
 
         waiters++;
-        told += wait_is_told(w);
+        notified += wait_is_notified(w);
         any += w->request == 0 && w->array == NULL;
-        if (!HOLDS("wait.c I1", w == ep->wait.poller || wait_is_told(w) || !is_over(ep, w)))
+        if (!HOLDS("wait.c I1", w == ep->wait.poller || wait_is_notified(w) || !is_over(ep, w)))
             return false;
     }
-    return HOLDS("wait.c I2", waiters == 0 || ep->wait.poller != NULL || told != 0) &&
+    return HOLDS("wait.c I2", waiters == 0 || ep->wait.poller != NULL || notified != 0) &&
            HOLDS("wait.c I2", waiters == ep->wait.count && any == ep->wait.any_count) &&
            HOLDS("wait.c I3", !ep->wait.is_asleep || ep->wait.poller != NULL) &&
            HOLDS("wait.c I3",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * waiter.c - whose wait is over, and who tells them: whoever gives the endpoint's lock.  wait.c
+ * waiter.c - whose wait is over, and who notifies them: whoever gives the endpoint's lock.  wait.c
  * tells how.
  */
 #include "core/waiter.h"
@@ -80,14 +80,14 @@ const char *wait_call(const struct mbx_ep *ep)
     return NULL;
 }
 
-void wait_tell_one(struct waiter *w)
+void wait_notify_one(struct waiter *w)
 {
-    /* the release pairs with the acquire in wait_is_told() */
-    atomic_store_explicit(&w->told, 1, memory_order_release);
-    sys_futex_wake(&w->told, 1); /* under the lock: w is there until its thread has that */
+    /* the release pairs with the acquire in wait_is_notified() */
+    atomic_store_explicit(&w->notified, 1, memory_order_release);
+    sys_futex_wake(&w->notified, 1); /* under the lock: w is there until its thread has that */
 }
 
-OUT_OF_LINE void wait_tell(struct mbx_ep *ep)
+OUT_OF_LINE void wait_notify(struct mbx_ep *ep)
 {
     bool needs_poller = ep->wait.is_stirred;
     struct list *node;
@@ -97,12 +97,12 @@ OUT_OF_LINE void wait_tell(struct mbx_ep *ep)
         struct waiter *w = waiter_of(node);
 
         w->has_news = true;
-        if (wait_is_told(w) || !wait_is_over(ep, w))
+        if (wait_is_notified(w) || !wait_is_over(ep, w))
             continue;
         if (w == ep->wait.poller)
             needs_poller = true;
         else
-            wait_tell_one(w);
+            wait_notify_one(w);
     }
     if (needs_poller && ep->wait.is_asleep)
         ep->net.transport->ops->wake(ep->net.transport);
@@ -111,7 +111,7 @@ OUT_OF_LINE void wait_tell(struct mbx_ep *ep)
 OUT_OF_LINE void wait_leave(struct mbx_ep *ep)
 {
     if (unlikely(ep->wait.count != 0))
-        wait_look(ep);
+        wait_check(ep);
     if (MBX_CHECKS)
         assert(wait_is_valid(ep));
     lock_give(&ep->wait.lock);

@@ -24,7 +24,7 @@ struct waiter {
 
     int64_t timeout_ns;
     uint64_t start_ns; /* 0: the clock has not been looked at */
-    _Atomic uint32_t told;
+    _Atomic uint32_t notified;
 };
 
 /* Waits for what w says.  0; -ETIMEDOUT; -EINTR.  Under the lock, which others get meanwhile. */
@@ -39,20 +39,20 @@ static inline struct waiter *waiter_of(struct list *node)
 bool wait_any_done(struct mbx_ep *ep, unsigned queues);
 /* Is the wait of w over? */
 bool wait_is_over(struct mbx_ep *ep, struct waiter *w);
-void wait_tell_one(struct waiter *w);
-/* Tells those whose wait is over, and the poller if it has to get up. */
-void wait_tell(struct mbx_ep *ep);
+void wait_notify_one(struct waiter *w);
+/* notifies those whose wait is over, and the poller if it has to get up. */
+void wait_notify(struct mbx_ep *ep);
 
-static inline bool wait_is_told(const struct waiter *w)
+static inline bool wait_is_notified(const struct waiter *w)
 {
-    return atomic_load_explicit(&w->told, memory_order_acquire) != 0;
+    return atomic_load_explicit(&w->notified, memory_order_acquire) != 0;
 }
 
 /* Something has happened: to a waiter? */
-static inline void wait_look(struct mbx_ep *ep)
+static inline void wait_check(struct mbx_ep *ep)
 {
     if (unlikely(ep->wait.wakeup_pending) || unlikely(ep->wait.any_count != 0))
-        wait_tell(ep);
+        wait_notify(ep);
 }
 
 /* Sleeps once, or until the thread that sleeps here already tells of something: for a thread that

@@ -512,7 +512,8 @@ static int backlog_send_peeked(struct mbx_ep *ep, struct peer *peer)
         peeked.size = req->size;
         rndv_expose(ep, req, &peeked.address, &peeked.key);
     }
-    err = outq_tell_message(ep, peer, WIRE_PEEKED, 0,
+    err =
+        outq_notify_message(ep, peer, WIRE_PEEKED, 0,
                             req != NULL ? &req->completion.status : &nothing, &peeked, NULL, 0);
     if (err == 0)
         backlog->peeked = peeked.sender;
@@ -533,7 +534,7 @@ static int backlog_send_defer(struct mbx_ep *ep, struct peer *peer)
     if (peer_defer(peer)->is_deferred)
         body = (struct wire_defer){backlog->epoch, ep_defer(ep)->capacity, backlog->from,
                                    backlog->sendtable != NULL ? backlog->sendtable->index : 0};
-    return outq_tell(ep, peer, WIRE_DEFER, &body);
+    return outq_notify(ep, peer, WIRE_DEFER, &body);
 }
 
 /* All its sends end, whatever they wait for. */

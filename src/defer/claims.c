@@ -173,8 +173,8 @@ int backlog_claim_step(struct mbx_ep *ep, struct request *req)
             path_reroute(ep, req, path_rndv(peer));
         rndv_expose(ep, req, &claim.address, &claim.key);
     }
-    err = outq_tell_message(ep, peer, WIRE_CLAIM, req->flags & REQUEST_WON ? WIRE_WON : 0,
-                            &req->completion.status, &claim, req->buf, payload);
+    err = outq_notify_message(ep, peer, WIRE_CLAIM, req->flags & REQUEST_WON ? WIRE_WON : 0,
+                              &req->completion.status, &claim, req->buf, payload);
     if (err == -EAGAIN)
         return err;
     proto_move(ep, req,

@@ -10,7 +10,7 @@
 #include "defer/pull.h"
 #include "transport/atomics.h"
 
-static int look(const struct peer *peer, uint64_t index, uint64_t *words, size_t count)
+static int pull_read(const struct peer *peer, uint64_t index, uint64_t *words, size_t count)
 {
     return transport_load(peer->link, index, words, count);
 }
@@ -46,8 +46,8 @@ static int unpack(const struct peer *peer, const struct pull_table *table,
         .sender = words[SENDTABLE_SENDER],
         .rts = is_inside ? NULL : &pull->rts,
     };
-    return is_inside ? look(peer, at + SENDTABLE_INSIDE, pull->payload,
-                            (size + sizeof words[0] - 1) / sizeof words[0])
+    return is_inside ? pull_read(peer, at + SENDTABLE_INSIDE, pull->payload,
+                                 (size + sizeof words[0] - 1) / sizeof words[0])
                      : 0;
 }
 
@@ -70,11 +70,11 @@ static int find_in(const struct peer *peer, const struct pull_table *table,
     for (uint32_t i = 0; i < (uint32_t)head[SENDTABLE_COUNT] && err == 0; i++) {
         if (pull->version & sendtable_bit(i))
             continue;
-        err = look(peer, sendtable_at(table->index, i), words, SENDTABLE_TAG + 1);
+        err = pull_read(peer, sendtable_at(table->index, i), words, SENDTABLE_TAG + 1);
         if (err != 0 || !fits(words, envelope, ignore))
             continue;
         pull->entry = i;
-        err = look(peer, sendtable_at(table->index, i), words, SENDTABLE_INSIDE);
+        err = pull_read(peer, sendtable_at(table->index, i), words, SENDTABLE_INSIDE);
         if (err == 0 && (head[SENDTABLE_CLAIMED] >> i & 1) != 0) {
             if (is_granted(table, words[SENDTABLE_SENDER]))
                 continue;
@@ -96,7 +96,7 @@ int pull_find(const struct peer *peer, const struct pull_table *table,
 
     if (table->index == 0)
         return -EAGAIN;
-    err = look(peer, table->index, head, ARRAY_COUNT(head));
+    err = pull_read(peer, table->index, head, ARRAY_COUNT(head));
     if (err != 0)
         return err;
     pull->version = head[SENDTABLE_VERSION];

@@ -23,7 +23,7 @@
  *                                 ^next of one that knows them all
  *
  * A DEFER costs its sender a packet, so it must not cost us a walk along the list: behind
- * one, next is the head, and comes on by LOOKS_MOST receives at a time that it is not told of.
+ * one, next is the head, and comes on by CHECKS_MOST receives at a time that it is not told of.
  *
  * Where a deferring peer shows what it defers (sendtable.h), none of that is needed for most: a
  * receive, when it is posted or would be advertised, takes the first message there that it
@@ -55,7 +55,7 @@
 #include "defer/by_sender.h"
 
 /* Receives that a deferring peer is not told of, passed at a time. */
-#define LOOKS_MOST 128
+#define CHECKS_MOST 128
 
 /* ---- made and ended ---- */
 
@@ -166,7 +166,7 @@ static void deferrer_end(struct mbx_ep *ep, struct deferrer *deferrer)
 /* A message of this peer has come by itself: it defers no longer. */
 static void receiver_leave(struct mbx_ep *ep, struct peer *peer)
 {
-    peer->deferrer->told = 0;
+    peer->deferrer->reported = 0;
     deferrer_end(ep, peer->deferrer);
 }
 
@@ -206,7 +206,7 @@ static int on_defer(struct mbx_ep *ep, struct peer *peer, const struct wire_pack
     deferrer->from = defer->from;
     deferrer->capacity = defer->capacity;
     deferrer->live = 0;
-    deferrer->is_told_full = false;
+    deferrer->knows_full = false;
     deferrer->next = ep_defer(ep)->receiver->open.next;
     list_add_tail(&ep_defer(ep)->receiver->deferrers, &deferrer->node);
     device_recall(ep);
@@ -215,7 +215,7 @@ static int on_defer(struct mbx_ep *ep, struct peer *peer, const struct wire_pack
     if (is_first)
         credit_extra(ep, peer, true, false);
     else
-        credit_tell_soon(ep, peer);
+        credit_report_soon(ep, peer);
     return 0;
 }
 
@@ -294,13 +294,13 @@ static int send_rtr(struct mbx_ep *ep, struct deferrer *deferrer, struct request
 
     if (unlikely(ep->settings.match_at == MATCH_AT_SENDER))
         by_sender_name(ep, deferrer->peer, req, &rtr);
-    err = outq_tell_message(ep, deferrer->peer, WIRE_RTR, flags, &status, &rtr, NULL, 0);
+    err = outq_notify_message(ep, deferrer->peer, WIRE_RTR, flags, &status, &rtr, NULL, 0);
     if (err != 0)
         return err;
     tracepoint_step(ep, TRACE_RTR, deferrer->peer, &req->match.envelope, req->match.ignore,
                     req->completion.request, deferrer->epoch);
     deferrer->live++;
-    deferrer->is_told_full = uses_up;
+    deferrer->knows_full = uses_up;
     receiver_forget(deferrer->peer);
     ep->stats.rtrs++;
     return 0;
@@ -311,7 +311,7 @@ static int send_rtr(struct mbx_ep *ep, struct deferrer *deferrer, struct request
  * knew of, so what it was told since its last message came has not been used. */
 static bool will_leave(const struct mbx_ep *ep, const struct deferrer *deferrer)
 {
-    return deferrer->told >= credit_half(ep_credit(ep)->window);
+    return deferrer->reported >= credit_half(ep_credit(ep)->window);
 }
 
 /* req, which is the next that the deferring peer is to hear of, takes its message instead. */
@@ -328,22 +328,22 @@ static bool receiver_pull_one(struct mbx_ep *ep, struct deferrer *deferrer, stru
 static int receiver_advertise(struct mbx_ep *ep, struct peer *peer)
 {
     struct deferrer *deferrer = peer->deferrer;
-    int looks = 0;
+    int checks = 0;
 
     if (will_leave(ep, deferrer))
         return 0;
     if (!device_is_home(ep) || (peer->owes & OWES_ANSWER))
         return -EAGAIN; /* a RETIRE first: the sender must not claim with what we have taken */
-    while (deferrer->next != &ep_defer(ep)->receiver->open && !deferrer->is_told_full) {
+    while (deferrer->next != &ep_defer(ep)->receiver->open && !deferrer->knows_full) {
         struct request *req = request_of_queue(deferrer->next);
         int err = 0;
 
-        ep->stats.rtr_looks++;
+        ep->stats.rtr_checks++;
         if (req->open.number > deferrer->from && suits(deferrer, req)) {
             if (receiver_pull_one(ep, deferrer, req))
                 continue; /* next is the one behind it */
             err = send_rtr(ep, deferrer, req);
-        } else if (++looks > LOOKS_MOST) {
+        } else if (++checks > CHECKS_MOST) {
             ep_wake_sleeper(ep);
             return -EINPROGRESS;
         }
@@ -408,7 +408,7 @@ static int send_answer(struct mbx_ep *ep, struct peer *peer, const struct answer
 {
     const struct wire_retire retire = {answer->receiver, answer->sender};
     unsigned flags = answer->has_won ? WIRE_WON : 0;
-    int err = outq_tell_message(ep, peer, WIRE_RETIRE, flags, NULL, &retire, NULL, 0);
+    int err = outq_notify_message(ep, peer, WIRE_RETIRE, flags, NULL, &retire, NULL, 0);
 
     ep->stats.retires += err == 0 && !answer->has_won;
     return err;
@@ -493,8 +493,8 @@ static void on_left(struct mbx_ep *ep, struct request *req, enum recv_cause caus
 /* Does the deferring peer know of this open receive?  It goes on to the next batch only without unresolved
  * claims.
  */
-static bool was_told(const struct mbx_ep *ep, const struct deferrer *deferrer,
-                     const struct request *req)
+static bool was_advertised(const struct mbx_ep *ep, const struct deferrer *deferrer,
+                           const struct request *req)
 {
     return req->open.number > deferrer->from &&
            (deferrer->next == &ep_defer(ep)->receiver->open ||
@@ -514,7 +514,7 @@ static struct request *claimed(struct mbx_ep *ep, const struct peer *peer,
 
     if (req == NULL || request_is_send(req) || !recv_is_open(req) ||
         peer->outq.fins > FINS_MOST + BACKLOG_CLAIMS + peer_credit(peer)->window ||
-        !was_told(ep, peer->deferrer, req))
+        !was_advertised(ep, peer->deferrer, req))
         return NULL;
     return mbx_match_accepts(&req->match.envelope, req->match.ignore, &envelope) ? req : NULL;
 }

@@ -24,13 +24,13 @@ struct deferrer {
     struct list node;        /* on receiver.deferrers while peer.defer.defers */
     uint64_t epoch;          /* that its last DEFER names */
     struct pull_table table; /* where we pull what it defers */
-    uint64_t told; /* envelopes of credit it was told of since its last message came */
+    uint64_t reported; /* envelopes of credit it was told of since its last message came */
 
     uint64_t capacity; /* for RTRs at the peer */
     uint64_t live;     /* RTRs that the peer may still have */
     uint64_t from;     /* the peer has dropped the RTRs up to this number */
     struct list *next; /* the first receive on open that the peer does not know, or the head */
-    bool is_told_full; /* the last RTR said that its capacity is used up */
+    bool knows_full;   /* the last RTR said that its capacity is used up */
 
     uint64_t question;               /* number of the last PEEK, owed or sent */
     struct mbx_match_envelope asked; /* that the last PEEK asks for */

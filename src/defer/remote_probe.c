@@ -17,10 +17,10 @@
 #define ANSWER_SPARED 2u
 #define DOUBLED_MOST  5u
 
-static void on_credit_told(struct mbx_ep *ep, struct peer *peer, uint64_t envelopes)
+static void on_credit_sent(struct mbx_ep *ep, struct peer *peer, uint64_t envelopes)
 {
     (void)ep;
-    peer->deferrer->told += envelopes;
+    peer->deferrer->reported += envelopes;
     receiver_forget(peer);
 }
 
@@ -40,7 +40,7 @@ static int peek_leaves(struct mbx_ep *ep, struct peer *peer)
         deferrer->is_asked = false; /* the next probe asks again */
         return 0;
     }
-    return outq_tell_message(ep, peer, WIRE_PEEK, 0, &status, &body, NULL, 0);
+    return outq_notify_message(ep, peer, WIRE_PEEK, 0, &status, &body, NULL, 0);
 }
 
 static void deferrer_ask(struct mbx_ep *ep, struct deferrer *deferrer,
@@ -217,9 +217,9 @@ static void deferrer_probe(struct mbx_ep *ep, struct deferrer *deferrer,
 /* Probes the messages that the deferring peer shows in its table.  1 and *status; 0 it defers
  * nothing of the kind; -EAGAIN the table cannot tell, ask the deferring peer by PEEK;
  * -ENOMEM. */
-static int deferrer_look(struct mbx_ep *ep, struct deferrer *deferrer,
-                         const struct mbx_match_envelope *wanted, uint64_t ignore,
-                         struct mbx_status *status, struct message **message)
+static int deferrer_peek_table(struct mbx_ep *ep, struct deferrer *deferrer,
+                               const struct mbx_match_envelope *wanted, uint64_t ignore,
+                               struct mbx_status *status, struct message **message)
 {
     struct peer *peer = deferrer->peer;
     struct pull pull;
@@ -260,7 +260,7 @@ static int on_probe(struct mbx_ep *ep, const struct mbx_match_envelope *envelope
             continue;
         if (message != NULL && deferrer->peer->outq.fins > FINS_MOST)
             continue; /* it does not read what we have taken */
-        found = deferrer_look(ep, deferrer, envelope, ignore, status, message);
+        found = deferrer_peek_table(ep, deferrer, envelope, ignore, status, message);
         if (found == 1 || found == -ENOMEM)
             return found;
         if (found == 0)
@@ -287,5 +287,5 @@ const struct module remote_probe_module = {
     .packets = (const struct packet_handler[]){{WIRE_PEEKED, on_peeked}, {0}},
     .controls = (const struct control[]){{.what = OWES_PEEK, .send = peek_leaves}, {0}},
     .probe = on_probe,
-    .credit_told = on_credit_told,
+    .credit_sent = on_credit_sent,
 };

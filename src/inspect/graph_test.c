@@ -325,7 +325,7 @@ static void look_at(const struct model *m, uint32_t r, struct look *look)
 }
 
 /* Of one rank after the other, while the job goes on. */
-static void look_at_all(struct model *m, struct look *look, bool goes_on)
+static void check_all(struct model *m, struct look *look, bool goes_on)
 {
     look->job = (struct inspect_job){.ranks = look->ranks, .count = m->ranks, .size = m->ranks};
     for (uint32_t r = 0; r < m->ranks; r++) {
@@ -366,15 +366,15 @@ static void run_job(uint64_t seed, struct tally *tally)
     make(&m, seed);
     for (uint32_t events = draw(&m, 120); events > 0; events--)
         happen(&m);
-    look_at_all(&m, &before, true);
+    check_all(&m, &before, true);
     let_arrive(&m);
-    look_at_all(&m, &now, true);
+    check_all(&m, &now, true);
     inspect_judge(&before.job, &now.job, nodes);
     for (uint32_t r = 0; r < m.ranks; r++)
         at[r] = m.actors[r].at;
     while (happen(&m))
         ;
-    look_at_all(&m, &last, false);
+    check_all(&m, &last, false);
     inspect_judge(&last.job, &last.job, end);
     for (uint32_t r = 0; r < m.ranks; r++) {
         const struct actor *a = &m.actors[r];

@@ -17,17 +17,17 @@ enum inspect_how {
     INSPECT_FAILED  /* it can be seen that it is there, and no more */
 };
 
-#define INSPECT_HOST_TEXT    64
-#define INSPECT_TOLD_TEXT    160
-#define INSPECT_PROGRAM_TEXT 64
+#define INSPECT_HOST_TEXT     64
+#define INSPECT_REPORTED_TEXT 160
+#define INSPECT_PROGRAM_TEXT  64
 
 /* What only the host of a rank can tell of it, as the observer there has told it.  Empty: nothing. */
-struct inspect_told {
-    char host[INSPECT_HOST_TEXT];  /* its name */
-    char line[INSPECT_TOLD_TEXT];  /* of the program, where the rank is in its call */
-    char does[INSPECT_TOLD_TEXT];  /* while it makes no progress: "computes" */
-    char apart[INSPECT_TOLD_TEXT]; /* why it cannot read the memory of its peers */
-    uint32_t cores;                /* of that host; 0: not known */
+struct inspect_reported {
+    char host[INSPECT_HOST_TEXT];      /* its name */
+    char line[INSPECT_REPORTED_TEXT];  /* of the program, where the rank is in its call */
+    char does[INSPECT_REPORTED_TEXT];  /* while it makes no progress: "computes" */
+    char apart[INSPECT_REPORTED_TEXT]; /* why it cannot read the memory of its peers */
+    uint32_t cores;                    /* of that host; 0: not known */
 };
 
 struct inspect_rank {
@@ -36,9 +36,9 @@ struct inspect_rank {
         host; /* host_id() of its host; 0: that of the observer, if no other is looked at */
     uint32_t
         owner; /* 1 + the number of the user whose process it is; 0: the observer's, or not known */
-    struct inspect_told *told; /* NULL: the observer is on its host */
+    struct inspect_reported *reported; /* NULL: the observer is on its host */
     struct inspect_state state;
-    uint64_t looks;
+    uint64_t checks;
     enum inspect_how how;
     uint32_t part; /* where jobs were joined, whose rank it is: 0 of the first one */
     char program[INSPECT_PROGRAM_TEXT]; /* what it runs; empty: not known */
@@ -69,7 +69,7 @@ bool inspect_accepts(const struct inspect_job *job, uint32_t to,
                      const struct inspect_entry *receive, uint32_t from,
                      const struct inspect_entry *message);
 
-/* Has nothing happened in a rank between two looks?  Neither may have failed. */
+/* Has nothing happened in a rank between two checks?  Neither may have failed. */
 bool inspect_is_still(const struct inspect_rank *before, const struct inspect_rank *now);
 
 #endif

@@ -64,7 +64,7 @@ struct inspect_head {
         [INSPECT_MPI_TEXT]; /* `WAY VERSION` of the MPI (inspect/mpi.h), in an answer; or empty: none */
 };
 
-static_assert(sizeof(struct inspect_head) <= 256, "looks follow");
+static_assert(sizeof(struct inspect_head) <= 256, "checks follow");
 static_assert(offsetof(struct inspect_head, root) == 48, "read by tools/gdb/matchbox-gdb.py");
 
 /* What a rank waits for, or holds. */
@@ -122,7 +122,7 @@ struct inspect_pulse {
 struct inspect_state {
     _Atomic uint32_t answered;
     _Atomic uint32_t turn;
-    uint64_t looks, now_ns;
+    uint64_t checks, now_ns;
     struct inspect_pulse pulse;
     uint32_t counts[INSPECT_KINDS]; /* of all entries */
     uint32_t entries;               /* in the page: at most INSPECT_ENTRIES */
@@ -145,12 +145,12 @@ enum inspect_state_flags {
 /* Glossary: page - the memory file in which an endpoint answers observers */
 struct inspect_page {
     struct inspect_head head;
-    _Alignas(256) _Atomic uint64_t looks;
+    _Alignas(256) _Atomic uint64_t checks;
     _Alignas(64) _Atomic uint32_t ask;
     _Alignas(64) struct inspect_state state;
 };
 
-static_assert(offsetof(struct inspect_page, looks) == 256, "page format");
+static_assert(offsetof(struct inspect_page, checks) == 256, "page format");
 static_assert(offsetof(struct inspect_page, ask) == 320, "page format");
 static_assert(offsetof(struct inspect_page, state) == 384, "page format");
 static_assert(sizeof(struct inspect_page) <= INSPECT_TEXT_AT, "page format");

@@ -7,13 +7,14 @@
  *
  *   requests  [0] id, ns   [1] id, ns   ...     by the index of the pool's place
  *
- * An object with another id than noted is new: it has come since the look before.  So an age is too small by the time between
- * two looks, and never too large.  A look goes over so many places at most; beyond them, several looks take turns.
+ * An object with another id than noted is new: it has come since the check before.  So an age is too small by the time
+ * between two checks, and never too large.  A check goes over so many places at most; beyond them, several checks take
+ * turns.
  */
 #include "core/core.h"
 #include "lib/inspect.h"
 
-#define PLACES_EACH_LOOK 16384u
+#define PLACES_EACH_CHECK 16384u
 
 static void ages_note(struct inspect_ages *ages, const struct pool *pool, uint64_t now_ns)
 {
@@ -30,9 +31,9 @@ static void ages_note(struct inspect_ages *ages, const struct pool *pool, uint64
         ages->seen = more;
         ages->places = places;
     }
-    if (places <= PLACES_EACH_LOOK)
+    if (places <= PLACES_EACH_CHECK)
         ages->next = 0;
-    for (uint32_t i = 0; live != 0 && i < places && i < PLACES_EACH_LOOK; i++) {
+    for (uint32_t i = 0; live != 0 && i < places && i < PLACES_EACH_CHECK; i++) {
         uint32_t at = ages->next < places ? ages->next : 0;
         uint64_t id = pool_slot_at(pool, at)->id;
 
@@ -45,11 +46,11 @@ static void ages_note(struct inspect_ages *ages, const struct pool *pool, uint64
     }
 }
 
-void ages_look(struct mbx_ep *ep, uint64_t now_ns)
+void ages_update(struct mbx_ep *ep, uint64_t now_ns)
 {
     ages_note(&ep_inspect(ep)->requests, &ep->requests.pool, now_ns);
     ages_note(&ep_inspect(ep)->messages, &ep->messages, now_ns);
-    ep_inspect(ep)->looked_ns = now_ns;
+    ep_inspect(ep)->checked_ns = now_ns;
 }
 
 void ages_close(struct mbx_ep *ep)

@@ -51,18 +51,18 @@ static char ***variable(void)
     return (char ***)dlsym(RTLD_DEFAULT, "mpimsgq_dll_locations");
 }
 
-void debugger_tell(void)
+void debugger_announce(void)
 {
-    char ***told = variable();
+    char ***reported = variable();
 
-    if (told != NULL && *told == NULL && find_library())
-        *told = locations;
+    if (reported != NULL && *reported == NULL && find_library())
+        *reported = locations;
 }
 
 void debugger_forget(void)
 {
-    char ***told = variable();
+    char ***reported = variable();
 
-    if (told != NULL && *told == locations)
-        *told = NULL;
+    if (reported != NULL && *reported == locations)
+        *reported = NULL;
 }

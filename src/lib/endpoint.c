@@ -198,9 +198,9 @@ static int endpoint_transport(struct mbx_ep *ep, const uint8_t *key)
 static void endpoint_limits(struct mbx_ep *ep)
 {
     path_open(ep);
-    ep->limits.told.inject = ep->settings.tuning.inject_limit;
-    ep->limits.told.atomic = access_atomic_max(ep);
-    credit_limits(ep, &ep->limits.told);
+    ep->limits.reported.inject = ep->settings.tuning.inject_limit;
+    ep->limits.reported.atomic = access_atomic_max(ep);
+    credit_limits(ep, &ep->limits.reported);
 }
 
 int mbx_open(const struct mbx_config *config, struct mbx_ep **out)
@@ -271,7 +271,7 @@ free_ep:
 
 int mbx_limits_get(const struct mbx_ep *ep, struct mbx_limits *limits, size_t size)
 {
-    return FILL(limits, size, ep->limits.told, extra);
+    return FILL(limits, size, ep->limits.reported, extra);
 }
 
 /* Does what peers have asked for, and pushes what waits for space, and what was injected and
@@ -302,7 +302,7 @@ static int endpoint_drain(struct mbx_ep *ep)
         if (progress_round(ep) == 0) {
             left = ep->settings.close_timeout_ns - gone;
             wait_closing(ep, (int64_t)min_size(left, (size_t)liveness_ns(ep)));
-            progress_look_soon(ep); /* look whether they are still there */
+            progress_check_soon(ep); /* look whether they are still there */
         }
     }
     return 0;
@@ -344,7 +344,7 @@ int mbx_close(struct mbx_ep *ep)
     err = endpoint_drain(ep);
     ep_unlock(ep);
     stats_write(ep);
-    tell_end(ep);
+    report_end(ep);
     inspect_leaks(ep);
     inspect_close(ep);
     tracepoint_close(ep);

@@ -2,11 +2,11 @@
 /*
  * hang.c - how long nothing has happened in an endpoint, and with MBX_HANG a report of it.
  *
- * There is no thread: liveness_look(), and a probe that is repeated, look whether something has happened since the last look.
- * If that is longer ago than MBX_HANG, `mbx doctor --from-watchdog` is started, a process of its own, which is no
- * child of the application.  It looks at all ranks of the job on this host from outside, so this rank goes on to
- * answer.  Of those that the ranks of a job start one stays (tools/doctor/watchdog.c); the others say that they are too many, and
- * their rank asks again later.
+ * There is no thread: liveness_check(), and a probe that is repeated, look whether something has happened since the
+ * last check.  If that is longer ago than MBX_HANG, `mbx doctor --from-watchdog` is started, a process of its own,
+ * which is no child of the application.  It looks at all ranks of the job on this host from outside, so this rank goes
+ * on to answer.  Of those that the ranks of a job start one stays (tools/doctor/watchdog.c); the others say that they
+ * are too many, and their rank asks again later.
  *
  *   nothing has happened for MBX_HANG ──> start ──┬── HANG_BUSY  another one is there: again in MBX_HANG
  *                                                 ├── HANG_ABORT the job is deadlocked, and is to end
@@ -85,12 +85,12 @@ static void reporter_start(struct mbx_ep *ep, uint64_t now_ns)
 /* What the process has told. */
 static void reporter_hear(struct mbx_ep *ep)
 {
-    uint64_t told;
+    uint64_t reported;
 
     if (ep_inspect(ep)->reporter < 0 ||
-        sys_read(ep_inspect(ep)->reporter, &told, sizeof told) != sizeof told)
+        sys_read(ep_inspect(ep)->reporter, &reported, sizeof reported) != sizeof reported)
         return;
-    if (told >= INSPECT_HANG_ABORT) {
+    if (reported >= INSPECT_HANG_ABORT) {
         LOG_ERROR(
             "this rank ends the job: it is deadlocked, and MBX_HANG_THEN=abort (status %d)",
             INSPECT_HANG_STATUS);
@@ -113,7 +113,7 @@ static void hang_watch(struct mbx_ep *ep)
         reporter_leave(ep);
     }
     ep_inspect(ep)->watched_ns = now_ns;
-    ages_look(ep, now_ns);
+    ages_update(ep, now_ns);
     if (hang_ns == 0)
         return;
     reporter_hear(ep);

@@ -2,7 +2,7 @@
 /*
  * inspect.c - an endpoint answers who asks from outside.
  *
- * progress_look_around() compares the number of the question with that of the last answer, so
+ * progress_slow_check() compares the number of the question with that of the last answer, so
  * nobody pays for it who is not asked.  An answer costs some tens of microseconds, and there
  * is one in ANSWER_EACH_NS at most, whatever is written into the page.
  */
@@ -119,7 +119,7 @@ static_assert(CALLER_FRAMES == INSPECT_FRAMES && CALLER_CALL == INSPECT_CALL_TEX
 
 /* Which call the program is in: the outermost one of MPI, or else of the library.  A program
  * that is linked statically has no names of them, and the library knows its own waits. */
-static void look_at_stack(const struct mbx_ep *ep, struct inspect_state *state)
+static void check_stack(const struct mbx_ep *ep, struct inspect_state *state)
 {
     const char *own = wait_call(ep);
     struct caller caller;
@@ -210,9 +210,9 @@ static void fill_state(struct mbx_ep *ep, struct inspect_page *page)
     struct inspect_state *state = &page->state;
     uint64_t at = (uint64_t)(uintptr_t)ep;
 
-    state->looks = ep->observed.looks;
+    state->checks = ep->observed.checks;
     state->now_ns = clock_now();
-    ages_look(ep, state->now_ns);
+    ages_update(ep, state->now_ns);
     inspect_walk_pulse(&inspect_own_map, &own_memory, at, &state->pulse);
     inspect_walk(&inspect_own_map, &own_memory, at, inspect_page_entries(page), INSPECT_ENTRIES,
                  &state->entries, state->counts);
@@ -224,7 +224,7 @@ static void fill_state(struct mbx_ep *ep, struct inspect_page *page)
     state->text_size = fill_text(ep, page);
     snprintf(page->head.mpi, sizeof page->head.mpi, "%.*s", INSPECT_MPI_TEXT - 1,
              ep->names.program);
-    look_at_stack(ep, state);
+    check_stack(ep, state);
 }
 
 /* Called by progress, under the lock of the endpoint. */
@@ -279,7 +279,7 @@ static void list_endpoint(struct mbx_ep *ep)
     if (inspect_endpoints != NULL)
         ep_inspect(inspect_endpoints)->at = &ep_inspect(ep)->next;
     inspect_endpoints = ep;
-    debugger_tell();
+    debugger_announce();
     lock_give(&endpoints_lock);
 }
 
@@ -384,7 +384,7 @@ static void leak_say(const struct mbx_ep *ep, const struct leaks *leaks, const c
     char text[LOG_LINE_MAX], peer[NAMES_PEER_TEXT], envelope[128];
     const char *rank = launcher_rank();
     size_t used = 0;
-    uint64_t told = 0;
+    uint64_t reported = 0;
 
     if (leaks->count == 0)
         return;
@@ -399,11 +399,11 @@ static void leak_say(const struct mbx_ep *ep, const struct leaks *leaks, const c
             (size_t)snprintf(text + used, sizeof text - used, "%s%llu from %s, %s, %llu bytes",
                              i > 0 ? "; " : "", (unsigned long long)leaks->kinds[i].count, peer,
                              leak_words(ep, entry, envelope), (unsigned long long)entry->size);
-        told += leaks->kinds[i].count;
+        reported += leaks->kinds[i].count;
     }
     LOG_WARN("rank %s ends with %llu %s: %s%s", rank != NULL ? rank : "unknown",
              (unsigned long long)leaks->count, what, text,
-             told < leaks->count ? "; and others" : "");
+             reported < leaks->count ? "; and others" : "");
 }
 
 void inspect_leaks(const struct mbx_ep *ep)

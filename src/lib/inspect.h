@@ -29,12 +29,12 @@ struct ep_inspect {
     uint64_t answered_ns;
     /* hang.c */
     uint64_t happened;             /* grows with what happens */
-    uint64_t still_ns, watched_ns; /* since when nothing has; the last look */
+    uint64_t still_ns, watched_ns; /* since when nothing has; the last check */
     uint64_t retry_ns;             /* no report is asked for before */
     int reporter;                  /* what the process that reports tells us by; or -1 */
     /* ages.c */
     struct inspect_ages requests, messages;
-    uint64_t looked_ns; /* the last look */
+    uint64_t checked_ns; /* the last check */
 };
 PART_FITS(mbx_ep, inspect, struct ep_inspect);
 #define ep_inspect(ep) PART((ep)->inspect, struct ep_inspect)
@@ -55,23 +55,23 @@ uint64_t inspect_job(const uint8_t key[TRANSPORT_KEY_SIZE]);
 void inspect_open(struct mbx_ep *ep);
 void inspect_close(struct mbx_ep *ep);
 
-/* debugger_tell() names the library for debuggers where Open MPI's debuggers look for it, and
+/* debugger_announce() names the library for debuggers where Open MPI's debuggers look for it, and
  * debugger_forget() takes that back.  Both under the lock of the list of endpoints.
  * debugger.c */
-void debugger_tell(void);
+void debugger_announce(void);
 void debugger_forget(void);
 
 /* Tells observers how many ranks the job of an endpoint has, unless its launcher has said it
  * in the environment. */
 void inspect_ranks(struct mbx_ep *ep, uint32_t ranks);
 
-/* Looks whether something has happened since the last look, and with MBX_HANG has it reported if that is long
+/* Looks whether something has happened since the last check, and with MBX_HANG has it reported if that is long
  * ago.  hang.c */
 void hang_open(struct mbx_ep *ep);
 void hang_close(struct mbx_ep *ep);
 
 /* Notes what is new in the pools.  ages.c */
-void ages_look(struct mbx_ep *ep, uint64_t now_ns);
+void ages_update(struct mbx_ep *ep, uint64_t now_ns);
 void ages_close(struct mbx_ep *ep);
 
 /* With MBX_LEAKS=warn: says which messages nobody has received, and which receives met none. */

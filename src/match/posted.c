@@ -26,7 +26,7 @@ uint64_t posted_hash_of_head(const void *arg, uintptr_t head)
 }
 
 /* The classes that have receives have changed, or overflow has. */
-static OUT_OF_LINE void look_for_only(struct mbx_match_deep *deep)
+static OUT_OF_LINE void find_only(struct mbx_match_deep *deep)
 {
     bool is_one = deep->busy != 0 && (deep->busy & (deep->busy - 1)) == 0 &&
                   deep->overflow.next == &deep->overflow;
@@ -38,13 +38,13 @@ static OUT_OF_LINE void become_busy(struct mbx_match_deep *deep,
                                     const struct match_class *class)
 {
     deep->busy |= UINT64_C(1) << class->number;
-    look_for_only(deep);
+    find_only(deep);
 }
 
 void posted_become_idle(struct mbx_match_deep *deep, struct match_class *class)
 {
     deep->busy &= ~(UINT64_C(1) << class->number);
-    look_for_only(deep);
+    find_only(deep);
     deep_trim(deep, &class->posted);
 }
 
@@ -96,7 +96,7 @@ static OUT_OF_LINE void add_to_overflow(struct mbx_match *m, struct mbx_match_re
 {
     link_append(&m->deep->overflow, &recv->group);
     recv->at = CLASS_NONE + 1;
-    look_for_only(m->deep);
+    find_only(m->deep);
     m->count.overflowed++;
 }
 
@@ -165,7 +165,7 @@ static OUT_OF_LINE void remove_from_overflow(struct mbx_match_deep *deep,
                                              struct mbx_match_recv *recv)
 {
     link_remove(&recv->group);
-    look_for_only(deep);
+    find_only(deep);
 }
 
 static inline void remove_head(struct mbx_match_deep *deep, struct match_class *class,

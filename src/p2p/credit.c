@@ -103,11 +103,11 @@ uint32_t credit_welcome(const struct mbx_ep *ep)
 
 static void credit_thresholds(struct credit *credit)
 {
-    credit->tell_envelopes =
+    credit->report_envelopes =
         (uint32_t)min_size(UINT32_MAX, credit->window / 2 + (credit->window < 2));
-    credit->tell_payload = credit->window_payload == 0
-                               ? UINT32_MAX
-                               : (uint32_t)min_size(UINT32_MAX, credit->window_payload / 2);
+    credit->report_payload = credit->window_payload == 0
+                                 ? UINT32_MAX
+                                 : (uint32_t)min_size(UINT32_MAX, credit->window_payload / 2);
 }
 
 /* What an address says of the window that we begin with there. */
@@ -191,7 +191,7 @@ static OUT_OF_LINE void credit_end(struct mbx_ep *ep, struct peer *peer)
     uint64_t envelopes, payload;
 
     credit->freed_envelopes = credit->freed_payload = 0;
-    credit->tell_envelopes = credit->tell_payload = 1; /* so that we come here again */
+    credit->report_envelopes = credit->report_payload = 1; /* so that we come here again */
     envelopes = credit_idle(credit->window, pool->window, credit->kept_envelopes);
     payload = credit_idle(credit->window_payload, pool->window_payload, credit->kept_payload);
     credit->window -= envelopes;
@@ -200,10 +200,10 @@ static OUT_OF_LINE void credit_end(struct mbx_ep *ep, struct peer *peer)
 }
 
 /* Tells the peer what is freed.  As transport_ops.send. */
-static int credit_tell(struct mbx_ep *ep, struct peer *peer)
+static int credit_report(struct mbx_ep *ep, struct peer *peer)
 {
     struct credit *credit = peer_credit(peer);
-    struct wire_credit told;
+    struct wire_credit body;
     int err;
 
     if (unlikely(peer->health.is_gone)) {
@@ -220,22 +220,22 @@ static int credit_tell(struct mbx_ep *ep, struct peer *peer)
         return -EAGAIN; /* they leave first */
     credit_take_back(ep_credit(ep), credit);
     credit_widen(ep_credit(ep), credit);
-    told = (struct wire_credit){credit->freed_envelopes, credit->freed_payload};
-    if ((told.envelopes | told.payload) == 0)
+    body = (struct wire_credit){credit->freed_envelopes, credit->freed_payload};
+    if ((body.envelopes | body.payload) == 0)
         return 0;
-    err = outq_tell(ep, peer, WIRE_CREDIT, &told);
+    err = outq_notify(ep, peer, WIRE_CREDIT, &body);
     if (err == -EAGAIN)
         return err;
     credit->freed_envelopes = credit->freed_payload = 0;
     if (peer->deferrer != NULL)
-        module_credit_told(ep, peer, told.envelopes);
+        module_credit_sent(ep, peer, body.envelopes);
     ep->stats.credits++;
     return err;
 }
 
-OUT_OF_LINE void credit_tell_soon(struct mbx_ep *ep, struct peer *peer)
+OUT_OF_LINE void credit_report_soon(struct mbx_ep *ep, struct peer *peer)
 {
-    if (credit_tell(ep, peer) == -EAGAIN)
+    if (credit_report(ep, peer) == -EAGAIN)
         outq_owe(ep, peer, OWES_CREDIT);
 }
 
@@ -273,7 +273,7 @@ void credit_extra(struct mbx_ep *ep, struct peer *peer, bool envelopes, bool is_
         pool->extra -= more;
     }
     credit_thresholds(credit);
-    credit_tell_soon(ep, peer);
+    credit_report_soon(ep, peer);
 }
 
 /* ---- bounce buffers of peers ---- */
@@ -356,7 +356,7 @@ static void on_gone(struct mbx_ep *ep, struct peer *peer, int error, bool is_new
 const struct module credit_module = {
     .name = "credit",
     .packets = (const struct packet_handler[]){{WIRE_CREDIT, on_credit}, {0}},
-    .controls = (const struct control[]){{.what = OWES_CREDIT, .send = credit_tell}, {0}},
+    .controls = (const struct control[]){{.what = OWES_CREDIT, .send = credit_report}, {0}},
     .peer_made = credit_start,
     .peer_gone = on_gone,
 };

@@ -5,7 +5,7 @@
  *   sender                                    receiver
  *   credit_take, message ──────────────────>  matched: credit_freed
  *                                             or kept: credit_keep ... credit_met
- *   credit_arrive      <───────────── CREDIT  half a window is freed: credit_tell
+ *   credit_arrive      <───────────── CREDIT  half a window is freed: credit_report
  *
  * A message needs an envelope credit, and for the payload that comes with it payload
  * credit, in bytes as they are allocated if it has to be kept.  The first comes back when the
@@ -46,11 +46,11 @@ struct credit {
     uint64_t envelopes, payload;     /* may leave; 0 envelopes while sends are deferred */
     uint64_t freed_payload;          /* matched here, and not told yet */
     uint32_t freed_envelopes;        /* of windows without end, since it was looked at */
-    uint32_t tell_envelopes;         /* told when so much is freed */
+    uint32_t report_envelopes;       /* told when so much is freed */
     uint64_t window, window_payload; /* the peer may have so much here */
     uint64_t kept_payload;           /* of this waits here as unexpected */
     uint32_t kept_envelopes;
-    uint32_t tell_payload;
+    uint32_t report_payload;
 };
 
 PART_FITS(peer, credit, struct credit);
@@ -170,7 +170,7 @@ void credit_limits(const struct mbx_ep *ep, struct mbx_limits *limits);
 uint32_t credit_welcome(const struct mbx_ep *ep);
 
 /* Tells the peer what is freed, now or when there is space. */
-void credit_tell_soon(struct mbx_ep *ep, struct peer *peer);
+void credit_report_soon(struct mbx_ep *ep, struct peer *peer);
 
 /* A message of this peer is matched. */
 static inline void credit_freed(struct mbx_ep *ep, struct peer *peer, uint64_t payload)
@@ -178,9 +178,9 @@ static inline void credit_freed(struct mbx_ep *ep, struct peer *peer, uint64_t p
     struct credit *credit = peer_credit(peer);
 
     credit->freed_payload += payload;
-    if (unlikely(++credit->freed_envelopes >= credit->tell_envelopes) ||
-        unlikely(credit->freed_payload >= credit->tell_payload))
-        credit_tell_soon(ep, peer);
+    if (unlikely(++credit->freed_envelopes >= credit->report_envelopes) ||
+        unlikely(credit->freed_payload >= credit->report_payload))
+        credit_report_soon(ep, peer);
 }
 
 /* As credit_freed() of an eager message of this size; most have no payload that is counted. */
@@ -190,16 +190,16 @@ static inline void credit_freed_eager(struct mbx_ep *ep, struct peer *peer, uint
 
     if (unlikely(size > MESSAGE_INLINE))
         credit_freed(ep, peer, credit_bytes(size));
-    else if (unlikely(++credit->freed_envelopes >= credit->tell_envelopes))
-        credit_tell_soon(ep, peer);
+    else if (unlikely(++credit->freed_envelopes >= credit->report_envelopes))
+        credit_report_soon(ep, peer);
 }
 
 /* Payload of a message that is matched already. */
 static inline void credit_freed_payload(struct mbx_ep *ep, struct peer *peer, uint64_t payload)
 {
     peer_credit(peer)->freed_payload += payload;
-    if (peer_credit(peer)->freed_payload >= peer_credit(peer)->tell_payload)
-        credit_tell_soon(ep, peer);
+    if (peer_credit(peer)->freed_payload >= peer_credit(peer)->report_payload)
+        credit_report_soon(ep, peer);
 }
 
 /* It wants more than it has: envelopes, or else payload; is_long: for a message that is eager only in bounce buffers. */

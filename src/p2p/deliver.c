@@ -246,7 +246,7 @@ FLATTEN int deliver_packet(void *arg, uint32_t number, const void *bytes, size_t
         credit_freed_eager(ep, peer, size - sizeof header);
         /* no call from here to its use */
         arrival = deliver_eager(&header, number, bytes, size);
-        if (!recv_told(ep, req, &arrival))
+        if (!recv_callback(ep, req, &arrival))
             recv_matched(ep, req, &arrival);
         return 0;
     } else {

@@ -103,7 +103,7 @@ const struct arrival *message_arrival(const struct message *message, struct arri
     return storage;
 }
 
-void message_tell(const struct message *message, struct mbx_status *status)
+void message_describe(const struct message *message, struct mbx_status *status)
 {
     struct arrival storage;
     const struct arrival *arrival = message_arrival(message, &storage);

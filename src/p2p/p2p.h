@@ -143,7 +143,7 @@ uint64_t message_credit(const struct message *message);
 /* The kept message, as it arrived; *storage may be used for it. */
 const struct arrival *message_arrival(const struct message *message, struct arrival *storage);
 /* What a receive of it would say. */
-void message_tell(const struct message *message, struct mbx_status *status);
+void message_describe(const struct message *message, struct mbx_status *status);
 /* A further fragment of a kept message. */
 void message_append(struct message *message, const void *payload, size_t size);
 
@@ -270,9 +270,9 @@ static inline void recv_in_pieces(struct request *req, struct pieces *pieces)
     req->pieces = pieces;
 }
 void recv_matched(struct mbx_ep *ep, struct request *req, const struct arrival *arrival);
-/* recv_matched() of an eager message without a FIN that is here whole and fits, if req is told by a call and nothing else is asked of
- * it: then it is done, and touches no further line of req.  False: nothing has happened. */
-bool recv_told(struct mbx_ep *ep, struct request *req, const struct arrival *arrival);
+/* recv_matched() of an eager message without a FIN that is here whole and fits, if req completes by a callback and
+ * nothing else is asked of it: then it is done, and touches no further line of req.  False: nothing has happened. */
+bool recv_callback(struct mbx_ep *ep, struct request *req, const struct arrival *arrival);
 /* req gets message, which has left the queue of unexpected ones and is gone then. */
 void recv_given(struct mbx_ep *ep, struct request *req, struct message *message);
 /* req has met this message: what its completion will say. */

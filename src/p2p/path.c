@@ -196,7 +196,7 @@ static int first_row(const struct mbx_ep *ep, unsigned index, struct mbx_protoco
         {MBX_INLINE, min_size(ep->limits.inline_max, eager_max)},
         {MBX_SHORT, min_size(ep->limits.short_max, eager_max)},
         {MBX_BOUNCE, longest_of(ep, reach_of(ep, NULL, false)).packets},
-        {can_read(ep, NULL) ? MBX_RNDV_READ : MBX_RNDV_DATA, ep->limits.told.message},
+        {can_read(ep, NULL) ? MBX_RNDV_READ : MBX_RNDV_DATA, ep->limits.reported.message},
     };
     size_t below = 0;
 
@@ -219,7 +219,7 @@ static size_t next_end(const struct mbx_ep *ep, const struct peer *peer, size_t 
         longest_of(ep, reach_of(ep, peer, peer_path(peer)->is_far && !is_sample(peer)));
     const size_t ends[] = {ep->limits.inline_max, ep->limits.short_max, ep->limits.eager_max,
                            now.packets, now.buffers};
-    size_t end = ep->limits.told.message;
+    size_t end = ep->limits.reported.message;
 
     for (size_t i = 0; i < ARRAY_COUNT(ends); i++)
         if (ends[i] >= from)
@@ -234,7 +234,7 @@ static size_t last_alike(const struct mbx_ep *ep, const struct peer *peer, size_
     size_t end = next_end(ep, peer, size);
 
     while (path_of(ep, peer, end) == protocol) {
-        if (end == ep->limits.told.message)
+        if (end == ep->limits.reported.message)
             return end;
         size = end;
         end = next_end(ep, peer, end + 1);
@@ -258,7 +258,7 @@ int path_row(const struct mbx_ep *ep, const struct peer *peer, unsigned index,
     if (peer == NULL)
         return first_row(ep, index, row);
     for (;; size = row->max_size + 1) {
-        if (size > ep->limits.told.message)
+        if (size > ep->limits.reported.message)
             return -ENOENT;
         *row = (struct mbx_protocol_row){path_of(ep, peer, size), last_alike(ep, peer, size)};
         if (index-- == 0)
@@ -335,7 +335,7 @@ void path_open(struct mbx_ep *ep)
         own->eager_max = own->eager_others = own->buffers_max =
             min_size(own->eager_max, own->short_max);
     own->at_once_max = min_size(own->short_max, own->eager_max);
-    own->told.message = MESSAGE_MAX;
+    own->reported.message = MESSAGE_MAX;
 }
 
 void path_started(const struct mbx_ep *ep, struct peer *peer, size_t size)

@@ -86,7 +86,7 @@ static int probe_any(struct mbx_ep *ep, const struct mbx_match_envelope *envelop
     message = probe_find(ep, envelope, ignore);
     if (message == NULL)
         return probe_deferred(ep, envelope, ignore, status, handle);
-    message_tell(message, status);
+    message_describe(message, status);
     if (handle != NULL) {
         probe_claim(ep, message);
         *handle = probe_name(ep, message);

@@ -72,7 +72,7 @@ void recv_matched(struct mbx_ep *ep, struct request *req, const struct arrival *
     }
 }
 
-inline bool recv_told(struct mbx_ep *ep, struct request *req, const struct arrival *arrival)
+inline bool recv_callback(struct mbx_ep *ep, struct request *req, const struct arrival *arrival)
 {
     struct mbx_completion completion;
 
@@ -91,7 +91,7 @@ inline bool recv_told(struct mbx_ep *ep, struct request *req, const struct arriv
     };
     eager_count_received(ep, arrival->size, false);
     copy_bytes(req->buf, arrival->payload, arrival->size);
-    request_told(ep, req, &completion);
+    request_callback(ep, req, &completion);
     return true;
 }
 
@@ -414,7 +414,7 @@ struct kept_of {
     bool is_found;
 };
 
-static void look_at_kept(void *arg, void *object)
+static void check_kept(void *arg, void *object)
 {
     struct kept_of *kept = arg;
     const struct message *message = object;
@@ -427,7 +427,7 @@ static bool on_refers(struct mbx_ep *ep, const struct peer *peer)
 {
     struct kept_of kept = {.source = peer->number};
 
-    pool_for_each(&ep->messages, look_at_kept, &kept);
+    pool_for_each(&ep->messages, check_kept, &kept);
     return kept.is_found;
 }
 

@@ -27,7 +27,7 @@ static inline bool send_is_addressed(uint32_t context_id, const void *buf, size_
 static bool send_is_valid(const struct mbx_ep *ep, uint32_t context_id, const void *buf,
                           size_t size)
 {
-    return send_is_addressed(context_id, buf, size) && size <= ep->limits.told.message;
+    return send_is_addressed(context_id, buf, size) && size <= ep->limits.reported.message;
 }
 
 /* What of it is wrong, if it is not.  0; -EINVAL. */
@@ -38,7 +38,7 @@ static OUT_OF_LINE int send_check(const struct mbx_ep *ep, uint32_t context_id, 
         return log_argument(call, "context_id", context_id, "the library's own");
     if (buf == NULL && size != 0)
         return log_argument(call, "buf", 0, "NULL, and size is not 0");
-    return size <= ep->limits.told.message
+    return size <= ep->limits.reported.message
                ? 0
                : log_argument(call, "size", size, "longer than mbx_limits.message");
 }
@@ -369,7 +369,7 @@ static OUT_OF_LINE int send_unusual(struct mbx_ep *ep, uint32_t number, uint32_t
     assert(err < 0 || (options->flags & SEND_UNUSUAL) != 0);
     if (err == 0)
         err = peer_use(ep, number);
-    if (err == 0 && (options->flags & MBX_COPY) && size > ep->limits.told.inject)
+    if (err == 0 && (options->flags & MBX_COPY) && size > ep->limits.reported.inject)
         err = -EMSGSIZE;
     if (err == 0)
         err = unusual_make(ep, size, options, &u);
@@ -465,7 +465,7 @@ static OUT_OF_LINE int inject_rest(struct mbx_ep *ep, struct peer *peer, uint32_
 {
     if (err == -EAGAIN)
         return inject_copy(ep, peer, context_id, tag, buf, size, data);
-    tell_end_of(ep, peer, err);
+    report_end_of(ep, peer, err);
     return err;
 }
 
@@ -480,7 +480,7 @@ static ALWAYS_INLINE int inject_start(struct mbx_ep *ep, uint32_t number, uint32
     err = peer_use(ep, number);
     if (unlikely(err < 0))
         return err;
-    if (unlikely(size > ep->limits.told.inject))
+    if (unlikely(size > ep->limits.reported.inject))
         return -EMSGSIZE;
     err = -EAGAIN;
     peer = peer_get(ep, number);

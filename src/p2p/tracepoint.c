@@ -37,7 +37,7 @@ static void tracepoint_failed(const struct settings *set, int err)
 /* Without a trace. */
 static bool tracepoint_is_on(const struct mbx_ep *ep)
 {
-    return ep_tracing(ep)->unexpected != NULL || ep_tracing(ep)->tells_device ||
+    return ep_tracing(ep)->unexpected != NULL || ep_tracing(ep)->notifies_device ||
            failpoint_is_wanted(&ep->settings.transports);
 }
 
@@ -72,27 +72,27 @@ void tracepoint_watch(struct mbx_ep *ep,
     ep_tracing(ep)->is_on = ep_tracing(ep)->recorder != NULL || tracepoint_is_on(ep);
 }
 
-void tracepoint_tell_device(struct mbx_ep *ep)
+void tracepoint_notify_device(struct mbx_ep *ep)
 {
-    ep_tracing(ep)->tells_device = true;
+    ep_tracing(ep)->notifies_device = true;
     ep_tracing(ep)->is_on = true;
 }
 
 /* Who is told by mbx_watch_unexpected(). */
-static void tracepoint_tell(struct mbx_ep *ep, const struct message *message, bool has_come)
+static void tracepoint_notify(struct mbx_ep *ep, const struct message *message, bool has_come)
 {
     struct mbx_status status;
 
     if (ep_tracing(ep)->unexpected == NULL)
         return;
-    message_tell(message, &status);
+    message_describe(message, &status);
     ep_tracing(ep)->unexpected(ep_tracing(ep)->unexpected_user, has_come, &status);
 }
 
 void tracepoint_queued(struct mbx_ep *ep, struct message *message, bool has_come)
 {
-    tracepoint_tell(ep, message, has_come);
-    if (!ep_tracing(ep)->tells_device)
+    tracepoint_notify(ep, message, has_come);
+    if (!ep_tracing(ep)->notifies_device)
         return;
     if (has_come)
         device_message_kept(ep, message);
@@ -103,8 +103,8 @@ void tracepoint_queued(struct mbx_ep *ep, struct message *message, bool has_come
 bool tracepoint_took(struct mbx_ep *ep, struct request *req, struct message *message)
 {
     tracepoint_recv(ep, TRACE_POST, req, message);
-    tracepoint_tell(ep, message, false);
-    return ep_tracing(ep)->tells_device && device_message_found(ep, message, req);
+    tracepoint_notify(ep, message, false);
+    return ep_tracing(ep)->notifies_device && device_message_found(ep, message, req);
 }
 
 /* ---- what the program has named ---- */
@@ -131,11 +131,11 @@ static void tracepoint_peers(struct mbx_ep *ep)
     for (uint32_t i = 0; i < ep->peers.count && i < TRACE_PEERS_MAX; i++) {
         const struct named_peer *named = names_peer(ep, i);
 
-        if (i >= ep_tracing(ep)->peers_told ||
-            (named != NULL && named->change > ep_tracing(ep)->names_told))
+        if (i >= ep_tracing(ep)->peers_recorded ||
+            (named != NULL && named->change > ep_tracing(ep)->names_recorded))
             tracepoint_peer(ep, i);
     }
-    ep_tracing(ep)->peers_told = ep->peers.count;
+    ep_tracing(ep)->peers_recorded = ep->peers.count;
 }
 
 /* What is new of the names and the peers. */
@@ -143,14 +143,14 @@ static OUT_OF_LINE void tracepoint_names(struct mbx_ep *ep)
 {
     const struct ep_names *names = &ep->names;
 
-    if (names->program_change > ep_tracing(ep)->names_told)
+    if (names->program_change > ep_tracing(ep)->names_recorded)
         trace_record_text(ep_tracing(ep)->recorder, TRACE_PROGRAM, 0, 0, names->program);
     for (uint32_t i = 0; i < names->context_count; i++)
-        if (names->contexts[i].change > ep_tracing(ep)->names_told)
+        if (names->contexts[i].change > ep_tracing(ep)->names_recorded)
             trace_record_text(ep_tracing(ep)->recorder, TRACE_CONTEXT, names->contexts[i].id,
                               names->contexts[i].size, names->contexts[i].name);
     tracepoint_peers(ep);
-    ep_tracing(ep)->names_told = names->changes;
+    ep_tracing(ep)->names_recorded = names->changes;
 }
 
 /* A send comes before what happens in its call, names before the events that follow them.  The names of a send were told
@@ -158,9 +158,9 @@ static OUT_OF_LINE void tracepoint_names(struct mbx_ep *ep)
 static inline void catch_up(struct mbx_ep *ep)
 {
     if (unlikely(ep_tracing(ep)->is_late))
-        tracer_send_told(ep);
-    if (unlikely(ep->names.changes != ep_tracing(ep)->names_told) ||
-        unlikely(ep->peers.count != ep_tracing(ep)->peers_told))
+        tracer_send_recorded(ep);
+    if (unlikely(ep->names.changes != ep_tracing(ep)->names_recorded) ||
+        unlikely(ep->peers.count != ep_tracing(ep)->peers_recorded))
         tracepoint_names(ep);
 }
 
@@ -270,8 +270,8 @@ void tracepoint_arrived(struct mbx_ep *ep, const struct mbx_match_envelope *enve
     }
 }
 
-void tracepoint_look(struct mbx_ep *ep, const struct mbx_match_envelope *envelope,
-                     uint64_t ignore, const struct message *found)
+void tracepoint_probed(struct mbx_ep *ep, const struct mbx_match_envelope *envelope,
+                       uint64_t ignore, const struct message *found)
 {
     tracepoint_event(ep, &(struct trace_event){
                              .type = TRACE_PEEK,

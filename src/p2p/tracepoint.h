@@ -23,7 +23,7 @@ void tracepoint_watch(struct mbx_ep *ep,
                       void *user);
 
 /* The device is told of unexpected messages from now on: device_hooks.message_kept and the two after it. */
-void tracepoint_tell_device(struct mbx_ep *ep);
+void tracepoint_notify_device(struct mbx_ep *ep);
 
 /* Only with ep_tracing(ep)->is_on.  message and req may be NULL. */
 void tracepoint_recv(struct mbx_ep *ep, enum trace_type type, struct request *req,
@@ -33,8 +33,8 @@ void tracepoint_message(struct mbx_ep *ep, enum trace_type type,
                         const struct message *message, const struct request *req);
 void tracepoint_arrived(struct mbx_ep *ep, const struct mbx_match_envelope *envelope,
                         struct request *req, size_t whole);
-void tracepoint_look(struct mbx_ep *ep, const struct mbx_match_envelope *envelope,
-                     uint64_t ignore, const struct message *found);
+void tracepoint_probed(struct mbx_ep *ep, const struct mbx_match_envelope *envelope,
+                       uint64_t ignore, const struct message *found);
 
 /* req was posted, and waits. */
 static inline void tracepoint_post(struct mbx_ep *ep, struct request *req)
@@ -77,7 +77,7 @@ static inline void tracepoint_peek(struct mbx_ep *ep, const struct mbx_match_env
                                    uint64_t ignore, const struct message *found)
 {
     if (unlikely(ep_tracing(ep)->is_on))
-        tracepoint_look(ep, envelope, ignore, found);
+        tracepoint_probed(ep, envelope, ignore, found);
 }
 
 static inline void tracepoint_claim(struct mbx_ep *ep, const struct message *message)

@@ -7,13 +7,13 @@
  *
  *   the program acts        looks in vain                      acts
  *   ────────|───────────────|─────── wait ─────────────────────|── waited ──
- *                           from            last look ─┘
+ *                           from            last check ─┘
  *
  * A wait is a time in which the program does nothing but look for completions: from the first round of
  * progress behind a call that sends or posts to the last one before the next such call.  Between
  * two rounds there may be a gap: if the thread has run in it, it has computed, and the wait has ended
  * before the gap; if it has not, it has given its core away or was kept off it, and still waits.
- * A wait of less than WAIT_TOLD is none.
+ * A wait of less than WAIT_RECORDED is none.
  *
  * The trace says in which call the program is, and where, when a wait has lasted PLACE_AFTER,
  * and when the program sends or receives for the first time after TRACE_AWAY_NS without an
@@ -28,18 +28,18 @@
 #include "base/hash.h"
 #include "p2p/p2p.h"
 
-#define WAIT_TOLD (10 * CLOCK_US) /* a wait of this length is recorded */
+#define WAIT_RECORDED (10 * CLOCK_US) /* a wait of this length is recorded */
 #define WAIT_GAP                                                                               \
-    (100 * CLOCK_US) /* between two looks; the thread may have computed meanwhile */
+    (100 * CLOCK_US) /* between two checks; the thread may have computed meanwhile */
 #define RAN         (50 * CLOCK_US) /* it has, if it has run for so long */
 #define SAMPLE      (50 * CLOCK_US) /* between two looks at the clock of the thread */
 
 #define PLACE_AFTER (100 * CLOCK_US)
 
 /* While looks follow each other so fast, and no wait is told yet, the next one is that many rounds of progress later:
- * a look takes longer than all else that a round in vain does, and so much later a message would be seen. */
+ * a check takes longer than all else that a round in vain does, and so much later a message would be seen. */
 #define SKIP 8
-#define FAST (1 * CLOCK_US) /* from one look to the next */
+#define FAST (1 * CLOCK_US) /* from one check to the next */
 
 /* Where the program calls from, and its number in the trace. */
 struct place {
@@ -58,12 +58,12 @@ struct tracer {
     uint32_t peers;
 
     /* the wait, since from; 0: there is none */
-    uint64_t from, last; /* its first look, and its last one */
+    uint64_t from, last; /* its first check, and its last one */
     bool is_fast;        /* looks are */
-    bool is_told, is_placed;
+    bool is_recorded, is_placed;
     uint64_t waits;              /* that were told */
     uint64_t ran_ns, sampled_ns; /* clock_thread(), and when */
-    uint64_t sleeps;             /* of the endpoint, at the last look */
+    uint64_t sleeps;             /* of the endpoint, at the last check */
 
     struct hash places; /* at most TRACE_PLACES_MAX, by address */
 };
@@ -85,7 +85,7 @@ static bool place_is(const void *arg, const void *slot, const void *address)
 static const struct hash_kind by_address = {sizeof(struct place), place_hash, place_is};
 
 /* Records where the program is.  comes: it was away, and comes back; else it waits. */
-static void place_tell(struct mbx_ep *ep, bool comes)
+static void place_record(struct mbx_ep *ep, bool comes)
 {
     struct tracer *t = ep_tracing(ep)->tracer;
     char path[CALLER_PATH], text[CALLER_CALL + CALLER_PATH + 24];
@@ -121,7 +121,7 @@ static bool was_away(const struct mbx_ep *ep, uint64_t before)
 void tracer_posted(struct mbx_ep *ep, uint64_t before)
 {
     if (unlikely(was_away(ep, before)))
-        place_tell(ep, true);
+        place_record(ep, true);
 }
 
 /* ---- waits ---- */
@@ -137,18 +137,18 @@ static void wait_begin(struct mbx_ep *ep, uint64_t now)
     struct tracer *t = ep_tracing(ep)->tracer;
 
     t->from = t->last = now;
-    t->is_fast = false; /* whether rounds are fast is seen at the next look */
-    t->is_told = t->is_placed = false;
+    t->is_fast = false; /* whether rounds are fast is seen at the next check */
+    t->is_recorded = t->is_placed = false;
     t->sampled_ns = 0;
     t->sleeps = ep->stats.sleeps;
 }
 
-/* It has ended with the last look. */
+/* It has ended with the last check. */
 static void wait_end(struct mbx_ep *ep, uint64_t now)
 {
     struct tracer *t = ep_tracing(ep)->tracer;
 
-    if (t->is_told)
+    if (t->is_recorded)
         tracepoint_note(ep, &(struct trace_event){.type = TRACE_WAITED,
                                                   .amount = t->last - t->from,
                                                   .entry = t->waits,
@@ -162,7 +162,7 @@ void tracer_acts(struct mbx_ep *ep)
 
     if (t->from == 0)
         return;
-    wait_end(ep, t->is_told ? trace_now(ep_tracing(ep)->recorder) : 0);
+    wait_end(ep, t->is_recorded ? trace_now(ep_tracing(ep)->recorder) : 0);
     progress_record_next(ep);
 }
 
@@ -181,7 +181,7 @@ static bool has_run(struct mbx_ep *ep, uint64_t now)
     return ran > before + RAN;
 }
 
-/* A look within a wait, at time now. */
+/* A check within a wait, at time now. */
 static void wait_goes_on(struct mbx_ep *ep, uint64_t now)
 {
     struct tracer *t = ep_tracing(ep)->tracer;
@@ -195,24 +195,24 @@ static void wait_goes_on(struct mbx_ep *ep, uint64_t now)
     t->is_fast = now - t->last < FAST;
     t->last = now;
     t->sleeps = ep->stats.sleeps;
-    if (!t->is_told && now - t->from >= WAIT_TOLD) {
-        t->is_told = true;
+    if (!t->is_recorded && now - t->from >= WAIT_RECORDED) {
+        t->is_recorded = true;
         tracepoint_note(ep, &(struct trace_event){.type = TRACE_WAIT,
                                                   .amount = now - t->from,
                                                   .entry = ++t->waits});
     }
     if (unlikely(!t->is_placed && now - t->from >= PLACE_AFTER)) {
         t->is_placed = true;
-        place_tell(ep, false);
+        place_record(ep, false);
         t->last = trace_now(ep_tracing(ep)->recorder); /* the look at the stack is no gap */
         wait_sample(t);
         return;
     }
-    if (t->is_told && now - t->sampled_ns >= SAMPLE)
+    if (t->is_recorded && now - t->sampled_ns >= SAMPLE)
         wait_sample(t);
 }
 
-static unsigned tracer_looked(struct mbx_ep *ep)
+static unsigned tracer_checked(struct mbx_ep *ep)
 {
     struct tracer *t = ep_tracing(ep)->tracer;
     uint64_t now = trace_now(ep_tracing(ep)->recorder);
@@ -221,7 +221,7 @@ static unsigned tracer_looked(struct mbx_ep *ep)
         wait_begin(ep, now);
     else
         wait_goes_on(ep, now);
-    return t->is_fast && !t->is_told ? SKIP : 1;
+    return t->is_fast && !t->is_recorded ? SKIP : 1;
 }
 
 /* ---- sends ---- */
@@ -273,7 +273,7 @@ void tracer_send_begins(struct mbx_ep *ep, uint32_t number, uint32_t context_id,
     t->send_ns = trace_now(ep_tracing(ep)->recorder);
 }
 
-void tracer_send_told(struct mbx_ep *ep)
+void tracer_send_recorded(struct mbx_ep *ep)
 {
     struct tracer *t = ep_tracing(ep)->tracer;
     uint64_t before = trace_last_ns(ep_tracing(ep)->recorder);
@@ -330,7 +330,7 @@ void tracer_send_ends(struct mbx_ep *ep, bool is_done)
         sent_at_once(ep);
     }
     if (unlikely(t->comes))
-        place_tell(ep, true);
+        place_record(ep, true);
 }
 
 /* ---- steps, and completions ---- */
@@ -422,7 +422,7 @@ int tracer_open(struct mbx_ep *ep, const struct trace_info *info)
     }
     ep_tracing(ep)->tracer = t;
     ep->recording.completed = tracer_completed;
-    ep->recording.looked = tracer_looked;
+    ep->recording.checked = tracer_checked;
     wait_is_recorded(ep);
     return 0;
 }
@@ -436,7 +436,7 @@ void tracer_close(struct mbx_ep *ep)
     tracer_acts(ep);
     trace_stop(ep_tracing(ep)->recorder);
     ep_tracing(ep)->recorder = NULL;
-    ep->recording.looked = NULL;
+    ep->recording.checked = NULL;
     ep_tracing(ep)->tracer = NULL;
     mem_free(t->sends);
     hash_fini(&t->places);

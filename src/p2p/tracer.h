@@ -16,10 +16,10 @@
 struct ep_tracing {
     struct trace_recorder *recorder; /* or NULL */
     bool is_on; /* with a trace, failpoints, or somebody who is told of unexpected messages: */
-    bool tells_device;               /* the device is, too */
-    bool is_late;                    /* a send is under way, and not recorded yet */
-    uint32_t names_told, peers_told; /* of core/names.h: changes; and peers */
-    struct tracer *tracer;           /* or NULL; p2p/tracer.h */
+    bool notifies_device;                    /* the device is, too */
+    bool is_late;                            /* a send is under way, and not recorded yet */
+    uint32_t names_recorded, peers_recorded; /* of core/names.h: changes; and peers */
+    struct tracer *tracer;                   /* or NULL; p2p/tracer.h */
     /* tracepoint.c: who is told of unexpected messages, or NULL */
     void (*unexpected)(void *user, int has_come, const struct mbx_status *message);
     void *unexpected_user;
@@ -39,7 +39,7 @@ void tracer_send_begins(struct mbx_ep *ep, uint32_t number, uint32_t context_id,
                         uint64_t size);
 void tracer_send_goes_on(struct mbx_ep *ep, struct request *req);
 /* With ep_tracing(ep)->is_late: another event comes, so the send is recorded now. */
-void tracer_send_told(struct mbx_ep *ep);
+void tracer_send_recorded(struct mbx_ep *ep);
 void tracer_send_ends(struct mbx_ep *ep, bool is_done);
 /* The program acts: it does not wait any more. */
 void tracer_acts(struct mbx_ep *ep);

@@ -53,7 +53,7 @@ static int queued_list(const struct mbx_ep *ep, struct mbx_status *messages, siz
     assert(queued.count == queued.capacity);
     qsort(queued.found, queued.count, sizeof(struct message *), queued_compare);
     for (size_t i = 0; i < queued.count && i < count; i++)
-        message_tell(queued.found[i], &messages[i]);
+        message_describe(queued.found[i], &messages[i]);
     mem_free((void *)queued.found);
     return (int)queued.count;
 }

@@ -49,10 +49,10 @@ struct withdrawals {
     int err;
 };
 
-static int withdraw_tell(const struct withdrawals *all, struct request *req)
+static int withdraw_notify(const struct withdrawals *all, struct request *req)
 {
     const struct wire_withdraw body = {.sender = req->completion.request};
-    int err = outq_tell(all->ep, all->peer, WIRE_WITHDRAW, &body);
+    int err = outq_notify(all->ep, all->peer, WIRE_WITHDRAW, &body);
 
     if (err == 0)
         req->flags &= (uint32_t)~REQUEST_WITHDRAWS;
@@ -72,7 +72,7 @@ static void withdraw_one(void *arg, void *object)
     else if (req->state != EAGER_WAIT_FIN && req->state != RNDV_WAIT_FIN)
         req->flags &= (uint32_t)~REQUEST_WITHDRAWS; /* it is received */
     else if (all->err == 0)
-        all->err = withdraw_tell(all, req);
+        all->err = withdraw_notify(all, req);
 }
 
 /* As transport_ops.send. */

@@ -42,7 +42,7 @@ static struct {
 _Atomic bool pml_deaths_are_due;
 
 /* Deaths that receives have been told of. */
-static _Atomic int deaths_told;
+static _Atomic int deaths_reported;
 
 /* ---- whom they concern ---- */
 
@@ -134,7 +134,7 @@ bool pml_deaths_ended(const pml_recv_t *recv)
 /* Ends this receive, if it concerns it.  Asking for a rank's peer number may make progress, in which
  * the receive completes: then its handle is not that of the entry any more, or stale. */
 static bool deaths_end_on(ompi_communicator_t *comm, const struct mbx_completion *entry,
-                          const uint32_t *dead, int count, bool is_told)
+                          const uint32_t *dead, int count, bool is_reported)
 {
     pml_recv_t *recv = entry->user;
     int rank = deaths_rank(comm, dead, count);
@@ -145,15 +145,15 @@ static bool deaths_end_on(ompi_communicator_t *comm, const struct mbx_completion
         (void)ended_remove(recv, entry->request); /* a message has met it */
         return false;
     }
-    if (!is_told)
-        pml_error_tell_any(comm, rank);
+    if (!is_reported)
+        pml_error_report_any(comm, rank);
     return true;
 }
 
 /* 1 or 0.  A request that MPI has freed, and with it its communicator, goes with its last completion:
  * so the communicator is held before anything that makes progress. */
 static int deaths_end(const struct mbx_completion *entry, const uint32_t *dead, int count,
-                      bool is_told)
+                      bool is_reported)
 {
     pml_recv_t *recv = entry->user;
     const mca_pml_base_request_t *base = &recv->super.req_base;
@@ -165,16 +165,16 @@ static int deaths_end(const struct mbx_completion *entry, const uint32_t *dead, 
         return 0;
     comm = base->req_comm;
     OBJ_RETAIN(comm);
-    is_ended = deaths_end_on(comm, entry, dead, count, is_told);
+    is_ended = deaths_end_on(comm, entry, dead, count, is_reported);
     OBJ_RELEASE(comm);
     return is_ended;
 }
 
-OUT_OF_LINE void pml_deaths_look(void)
+OUT_OF_LINE void pml_deaths_check(void)
 {
     struct mbx_completion entries[ENTRIES];
     uint32_t dead[DEAD_MAX + 1]; /* the first, and that of the report, which is the last */
-    int told = atomic_load(&deaths_told), known, count, ends = 0;
+    int reported = atomic_load(&deaths_reported), known, count, ends = 0;
 
     atomic_store(&pml_deaths_are_due, false);
     if (pml_series_survives())
@@ -183,21 +183,21 @@ OUT_OF_LINE void pml_deaths_look(void)
     if (known == 0)
         return;
     known = known < DEAD_MAX ? known : DEAD_MAX;
-    told = told < known ? told : known;
+    reported = reported < known ? reported : known;
     while ((count = mbx_poll(pml.ep, MBX_FAILURES, entries, ENTRIES)) > 0)
         for (int i = 0; i < count; i++) {
             dead[known] = entries[i].status.source;
             /* those that were told before concern no receive that still waits */
-            ends += deaths_end(&entries[i], dead + told, known + 1 - told, ends != 0);
+            ends += deaths_end(&entries[i], dead + reported, known + 1 - reported, ends != 0);
         }
-    atomic_store(&deaths_told, mbx_failed_ack(pml.ep));
+    atomic_store(&deaths_reported, mbx_failed_ack(pml.ep));
 }
 
 /* ---- probes ---- */
 
 int pml_deaths_known(void)
 {
-    return atomic_load(&deaths_told);
+    return atomic_load(&deaths_reported);
 }
 
 static OUT_OF_LINE int deaths_end_probe(ompi_communicator_t *comm, int known, int count)
@@ -212,8 +212,8 @@ static OUT_OF_LINE int deaths_end_probe(ompi_communicator_t *comm, int known, in
     free(dead);
     if (rank == MPI_UNDEFINED)
         return OMPI_SUCCESS;
-    pml_error_tell_any(comm, rank);
-    pml_deaths_look();
+    pml_error_report_any(comm, rank);
+    pml_deaths_check();
     return MPI_ERR_OTHER;
 }
 

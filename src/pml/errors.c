@@ -31,7 +31,7 @@ int pml_error_of_call(ompi_communicator_t *comm, int rank, int error)
         return MPI_ERR_NO_MEM; /* Open MPI would make MPI_ERR_INTERN of it */
     if (error != OMPI_ERR_UNREACH || rank < 0)
         return error;
-    pml_deaths_look();
+    pml_deaths_check();
     error = pml_failures_found(ompi_comm_peer_lookup(comm, rank), error);
     pml_failures_progress();
     return error;
@@ -43,8 +43,8 @@ static bool error_is_end(int error)
 }
 
 /* "rank 3 of MPI_COMM_WORLD (process [[1,1],3] on host) has ended: ..." */
-static void error_tell(const ompi_communicator_t *comm, int rank, const ompi_proc_t *proc,
-                       int error)
+static void error_report(const ompi_communicator_t *comm, int rank, const ompi_proc_t *proc,
+                         int error)
 {
     const char *host = proc != NULL ? pml_series_host(proc) : NULL;
 
@@ -55,7 +55,7 @@ static void error_tell(const ompi_communicator_t *comm, int rank, const ompi_pro
                 mbx_strerror(error));
 }
 
-void pml_error_tell_any(ompi_communicator_t *comm, int rank)
+void pml_error_report_any(ompi_communicator_t *comm, int rank)
 {
     const ompi_proc_t *proc = ompi_comm_peer_lookup(comm, rank);
     const char *host = pml_series_host(proc);
@@ -80,7 +80,7 @@ int pml_error_of_rank(ompi_communicator_t *comm, int rank, int error)
         if (error_is_end(
                 error)) /* the program hears of it now, so receives from any source do */
             atomic_store(&pml_deaths_are_due, true);
-        error_tell(comm, rank, rank >= 0 ? ompi_comm_peer_lookup(comm, rank) : NULL, error);
+        error_report(comm, rank, rank >= 0 ? ompi_comm_peer_lookup(comm, rank) : NULL, error);
         return error_is_end(error) && rank >= 0
                    ? pml_failures_found(ompi_comm_peer_lookup(comm, rank), MPI_ERR_OTHER)
                    : MPI_ERR_OTHER;

@@ -137,7 +137,7 @@ static ompi_proc_t *found_take(void)
     return proc;
 }
 
-static OUT_OF_LINE void found_tell(void)
+static OUT_OF_LINE void found_report(void)
 {
     ompi_proc_t *proc;
 
@@ -156,7 +156,7 @@ static OUT_OF_LINE void revoked_look(void)
 void pml_failures_progress(void)
 {
     if (unlikely(failures.count > 0))
-        found_tell();
+        found_report();
     if (unlikely(failures.revoked != NULL) && ++failures.looks % LOOKS_BETWEEN == 0)
         revoked_look();
 }

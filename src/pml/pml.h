@@ -186,7 +186,7 @@ static inline bool pml_request_is_plain(const mca_pml_base_request_t *base,
 
 /* A completion calls Open MPI or the library: it is told when the library's call has returned.
  * progress.c */
-void pml_tell_later(struct pml_later *later, const struct mbx_completion *completion);
+void pml_report_later(struct pml_later *later, const struct mbx_completion *completion);
 
 /* pml_request_complete() of a plain one.  Behind the library's call if MPI has freed it: then it goes
  * back, and with it perhaps its communicator, whose end calls the library. */
@@ -194,7 +194,7 @@ static inline void pml_request_done(mca_pml_base_request_t *base, struct pml_own
                                     const struct mbx_completion *completion)
 {
     if (unlikely(base->req_free_called)) {
-        pml_tell_later(&own->later, completion);
+        pml_report_later(&own->later, completion);
         return;
     }
     base->req_pml_complete = true;
@@ -314,13 +314,13 @@ static inline int pml_comm_wanted(ompi_communicator_t *comm, int src, int tag,
 }
 
 /* What MPI's status says of a message, in a status of the program: Open MPI's macro knows which fields those are. */
-static inline void pml_status_tell(ompi_status_public_t *status, int source, uint64_t tag,
+static inline void pml_status_fill(ompi_status_public_t *status, int source, uint64_t tag,
                                    size_t size)
 {
-    const ompi_status_public_t told = {
+    const ompi_status_public_t filled = {
         .MPI_SOURCE = source, .MPI_TAG = (int)(uint32_t)tag, ._ucount = size};
 
-    OMPI_COPY_STATUS(status, told, false);
+    OMPI_COPY_STATUS(status, filled, false);
 }
 
 /* ---- generation.c ---- */
@@ -430,7 +430,7 @@ bool pml_is_oversubscribed(void);
 
 /* Without ULFM: receives from any source on whose communicator a rank has died end.  Not between
  * mbx_peek() and mbx_release(); there the look is due. */
-void pml_deaths_look(void);
+void pml_deaths_check(void);
 extern _Atomic bool pml_deaths_are_due;
 /* Was this receive, which is cancelled, ended by a death?  It says so once. */
 bool pml_deaths_ended(const pml_recv_t *recv);
@@ -452,7 +452,7 @@ void pml_order_close(void);
 /* ---- errors.c ---- */
 
 /* One line: receives from any source of this communicator end, as this rank has died. */
-void pml_error_tell_any(ompi_communicator_t *comm, int rank);
+void pml_error_report_any(ompi_communicator_t *comm, int rank);
 
 /* Open MPI's error, which is negative, for that of a call of the library. */
 int pml_error(int error);

@@ -10,11 +10,11 @@
 
 #include <errno.h>
 
-static void probe_tell(ompi_communicator_t *comm, const struct mbx_status *found,
-                       ompi_status_public_t *status)
+static void probe_report(ompi_communicator_t *comm, const struct mbx_status *found,
+                         ompi_status_public_t *status)
 {
     if (status != MPI_STATUS_IGNORE)
-        pml_status_tell(status, pml_comm_rank(comm, found), found->tag, found->size);
+        pml_status_fill(status, pml_comm_rank(comm, found), found->tag, found->size);
 }
 
 /* The library's probe has found nothing: MPI's or Open MPI's error, or OMPI_SUCCESS. */
@@ -50,7 +50,7 @@ static int probe_once(int src, int tag, ompi_communicator_t *comm, int *matched,
         progress();
         return probe_in_vain(comm, src, tag, rc);
     }
-    probe_tell(comm, &found, status);
+    probe_report(comm, &found, status);
     return OMPI_SUCCESS;
 }
 
@@ -109,7 +109,7 @@ static int mprobe_once(int src, int tag, ompi_communicator_t *comm, int *matched
         progress();
         return probe_in_vain(comm, src, tag, rc);
     }
-    probe_tell(comm, &found, status);
+    probe_report(comm, &found, status);
     return probe_wrap(comm, &found, handle, message);
 }
 

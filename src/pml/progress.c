@@ -10,21 +10,21 @@
  * nobody holds a lock of ours while MPI is called, and any number of threads may be here.
  *
  * A blocking call looks at the endpoint, and calls Open MPI's progress behind every
- * LOOKS_ALONE looks: its other components need that.  While nothing comes, the core is given
- * away: behind so many looks in vain sched_yield() is called, and behind so many of these the
+ * POLLS_ALONE looks: its other components need that.  While nothing comes, the core is given
+ * away: behind so many polls in vain sched_yield() is called, and behind so many of these the
  * thread sleeps until something arrives, or SLEEP_NS have passed, for the other components.
  * Ranks that share cores are told so by the launcher, or by MBX_OVERSUBSCRIBED, and give them
  * away sooner: at once if there are more than two for each core, since the rank that is waited for
  * then seldom runs.
  *
  * Who tests or probes may compute between its calls, and each turn of the others costs it more than
- * a look does.  So such calls look twice as often before each further time that they give the core
- * away, up to LOOKS_TESTED, until something has come.
+ * a poll does.  So such calls look twice as often before each further time that they give the core
+ * away, up to POLLS_TESTED, until something has come.
  *
- * A look of Open MPI's own waits, for several requests at a time, goes through all of its progress,
- * and takes as long as LOOKS_MPI of ours.
+ * A poll of Open MPI's own waits, for several requests at a time, goes through all of its progress,
+ * and takes as long as POLLS_MPI of ours.
  *
- * Open MPI gives the core away itself, behind each look of its own loops that has moved nothing,
+ * Open MPI gives the core away itself, behind each poll of its own loops that has moved nothing,
  * where it knows that ranks share cores.  So these are told that something has moved.
  */
 #include "base/environ.h"
@@ -33,14 +33,14 @@
 
 #include <sched.h>
 
-#define LOOKS_ALONE 64u
+#define POLLS_ALONE 64u
 
 /* Looks in vain behind which the core is given away: some 50 us. */
-#define LOOKS_KEEP    2048u
-#define LOOKS_SHARED  32u
-#define LOOKS_CROWDED 2u
-#define LOOKS_TESTED  64u
-#define LOOKS_MPI     4u
+#define POLLS_KEEP    2048u
+#define POLLS_SHARED  32u
+#define POLLS_CROWDED 2u
+#define POLLS_TESTED  64u
+#define POLLS_MPI     4u
 
 /* Such times behind which the thread sleeps. */
 #define YIELDS_AWAKE 64u
@@ -53,14 +53,14 @@
 
 static struct {
     ompi_request_fns_t usual; /* Open MPI's */
-    unsigned keep;            /* LOOKS_KEEP, LOOKS_SHARED or LOOKS_CROWDED */
-    unsigned looks_mpi[2];    /* what a look of Open MPI's counts as: of a wait, of a test */
+    unsigned keep;            /* POLLS_KEEP, POLLS_SHARED or POLLS_CROWDED */
+    unsigned polls_mpi[2];    /* what a poll of Open MPI's counts as: of a wait, of a test */
     bool is_tested;           /* by a call that does not wait */
     _Atomic unsigned
-        looks; /* in vain, in a row; of all threads together, not to the last one */
+        polls; /* in vain, in a row; of all threads together, not to the last one */
     _Atomic unsigned yields;       /* since something has come; so, too */
-    const ompi_request_t *awaited; /* that wait_looks() waits for, or NULL */
-    unsigned alone;                /* looks of waits, without Open MPI's others */
+    const ompi_request_t *awaited; /* that wait_polling() waits for, or NULL */
+    unsigned alone;                /* polls of waits, without Open MPI's others */
     struct pml_later *later, **last;
 } progress = {.last = &progress.later};
 
@@ -74,7 +74,7 @@ static inline void progress_take(const struct mbx_completion *completion)
         pml_send_completed(completion->user, completion);
 }
 
-static inline void progress_tell(void *user, enum mbx_queue kind)
+static inline void progress_report(void *user, enum mbx_queue kind)
 {
     if (kind == MBX_RECVS) {
         pml_recv_t *recv = user;
@@ -94,12 +94,12 @@ static OUT_OF_LINE int progress_copies(void)
 
     for (int i = 0; i < count; i++) {
         progress_take(&copies[i]);
-        progress_tell(copies[i].user, copies[i].kind);
+        progress_report(copies[i].user, copies[i].kind);
     }
     return count;
 }
 
-void pml_tell_later(struct pml_later *later, const struct mbx_completion *completion)
+void pml_report_later(struct pml_later *later, const struct mbx_completion *completion)
 {
     later->completion = *completion;
     later->next = NULL;
@@ -113,11 +113,11 @@ void pml_later_done(const struct mbx_completion *completion)
                               ? &((pml_recv_t *)completion->user)->own
                               : &((pml_send_t *)completion->user)->own;
 
-    pml_tell_later(&own->later, completion);
+    pml_report_later(&own->later, completion);
 }
 
 /* In the order in which they came; what MPI calls may add others, or come here itself. */
-static OUT_OF_LINE int progress_tell_later(void)
+static OUT_OF_LINE int progress_report_later(void)
 {
     int count = 0;
 
@@ -129,7 +129,7 @@ static OUT_OF_LINE int progress_tell_later(void)
         if (progress.later == NULL)
             progress.last = &progress.later;
         progress_take(&later->completion);
-        progress_tell(user, kind);
+        progress_report(user, kind);
     }
     return count;
 }
@@ -138,16 +138,16 @@ static OUT_OF_LINE int progress_tell_later(void)
 static inline void progress_rest(void)
 {
     if (unlikely(progress.later != NULL))
-        progress_tell_later();
+        progress_report_later();
 }
 
 /* One look.  How much has moved. */
-static inline int progress_look(void)
+static inline int progress_poll(void)
 {
     int moved;
 
     if (unlikely(progress.later != NULL))
-        return progress_tell_later();
+        return progress_report_later();
     if (mbx_idle(pml.ep))
         return 0;
     moved = mbx_progress(pml.ep);
@@ -156,7 +156,7 @@ static inline int progress_look(void)
     else
         progress_rest();
     if (unlikely(atomic_load_explicit(&pml_deaths_are_due, memory_order_relaxed)))
-        pml_deaths_look();
+        pml_deaths_check();
     return moved;
 }
 
@@ -164,7 +164,7 @@ static inline int progress_look(void)
 
 static inline void progress_moved(void)
 {
-    atomic_store_explicit(&progress.looks, 0, memory_order_relaxed);
+    atomic_store_explicit(&progress.polls, 0, memory_order_relaxed);
     atomic_store_explicit(&progress.yields, 0, memory_order_relaxed);
 }
 
@@ -173,43 +173,43 @@ static inline unsigned progress_yields(void)
     return atomic_load_explicit(&progress.yields, memory_order_relaxed);
 }
 
-/* So many looks in vain before the core is given away. */
-static inline unsigned looks_left(void)
+/* So many polls in vain before the core is given away. */
+static inline unsigned polls_left(void)
 {
-    unsigned looks = progress.keep;
+    unsigned polls = progress.keep;
 
-    if (!progress.is_tested || looks >= LOOKS_TESTED)
-        return looks;
-    for (unsigned i = 0, yields = progress_yields(); i < yields && looks < LOOKS_TESTED; i++)
-        looks *= 2;
-    return looks;
+    if (!progress.is_tested || polls >= POLLS_TESTED)
+        return polls;
+    for (unsigned i = 0, yields = progress_yields(); i < yields && polls < POLLS_TESTED; i++)
+        polls *= 2;
+    return polls;
 }
 
-/* One more look was in vain, which took as long as so many of ours.  True: the core was given away. */
-static inline bool progress_in_vain(unsigned looks)
+/* One more poll was in vain, which took as long as so many of ours.  True: the core was given away. */
+static inline bool progress_in_vain(unsigned polls)
 {
-    looks += atomic_load_explicit(&progress.looks, memory_order_relaxed);
-    atomic_store_explicit(&progress.looks, looks, memory_order_relaxed);
-    if (likely(looks < looks_left()))
+    polls += atomic_load_explicit(&progress.polls, memory_order_relaxed);
+    atomic_store_explicit(&progress.polls, polls, memory_order_relaxed);
+    if (likely(polls < polls_left()))
         return false;
-    atomic_store_explicit(&progress.looks, 0, memory_order_relaxed);
+    atomic_store_explicit(&progress.polls, 0, memory_order_relaxed);
     atomic_store_explicit(&progress.yields, progress_yields() + 1, memory_order_relaxed);
     sched_yield();
-    pml_deaths_look();
+    pml_deaths_check();
     return true;
 }
 
 int pml_progress(void)
 {
-    int moved = progress_look();
+    int moved = progress_poll();
 
     if (moved == 0)
-        (void)progress_in_vain(progress.looks_mpi[progress.is_tested]);
+        (void)progress_in_vain(progress.polls_mpi[progress.is_tested]);
     else
         progress_moved();
     if (unlikely(pml.is_mpi_waiting))
         pml_failures_progress();
-    return moved == 0 && progress.keep != LOOKS_KEEP ? 1 : moved;
+    return moved == 0 && progress.keep != POLLS_KEEP ? 1 : moved;
 }
 
 /* Of one thread alone. */
@@ -227,14 +227,14 @@ void pml_progress_test(void)
 }
 
 /* Until the request is complete; is_short: or the core has been given away. */
-static inline void wait_looks(ompi_request_t *request, bool is_short)
+static inline void wait_polling(ompi_request_t *request, bool is_short)
 {
     const ompi_request_t *outer =
         progress.awaited; /* which calls us from Open MPI's progress */
 
     progress.awaited = request;
     while (!REQUEST_COMPLETE(request)) {
-        if (progress_look() != 0)
+        if (progress_poll() != 0)
             progress_moved();
         else if (progress_in_vain(1)) {
             if (is_short)
@@ -242,7 +242,7 @@ static inline void wait_looks(ompi_request_t *request, bool is_short)
             if (progress_yields() > YIELDS_AWAKE)
                 mbx_sleep(pml.ep, SLEEP_NS, NULL);
         }
-        if (++progress.alone % LOOKS_ALONE == 0)
+        if (++progress.alone % POLLS_ALONE == 0)
             opal_progress();
     }
     progress.awaited = outer;
@@ -250,14 +250,14 @@ static inline void wait_looks(ompi_request_t *request, bool is_short)
 
 static OUT_OF_LINE void wait_long(ompi_request_t *request)
 {
-    wait_looks(request, false);
+    wait_polling(request, false);
 }
 
 /* Is the request complete before the core has been given away? */
 static OUT_OF_LINE bool wait_short(ompi_request_t *request)
 {
     progress_moved();
-    wait_looks(request, true);
+    wait_polling(request, true);
     return REQUEST_COMPLETE(request);
 }
 
@@ -278,7 +278,7 @@ static uint32_t progress_waits(const void *user, enum mbx_queue kind)
     return sync->count > 0 ? (uint32_t)sync->count : 0;
 }
 
-/* Without threads.  The first look finds what has arrived already. */
+/* Without threads.  The first poll finds what has arrived already. */
 static inline void wait_alone(ompi_request_t *request)
 {
     mbx_progress(pml.ep);
@@ -475,18 +475,18 @@ bool pml_is_oversubscribed(void)
     return launcher_is_oversubscribed(environ_get("MBX_OVERSUBSCRIBED"));
 }
 
-static unsigned looks_keep(void)
+static unsigned polls_keep(void)
 {
     if (!pml_is_oversubscribed())
-        return LOOKS_KEEP;
-    return launcher_ranks_per_core() > 2 ? LOOKS_CROWDED : LOOKS_SHARED;
+        return POLLS_KEEP;
+    return launcher_ranks_per_core() > 2 ? POLLS_CROWDED : POLLS_SHARED;
 }
 
 int pml_progress_open(void)
 {
-    progress.keep = looks_keep();
-    progress.looks_mpi[false] = progress.keep != LOOKS_KEEP ? LOOKS_MPI : 1;
-    progress.looks_mpi[true] = 1;
+    progress.keep = polls_keep();
+    progress.polls_mpi[false] = progress.keep != POLLS_KEEP ? POLLS_MPI : 1;
+    progress.polls_mpi[true] = 1;
     progress.usual = ompi_request_functions;
     ompi_request_functions.req_wait_all = wait_all_usual;
     ompi_request_functions.req_test_any = progress_test_any;
@@ -495,7 +495,7 @@ int pml_progress_open(void)
         ompi_request_functions.req_wait = progress_wait;
         ompi_request_functions.req_wait_all = progress_wait_all;
     }
-    if (!pml.has_threads && progress.keep < LOOKS_TESTED) {
+    if (!pml.has_threads && progress.keep < POLLS_TESTED) {
         ompi_request_functions.req_test = progress_test;
         ompi_request_functions.req_test_some = progress_test_some;
     }

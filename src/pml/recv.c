@@ -12,24 +12,24 @@
 static_assert(sizeof(void *) == sizeof(mbx_message), "a message's handle is kept in a pointer");
 
 /* What the library is told of a receive: layout is that of one which is not in one piece. */
-struct recv_told {
+struct recv_args {
     struct mbx_options options;
     struct mbx_layout layout;
 };
 
 /* Where the bytes are to be written, and with which options: *told. */
 static inline void *recv_buffer(pml_recv_t *recv, void *buf, size_t count,
-                                const ompi_datatype_t *type, struct recv_told *told)
+                                const ompi_datatype_t *type, struct recv_args *args)
 {
-    told->options =
+    args->options =
         (struct mbx_options){.user = recv, .flags = pml.done, .done = pml_recv_done};
     if (likely(pml_data_is_flat(type, count)))
         return pml_data_flat(buf, type);
-    pml_data_recv(&recv->super.req_base, &recv->own, buf, count, type, &told->layout);
-    told->options.flags |= MBX_LAYOUT;
-    told->options.layout = &told->layout;
+    pml_data_recv(&recv->super.req_base, &recv->own, buf, count, type, &args->layout);
+    args->options.flags |= MBX_LAYOUT;
+    args->options.layout = &args->layout;
     if (recv->own.is_converted)
-        told->options.done = pml_later_done;
+        args->options.done = pml_later_done;
     return NULL;
 }
 
@@ -43,10 +43,10 @@ static OUT_OF_LINE int recv_failed(pml_recv_t *recv, int err)
 static OUT_OF_LINE int recv_post(pml_recv_t *recv, struct pml_wanted wanted, void *buf,
                                  size_t count, ompi_datatype_t *type)
 {
-    struct recv_told told;
-    void *bytes = recv_buffer(recv, buf, count, type, &told);
+    struct recv_args args;
+    void *bytes = recv_buffer(recv, buf, count, type, &args);
     int err = mbx_recv(pml.ep, wanted.source, wanted.context_id, wanted.tag, wanted.ignore,
-                       bytes, pml_data_size(type, count), &told.options, &recv->own.handle);
+                       bytes, pml_data_size(type, count), &args.options, &recv->own.handle);
 
     return likely(err == 0) ? OMPI_SUCCESS : recv_failed(recv, err);
 }
@@ -162,7 +162,7 @@ static inline bool recv_at_once(void *buf, size_t count, const ompi_datatype_t *
     source = recv_source(comm, src, &found);
     if (unlikely(source == MPI_UNDEFINED))
         source = pml_comm_rank(comm, &found);
-    pml_status_tell(status, source, found.tag, found.size);
+    pml_status_fill(status, source, found.tag, found.size);
     return true;
 }
 
@@ -177,10 +177,10 @@ FLATTEN int pml_recv(void *buf, size_t count, ompi_datatype_t *type, int src, in
 static int recv_take_message(pml_recv_t *recv, void *buf, size_t count, ompi_datatype_t *type,
                              const ompi_message_t *message)
 {
-    struct recv_told told;
-    void *bytes = recv_buffer(recv, buf, count, type, &told);
+    struct recv_args args;
+    void *bytes = recv_buffer(recv, buf, count, type, &args);
     int err = mbx_mrecv(pml.ep, (mbx_message)(uintptr_t)message->req_ptr, bytes,
-                        pml_data_size(type, count), &told.options, &recv->own.handle);
+                        pml_data_size(type, count), &args.options, &recv->own.handle);
 
     return err == 0 ? OMPI_SUCCESS : recv_failed(recv, err);
 }
@@ -265,10 +265,10 @@ void pml_recv_done(const struct mbx_completion *completion)
 
     if (unlikely(!pml_request_is_plain(base, completion)) ||
         unlikely(source == MPI_UNDEFINED)) {
-        pml_tell_later(&recv->own.later, completion);
+        pml_report_later(&recv->own.later, completion);
         return;
     }
-    pml_status_tell(status, source, completion->status.tag, completion->received);
+    pml_status_fill(status, source, completion->status.tag, completion->received);
     pml_series_clear(status);
     pml_request_done(base, &recv->own, completion);
 }

@@ -237,7 +237,7 @@ void pml_send_done(const struct mbx_completion *completion)
     mca_pml_base_request_t *base = &send->super.req_base;
 
     if (unlikely(!pml_request_is_plain(base, completion))) {
-        pml_tell_later(&send->own.later, completion);
+        pml_report_later(&send->own.later, completion);
         return;
     }
     base->req_ompi.req_status._ucount = completion->received;

@@ -24,7 +24,7 @@
 #include "provider/eq.h"
 #include "provider/fabric.h"
 #include "provider/name.h"
-#include "provider/tell.h"
+#include "provider/report.h"
 #include "provider/text.h"
 #include "provider/unsupported.h"
 
@@ -159,24 +159,24 @@ static int ep_addrs_grow(struct prov_ep *ep, uint32_t limit)
     return 0;
 }
 
-static bool is_told(struct prov_ep *ep)
+static bool is_reported(struct prov_ep *ep)
 {
-    return atomic_load_explicit(&ep->av.is_told, memory_order_relaxed);
+    return atomic_load_explicit(&ep->av.is_reported, memory_order_relaxed);
 }
 
-static void tell_locked(struct prov_ep *ep)
+static void report_locked(struct prov_ep *ep)
 {
-    if (!is_told(ep))
-        prov_tell_mpi(ep);
-    atomic_store_explicit(&ep->av.is_told, true, memory_order_relaxed);
+    if (!is_reported(ep))
+        prov_report_mpi(ep);
+    atomic_store_explicit(&ep->av.is_reported, true, memory_order_relaxed);
 }
 
-void prov_av_tell(struct prov_ep *ep)
+void prov_av_report(struct prov_ep *ep)
 {
     if (ep->av.vector == NULL)
         return;
     pthread_mutex_lock(&ep->av.vector->lock);
-    tell_locked(ep);
+    report_locked(ep);
     pthread_mutex_unlock(&ep->av.vector->lock);
 }
 
@@ -193,8 +193,8 @@ static int resolve_locked(struct prov_ep *ep, fi_addr_t addr, uint32_t *peer)
     err = mbx_peer_add(ep->mbx, &av->entries[addr].address, &number);
     if (err < 0)
         return err;
-    if (!is_told(ep))
-        tell_locked(ep);
+    if (!is_reported(ep))
+        report_locked(ep);
     atomic_store_explicit(&ep->av.peers[addr], number, memory_order_relaxed);
     *peer = number;
     return 0;

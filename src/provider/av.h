@@ -51,8 +51,8 @@ struct prov_ep_av {
     _Atomic fi_addr_t *addrs; /* fi_addr by peer number, or FI_ADDR_NOTAVAIL */
     uint32_t addr_limit;
     struct prov_av *vector;
-    struct prov_ep *next; /* of the same vector */
-    _Atomic bool is_told; /* the library: which MPI this is (tell.h) */
+    struct prov_ep *next;     /* of the same vector */
+    _Atomic bool is_reported; /* the library: which MPI this is (report.h) */
 };
 
 int prov_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av,
@@ -64,7 +64,7 @@ void prov_av_unbind(struct prov_ep *ep);
 /* Makes addr a peer of ep and remembers its number. */
 int prov_av_resolve(struct prov_ep *ep, fi_addr_t addr, uint32_t *peer);
 /* The client has to do with somebody, and with whom is not known: a receive from any source. */
-void prov_av_tell(struct prov_ep *ep);
+void prov_av_report(struct prov_ep *ep);
 /* The way back: FI_ADDR_NOTAVAIL if the peer's address is not in the vector. */
 fi_addr_t prov_av_find(struct prov_ep *ep, uint32_t peer);
 

@@ -297,7 +297,8 @@ static void cntr_progress(struct prov_cntr *cntr)
 
 /* ---- calls ------------------------------------------------------------------------------- */
 
-static uint64_t look(struct prov_cntr *cntr, _Atomic uint64_t *number, _Atomic uint64_t *seen)
+static uint64_t counter_read(struct prov_cntr *cntr, _Atomic uint64_t *number,
+                             _Atomic uint64_t *seen)
 {
     bool tires = false;
     uint64_t now;
@@ -319,14 +320,14 @@ static uint64_t cntr_read(struct fid_cntr *fid)
 {
     struct prov_cntr *cntr = cntr_of(fid);
 
-    return look(cntr, &cntr->value, &cntr->seen_value);
+    return counter_read(cntr, &cntr->value, &cntr->seen_value);
 }
 
 static uint64_t cntr_readerr(struct fid_cntr *fid)
 {
     struct prov_cntr *cntr = cntr_of(fid);
 
-    return look(cntr, &cntr->errors, &cntr->seen_errors);
+    return counter_read(cntr, &cntr->errors, &cntr->seen_errors);
 }
 
 uint64_t prov_cntr_total(struct prov_cntr *cntr)

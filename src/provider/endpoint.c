@@ -410,8 +410,8 @@ static int ep_publish(struct prov_ep *ep, const struct fi_info *info)
 
 /* Adds the format of tags, from which the bits that an adapter compares follow.  text is used
  * as long as params. */
-static void ep_tell_tags(struct prov_params *params, const struct fi_info *info, char *text,
-                         size_t size)
+static void ep_text_of_tags(struct prov_params *params, const struct fi_info *info, char *text,
+                            size_t size)
 {
     const uint64_t format =
         info->ep_attr != NULL ? info->ep_attr->mem_tag_format & ~PROV_HAS_DATA : 0;
@@ -433,7 +433,7 @@ static int ep_open_mbx(struct prov_ep *ep, const struct fi_info *info)
     if (prov_is_oversubscribed())
         prov_params_add(&params, "OVERSUBSCRIBED=yes");
     if (prov_param_adapter_matches())
-        ep_tell_tags(&params, info, tags, sizeof tags);
+        ep_text_of_tags(&params, info, tags, sizeof tags);
     err = prov_params_add_all(&params);
     if (err == 0)
         err = mbx_open(&(struct mbx_config){.params = params.list}, &ep->mbx);

@@ -51,7 +51,7 @@ struct prov_ep {
     struct prov_ep_thread thread;
     struct prov_ep_name name;
     struct prov_profile *profiles; /* or NULL: nobody has opened one (profile.c) */
-    _Atomic uintptr_t telling;     /* the thread that runs a callback of one, or 0 */
+    _Atomic uintptr_t notifying;   /* the thread that runs a callback of one, or 0 */
     size_t check_paid;             /* valid.c */
 };
 

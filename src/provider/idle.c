@@ -5,17 +5,17 @@
  * Clients poll: an MPI library reads its queue until there is something, and never sleeps. With
  * more ranks than cores that would keep the rank that is waited for off its core until the end
  * of a time slice, some milliseconds.  So every object that can be polled (queues, counters,
- * poll sets, event queues, endpoints that are probed or refuse a send) counts the looks in a
+ * poll sets, event queues, endpoints that are probed or refuse a send) counts the polls in a
  * row that have found nothing, and when there are many, its client calls sched_yield() here:
  *
- *   more ranks than cores    behind every PROV_IDLE_LOOKS looks
+ *   more ranks than cores    behind every PROV_IDLE_POLLS looks
  *   otherwise                when IDLE_NS have passed besides
  *
  * Whether there are more ranks than cores the launcher says, or the user (MBX_OVERSUBSCRIBED).
  *
  * What counts is that the client has found nothing, whatever is under way behind the object:
  * the peer whose packet or FIN is missing may be the one who needs the core.  Time decides
- * where every rank may have a core, because a look costs 20 ns over shared memory and a
+ * where every rank may have a core, because a poll costs 20 ns over shared memory and a
  * microsecond over a network, where ranks of several hosts may be on one machine.
  *
  * Nobody yields with one of our locks in hand.
@@ -37,7 +37,7 @@ bool prov_is_oversubscribed(void)
 
 void prov_idle_init(struct prov_idle *idle)
 {
-    idle->looks = 0;
+    idle->polls = 0;
     idle->since_ns = 0;
     idle->limit_ns = prov_is_oversubscribed() ? 0 : IDLE_NS;
 }
@@ -46,11 +46,11 @@ OUT_OF_LINE bool prov_idle_is_long(struct prov_idle *idle)
 {
     int64_t now = idle->limit_ns == 0 ? 0 : prov_now_ns();
 
-    if (idle->looks == PROV_IDLE_LOOKS)
+    if (idle->polls == PROV_IDLE_POLLS)
         idle->since_ns = now;
     if (now - idle->since_ns < idle->limit_ns)
         return false;
-    idle->looks = 0;
+    idle->polls = 0;
     return true;
 }
 

@@ -4,13 +4,13 @@
  * and goes.
  *
  *   fi_profile_open ──> profile ──> endpoint        several profiles may watch one endpoint
- *       mbx_watch_unexpected ──> profile_tell ──> callbacks of all of them
+ *       mbx_watch_unexpected ──> profile_notify ──> callbacks of all of them
  *
  * The library is told to watch once a profile has a callback, and no more when the last one is gone: before and
  * behind that a message costs nothing more.
  *
  * A callback runs under the endpoint's lock, wherever progress is made, and may read variables; so
- * whoever reads within one takes no lock (ep->telling).
+ * whoever reads within one takes no lock (ep->notifying).
  *
  * An endpoint may close before its profiles: libfabric's own trace hook never closes its one.  Then the
  * profile stays, without an endpoint.
@@ -56,21 +56,21 @@ static struct prov_profile *profile_of(struct fid_profile *fid)
 }
 
 /* Is this a callback of the endpoint?  No other thread writes this one's number. */
-static bool is_telling(struct prov_ep *ep)
+static bool is_notifying(struct prov_ep *ep)
 {
-    return atomic_load_explicit(&ep->telling, memory_order_relaxed) ==
+    return atomic_load_explicit(&ep->notifying, memory_order_relaxed) ==
            (uintptr_t)pthread_self();
 }
 
 static void profile_lock(struct prov_ep *ep)
 {
-    if (!is_telling(ep))
+    if (!is_notifying(ep))
         prov_ep_lock(ep);
 }
 
 static void profile_unlock(struct prov_ep *ep)
 {
-    if (!is_telling(ep))
+    if (!is_notifying(ep))
         prov_ep_unlock(ep);
 }
 
@@ -334,13 +334,13 @@ static void profile_reset(struct fid_profile *fid, uint64_t flags)
 /* ---- events ------------------------------------------------------------------------------- */
 
 /* As mbx_watch_unexpected(): under the endpoint's lock. */
-static void profile_tell(void *user, int has_come, const struct mbx_status *message)
+static void profile_notify(void *user, int has_come, const struct mbx_status *message)
 {
     const int id = has_come ? PROV_EVENT_UNEXPECTED_CAME : PROV_EVENT_UNEXPECTED_TAKEN;
     struct prov_ep *ep = user;
     struct prov_profile_entry entry;
 
-    atomic_store_explicit(&ep->telling, (uintptr_t)pthread_self(), memory_order_relaxed);
+    atomic_store_explicit(&ep->notifying, (uintptr_t)pthread_self(), memory_order_relaxed);
     for (struct prov_profile *p = ep->profiles; p != NULL; p = p->next) {
         if (p->callbacks[id].call == NULL)
             continue;
@@ -348,7 +348,7 @@ static void profile_tell(void *user, int has_come, const struct mbx_status *mess
         p->callbacks[id].call(&p->fid, &events[id], &entry, sizeof entry,
                               p->callbacks[id].context);
     }
-    atomic_store_explicit(&ep->telling, 0, memory_order_relaxed);
+    atomic_store_explicit(&ep->notifying, 0, memory_order_relaxed);
 }
 
 static bool is_watched(const struct prov_ep *ep)
@@ -362,7 +362,7 @@ static bool is_watched(const struct prov_ep *ep)
 
 static void watch_if_needed(struct prov_ep *ep)
 {
-    mbx_watch_unexpected(ep->mbx, is_watched(ep) ? profile_tell : NULL, ep);
+    mbx_watch_unexpected(ep->mbx, is_watched(ep) ? profile_notify : NULL, ep);
 }
 
 /* A callback of NULL: none any more. */
@@ -374,7 +374,7 @@ static int profile_reg_callback(struct fid_profile *fid, uint32_t id, callback_f
 
     if (id >= PROV_PROFILE_EVENTS || ep == NULL)
         return -FI_EINVAL;
-    if (is_telling(ep))
+    if (is_notifying(ep))
         return -FI_EBUSY; /* a callback may only read */
     prov_ep_lock(ep);
     profile->callbacks[id].call = callback;
@@ -400,7 +400,7 @@ static int profile_close(struct fid *fid)
     struct prov_profile *profile = container_of(fid, struct prov_profile, fid.fid);
     struct prov_ep *ep = profile->ep;
 
-    if (ep != NULL && is_telling(ep))
+    if (ep != NULL && is_notifying(ep))
         return -FI_EBUSY;
     if (ep != NULL) {
         prov_ep_lock(ep);
@@ -457,7 +457,7 @@ int prov_profile_ops_open(struct fid *fid, const char *name, uint64_t flags, voi
         return -FI_ENOSYS;
     if (flags != 0)
         return -FI_EBADFLAGS;
-    if (is_telling(ep))
+    if (is_notifying(ep))
         return -FI_EBUSY;
     profile = calloc(1, sizeof *profile);
     if (profile == NULL)

@@ -93,8 +93,8 @@ static inline bool tag_is_valid(uint64_t tag, uint64_t ignore)
 static inline int source_of(struct prov_ep *ep, fi_addr_t src, uint32_t *source)
 {
     if (!ep->recv.directed || src == FI_ADDR_UNSPEC) {
-        if (unlikely(!atomic_load_explicit(&ep->av.is_told, memory_order_relaxed)))
-            prov_av_tell(ep);
+        if (unlikely(!atomic_load_explicit(&ep->av.is_reported, memory_order_relaxed)))
+            prov_av_report(ep);
         *source = MBX_ANY_SOURCE;
         return 0;
     }

@@ -56,10 +56,11 @@ static void takes_lock(void *arg)
 /* Have peers read or written here since listeners were told? */
 static bool has_served(struct prov_ep *ep)
 {
-    struct mbx_served before = ep->thread.told;
+    struct mbx_served before = ep->thread.reported;
 
-    mbx_served_get(ep->mbx, &ep->thread.told, sizeof ep->thread.told);
-    return ep->thread.told.reads != before.reads || ep->thread.told.writes != before.writes;
+    mbx_served_get(ep->mbx, &ep->thread.reported, sizeof ep->thread.reported);
+    return ep->thread.reported.reads != before.reads ||
+           ep->thread.reported.writes != before.writes;
 }
 
 static bool is_ready(struct prov_ep *ep, const struct prov_listener *l, bool has_served)
@@ -68,7 +69,7 @@ static bool is_ready(struct prov_ep *ep, const struct prov_listener *l, bool has
            (l->queues != 0 && mbx_ready(ep->mbx, l->queues));
 }
 
-static void tell(struct prov_ep *ep)
+static void notify_listeners(struct prov_ep *ep)
 {
     bool served = has_served(ep);
 
@@ -107,7 +108,7 @@ void prov_thread_unlisten(struct prov_ep *ep, const void *who)
 OUT_OF_LINE void prov_thread_used(struct prov_ep *ep)
 {
     ep->thread.used = true;
-    tell(ep);
+    notify_listeners(ep);
     if (ep->thread.is_deep) {
         ep->thread.is_deep = false;
         mbx_wake(ep->mbx);
@@ -149,7 +150,7 @@ static void *thread_run(void *arg)
             continue;
         }
         moved = prov_ep_progress(ep);
-        tell(ep);
+        notify_listeners(ep);
         if (moved == 0 && is_wanted(ep))
             thread_sleep(ep);
         else

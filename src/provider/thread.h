@@ -31,10 +31,10 @@ struct prov_ep_thread {
     bool is_there;
     bool always; /* automatic progress */
     bool stops;
-    bool is_asleep;         /* in Matchbox, */
-    bool is_deep;           /* without a limit */
-    bool used;              /* the client was here meanwhile */
-    struct mbx_served told; /* accesses of peers, when listeners were last told */
+    bool is_asleep;             /* in Matchbox, */
+    bool is_deep;               /* without a limit */
+    bool used;                  /* the client was here meanwhile */
+    struct mbx_served reported; /* accesses of peers, when listeners were last told */
     struct prov_listener listeners[PROV_LISTENERS];
     unsigned listener_count;
 };

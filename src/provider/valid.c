@@ -57,8 +57,7 @@ static bool kind_is_valid(const struct prov_op *op)
     }
 }
 
-static void look_at_op(const struct prov_ep *ep, const struct prov_op *op,
-                       struct census *census)
+static void check_op(const struct prov_ep *ep, const struct prov_op *op, struct census *census)
 {
     census->is_valid = HOLDS("op.c I1", op->kind <= PROV_OP_SENTINEL) && kind_is_valid(op) &&
                        index_is_valid(ep, op);
@@ -76,7 +75,7 @@ static struct census census_of(const struct prov_ep *ep)
 
     for (const struct prov_op_slab *slab = ep->ops.slabs; slab != NULL; slab = slab->next)
         for (size_t i = 0; i < PROV_OPS_PER_SLAB && census.is_valid; i++)
-            look_at_op(ep, &slab->ops[i], &census);
+            check_op(ep, &slab->ops[i], &census);
     return census;
 }
 

@@ -367,7 +367,7 @@ static int access_check(const struct mbx_ep *ep, const char *call, const void *b
 {
     if (buf == NULL && size != 0)
         return log_argument(call, "buf", 0, "NULL, and size is not 0");
-    if (size > ep->limits.told.message)
+    if (size > ep->limits.reported.message)
         return log_argument(call, "size", size, "longer than mbx_limits.message");
     return at + size >= at ? 0 : log_argument(call, "address", at, "wraps with this size");
 }
@@ -388,7 +388,7 @@ static int access_start(struct mbx_ep *ep, enum access_type type, uint32_t numbe
     err = peer_use(ep, number);
     if (err < 0)
         return err;
-    if ((options->flags & MBX_COPY) && size > ep->limits.told.inject)
+    if ((options->flags & MBX_COPY) && size > ep->limits.reported.inject)
         return -EMSGSIZE;
     req = access_take(ep, type, number, buf, size, key, at, options);
     return likely(req != NULL) ? access_begin(ep, req, options, request) : -ENOMEM;
@@ -449,7 +449,7 @@ static int atomic_start(struct mbx_ep *ep, uint32_t number,
     err = peer_use(ep, number);
     if (err < 0)
         return err;
-    if (atomic->count > ep->limits.told.atomic / each)
+    if (atomic->count > ep->limits.reported.atomic / each)
         return -EMSGSIZE;
     if (atomic->address + atomic->count * each < atomic->address)
         return log_argument("mbx_atomic", "atomic->address", atomic->address,

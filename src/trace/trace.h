@@ -70,7 +70,7 @@
  * being the other endpoint:
  *
  *   defer    0              the epoch                          0: it defers messages to us
- *   rtr      the receive's  the receive, told to that sender   its epoch
+ *   rtr      the receive's  the receive, advertised to that sender   its epoch
  *   match    the message's  our send                           the receive that it suits
  *   lock     the message's  our send, which owns the word of   the receive
  *   grant    the message's  our send, which is to be received  by the receive, or 0: a probe
@@ -81,8 +81,8 @@
  *   pull     the message's  the receive, or the message of a   the other's send, which it
  *                           matched probe                      takes by itself
  *   pulled   the message's  our send, which was pulled         0
- *   announce the receive's  the receive, told to that sender   0: in advance
- *   void     the receive's  0                                  the receive, told to us in vain
+ *   announce the receive's  the receive, advertised to that sender   0: in advance
+ *   void     the receive's  0                                  the receive, advertised to us in vain
  *   write    the message's  our send, which goes into          the receive
  *
  * how messages travel, the source of what is sent being its receiver; and waits:

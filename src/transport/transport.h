@@ -279,7 +279,7 @@ struct transport_ops {
 
 /*
  * What poll() would look at first, for a caller that looks so often that a call is too much:
- * while word is 0 and bell is what was seen, nothing has come, and left - 1 such looks may
+ * while word is 0 and bell is what was seen, nothing has come, and left - 1 such checks may
  * follow each other until poll() has something else to do.  A transport that has no such place
  * leaves word NULL; one that has keeps it right in poll().  The memory of word and bell is
  * there until close().

@@ -301,7 +301,7 @@ struct mbx_device_event bench_matched(struct bench *b, const struct landing *lan
     return event;
 }
 
-void bench_is_told(const struct mbx_device_event *event,
+void bench_reports(const struct mbx_device_event *event,
                    const struct conformance_message *message)
 {
     assert_int_equal(event->size, message->size);
@@ -334,7 +334,7 @@ void bench_received(struct bench *b, struct landing *landing,
         assert_int_equal(valid.error, 0);
         assert_int_equal(valid.done, size);
         if (event.flags & MBX_DEVICE_SIZE_LATER)
-            bench_is_told(&valid, message);
+            bench_reports(&valid, message);
     } else {
         assert_int_equal(event.done, size);
     }

@@ -101,7 +101,7 @@ void bench_is_silent(struct bench *b);
 struct mbx_device_event bench_matched(struct bench *b, const struct landing *landing,
                                       const struct conformance_message *message);
 /* DATA_VALID or INCOMPLETE behind SIZE_LATER: what MATCHED did not say. */
-void bench_is_told(const struct mbx_device_event *event,
+void bench_reports(const struct mbx_device_event *event,
                    const struct conformance_message *message);
 /* MATCHED, and all that has to follow: the bytes are there, the sender has been told. */
 void bench_received(struct bench *b, struct landing *landing,

@@ -220,7 +220,7 @@ static void leave_to_software(struct bench *b, enum conformance_kind kind, size_
     assert_int_not_equal(event.error, -EPROTO); /* which nobody could go on from */
     assert_true(event.done < size);
     if (is_later)
-        bench_is_told(&event, &m);
+        bench_reports(&event, &m);
     assert_int_equal(bench_target->fins(b->instance, 2), 0);
     mem_free(r.bytes);
 }

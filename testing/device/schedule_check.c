@@ -23,7 +23,7 @@ bool schedule_bytes_are(const unsigned char *bytes, size_t size, unsigned char v
 }
 
 /* Those of the device's path and those of another, in one order. */
-static void tell_oracle(struct schedule_run *run)
+static void feed_oracle(struct schedule_run *run)
 {
     int b = 0;
 
@@ -45,7 +45,7 @@ static void ask_oracle(struct schedule_run *run, int *want)
     for (int i = 0; i < run->ids; i++)
         want[i] = -1;
     oracle_init(&run->oracle);
-    tell_oracle(run);
+    feed_oracle(run);
     for (int i = 0; i < run->post_count; i++) {
         int id = run->posts[i];
         const struct host_recv *recv = &run->recvs[id];
@@ -88,7 +88,7 @@ static void check_overtaking(struct schedule_run *run)
 }
 
 /* Once, of a message that was received; lost device or not. */
-static bool is_told_right(const struct schedule_run *run, const struct host_msg *msg)
+static bool is_reported_right(const struct schedule_run *run, const struct host_msg *msg)
 {
     bool is_received = msg->recv >= 0 && run->recvs[msg->recv].end == END_RECEIVED;
 
@@ -102,7 +102,7 @@ void schedule_check_senders(struct schedule_run *run)
             continue;
         if (!run->msgs[i].has_arrived)
             schedule_wrong(run, "m%d has not arrived", i);
-        else if (!is_told_right(run, &run->msgs[i]))
+        else if (!is_reported_right(run, &run->msgs[i]))
             schedule_wrong(run, "the sender of m%d got %u FINs", i, run->msgs[i].fins);
     }
 }

@@ -155,7 +155,7 @@ static void disconnect_peer(struct verbs_peer *peer)
 
 /* ---- the peers work ---- */
 
-static bool look_at_sends(struct verbs_peer *peer)
+static bool check_sends(struct verbs_peer *peer)
 {
     struct ibv_wc wc;
     bool has_moved = false;
@@ -168,7 +168,7 @@ static bool look_at_sends(struct verbs_peer *peer)
     return has_moved;
 }
 
-static bool look_at_fins(struct verbs_peer *peer)
+static bool check_fins(struct verbs_peer *peer)
 {
     struct ibv_wc wc;
     struct ibv_tmh tmh;
@@ -189,7 +189,7 @@ static bool look_at_fins(struct verbs_peer *peer)
 
 static bool look_at(struct verbs_peer *peer)
 {
-    const bool has_sent = look_at_sends(peer), has_received = look_at_fins(peer);
+    const bool has_sent = check_sends(peer), has_received = check_fins(peer);
 
     return has_sent || has_received;
 }
@@ -446,7 +446,7 @@ void verbs_target_send_raw(struct verbs_target *t, uint32_t number, const struct
     peer = &t->peers[number];
     assert_true(sizeof *tmh + size <= SLOT_SIZE);
     while (peer->sent - peer->acked == SLOTS && !t->is_lost)
-        look_at_sends(peer);
+        check_sends(peer);
     slot = peer->slots + peer->sent % SLOTS * SLOT_SIZE;
     memcpy(slot, tmh, sizeof *tmh);
     if (size > 0)

@@ -388,7 +388,7 @@ static void end_cswap(struct fault *fault, const struct late *late)
 }
 
 /* Those that wait now; what these calls start is for the next poll(). */
-static int tell_late(struct fault *fault)
+static int report_late(struct fault *fault)
 {
     struct list now;
     struct list *node;
@@ -412,7 +412,7 @@ static int tell_late(struct fault *fault)
 static int fault_poll(struct transport *t, int budget)
 {
     struct fault *fault = fault_of(t);
-    int count = tell_late(fault);
+    int count = report_late(fault);
 
     return count + fault->inner->ops->poll(fault->inner, budget);
 }

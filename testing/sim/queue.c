@@ -145,13 +145,13 @@ static void push(struct sim_queue *q, struct sim_packet *p)
 }
 
 /* There will be space, or there is: the sender hears of it. */
-static void tell_space(struct sim_link *link)
+static void notify_space(struct sim_link *link)
 {
     struct sim *sim = sim_of(link->member.link.transport);
 
-    if (!link->is_told &&
+    if (!link->is_notified &&
         sim_network_add_event(EVENT_SPACE, sim_network_later(), sim->index, link) == 0)
-        link->is_told = true;
+        link->is_notified = true;
 }
 
 /* As transport_ops.send, of one that has a queue. */
@@ -168,7 +168,7 @@ static int queue_take(struct sim_link *link, const struct transport_packet *pack
     }
     p = sim_network_chance(sim_network.config.percent_full) ? NULL : packet_make(packet);
     if (p == NULL) {
-        tell_space(link);
+        notify_space(link);
         return -EAGAIN;
     }
     push(q, p);
@@ -185,7 +185,7 @@ int queue_send(struct link *l, const struct transport_packet *packet)
     if (link->out == NULL)
         err = queue_create(link);
     if (err == -EAGAIN)
-        tell_space(link);
+        notify_space(link);
     return err != 0 ? err : queue_take(link, packet);
 }
 
@@ -238,7 +238,7 @@ static int deliver_first(struct sim *sim, struct sim_queue *q)
     mem_free(pop(q));
     if (q->is_awaited && q->sender != NULL) {
         q->is_awaited = false;
-        tell_space(q->sender);
+        notify_space(q->sender);
     }
     return 0;
 }
@@ -326,7 +326,7 @@ static void leave_inbox(struct sim *sim)
         list_remove(&q->in_ready);
         q->receiver = NULL;
         if (q->is_awaited && q->sender != NULL)
-            tell_space(q->sender); /* it will find that nobody is there */
+            notify_space(q->sender); /* it will find that nobody is there */
         let_go(q);
     }
 }

@@ -140,7 +140,7 @@ static bool event_happens(const struct event *event)
         break;
     case EVENT_SPACE:
         if (place->sim != NULL && event->what != NULL)
-            ((struct sim_link *)event->what)->is_told = false;
+            ((struct sim_link *)event->what)->is_notified = false;
         break;
     case EVENT_MOVED:
         if (place->sim != NULL)

@@ -57,7 +57,7 @@ struct sim {
 struct sim_link {
     struct link_member member;
     uint32_t remote;            /* index */
-    bool is_told;               /* a space event is under way */
+    bool is_notified;           /* a space event is under way */
     struct sim_queue *out;      /* NULL until the first send */
     struct sim_buffers *sender; /* the other side's, held; NULL: not mapped */
     uint32_t resident;          /* bit i: buffer i of it is resident here */

@@ -731,13 +731,14 @@ static bool forge(struct cluster *cl, int to, enum wire_type type, unsigned flag
 static void test_violations_to_a_receiver(void **state)
 {
     struct cluster cl;
-    mbx_request recv, untold;
+    mbx_request recv, unadvertised;
     struct wire_write write = {.sender = 1, .size = SIZE, .done = SIZE};
     struct wire_written written = {.done = SIZE};
 
     open_two(&cl, state, chunks);
     recv = post(&cl, 0, 1, 0);
-    assert_int_equal(mbx_recv(cl.eps[1], 0, CONTEXT, 2, 0, bufs[1], 10, NULL, &untold), 0);
+    assert_int_equal(mbx_recv(cl.eps[1], 0, CONTEXT, 2, 0, bufs[1], 10, NULL, &unadvertised),
+                     0);
     write.receiver = written.receiver = recv;
     assert_true(forge(&cl, 1, WIRE_WRITE, 0, 1, &write)); /* without its word */
     step(&cl, 0);
@@ -748,7 +749,7 @@ static void test_violations_to_a_receiver(void **state)
     assert_true(forge(&cl, 1, WIRE_WRITE, 0, 1, &write));
     write = (struct wire_write){recv, 1, 3 * SIZE, SIZE + 1, 0, 0};
     assert_true(forge(&cl, 1, WIRE_WRITE, 0, 1, &write)); /* more than there is space for */
-    write = (struct wire_write){untold, 1, 10, 10, 0, 0};
+    write = (struct wire_write){unadvertised, 1, 10, 10, 0, 0};
     assert_true(forge(&cl, 1, WIRE_WRITE, 0, 2, &write));
     mbx_progress(cl.eps[1]); /* WRITE has come */
     written.done = SIZE + 1;

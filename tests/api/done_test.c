@@ -20,33 +20,33 @@ static const size_t lengths[] = {0, 1, 8, 24, 25, 32, 1000, 5000};
 #define LENGTHS (2 * ARRAY_COUNT(lengths)) /* two of each */
 
 /* What options.done has been told of one request. */
-struct told {
+struct called {
     int calls;
     struct mbx_completion last;
 };
 
 static void on_done(const struct mbx_completion *completion)
 {
-    struct told *told = completion->user;
+    struct called *called = completion->user;
 
-    told->calls++;
-    told->last = *completion;
+    called->calls++;
+    called->last = *completion;
 }
 
-static struct mbx_options done_options(struct told *told, unsigned flags)
+static struct mbx_options done_options(struct called *called, unsigned flags)
 {
-    *told = (struct told){.calls = 0};
+    *called = (struct called){.calls = 0};
     return (struct mbx_options){
-        .user = told, .data = 77, .flags = MBX_DONE | flags, .done = on_done};
+        .user = called, .data = 77, .flags = MBX_DONE | flags, .done = on_done};
 }
 
 /* Rounds until that has been called. */
-static void wait_told(struct cluster *cl, const struct told *told)
+static void wait_called(struct cluster *cl, const struct called *called)
 {
-    for (int idle = 0; told->calls == 0 && idle < test_patience(); idle++)
+    for (int idle = 0; called->calls == 0 && idle < test_patience(); idle++)
         if (cluster_progress(cl) > 0)
             idle = 0;
-    assert_int_equal(told->calls, 1);
+    assert_int_equal(called->calls, 1);
 }
 
 static void no_entries(struct mbx_ep *ep)
@@ -60,7 +60,7 @@ static void transfer(struct cluster *cl, size_t size, bool is_expected)
 {
     static unsigned char got[SIZE];
     const unsigned char *data = seeded_bytes(1, SIZE);
-    struct told sent, received;
+    struct called sent, received;
     struct mbx_options send = done_options(&sent, 0), recv = done_options(&received, 0);
     mbx_request sending, receiving;
 
@@ -74,8 +74,8 @@ static void transfer(struct cluster *cl, size_t size, bool is_expected)
         assert_int_equal(mbx_recv(cl->eps[1], 0, CONTEXT, 5, 0, got, SIZE, &recv, &receiving),
                          0);
     }
-    wait_told(cl, &received);
-    wait_told(cl, &sent);
+    wait_called(cl, &received);
+    wait_called(cl, &sent);
     cluster_settle(cl);
     assert_int_equal(sent.calls, 1);
     assert_int_equal(received.calls, 1);
@@ -114,11 +114,11 @@ static void test_a_call_instead_of_an_entry(void **state)
 static void test_errors(void **state)
 {
     unsigned char got[8];
-    struct told told[4];
-    struct mbx_options short_recv = done_options(&told[0], 0),
-                       cancelled = done_options(&told[1], 0),
-                       silent = done_options(&told[2], MBX_SILENT),
-                       silent_short = done_options(&told[3], MBX_SILENT);
+    struct called called[4];
+    struct mbx_options short_recv = done_options(&called[0], 0),
+                       cancelled = done_options(&called[1], 0),
+                       silent = done_options(&called[2], MBX_SILENT),
+                       silent_short = done_options(&called[3], MBX_SILENT);
     mbx_request recv;
     struct cluster cl;
 
@@ -130,16 +130,16 @@ static void test_errors(void **state)
     for (uint64_t tag = 1; tag <= 4; tag++)
         if (tag != 2)
             assert_int_equal(mbx_inject(cl.eps[0], 1, CONTEXT, tag, "message", 8, 0), 0);
-    wait_told(&cl, &told[0]);
-    wait_told(&cl, &told[3]);
-    assert_int_equal(told[0].last.error, -EMSGSIZE);
-    assert_int_equal(told[0].last.received, 4);
-    assert_int_equal(told[3].last.error, -EMSGSIZE);
+    wait_called(&cl, &called[0]);
+    wait_called(&cl, &called[3]);
+    assert_int_equal(called[0].last.error, -EMSGSIZE);
+    assert_int_equal(called[0].last.received, 4);
+    assert_int_equal(called[3].last.error, -EMSGSIZE);
     assert_int_equal(mbx_cancel(cl.eps[1], recv), 0);
-    wait_told(&cl, &told[1]);
-    assert_int_equal(told[1].last.error, -ECANCELED);
+    wait_called(&cl, &called[1]);
+    assert_int_equal(called[1].last.error, -ECANCELED);
     cluster_settle(&cl);
-    assert_int_equal(told[2].calls, 0);
+    assert_int_equal(called[2].calls, 0);
     assert_int_equal(cluster_stats(&cl, 1).requests_now, 0);
     no_entries(cl.eps[1]);
     cluster_close(&cl);
@@ -149,8 +149,8 @@ static void test_errors(void **state)
 static void test_not_to_wait_for(void **state)
 {
     unsigned char got[8];
-    struct told told;
-    struct mbx_options options = done_options(&told, 0);
+    struct called called;
+    struct mbx_options options = done_options(&called, 0);
     struct mbx_completion entry;
     mbx_request recv, array[1];
     struct cluster cl;
@@ -164,9 +164,9 @@ static void test_not_to_wait_for(void **state)
     assert_int_equal(mbx_wait_all(cl.eps[1], array, 1, -1, &entry), 1);
     assert_int_equal(entry.error, -EINVAL);
     assert_int_equal(array[0], 0);
-    assert_int_equal(told.calls, 0);
+    assert_int_equal(called.calls, 0);
     assert_int_equal(mbx_cancel(cl.eps[1], recv), 0);
-    wait_told(&cl, &told);
+    wait_called(&cl, &called);
     cluster_close(&cl);
 }
 
@@ -175,16 +175,16 @@ static void test_accesses(void **state)
     unsigned char memory[64] = {0};
     const struct mbx_region region = {
         .buf = memory, .size = sizeof memory, .rights = MBX_REMOTE_WRITE};
-    struct told told;
-    struct mbx_options options = done_options(&told, 0);
+    struct called called;
+    struct mbx_options options = done_options(&called, 0);
     struct cluster cl;
 
     cluster_open(&cl, *state, 2, NULL);
     assert_int_equal(mbx_register(cl.eps[1], 9, &region), 0);
     assert_int_equal(mbx_write(cl.eps[0], 1, "written", 8, 9, 0, &options, NULL), 0);
-    wait_told(&cl, &told);
-    assert_int_equal(told.last.error, 0);
-    assert_int_equal(told.last.kind, MBX_ACCESS);
+    wait_called(&cl, &called);
+    assert_int_equal(called.last.error, 0);
+    assert_int_equal(called.last.kind, MBX_ACCESS);
     assert_string_equal((char *)memory, "written");
     no_entries(cl.eps[0]);
     assert_int_equal(mbx_deregister(cl.eps[1], 9), 0);

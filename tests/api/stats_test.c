@@ -270,7 +270,7 @@ static uint64_t clock_of_test(void)
 
 static void look_around(struct cluster *cl)
 {
-    for (int i = 0; i < 4 * PROGRESS_LOOK_AROUND; i++)
+    for (int i = 0; i < 4 * PROGRESS_SLOW_CHECK; i++)
         assert_true(mbx_progress(cl->eps[1]) >= 0);
 }
 

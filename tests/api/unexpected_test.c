@@ -188,7 +188,7 @@ static void test_nobody_is_told_any_more(void **state)
     assert_int_equal(mbx_unexpected(cl.eps[1], list, 1), 0);
     assert_int_equal(model.went, 0);
     /* a device that holds messages is told of them still */
-    if (config_window(cl.config) == UINT64_MAX && !ep_tracing(cl.eps[1])->tells_device) {
+    if (config_window(cl.config) == UINT64_MAX && !ep_tracing(cl.eps[1])->notifies_device) {
         assert_int_equal(mbx_inject(cl.eps[0], 1, FIRST_CONTEXT, 0, "x", 1, 0), 0);
         cluster_settle(&cl);
         assert_int_equal(

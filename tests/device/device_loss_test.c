@@ -280,7 +280,7 @@ static void send_to(struct round *r, uint32_t from, uint32_t to, size_t size)
     *sent = (struct sent){
         .from = from, .to = to, .tag = below(r, TAGS), .size = size, .is_sync = !below(r, 4)};
     r->sent_count++;
-    if (!sent->is_sync && size <= ep->limits.told.inject && !below(r, 4)) {
+    if (!sent->is_sync && size <= ep->limits.reported.inject && !below(r, 4)) {
         assert_int_equal(
             mbx_inject(ep, to, CONTEXT, sent->tag, bytes_of(r, sent), size, options.data), 0);
         sent->is_injected = sent->is_complete = true;

@@ -450,7 +450,7 @@ static void lose(void *instance)
         assert_int_equal(kill(fix->device->pid, SIGKILL), 0);
         while (fix->device->driver->is_alive(fix->device))
             check_patience(start, "a killed device is gone");
-        fix->device->until_look = 1; /* the next poll that finds nothing looks */
+        fix->device->until_check = 1; /* the next poll that finds nothing looks */
     } else {
         softdev_stop(&fix->device->base);
     }

@@ -426,8 +426,8 @@ static void receive_claims(struct forked_job *job, const struct scene *scene, in
 
 /* Each sender has sent a message that the receiver does not know of when it tells of a receive
  * for another one. */
-static void send_before_told(struct forked_job *job, const struct scene *scene, int victim,
-                             struct mbx_ep *ep, int rank)
+static void send_before_advertised(struct forked_job *job, const struct scene *scene,
+                                   int victim, struct mbx_ep *ep, int rank)
 {
     static unsigned char bufs[2][LONG];
     mbx_request requests[2];
@@ -444,8 +444,8 @@ static void send_before_told(struct forked_job *job, const struct scene *scene, 
     sender_end(ep, rank, victim);
 }
 
-static void tell_in_vain(struct forked_job *job, const struct scene *scene, int victim,
-                         struct mbx_ep *ep)
+static void advertise_to_the_dead(struct forked_job *job, const struct scene *scene, int victim,
+                                  struct mbx_ep *ep)
 {
     static unsigned char bufs[RANKS][2][LONG];
     mbx_request requests[RANKS][2];
@@ -690,7 +690,7 @@ static const struct scene scenes[] = {
     {"claims", receive_claims, send_claims, {HELD}, .size = 8},
     {"claims-long", receive_claims, send_claims, {HELD}, .size = LONG},
     {"locks", receive_claims, send_claims, {"MATCH_AT=sender"}, .size = LONG},
-    {"void", tell_in_vain, send_before_told, {"ADVERT=always"}, .size = LONG},
+    {"void", advertise_to_the_dead, send_before_advertised, {"ADVERT=always"}, .size = LONG},
     {"probe", probe_messages, send_messages, .size = 8, .is_late = true},
     {"probe-long", probe_messages, send_messages, .size = LONG, .is_sync = true,
      .is_late = true},

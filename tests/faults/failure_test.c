@@ -53,7 +53,7 @@ static void send_int(struct mbx_ep *ep, uint32_t to, uint64_t tag, int value)
 /* ---- receives from any source ---- */
 
 /* Rank 0 waits for anybody; 2 dies; 1 sends when it is told to. */
-static void told_once(struct forked_job *job, int rank, const void *arg)
+static void reported_once(struct forked_job *job, int rank, const void *arg)
 {
     struct mbx_ep *ep = forked_open(job, rank, quick);
     struct mbx_completion done;
@@ -104,13 +104,13 @@ static void a_receive_from_any_source_is_told_once(void **state)
     struct forked_job job;
 
     (void)state;
-    forked_start(&job, 3, told_once, NULL);
+    forked_start(&job, 3, reported_once, NULL);
     forked_end(&job);
     all_is_well(&job, 2);
 }
 
 /* Rank 0 waits for two from anybody; 2 dies; 1 sends when it is told to. */
-static void told_by_array(struct forked_job *job, int rank, const void *arg)
+static void reported_by_array(struct forked_job *job, int rank, const void *arg)
 {
     struct mbx_ep *ep = forked_open(job, rank, quick);
     struct mbx_completion done[3];
@@ -152,13 +152,13 @@ static void an_array_tells_of_a_death_and_is_met(void **state)
     struct forked_job job;
 
     (void)state;
-    forked_start(&job, 3, told_by_array, NULL);
+    forked_start(&job, 3, reported_by_array, NULL);
     forked_end(&job);
     all_is_well(&job, 2);
 }
 
 /* Rank 0 looks only when its descriptor tells it to. */
-static void told_by_descriptor(struct forked_job *job, int rank, const void *arg)
+static void reported_by_descriptor(struct forked_job *job, int rank, const void *arg)
 {
     struct mbx_ep *ep = forked_open(job, rank, quick);
     struct mbx_completion done;
@@ -186,13 +186,13 @@ static void a_descriptor_tells_of_a_death(void **state)
     struct forked_job job;
 
     (void)state;
-    forked_start(&job, 2, told_by_descriptor, NULL);
+    forked_start(&job, 2, reported_by_descriptor, NULL);
     forked_end(&job);
     all_is_well(&job, 1);
 }
 
 /* Posted behind the death; then 2 dies, too. */
-static void told_again(struct forked_job *job, int rank, const void *arg)
+static void reported_again(struct forked_job *job, int rank, const void *arg)
 {
     struct mbx_ep *ep = forked_open(job, rank, quick);
     struct mbx_completion done;
@@ -231,7 +231,7 @@ static void what_is_posted_later_is_told_until_it_is_known(void **state)
     struct forked_job job;
 
     (void)state;
-    forked_start(&job, 3, told_again, NULL);
+    forked_start(&job, 3, reported_again, NULL);
     forked_end(&job);
     assert_true(forked_was_killed(&job, 1) && forked_was_killed(&job, 2));
     assert_int_equal(job.statuses[0], 0);

@@ -225,7 +225,7 @@ static void expect_end(mbx_request request, const char *what)
     check(err == -ENOTCONN, what, err);
 }
 
-static void expect_told(mbx_request any)
+static void expect_reported(mbx_request any)
 {
     struct mbx_completion done;
     int err;
@@ -258,7 +258,7 @@ static void vanish(void)
     expect_end(from, "a receive from who has vanished");
     if (rank == 0)
         expect_end(to, "a send to who has vanished");
-    expect_told(any);
+    expect_reported(any);
     talk_once(2, true, last);
 }
 

@@ -103,7 +103,7 @@ static void cancel(struct job *job, mbx_request recv)
 /* Rounds of progress enough for a look. */
 static void make_progress(struct job *job)
 {
-    for (int i = 0; i < 2 * PROGRESS_LOOK_AROUND; i++)
+    for (int i = 0; i < 2 * PROGRESS_SLOW_CHECK; i++)
         (void)mbx_progress(job->ep);
 }
 
@@ -165,7 +165,7 @@ static void test_few_are_looked_at_in_each_look(void **state)
 
     job_open(&job, *state);
     wait_for(&job, FEW);
-    for (int i = 0; i < LIVENESS_LOOKS; i++)
+    for (int i = 0; i < LIVENESS_CHECKS; i++)
         assert_int_equal(look(&job), FEW);
     wait_no_more(&job, 0, FEW);
     job_close(&job);
@@ -179,7 +179,7 @@ static void test_anybody_is_all_where_there_are_few(void **state)
     job_open_with(&job, *state, FEW);
     post(&job, MBX_ANY_SOURCE, &recv);
     make_progress(&job);
-    for (int i = 0; i < LIVENESS_LOOKS; i++)
+    for (int i = 0; i < LIVENESS_CHECKS; i++)
         assert_int_equal(look(&job), FEW);
     cancel(&job, recv);
     job_close(&job);
@@ -194,7 +194,7 @@ static void test_of_many_a_look_takes_a_share(void **state)
 
     job_open(&job, *state);
     wait_for(&job, JOB);
-    for (int i = 0; i < LIVENESS_LOOKS; i++) {
+    for (int i = 0; i < LIVENESS_CHECKS; i++) {
         assert_in_range(look(&job), FEW, SHARE);
         for (uint32_t number = 0; number < JOB; number++)
             times[number] += seen.looks_at[number];
@@ -233,7 +233,7 @@ static void test_looks_that_cost_nothing_take_all(void **state)
     job_open(&job, *state);
     job.transport->limits.check_costs = false;
     wait_for(&job, JOB);
-    for (int i = 0; i < LIVENESS_LOOKS; i++)
+    for (int i = 0; i < LIVENESS_CHECKS; i++)
         assert_int_equal(look(&job), JOB);
     wait_no_more(&job, 0, JOB);
     job.transport->limits.check_costs = true;

@@ -46,7 +46,7 @@ static void expect_error(struct mbx_ep *ep, mbx_request request, int error, int 
     MUST(err == 0 && done.error == error, code);
 }
 
-static void expect_told(struct mbx_ep *ep, mbx_request any, int code)
+static void expect_reported(struct mbx_ep *ep, mbx_request any, int code)
 {
     struct mbx_completion done;
 
@@ -95,7 +95,7 @@ static void waits(struct forked_job *job, struct mbx_ep *ep)
     job->shared->words[WORD_READY]++;
     expect_error(ep, recv, -ENOTCONN, 31);
     expect_error(ep, longer, -ENOTCONN, 32);
-    expect_told(ep, any, 33);
+    expect_reported(ep, any, 33);
     for (int i = 0; i < SENDS; i++) {
         MUST(mbx_wait(ep, many[i], FORKED_WAIT_NS, &done) == 0, 34);
         MUST(done.error == 0 || done.error == -ENOTCONN, 35);

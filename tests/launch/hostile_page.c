@@ -149,7 +149,7 @@ static void answer(struct inspect_page *page)
 
     memcpy((char *)page + INSPECT_TEXT_AT, text, sizeof text - 1);
     page->state.text_size = sizeof text - 1;
-    page->looks++;
+    page->checks++;
     atomic_store(&page->state.answered, atomic_load(&page->ask));
 }
 

@@ -462,7 +462,7 @@ static void test_a_fixed_window_has_extra_payload(void **state)
 }
 
 /* An announcement is there before the message is sent. */
-static void send_told(struct cluster *cl, size_t size)
+static void send_advertised(struct cluster *cl, size_t size)
 {
     send_after(cl, size, 10);
 }
@@ -539,20 +539,20 @@ static void test_what_is_not_in_buffers_is_announced_again(void **state)
     set_rotation(&cl, SEGMENT_BUFFERS);
     send_one(&cl, 12000, EXPECTED); /* now it allows buffers */
     for (int i = 0; i < 4; i++)
-        send_told(&cl, EAGER_LIMIT_NEAR + 1);
+        send_advertised(&cl, EAGER_LIMIT_NEAR + 1);
     assert_int_equal(cluster_stats(&cl, 1).advert_sent, 0);
     assert_int_equal(sent(&cl, MBX_BOUNCE), 5);
 
     peer_path(cl.eps[0]->peers.all[1])->is_far = true; /* which the receiver does not know */
     for (int i = 0; i < 50; i++)
-        send_told(&cl, EAGER_LIMIT_NEAR + 1);
+        send_advertised(&cl, EAGER_LIMIT_NEAR + 1);
     assert_in_range(sent(&cl, MBX_RNDV_READ), 5, 7);
     announced = cluster_stats(&cl, 1).advert_sent;
     assert_in_range(announced, 43, 45);
 
     peer_path(cl.eps[0]->peers.all[1])->is_far = false;
     for (int i = 0; i < 70; i++)
-        send_told(&cl, EAGER_LIMIT_NEAR + 1);
+        send_advertised(&cl, EAGER_LIMIT_NEAR + 1);
     assert_in_range(cluster_stats(&cl, 1).advert_sent, announced, announced + 32);
     cluster_close(&cl);
 }
@@ -745,20 +745,20 @@ static void test_what_is_in_buffers_is_not_announced(void **state)
                      (const char *[]){"EAGER_LIMIT=auto", "OVERSUBSCRIBED=no", cases[i].param,
                                       "WINDOW_PAYLOAD=1M", NULL});
         set_rotation(&cl, 16);
-        send_told(&cl, LONGER);
+        send_advertised(&cl, LONGER);
         assert_int_equal(cluster_stats(&cl, 1).advert_sent, 1);
         send_one(&cl, 12000, EXPECTED); /* now it allows buffers */
-        send_told(&cl, LONGER);
+        send_advertised(&cl, LONGER);
         assert_int_equal(cluster_stats(&cl, 1).advert_sent, cases[i].announced);
         set_rotation(&cl, SEGMENT_BUFFERS);
-        send_told(&cl, EAGER_LIMIT_NEAR + 1);
+        send_advertised(&cl, EAGER_LIMIT_NEAR + 1);
         assert_int_equal(cluster_stats(&cl, 1).advert_sent, 2 * cases[i].announced - 1);
         set_rotation(&cl, 16);
-        send_told(&cl, EAGER_LIMIT_NEAR + 1);
+        send_advertised(&cl, EAGER_LIMIT_NEAR + 1);
         assert_int_equal(cluster_stats(&cl, 1).advert_sent, 2 * cases[i].announced);
         set_rotation(&cl, SEGMENT_BUFFERS);
         send_one(&cl, 12000, UNEXPECTED);
-        send_told(&cl, EAGER_LIMIT_NEAR + 1);
+        send_advertised(&cl, EAGER_LIMIT_NEAR + 1);
         assert_int_equal(cluster_stats(&cl, 1).advert_sent, 2 * cases[i].announced + 1);
         cluster_close(&cl);
     }

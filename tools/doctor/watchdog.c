@@ -40,7 +40,7 @@
 #define EACH_MOST  (10 * CLOCK_S)
 
 struct hang {
-    const struct watchdog *told;
+    const struct watchdog *reported;
     struct observe_options wanted;
     uint64_t between_ns, begin_ns;
     int pidfd;
@@ -167,7 +167,7 @@ static void report(const struct inspect_job *before, const struct inspect_job *n
 
 static uint64_t seconds_of(const struct hang *hang)
 {
-    return (hang->told->hang_ns + (clock_now() - hang->begin_ns)) / CLOCK_S;
+    return (hang->reported->hang_ns + (clock_now() - hang->begin_ns)) / CLOCK_S;
 }
 
 static void on_deadlock(struct hang *hang, const struct inspect_job *before,
@@ -185,11 +185,11 @@ static void on_deadlock(struct hang *hang, const struct inspect_job *before,
     watch(hang, &now->ranks[first]);
     snprintf(about, sizeof about, "no message has come for %" PRIu64 " s, and nothing can%s",
              seconds_of(hang),
-             hang->told->aborts   ? "; the job is ended (MBX_HANG_THEN=abort)"
-             : hang->has_repeated ? " (again)"
-                                  : "");
+             hang->reported->aborts ? "; the job is ended (MBX_HANG_THEN=abort)"
+             : hang->has_repeated   ? " (again)"
+                                    : "");
     report(before, now, nodes, about, true);
-    if (hang->told->aborts)
+    if (hang->reported->aborts)
         tell(INSPECT_HANG_ABORT);
 }
 
@@ -198,7 +198,8 @@ static void on_none(struct hang *hang, const struct inspect_job *before,
 {
     char about[128];
 
-    if (hang->has_reported || clock_now() - hang->begin_ns < (AGAIN - 1) * hang->told->hang_ns)
+    if (hang->has_reported ||
+        clock_now() - hang->begin_ns < (AGAIN - 1) * hang->reported->hang_ns)
         return;
     hang->has_reported = hang->has_repeated = true;
     snprintf(about, sizeof about,
@@ -228,7 +229,7 @@ static bool look(struct hang *hang)
         nodes = mem_calloc(now.jobs[0].count, sizeof *nodes);
     if (nodes != NULL) {
         const struct inspect_job *was = before.count == 1 ? &before.jobs[0] : &none;
-        bool is_late = clock_now() - hang->begin_ns >= (AGAIN - 1) * hang->told->hang_ns;
+        bool is_late = clock_now() - hang->begin_ns >= (AGAIN - 1) * hang->reported->hang_ns;
 
         goes_on = true;
         if (diagnose_judge(was, &now.jobs[0], nodes) == 0)
@@ -245,7 +246,7 @@ static bool look(struct hang *hang)
 int watchdog_run(const struct watchdog *watchdog, const struct observe_options *wanted,
                  uint64_t between_ns)
 {
-    struct hang hang = {.told = watchdog,
+    struct hang hang = {.reported = watchdog,
                         .wanted = *wanted,
                         .between_ns = between_ns,
                         .begin_ns = clock_now(),

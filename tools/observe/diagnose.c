@@ -546,8 +546,8 @@ static void say_missing(FILE *out, const struct inspect_job *job)
             "): they are on %s, have ended, or do not run over Matchbox; a rank that waits for "
             "them "
             "is not judged\n",
-            job->ranks[0].told != NULL ? "hosts that were not asked or have not answered"
-                                       : "other hosts (--launch)");
+            job->ranks[0].reported != NULL ? "hosts that were not asked or have not answered"
+                                           : "other hosts (--launch)");
 }
 
 /* A rank that holds many messages that it has not received: how many, and the oldest. */
@@ -768,8 +768,8 @@ static void say_left_out(FILE *out, const struct inspect_job *before,
 static void say_cores(FILE *out, const struct inspect_job *job)
 {
     for (uint32_t i = 0; i < job->count; i++) {
-        const struct inspect_told *told = job->ranks[i].told;
-        long cores = told != NULL ? (long)told->cores : sysconf(_SC_NPROCESSORS_ONLN);
+        const struct inspect_reported *reported = job->ranks[i].reported;
+        long cores = reported != NULL ? (long)reported->cores : sysconf(_SC_NPROCESSORS_ONLN);
         uint32_t running = 0;
         bool is_first = true;
 
@@ -779,7 +779,7 @@ static void say_cores(FILE *out, const struct inspect_job *job)
             running += job->ranks[k].host == job->ranks[i].host && job->ranks[k].run == 'R';
         if (cores > 0 && running > (uint32_t)cores)
             fprintf(out, "%" PRIu32 " ranks run on %ld cores%s%s\n", running, cores,
-                    told != NULL ? " of " : "", told != NULL ? told->host : "");
+                    reported != NULL ? " of " : "", reported != NULL ? reported->host : "");
     }
 }
 

@@ -28,7 +28,7 @@ uint64_t diagnose_fallbacks(const struct inspect_rank *rank);
 
 /* ---- outside.c: what a rank does that makes no progress ---- */
 
-#define OUTSIDE_MAX INSPECT_TOLD_TEXT
+#define OUTSIDE_MAX INSPECT_REPORTED_TEXT
 
 /* "computes", "is stopped", "reads /scratch/x"; NULL: it answers.  words. */
 const char *outside_words(const struct inspect_rank *rank, char words[OUTSIDE_MAX]);

@@ -257,7 +257,7 @@ uint64_t job_number(const char *text)
 static bool is_of_process(const struct inspect_rank *rank, uint32_t pid)
 {
     pid_t at = (pid_t)rank->head.pid;
-    bool is_here = rank->told == NULL && rank->how != INSPECT_CORE;
+    bool is_here = rank->reported == NULL && rank->how != INSPECT_CORE;
 
     if (rank->head.pid == pid)
         return true;

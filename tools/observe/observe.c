@@ -285,7 +285,7 @@ static int take_answer(struct found *found)
         inspect_page_check(bytes, found->pid) != NULL)
         return 0;
     memcpy(&rank->state, &page->state, sizeof rank->state);
-    rank->looks = page->looks;
+    rank->checks = page->checks;
     rank->how = INSPECT_ASKED;
     memcpy(rank->head.mpi, page->head.mpi, sizeof rank->head.mpi);
     rank->layout = inspect_mpi_layout(rank->head.mpi);

@@ -62,7 +62,7 @@ static void free_rank(struct inspect_rank *rank)
 {
     mem_free(rank->entries);
     mem_free(rank->text);
-    mem_free(rank->told);
+    mem_free(rank->reported);
 }
 
 /* ---- jobs that belong together ---- */

@@ -104,22 +104,22 @@ static const char *call_words(uint32_t pid, char words[OUTSIDE_MAX])
 }
 
 /* Of another host, as it was told. */
-static const char *told_words(const char *told, char words[OUTSIDE_MAX])
+static const char *reported_words(const char *reported, char words[OUTSIDE_MAX])
 {
-    snprintf(words, OUTSIDE_MAX, "%s", told);
+    snprintf(words, OUTSIDE_MAX, "%s", reported);
     return words[0] != '\0' ? words : NULL;
 }
 
 const char *outside_line(const struct inspect_rank *rank, char words[OUTSIDE_MAX])
 {
-    return rank->told != NULL ? told_words(rank->told->line, words)
-                              : source_line(rank->head.pid, rank->state.caller, words);
+    return rank->reported != NULL ? reported_words(rank->reported->line, words)
+                                  : source_line(rank->head.pid, rank->state.caller, words);
 }
 
 const char *outside_words(const struct inspect_rank *rank, char words[OUTSIDE_MAX])
 {
-    if (rank->told != NULL)
-        return told_words(rank->told->does, words);
+    if (rank->reported != NULL)
+        return reported_words(rank->reported->does, words);
     if (rank->run == 'T' || rank->run == 't')
         snprintf(words, OUTSIDE_MAX,
                  rank->run == 'T' ? "is stopped (SIGSTOP); kill -CONT %" PRIu32 " lets it go on"
@@ -248,8 +248,9 @@ const char *outside_no_attach(const struct inspect_rank *rank, char words[OUTSID
     size_t size;
     FILE *file;
 
-    if (rank->told != NULL)
-        return told_words(rank->told->apart, words) != NULL ? words : "it has not said why";
+    if (rank->reported != NULL)
+        return reported_words(rank->reported->apart, words) != NULL ? words
+                                                                    : "it has not said why";
     file = fopen("/proc/sys/kernel/yama/ptrace_scope", "re");
     if (file != NULL) {
         size = fread(scope, 1, sizeof scope - 1, file);

@@ -26,9 +26,9 @@ const char *words_of_rank(const struct inspect_rank *rank, char words[WORDS_MAX]
 
 const char *words_of_process(const struct inspect_rank *rank, char words[WORDS_MAX])
 {
-    int used =
-        snprintf(words, WORDS_MAX, "pid %" PRIu32 "%s%s", rank->head.pid,
-                 rank->told != NULL ? " on " : "", rank->told != NULL ? rank->told->host : "");
+    int used = snprintf(words, WORDS_MAX, "pid %" PRIu32 "%s%s", rank->head.pid,
+                        rank->reported != NULL ? " on " : "",
+                        rank->reported != NULL ? rank->reported->host : "");
 
     if (rank->owner != 0)
         snprintf(words + used, WORDS_MAX - (size_t)used, " of user %" PRIu32, rank->owner - 1);

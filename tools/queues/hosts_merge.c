@@ -142,7 +142,7 @@ static void free_rank(struct inspect_rank *rank)
 {
     mem_free(rank->entries);
     mem_free(rank->text);
-    mem_free(rank->told);
+    mem_free(rank->reported);
 }
 
 static int compare(uint64_t a, uint64_t b)
@@ -174,9 +174,9 @@ static void refuse(struct inspect_rank *rank, const struct inspect_rank *other,
                    const char *what)
 {
     if (rank->how != INSPECT_FAILED || rank->count != 0)
-        snprintf(rank->told->does, sizeof rank->told->does,
+        snprintf(rank->reported->does, sizeof rank->reported->does,
                  "is not judged: another process, %" PRIu32 " on %.40s, has its %s",
-                 other->head.pid, other->told->host, what);
+                 other->head.pid, other->reported->host, what);
     rank->how = INSPECT_FAILED;
     rank->count = 0;
 }

@@ -186,7 +186,7 @@ static void print_job(const struct inspect_job *job, bool stats, bool cores)
         printf(" endpoint%s ", job->count == 1 ? "" : "s");
     if (cores)
         puts("in core files");
-    else if (job->ranks[0].told == NULL)
+    else if (job->ranks[0].reported == NULL)
         printf("on this host, %s\n", now);
     else
         printf("on %" PRIu32 " host%s, %s\n", count_hosts(job),

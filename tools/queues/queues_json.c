@@ -140,7 +140,7 @@ static void put_head(FILE *out, const struct inspect_rank *rank, const char *hos
     put_number(out, "ranks", head->ranks);
     putc(',', out);
     put_field(out, "host",
-              rank->told != NULL          ? rank->told->host
+              rank->reported != NULL      ? rank->reported->host
               : rank->how == INSPECT_CORE ? ""
                                           : host);
     fprintf(out,

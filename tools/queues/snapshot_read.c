@@ -220,7 +220,7 @@ struct read_rank {
     bool is_threads;
     uint32_t still_ms;
     struct inspect_rank rank;
-    struct inspect_told told;
+    struct inspect_reported reported;
     char statistics[INSPECT_TEXT_SIZE], names[NAMES_MAX];
 };
 
@@ -305,7 +305,7 @@ static void read_names(struct reading *reading, void *into)
 static const struct field rank_fields[] = {
     {"rank", NULLABLE, false, AT(struct read_rank, rank.head.rank), 0, NULL},
     {"ranks", NULLABLE, false, AT(struct read_rank, rank.head.ranks), 0, NULL},
-    {"host", TEXT, false, AT(struct read_rank, told.host), 0, NULL},
+    {"host", TEXT, false, AT(struct read_rank, reported.host), 0, NULL},
     {"pid", NUMBER, false, AT(struct read_rank, rank.head.pid), INT32_MAX, NULL},
     {"address", HEX, false, AT(struct read_rank, rank.head.address), 0, NULL},
     {"endpoint", NUMBER, false, AT(struct read_rank, rank.head.ep), UINT64_MAX, NULL},
@@ -331,9 +331,9 @@ static const struct field rank_fields[] = {
     {"entries", NESTED, false, 0, 0, 0, read_entries},
     {"names", NESTED, false, 0, 0, 0, read_names},
     {"statistics", TEXT, true, AT(struct read_rank, statistics), 0, NULL},
-    {"line", TEXT, true, AT(struct read_rank, told.line), 0, NULL},
-    {"does", TEXT, true, AT(struct read_rank, told.does), 0, NULL},
-    {"apart", TEXT, true, AT(struct read_rank, told.apart), 0, NULL},
+    {"line", TEXT, true, AT(struct read_rank, reported.line), 0, NULL},
+    {"does", TEXT, true, AT(struct read_rank, reported.does), 0, NULL},
+    {"apart", TEXT, true, AT(struct read_rank, reported.apart), 0, NULL},
 };
 static_assert(ARRAY_COUNT(rank_fields) <= 64, "read_object() counts them in 64 bits");
 
@@ -375,11 +375,11 @@ static bool keep_text(struct inspect_rank *rank, const struct read_rank *read)
     size_t size = strlen(read->statistics) + strlen(read->names) + 2;
 
     rank->text = mem_alloc(size);
-    rank->told = mem_alloc(sizeof *rank->told);
-    if (rank->text == NULL || rank->told == NULL)
+    rank->reported = mem_alloc(sizeof *rank->reported);
+    if (rank->text == NULL || rank->reported == NULL)
         return false;
     snprintf(rank->text, size, "%s\n%s", read->statistics, read->names);
-    *rank->told = read->told;
+    *rank->reported = read->reported;
     return true;
 }
 
@@ -572,11 +572,11 @@ static void place(struct reading *reading)
     const struct observed_host *host = &reading->out->hosts[0];
 
     for (uint32_t i = 0; i < reading->count; i++) {
-        struct inspect_told *told = reading->ranks[i].told;
+        struct inspect_reported *reported = reading->ranks[i].reported;
 
         reading->ranks[i].host = host->id;
-        memcpy(told->host, host->name, sizeof told->host);
-        told->cores = host->cores;
+        memcpy(reported->host, host->name, sizeof reported->host);
+        reported->cores = host->cores;
     }
 }
 
@@ -585,7 +585,7 @@ static void drop(struct reading *reading)
     for (uint32_t i = 0; i < reading->count; i++) {
         mem_free(reading->ranks[i].entries);
         mem_free(reading->ranks[i].text);
-        mem_free(reading->ranks[i].told);
+        mem_free(reading->ranks[i].reported);
     }
     mem_free(reading->ranks);
 }

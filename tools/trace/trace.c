@@ -529,7 +529,7 @@ static int read_files(const struct tool *tool, char **paths, size_t count, bool 
 /* The job of these files; what is not whole is said, if it is not said elsewhere.  TOOL_DONE; TOOL_FAILED,
  * and there is no job if it is not even read. */
 static int read_job(const struct tool *tool, char **paths, size_t count, struct job *job,
-                    bool is_told)
+                    bool is_shown)
 {
     int status = TOOL_DONE;
 
@@ -537,7 +537,7 @@ static int read_job(const struct tool *tool, char **paths, size_t count, struct 
         tool_error(tool, "no memory for %zu files", count);
         return TOOL_FAILED;
     }
-    for (size_t i = 0; i < count && is_told; i++) {
+    for (size_t i = 0; i < count && is_shown; i++) {
         if (job->ranks[i].error[0] == '\0')
             continue;
         tool_error(tool, "%s", job->ranks[i].error);

@@ -48,7 +48,7 @@ static bool keep(struct shadow *shadow, struct shadow_message *message)
 {
     bool is_kept = shadow->events->keep(shadow->arg, message) == 0;
 
-    shadow->must_look |= !is_kept;
+    shadow->must_recheck |= !is_kept;
     return is_kept;
 }
 
@@ -84,7 +84,7 @@ void bypass_arrive(struct shadow *shadow, struct shadow_message *message)
 /* ---- all of them ---- */
 
 /* False: it stays. */
-static bool look_at(struct shadow *shadow, struct shadow_message *message, struct list *next)
+static bool recheck(struct shadow *shadow, struct shadow_message *message, struct list *next)
 {
     if (message->recv != NULL)
         return false;
@@ -95,18 +95,18 @@ static bool look_at(struct shadow *shadow, struct shadow_message *message, struc
     return false;
 }
 
-void bypass_look(struct shadow *shadow)
+void bypass_recheck(struct shadow *shadow)
 {
     uint64_t stays = 0; /* of these sources one stays */
     struct list *node, *next;
 
-    if (!shadow->must_look)
+    if (!shadow->must_recheck)
         return;
-    shadow->must_look = false;
+    shadow->must_recheck = false;
     list_for_each_safe (node, next, &shadow->parked) {
         uint64_t source = UINT64_C(1) << source_slot(message_of(node));
 
-        if ((stays & source) == 0 && !look_at(shadow, message_of(node), next))
+        if ((stays & source) == 0 && !recheck(shadow, message_of(node), next))
             stays |= source;
     }
 }
@@ -126,7 +126,7 @@ static struct shadow_message *answered(struct shadow *shadow, struct shadow_recv
 
     list_remove(&recv->node);
     recv->message = NULL;
-    shadow->must_look = true;
+    shadow->must_recheck = true;
     if (message != NULL)
         message->recv = NULL;
     return message;
@@ -184,7 +184,7 @@ bool bypass_is_valid(const struct shadow *shadow)
         if (message->recv != NULL && message->recv->message != message)
             return false;
         if (from[source_slot(message)]++ == 0 && message->recv == NULL &&
-            !fits_asked(shadow, message) && !shadow->must_look)
+            !fits_asked(shadow, message) && !shadow->must_recheck)
             return false;
     }
     for (uint32_t i = 0; i < SHADOW_SOURCES; i++)

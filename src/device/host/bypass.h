@@ -38,7 +38,7 @@
  *   I1  parked is in the order of arrival; parked_from counts what is on it
  *   I2  message->recv is CLAIMED, and names the message; it is on no other
  *   I3  a parked message has a receive claimed for it, or fits one that is asked back, or
- *       stands behind one of its source, or must_look is set: the next poll looks at it
+ *       stands behind one of its source, or must_recheck is set: the next poll looks at it
  */
 #ifndef DEVICE_HOST_BYPASS_H
 #define DEVICE_HOST_BYPASS_H
@@ -70,7 +70,7 @@ static inline bool bypass_has_of(const struct shadow *shadow, uint32_t source)
 void bypass_init(struct shadow *shadow);
 
 /* Looks at what is parked, if something has changed. */
-void bypass_look(struct shadow *shadow);
+void bypass_recheck(struct shadow *shadow);
 
 /* recv is asked back; its claim or cancel is over: it was in time, or it was too late. */
 void bypass_asked(struct shadow *shadow, struct shadow_recv *recv);

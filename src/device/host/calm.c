@@ -12,7 +12,7 @@
 
 /* The packet of an unknown peer is asked about, answered and taken: at the first calm look the answer may
  * just have come. */
-#define CALM_LOOKS 2
+#define CALM_CHECKS 2
 
 /* What the peer has sent may be where the device is, which may be slow. */
 void offload_on_gone(struct mbx_ep *ep, struct peer *peer, int error, bool is_new)
@@ -40,7 +40,7 @@ bool offload_on_has_seen_all(struct mbx_ep *ep)
                   ? offload->is_receiving /* by us */
                   : offload->driver->is_calm(offload->device, &offload->rounds);
     offload->calm = is_calm ? offload->calm + 1 : 0;
-    offload->is_watched = offload->calm < CALM_LOOKS;
+    offload->is_watched = offload->calm < CALM_CHECKS;
     return !offload->is_watched;
 }
 
@@ -68,7 +68,7 @@ void offload_on_stop(struct mbx_ep *ep)
 {
     uint64_t until_ns = clock_now() + ep->settings.close_timeout_ns;
 
-    for (int look = 0;
-         look < CALM_LOOKS && ep->offload != NULL && !ep->offload->driver->in_loop; look++)
+    for (int check = 0;
+         check < CALM_CHECKS && ep->offload != NULL && !ep->offload->driver->in_loop; check++)
         offload_await_calm(ep, until_ns);
 }

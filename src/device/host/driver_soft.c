@@ -41,7 +41,7 @@ static int soft_open(struct mbx_ep *ep, enum softdev_driver driver, struct mbx_d
             .transport_config = &ep->net.config,
             .read_chunk = s->tuning.read_chunk,
             .spin_ns = s->tuning.device_spin_ns,
-            .look_ns = (uint64_t)liveness_ns(ep),
+            .check_ns = (uint64_t)liveness_ns(ep),
             .answer_ns = s->tuning.device_answer_ns,
             .seed = ep->contexts.seed,
             .program = s->tuning.device_program,

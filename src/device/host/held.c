@@ -28,15 +28,15 @@ static void give_number(struct shadow *shadow, uint32_t number)
 uint32_t held_keep(struct shadow *shadow, const struct mbx_match_envelope *envelope,
                    void *message)
 {
-    const struct mbx_device_envelope told = envelope_of(envelope);
+    const struct mbx_device_envelope given = envelope_of(envelope);
     uint32_t number;
 
     if (shadow->held == NULL || shadow->is_stopped || shadow->held_free_count == 0 ||
-        !shadow_can_tell(shadow, envelope))
+        !shadow_can_distinguish(shadow, envelope))
         return HELD_BY_NONE;
     number = shadow->held_free[shadow->held_free_count - 1];
-    if (!shadow_told(shadow,
-                     shadow->device->ops->hold(shadow->device, number, &told, shadow->handled)))
+    if (!shadow_reported(
+            shadow, shadow->device->ops->hold(shadow->device, number, &given, shadow->handled)))
         return HELD_BY_NONE;
     shadow->held_free_count--;
     shadow->held[number] = (struct shadow_held){.state = HELD_KEPT, .message = message};
@@ -56,7 +56,7 @@ void held_leave(struct shadow *shadow, uint32_t number)
     shadow->held_leaving++;
     shadow->stats.unheld++;
     err = shadow->device->ops->unhold(shadow->device, number, shadow->handled);
-    if (!shadow_told(shadow, err) && err != -ENODEV)
+    if (!shadow_reported(shadow, err) && err != -ENODEV)
         LOG_ERROR("the matching device refuses to give a message back, error %d; please report "
                   "this, and unset MBX_DEVICE meanwhile",
                   err);

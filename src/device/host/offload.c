@@ -36,8 +36,8 @@
 /* So long a device elsewhere may be without a receive before it leaves. */
 #define UNUSED_POLLS 16384
 
-/* How long a sleep may last without a look whether a device elsewhere is alive. */
-#define LOOK_NS ((int64_t)(100 * CLOCK_MS))
+/* How long a sleep may last without a check whether a device elsewhere is alive. */
+#define CHECK_NS ((int64_t)(100 * CLOCK_MS))
 
 /* ---- receives ---- */
 
@@ -294,17 +294,17 @@ static bool offload_lie_down(struct offload *offload)
 static int on_sleep(struct mbx_ep *ep, int64_t timeout_ns)
 {
     struct offload *offload = ep->offload;
-    bool looks;
+    bool checks;
     int err = 0;
 
-    looks = !offload->driver->in_loop && !offload->is_receiving &&
-            offload->driver->is_there(offload->device) &&
-            (timeout_ns < 0 || timeout_ns > LOOK_NS);
+    checks = !offload->driver->in_loop && !offload->is_receiving &&
+             offload->driver->is_there(offload->device) &&
+             (timeout_ns < 0 || timeout_ns > CHECK_NS);
     if (offload_lie_down(offload))
-        err = ep->net.transport->ops->wait(ep->net.transport, looks ? LOOK_NS : timeout_ns);
+        err = ep->net.transport->ops->wait(ep->net.transport, checks ? CHECK_NS : timeout_ns);
     if (!offload->shadow.is_lost)
         offload->driver->get_up(offload->device);
-    return looks && err == -ETIMEDOUT ? 0 : err;
+    return checks && err == -ETIMEDOUT ? 0 : err;
 }
 
 static void on_stats(const struct mbx_ep *ep, struct stats *stats)
@@ -438,7 +438,7 @@ static int on_open(struct mbx_ep *ep)
     ep->offload->work = (struct work){.run = offload_poll};
     progress_add(ep, &ep->offload->work);
     if (ep->offload->shadow.held != NULL)
-        tracepoint_tell_device(ep);
+        tracepoint_notify_device(ep);
     else if (ep->settings.device_holds == DEVICE_HOLDS_YES)
         LOG_WARN("MBX_DEVICE_HOLDS=yes has no effect: this device holds no messages");
     return 0;

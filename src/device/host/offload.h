@@ -59,7 +59,7 @@ struct offload {
     bool is_offered; /* the next packet of a device that receives always was looked at before */
     bool may_repeat; /* the packet that is offered next may have been told of already */
     bool is_watched; /* a peer is gone, and the device may not have seen all that it sent */
-    uint32_t calm;   /* looks in a row at which the device had nothing to do */
+    uint32_t calm;   /* checks in a row at which the device had nothing to do */
     uint64_t rounds; /* its own, at the last of them */
     offload_answer_fn *answer;
 };

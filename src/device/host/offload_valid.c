@@ -28,25 +28,25 @@ static bool recv_is_valid(const struct mbx_ep *ep, const struct request *req)
     }
 }
 
-struct look {
+struct checked {
     const struct mbx_ep *ep;
     bool is_valid;
 };
 
-static void look_at_recv(void *arg, void *object)
+static void check_recv(void *arg, void *object)
 {
-    struct look *look = arg;
+    struct checked *checked = arg;
     const struct request *req = object;
 
-    if (!look->is_valid)
+    if (!checked->is_valid)
         return;
-    if (look->ep->offload == NULL)
-        look->is_valid = HOLDS("offload.c I2", req->state != OFFLOAD_MATCHED &&
-                                                   req->state != REQUEST_REVOKING &&
-                                                   req->state != OFFLOAD_RECLAIMED &&
-                                                   req->state != OFFLOAD_PAIRED);
+    if (checked->ep->offload == NULL)
+        checked->is_valid = HOLDS("offload.c I2", req->state != OFFLOAD_MATCHED &&
+                                                      req->state != REQUEST_REVOKING &&
+                                                      req->state != OFFLOAD_RECLAIMED &&
+                                                      req->state != OFFLOAD_PAIRED);
     else
-        look->is_valid = recv_is_valid(look->ep, req);
+        checked->is_valid = recv_is_valid(checked->ep, req);
 }
 
 /* Does a peer defer its sends?  Then the device has no receive, or gives it back. */
@@ -60,10 +60,10 @@ static bool does_anybody_defer(const struct mbx_ep *ep)
 
 bool offload_is_valid(const struct mbx_ep *ep)
 {
-    struct look look = {.ep = ep, .is_valid = true};
+    struct checked checked = {.ep = ep, .is_valid = true};
 
-    valid_each(ep, look_at_recv, &look);
-    return look.is_valid &&
+    valid_each(ep, check_recv, &checked);
+    return checked.is_valid &&
            (ep->offload == NULL ||
             (HOLDS("shadow.h, bypass.h, held.h", shadow_is_valid(&ep->offload->shadow)) &&
              HOLDS("receiver.c I6",

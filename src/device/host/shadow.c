@@ -100,7 +100,8 @@ static bool can_hold(const struct mbx_device_limits *limits, const struct mbx_ma
     return (limits->caps & MBX_DEVICE_TRUNCATES) || size >= limits->eager_max;
 }
 
-bool shadow_can_tell(const struct shadow *shadow, const struct mbx_match_envelope *envelope)
+bool shadow_can_distinguish(const struct shadow *shadow,
+                            const struct mbx_match_envelope *envelope)
 {
     const struct mbx_device_limits *limits = &shadow->limits;
 
@@ -270,7 +271,7 @@ void shadow_distrust(struct shadow *shadow, const struct mbx_device_event *event
 
 /* ---- commands ---- */
 
-bool shadow_told(struct shadow *shadow, int err)
+bool shadow_reported(struct shadow *shadow, int err)
 {
     if (err == 0)
         shadow->reported = shadow->handled;
@@ -292,7 +293,7 @@ int shadow_append(struct shadow *shadow, struct shadow_recv *recv)
         return -EAGAIN;
     entry.handle = shadow->free[shadow->free_count - 1];
     err = shadow->device->ops->append(shadow->device, &entry, shadow->handled);
-    if (!shadow_told(shadow, err))
+    if (!shadow_reported(shadow, err))
         return err == -EBUSY ? -EBUSY : -EAGAIN;
     recv->handle = slot_take(shadow, recv);
     shadow->stats.handed++;
@@ -322,7 +323,7 @@ static void revoke(struct shadow *shadow, const struct shadow_recv *recv)
     int err = shadow->device->ops->revoke(shadow->device, recv->handle, shadow->handled);
 
     shadow->slots[recv->handle].is_revoked = true;
-    if (!shadow_told(shadow, err) && err != -ENODEV)
+    if (!shadow_reported(shadow, err) && err != -ENODEV)
         LOG_ERROR("the matching device refuses to give a receive back, error %d; please report "
                   "this, and unset MBX_DEVICE meanwhile",
                   err);
@@ -387,7 +388,7 @@ static void pump_sync(struct shadow *shadow)
 
     if (behind == 0 || (shadow->stats.in_device == 0 && behind < REPORT_AT))
         return;
-    if (shadow_told(shadow, shadow->device->ops->sync(shadow->device, shadow->handled)))
+    if (shadow_reported(shadow, shadow->device->ops->sync(shadow->device, shadow->handled)))
         shadow->stats.syncs++;
 }
 
@@ -738,7 +739,7 @@ int shadow_poll(struct shadow *shadow)
         if (!take(shadow, &event))
             break;
     }
-    bypass_look(shadow);
+    bypass_recheck(shadow);
     if (shadow->is_stopped)
         return count;
     pump_buffers(shadow);
@@ -752,7 +753,7 @@ bool shadow_has_work(const struct shadow *shadow)
     bool may_hand_over = !list_is_empty(&shadow->waiting) && list_is_empty(&shadow->parked) &&
                          shadow->free_count != 0;
 
-    if (shadow->must_look && !list_is_empty(&shadow->parked))
+    if (shadow->must_recheck && !list_is_empty(&shadow->parked))
         return true;
     if (shadow->is_stopped)
         return !shadow->is_lost; /* its last event has to be found */

@@ -214,7 +214,7 @@ struct shadow {
     struct list asked;  /* receives that are REVOKING or CLAIMED */
     struct list parked; /* messages of another path: bypass.h */
     uint32_t parked_from[SHADOW_SOURCES]; /* how many, by source */
-    bool must_look;                       /* an answer may have changed what they wait for */
+    bool must_recheck;                    /* an answer may have changed what they wait for */
     struct shadow_filter filter;
     struct shadow_stats stats;
 };
@@ -266,14 +266,15 @@ static inline bool shadow_is_idle(const struct shadow *shadow)
 /* ---- for held.c ---- */
 
 /* Each command reports what has been handled.  True: it was taken. */
-bool shadow_told(struct shadow *shadow, int err);
+bool shadow_reported(struct shadow *shadow, int err);
 
 /* May the device have such a receive at all? */
 bool shadow_may_have(const struct shadow *shadow, const struct mbx_match_recv *match,
                      size_t size);
 
 /* Would the device tell a message of this envelope from others? */
-bool shadow_can_tell(const struct shadow *shadow, const struct mbx_match_envelope *envelope);
+bool shadow_can_distinguish(const struct shadow *shadow,
+                            const struct mbx_match_envelope *envelope);
 
 /* The command.  0; -EAGAIN no space; -EBUSY the device has one with the same memory. */
 int shadow_append(struct shadow *shadow, struct shadow_recv *recv);

@@ -108,7 +108,7 @@ static int send_fin(struct agent *agent, const struct agent_move *move)
 }
 
 /* The data is in the buffer: tells the sender, if he waits.  False: later. */
-static bool move_tell(struct agent *agent, struct agent_move *move)
+static bool move_notify(struct agent *agent, struct agent_move *move)
 {
     struct tm_entry *entry = entry_of(agent, move);
 
@@ -125,7 +125,7 @@ static bool move_tell(struct agent *agent, struct agent_move *move)
 static void move_done(struct agent *agent, struct agent_move *move, int error)
 {
     emit(agent, MBX_DEVICE_DATA_VALID, entry_of(agent, move), move->done, error);
-    if (!move_tell(agent, move))
+    if (!move_notify(agent, move))
         list_add_tail(&agent->owing, &move->node);
 }
 
@@ -290,7 +290,7 @@ static void meet(struct agent *agent, struct tm_entry *entry, uint32_t peer,
         move_hand_back(agent, move, -ENOTSUP);
     else if (packet->header.type == WIRE_RTS)
         move_step(agent, move);
-    else if (!move_tell(agent, move))
+    else if (!move_notify(agent, move))
         list_add_tail(&agent->owing, &move->node);
 }
 
@@ -515,7 +515,7 @@ static int run_moves(struct agent *agent)
     for (struct list *node; (node = list_pop_head(&now)) != NULL;) {
         struct agent_move *move = container_of(node, struct agent_move, node);
 
-        if (move_tell(agent, move))
+        if (move_notify(agent, move))
             count++;
         else
             list_add_tail(&agent->owing, &move->node);
@@ -535,14 +535,14 @@ static bool is_given_up(struct agent *agent, uint32_t peer)
 }
 
 /* Looks at those who owe fragments, if it is time.  How many were given up. */
-static int run_looks(struct agent *agent)
+static int run_checks(struct agent *agent)
 {
     uint64_t now_ns = clock_now();
     int count = 0;
 
-    if (now_ns - agent->looked_ns < agent->config.channel->look_ns)
+    if (now_ns - agent->checked_ns < agent->config.channel->check_ns)
         return 0;
-    agent->looked_ns = now_ns;
+    agent->checked_ns = now_ns;
     for (uint32_t peer = 0; peer < agent->assembly_count; peer++)
         if (agent->assemblies[peer].entry != NULL && is_given_up(agent, peer)) {
             assembly_end(agent, &agent->assemblies[peer], -ENOTCONN);
@@ -560,7 +560,7 @@ int agent_run(struct agent *agent)
     if (!list_is_empty(&agent->moving) || !list_is_empty(&agent->owing))
         count += run_moves(agent);
     if (unlikely(agent->assembling != 0))
-        count += run_looks(agent);
+        count += run_checks(agent);
     return count;
 }
 

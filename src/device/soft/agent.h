@@ -14,7 +14,7 @@
  * copies across).
  *
  * Who owes fragments may die, and says nothing then: while there are such, the agent looks at
- * them every look_ns.  At the second look in a row at which a sender is gone, all that it had
+ * them every check_ns.  At the second check in a row at which a sender is gone, all that it had
  * sent has been delivered, and the receive ends: DATA_VALID, -ENOTCONN.  What is read ends by
  * itself, as the read fails.
  *
@@ -64,7 +64,7 @@ struct agent_move {
 struct agent_assembly {
     struct tm_entry *entry; /* NULL: there is none */
     uint64_t size, offset;
-    bool is_doubted; /* its sender was gone at the last look */
+    bool is_doubted; /* its sender was gone at the last check */
 };
 
 /* Glossary: untagged buffer - where the device puts a message that meets no entry */
@@ -84,7 +84,7 @@ struct agent {
     struct agent_assembly *assemblies; /* by peer */
     uint32_t assembly_count;
     uint32_t assembling; /* of these, open */
-    uint64_t looked_ns;  /* at their senders, last */
+    uint64_t checked_ns; /* at their senders, last */
     struct list moving, owing;
     uint32_t reading;      /* reads of which the transport will tell: it writes meanwhile */
     uint64_t performed;    /* commands */

@@ -31,7 +31,7 @@
 /* Empty rounds between two looks at the clock. */
 #define SERVE_ROUNDS 64
 
-/* What a look that finds the device unwanted counts for: it does nothing then. */
+/* What a check that finds the device unwanted counts for: it does nothing then. */
 #define IDLE_ROUNDS 1024
 
 /* The longest sleep: then it looks whether the application is still there. */

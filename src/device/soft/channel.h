@@ -104,7 +104,7 @@ struct channel {
     uint32_t commands, untagged;
     uint32_t command_cells, event_cells;
     uint64_t read_chunk, spin_ns;
-    uint64_t look_ns; /* between two looks whether those who owe fragments are there */
+    uint64_t check_ns; /* between two checks whether those who owe fragments are there */
     uint64_t seed;
     /* for a device in a process of its own */
     uint32_t layout;    /* CHANNEL_LAYOUT: both sides are of one build */

@@ -45,7 +45,7 @@ struct softdev {
     uint64_t written; /* commands */
     uint64_t sync_at; /* the number of the last SYNC; 0: there was none */
     uint64_t mark;    /* of the last event that was polled */
-    uint32_t until_look;
+    uint32_t until_check;
     bool is_configured;
     enum softdev_attachment attachment;
     bool is_stopped; /* nothing runs any more */

@@ -17,8 +17,8 @@
 #include "device/soft/driver.h"
 #include "transport/handoff.h"
 
-/* Polls that find nothing between two looks whether the device still lives. */
-#define LOOK_EVERY   4096
+/* Polls that find nothing between two checks whether the device still lives. */
+#define CHECK_EVERY  4096
 
 #define LIST_MAX     65536u
 #define COMMANDS_MAX (4 * LIST_MAX + 2) /* of receives, and of messages to hold */
@@ -233,9 +233,9 @@ static bool has_ended(struct softdev *device)
         return true;
     if (atomic_load(&device->channel->state) != CHANNEL_RUNNING)
         return true;
-    if (--device->until_look != 0)
+    if (--device->until_check != 0)
         return false;
-    device->until_look = LOOK_EVERY;
+    device->until_check = CHECK_EVERY;
     return !device->driver->is_alive(device);
 }
 
@@ -268,7 +268,7 @@ static bool skip_notes(struct softdev *device)
     return false;
 }
 
-static bool tell_lost(struct softdev *device, struct mbx_device_event *event)
+static bool event_lost(struct softdev *device, struct mbx_device_event *event)
 {
     if (device->is_over)
         return false;
@@ -308,7 +308,7 @@ static int soft_poll(struct mbx_device *d, struct mbx_device_event *events, int 
     }
     if (n + notes != 0)
         ring_consumer_flush(&device->events);
-    else if (unlikely(tell_lost(device, &events[n])))
+    else if (unlikely(event_lost(device, &events[n])))
         n++;
     return n;
 }
@@ -447,7 +447,7 @@ static int make_region(struct softdev *device, uint32_t list, uint32_t commands,
     channel_init(device->channel, list, commands, untagged);
     device->channel->read_chunk = device->config.read_chunk;
     device->channel->spin_ns = device->config.spin_ns;
-    device->channel->look_ns = device->config.look_ns;
+    device->channel->check_ns = device->config.check_ns;
     device->channel->seed = device->config.seed;
     return 0;
 }
@@ -516,7 +516,7 @@ bool softdev_lie_down(struct mbx_device *d)
         return agent_is_idle(device->agent) && ring_is_empty(&device->events);
     if (device->attachment == SOFTDEV_AWAY)
         return true;
-    device->until_look = 1; /* the first look behind a sleep is a real one */
+    device->until_check = 1; /* the first check behind a sleep is a real one */
     channel_lie_down(&device->channel->software_sleeps);
     return ring_is_empty(&device->events);
 }
@@ -598,7 +598,7 @@ int softdev_open(const struct softdev_config *config, struct mbx_device **out)
     device->base.ops = &ops;
     device->config = *config;
     device->driver = drivers[config->driver];
-    device->until_look = LOOK_EVERY;
+    device->until_check = CHECK_EVERY;
     device->channel_fd = -1;
     *out = &device->base;
     return 0;

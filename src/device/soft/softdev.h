@@ -24,7 +24,7 @@ struct softdev_config {
     struct transport *transport;
     const struct transport_config *transport_config; /* THREAD, PROCESS: for take_over() */
     uint64_t read_chunk, spin_ns;
-    uint64_t look_ns;   /* as channel.look_ns */
+    uint64_t check_ns;  /* as channel.check_ns */
     uint64_t answer_ns; /* THREAD, PROCESS: so long it may take to begin, and then to start */
     uint64_t seed;
     const char *program; /* PROCESS: what to execute; "": looked for beside the library */

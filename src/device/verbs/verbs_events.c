@@ -51,7 +51,7 @@ static void fail_link(struct verbs *v, struct verbs_pair *pair, const char *why)
 }
 
 /* The last event. */
-static int tell_lost(struct verbs *v, struct mbx_device_event *event)
+static int event_lost(struct verbs *v, struct mbx_device_event *event)
 {
     v->is_lost = true;
     *event = (struct mbx_device_event){.type = MBX_DEVICE_LOST};
@@ -59,7 +59,7 @@ static int tell_lost(struct verbs *v, struct mbx_device_event *event)
 }
 
 /* Of a peer that is gone: the first entry whose data will never come. */
-static int tell_gone(struct verbs *v, struct mbx_device_event *event)
+static int event_gone(struct verbs *v, struct mbx_device_event *event)
 {
     for (uint32_t i = 0; i < v->list && v->moving > 0; i++) {
         struct verbs_entry *entry = &v->entries[i];
@@ -101,8 +101,8 @@ static void put_back(struct verbs_entry *entry, uint32_t bytes)
 }
 
 /* What MATCHED and DATA_VALID, or INCOMPLETE, say of a message whose bytes are there. */
-static void tell_data(struct verbs *v, struct verbs_entry *entry,
-                      struct mbx_device_event *event)
+static void event_data(struct verbs *v, struct verbs_entry *entry,
+                       struct mbx_device_event *event)
 {
     const uint32_t bytes = ibv_wc_read_byte_len(v->cq);
 
@@ -175,12 +175,12 @@ static int on_match(struct verbs *v, struct verbs_entry *entry, struct verbs_pai
     if (!is_valid) {
         event->flags |= MBX_DEVICE_SIZE_LATER;
     } else if (is_software(entry) || entry->is_forged) {
-        tell_data(v, entry, event);
+        event_data(v, entry, event);
         v->later = *event;
         v->later.type = is_software(entry) ? MBX_DEVICE_INCOMPLETE : MBX_DEVICE_DATA_VALID;
         event->error = 0;
     } else {
-        tell_data(v, entry, event);
+        event_data(v, entry, event);
         event->flags |= MBX_DEVICE_WHOLE;
     }
     if (entry->is_forged)
@@ -196,7 +196,7 @@ static int on_data(struct verbs *v, struct verbs_entry *entry, struct mbx_device
         .type = is_software(entry) ? MBX_DEVICE_INCOMPLETE : MBX_DEVICE_DATA_VALID,
         .handle = (uint32_t)(entry - v->entries),
     };
-    tell_data(v, entry, event);
+    event_data(v, entry, event);
     return 1;
 }
 
@@ -242,7 +242,7 @@ static int on_recv(struct verbs *v, uint32_t handle, struct mbx_device_event *ev
         return 0;
     }
     if (status != IBV_WC_SUCCESS && status != IBV_WC_TM_RNDV_INCOMPLETE)
-        return pair == NULL ? 0 : on_broken(v, entry, pair, event); /* 0: see tell_gone() */
+        return pair == NULL ? 0 : on_broken(v, entry, pair, event); /* 0: see event_gone() */
     flags = ibv_wc_read_wc_flags(v->cq);
     if ((flags & IBV_WC_TM_MATCH) && !entry->is_moving)
         return on_match(v, entry, pair, (flags & IBV_WC_TM_DATA_VALID) != 0, event);
@@ -365,11 +365,11 @@ static int on_empty(struct verbs *v, struct mbx_device_event *event)
     v->empties++;
     v->idles += v->in_flight == 0 && v->moving == 0;
     if (v->is_failing)
-        return tell_lost(v, event);
+        return event_lost(v, event);
     if (!v->has_gone)
         return 0;
     detach_failed(v);
-    return tell_gone(v, event);
+    return event_gone(v, event);
 }
 
 /* Completions until there are no more, or no space: how many events. */

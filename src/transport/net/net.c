@@ -311,7 +311,7 @@ void net_call(struct net_link *link)
 
 /* The peer is still in the handshake: it does not know that the link is open, by our call, or
  * that the link has ended, if that was not by a BYE. */
-static void tell_again(struct net_link *link, const struct net_name *theirs)
+static void notify_again(struct net_link *link, const struct net_name *theirs)
 {
     bool has_ended = link->state == NET_DEAD && !link->is_nowhere &&
                      (link->end == NET_DIED || link->error == -EHOSTUNREACH);
@@ -360,7 +360,7 @@ static void on_welcome(struct net_link *link, const struct net_welcome *welcome)
     said.offer_of_callee = welcome->offer;
     is_authentic = net_is_authentic(link->net->key, NET_WELCOME, &said, welcome->mac);
     if (is_authentic)
-        tell_again(link, &welcome->callee);
+        notify_again(link, &welcome->callee);
     if (link->state != NET_CALLING)
         return;
     if (!is_authentic) {
@@ -390,7 +390,7 @@ static void hear(struct net_link *link, const struct net_hello *hello)
     bool is_for_us = address_is_same(&hello->to, self);
 
     if (is_for_us)
-        tell_again(link, &hello->caller);
+        notify_again(link, &hello->caller);
     if (!is_unmet(link) ||
         (link->state == NET_CALLING && memcmp(self, &hello->from, sizeof hello->from) < 0))
         return; /* said before, or our own call counts */

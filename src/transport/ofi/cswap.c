@@ -99,7 +99,7 @@ static int start(struct ofi *ofi, struct ofi_rdma_op *op, fi_addr_t to,
 }
 
 /* 0: it has come back; 1: not yet; -ENOMEM; or it has failed. */
-static int look_for_own(struct ofi *ofi)
+static int find_own(struct ofi *ofi)
 {
     struct ofi_cswap *words = &ofi->cswap;
     struct ofi_entry *entry;
@@ -133,7 +133,7 @@ static int swap_by_provider(struct ofi *ofi, uint64_t index, uint64_t expected,
                 return err;
             is_started = err == 0;
         }
-        err = look_for_own(ofi);
+        err = find_own(ofi);
     } while (err > 0 && clock_now() - begun < OWN_NS);
     if (err == 0)
         *found = words->own.found;

@@ -56,7 +56,7 @@ static void tend_open(struct ofi_link *link, uint64_t now)
 /* Somebody waits for it. */
 static void tend(struct ofi_link *link, uint64_t now)
 {
-    ofi_rdma_looked_after(link);
+    ofi_rdma_checked(link);
     switch (link->net.state) {
     case NET_CALLING:
     case NET_CONFIRMING:

@@ -32,7 +32,7 @@
 
 #define ENTRIES_MAX    16   /* completions read at once */
 #define TEND_POLLS     4096 /* between two looks at handshakes, and at what does not leave */
-#define TEND_SLEEPS    16   /* between two such looks of an endpoint that sleeps */
+#define TEND_SLEEPS    16   /* between two such checks of an endpoint that sleeps */
 #define BYE_NS         (200 * CLOCK_MS)
 #define SLICE_MS       50 /* that it sleeps although it will be told: a provider may forget */
 #define SLICE_BLIND_MS 1  /* that it sleeps if nobody may tell it */

@@ -209,7 +209,7 @@ static int ofi_write(struct link *l, uint64_t address, uint64_t key, const void 
 }
 
 /* Tells who waits for it, if anybody does. */
-static void tell(struct ofi *ofi, const struct ofi_rdma_op *op, int error)
+static void rdma_report(struct ofi *ofi, const struct ofi_rdma_op *op, int error)
 {
     if (ofi->is_closing)
         return;
@@ -230,7 +230,7 @@ void ofi_rdma_ended(struct ofi *ofi, struct ofi_rdma_op *op, int error)
     }
     ofi_rdma_give(ofi, op);
     ofi->rdma.ended++;
-    tell(ofi, &ended, error);
+    rdma_report(ofi, &ended, error);
 }
 
 /* The operations stay the provider's until it says that they have ended. */
@@ -246,7 +246,7 @@ void ofi_rdma_fail(struct ofi_link *link)
         op->cookie = NULL;
         op->swap = 0;
         op->link = NULL;
-        tell(ofi, &ended, -ENOTCONN);
+        rdma_report(ofi, &ended, -ENOTCONN);
     }
     link->rdma.moving_count = 0;
 }
@@ -258,7 +258,7 @@ bool ofi_rdma_is_waiting(const struct ofi_link *link)
     return !list_is_empty(&link->rdma.moving) || link->rdma.is_full;
 }
 
-void ofi_rdma_looked_after(struct ofi_link *link)
+void ofi_rdma_checked(struct ofi_link *link)
 {
     link->rdma.is_full = false;
 }

@@ -74,6 +74,6 @@ void ofi_rdma_fail(struct ofi_link *link);
 
 /* Does a read, write or swap wait for the peer?  Its peer is looked after now. */
 bool ofi_rdma_is_waiting(const struct ofi_link *link);
-void ofi_rdma_looked_after(struct ofi_link *link);
+void ofi_rdma_checked(struct ofi_link *link);
 
 #endif

@@ -14,7 +14,7 @@
  * computes for an hour is never taken for dead.
  *
  * A connection is closed at once, unused; the other provider finds one that ended before it
- * began.  So that these do not pile up at who is stopped, the pauses between two looks grow.
+ * began.  So that these do not pile up at who is stopped, the pauses between two checks grow.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -28,7 +28,7 @@
 #include "base/sys.h"
 #include "transport/ofi/ofi.h"
 
-#define PAUSE_NS     (500 * CLOCK_MS) /* before the second look */
+#define PAUSE_NS     (500 * CLOCK_MS) /* before the second check */
 #define PAUSE_MAX_NS (32 * CLOCK_S)
 #define ANSWER_NS    (4 * CLOCK_S) /* then a connection is given up */
 
@@ -97,8 +97,8 @@ void ofi_tcp_probe_forget(struct ofi_link *link)
     link->probe.pause_ns = 0;
 }
 
-/* It was not refused: the next look is later. */
-static int pause_looking(struct ofi_link *link, uint64_t now)
+/* It was not refused: the next check is later. */
+static int pause_probing(struct ofi_link *link, uint64_t now)
 {
     uint64_t pause = link->probe.pause_ns == 0 ? PAUSE_NS : 2 * link->probe.pause_ns;
 
@@ -111,7 +111,7 @@ static int pause_looking(struct ofi_link *link, uint64_t now)
 static int result(struct ofi_link *link, int err, uint64_t now)
 {
     if (err != ECONNREFUSED)
-        return pause_looking(link, now);
+        return pause_probing(link, now);
     ofi_tcp_probe_forget(link);
     return -ECONNREFUSED;
 }
@@ -126,22 +126,22 @@ static int begin(struct ofi_link *link, uint64_t now)
         return 0;
     fd = sys_socket(to.ss_family, SOCK_STREAM | SOCK_NONBLOCK);
     if (fd < 0)
-        return pause_looking(link, now);
+        return pause_probing(link, now);
     link->probe.fd = fd;
     link->probe.since_ns = now;
     if (sys_connect(fd, (const struct sockaddr *)&to, size) == 0)
-        return pause_looking(link, now);
+        return pause_probing(link, now);
     return errno == EINPROGRESS ? 0 : result(link, errno, now);
 }
 
 static int finish(struct ofi_link *link, uint64_t now)
 {
-    struct pollfd look = {.fd = link->probe.fd, .events = POLLOUT};
+    struct pollfd awaited = {.fd = link->probe.fd, .events = POLLOUT};
     int err = 0;
     socklen_t size = sizeof err;
 
-    if (sys_poll(&look, 1, 0) <= 0)
-        return now - link->probe.since_ns > ANSWER_NS ? pause_looking(link, now) : 0;
+    if (sys_poll(&awaited, 1, 0) <= 0)
+        return now - link->probe.since_ns > ANSWER_NS ? pause_probing(link, now) : 0;
     if (getsockopt(link->probe.fd, SOL_SOCKET, SO_ERROR, &err, &size) != 0)
         err = errno;
     return result(link, err, now);

@@ -103,7 +103,7 @@ void bell_wake(struct segment_bell *bell)
     bell_rouse(bell, bell_count(bell));
 }
 
-void bell_tell_space(struct segment *s)
+void bell_notify_space(struct segment *s)
 {
     bell_wake(&s->control->doorbell);
     bell_wake(&s->control->owner);

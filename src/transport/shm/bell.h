@@ -3,7 +3,7 @@
  * bell.h - "look here", for a receiver that does not look by itself.
  *
  * A receiver polls only its hot rings.  For the others, and to sleep, it arms: it
- * says in shared memory that it wants to be told.  A sender that has published looks
+ * says in shared memory that it wants to be notified.  A sender that has published looks
  * whether the receiver has armed.
  *
  *   receiver                         sender
@@ -74,17 +74,17 @@ static inline void bell_publish_barrier(bool fence)
         atomic_signal_fence(memory_order_seq_cst);
 }
 
-/* The receiver's barrier between arming and the last look, for a sender's
+/* The receiver's barrier between arming and the last check, for a sender's
  * bell_publish_barrier().  False: it failed; what was armed cannot be relied on. */
 bool bell_arm_barrier(const struct segment *own);
 
-/* Tells the receiver of s to look at slot. */
+/* Notifies the receiver of s, which looks at slot. */
 void bell_ring(struct segment *s, uint32_t slot);
 
-/* Tells whoever sends in the name of s that there is space. */
-void bell_tell_space(struct segment *s);
+/* Notifies whoever sends in the name of s that there is space. */
+void bell_notify_space(struct segment *s);
 
-/* Tells the sleeper of this bell to look around: bell_count(), then bell_rouse(). */
+/* Notifies the sleeper of this bell: bell_count(), then bell_rouse(). */
 void bell_wake(struct segment_bell *bell);
 
 #define BELL_STEP 2u /* the lowest bit of a count is never set */

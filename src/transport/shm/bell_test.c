@@ -2,7 +2,7 @@
 /*
  * bell_test.c - whoever sleeps is woken when there is something for him.
  *
- * Nobody sleeps for ever: after a slice of 100 ms each looks around by himself, and a lost
+ * Nobody sleeps for ever: after a slice of 100 ms each checks by himself, and a lost
  * wake would cost only time.  Here they do not (sys_trust_wakes): who is not woken aborts.
  * The test of the barriers makes both sides meet instead.
  */
@@ -130,7 +130,7 @@ static bool race(struct node *node, uint64_t i)
         inbound_disarm_all(shm);
     } else {
         inbound_retire_all(shm);
-        assert_true(inbound_look_again(shm, clock_now() + SHM_DOUBT_NS));
+        assert_true(inbound_recheck(shm, clock_now() + SHM_DOUBT_NS));
     }
     await(node, i + 1);
     return seen || rang;
@@ -225,9 +225,9 @@ static void doubts_end(void **state)
     inbound_doubt(shm, 1000);
     inbound_doubt(shm, 1500);
     assert_int_equal(inbound_doubt_left(shm, 1600), SHM_DOUBT_NS - 600);
-    inbound_look_again(shm, SHM_DOUBT_NS + 1000);
+    inbound_recheck(shm, SHM_DOUBT_NS + 1000);
     assert_true(shm->doubt);
-    inbound_look_again(shm, 2 * SHM_DOUBT_NS + 1000);
+    inbound_recheck(shm, 2 * SHM_DOUBT_NS + 1000);
     assert_false(shm->doubt);
     node_close(&node);
 }

@@ -100,13 +100,13 @@ static int check_host(struct shm *shm, const struct shm_link *link)
 {
     if (segment_is_of_host(link->remote, shm->host))
         return 0;
-    if (!shm->told_of_hosts)
+    if (!shm->has_warned_hosts)
         LOG_INFO("shm: pid %u is in other pid or user namespaces, or one of the two is not "
                  "dumpable: "
                  "memory is shared, but not read across them (cross-memory attach), so long "
                  "messages are copied twice; said once",
                  link_pid(link));
-    shm->told_of_hosts = true;
+    shm->has_warned_hosts = true;
     return -ENOTSUP;
 }
 
@@ -144,7 +144,7 @@ static int shm_read(struct link *l, void *dst, uint64_t address, uint64_t key, s
     if (err != 0)
         return err;
     /* an owner that closes may use its memory for something else: what was read before
-     * it said so is good.  The fence: no read above is done behind the look. */
+     * it said so is good.  The fence: no read above is done behind the check. */
     atomic_thread_fence(memory_order_acquire);
     return has_closed(link) ? link_kill(link, -ENOTCONN) : 0;
 }

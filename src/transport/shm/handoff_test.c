@@ -359,7 +359,7 @@ static void obey_in_a_child(void)
     obey(NULL);
 }
 
-/* Neither this process nor the child looks around by itself: a lost wake aborts it. */
+/* Neither this process nor the child checks by itself: a lost wake aborts it. */
 static pid_t start_trusting(void (*story)(void))
 {
     sys_trust_wakes(SYS_PATIENCE_NS);

@@ -105,11 +105,11 @@ static bool is_left_behind(const struct shm *shm, const struct inbound *in)
 }
 
 /* Behind saying in the segment that we read no more: the sender shall look there, wherever it is. */
-static void say_to_look(const struct shm *shm, uint32_t slot)
+static void ask_to_be_notified(const struct shm *shm, uint32_t slot)
 {
     struct ring *mailbox = segment_mailbox(shm->own, slot);
 
-    __sync_synchronize(); /* before the look where it is: link_move() */
+    __sync_synchronize(); /* before the check where it is: link_move() */
     atomic_store_explicit(&mailbox->armed, 1, memory_order_relaxed);
     if (atomic_load_explicit(&mailbox->moved, memory_order_relaxed) != 0)
         atomic_store_explicit(&segment_ring(shm->own, slot)->armed, 1, memory_order_relaxed);
@@ -174,7 +174,7 @@ static struct inbound *begin(struct shm *shm, uint32_t slot)
     }
     if (state == SLOT_REFUSED) {
         in->state = INBOUND_REFUSED;
-        say_to_look(shm, slot);
+        ask_to_be_notified(shm, slot);
     } else {
         wake_left_producer(shm, in);
     }
@@ -212,7 +212,7 @@ static void refuse(struct shm *shm, struct inbound *in, const char *reason)
     in->state = INBOUND_REFUSED;
     atomic_store_explicit(&slot->claim, slot_claim(SLOT_REFUSED, slot_process_of(claim)),
                           memory_order_release);
-    say_to_look(shm, in->slot);
+    ask_to_be_notified(shm, in->slot);
     shm->events->dropped(shm->arg, reason);
     settle_refused(shm, in);
 }
@@ -356,7 +356,7 @@ void inbound_close_all(struct shm *shm)
         /* the word is the sender's to write: what is ours is let go of, whatever it says */
         if (state_of_slot(shm, i) == SLOT_FREE && shm->inbound[i] == NULL)
             continue;
-        say_to_look(shm, i);
+        ask_to_be_notified(shm, i);
         if (shm->inbound[i] != NULL && is_left_behind(shm, shm->inbound[i]))
             move(shm, shm->inbound[i]); /* it waits there, if it does */
         if (shm->inbound[i] != NULL)
@@ -405,7 +405,7 @@ OUT_OF_LINE void inbound_wake_producer(struct inbound *in)
     atomic_store_explicit(&ring->producer_waiting, 0, memory_order_relaxed);
     /* if it cannot be told, it looks again by itself */
     if (in->answer != NULL && link_attach(in->answer) == 0)
-        bell_tell_space(in->answer->remote);
+        bell_notify_space(in->answer->remote);
 }
 
 /* ---- hot and cool ---- */
@@ -450,7 +450,7 @@ uint64_t inbound_doubt_left(const struct shm *shm, uint64_t now)
     return passed < SHM_DOUBT_NS ? SHM_DOUBT_NS - passed : 0;
 }
 
-bool inbound_look_again(struct shm *shm, uint64_t now)
+bool inbound_recheck(struct shm *shm, uint64_t now)
 {
     bool found = false;
 

@@ -13,7 +13,7 @@
  * may write at once.  What is in the ring belongs to the receiver; it survives us.
  *
  * Order of opening (link_claim): claim the slot, so it is ours alone; write who we are
- * and that we know the key, and that the receiver wants to be told; say READY with a release.
+ * and that we know the key, and that the receiver wants to be notified; say READY with a release.
  * The first packet then rings the bell, as one for a ring that has cooled does.
  *
  * Order of moving (link_move): all that went into the mailbox is published; say `moved` with a
@@ -482,7 +482,7 @@ static int link_move(struct shm_link *link)
     atomic_store_explicit(&mailbox->moved, 1, memory_order_release);
     set_state(link, LINK_OPEN);
     bell_ring(link->remote, link->slot);
-    /* a receiver that closes, or refuses us, says so first and then looks where we are: say_to_look() */
+    /* a receiver that closes, or refuses us, says so first and then looks where we are: ask_to_be_notified() */
     __sync_synchronize();
     return check_receiver(link);
 }

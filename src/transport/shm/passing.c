@@ -39,7 +39,7 @@
 #define PASSING_WAIT_MS  20
 #define PASSING_AGAIN_NS CLOCK_S
 #define PASSING_TRIES    1000 /* numbers that may be taken */
-#define PASSING_LOOKS    3
+#define PASSING_READS    3
 #define PASSING_FDS      4                /* descriptors of one datagram that are looked at */
 #define PASSING_COUNTED  UINT64_C(0xffff) /* the bits of a cookie that are no token: a count */
 
@@ -455,7 +455,7 @@ bool passing_is_alive(uint32_t number)
 }
 
 /* 0; -EPERM what comes next was sent by a stranger; -EAGAIN nothing has come; system errors. */
-static int look(int fd)
+static int passing_peek(int fd)
 {
     union {
         struct cmsghdr align;
@@ -479,10 +479,10 @@ void passing_forget(struct passing_request *request)
     if (!request->waits)
         return;
     request->waits = false;
-    sys_shutdown(request->fd, SHUT_RD); /* nothing comes behind the last look */
+    sys_shutdown(request->fd, SHUT_RD); /* nothing comes behind the last check */
     /* who has replied may reset the connection, and that is said first */
-    for (int i = 0; i < PASSING_LOOKS && err == -ECONNRESET; i++)
-        err = look(request->fd);
+    for (int i = 0; i < PASSING_READS && err == -ECONNRESET; i++)
+        err = passing_peek(request->fd);
     if (err != -EPERM && err != -ECONNRESET)
         sys_close(request->fd);
 }
@@ -534,7 +534,7 @@ static int read_reply(const struct passing_request *request)
 {
     struct reply_text reply;
     struct arrival arrival;
-    int err = look(request->fd);
+    int err = passing_peek(request->fd);
     bool is_ours;
 
     if (err == 0)

@@ -180,8 +180,8 @@ struct shm {
     bool registers;     /* it will soon (bell_register()) */
     bool attach;        /* cross-memory attach allowed */
     bool passes; /* segments are passed as descriptors, and process is a number: passing.h */
-    bool told_of_hosts; /* that memory of other namespaces cannot be read */
-    bool doubt;         /* something was armed, and is to be looked at once more: bell.h */
+    bool has_warned_hosts; /* that memory of other namespaces cannot be read */
+    bool doubt;            /* something was armed, and is to be looked at once more: bell.h */
     uint64_t doubt_since_ns, doubt_last_ns; /* when the first was armed, and the last */
     uint64_t swept_ns;
     uint32_t sweep_slot;
@@ -434,7 +434,7 @@ static inline bool inbound_has_closed(const struct shm *shm, const struct inboun
  * on to its ring instead, where something may be. */
 bool inbound_settle(struct shm *shm, struct inbound *in);
 
-/* Tells the sender, who waits for it, that there is space. */
+/* Notifies the sender, who waits for it, that there is space. */
 void inbound_wake_producer(struct inbound *in);
 
 /* Stops polling rings that have been idle for a while, if there are many. */
@@ -454,7 +454,7 @@ uint64_t inbound_doubt_left(const struct shm *shm, uint64_t now);
 
 /* The look once more of bell.h, if it is due: makes cool rings with something in them hot.
  * True if there was one. */
-bool inbound_look_again(struct shm *shm, uint64_t now);
+bool inbound_recheck(struct shm *shm, uint64_t now);
 
 /* Has something arrived in a hot ring, or has one to be settled? */
 bool inbound_any(const struct shm *shm);

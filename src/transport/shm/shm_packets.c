@@ -17,7 +17,7 @@
 /* ---- sending ---- */
 
 /* Behind ring_publish(): does the receiver look by itself?  0, or the error for send(). */
-static inline int tell(struct shm_link *link)
+static inline int link_notify(struct shm_link *link)
 {
     bell_publish_barrier(link->fence);
     if (unlikely(atomic_load_explicit(&link->out.shared->armed, memory_order_relaxed) != 0))
@@ -57,7 +57,7 @@ static OUT_OF_LINE int send_long(struct shm_link *link, const struct transport_p
     copy_bytes(record + sizeof *packet->header + packet->body_size, packet->payload,
                packet->payload_size);
     ring_publish(&link->out, record, size);
-    return tell(link);
+    return link_notify(link);
 }
 
 /* As transport_compose.send: into the ring, and published with the size that it has come to. */
@@ -81,7 +81,7 @@ int shm_compose(struct link *l, const struct transport_packet *packet, transport
     if (filled == 0)
         return -ECANCELED;
     ring_publish(&link->out, record, begin + (uint32_t)filled);
-    return tell(link);
+    return link_notify(link);
 }
 
 /* A packet of one cell calls nothing before it has left. */
@@ -103,7 +103,7 @@ int shm_send(struct link *l, const struct transport_packet *packet)
         end = copy_small(end, packet->body, packet->body_size);
     copy_small(end, packet->payload, packet->payload_size);
     ring_publish_cell(&link->out, ring_place(&link->out), record, size);
-    return tell(link);
+    return link_notify(link);
 }
 
 static OUT_OF_LINE int send_eager_long(struct shm_link *link, uint32_t context_id, uint64_t tag,
@@ -135,7 +135,7 @@ int shm_send_eager(struct link *l, uint32_t context_id, uint64_t tag, uint64_t d
     wire_put_eager((struct wire_header *)(void *)record, context_id, tag, data);
     copy_small(record + sizeof(struct wire_header), payload, size);
     ring_publish_cell(&link->out, at, record, (uint32_t)(sizeof(struct wire_header) + size));
-    return tell(link);
+    return link_notify(link);
 }
 
 /* ---- receiving ---- */
@@ -199,7 +199,7 @@ static ALWAYS_INLINE int take_records(struct shm *shm, struct inbound *in, void 
         n++;
     } while (n < budget && (record = ring_peek(&in->ring, &size)) != NULL);
     in->flowing = in->busy = n != 0;
-    /* what was released, and then the look, for a producer that goes to sleep: bell.h's
+    /* what was released, and then the check, for a producer that goes to sleep: bell.h's
      * rule with the sides exchanged */
     bell_publish_barrier(shm->fence);
     if (unlikely(atomic_load_explicit(&in->ring.shared->producer_waiting,
@@ -320,7 +320,7 @@ static void tend(struct shm *shm)
         settle_fences(shm);
 
     shm->base.hint.left = SHM_TEND_POLLS;
-    inbound_look_again(shm, now);
+    inbound_recheck(shm, now);
     inbound_cool_idle(shm);
     shm_sweep(shm, now);
 }
@@ -342,7 +342,7 @@ static inline bool is_due(struct shm *shm)
     return unlikely(shm_bell_rang(shm)) || unlikely(hint->left == 0);
 }
 
-static void look_around(struct shm *shm)
+static void slow_check(struct shm *shm)
 {
     if (shm_bell_rang(shm))
         answer_bell(shm);
@@ -353,11 +353,11 @@ static void look_around(struct shm *shm)
 
 static OUT_OF_LINE int poll_and_tend(struct shm *shm, int budget)
 {
-    look_around(shm);
+    slow_check(shm);
     return poll_hot(shm, budget);
 }
 
-/* A look that finds nothing calls nothing: it is what a message that is on its way finds
+/* A check that finds nothing calls nothing: it is what a message that is on its way finds
  * us doing. */
 int shm_poll(struct transport *t, int budget)
 {
@@ -373,6 +373,6 @@ int shm_poll_marking(struct transport *t, int budget)
     struct shm *shm = shm_of(t);
 
     if (is_due(shm))
-        look_around(shm);
+        slow_check(shm);
     return shm->hot_count != 0 ? drain_all_by(shm, budget, take_marking) : 0;
 }

@@ -53,7 +53,7 @@ static int sleep_until(struct shm *shm, uint64_t deadline, uint64_t slice)
 
         if (now >= deadline)
             return -ETIMEDOUT;
-        if (inbound_look_again(shm, now) || shm_sweep(shm, now))
+        if (inbound_recheck(shm, now) || shm_sweep(shm, now))
             return 0;
         nap = shm->doubt ? min_size(slice, inbound_doubt_left(shm, now)) : slice;
         err = sleep_slice(shm, seen, min_size(nap, deadline - now));

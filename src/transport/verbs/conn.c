@@ -362,7 +362,7 @@ static void tend_dead(struct ib_link *link, uint64_t now)
 
 static void tend(struct ib_link *link, uint64_t now)
 {
-    ib_rma_looked_after(link);
+    ib_rma_checked(link);
     if (net_is_meeting(&link->net))
         net_tend(&link->net, now);
     else if (link->net.state == NET_OPEN && !link->net.is_self)

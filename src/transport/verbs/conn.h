@@ -47,7 +47,7 @@ struct ib_conns {
     uint32_t id_count, id_capacity;
     struct hash by_number; /* of its queue pairs; nothing is removed */
     struct transport_verbs_inlet inlet;
-    bool has_told_layout; /* warned that a peer's adapter compares other bits */
+    bool has_warned_layout; /* warned that a peer's adapter compares other bits */
 };
 
 extern const struct net_ops ib_net_ops;

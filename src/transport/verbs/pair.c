@@ -209,12 +209,12 @@ static bool is_tagged(struct ib_link *link, uint32_t tag)
 
     if (!link->pair.is_inlet || layout == tag_of(link) >> TAG_LAYOUT)
         return link->pair.is_inlet;
-    if (layout != 0 && !conns->has_told_layout)
+    if (layout != 0 && !conns->has_warned_layout)
         LOG_WARN("verbs: software matches messages of %s, because the peer's adapter compares "
                  "other bits of a message (MBX_DEVICE_TAG_FORMAT); use the same MPI on both "
                  "sides",
                  net_peer_text(&link->net, peer));
-    conns->has_told_layout |= layout != 0;
+    conns->has_warned_layout |= layout != 0;
     return false;
 }
 

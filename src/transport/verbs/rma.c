@@ -394,7 +394,7 @@ bool ib_rma_is_waiting(const struct ib_link *link)
     return !list_is_empty(&link->rma.moving) || link->rma.is_full;
 }
 
-void ib_rma_looked_after(struct ib_link *link)
+void ib_rma_checked(struct ib_link *link)
 {
     link->rma.is_full = false;
 }

@@ -101,6 +101,6 @@ void ib_rma_lose(struct ib *ib);
 
 /* Does a read or write wait for the peer?  Its peer is looked after now. */
 bool ib_rma_is_waiting(const struct ib_link *link);
-void ib_rma_looked_after(struct ib_link *link);
+void ib_rma_checked(struct ib_link *link);
 
 #endif

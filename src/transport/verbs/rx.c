@@ -149,7 +149,7 @@ int ib_rx_welcome(struct ib_link *link)
 
 /* ---- credit ---- */
 
-uint16_t ib_rx_tell(struct ib_link *link)
+uint16_t ib_rx_report(struct ib_link *link)
 {
     uint16_t credit = (uint16_t)min_size(link->rx.owed, UINT16_MAX);
 
@@ -164,7 +164,7 @@ void ib_rx_untell(struct ib_link *link, uint16_t credit)
     link->rx.space -= credit;
 }
 
-bool ib_rx_has_to_tell(const struct ib_link *link)
+bool ib_rx_has_to_report(const struct ib_link *link)
 {
     return 2 * link->rx.owed >= link->rx.window && link->rx.owed != 0;
 }
@@ -173,7 +173,7 @@ bool ib_rx_has_to_tell(const struct ib_link *link)
 static void was_read(struct ib_link *link)
 {
     link->rx.owed++;
-    if (link->net.state == NET_OPEN && ib_rx_has_to_tell(link))
+    if (link->net.state == NET_OPEN && ib_rx_has_to_report(link))
         ib_tx_control(link, IB_FRAME_CREDIT);
 }
 
@@ -270,14 +270,14 @@ static void broke_a_rule(struct ib *ib, struct ib_link *link, const char *what)
 /* NULL, or what is wrong with a frame of a connected peer. */
 static const char *check(const struct ib_link *link, const struct ib_frame *frame, size_t size)
 {
-    const uint32_t told = link->tx.credit + frame->credit;
+    const uint32_t reported = link->tx.credit + frame->credit;
 
     if (frame->opcode != 0 || frame->kind == 0 || frame->kind >= IB_FRAME_KINDS)
         return "a packet of no known kind";
     if (frame->kind == IB_FRAME_DATA ? size < sizeof(struct wire_header) || size > IB_PACKET_MAX
                                      : size != sizeof(struct ib_control))
         return "a packet of the wrong length";
-    if (told > link->tx.window)
+    if (reported > link->tx.window)
         return "more credit than its window";
     if (frame->kind == IB_FRAME_DATA && link->rx.space == 0)
         return "more packets than its window";

@@ -98,10 +98,10 @@ int ib_rx_deliver(struct ib_link *link, const void *packet, size_t size);
 int ib_rx_deliver_held(struct ib *ib);
 
 /* How many buffers are to be told with a packet that leaves now; they count as told.  Back. */
-uint16_t ib_rx_tell(struct ib_link *link);
+uint16_t ib_rx_report(struct ib_link *link);
 void ib_rx_untell(struct ib_link *link, uint16_t credit);
 
 /* Is there so much to tell that it is worth a packet? */
-bool ib_rx_has_to_tell(const struct ib_link *link);
+bool ib_rx_has_to_report(const struct ib_link *link);
 
 #endif

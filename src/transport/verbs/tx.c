@@ -96,7 +96,7 @@ void ib_tx_drop(struct ib_link *link)
 
 static struct ib_frame frame_of(struct ib_link *link, enum ib_frame_kind kind)
 {
-    return (struct ib_frame){.kind = (uint8_t)kind, .credit = ib_rx_tell(link)};
+    return (struct ib_frame){.kind = (uint8_t)kind, .credit = ib_rx_report(link)};
 }
 
 /* Gives the adapter a slot that counts these parts.  0; -EAGAIN. */
@@ -213,7 +213,7 @@ static int push(struct ib_link *link)
     int moved = push_queue(link);
 
     if (link->tx.pending & 1u << IB_FRAME_CREDIT) {
-        if (!ib_rx_has_to_tell(link)) /* it went with a packet */
+        if (!ib_rx_has_to_report(link)) /* it went with a packet */
             link->tx.pending &= (uint8_t) ~(1u << IB_FRAME_CREDIT);
         else
             moved += send_control(link, IB_FRAME_CREDIT) == 0;

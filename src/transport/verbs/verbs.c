@@ -33,7 +33,7 @@
 #include "transport/verbs/params.h"
 
 #define TEND_POLLS     4096 /* between two looks at handshakes, and at what does not leave */
-#define TEND_SLEEPS    4    /* between two such looks of an endpoint that sleeps */
+#define TEND_SLEEPS    4    /* between two such checks of an endpoint that sleeps */
 #define BYE_NS         (200 * CLOCK_MS)
 #define SLICE_MS       50 /* that it sleeps although it will be told: the adapter may be lost */
 #define SLICE_BLIND_MS 5 /* that it sleeps if something is to be said again, or offered again */

@@ -202,10 +202,11 @@ static inline uint64_t verbs_mask(struct verbs_layout layout,
 static inline bool verbs_fits(struct verbs_layout layout,
                               const struct mbx_device_envelope *envelope)
 {
-    const struct mbx_device_envelope told = verbs_envelope(layout, verbs_tag(layout, envelope));
+    const struct mbx_device_envelope compared =
+        verbs_envelope(layout, verbs_tag(layout, envelope));
 
-    return told.context_id == envelope->context_id && told.source == envelope->source &&
-           told.tag == envelope->tag;
+    return compared.context_id == envelope->context_id && compared.source == envelope->source &&
+           compared.tag == envelope->tag;
 }
 
 #endif

@@ -35,7 +35,7 @@ struct verbs_regions {
     uint32_t kept_count;
     bool is_watching;
     uint64_t bytes, bytes_max;
-    uint64_t seen_gone; /* of memwatch_look(), when all kept ones were there */
+    uint64_t seen_gone; /* of memwatch_check(), when all kept ones were there */
     struct verbs_regions_stats stats;
     struct slot slots[SLOTS];
 };
@@ -139,7 +139,7 @@ void verbs_regions_close(struct verbs_regions *regions)
 }
 
 /* Forgets what is gone.  May those that are left be used, or new ones be kept? */
-static bool look(struct verbs_regions *regions)
+static bool check_gone(struct verbs_regions *regions)
 {
     struct list *node = regions->kept.next;
     uint64_t gone;
@@ -147,7 +147,7 @@ static bool look(struct verbs_regions *regions)
 
     if (!regions->is_watching)
         return false;
-    is_calm = memwatch_look(&gone);
+    is_calm = memwatch_check(&gone);
     if (likely(gone == regions->seen_gone))
         return is_calm;
     regions->seen_gone = gone;
@@ -165,7 +165,7 @@ static bool look(struct verbs_regions *regions)
 
 void verbs_regions_tend(struct verbs_regions *regions)
 {
-    look(regions);
+    check_gone(regions);
 }
 
 /* Lets go of the one that was not used for longest.  False: all are in use. */
@@ -332,7 +332,7 @@ struct verbs_region *verbs_region_get(struct verbs_regions *regions, const void 
     struct verbs_region *region = NULL;
 
     assert(size > 0);
-    if (look(regions))
+    if (check_gone(regions))
         region = get_kept(regions, begin, size, access);
     if (region == NULL)
         region = use_once(regions, begin, size, access);

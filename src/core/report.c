@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tell.c - with MBX_LOG_LEVEL=info: a program that has named itself (names.c) says in one line that
+ * report.c - with MBX_LOG_LEVEL=info: a program that has named itself (names.c) says in one line that
  * it runs over Matchbox and how, and when its endpoint is closed what was matched.
  *
  *   rank 0 of 4: over Matchbox 0.1.0 by the component, Open MPI v4.1.4; transport auto, 4 ranks here
@@ -22,7 +22,7 @@
 #define TEXT_MAX 96
 
 /* " of 4" and ", 2 ranks here", where a launcher says so. */
-static void tell_counts(char of[TEXT_MAX], char here[TEXT_MAX])
+static void report_counts(char of[TEXT_MAX], char here[TEXT_MAX])
 {
     of[0] = here[0] = '\0';
     if (launcher_ranks() != NULL)
@@ -31,14 +31,14 @@ static void tell_counts(char of[TEXT_MAX], char here[TEXT_MAX])
         snprintf(here, TEXT_MAX, ", ranks here %s", launcher_local_ranks());
 }
 
-void tell_start(const struct mbx_ep *ep)
+void report_start(const struct mbx_ep *ep)
 {
     const char *program = ep->names.program, *version = strchr(program, ' ');
     char of[TEXT_MAX], here[TEXT_MAX];
 
     if (version == NULL)
         return;
-    tell_counts(of, here);
+    report_counts(of, here);
     LOG_INFO("rank %s%s: over Matchbox %s by the %.*s, %.*s; transport %s, %s%s",
              launcher_rank() != NULL ? launcher_rank() : "?", of, mbx_version(),
              (int)(version - program), program, (int)strcspn(version + 1, ","), version + 1,
@@ -46,7 +46,7 @@ void tell_start(const struct mbx_ep *ep)
              here);
 }
 
-void tell_end(const struct mbx_ep *ep)
+void report_end(const struct mbx_ep *ep)
 {
     struct stats stats;
     uint64_t sent = 0;
@@ -74,7 +74,7 @@ static struct transport_who who_is(const struct peer *peer)
 }
 
 /* "rank 1 (process 4711)", as far as it is known. */
-static void tell_who(const struct peer *peer, char text[TEXT_MAX])
+static void report_peer(const struct peer *peer, char text[TEXT_MAX])
 {
     struct transport_who who = who_is(peer);
     int length;
@@ -85,34 +85,34 @@ static void tell_who(const struct peer *peer, char text[TEXT_MAX])
         snprintf(text + length, TEXT_MAX - (size_t)length, " (process %u)", who.pid);
 }
 
-void tell_end_of(const struct mbx_ep *ep, struct peer *peer, int error)
+void report_end_of(const struct mbx_ep *ep, struct peer *peer, int error)
 {
     char text[TEXT_MAX];
 
-    if (peer->health.is_told || (error != -ENOTCONN && error != -EHOSTUNREACH) ||
+    if (peer->health.is_reported || (error != -ENOTCONN && error != -EHOSTUNREACH) ||
         strncmp(ep->names.program, "provider ", strlen("provider ")) != 0)
         return;
-    peer->health.is_told = true;
-    tell_who(peer, text);
+    peer->health.is_reported = true;
+    report_peer(peer, text);
     if (error == -EHOSTUNREACH) /* it may be alive: another key, another machine */
         LOG_WARN("%s cannot be reached", text);
     else
         LOG_WARN("%s has ended: %s", text, mbx_strerror(error));
 }
 
-void tell_death_of(const struct mbx_ep *ep, struct peer *peer)
+void report_death_of(const struct mbx_ep *ep, struct peer *peer)
 {
     if (who_is(peer).rank != 0)
-        tell_end_of(ep, peer, -ENOTCONN);
+        report_end_of(ep, peer, -ENOTCONN);
 }
 
-void tell_lost(const struct mbx_ep *ep, struct peer *peer, int error)
+void report_lost(const struct mbx_ep *ep, struct peer *peer, int error)
 {
     char text[NAMES_PEER_TEXT];
 
-    if (peer->health.is_loss_told)
+    if (peer->health.is_loss_reported)
         return;
-    peer->health.is_loss_told = true;
+    peer->health.is_loss_reported = true;
     LOG_WARN("a message to %s was lost after its send was complete: %s; look at the output of "
              "that rank (further ones to it are only counted: send_errors)",
              names_peer_text(ep, peer->number, text), mbx_strerror(error));

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tell.c - which MPI runs over this provider, if one does: so that traces, statistics and the log
+ * report.c - which MPI runs over this provider, if one does: so that traces, statistics and the log
  * speak its words.
  *
  * Every MPI has MPI_Get_library_version(), which may be called at any time; where it is not found
  * among the symbols of the process, envelopes stay numbers.
  */
-#include "provider/tell.h"
+#include "provider/report.h"
 
 #include <dlfcn.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 
 static const char way[] = "provider ";
 
-void prov_tell_mpi(struct prov_ep *ep)
+void prov_report_mpi(struct prov_ep *ep)
 {
     void *found = dlsym(RTLD_DEFAULT, "MPI_Get_library_version");
     int (*ask)(char *, int *);
