@@ -16,7 +16,7 @@
  *   envelope      context id, source, tag; for receives also which bits are ignored
  *   mask          for receives, if the envelope says so: one of 256 masks that differ only
  *                 in bits that no tag has
- *   target        how many operations ago, for cancel and claim
+ *   target        how many operations ago, for cancel and extract
  *
  * The domain is tiny, as in history_random.c, so that most operations have several
  * candidates; the repetitions make queues of hundreds of entries from a few bytes.  After
@@ -45,12 +45,12 @@ struct pattern {
 
 static const enum op_kind kinds[15] = {
     OP_POST, OP_POST,   OP_TRY,  OP_ARRIVE, OP_ARRIVE, OP_POST_MANY, OP_ARRIVE_MANY, OP_FIND,
-    OP_MEET, OP_CANCEL, OP_KEEP, OP_PEEK,   OP_PROBE,  OP_TAKE,      OP_CLAIM,
+    OP_MEET, OP_CANCEL, OP_KEEP, OP_PEEK,   OP_PROBE,  OP_TAKE,      OP_EXTRACT,
 };
 
 static bool has_target(enum op_kind kind)
 {
-    return kind == OP_CANCEL || kind == OP_CLAIM;
+    return kind == OP_CANCEL || kind == OP_EXTRACT;
 }
 
 static struct pattern take_pattern(struct input *in, uint8_t first)

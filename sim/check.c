@@ -330,7 +330,7 @@ static void feed_post(struct place *p, struct oracle *oracle, const struct item 
         job_wrong(p->job, "mprobe %" PRIu32 " got message %" PRIu32 ", and the oracle shows %d",
                   take->op.id, take->got, got);
     else
-        oracle_claim(oracle, got);
+        oracle_extract(oracle, got);
 }
 
 /* What the rank did at each tick of its clock: the post or cancel of a take, or NULL. */

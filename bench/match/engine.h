@@ -87,7 +87,7 @@ struct bench_ops {
 
     /* False: it is not queued.  May be called only for the message that a peek has
      * just shown: UCX has no other way to name one. */
-    bool (*claim)(struct bench_engine *engine, uint32_t msg);
+    bool (*extract)(struct bench_engine *engine, uint32_t msg);
 
     /* Both NULL if there are none.  found[i] is what post or arrive would return. */
     void (*post_many)(struct bench_engine *engine, const uint32_t recvs[],

@@ -143,7 +143,7 @@ static bool list_peek(struct bench_engine *engine, struct mbx_match_envelope env
     return true;
 }
 
-static bool list_claim(struct bench_engine *engine, uint32_t msg)
+static bool list_extract(struct bench_engine *engine, uint32_t msg)
 {
     struct lists *e = lists_of(engine);
 
@@ -174,7 +174,7 @@ const struct bench_ops bench_list = {
     .arrive = list_arrive,
     .cancel = list_cancel,
     .peek = list_peek,
-    .claim = list_claim,
+    .extract = list_extract,
     .recv_memory = list_recv_memory,
     .msg_memory = list_msg_memory,
 };

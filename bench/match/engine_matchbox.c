@@ -117,7 +117,7 @@ static bool matchbox_peek(struct bench_engine *engine, struct mbx_match_envelope
     return true;
 }
 
-static bool matchbox_claim(struct bench_engine *engine, uint32_t msg)
+static bool matchbox_extract(struct bench_engine *engine, uint32_t msg)
 {
     struct matchbox *e = matchbox_of(engine);
 
@@ -192,7 +192,7 @@ const struct bench_ops bench_matchbox = {
     .arrive = matchbox_arrive,
     .cancel = matchbox_cancel,
     .peek = matchbox_peek,
-    .claim = matchbox_claim,
+    .extract = matchbox_extract,
     .post_many = matchbox_post_many,
     .arrive_many = matchbox_arrive_many,
     .recv_memory = matchbox_recv_memory,

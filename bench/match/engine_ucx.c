@@ -254,7 +254,7 @@ static bool ucx_peek(struct bench_engine *engine, struct mbx_match_envelope enve
 }
 
 /* Between two messages with the same tag the peek has shown the older one, too. */
-static bool ucx_claim(struct bench_engine *engine, uint32_t msg)
+static bool ucx_extract(struct bench_engine *engine, uint32_t msg)
 {
     struct ucx *e = ucx_of(engine);
     uint32_t landed = BENCH_NONE;
@@ -310,7 +310,7 @@ const struct bench_ops bench_ucx = {
     .arrive = ucx_arrive,
     .cancel = ucx_cancel,
     .peek = ucx_peek,
-    .claim = ucx_claim,
+    .extract = ucx_extract,
     .recv_memory = ucx_recv_memory,
     .msg_memory = ucx_msg_memory,
 };

@@ -248,7 +248,7 @@ static bool like_peek(struct bench_engine *engine, struct mbx_match_envelope env
     return true;
 }
 
-static bool like_claim(struct bench_engine *engine, uint32_t msg)
+static bool like_extract(struct bench_engine *engine, uint32_t msg)
 {
     struct like_msg *m = &like_of(engine)->msgs[msg];
 
@@ -279,7 +279,7 @@ const struct bench_ops bench_ucx_like = {
     .arrive = like_arrive,
     .cancel = like_cancel,
     .peek = like_peek,
-    .claim = like_claim,
+    .extract = like_extract,
     .recv_memory = like_recv_memory,
     .msg_memory = like_msg_memory,
 };

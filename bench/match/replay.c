@@ -109,7 +109,7 @@ static uint32_t oldest_for(const struct author *a, const struct bench_pattern *w
     return oldest;
 }
 
-static void add_probe(struct author *a, bool is_claimed)
+static void add_probe(struct author *a, bool is_extracted)
 {
     struct sequence_op op = {SEQUENCE_PEEK, 0, 0, draw_pattern(a, true)};
     uint32_t msg = oldest_for(a, &op.wanted);
@@ -119,10 +119,10 @@ static void add_probe(struct author *a, bool is_claimed)
                       ? 0
                       : BENCH_NONE;
     sequence_add(a->sequence, &op);
-    if (!is_claimed || msg == BENCH_NONE)
+    if (!is_extracted || msg == BENCH_NONE)
         return;
-    op = (struct sequence_op){SEQUENCE_CLAIM, msg, 0, {.envelope = a->messages[msg]}};
-    op.expected = a->list->ops->claim(a->list, msg) ? 0 : BENCH_NONE;
+    op = (struct sequence_op){SEQUENCE_EXTRACT, msg, 0, {.envelope = a->messages[msg]}};
+    op.expected = a->list->ops->extract(a->list, msg) ? 0 : BENCH_NONE;
     a->msg_is_queued[msg] = false;
     sequence_add(a->sequence, &op);
 }
@@ -338,7 +338,7 @@ static bool read_event(struct reading *r, const struct trace_event *event)
         op.expected = event->partner != 0 ? 0 : BENCH_NONE;
         break;
     case TRACE_CLAIM:
-        op.kind = SEQUENCE_CLAIM;
+        op.kind = SEQUENCE_EXTRACT;
         op.number = slots_remove(&r->msgs, event->entry);
         is_right = op.number != BENCH_NONE;
         break;
@@ -436,7 +436,7 @@ static void show_sequence(const struct sequence *s, const char *word)
            "claims=%zu met=%zu posted_max=%u posted_mean=%.1f unexpected_max=%u "
            "unexpected_mean=%.1f\n",
            word, s->count, posts, arrivals, s->kinds[SEQUENCE_CANCEL], s->kinds[SEQUENCE_PEEK],
-           s->kinds[SEQUENCE_CLAIM], s->hits, s->recvs_max,
+           s->kinds[SEQUENCE_EXTRACT], s->hits, s->recvs_max,
            (double)s->recvs_sum / (double)(arrivals + !arrivals), s->msgs_max,
            (double)s->msgs_sum / (double)(posts + !posts));
 }

@@ -64,7 +64,7 @@ void sequence_count(struct sequence *s)
         case SEQUENCE_CANCEL:
             recvs -= is_met;
             break;
-        case SEQUENCE_CLAIM:
+        case SEQUENCE_EXTRACT:
             msgs -= is_met;
             break;
         case SEQUENCE_PEEK:
@@ -202,8 +202,8 @@ static inline uint32_t do_one(const struct sequence_op *op, struct bench_engine 
         return engine->ops->peek(engine, op->wanted.envelope, op->wanted.ignore, &tag)
                    ? 0
                    : BENCH_NONE;
-    case SEQUENCE_CLAIM:
-        return engine->ops->claim(engine, op->number) ? 0 : BENCH_NONE;
+    case SEQUENCE_EXTRACT:
+        return engine->ops->extract(engine, op->number) ? 0 : BENCH_NONE;
     case SEQUENCE_KINDS:
         break;
     }

@@ -174,9 +174,9 @@ static bool advert_suits(const struct advert *advert, const struct request *req,
 }
 
 /* Takes the word; false: it is closed, or we cannot. */
-static bool advert_claims(struct peer *peer, const struct advert_target *target)
+static bool advert_takes_word(struct peer *peer, const struct advert_target *target)
 {
-    int err = lockword_claim(peer, target->word, target->owner_id, 0);
+    int err = lockword_take(peer, target->word, target->owner_id, 0);
 
     if (err != 0 && err != -EALREADY)
         advert_drop(peer); /* it may still be open */
@@ -230,7 +230,7 @@ static bool advert_take(struct mbx_ep *ep, struct peer *peer, struct request *re
         const struct advert_target target = advert->rtrs[index].target;
 
         advert_remove(advert, index);
-        if (!advert_claims(peer, &target))
+        if (!advert_takes_word(peer, &target))
             continue;
         req->target = target;
         return true;

@@ -293,7 +293,7 @@ static int on_split_copy(struct mbx_ep *ep, struct peer *peer, const struct wire
         return -EPROTO;
     if (req->state != RNDV_WAIT_FIN || req->protocol != MBX_RNDV_READ ||
         !peer_path(peer)->can_write || !ep_matches_here(ep) ||
-        lockword_claim(peer, split_copy->word, split_copy->owner_id, 0) != 0)
+        lockword_take(peer, split_copy->word, split_copy->owner_id, 0) != 0)
         return 0; /* it reads this part, too */
     /* as if all of the message were to go there, and all before the part had gone */
     req->target = (struct advert_target){

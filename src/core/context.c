@@ -43,14 +43,14 @@ struct context *context_next(const struct mbx_ep *ep, size_t *position)
 /* The messages of a context that is new come in, in their order. */
 static void context_call_in(struct mbx_ep *ep, struct context *context)
 {
-    struct mbx_match *unclaimed = &ep->contexts.unclaimed->match;
+    struct mbx_match *unknown = &ep->contexts.unknown->match;
 
-    for (struct mbx_match_msg *next = mbx_match_next_msg(unclaimed, NULL), *msg;
+    for (struct mbx_match_msg *next = mbx_match_next_msg(unknown, NULL), *msg;
          (msg = next) != NULL;) {
-        next = mbx_match_next_msg(unclaimed, msg);
+        next = mbx_match_next_msg(unknown, msg);
         if (msg->envelope.context_id != context->id)
             continue;
-        mbx_match_extract(unclaimed, msg);
+        mbx_match_extract(unknown, msg);
         mbx_match_keep(&context->match, msg);
     }
 }
@@ -73,20 +73,20 @@ OUT_OF_LINE struct context *context_make(struct mbx_ep *ep, uint32_t id)
     mbx_match_init(&context->match, &(struct mbx_match_options){.seed = ep->contexts.seed});
     (void)hash_add(&ep->contexts.table, &by_id, ep, &(void *){context});
     ep->contexts.last = context;
-    if (unlikely(ep->contexts.unclaimed != NULL))
+    if (unlikely(ep->contexts.unknown != NULL))
         context_call_in(ep, context);
     return context;
 }
 
-struct context *context_unclaimed(struct mbx_ep *ep)
+struct context *context_unknown(struct mbx_ep *ep)
 {
-    if (ep->contexts.unclaimed == NULL &&
-        (ep->contexts.unclaimed = mem_alloc(sizeof *ep->contexts.unclaimed)) != NULL) {
-        ep->contexts.unclaimed->use = CONTEXT_FREE;
-        mbx_match_init(&ep->contexts.unclaimed->match,
+    if (ep->contexts.unknown == NULL &&
+        (ep->contexts.unknown = mem_alloc(sizeof *ep->contexts.unknown)) != NULL) {
+        ep->contexts.unknown->use = CONTEXT_FREE;
+        mbx_match_init(&ep->contexts.unknown->match,
                        &(struct mbx_match_options){.seed = ep->contexts.seed});
     }
-    return ep->contexts.unclaimed;
+    return ep->contexts.unknown;
 }
 
 void context_open(struct context *context, uint64_t tag, uint64_t ignore)
@@ -111,7 +111,7 @@ void context_fini(struct mbx_ep *ep)
         mem_free(context);
     }
     hash_fini(&ep->contexts.table);
-    if (ep->contexts.unclaimed != NULL)
-        mbx_match_fini(&ep->contexts.unclaimed->match);
-    mem_free(ep->contexts.unclaimed);
+    if (ep->contexts.unknown != NULL)
+        mbx_match_fini(&ep->contexts.unknown->match);
+    mem_free(ep->contexts.unknown);
 }

@@ -30,10 +30,10 @@ struct context {
 
 /* context.c */
 struct ep_contexts {
-    struct context *last;      /* the one used last, or NULL */
-    struct context *unclaimed; /* or NULL */
-    struct hash table;         /* of pointers to them */
-    uint64_t seed; /* of the engines' hash: peers choose tags, and must not know it */
+    struct context *last;    /* the one used last, or NULL */
+    struct context *unknown; /* or NULL */
+    struct hash table;       /* of pointers to them */
+    uint64_t seed;           /* of the engines' hash: peers choose tags, and must not know it */
 };
 
 /* The engine of a context id, made on first use; NULL: no memory. */
@@ -59,6 +59,6 @@ static inline bool context_is_over(const struct context *context, uint64_t tag)
 
 /* Where messages wait whose context id nobody here has named yet: an engine for each that a
  * peer makes up would be memory that others exhaust.  NULL: no memory. */
-struct context *context_unclaimed(struct mbx_ep *ep);
+struct context *context_unknown(struct mbx_ep *ep);
 
 #endif

@@ -15,7 +15,7 @@
  *      ├── peers:    number -> address, and peer with its link once it is used (peer.c)
  *      │      └── out: requests that have something to send, first in, first out
  *      ├── requests: a pool; a request is its own completion entry (request.c)
- *      ├── messages: a pool; unexpected or claimed messages (message.c)
+ *      ├── messages: a pool; unexpected or extracted messages (message.c)
  *      ├── regions:  what peers may access (region.c)
  *      ├── works:    of modules: what each round moves
  *      ├── busy:     peers to whom something waits to leave

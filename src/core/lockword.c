@@ -189,7 +189,7 @@ uint32_t lockword_owner_seen(const struct mbx_ep *ep, uint64_t name)
     return owner_in(found);
 }
 
-int lockword_claim(const struct peer *peer, uint64_t name, uint64_t owner_id, uint64_t cookie)
+int lockword_take(const struct peer *peer, uint64_t name, uint64_t owner_id, uint64_t cookie)
 {
     uint32_t generation = (uint32_t)(name >> 32);
     uint64_t expected = lockword_make(generation, WORD_OPEN, 0), found;

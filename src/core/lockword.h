@@ -18,7 +18,7 @@
  *   word      generation:32 | state:8 | owner:24       the owner is our number of the sender
  *   name      generation:32 | index + 1                of a word, as it stands in an RTR
  *
- *   CLOSED ──lockword_open──> OPEN ──lockword_claim, by a sender──> TAKEN
+ *   CLOSED ──lockword_open──> OPEN ──lockword_take, by a sender──> TAKEN
  *     ^                        └────lockword_close─────┐             │
  *     └───────────────────────────────────────────────┴─────────────┘ lockword_close
  *
@@ -81,6 +81,6 @@ uint32_t lockword_owner_seen(const struct mbx_ep *ep, uint64_t name);
 /* At a sender: takes the word of this name at peer, whose number for us is `owner_id`.
  * 0 it is ours; -EINPROGRESS transport_events.cswap_done(cookie) will tell, unless cookie is 0;
  * -EALREADY it is not open any more; other: it cannot be reached, so claim. */
-int lockword_claim(const struct peer *peer, uint64_t name, uint64_t owner_id, uint64_t cookie);
+int lockword_take(const struct peer *peer, uint64_t name, uint64_t owner_id, uint64_t cookie);
 
 #endif

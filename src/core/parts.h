@@ -87,7 +87,7 @@ struct shadow_recv {
     void *buf;
     size_t size;
     struct list node;               /* on waiting, handed or asked */
-    struct shadow_message *message; /* CLAIMED: for it; NULL: for somebody else */
+    struct shadow_message *message; /* RECLAIMED: for it; NULL: for somebody else */
     uint32_t handle;                /* HANDED and later */
     uint32_t held;                  /* PAIRED: the number of the message */
     enum shadow_state state;

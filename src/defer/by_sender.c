@@ -73,7 +73,7 @@ void by_sender_take(struct mbx_ep *ep, struct peer *peer, struct request *req, u
 
     assert(!backlog->is_locking);
     backlog->locks++;
-    switch (lockword_claim(peer, word, owner_id, req->completion.request)) {
+    switch (lockword_take(peer, word, owner_id, req->completion.request)) {
     case 0:
         won(ep, peer, req);
         return;

@@ -118,7 +118,7 @@ static void extend(void)
         if (h.ops[i].kind == OP_POST)
             try_op((struct op){.kind = OP_CANCEL, .target = i});
         else if (h.ops[i].kind == OP_ARRIVE || h.ops[i].kind == OP_MEET)
-            try_op((struct op){.kind = OP_CLAIM, .target = i});
+            try_op((struct op){.kind = OP_EXTRACT, .target = i});
     }
 }
 

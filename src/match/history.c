@@ -237,7 +237,7 @@ static void engine_answers(struct history_run *run, const struct op *ops, int co
     case OP_CANCEL:
         *answers = mbx_match_cancel(&run->m, &run->recvs[op->target]);
         break;
-    case OP_CLAIM:
+    case OP_EXTRACT:
         *answers = mbx_match_extract(&run->m, &run->msgs[op->target]);
         break;
     case OP_TAKE:
@@ -273,12 +273,12 @@ int history_oracle_answer(struct oracle *o, const struct op *op)
     case OP_PROBE:
     case OP_TAKE:
         id = oracle_peek(o, op->envelope, op->ignore);
-        oracle_claim(o, id);
+        oracle_extract(o, id);
         return id;
     case OP_CANCEL:
         return oracle_cancel(o, op->target);
-    case OP_CLAIM:
-        return oracle_claim(o, op->target);
+    case OP_EXTRACT:
+        return oracle_extract(o, op->target);
     case OP_KINDS:
         break;
     }
@@ -328,7 +328,7 @@ static void count(struct mbx_match_counters *want, const struct oracle *o, const
     case OP_CANCEL:
         want->cancelled += (uint64_t)answer;
         break;
-    case OP_CLAIM:
+    case OP_EXTRACT:
         want->claimed += (uint64_t)answer;
         break;
     case OP_PEEK:

@@ -3,7 +3,7 @@
  * history.h - a list of operations, done by the engine and by the oracle.  Test code.
  *
  * Every operation has an id below HISTORY_MAX, its own, which names the receive or message
- * that it makes; cancel and claim name their target by it.  A history stays meaningful when
+ * that it makes; cancel and extract name their target by it.  A history stays meaningful when
  * any of its operations is dropped: a target that is not there was never queued, and both
  * sides must say so.
  *
@@ -29,9 +29,9 @@ enum op_kind {
     OP_MEET,        /* mbx_match_find(), and mbx_match_arrive() if it found nobody */
     OP_KEEP,        /* mbx_match_find(), and mbx_match_keep() if it found nobody */
     OP_PEEK,
-    OP_PROBE, /* peek, then claim what it showed */
+    OP_PROBE, /* peek, then extract what it showed */
     OP_CANCEL,
-    OP_CLAIM,
+    OP_EXTRACT,
     OP_TAKE, /* mbx_match_take() alone: a receive that does not wait */
     OP_TRY,  /* mbx_match_take() of what does not fit, and mbx_match_post() */
     OP_KINDS
@@ -44,8 +44,8 @@ static inline bool op_is_receive(enum op_kind kind)
            kind == OP_TAKE || kind == OP_TRY;
 }
 
-/* An answer is the id of the message or receive that was met, or one of these; of cancel
- * and claim it is a bool. */
+/* An answer is the id of the message or receive that was met, or one of these; of cancel and
+ * extract it is a bool. */
 enum {
     ANSWER_NOBODY = -1,
     ANSWER_BROKEN = -2, /* what the contract does not allow */
@@ -54,7 +54,7 @@ enum {
 struct op {
     enum op_kind kind;
     int id;
-    int target; /* of cancel and claim */
+    int target; /* of cancel and extract */
     struct mbx_match_envelope envelope;
     uint64_t ignore;
 };

@@ -39,7 +39,7 @@ static const struct mood any_kind = {{
     [OP_PEEK] = 8,
     [OP_PROBE] = 6,
     [OP_CANCEL] = 9,
-    [OP_CLAIM] = 8,
+    [OP_EXTRACT] = 8,
     [OP_TAKE] = 4,
     [OP_TRY] = 4,
 }};
@@ -63,14 +63,14 @@ static const struct mood messages = {{
     [OP_FIND] = 2,
     [OP_PEEK] = 10,
     [OP_PROBE] = 3,
-    [OP_CLAIM] = 5,
+    [OP_EXTRACT] = 5,
     [OP_TAKE] = 3,
     [OP_TRY] = 2,
 }};
 
 static const struct mood cancels = {{
     [OP_CANCEL] = 60,
-    [OP_CLAIM] = 30,
+    [OP_EXTRACT] = 30,
     [OP_POST] = 5,
     [OP_ARRIVE] = 5,
 }};
@@ -85,7 +85,7 @@ static enum op_kind random_kind(struct random *r, const struct mood *mood)
     return (enum op_kind)kind;
 }
 
-/* The target of a cancel or claim is any earlier operation: one that still waits,
+/* The target of a cancel or extract is any earlier operation: one that still waits,
  * one that has matched, or one that made no such entry at all. */
 static struct op random_op(struct random *r, const struct mood *mood, int id)
 {

@@ -11,8 +11,8 @@
  *
  *   number      the operation's name for others; its position if there is none
  *   operation   post, arrive, post-many, arrive-many, find, meet, keep, peek, probe, take, try
- *               with an envelope; cancel and claim with the name of another, or `nothing`
- *   -> answer   what it must be: a name or `nobody`; `taken` or `refused` of cancel and claim
+ *               with an envelope; cancel and extract with the name of another, or `nothing`
+ *   -> answer   what it must be: a name or `nobody`; `taken` or `refused` of cancel and extract
  *   settings    first_seq, seed, short_max, classes, hash_bits: struct mbx_match_options;
  *               fail_at: struct history; anywhere
  *
@@ -40,14 +40,14 @@ static const char *const names[OP_KINDS] = {
     [OP_PEEK] = "peek",
     [OP_PROBE] = "probe",
     [OP_CANCEL] = "cancel",
-    [OP_CLAIM] = "claim",
+    [OP_EXTRACT] = "extract",
     [OP_TAKE] = "take",
     [OP_TRY] = "try",
 };
 
 static bool has_target(enum op_kind kind)
 {
-    return kind == OP_CANCEL || kind == OP_CLAIM;
+    return kind == OP_CANCEL || kind == OP_EXTRACT;
 }
 
 /* ---- out ------------------------------------------------------------------- */
@@ -225,7 +225,7 @@ static bool read_label(struct reader *r, const char *word, int *id)
     return fail(r, "no operation before has the name", word);
 }
 
-/* `nothing` is the cancel or claim itself, which never is queued. */
+/* `nothing` is the cancel or extract itself, which never is queued. */
 static bool read_target(struct reader *r, struct op *op)
 {
     const char *word = next_word(r);

@@ -95,7 +95,7 @@ bool oracle_cancel(struct oracle *o, int id)
     return take_id(&o->recvs, id);
 }
 
-bool oracle_claim(struct oracle *o, int id)
+bool oracle_extract(struct oracle *o, int id)
 {
     return take_id(&o->msgs, id);
 }

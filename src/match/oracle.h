@@ -45,6 +45,6 @@ int oracle_peek(const struct oracle *o, struct mbx_match_envelope envelope, uint
 
 /* Did it wait?  Then it does no more. */
 bool oracle_cancel(struct oracle *o, int id);
-bool oracle_claim(struct oracle *o, int id);
+bool oracle_extract(struct oracle *o, int id);
 
 #endif

@@ -18,7 +18,7 @@
 static const char beyond_window[] = "it is beyond the window of its sender";
 
 /* The posted receive that such a message meets, if all of it is in a packet of `whole` bytes; 0: it is not.  NULL: it has to
- * wait, in *context, or in the unclaimed messages if that is NULL. */
+ * wait, in *context, or among those of unknown context ids if that is NULL. */
 static inline struct request *deliver_match(struct mbx_ep *ep,
                                             const struct mbx_match_envelope *envelope,
                                             size_t whole, struct context **context)
@@ -65,7 +65,7 @@ static OUT_OF_LINE int deliver_keep(struct mbx_ep *ep, struct context *context,
         return 0;
     }
     if (context == NULL)
-        context = context_unclaimed(ep);
+        context = context_unknown(ep);
     message = context != NULL ? message_keep(ep, arrival) : NULL;
     if (unlikely(message == NULL))
         return -EAGAIN;

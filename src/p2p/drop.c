@@ -151,7 +151,7 @@ static int on_withdraw(struct mbx_ep *ep, struct peer *peer, const struct wire_p
         return -EPROTO; /* it is not here whole */
     context = context_find(ep, wanted.message->match.envelope.context_id);
     if (context == NULL)
-        context = context_unclaimed(ep); /* where it waits */
+        context = context_unknown(ep); /* where it waits */
     return drop_one(ep, context, wanted.message, REQUEST_WITHDRAWN) ? 0 : -EAGAIN;
 }
 

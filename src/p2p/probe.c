@@ -3,7 +3,7 @@
  * probe.c - looking at the unexpected queue, and taking a message out of it for a
  * later receive.
  *
- * A claimed message stays in the pool of messages; its handle is its number there.
+ * An extracted message stays in the pool of messages; its handle is its number there.
  * It is told from a queued one by its state in the matching engine.
  */
 #include "p2p/p2p.h"
@@ -39,7 +39,7 @@ static struct message *probe_find(struct mbx_ep *ep, const struct mbx_match_enve
 }
 
 /* The message is out of the queue, for whoever has its handle. */
-static void probe_claim(struct mbx_ep *ep, struct message *message)
+static void probe_extract(struct mbx_ep *ep, struct message *message)
 {
     const struct mbx_match_envelope *envelope = &message->match.envelope;
 
@@ -49,8 +49,8 @@ static void probe_claim(struct mbx_ep *ep, struct message *message)
     credit_met(ep, message);
 }
 
-/* Names the message for whoever claims it.  Its number in its age, which means nothing outside of a queue, tells it from a
- * message that is just being kept or dropped, for who looks from outside (inspect/walk.c). */
+/* Names the message for whoever extracts it.  Its number in its age, which means nothing outside of a queue, tells it
+ * from a message that is just being kept or dropped, for who looks from outside (inspect/walk.c). */
 static mbx_message probe_name(const struct mbx_ep *ep, struct message *message)
 {
     return message->match.seq = pool_id(&ep->messages, message);
@@ -68,7 +68,7 @@ static OUT_OF_LINE int probe_deferred(struct mbx_ep *ep,
     if (found == 0)
         return liveness_probed(ep, envelope->source);
     if (found == 1 && handle != NULL) {
-        tracepoint_claim(ep, message);
+        tracepoint_extract_deferred(ep, message);
         *handle = probe_name(ep, message);
     }
     return found;
@@ -88,7 +88,7 @@ static int probe_any(struct mbx_ep *ep, const struct mbx_match_envelope *envelop
         return probe_deferred(ep, envelope, ignore, status, handle);
     message_describe(message, status);
     if (handle != NULL) {
-        probe_claim(ep, message);
+        probe_extract(ep, message);
         *handle = probe_name(ep, message);
     }
     return 1;
@@ -118,7 +118,7 @@ int mbx_mprobe(struct mbx_ep *ep, uint32_t source, uint32_t context_id, uint64_t
     return result;
 }
 
-/* Gives the claimed message of this handle to a receive. */
+/* Gives the extracted message of this handle to a receive. */
 static int probe_take(struct mbx_ep *ep, mbx_message handle, void *buf, size_t size,
                       struct pieces *pieces, const struct mbx_options *options, unsigned flags,
                       mbx_request *request)

@@ -80,7 +80,8 @@ static inline void tracepoint_peek(struct mbx_ep *ep, const struct mbx_match_env
         tracepoint_probed(ep, envelope, ignore, found);
 }
 
-static inline void tracepoint_claim(struct mbx_ep *ep, const struct message *message)
+/* A probe has taken a message that waits at its sender, and is in no queue here. */
+static inline void tracepoint_extract_deferred(struct mbx_ep *ep, const struct message *message)
 {
     if (unlikely(ep_tracing(ep)->is_on))
         tracepoint_message(ep, TRACE_CLAIM, &message->match.envelope, message, NULL);
@@ -120,7 +121,7 @@ static inline void tracepoint_drop(struct mbx_ep *ep, struct message *message)
     }
 }
 
-/* The claimed message goes to req, which discards it if it is internal. */
+/* The extracted message goes to req, which discards it if it is internal. */
 static inline void tracepoint_take(struct mbx_ep *ep, const struct message *message,
                                    struct request *req)
 {

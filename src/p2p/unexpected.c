@@ -14,7 +14,7 @@ struct queued {
     size_t count, capacity;
 };
 
-/* A message of the pool may also be claimed, or about to be dropped. */
+/* A message of the pool may also be extracted, or about to be dropped. */
 static void queued_add(void *arg, void *object)
 {
     struct queued *queued = arg;

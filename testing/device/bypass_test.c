@@ -260,7 +260,7 @@ static void a_message_waits_for_the_receive_of_the_device(void **state)
     answer(&b);
     assert_int_equal(b.msgs[0].recv, 0);
     assert_true(bypass_is_clear(&b.shadow));
-    assert_int_equal(b.shadow.stats.claims_won, 1);
+    assert_int_equal(b.shadow.stats.reclaims_won, 1);
     bench_close(&b);
 }
 
@@ -282,7 +282,7 @@ static void a_message_that_is_too_late_goes_on(void **state)
     assert_int_equal(b.recvs[0].message, DEVICE);
     assert_int_equal(b.recvs[1].message, DEVICE);
     assert_int_equal(b.msgs[0].recv, 2);
-    assert_int_equal(b.shadow.stats.claims_lost, 2);
+    assert_int_equal(b.shadow.stats.reclaims_lost, 2);
     bench_close(&b);
 }
 
@@ -382,8 +382,8 @@ static void nothing_is_handed_over_while_a_message_is_parked(void **state)
     b.stepped.shows = UINT32_MAX;
     answer(&b);
     assert_int_equal(b.msgs[0].recv, 1);
-    assert_int_equal(b.shadow.stats.claims_lost, 1);
-    assert_int_equal(b.shadow.stats.claims_won, 0); /* it had not to ask again */
+    assert_int_equal(b.shadow.stats.reclaims_lost, 1);
+    assert_int_equal(b.shadow.stats.reclaims_won, 0); /* it had not to ask again */
     assert_int_equal(b.recvs[2].shadow.state, SHADOW_HANDED);
     bench_close(&b);
 }

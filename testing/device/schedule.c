@@ -700,8 +700,8 @@ static void add_sums(struct schedule_run *run, int steps)
     run->sums.taken = run->shadow.stats.taken;
     run->sums.cancels_won = run->shadow.stats.cancels_won;
     run->sums.cancels_lost = run->shadow.stats.cancels_lost;
-    run->sums.claims_won = run->shadow.stats.claims_won;
-    run->sums.claims_lost = run->shadow.stats.claims_lost;
+    run->sums.claims_won = run->shadow.stats.reclaims_won;
+    run->sums.claims_lost = run->shadow.stats.reclaims_lost;
     run->sums.overlapped = run->shadow.stats.overlapped;
     run->sums.clashed = run->shadow.stats.clashed;
     run->sums.waited = run->shadow.stats.waited;

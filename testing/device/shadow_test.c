@@ -261,8 +261,8 @@ static void a_claim_in_the_device_waits_for_its_answer(void **state)
     owner_settle(o);
     assert_int_equal(o->recvs[0].outcome, REVOKED);
     assert_int_equal(o->recvs[1].outcome, MATCHED);
-    assert_int_equal(o->shadow.stats.claims_won, 1);
-    assert_int_equal(o->shadow.stats.claims_lost, 1);
+    assert_int_equal(o->shadow.stats.reclaims_won, 1);
+    assert_int_equal(o->shadow.stats.reclaims_lost, 1);
     assert_int_equal(o->shadow.stats.cancels_won + o->shadow.stats.cancels_lost, 0);
 }
 

@@ -80,7 +80,7 @@ static enum op_kind plain_kind(enum op_kind kind)
     case OP_KEEP:
     case OP_FIND:
         return OP_ARRIVE;
-    case OP_CLAIM:
+    case OP_EXTRACT:
         return OP_PROBE;
     case OP_POST:
     case OP_ARRIVE:

@@ -5,7 +5,7 @@
  *
  *   victim    sends, receives, probes, waits as a user would
  *   correct   an endpoint that talks to the victim
- *   corruptor changes claims, addresses, proofs, frame words, heads, bells, packets; it
+ *   corruptor changes the words of slots, addresses, proofs, frame words, heads, bells, packets; it
  *             may know the key, so its proofs can be right
  *
  * Nothing that it writes may crash the victim, make it hang, or leak: the victim ends
@@ -99,9 +99,9 @@ static void corrupt_anywhere(unsigned char *from, size_t size)
     memcpy(from + below(size / sizeof word) * sizeof word, &word, sizeof word);
 }
 
-static void corrupt_claim(struct segment_slot *slot)
+static void corrupt_slot(struct segment_slot *slot)
 {
-    atomic_store(&slot->claim, slot_claim((enum slot_state)below(6), some_pid()));
+    atomic_store(&slot->sender, slot_word((enum slot_state)below(6), some_pid()));
 }
 
 /* Another address, often with the right proof, sometimes that of the victim itself. */
@@ -196,8 +196,8 @@ static void corrupt_stream(uint32_t slot)
         cell = corrupt_packet(cell);
     corrupt_sender(segment_slot(cl.segment, slot));
     atomic_store(&segment_mailbox(cl.segment, slot)->moved, 1);
-    atomic_store(&segment_slot(cl.segment, slot)->claim,
-                 slot_claim(SLOT_READY, (uint32_t)getpid()));
+    atomic_store(&segment_slot(cl.segment, slot)->sender,
+                 slot_word(SLOT_READY, (uint32_t)getpid()));
 }
 
 static void corrupt(void)
@@ -213,7 +213,7 @@ static void corrupt(void)
                              sizeof s->control->head);
         break;
     case 1:
-        corrupt_claim(segment_slot(s, slot));
+        corrupt_slot(segment_slot(s, slot));
         break;
     case 2:
         corrupt_sender(segment_slot(s, slot));

@@ -226,7 +226,7 @@ static void interposer_withdrawn(struct interposer *interposer, uint32_t peer,
         if (item->is_live && (item->op.kind == SEND || item->op.kind == SSEND) &&
             item->op.ep == (int)peer && item->op.peer == interposer->who &&
             item->request == withdraw.sender)
-            item->is_withdrawn = oracle_claim(&run->oracles[interposer->who], id);
+            item->is_withdrawn = oracle_extract(&run->oracles[interposer->who], id);
     }
 }
 

@@ -273,7 +273,7 @@ static void do_probe(struct run *run, struct item *item)
         return;
     }
     if (found == 1 && op->kind == MPROBE) {
-        oracle_claim(&run->oracles[op->ep], want);
+        oracle_extract(&run->oracles[op->ep], want);
         item->is_live = item->is_claimed = true;
         item->got = want;
     }

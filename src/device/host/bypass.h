@@ -8,16 +8,16 @@
  *                                          parked  m4 - m5 - m7     oldest first
  *                                                  │    │    └ fits a receive that is asked back
  *                                                  │    └───── behind m4, of the same source
- *                                                  └────────── a receive is claimed for it
+ *                                                  └────────── a receive is reclaimed for it
  *
  * Such a message is compared with the whole shadow list, like any other.  If the oldest receive
  * that it fits is in software only, it has it at once, and if there is none it is kept.  If the
  * device holds that receive, the message is parked while the device is asked:
  *
- *   the claim is in time     the receive is the message's
+ *   it is back in time       the receive is the message's
  *   it is too late           the device had matched it; the message is looked at again
  *   the device is lost       the same, after all that it had said has been heard: what was
- *                            claimed for the message is the message's
+ *                            reclaimed for the message is the message's
  *
  * A parked message has not arrived.  No probe sees it, no receive that is posted takes it.  So
  * nothing is wrong with parking a message that need not be, and these are:
@@ -36,8 +36,8 @@
  *
  * Invariants (bypass_is_valid)
  *   I1  parked is in the order of arrival; parked_from counts what is on it
- *   I2  message->recv is CLAIMED, and names the message; it is on no other
- *   I3  a parked message has a receive claimed for it, or fits one that is asked back, or
+ *   I2  message->recv is RECLAIMED, and names the message; it is on no other
+ *   I3  a parked message has a receive reclaimed for it, or fits one that is asked back, or
  *       stands behind one of its source, or must_recheck is set: the next poll looks at it
  */
 #ifndef DEVICE_HOST_BYPASS_H
@@ -72,7 +72,7 @@ void bypass_init(struct shadow *shadow);
 /* Looks at what is parked, if something has changed. */
 void bypass_recheck(struct shadow *shadow);
 
-/* recv is asked back; its claim or cancel is over: it was in time, or it was too late. */
+/* recv is asked back; its reclaim or cancel is over: it was in time, or it was too late. */
 void bypass_asked(struct shadow *shadow, struct shadow_recv *recv);
 void bypass_in_time(struct shadow *shadow, struct shadow_recv *recv);
 void bypass_too_late(struct shadow *shadow, struct shadow_recv *recv);

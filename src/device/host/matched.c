@@ -12,7 +12,7 @@ static struct request *request_of(struct shadow_recv *recv)
     return container_of(recv, struct request, shadow);
 }
 
-/* A claimed receive is what any other is, whether its claim was in time or not. */
+/* A reclaimed receive is what any other is, whether it came back in time or not. */
 static void offload_answer(struct mbx_ep *ep, struct request *req, bool is_ours)
 {
     proto_move(ep, req, REQUEST_POSTED);

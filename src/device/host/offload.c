@@ -7,7 +7,7 @@
  *     │                          └──INCOMPLETE──> READ or CTS, as if software had matched it
  *     └──cancel──> REVOKING ──in time──> COMPLETE (-ECANCELED)
  *                     └──too late──> as POSTED
- *   CLAIMED is the same for who wants it for another message, and then is told.
+ *   RECLAIMED is the same for who wants it for another message, and then is told.
  *   PAIRED has met an unexpected message that the device holds, and becomes POSTED, with that,
  *   when the device says so or is lost.
  *
@@ -20,8 +20,8 @@
  * Invariants
  *   I1  the states of a request and of its shadow agree: an open receive is SOFTWARE, WAITING,
  *       HANDED or RECALLED (or NONE, once the device is lost), MATCHED, REVOKING,
- *       CLAIMED and PAIRED are what they are there
- *   I2  without a device no request is MATCHED, REVOKING, CLAIMED or PAIRED; with one, every
+ *       RECLAIMED and PAIRED are what they are there
+ *   I2  without a device no request is MATCHED, REVOKING, RECLAIMED or PAIRED; with one, every
  *       receive is watched
  */
 #include "device/host/offload.h"
@@ -317,8 +317,8 @@ static void on_stats(const struct mbx_ep *ep, struct stats *stats)
     stats->device_taken = s->taken;
     stats->device_cancels_won = s->cancels_won;
     stats->device_cancels_lost = s->cancels_lost;
-    stats->device_claims_won = s->claims_won;
-    stats->device_claims_lost = s->claims_lost;
+    stats->device_claims_won = s->reclaims_won;
+    stats->device_claims_lost = s->reclaims_lost;
     stats->device_parked = s->parked;
     stats->device_syncs = s->syncs;
     stats->device_passed = s->passed;
@@ -483,7 +483,7 @@ static const struct proto offload_proto = {
                                                 .then = PROTO_THEN(PROTO_EAGER) |
                                                         PROTO_THEN(PROTO_RNDV),
                                                 .from = {REQUEST_POSTED, REQUEST_REVOKING}},
-            [OFFLOAD_RECLAIMED % PROTO_STATES] = {.name = "claimed",
+            [OFFLOAD_RECLAIMED % PROTO_STATES] = {.name = "reclaimed",
                                                   .kinds = MBX_RECVS,
                                                   .then = PROTO_THEN(PROTO_RECV),
                                                   .from = {REQUEST_POSTED}},

@@ -177,7 +177,7 @@ static bool was_recalled(struct shadow *shadow, const struct shadow_recv *recv)
 
 /* ---- the device is gone ---- */
 
-/* A cancel or claim of recv is answered: did it come in time? */
+/* A cancel or reclaim of recv is answered: did it come in time? */
 static void count_answer(struct shadow *shadow, const struct shadow_recv *recv, bool in_time)
 {
     struct shadow_stats *stats = &shadow->stats;
@@ -185,7 +185,7 @@ static void count_answer(struct shadow *shadow, const struct shadow_recv *recv, 
     if (recv->state == SHADOW_REVOKING)
         (*(in_time ? &stats->cancels_won : &stats->cancels_lost))++;
     else if (recv->state == SHADOW_RECLAIMED)
-        (*(in_time ? &stats->claims_won : &stats->claims_lost))++;
+        (*(in_time ? &stats->reclaims_won : &stats->reclaims_lost))++;
 }
 
 /* recv is its owner's. */

@@ -15,14 +15,14 @@
  *      │                │         has met it; the revoke goes first, then the message counts
  *      │                v          as handled
  *      ├─cancel─┐   REVOKING ──── REVOKED ────> owner's revoked()
- *      └─claim──┤   CLAIMED  └──── MATCHED ────> owner's matched(): it came too late
+ *      └─reclaim┤   RECLAIMED └──── MATCHED ────> owner's matched(): it came too late
  *               v
  *             (gone)
  *
  * A receive that finds its message when it is posted is PAIRED at most: held.h.
  *
- * A cancel and a claim ask the device in the same way, and wait for its answer.  A cancel is
- * the user's.  A claim is for a message that does not come through the device, which nothing
+ * A cancel and a reclaim ask the device in the same way, and wait for its answer.  A cancel is
+ * the user's.  A reclaim is for a message that does not come through the device, which nothing
  * keeps from matching the receive meanwhile: bypass.h has those of another path, and
  * shadow_reclaim() is for any other.
  *
@@ -60,7 +60,7 @@
 struct shadow_message {
     struct mbx_match_envelope envelope;
     struct list node;         /* on parked */
-    struct shadow_recv *recv; /* claimed for it, or NULL */
+    struct shadow_recv *recv; /* reclaimed for it, or NULL */
 };
 
 struct shadow_events {
@@ -71,7 +71,7 @@ struct shadow_events {
      * way.  Unless recv->is_sized the first two tell of the size, and of what else the match
      * left out; behind LOST nobody does. */
     void (*moved)(void *arg, struct shadow_recv *recv, const struct mbx_device_event *event);
-    /* A cancel has come in time, or a claim by shadow_reclaim(). */
+    /* A cancel has come in time, or a reclaim by shadow_reclaim(). */
     void (*revoked)(void *arg, struct shadow_recv *recv);
     /* A packet.  If it is an unexpected message, the owner compares it with the whole shadow
      * list.  0, or -EAGAIN: it is offered again by a later poll, before anything else. */
@@ -107,18 +107,18 @@ struct shadow_config {
 };
 
 struct shadow_stats {
-    uint64_t handed;                     /* receives handed over */
-    uint64_t matched;                    /* of these, matched by the device */
-    uint64_t taken;                      /* taken back for a message that came before */
-    uint64_t cancels_won, cancels_lost;  /* cancels of receives that the device held */
-    uint64_t claims_won, claims_lost;    /* claims of such */
-    uint64_t overlapped;                 /* kept, because an earlier one that stays overlaps */
-    uint64_t clashed;                    /* kept, because the device has one with its memory */
-    uint64_t waited;                     /* found no space at first, or a parked message */
-    uint64_t parked;                     /* messages of another path that had to wait */
-    uint64_t passed;                     /* unexpected messages passed to software */
-    uint64_t syncs;                      /* SYNC commands */
-    uint64_t incomplete;                 /* rendezvous that software had to finish */
+    uint64_t handed;                      /* receives handed over */
+    uint64_t matched;                     /* of these, matched by the device */
+    uint64_t taken;                       /* taken back for a message that came before */
+    uint64_t cancels_won, cancels_lost;   /* cancels of receives that the device held */
+    uint64_t reclaims_won, reclaims_lost; /* reclaims of such */
+    uint64_t overlapped;                  /* kept, because an earlier one that stays overlaps */
+    uint64_t clashed;                     /* kept, because the device has one with its memory */
+    uint64_t waited;                      /* found no space at first, or a parked message */
+    uint64_t parked;                      /* messages of another path that had to wait */
+    uint64_t passed;                      /* unexpected messages passed to software */
+    uint64_t syncs;                       /* SYNC commands */
+    uint64_t incomplete;                  /* rendezvous that software had to finish */
     uint64_t held, held_matched, unheld; /* messages given to hold; matched there; taken back */
     uint64_t waiting, waiting_max, in_device, in_device_max;
 };
@@ -211,7 +211,7 @@ struct shadow {
     bool *is_given; /* [untagged]: which of them it has */
     struct mbx_device_event
         pending;        /* a packet that the owner had no space for; type 0: none */
-    struct list asked;  /* receives that are REVOKING or CLAIMED */
+    struct list asked;  /* receives that are REVOKING or RECLAIMED */
     struct list parked; /* messages of another path: bypass.h */
     uint32_t parked_from[SHADOW_SOURCES]; /* how many, by source */
     bool must_recheck;                    /* an answer may have changed what they wait for */

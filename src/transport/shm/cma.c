@@ -122,7 +122,7 @@ static int check_access(struct shm *shm, struct shm_link *link, uint64_t key)
     err = link_attach(link);
     if (err == 0)
         err = check_host(shm, link);
-    if (err == 0 && link_process(link) != shm->process)
+    if (err == 0 && link_sender(link) != shm->process)
         err = check_identity(link);
     return err;
 }

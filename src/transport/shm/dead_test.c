@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * dead_test.c - senders and receivers that are killed while they stream, claim a slot or are sent to.
+ * dead_test.c - senders and receivers that are killed while they stream, reserve a slot or are sent to.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -104,7 +104,7 @@ static void what_a_killed_sender_sent_arrives(void **state)
         kill_a_stream(i * 100);
 }
 
-static void claim_and_die(void)
+static void reserve_and_die(void)
 {
     struct node node;
     struct shm_link *link;
@@ -112,15 +112,15 @@ static void claim_and_die(void)
     stage_await(1);
     CHECK(node_open_as(&node, 1) == 0);
     link = link_of(attach_to(&node, 0));
-    atomic_store(&link->remote->control->used, 4); /* as who claims says before */
-    atomic_store(&link->remote->slots[3].claim,
-                 slot_claim(SLOT_CLAIMED, inside(&node)->address.process));
+    atomic_store(&link->remote->control->used, 4); /* as who reserves says before */
+    atomic_store(&link->remote->slots[3].sender,
+                 slot_word(SLOT_RESERVED, inside(&node)->address.process));
     raise(SIGKILL);
 }
 
-static void a_slot_of_a_sender_killed_while_claiming_is_freed(void **state)
+static void a_slot_of_a_sender_killed_while_reserving_is_freed(void **state)
 {
-    pid_t child = start(claim_and_die);
+    pid_t child = start(reserve_and_die);
     struct node node;
 
     (void)state;
@@ -310,7 +310,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         TEST(what_was_taken_before_the_close_was_sent),
         TEST(what_a_killed_sender_sent_arrives),
-        TEST(a_slot_of_a_sender_killed_while_claiming_is_freed),
+        TEST(a_slot_of_a_sender_killed_while_reserving_is_freed),
         TEST(sending_to_a_killed_receiver_fails),
         TEST(a_killed_receiver_is_noticed_while_asleep),
         TEST(who_has_just_been_met_is_not_looked_for),

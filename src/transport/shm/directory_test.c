@@ -212,8 +212,9 @@ static void use_a_late_slot(uint32_t slot)
     atomic_store(&board->number, slot);
     stage_set(1);
     await(&node, NUMBERS);
-    assert_int_equal(slot_state_of(atomic_load(&segment_slot(inside(&node)->own, slot)->claim)),
-                     SLOT_READY);
+    assert_int_equal(
+        slot_state_of(atomic_load(&segment_slot(inside(&node)->own, slot)->sender)),
+        SLOT_READY);
     stage_set(2);
     ended_well(child);
     await_free_slots(&node);

@@ -31,8 +31,8 @@
  * all slots that are somebody's, and the next poll begins each of them as if its sender had
  * rung for the first time.  Because that is done lazily, taking over cannot fail.
  *
- * The two halves have a bell each (bell.h).  Each claims slots of its own in other segments:
- * under the endpoint's address, but the claim holds the pid of the one who sends, so that
+ * The two halves have a bell each (bell.h).  Each reserves slots of its own in other segments:
+ * under the endpoint's address, but the slot's word holds the pid of the one who sends, so that
  * the slots of a dead half are freed, and those of the other stay.
  *
  * Invariants

@@ -352,7 +352,7 @@ static void nothing_is_lost_wherever_join_is_killed(void **state)
 static bool is_half_cleared(void)
 {
     return seen != NULL && atomic_load(&segment_mailbox(seen, 1)->closed) == 0 &&
-           slot_state_of(atomic_load(&seen->slots[1].claim)) != SLOT_FREE;
+           slot_state_of(atomic_load(&seen->slots[1].sender)) != SLOT_FREE;
 }
 
 /* The ring does not say any more that its sender has left, and the slot is not yet free. */

@@ -136,9 +136,9 @@ static struct inbound *create(struct shm *shm, uint32_t slot)
 
 static enum slot_state state_of_slot(const struct shm *shm, uint32_t slot)
 {
-    /* pairs with the release in link_claim() */
+    /* pairs with the release in link_reserve() */
     return slot_state_of(
-        atomic_load_explicit(&segment_slot(shm->own, slot)->claim, memory_order_acquire));
+        atomic_load_explicit(&segment_slot(shm->own, slot)->sender, memory_order_acquire));
 }
 
 static void settle_refused(struct shm *shm, struct inbound *in);
@@ -204,13 +204,13 @@ void inbound_ring(struct shm *shm, uint32_t slot)
 static void refuse(struct shm *shm, struct inbound *in, const char *reason)
 {
     struct segment_slot *slot = segment_slot(shm->own, in->slot);
-    uint64_t claim = atomic_load_explicit(&slot->claim, memory_order_relaxed);
+    uint64_t word = atomic_load_explicit(&slot->sender, memory_order_relaxed);
 
-    LOG_DEBUG("shm: refusing process %u in slot %u, %s", slot_process_of(claim), in->slot,
+    LOG_DEBUG("shm: refusing process %u in slot %u, %s", slot_sender_of(word), in->slot,
               reason);
     leave_hot(shm, in);
     in->state = INBOUND_REFUSED;
-    atomic_store_explicit(&slot->claim, slot_claim(SLOT_REFUSED, slot_process_of(claim)),
+    atomic_store_explicit(&slot->sender, slot_word(SLOT_REFUSED, slot_sender_of(word)),
                           memory_order_release);
     ask_to_be_notified(shm, in->slot);
     shm->events->dropped(shm->arg, reason);
@@ -287,10 +287,10 @@ static void free_slot(struct shm *shm, uint32_t number)
 {
     struct segment *own = shm->own;
     struct segment_slot *slot = segment_slot(own, number);
-    uint64_t claim = atomic_load_explicit(&slot->claim, memory_order_relaxed);
+    uint64_t word = atomic_load_explicit(&slot->sender, memory_order_relaxed);
 
     /* first: if we are killed on the way, who receives behind us clears it again */
-    atomic_store_explicit(&slot->claim, slot_claim(SLOT_CLEARING, slot_process_of(claim)),
+    atomic_store_explicit(&slot->sender, slot_word(SLOT_CLEARING, slot_sender_of(word)),
                           memory_order_release);
     segment_clear_ring(own, number);
     atomic_store_explicit(&slot->taken, 0, memory_order_relaxed);
@@ -300,7 +300,7 @@ static void free_slot(struct shm *shm, uint32_t number)
     atomic_fetch_and_explicit(&own->control->ready[number / 64], ~(UINT64_C(1) << number % 64),
                               memory_order_relaxed);
     /* pairs with the acquire in take_slot_of() */
-    atomic_store_explicit(&slot->claim, slot_claim(SLOT_FREE, 0), memory_order_release);
+    atomic_store_explicit(&slot->sender, slot_word(SLOT_FREE, 0), memory_order_release);
     /* behind that: a sender that sees the count shall find the slot */
     atomic_fetch_add_explicit(&own->control->left, 1, memory_order_release);
 }
@@ -350,7 +350,7 @@ void inbound_close_all(struct shm *shm)
     for (uint32_t i = 0; i < shm->inbound_end; i++)
         if (shm->inbound[i] != NULL)
             ring_consumer_flush(&shm->inbound[i]->ring);
-    /* before the look at the slots: see the end of link_claim() */
+    /* before the look at the slots: see the end of link_reserve() */
     atomic_store(&shm->control->closed, 1);
     for (uint32_t i = 0, end = shm_slots(shm); i < end; i++) {
         /* the word is the sender's to write: what is ours is let go of, whatever it says */
@@ -528,7 +528,7 @@ static void bury(struct shm *shm, uint32_t slot)
 {
     LOG_DEBUG("shm: the sender in slot %u is dead", slot);
     if (shm->inbound[slot] == NULL && state_of_slot(shm, slot) != SLOT_READY) {
-        free_slot(shm, slot); /* it died while it claimed */
+        free_slot(shm, slot); /* it died while it reserved */
         return;
     }
     inbound_ring(shm, slot);
@@ -554,15 +554,14 @@ bool inbound_sweep(struct shm *shm, uint32_t limit)
 
     for (uint32_t n = 0; n < end && limit > 0; n++) {
         uint32_t slot = shm->sweep_slot < end ? shm->sweep_slot : 0;
-        uint64_t claim =
-            atomic_load_explicit(&segment_slot(shm->own, slot)->claim, memory_order_relaxed);
+        uint64_t word =
+            atomic_load_explicit(&segment_slot(shm->own, slot)->sender, memory_order_relaxed);
 
         shm->sweep_slot = slot + 1;
-        if (slot_state_of(claim) == SLOT_FREE && shm->inbound[slot] == NULL)
+        if (slot_state_of(word) == SLOT_FREE && shm->inbound[slot] == NULL)
             continue;
         limit--;
-        if (slot_process_of(claim) == shm->process ||
-            process_is_alive(slot_process_of(claim))) {
+        if (slot_sender_of(word) == shm->process || process_is_alive(slot_sender_of(word))) {
             begin_unrung(shm, slot);
             continue;
         }

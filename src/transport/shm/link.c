@@ -9,10 +9,10 @@
  *     |        |                            descriptors or memory left to map it
  *     +--------+-------> DEAD               from every state: the other side is gone
  *
- * Opening needs nothing of the receiver: we map its segment, claim a free slot, and
+ * Opening needs nothing of the receiver: we map its segment, reserve a free slot, and
  * may write at once.  What is in the ring belongs to the receiver; it survives us.
  *
- * Order of opening (link_claim): claim the slot, so it is ours alone; write who we are
+ * Order of opening (link_reserve): reserve the slot, so it is ours alone; write who we are
  * and that we know the key, and that the receiver wants to be notified; say READY with a release.
  * The first packet then rings the bell, as one for a ring that has cooled does.
  *
@@ -201,7 +201,7 @@ static void release(struct shm_link *link)
 
 static bool is_ours(const struct shm_link *link)
 {
-    return link_process(link) == owner_of(link)->process;
+    return link_sender(link) == owner_of(link)->process;
 }
 
 /* What the other side has said in its segment, or in the slot of ours that it sends through. */
@@ -290,7 +290,7 @@ static int attach_failed(struct shm_link *link, int err)
                  link_pid(link));
         return link_kill(link, -EHOSTUNREACH);
     case -EPERM:
-        if (passing_is_number(link_process(link)))
+        if (passing_is_number(link_sender(link)))
             denied_passing(denied);
         else
             denied_descriptor(link_pid(link), denied);
@@ -351,8 +351,8 @@ int link_attach_all(struct shm_link *link)
     return 0;
 }
 
-/* Slot i is about to be claimed.  The receiver looks for senders in the slots that are used only: it closes and
- * looks behind that, we claim and look whether it has closed (link_claim()). */
+/* Slot i is about to be reserved.  The receiver looks for senders in the slots that are used only: it closes and
+ * looks behind that, we reserve and look whether it has closed (link_reserve()). */
 static void use_slot(struct segment *s, uint32_t i)
 {
     uint32_t used = atomic_load(&s->control->used);
@@ -365,14 +365,14 @@ static void use_slot(struct segment *s, uint32_t i)
 static int64_t take_slot_of(struct segment *s, uint32_t first, uint32_t end, uint32_t process)
 {
     for (uint32_t i = first; i < end; i++) {
-        uint64_t claim = slot_claim(SLOT_FREE, 0);
+        uint64_t word = slot_word(SLOT_FREE, 0);
 
-        if (atomic_load_explicit(&segment_slot(s, i)->claim, memory_order_relaxed) != claim)
+        if (atomic_load_explicit(&segment_slot(s, i)->sender, memory_order_relaxed) != word)
             continue;
         use_slot(s, i);
         /* the acquire pairs with the release in free_slot(): the ring is clear */
-        if (atomic_compare_exchange_strong_explicit(&segment_slot(s, i)->claim, &claim,
-                                                    slot_claim(SLOT_CLAIMED, process),
+        if (atomic_compare_exchange_strong_explicit(&segment_slot(s, i)->sender, &word,
+                                                    slot_word(SLOT_RESERVED, process),
                                                     memory_order_acquire, memory_order_relaxed))
             return i;
     }
@@ -415,7 +415,7 @@ static int no_slot(struct shm_link *link)
     return -EAGAIN;
 }
 
-static int link_claim(struct shm_link *link)
+static int link_reserve(struct shm_link *link)
 {
     struct shm *shm = owner_of(link);
     struct segment *s = link->remote;
@@ -443,7 +443,7 @@ static int link_claim(struct shm_link *link)
     /* the receiver looks here when a packet is there, once */
     atomic_store_explicit(&mailbox_of(link)->armed, 1, memory_order_relaxed);
     /* pairs with the acquire in state_of_slot(): address and proof */
-    atomic_store_explicit(&slot->claim, slot_claim(SLOT_READY, shm->process),
+    atomic_store_explicit(&slot->sender, slot_word(SLOT_READY, shm->process),
                           memory_order_release);
     set_state(link, LINK_STARTING);
     /* a receiver that closes says so first and then looks for senders */
@@ -456,7 +456,7 @@ static int link_open(struct shm_link *link)
     int err = link_attach(link);
 
     if (err == 0)
-        err = link_claim(link);
+        err = link_reserve(link);
     if (err == -EAGAIN)
         set_state(link, LINK_STARVED);
     return err;
@@ -532,12 +532,12 @@ OUT_OF_LINE int link_prepare(struct shm_link *link, uint32_t size)
 static int check_receiver(struct shm_link *link)
 {
     struct segment *s = link->remote;
-    uint64_t claim =
-        atomic_load_explicit(&segment_slot(s, link->slot)->claim, memory_order_acquire);
+    uint64_t word =
+        atomic_load_explicit(&segment_slot(s, link->slot)->sender, memory_order_acquire);
 
     if (atomic_load(&s->control->closed) != 0)
         return link_kill(link, -ENOTCONN);
-    if (claim != slot_claim(SLOT_READY, owner_of(link)->process)) {
+    if (word != slot_word(SLOT_READY, owner_of(link)->process)) {
         LOG_WARN("shm: pid %u has refused this process: its log says why (another MBX_KEY, or "
                  "damaged packets)",
                  link_pid(link));
@@ -559,7 +559,7 @@ OUT_OF_LINE int link_full(struct shm_link *link, uint32_t size)
     if (err != 0)
         return err;
     if (++link->refused % REFUSED_CHECK == 0 && !is_ours(link) &&
-        !process_is_alive(link_process(link)))
+        !process_is_alive(link_sender(link)))
         return link_kill(link, -ENOTCONN);
     link->wanted = size;
     set_state(link, LINK_FULL);
@@ -587,7 +587,7 @@ static bool has_died(const struct shm_link *link)
 {
     const struct shm *shm = owner_of(link);
 
-    if (is_ours(link) || process_is_alive(link_process(link)))
+    if (is_ours(link) || process_is_alive(link_sender(link)))
         return false;
     for (uint32_t i = 0; i < shm->inbound_end; i++) {
         const struct inbound *in = shm->inbound[i];
@@ -603,7 +603,7 @@ int link_check(struct shm_link *link)
     if (link->state != LINK_DEAD) {
         if (link->remote != NULL && atomic_load(&link->remote->control->closed) != 0)
             link_kill(link, -ENOTCONN);
-        else if (!is_ours(link) && !process_is_alive(link_process(link)))
+        else if (!is_ours(link) && !process_is_alive(link_sender(link)))
             link_kill(link, absence_of(link));
     }
     if (link->state != LINK_DEAD)
@@ -624,24 +624,24 @@ static bool is_address_of(const struct shm *shm, const struct shm_link *link,
     return link_leads_to(link, &name);
 }
 
-/* Does a slot of ours belong to this sender?  One that is READY says of which endpoint it is; the claim may
+/* Does a slot of ours belong to this sender?  One that is READY says of which endpoint it is; the word may
  * be that of another process, which receives in the endpoint's place (handoff.c).  Any other slot says the process
  * alone. */
 static bool has_our_slot(const struct shm *shm, const struct shm_link *link)
 {
     for (uint32_t i = 0, end = shm_slots(shm); i < end; i++) {
         const struct segment_slot *slot = segment_slot(shm->own, i);
-        uint64_t claim = atomic_load_explicit(&slot->claim, memory_order_acquire);
+        uint64_t word = atomic_load_explicit(&slot->sender, memory_order_acquire);
         struct transport_address address;
 
         if (shm->inbound[i] != NULL && shm->inbound[i]->answer == link)
             return true;
-        if (slot_state_of(claim) == SLOT_READY) {
+        if (slot_state_of(word) == SLOT_READY) {
             memcpy(&address, &slot->address, sizeof address);
             if (is_address_of(shm, link, &address))
                 return true;
-        } else if (slot_state_of(claim) != SLOT_FREE &&
-                   slot_process_of(claim) == link_process(link)) {
+        } else if (slot_state_of(word) != SLOT_FREE &&
+                   slot_sender_of(word) == link_sender(link)) {
             return true;
         }
     }
@@ -708,7 +708,7 @@ bool link_sweep(struct shm *shm, uint32_t limit)
         }
         link = link_of(next);
         link_let_go(link);
-        if (link->remote == NULL || is_ours(link) || process_is_alive(link_process(link)))
+        if (link->remote == NULL || is_ours(link) || process_is_alive(link_sender(link)))
             continue;
         link_kill(link, -ENOTCONN);
         found = true;

@@ -96,7 +96,7 @@ static void a_mailbox_is_used_again(void **state)
     node_close(&node);
 }
 
-/* The receiver is told of the first packet by who has claimed the slot, and of the next ones when it has looked. */
+/* The receiver is told of the first packet by who has reserved the slot, and of the next ones when it has looked. */
 static void a_first_packet_rings_once(void **state)
 {
     struct node node, sender;
@@ -121,8 +121,8 @@ static void a_first_packet_rings_once(void **state)
     node_close(&node);
 }
 
-/* A claim alone rings for nobody, who would get up, find nothing and lie down again before the packet is there. */
-static void a_claim_without_a_packet_is_silent(void **state)
+/* A reservation alone rings for nobody, who would get up, find nothing and lie down again before the packet is there. */
+static void a_reservation_without_a_packet_is_silent(void **state)
 {
     struct node node, sender;
     struct shm_link *link;
@@ -143,7 +143,7 @@ static void a_claim_without_a_packet_is_silent(void **state)
     node_close(&node);
 }
 
-static void claim_and_die(void)
+static void reserve_and_die(void)
 {
     struct node node;
 
@@ -153,9 +153,9 @@ static void claim_and_die(void)
     raise(SIGKILL);
 }
 
-static void a_sender_killed_behind_its_claim_is_let_go_of(void **state)
+static void a_sender_killed_after_its_reservation_is_let_go_of(void **state)
 {
-    pid_t child = start(claim_and_die);
+    pid_t child = start(reserve_and_die);
     struct node node;
 
     (void)state;
@@ -202,7 +202,7 @@ static void slots_are_taken_in_order(void **state)
     atomic_store(left, 7); /* it is anybody's to write */
     assert_int_equal(slot_of_first_packet(&more[1]), 3);
     assert_int_equal(atomic_load(left), 0);
-    atomic_store(&inside(&node)->own->slots[0].claim, slot_claim(SLOT_FREE, 0));
+    atomic_store(&inside(&node)->own->slots[0].sender, slot_word(SLOT_FREE, 0));
     assert_int_equal(slot_of_first_packet(&more[2]), 4);
     atomic_store(&inside(&node)->control->used, inside(&node)->own->peers);
     assert_int_equal(slot_of_first_packet(&more[3]), 0); /* there is no other */
@@ -233,7 +233,7 @@ static unsigned pages_of_slots(const struct segment *s)
     return count;
 }
 
-/* The memory of slots that no sender has claimed is not there, whoever has looked for the dead, or for those
+/* The memory of slots that no sender has reserved is not there, whoever has looked for the dead, or for those
  * who have sent. */
 static void slots_that_nobody_uses_cost_nothing(void **state)
 {
@@ -346,8 +346,8 @@ int main(int argc, char **argv)
         TEST(the_ring_follows_the_mailbox_in_order),
         TEST(a_mailbox_is_used_again),
         TEST(a_first_packet_rings_once),
-        TEST(a_claim_without_a_packet_is_silent),
-        TEST(a_sender_killed_behind_its_claim_is_let_go_of),
+        TEST(a_reservation_without_a_packet_is_silent),
+        TEST(a_sender_killed_after_its_reservation_is_let_go_of),
         TEST(slots_are_taken_in_order),
         TEST(slots_that_nobody_uses_cost_nothing),
         TEST(a_sender_killed_while_it_moves_is_let_go_of),

@@ -3,7 +3,7 @@
  * rings.h - which ring a pair gets; nothing else decides it.
  *
  * The first packets of a pair go into its mailbox (segment.h).  What follows goes into the ring of the
- * slot that the sender has claimed, whose size the receiver has chosen when it was opened:
+ * slot that the sender has reserved, whose size the receiver has chosen when it was opened:
  *
  *   MBX_SHM_RING_SIZE  ranks share cores  second cache holds     first SEGMENT_LONG_RINGS  other
  *                                         all chunks (bounce.c)    slots                     slots

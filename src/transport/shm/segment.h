@@ -23,7 +23,7 @@
  * Senders take a free slot of those that were used, if there is one (control->left), else the next one, and say before it
  * how many slots are used (control->used).
  *
- *   slot   FREE ----> CLAIMED ----> READY ----> CLEARING ----> FREE    the sender has ended,
+ *   slot   FREE ---> RESERVED ----> READY ----> CLEARING ----> FREE    the sender has ended,
  *               sender        sender  |   receiver                     and all is delivered
  *                                     +--> REFUSED ----> CLEARING ----> FREE
  *                                  receiver       receiver
@@ -33,8 +33,8 @@
  *
  * The buffers are bounce buffers (bounce.c): the owner packs messages there, peers unpack them.
  *
- * The claim word of a slot holds state and process (a pid, or a number: passing.h) together, so that one exchange
- * claims it and tells for whom.
+ * The word `sender` of a slot holds state and process (a pid, or a number: passing.h) together, so that one exchange
+ * reserves it and says for whom.
  *
  * Who receives is the owner, or whoever has taken over from it (handoff.c).  So all that a
  * receiver must know to continue behind another one lies here: the state of the slot, and how
@@ -77,7 +77,7 @@
 /* A sender that has sent so many goes on in its ring, where a packet takes fewer instructions. */
 #define SEGMENT_MAILBOX_LIFE 32u
 
-enum slot_state { SLOT_FREE, SLOT_CLAIMED, SLOT_READY, SLOT_REFUSED, SLOT_CLEARING };
+enum slot_state { SLOT_FREE, SLOT_RESERVED, SLOT_READY, SLOT_REFUSED, SLOT_CLEARING };
 
 /* Which buffers a sender may use: those below a number, slot_buffers(); and flags. */
 #define SLOT_ALLOWED_FEW (UINT64_C(1) << 32) /* and few of them in rotation */
@@ -89,7 +89,7 @@ struct segment_slot {
     /* The mailbox, segment_mailbox(): the state of the ring, and its cells. */
     unsigned char mailbox_state[offsetof(struct ring, keeper)];
     /* In the space that the ring has for its keeper: */
-    _Atomic uint64_t claim;   /* slot_claim(); zero is FREE */
+    _Atomic uint64_t sender;  /* slot_word(); zero is FREE */
     _Atomic uint64_t taken;   /* slot_taken(), kept up to date while handed over */
     uint64_t proof;           /* that the sender knows the key */
     _Atomic uint64_t allowed; /* the receiver's word to the sender: slot_buffers() */
@@ -144,7 +144,7 @@ struct segment_control {
 
     alignas(CACHE_LINE) _Atomic uint32_t closed; /* the owner has gone */
     _Atomic uint32_t starved;                    /* a sender found no slot */
-    _Atomic uint32_t used;                       /* no slot from this one on was ever claimed */
+    _Atomic uint32_t used; /* no slot from this one on was ever reserved */
     _Atomic uint32_t left; /* of those before it so many, or about so many, are
                                                     free again */
     uint32_t rank;         /* of the owner: transport_config.rank */
@@ -328,19 +328,19 @@ static inline uint32_t segment_slots_used(const struct segment *s)
     return used < s->peers ? used : s->peers;
 }
 
-static inline uint64_t slot_claim(enum slot_state state, uint32_t process)
+static inline uint64_t slot_word(enum slot_state state, uint32_t process)
 {
     return (uint64_t)state << 32 | process;
 }
 
-static inline enum slot_state slot_state_of(uint64_t claim)
+static inline enum slot_state slot_state_of(uint64_t word)
 {
-    return (enum slot_state)(claim >> 32);
+    return (enum slot_state)(word >> 32);
 }
 
-static inline uint32_t slot_process_of(uint64_t claim)
+static inline uint32_t slot_sender_of(uint64_t word)
 {
-    return (uint32_t)claim;
+    return (uint32_t)word;
 }
 
 /* The sender may use so many buffers, the first ones, by segment_slot.allowed, which another process has written. */

@@ -5,7 +5,7 @@
  *   our process                                  theirs
  *   shm_link (one per address)
  *     remote  -----------------------------------> their segment
- *     out     -----------------------------------> the ring of the slot that we claimed, or its
+ *     out     -----------------------------------> the ring of the slot that we reserved, or its
  *                                                  mailbox
  *
  *   shm.own segment
@@ -46,7 +46,7 @@
 #define SHM_TEND_POLLS 1024             /* polls between looks at what is idle or dead */
 
 enum link_state {
-    LINK_IDLE,     /* nothing sent yet, no slot claimed */
+    LINK_IDLE,     /* nothing sent yet, no slot reserved */
     LINK_STARTING, /* a mailbox to write to: few packets yet */
     LINK_CRAMPED,  /* no memory to map the ring behind the mailbox: to be tried again */
     LINK_OPEN,     /* a ring to write to */
@@ -231,7 +231,7 @@ static inline bool link_has_slot(const struct shm_link *link)
 
 /* The process on the other side, by which it is known: a pid, or a number (passing.h).  What addresses and slots say
  * is compared with this. */
-static inline uint32_t link_process(const struct shm_link *link)
+static inline uint32_t link_sender(const struct shm_link *link)
 {
     return link->process;
 }

@@ -154,8 +154,8 @@ static void senders_beyond_the_slots_wait_for_one(void **state)
     node_close(&owner);
 }
 
-/* It has closed, and its packet is unread; another process may have claimed its slot (handoff.c). */
-static void send_unread(uint32_t claimer)
+/* It has closed, and its packet is unread; another process may have reserved its slot (handoff.c). */
+static void send_unread(uint32_t other)
 {
     struct node receiver, sender;
     struct link *link;
@@ -165,8 +165,8 @@ static void send_unread(uint32_t claimer)
     link = connect_to(&receiver, 1);
     assert_int_equal(send_number(link, 0), 0);
     assert_int_equal(send_number(connect_to(&sender, 0), 0), 0);
-    if (claimer != 0)
-        atomic_store(&inside(&receiver)->own->slots[0].claim, slot_claim(SLOT_READY, claimer));
+    if (other != 0)
+        atomic_store(&inside(&receiver)->own->slots[0].sender, slot_word(SLOT_READY, other));
     node_close(&sender);
     assert_false(transport_shm.is_over(link));
     for (unsigned i = 0; i < 10; i++)

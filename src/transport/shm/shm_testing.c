@@ -208,7 +208,8 @@ unsigned slots_taken(const struct node *node)
     unsigned taken = 0;
 
     for (uint32_t i = 0; i < shm->own->peers; i++)
-        taken += atomic_load(&segment_slot(shm->own, i)->claim) != 0 || shm->inbound[i] != NULL;
+        taken +=
+            atomic_load(&segment_slot(shm->own, i)->sender) != 0 || shm->inbound[i] != NULL;
     return taken;
 }
 
