@@ -32,7 +32,7 @@ static const char usage[] =
     "Tests whether an adapter that matches tags (IBV_SRQT_TM of libibverbs) does what\n"
     "Matchbox expects: which receive a message matches, in which order completions come,\n"
     "and how a rendezvous ends.  One adapter is enough, because it is connected with\n"
-    "itself. docs/internals/devices.md explains each case.\n"
+    "itself. docs/internals/devices-verbs.md explains each case.\n"
     "\n"
     "  --device NAME   this device of libibverbs, such as mlx5_0 (default: the first that\n"
     "                  matches)\n"
@@ -293,8 +293,8 @@ static int finish(const struct asked *asked, const struct found *found,
         printf("%s does what Matchbox expects of an adapter that matches tags\n",
                found->device);
     } else {
-        printf("%s: %u cases failed; docs/internals/devices.md says which assumption each one "
-               "is about\n",
+        printf("%s: %u cases failed; docs/internals/devices-verbs.md says which assumption "
+               "each one is about\n",
                found->device, result->failed);
     }
     return tool_flush(asked->tool->name) != 0 || result->failed > 0 ? TOOL_FAILED : TOOL_DONE;

@@ -190,7 +190,7 @@ static const struct param own[] = {
     {"DEVICE_TAG_FORMAT", PARAM_STRING, PARAM_ADVANCED, NULL, "", 0, 0, NULL,
      "the bits that MBX_DEVICE=verbs compares; empty: 16 bits of the context id and 32 of the "
      "tag; a mem_tag_format of libfabric, in hexadecimal: 47 bits of such tags "
-     "(docs/internals/devices.md); the libfabric provider sets it",
+     "(docs/internals/devices-verbs.md); the libfabric provider sets it",
      AT(device_tag_format)},
     {"VERBS_LIBRARY", PARAM_STRING, PARAM_ADVANCED, NULL, "libibverbs.so.1", 0, 0, NULL,
      "the library that gives access to the adapter; libmbx-adapter.so is an adapter in "

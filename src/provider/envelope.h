@@ -6,7 +6,7 @@
  *               PROV_SENTINEL
  *   tag         63 bits of the client; bit 63 (PROV_HAS_DATA) says that data is
  *               remote CQ data and not merely zero.  Receives ignore it.  An adapter that
- *               matches compares bit 63 and 47 others (docs/internals/devices.md), so with MBX_DEVICE=verbs
+ *               matches compares bit 63 and 47 others (docs/internals/devices-verbs.md), so with MBX_DEVICE=verbs
  *               a format of 47 bits is announced, and a longer one to a client that asks for it
  *   data        remote CQ data
  *   user        struct prov_op, always (op.h)
