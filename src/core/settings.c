@@ -188,7 +188,7 @@ static const struct param own[] = {
      "that are posted later?  auto: with MBX_MATCH=device",
      AT(device_holds)},
     {"DEVICE_TAG_FORMAT", PARAM_STRING, PARAM_ADVANCED, NULL, "", 0, 0, NULL,
-     "the bits that MBX_DEVICE=verbs compares; empty: 16 bits of the context id and 32 of the "
+     "the bits that MBX_DEVICE=verbs compares; empty: 8 bits of the context id and 40 of the "
      "tag; a mem_tag_format of libfabric, in hexadecimal: 47 bits of such tags "
      "(docs/internals/devices-verbs.md); the libfabric provider sets it",
      AT(device_tag_format)},
