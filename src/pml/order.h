@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * order.h - record and replay of what the program's calls return, in four files: what they share.
+ *
+ *   order.c           events and their outcomes; opening
+ *   order_recv.c      receives
+ *   order_probe.c     probes
+ *   order_requests.c  tests, and waits for any or some of several requests
+ */
+#ifndef PML_ORDER_H
+#define PML_ORDER_H
+
+#include "pml/pml.h"
+
+#include <pthread.h>
+
+#include "replay/replay.h"
+
+/* own.event of a receive. */
+enum order_event {
+    ORDER_EXACT = 1, /* its number is that of the program's exact receives */
+    ORDER_WILD = 2,  /* that of the writer's receives, or 0 */
+    ORDER_WITHHELD = 4
+};
+#define ORDER_SHIFT 3
+
+extern struct order {
+    struct replay_writer *writer; /* or NULL */
+    struct replay_judge *judge;   /* or NULL */
+    bool is_free;                 /* the record has ended, or the program has diverged */
+    bool goes_on;                 /* after a divergence */
+    uint64_t comms, receives;     /* counted so far */
+    uint64_t held;                /* events that were not true although they could have been */
+    ompi_request_fns_t usual;     /* what tests and waits do without a record */
+    bool has_thread;
+    pthread_t thread; /* that makes the events */
+    pthread_mutex_t lock;
+} pml_order;
+
+/* ---- order.c ---- */
+
+/* Does the first thread that has made an event call?  If not, the record says so. */
+bool order_is_of_thread(void);
+
+/* Is this call of the program, and of its first thread? */
+static inline bool order_is_event(void)
+{
+    return pml_calling_back == 0 && (!pml.has_threads || order_is_of_thread());
+}
+
+struct replay_signature order_signature(enum replay_kind kind, int src, int tag,
+                                        ompi_communicator_t *comm);
+struct replay_signature order_signature_of_requests(enum replay_kind kind, size_t count);
+
+static inline struct replay_outcome order_outcome(enum replay_result result, uint64_t value)
+{
+    return (struct replay_outcome){.value = value, .result = (uint8_t)result};
+}
+
+struct replay_outcome order_outcome_of_status(const ompi_status_public_t *status, int err);
+
+/* An event has this outcome.  Nothing if nothing is recorded, as the following ones. */
+void order_record(const struct replay_signature *signature, struct replay_outcome outcome);
+
+/* The number of a receive that is open now; 0: nothing is recorded. */
+uint64_t order_record_post(const struct replay_signature *signature);
+void order_record_fill(uint64_t number, struct replay_outcome outcome);
+void order_record_cancelled(uint64_t receive);
+
+/* True: the event has this outcome.  False: the call does what it would do without a record. */
+bool order_is_replayed(const struct replay_signature *now, const ompi_communicator_t *comm,
+                       struct replay_outcome *outcome);
+
+/* The recorded outcome cannot be. */
+void order_refuse(const struct replay_signature *now, const ompi_communicator_t *comm,
+                  const char *why);
+const char *order_why_not(const struct replay_outcome *outcome);
+
+/* Can a call with these arguments have met this message? */
+bool order_fits(const struct replay_outcome *outcome, int src, int tag,
+                const ompi_communicator_t *comm);
+
+/* ---- order_recv.c ---- */
+
+/* Puts functions of this file into the module's table. */
+void order_recv_take(mca_pml_base_module_t *module);
+
+/* The rank continues freely: what was withheld is posted, as the program has asked for it. */
+void order_go_free(void);
+void order_recv_close(void);
+
+static inline bool order_is_withheld(const ompi_request_t *request)
+{
+    return request->req_type == OMPI_REQUEST_PML &&
+           ((const mca_pml_base_request_t *)request)->req_type == MCA_PML_REQUEST_RECV &&
+           request->req_state != OMPI_REQUEST_INACTIVE &&
+           ((const pml_recv_t *)request)->own.event & ORDER_WITHHELD;
+}
+
+/* An event has happened. */
+static inline void order_event_ends(void)
+{
+    if (unlikely(pml_order.judge != NULL) && !pml_order.is_free &&
+        replay_judge_is_over(pml_order.judge))
+        order_go_free();
+}
+
+/* ---- order_probe.c ---- */
+
+void order_probe_take(mca_pml_base_module_t *module);
+
+/* ---- order_requests.c ---- */
+
+/* Puts functions of this file into ompi_request_functions. */
+void order_requests_take(void);
+
+#endif

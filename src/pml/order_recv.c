@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * order_recv.c - receives that are recorded, or replayed (order.c).
+ *
+ * Invariants
+ *   I1  a request whose own.event has ORDER_WITHHELD is in withheld, and not posted
+ *   I2  withheld is in the order in which the program has posted
+ */
+#include "pml/order.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct {
+    pml_recv_t **recvs;
+    size_t count, slots;
+} withheld;
+
+static ompi_request_cancel_fn_t usual_cancel;
+
+/* ---- receives that no message came for ---- */
+
+/* False: no memory. */
+static bool withhold(pml_recv_t *recv)
+{
+    if (withheld.count == withheld.slots) {
+        size_t slots = 2 * withheld.slots + 16;
+        pml_recv_t **more = realloc(withheld.recvs, slots * sizeof *more);
+
+        if (more == NULL)
+            return false;
+        withheld.recvs = more;
+        withheld.slots = slots;
+    }
+    recv->own.event |= ORDER_WITHHELD;
+    withheld.recvs[withheld.count++] = recv;
+    return true;
+}
+
+static void withheld_remove(pml_recv_t *recv)
+{
+    size_t i = 0;
+
+    recv->own.event &= ~(uint64_t)ORDER_WITHHELD;
+    while (i < withheld.count && withheld.recvs[i] != recv)
+        i++;
+    if (i == withheld.count)
+        return;
+    withheld.count--;
+    memmove(withheld.recvs + i, withheld.recvs + i + 1,
+            (withheld.count - i) * sizeof withheld.recvs[0]);
+}
+
+void order_go_free(void)
+{
+    pml_order.is_free = true;
+    for (size_t i = 0; i < withheld.count; i++) {
+        pml_recv_t *recv = withheld.recvs[i];
+        int err;
+
+        recv->own.event &= ~(uint64_t)ORDER_WITHHELD;
+        err = pml_recv_start(recv);
+        if (err == OMPI_SUCCESS)
+            continue;
+        recv->super.req_base.req_ompi.req_status.MPI_ERROR = MPI_ERR_OTHER;
+        pml_request_complete(&recv->super.req_base, &recv->own);
+    }
+    withheld.count = 0;
+}
+
+void order_recv_close(void)
+{
+    free(withheld.recvs);
+    withheld.recvs = NULL;
+    withheld.count = withheld.slots = 0;
+}
+
+/* ---- receives ---- */
+
+/* What becomes of a receive. */
+struct plan {
+    uint64_t event; /* own.event */
+    int src, tag;   /* what is posted */
+    bool is_withheld;
+};
+
+static void plan_recorded(struct plan *plan, const struct replay_signature *now,
+                          ompi_communicator_t *comm, const struct replay_outcome *outcome)
+{
+    if (outcome->result == REPLAY_MESSAGE && order_fits(outcome, plan->src, plan->tag, comm)) {
+        plan->src = replay_source(outcome);
+        plan->tag = replay_tag(outcome);
+    } else if (outcome->result == REPLAY_OPEN && replay_judge_is_over(pml_order.judge)) {
+        order_go_free();
+    } else if ((outcome->result == REPLAY_OPEN || outcome->result == REPLAY_CANCELLED) &&
+               now->kind != REPLAY_RECV) {
+        plan->is_withheld = true;
+    } else {
+        order_refuse(now, comm, order_why_not(outcome));
+    }
+}
+
+static struct plan plan_wild(struct plan plan, enum replay_kind kind, ompi_communicator_t *comm)
+{
+    struct replay_signature now = order_signature(kind, plan.src, plan.tag, comm);
+    struct replay_outcome outcome;
+
+    if (order_is_replayed(&now, comm, &outcome))
+        plan_recorded(&plan, &now, comm, &outcome);
+    plan.event = order_record_post(&now) << ORDER_SHIFT | ORDER_WILD;
+    return plan;
+}
+
+static inline struct plan plan_of(enum replay_kind kind, int src, int tag,
+                                  ompi_communicator_t *comm)
+{
+    struct plan plan = {.src = src, .tag = tag};
+    bool is_wild = src == OMPI_ANY_SOURCE || tag == OMPI_ANY_TAG;
+
+    if ((!is_wild && tag < 0) || !order_is_event())
+        return plan;
+    if (is_wild)
+        return plan_wild(plan, kind, comm);
+    plan.event = ++pml_order.receives << ORDER_SHIFT | ORDER_EXACT;
+    plan.is_withheld = unlikely(pml_order.judge != NULL) && !pml_order.is_free &&
+                       replay_judge_is_cancelled(pml_order.judge, pml_order.receives);
+    return plan;
+}
+
+static inline uint64_t number_of(const pml_recv_t *recv)
+{
+    return recv->own.event >> ORDER_SHIFT;
+}
+
+/* req_complete_cb of a wildcard receive. */
+static int wild_completed(ompi_request_t *request)
+{
+    const ompi_status_public_t *status = &request->req_status;
+
+    order_record_fill(number_of((pml_recv_t *)request),
+                      status->_cancelled ? order_outcome(REPLAY_CANCELLED, 0)
+                                         : order_outcome_of_status(status, status->MPI_ERROR));
+    return 0;
+}
+
+/* That of an exact one that is being cancelled. */
+static int cancelled_completed(ompi_request_t *request)
+{
+    if (request->req_status._cancelled)
+        order_record_cancelled(number_of((pml_recv_t *)request));
+    return 0;
+}
+
+static int cancel_withheld(pml_recv_t *recv)
+{
+    mca_pml_base_request_t *base = &recv->super.req_base;
+
+    withheld_remove(recv);
+    base->req_ompi.req_status._cancelled = 1;
+    base->req_ompi.req_status._ucount = 0;
+    if (recv->own.event & ORDER_EXACT)
+        order_record_cancelled(number_of(recv));
+    pml_request_complete(base, &recv->own);
+    return OMPI_SUCCESS;
+}
+
+static int order_cancel(ompi_request_t *request, int flag)
+{
+    pml_recv_t *recv = (pml_recv_t *)request;
+
+    if (flag && recv->own.event & ORDER_WITHHELD)
+        return cancel_withheld(recv);
+    /* its receive has a match in the record */
+    if (recv->own.event != 0 && pml_order.judge != NULL && !pml_order.is_free)
+        return OMPI_SUCCESS;
+    if (flag && recv->own.event & ORDER_EXACT && !REQUEST_COMPLETE(request))
+        request->req_complete_cb = cancelled_completed;
+    return usual_cancel(request, flag);
+}
+
+static inline void recv_note(pml_recv_t *recv, uint64_t event)
+{
+    ompi_request_t *request = &recv->super.req_base.req_ompi;
+
+    recv->own.event = event;
+    if (unlikely(request->req_cancel != order_cancel)) {
+        usual_cancel = request->req_cancel;
+        request->req_cancel = order_cancel;
+    }
+}
+
+/* Not posted, or posted with a callback. */
+static int irecv_planned(const struct plan *plan, void *buf, size_t count,
+                         ompi_datatype_t *type, int src, int tag, ompi_communicator_t *comm,
+                         ompi_request_t **request)
+{
+    pml_recv_t *recv = pml_recv_take();
+    int err = OMPI_SUCCESS;
+
+    if (recv == NULL)
+        return MPI_ERR_NO_MEM;
+    pml_recv_begin(recv, plan->src);
+    pml_recv_describe(recv, buf, count, type, plan->src, plan->tag, comm, false);
+    recv_note(recv, plan->event);
+    if (plan->event & ORDER_WILD)
+        recv->super.req_base.req_ompi.req_complete_cb = wild_completed;
+    if (!plan->is_withheld)
+        err = pml_recv_start(recv);
+    else if (!withhold(recv))
+        err = OMPI_ERR_OUT_OF_RESOURCE;
+    if (err != OMPI_SUCCESS) {
+        recv->super.req_base.req_ompi.req_complete_cb = NULL;
+        pml_request_give_back(&recv->super.req_base);
+        return pml_error_of_call(comm, src, err);
+    }
+    *request = &recv->super.req_base.req_ompi;
+    (void)tag;
+    return OMPI_SUCCESS;
+}
+
+static int order_irecv(void *buf, size_t count, ompi_datatype_t *type, int src, int tag,
+                       ompi_communicator_t *comm, ompi_request_t **request)
+{
+    struct plan plan = plan_of(REPLAY_IRECV, src, tag, comm);
+    int err;
+
+    if (plan.event & ORDER_WILD || plan.is_withheld) {
+        err = irecv_planned(&plan, buf, count, type, src, tag, comm, request);
+        order_event_ends();
+        return err;
+    }
+    err = pml_irecv(buf, count, type, src, tag, comm, request);
+    if (likely(err == OMPI_SUCCESS))
+        recv_note((pml_recv_t *)*request, plan.event);
+    return err;
+}
+
+static int order_recv(void *buf, size_t count, ompi_datatype_t *type, int src, int tag,
+                      ompi_communicator_t *comm, ompi_status_public_t *status)
+{
+    struct plan plan = plan_of(REPLAY_RECV, src, tag, comm);
+    ompi_status_public_t own, *out = status != MPI_STATUS_IGNORE ? status : &own;
+    int err;
+
+    if (!(plan.event & ORDER_WILD))
+        return pml_recv(buf, count, type, src, tag, comm, status);
+    err = pml_recv(buf, count, type, plan.src, plan.tag, comm, out);
+    order_record_fill(plan.event >> ORDER_SHIFT, order_outcome_of_status(out, err));
+    order_event_ends();
+    return err;
+}
+
+static int order_imrecv(void *buf, size_t count, ompi_datatype_t *type,
+                        ompi_message_t **message, ompi_request_t **request)
+{
+    int err = pml_imrecv(buf, count, type, message, request);
+
+    if (err == OMPI_SUCCESS)
+        recv_note((pml_recv_t *)*request, 0);
+    return err;
+}
+
+/* One persistent receive. */
+static int start_recv(ompi_request_t *request)
+{
+    mca_pml_base_request_t *base = (mca_pml_base_request_t *)request;
+    pml_recv_t *recv = (pml_recv_t *)request;
+    struct plan plan = {.src = base->req_peer, .tag = base->req_tag};
+    int src = base->req_peer, tag = base->req_tag, err;
+
+    if (request->req_complete_cb == NULL) /* else it is Open MPI's own */
+        plan = plan_of(REPLAY_START, src, tag, base->req_comm);
+    recv_note(recv, plan.event);
+    if (plan.event & ORDER_WILD)
+        request->req_complete_cb = wild_completed;
+    if (plan.is_withheld) {
+        pml_persistent_begin(base);
+        err = withhold(recv) ? OMPI_SUCCESS : MPI_ERR_NO_MEM;
+        order_event_ends();
+        return err;
+    }
+    base->req_peer = plan.src;
+    base->req_tag = plan.tag;
+    err = pml_start(1, &request);
+    base->req_peer = src;
+    base->req_tag = tag;
+    if (err != OMPI_SUCCESS && plan.event & ORDER_WILD)
+        request->req_complete_cb = NULL;
+    order_event_ends();
+    return err;
+}
+
+/* MPI_Start calls the request. */
+static int order_start(size_t count, ompi_request_t **requests)
+{
+    int err = OMPI_SUCCESS;
+
+    for (size_t i = 0; i < count && err == OMPI_SUCCESS; i++) {
+        bool is_ours = requests[i] != NULL && requests[i]->req_type == OMPI_REQUEST_PML;
+
+        err =
+            is_ours && ((mca_pml_base_request_t *)requests[i])->req_type == MCA_PML_REQUEST_RECV
+                ? start_recv(requests[i])
+                : pml_start(1, &requests[i]);
+    }
+    return err;
+}
+
+static int order_irecv_init(void *buf, size_t count, ompi_datatype_t *type, int src, int tag,
+                            ompi_communicator_t *comm, ompi_request_t **request)
+{
+    int err = pml_irecv_init(buf, count, type, src, tag, comm, request);
+
+    if (err == OMPI_SUCCESS)
+        (*request)->req_start = order_start;
+    return err;
+}
+
+void order_recv_take(mca_pml_base_module_t *module)
+{
+    module->pml_irecv_init = order_irecv_init;
+    module->pml_irecv = order_irecv;
+    module->pml_recv = order_recv;
+    module->pml_imrecv = order_imrecv;
+    module->pml_start = order_start;
+}

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * order_requests.c - tests, and waits for any or some of several requests, that are recorded, or replayed (order.c).
+ */
+#include "pml/order.h"
+
+static bool is_active(const ompi_request_t *request)
+{
+    return request->req_state != OMPI_REQUEST_INACTIVE && !order_is_withheld(request);
+}
+
+/* Nothing was complete: nothing is, whatever has come. */
+static void hold_back(size_t count, ompi_request_t **requests)
+{
+    pml_progress_test();
+    for (size_t i = 0; i < count; i++)
+        if (is_active(requests[i]) && REQUEST_COMPLETE(requests[i])) {
+            pml_order.held++;
+            return;
+        }
+}
+
+/* A request that is complete, or will be, ends as MPI_Test ends it. */
+static int end_one(ompi_request_t **request, ompi_status_public_t *status)
+{
+    int done = 0, err;
+
+    pml_wait(*request);
+    do
+        err = pml_order.usual.req_test(request, &done, status);
+    while (err == OMPI_SUCCESS && !done);
+    return err;
+}
+
+static int order_req_test(ompi_request_t **request, int *done, ompi_status_public_t *status)
+{
+    struct replay_signature now = order_signature_of_requests(REPLAY_TEST, 1);
+    struct replay_outcome outcome;
+    int err = OMPI_SUCCESS;
+
+    if (!order_is_event())
+        return pml_order.usual.req_test(request, done, status);
+    *done = 0;
+    if (!order_is_replayed(&now, NULL, &outcome)) {
+        err = pml_order.usual.req_test(request, done, status);
+    } else if (outcome.result == REPLAY_FALSE) {
+        hold_back(1, request);
+    } else if (outcome.result == REPLAY_TRUE && !order_is_withheld(*request)) {
+        err = end_one(request, status);
+        *done = 1;
+    } else {
+        order_refuse(&now, NULL, order_why_not(&outcome));
+        err = pml_order.usual.req_test(request, done, status);
+    }
+    order_record(&now, order_outcome(*done ? REPLAY_TRUE : REPLAY_FALSE, 0));
+    order_event_ends();
+    return err;
+}
+
+static bool has_withheld(size_t count, ompi_request_t **requests)
+{
+    for (size_t i = 0; i < count; i++)
+        if (order_is_withheld(requests[i]))
+            return true;
+    return false;
+}
+
+static int order_req_test_all(size_t count, ompi_request_t **requests, int *done,
+                              ompi_status_public_t *statuses)
+{
+    struct replay_signature now = order_signature_of_requests(REPLAY_TESTALL, count);
+    struct replay_outcome outcome;
+    int err = OMPI_SUCCESS;
+
+    if (!order_is_event())
+        return pml_order.usual.req_test_all(count, requests, done, statuses);
+    *done = 0;
+    if (!order_is_replayed(&now, NULL, &outcome)) {
+        err = pml_order.usual.req_test_all(count, requests, done, statuses);
+    } else if (outcome.result == REPLAY_FALSE) {
+        hold_back(count, requests);
+    } else if (outcome.result == REPLAY_TRUE && !has_withheld(count, requests)) {
+        for (size_t i = 0; i < count; i++)
+            pml_wait(requests[i]);
+        do
+            err = pml_order.usual.req_test_all(count, requests, done, statuses);
+        while (err == OMPI_SUCCESS && !*done);
+    } else {
+        order_refuse(&now, NULL, order_why_not(&outcome));
+        err = pml_order.usual.req_test_all(count, requests, done, statuses);
+    }
+    order_record(&now, order_outcome(*done ? REPLAY_TRUE : REPLAY_FALSE, 0));
+    order_event_ends();
+    return err;
+}
+
+/* May the request of a recorded index have been completed? */
+static bool is_possible(uint64_t index, size_t count, ompi_request_t **requests)
+{
+    return index < count && is_active(requests[index]);
+}
+
+static bool none_is_active(size_t count, ompi_request_t **requests)
+{
+    for (size_t i = 0; i < count; i++)
+        if (requests[i]->req_state != OMPI_REQUEST_INACTIVE)
+            return false;
+    return true;
+}
+
+/* MPI_Testany and MPI_Waitany as recorded: true, and *err. */
+static bool any_replayed(const struct replay_signature *now, size_t count,
+                         ompi_request_t **requests, int *which, int *done,
+                         ompi_status_public_t *status, int *err)
+{
+    struct replay_outcome outcome;
+
+    if (!order_is_replayed(now, NULL, &outcome))
+        return false;
+    *err = OMPI_SUCCESS;
+    *which = MPI_UNDEFINED;
+    *done = outcome.result != REPLAY_FALSE;
+    if (outcome.result == REPLAY_FALSE && now->kind == REPLAY_TESTANY) {
+        hold_back(count, requests);
+        return true;
+    }
+    if (outcome.result == REPLAY_AT && is_possible(outcome.value, count, requests)) {
+        *which = (int)outcome.value;
+        *err = end_one(&requests[outcome.value], status);
+        return true;
+    }
+    if (outcome.result != REPLAY_NONE || !none_is_active(count, requests))
+        order_refuse(now, NULL, order_why_not(&outcome));
+    return false;
+}
+
+static int order_req_test_any(size_t count, ompi_request_t **requests, int *which, int *done,
+                              ompi_status_public_t *status)
+{
+    struct replay_signature now = order_signature_of_requests(REPLAY_TESTANY, count);
+    int err;
+
+    if (!order_is_event())
+        return pml_order.usual.req_test_any(count, requests, which, done, status);
+    if (!any_replayed(&now, count, requests, which, done, status, &err))
+        err = pml_order.usual.req_test_any(count, requests, which, done, status);
+    order_record(&now, !*done                    ? order_outcome(REPLAY_FALSE, 0)
+                       : *which == MPI_UNDEFINED ? order_outcome(REPLAY_NONE, 0)
+                                                 : order_outcome(REPLAY_AT, (uint64_t)*which));
+    order_event_ends();
+    return err;
+}
+
+static int order_req_wait_any(size_t count, ompi_request_t **requests, int *which,
+                              ompi_status_public_t *status)
+{
+    struct replay_signature now = order_signature_of_requests(REPLAY_WAITANY, count);
+    int done, err;
+
+    if (!order_is_event())
+        return pml_order.usual.req_wait_any(count, requests, which, status);
+    if (!any_replayed(&now, count, requests, which, &done, status, &err))
+        err = pml_order.usual.req_wait_any(count, requests, which, status);
+    order_record(&now, *which == MPI_UNDEFINED ? order_outcome(REPLAY_NONE, 0)
+                                               : order_outcome(REPLAY_AT, (uint64_t)*which));
+    order_event_ends();
+    return err;
+}
+
+/* The indices that follow in the record; false: they are not there, or cannot be. */
+static bool some_indices(const struct replay_signature *now, uint64_t wanted, size_t count,
+                         ompi_request_t **requests, int *indices)
+{
+    const struct replay_signature index = {.kind = REPLAY_INDEX};
+    struct replay_outcome outcome = {.result = REPLAY_AT};
+
+    for (uint64_t i = 0; i < wanted; i++) {
+        bool is_new = true;
+
+        if (i >= count || !order_is_replayed(&index, NULL, &outcome))
+            return false;
+        for (uint64_t before = 0; before < i; before++)
+            is_new = is_new && (uint64_t)indices[before] != outcome.value;
+        if (outcome.result != REPLAY_AT || !is_new ||
+            !is_possible(outcome.value, count, requests)) {
+            order_refuse(now, NULL, order_why_not(&outcome));
+            return false;
+        }
+        indices[i] = (int)outcome.value;
+    }
+    return wanted > 0;
+}
+
+/* Ends these, as Open MPI does: all are complete before the first ends. */
+static int some_end(int found, ompi_request_t **requests, const int *indices,
+                    ompi_status_public_t *statuses)
+{
+    int all = OMPI_SUCCESS;
+
+    for (int i = 0; i < found; i++)
+        pml_wait(requests[indices[i]]);
+    for (int i = 0; i < found; i++) {
+        ompi_status_public_t *status =
+            statuses != MPI_STATUSES_IGNORE ? &statuses[i] : MPI_STATUS_IGNORE;
+        int err = end_one(&requests[indices[i]], status);
+
+        if (status != MPI_STATUS_IGNORE)
+            status->MPI_ERROR = err;
+        if (err != OMPI_SUCCESS)
+            all = MPI_ERR_IN_STATUS;
+    }
+    return all;
+}
+
+/* MPI_Testsome and MPI_Waitsome as recorded: true, and *err. */
+static bool some_replayed(const struct replay_signature *now, size_t count,
+                          ompi_request_t **requests, int *found, int *indices,
+                          ompi_status_public_t *statuses, int *err)
+{
+    struct replay_outcome outcome;
+
+    if (!order_is_replayed(now, NULL, &outcome))
+        return false;
+    *err = OMPI_SUCCESS;
+    *found = 0;
+    if (outcome.result == REPLAY_FALSE && now->kind == REPLAY_TESTSOME) {
+        hold_back(count, requests);
+        return true;
+    }
+    if (outcome.result == REPLAY_NONE && none_is_active(count, requests))
+        return false; /* and so it says itself */
+    if (outcome.result != REPLAY_AT || outcome.value == 0 || outcome.value > count) {
+        order_refuse(now, NULL, order_why_not(&outcome));
+        return false;
+    }
+    if (!some_indices(now, outcome.value, count, requests, indices))
+        return false;
+    *found = (int)outcome.value;
+    *err = some_end(*found, requests, indices, statuses);
+    return true;
+}
+
+static void record_some(const struct replay_signature *now, int found, const int *indices)
+{
+    const struct replay_signature index = {.kind = REPLAY_INDEX};
+
+    order_record(now, found == MPI_UNDEFINED ? order_outcome(REPLAY_NONE, 0)
+                      : found == 0           ? order_outcome(REPLAY_FALSE, 0)
+                                             : order_outcome(REPLAY_AT, (uint64_t)found));
+    for (int i = 0; found != MPI_UNDEFINED && i < found; i++)
+        order_record(&index, order_outcome(REPLAY_AT, (uint64_t)indices[i]));
+}
+
+static int order_req_test_some(size_t count, ompi_request_t **requests, int *found,
+                               int *indices, ompi_status_public_t *statuses)
+{
+    struct replay_signature now = order_signature_of_requests(REPLAY_TESTSOME, count);
+    int err;
+
+    if (!order_is_event())
+        return pml_order.usual.req_test_some(count, requests, found, indices, statuses);
+    if (!some_replayed(&now, count, requests, found, indices, statuses, &err))
+        err = pml_order.usual.req_test_some(count, requests, found, indices, statuses);
+    record_some(&now, *found, indices);
+    order_event_ends();
+    return err;
+}
+
+static int order_req_wait_some(size_t count, ompi_request_t **requests, int *found,
+                               int *indices, ompi_status_public_t *statuses)
+{
+    struct replay_signature now = order_signature_of_requests(REPLAY_WAITSOME, count);
+    int err;
+
+    if (!order_is_event())
+        return pml_order.usual.req_wait_some(count, requests, found, indices, statuses);
+    if (!some_replayed(&now, count, requests, found, indices, statuses, &err))
+        err = pml_order.usual.req_wait_some(count, requests, found, indices, statuses);
+    record_some(&now, *found, indices);
+    order_event_ends();
+    return err;
+}
+
+void order_requests_take(void)
+{
+    pml_order.usual = ompi_request_functions;
+    ompi_request_functions.req_test = order_req_test;
+    ompi_request_functions.req_test_any = order_req_test_any;
+    ompi_request_functions.req_test_all = order_req_test_all;
+    ompi_request_functions.req_test_some = order_req_test_some;
+    ompi_request_functions.req_wait_any = order_req_wait_any;
+    ompi_request_functions.req_wait_some = order_req_wait_some;
+}
