@@ -141,6 +141,10 @@ static const struct param own[] = {
      "what follows when a replayed rank makes another call than the recorded one: the job ends "
      "with status 87, or that rank continues freely",
      AT(replay_on_divergence)},
+    {"SHUFFLE", PARAM_COUNT, PARAM_USUAL, NULL, "0", 0, UINT32_MAX, NULL,
+     "the seed of random choices, by the component for Open MPI, wherever MPI leaves a choice; "
+     "mbx exec --shuffle sets it; 0: the usual choices",
+     AT(shuffle)},
     {"HANG", PARAM_TIME, PARAM_USUAL, "s", "0", 0, 1000000 * CLOCK_S, NULL,
      "if nothing arrives at a waiting rank for this time, run mbx doctor on its host, which "
      "reports a deadlock; 0: never",

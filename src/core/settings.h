@@ -64,6 +64,7 @@ struct settings {
     uint64_t inspect, leaks;       /* 1 or 0 */
     uint64_t strict_sends;         /* 1 or 0; of the component */
     uint64_t replay_on_divergence; /* 0 stop, 1 go; of the component */
+    uint64_t shuffle;              /* a seed, 0 none; of the component */
     uint64_t hang_ns;              /* 0: never */
     uint64_t hang_then;            /* enum hang_then_choice */
     char stats_file[PARAM_STRING_MAX];

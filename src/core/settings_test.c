@@ -77,7 +77,8 @@ static const char *const usual[] = {"LOG_LEVEL",     "TRANSPORT",
                                     "VERBS_DEVICE",  "VERBS_TIMEOUT",
                                     "VERBS_PINNED",  "FLIGHT",
                                     "FLIGHT_FOLDER", "RECORD",
-                                    "REPLAY",        "REPLAY_ON_DIVERGENCE"};
+                                    "REPLAY",        "REPLAY_ON_DIVERGENCE",
+                                    "SHUFFLE"};
 static const char *const advanced[] = {
     "REQUESTS",      "PEERS_MAX",    "WINDOW",           "SHM_ATTACH",    "WINDOW_PAYLOAD",
     "SHM_RING_SIZE", "DEVICE_LIST",  "DEVICE_THRESHOLD", "LAUNCHER_HOST", "VERBS_LIBRARY",

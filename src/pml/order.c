@@ -18,11 +18,13 @@
  */
 #include "pml/order.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/environ.h"
 #include "base/hash.h"
+#include "base/log.h"
 
 /* The exit status of a job that diverged. */
 #define STATUS_DIVERGED 87
@@ -182,15 +184,30 @@ const char *order_why_not(const struct replay_outcome *outcome)
 
 /* ---- opening ---- */
 
+static bool find_param(const char *name, struct mbx_param *param)
+{
+    for (unsigned i = 0; mbx_param_get(i, param, sizeof *param) == 0; i++)
+        if (strcmp(param->name, name) == 0)
+            return true;
+    return false;
+}
+
 /* What is to happen after a divergence. */
 static bool is_to_go_on(void)
 {
     struct mbx_param param;
 
-    for (unsigned i = 0; mbx_param_get(i, &param, sizeof param) == 0; i++)
-        if (strcmp(param.name, "MBX_REPLAY_ON_DIVERGENCE") == 0)
-            return strcmp(param.value, "go") == 0;
-    return false;
+    return find_param("MBX_REPLAY_ON_DIVERGENCE", &param) && strcmp(param.value, "go") == 0;
+}
+
+/* 0: nothing is shuffled, as in a process that others have spawned. */
+static uint64_t seed(void)
+{
+    struct mbx_param param;
+
+    return environ_get("OMPI_PARENT_PORT") == NULL && find_param("MBX_SHUFFLE", &param)
+               ? strtoull(param.value, NULL, 10)
+               : 0;
 }
 
 /* A folder, or NULL: also for a process that others have spawned, as its job has ranks of the same numbers.
@@ -217,10 +234,14 @@ static void job_of(struct replay_job *job)
 
 void pml_order_open(mca_pml_base_module_t *module)
 {
-    if (folder_of("MBX_RECORD") == NULL && folder_of("MBX_REPLAY") == NULL)
+    bool is_shuffled = seed() != 0;
+
+    if (folder_of("MBX_RECORD") == NULL && folder_of("MBX_REPLAY") == NULL && !is_shuffled)
         return;
     order_recv_take(module);
     order_probe_take(module);
+    if (is_shuffled)
+        order_shuffle_take(module);
 }
 
 int pml_order_start(void)
@@ -228,8 +249,12 @@ int pml_order_start(void)
     const char *record_to = folder_of("MBX_RECORD"), *replay_from = folder_of("MBX_REPLAY");
     struct replay_job job;
 
-    if (record_to == NULL && replay_from == NULL)
+    if (record_to == NULL && replay_from == NULL && seed() == 0)
         return OMPI_SUCCESS;
+    if (replay_from != NULL && seed() != 0) {
+        LOG_ERROR("replay: MBX_REPLAY and MBX_SHUFFLE are both set; unset one of them");
+        return OMPI_ERR_BAD_PARAM;
+    }
     job_of(&job);
     pml_order.goes_on = is_to_go_on();
     if (replay_from != NULL && replay_judge_open(replay_from, &job, &pml_order.judge) < 0)
@@ -238,6 +263,8 @@ int pml_order_start(void)
         (void)replay_write_open(record_to, &job,
                                 &pml_order.writer); /* the job goes on without */
     order_requests_take();
+    if (seed() != 0)
+        order_shuffle_start(seed(), job.rank);
     order_event_ends();
     return OMPI_SUCCESS;
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * order.h - record and replay of what the program's calls return, in four files: what they share.
+ * order.h - record and replay of what the program's calls return, what its files share.
  *
  *   order.c           events and their outcomes; opening
  *   order_recv.c      receives
  *   order_probe.c     probes
  *   order_requests.c  tests, and waits for any or some of several requests
+ *   order_shuffle.c   random choices, instead of the usual ones
  */
 #ifndef PML_ORDER_H
 #define PML_ORDER_H
@@ -29,9 +30,10 @@ extern struct order {
     struct replay_judge *judge;   /* or NULL */
     bool is_free;                 /* the record has ended, or the program has diverged */
     bool goes_on;                 /* after a divergence */
-    uint64_t comms, receives;     /* counted so far */
-    uint64_t held;                /* events that were not true although they could have been */
-    ompi_request_fns_t usual;     /* what tests and waits do without a record */
+    bool is_shuffled;
+    uint64_t comms, receives; /* counted so far */
+    uint64_t held;            /* events that were not true although they could have been */
+    ompi_request_fns_t usual; /* what tests and waits do without a record */
     bool has_thread;
     pthread_t thread; /* that makes the events */
     pthread_mutex_t lock;
@@ -113,5 +115,22 @@ void order_probe_take(mca_pml_base_module_t *module);
 
 /* Puts functions of this file into ompi_request_functions. */
 void order_requests_take(void);
+
+/* Ends these requests, which are complete or will be, as MPI_Waitsome ends them.  Its error. */
+int order_end_some(int found, ompi_request_t **requests, const int *indices,
+                   ompi_status_public_t *statuses);
+
+/* ---- order_shuffle.c ---- */
+
+void order_shuffle_take(mca_pml_base_module_t *module);
+
+/* Puts functions of this file into pml_order.usual. */
+void order_shuffle_start(uint64_t seed, uint32_t rank);
+
+/* The rank from which a receive or probe of this source is to take a message: of a sender whose message waits, or src. */
+int order_shuffle_source(int src, int tag, ompi_communicator_t *comm);
+
+/* Does a call that could find something find nothing? */
+bool order_shuffle_finds_nothing(void);
 
 #endif

@@ -31,6 +31,27 @@ static void record_probe(const struct replay_signature *now, int err, int matche
                                                      : order_outcome(REPLAY_FALSE, 0));
 }
 
+/* Without a record. */
+static int iprobe_free(int src, int tag, ompi_communicator_t *comm, int *matched,
+                       ompi_status_public_t *status)
+{
+    if (pml_order.is_shuffled && order_shuffle_finds_nothing())
+        return OMPI_SUCCESS;
+    if (pml_order.is_shuffled)
+        src = order_shuffle_source(src, tag, comm);
+    return pml_iprobe(src, tag, comm, matched, status);
+}
+
+static int improbe_free(int src, int tag, ompi_communicator_t *comm, int *matched,
+                        ompi_message_t **message, ompi_status_public_t *status)
+{
+    if (pml_order.is_shuffled && order_shuffle_finds_nothing())
+        return OMPI_SUCCESS;
+    if (pml_order.is_shuffled)
+        src = order_shuffle_source(src, tag, comm);
+    return pml_improbe(src, tag, comm, matched, message, status);
+}
+
 static int order_iprobe(int src, int tag, ompi_communicator_t *comm, int *matched,
                         ompi_status_public_t *status)
 {
@@ -44,7 +65,7 @@ static int order_iprobe(int src, int tag, ompi_communicator_t *comm, int *matche
     now = order_signature(REPLAY_IPROBE, src, tag, comm);
     *matched = 0;
     if (!order_is_replayed(&now, comm, &outcome)) {
-        err = pml_iprobe(src, tag, comm, matched, out);
+        err = iprobe_free(src, tag, comm, matched, out);
     } else if (outcome.result == REPLAY_FALSE) {
         pml_progress_test();
         err = OMPI_SUCCESS;
@@ -74,7 +95,7 @@ static int order_improbe(int src, int tag, ompi_communicator_t *comm, int *match
     now = order_signature(REPLAY_IMPROBE, src, tag, comm);
     *matched = 0;
     if (!order_is_replayed(&now, comm, &outcome)) {
-        err = pml_improbe(src, tag, comm, matched, message, out);
+        err = improbe_free(src, tag, comm, matched, message, out);
     } else if (outcome.result == REPLAY_FALSE) {
         pml_progress_test();
         err = OMPI_SUCCESS;
@@ -97,7 +118,12 @@ static void plan_probe(const struct replay_signature *now, ompi_communicator_t *
 {
     struct replay_outcome outcome;
 
-    if (!order_is_replayed(now, comm, &outcome) || !is_found(now, &outcome, *src, *tag, comm))
+    if (!order_is_replayed(now, comm, &outcome)) {
+        if (pml_order.is_shuffled)
+            *src = order_shuffle_source(*src, *tag, comm);
+        return;
+    }
+    if (!is_found(now, &outcome, *src, *tag, comm))
         return;
     *src = replay_source(&outcome);
     *tag = replay_tag(&outcome);

@@ -107,6 +107,8 @@ static struct plan plan_wild(struct plan plan, enum replay_kind kind, ompi_commu
 
     if (order_is_replayed(&now, comm, &outcome))
         plan_recorded(&plan, &now, comm, &outcome);
+    else if (pml_order.is_shuffled)
+        plan.src = order_shuffle_source(plan.src, plan.tag, comm);
     plan.event = order_record_post(&now) << ORDER_SHIFT | ORDER_WILD;
     return plan;
 }

@@ -191,9 +191,9 @@ static bool some_indices(const struct replay_signature *now, uint64_t wanted, si
     return wanted > 0;
 }
 
-/* Ends these, as Open MPI does: all are complete before the first ends. */
-static int some_end(int found, ompi_request_t **requests, const int *indices,
-                    ompi_status_public_t *statuses)
+/* All are complete before the first ends, as in Open MPI. */
+int order_end_some(int found, ompi_request_t **requests, const int *indices,
+                   ompi_status_public_t *statuses)
 {
     int all = OMPI_SUCCESS;
 
@@ -236,7 +236,7 @@ static bool some_replayed(const struct replay_signature *now, size_t count,
     if (!some_indices(now, outcome.value, count, requests, indices))
         return false;
     *found = (int)outcome.value;
-    *err = some_end(*found, requests, indices, statuses);
+    *err = order_end_some(*found, requests, indices, statuses);
     return true;
 }
 

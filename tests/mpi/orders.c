@@ -5,6 +5,7 @@
  * usage: orders fold COUNT         rank 0 computes s = s / 3 + x over receives from any source
  *        orders all SEED ROUNDS    each call whose result is recorded, chosen from the seed
  *        orders less SEED ROUNDS   as all, but rank 1 makes one call more in the last round
+ *        orders ready COUNT        rank 0 receives from any source, probes and waits for any request when all messages wait
  *        orders die COUNT          as fold, and rank 0 polls after COUNT receives and then kills itself, unless
  *                                  ORDERS_LIVES is set
  *
@@ -383,6 +384,64 @@ static void fold(int count, int dies)
     }
 }
 
+/* What was noted until now, and nothing of it later. */
+static void say_part(const char *what)
+{
+    printf("%s %d: %016llx\n", what, rank, (unsigned long long)hash);
+    hash = UINT64_C(0xcbf29ce484222325);
+}
+
+/* Tests of requests that are not active are true at once. */
+static void expect_no_active(void)
+{
+    MPI_Request none[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+    int one, all, any, which, some, indices[2];
+
+    for (int i = 0; i < 100; i++) {
+        MPI_Test(&none[0], &one, MPI_STATUS_IGNORE);
+        MPI_Testall(2, none, &all, MPI_STATUSES_IGNORE);
+        MPI_Testany(2, none, &which, &any, MPI_STATUS_IGNORE);
+        MPI_Testsome(2, none, &some, indices, MPI_STATUSES_IGNORE);
+        if (!one || !all || !any || which != MPI_UNDEFINED || some != MPI_UNDEFINED) {
+            fprintf(stderr, "orders: a test of inactive requests is not true\n");
+            MPI_Abort(MPI_COMM_WORLD, 1);
+        }
+    }
+}
+
+/* No order of arrival: who has sent tag 6 has sent the rest before. */
+static void ready(int count)
+{
+    MPI_Request requests[MESSAGES_MAX];
+    MPI_Status status;
+    int total = count * (ranks - 1), value = rank, which;
+
+    for (int i = 0; rank != 0 && i < 3 * count; i++)
+        MPI_Send(&value, 1, MPI_INT, 0, 3 + i / count, comms[0]);
+    if (rank != 0)
+        MPI_Send(&value, 1, MPI_INT, 0, 6, comms[0]);
+    for (int from = 1; rank == 0 && from < ranks; from++)
+        MPI_Recv(&value, 1, MPI_INT, from, 6, comms[0], MPI_STATUS_IGNORE);
+    for (int i = 0; rank == 0 && i < total; i++) {
+        MPI_Recv(&value, 1, MPI_INT, MPI_ANY_SOURCE, 3, comms[0], &status);
+        note((uint64_t)value);
+    }
+    say_part("received");
+    for (int i = 0; rank == 0 && i < total; i++) {
+        MPI_Probe(MPI_ANY_SOURCE, 4, comms[0], &status);
+        MPI_Recv(&value, 1, MPI_INT, status.MPI_SOURCE, 4, comms[0], &status);
+        note((uint64_t)value);
+    }
+    say_part("probed");
+    expect_no_active();
+    for (int i = 0; rank == 0 && i < total; i++)
+        MPI_Irecv(buffers[i], 1, MPI_INT, 1 + i / count, 5, comms[0], &requests[i]);
+    for (int i = 0; rank == 0 && i < total; i++) {
+        MPI_Waitany(total, requests, &which, &status);
+        note((uint64_t)which);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const char *way = argc > 2 ? argv[1] : "";
@@ -396,11 +455,14 @@ int main(int argc, char **argv)
         MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
     if (strcmp(way, "fold") == 0 || strcmp(way, "die") == 0)
         fold(atoi(argv[2]), strcmp(way, "die") == 0);
+    else if (strcmp(way, "ready") == 0)
+        ready(atoi(argv[2]));
     else if (argc == 4 && (strcmp(way, "all") == 0 || strcmp(way, "less") == 0))
         play(strtoull(argv[2], NULL, 10), atoi(argv[3]), strcmp(way, "less") == 0);
     else if (rank == 0)
         fprintf(stderr,
-                "usage: orders fold COUNT | all SEED ROUNDS | less SEED ROUNDS | die COUNT\n");
+                "usage: orders fold COUNT | all SEED ROUNDS | less SEED ROUNDS | ready COUNT | "
+                "die COUNT\n");
     printf("rank %d: %016llx\n", rank, (unsigned long long)hash);
     MPI_Finalize();
     return 0;

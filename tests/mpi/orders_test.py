@@ -148,6 +148,28 @@ def refusals(run, folder, _):
     check(run.order(record, "--rank").returncode == 2 and run.order().returncode == 2, "usage")
 
 
+def shuffled(run, folder, _):
+    """The choices are legal, they are recorded, and where all messages wait, the seed alone gives them."""
+    for seed in ("1", "2", "3"):
+        results, _ = run.must(["--shuffle", seed, "--record", f"{folder}/all-{seed}"], ["all", seed, "12"])
+        replayed, said = run.must(["--replay", f"{folder}/all-{seed}"], ["all", seed, "12"])
+        check(replayed == results, f"replay of seed {seed}: {replayed}, recorded: {results}\n{said}")
+    orders = {}
+    for number, seed in enumerate(("1", "2", "3", "4", "1")):
+        _, said = run.must(["--shuffle", seed, "--record", f"{folder}/ready-{number}"], ["ready", "8"])
+        found = [re.search(rf"^{word} 0: [0-9a-f]+$", said, re.MULTILINE).group() for word in ("received", "probed", "rank")]
+        check(orders.setdefault(seed, found) == found, f"seed {seed} gives {orders[seed]} and {found}")
+    for what in range(3):
+        check(len({found[what] for found in orders.values()}) > 1, f"four seeds give one order: {orders}")
+    for options, text in ((["--shuffle", "0"], "--shuffle"), (["--shuffle", "1", "--replay", f"{folder}/all-1"], "give one of them")):
+        status, _, said = run.execute(options, ["fold", "10"])
+        check(status == 2 and text in said, f"{options}: status {status}:\n{said}")
+    run.env["MBX_SHUFFLE"] = "1"
+    status, _, said = run.execute(["--replay", f"{folder}/all-1"], ["all", "1", "12"])
+    check(status != 0 and "MBX_REPLAY and MBX_SHUFFLE are both set; unset one of them" in said, said)
+    del run.env["MBX_SHUFFLE"]
+
+
 def other_run(run, folder, _):
     """Two records of which one has other messages."""
     run.must(["--record", f"{folder}/a"], ["fold", "50"])
@@ -164,7 +186,7 @@ def main():
     if shutil.which("mpiexec") is None:
         return 77
     run = Programs(os.path.abspath(args.build))
-    for test in (fold, others, divergence, killed, refusals, other_run):
+    for test in (fold, others, divergence, killed, refusals, shuffled, other_run):
         with tempfile.TemporaryDirectory() as folder:
             for name in ("1", "2", "3"):
                 os.mkdir(f"{folder}/{name}")

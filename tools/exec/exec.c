@@ -15,6 +15,7 @@
  */
 #include <errno.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,6 +48,7 @@ static const char usage[] =
     "  mbx exec --hang=60s mpiexec -n 4 ./program    report a deadlock by itself\n"
     "  mbx exec --record orders mpiexec -n 4 ./program\n"
     "  mbx exec --replay orders mpiexec -n 4 ./program    the same order of messages\n"
+    "  mbx exec --shuffle 7 mpiexec -n 4 ./program        another one, recorded\n"
     "\n"
     "Runs COMMAND with an environment that makes Open MPI send its messages over\n"
     "Matchbox.  For MPICH this works if it was built with ch4:ofi.\n"
@@ -72,8 +74,11 @@ static const char usage[] =
     "  -R, --replay=DIR   let these calls return the same again.  With --record, the new\n"
     "                     record must be equal.  MBX_HANG is 10s unless it is set\n"
     "  -d, --on-divergence=stop|go\n"
-    "                     if a rank makes another call than in the record: end the job with\n"
-    "                     status 87 (the default), or let that rank continue freely\n"
+    "                     if a call differs from the record: end the job with status 87\n"
+    "                     (the default), or let the rank continue freely\n"
+    "  -S, --shuffle=SEED make random choices where MPI allows several.  Rare orders of\n"
+    "                     messages occur.  They are recorded, into shuffle-SEED without\n"
+    "                     --record.  SEED is a number from 1 on, or `random`\n"
     "  -f, --force        override variables that are set, and replace records\n"
     "  -p, --print        print the variables, as lines for a shell, with a new key\n"
     "  -v, --verbose      name the way, the variables that are set, and those left\n"
@@ -84,23 +89,20 @@ static const char usage[] =
     "MPI's passes on OMPI_... by itself, and others if you name them: mpiexec -x\n"
     "FI_PROVIDER_PATH -x FI_PROVIDER -x MBX_KEY.\n";
 
-static const struct option options[] = {{"summary", no_argument, NULL, 's'},
-                                        {"through", required_argument, NULL, 't'},
-                                        {"hang", required_argument, NULL, 'H'},
-                                        {"record", required_argument, NULL, 'r'},
-                                        {"replay", required_argument, NULL, 'R'},
-                                        {"on-divergence", required_argument, NULL, 'd'},
-                                        {"force", no_argument, NULL, 'f'},
-                                        {"print", no_argument, NULL, 'p'},
-                                        {"verbose", no_argument, NULL, 'v'},
-                                        {"help", no_argument, NULL, 'h'},
-                                        {NULL, 0, NULL, 0}};
+static const struct option options[] = {
+    {"summary", no_argument, NULL, 's'},       {"through", required_argument, NULL, 't'},
+    {"hang", required_argument, NULL, 'H'},    {"record", required_argument, NULL, 'r'},
+    {"replay", required_argument, NULL, 'R'},  {"on-divergence", required_argument, NULL, 'd'},
+    {"shuffle", required_argument, NULL, 'S'}, {"force", no_argument, NULL, 'f'},
+    {"print", no_argument, NULL, 'p'},         {"verbose", no_argument, NULL, 'v'},
+    {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
 
 struct arguments {
     enum exec_way way;
     bool force, print, verbose, summary;
     char hang[32];                               /* MBX_HANG; empty: it stays as it is */
     const char *record, *replay, *on_divergence; /* or NULL */
+    char seed[16], shuffle[32]; /* MBX_SHUFFLE, or empty; the folder that it records into */
 };
 
 /* What the command gets. */
@@ -364,14 +366,35 @@ static int read_way(const struct tool *tool, const char *text, enum exec_way *wa
     return 0;
 }
 
+/* A seed, or `random`: one that is said. */
+static int read_seed(const struct tool *tool, const char *text, struct arguments *args)
+{
+    uint64_t seed = 0;
+    int status = 0;
+
+    if (strcmp(text, "random") != 0)
+        status = tool_number(tool, "--shuffle", text, 1, UINT32_MAX, &seed);
+    else if ((status = random_secret(&seed, sizeof seed)) < 0) {
+        tool_error(tool, "--shuffle: no random number: %s", strerror(-status));
+        return TOOL_FAILED;
+    }
+    if (strcmp(text, "random") == 0) {
+        seed = seed % UINT32_MAX + 1;
+        fprintf(stderr, "mbx exec: the seed is %" PRIu64 "\n", seed);
+    }
+    snprintf(args->seed, sizeof args->seed, "%" PRIu64, seed);
+    snprintf(args->shuffle, sizeof args->shuffle, "shuffle-%" PRIu64, seed);
+    return status;
+}
+
 static int read_arguments(const struct tool *tool, int argc, char **argv,
                           struct arguments *args)
 {
     uint64_t hang_ns;
     int option, status = 0;
 
-    while ((option = tool_option(tool, argc, argv, "+:t:H:r:R:d:sfpvhn:", options, &status)) >=
-           0) {
+    while ((option = tool_option(tool, argc, argv, "+:t:H:r:R:d:S:sfpvhn:", options,
+                                 &status)) >= 0) {
         args->force = args->force || option == 'f';
         args->print = args->print || option == 'p';
         args->verbose = args->verbose || option == 'v';
@@ -396,6 +419,8 @@ static int read_arguments(const struct tool *tool, int argc, char **argv,
                                         optarg);
             args->on_divergence = optarg;
         }
+        if (option == 'S' && (status = read_seed(tool, optarg, args)) != 0)
+            return status;
         if (option == 't' && (status = read_way(tool, optarg, &args->way)) != 0)
             return status;
     }
@@ -405,8 +430,13 @@ static int read_arguments(const struct tool *tool, int argc, char **argv,
         return tool_usage_error(tool, "COMMAND is missing");
     if (args->on_divergence != NULL && args->replay == NULL)
         return tool_usage_error(tool, "--on-divergence needs --replay");
+    if (args->seed[0] != '\0' && args->replay != NULL)
+        return tool_usage_error(tool, "--shuffle makes new choices, and --replay those of a "
+                                      "record: give one of them");
+    if (args->seed[0] != '\0' && args->record == NULL)
+        args->record = args->shuffle;
     if (args->print && (args->record != NULL || args->replay != NULL))
-        return tool_usage_error(tool, "--print takes no --record and no --replay");
+        return tool_usage_error(tool, "--print takes no --record, --replay or --shuffle");
     if (args->print && optind < argc)
         return tool_usage_error(tool, "--print takes no command, got '%s'", argv[optind]);
     return 0;
@@ -460,14 +490,14 @@ static void add_anew(struct surroundings *s, const char *name, const char *value
     add(s, name, value, NULL, false);
 }
 
-/* --record and --replay. */
+/* --record, --replay and --shuffle. */
 static bool set_up_order(const struct tool *tool, const struct arguments *args, char **command,
                          struct surroundings *s)
 {
     if (!s->is_component) {
         tool_error(tool,
-                   "--record and --replay need the component for Open MPI; -v says why it "
-                   "is not used");
+                   "--record, --replay and --shuffle need the component for Open MPI; -v says "
+                   "why it is not used");
         return false;
     }
     if (args->replay != NULL && !exec_order_replay(tool, args->replay, command, s->replay))
@@ -482,6 +512,8 @@ static bool set_up_order(const struct tool *tool, const struct arguments *args, 
         return false;
     if (args->record != NULL)
         add_anew(s, "MBX_RECORD", s->record);
+    if (args->seed[0] != '\0')
+        add_anew(s, "MBX_SHUFFLE", args->seed);
     if (args->replay == NULL)
         return true;
     add_anew(s, "MBX_REPLAY", s->replay);
