@@ -76,7 +76,7 @@ static const char usage[] =
     "  -d, --on-divergence=stop|go\n"
     "                     if a call differs from the record: end the job with status 87\n"
     "                     (the default), or let the rank continue freely\n"
-    "  -S, --shuffle=SEED make random choices where MPI allows several.  Rare orders of\n"
+    "  -S, --shuffle=SEED  make random choices where MPI allows several.  Rare orders of\n"
     "                     messages occur.  They are recorded, into shuffle-SEED without\n"
     "                     --record.  SEED is a number from 1 on, or `random`\n"
     "  -f, --force        override variables that are set, and replace records\n"
