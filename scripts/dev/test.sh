@@ -198,6 +198,7 @@ check() {
 static_of_code() {
     check scripts/check/layers
     check scripts/check/owners
+    check scripts/check/names
     if [ -d build-test/gcc/libmatchbox_internal.a.p ]; then
         check scripts/check/calls build-test/gcc
     fi

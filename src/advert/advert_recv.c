@@ -59,7 +59,7 @@
 
 #define WAITED       2 /* looks around while one is written: between them are many rounds */
 
-static int on_open(struct mbx_ep *ep)
+static int advert_recv_on_open(struct mbx_ep *ep)
 {
     ep_advert(ep)->from = path_advertised_from(ep);
     if (ep_advert(ep)->from != SIZE_MAX)
@@ -245,7 +245,7 @@ static bool advert_is_slower(const struct mbx_ep *ep, const struct peer *peer, s
 }
 
 /* req waits in its engine. */
-static void on_posted(struct mbx_ep *ep, struct request *req)
+static void advert_recv_on_posted(struct mbx_ep *ep, struct request *req)
 {
     const struct mbx_match_recv *blocker;
     struct request *other;
@@ -275,8 +275,8 @@ static void on_posted(struct mbx_ep *ep, struct request *req)
 /* ---- the end of it ---- */
 
 /* req has left its engine, for its sender's message or another one, or for nothing. */
-static void on_left(struct mbx_ep *ep, struct request *req, enum recv_cause cause,
-                    const struct peer *by)
+static void advert_recv_on_left(struct mbx_ep *ep, struct request *req, enum recv_cause cause,
+                                const struct peer *by)
 {
     (void)by;
     if (!(req->flags & REQUEST_ADVERTISED) || cause == RECV_WRITTEN)
@@ -393,7 +393,7 @@ static int on_written(struct mbx_ep *ep, struct peer *peer, const struct wire_pa
 }
 
 /* What is still announced is being written. */
-static bool on_is_flushed(const struct mbx_ep *ep)
+static bool advert_recv_on_is_flushed(const struct mbx_ep *ep)
 {
     return ep_advert(ep)->announced == 0;
 }
@@ -420,7 +420,7 @@ static const struct proto advert_recv_proto = {
 };
 
 /* A receive is announced to it. */
-static bool on_refers(struct mbx_ep *ep, const struct peer *peer)
+static bool advert_recv_on_refers(struct mbx_ep *ep, const struct peer *peer)
 {
     (void)ep;
     return peer->advert != NULL && peer->advert->announced != 0;
@@ -432,11 +432,11 @@ const struct module advert_recv_module = {
     .packets = (const struct packet_handler[]){{WIRE_WRITE, on_write},
                                                {WIRE_WRITTEN, on_written},
                                                {0}},
-    .open = on_open,
+    .open = advert_recv_on_open,
     .stop = on_stop,
-    .is_flushed = on_is_flushed,
-    .recv_posted = on_posted,
-    .recv_left = on_left,
-    .peer_refers = on_refers,
+    .is_flushed = advert_recv_on_is_flushed,
+    .recv_posted = advert_recv_on_posted,
+    .recv_left = advert_recv_on_left,
+    .peer_refers = advert_recv_on_refers,
     .is_valid = MBX_CHECKS ? advert_recv_is_valid : NULL,
 };

@@ -321,7 +321,7 @@ static void advert_write_done(struct mbx_ep *ep, struct request *req, int error)
 }
 
 /* Is there nothing more to write? */
-static bool is_over(const struct request *req)
+static bool advert_send_is_over(const struct request *req)
 {
     return req->done == req->end || req->state == ADVERT_STOPPED ||
            req->state == ADVERT_WRITE_STOPPED;
@@ -376,7 +376,7 @@ static int advert_step(struct mbx_ep *ep, struct request *req)
     const struct mbx_status *status = &req->completion.status;
     struct peer *peer = peer_get(ep, req->peer);
     bool is_end = req->state == ADVERT_WRITTEN;
-    bool is_last = is_end || is_over(req);
+    bool is_last = is_end || advert_send_is_over(req);
     int err = is_end ? notify_ended(ep, peer, req) : notify_begun(ep, peer, req);
 
     assert(request_has(ep, req, PART_TARGET));
@@ -419,12 +419,12 @@ void advert_write(struct mbx_ep *ep, struct request *req)
     assert(request_has(ep, req, PART_TARGET));
     assert(write_has_left(req) && req->state != ADVERT_WRITTEN);
     assert(!list_is_linked(&req->queue));
-    if (req->state == ADVERT_WRITING && !is_over(req))
+    if (req->state == ADVERT_WRITING && !advert_send_is_over(req))
         err = advert_chunk(ep, peer, req);
     ep_wake_sleeper(ep);
     if (err == -ENOTCONN)
         request_complete(ep, req, err);
-    else if (is_over(req))
+    else if (advert_send_is_over(req))
         advert_finish(ep, peer, req);
     else
         progress_activate(ep, req);
@@ -469,7 +469,7 @@ static void on_deferring(struct mbx_ep *ep, struct peer *peer)
     advert_drop(peer);
 }
 
-static bool on_is_flushed(const struct mbx_ep *ep)
+static bool advert_send_on_is_flushed(const struct mbx_ep *ep)
 {
     struct list *node;
 
@@ -545,7 +545,7 @@ const struct module advert_send_module = {
     .name = "advert send",
     .proto = &advert_send_proto,
     .packets = (const struct packet_handler[]){{WIRE_ADVERTISE, on_advertise}, {0}},
-    .is_flushed = on_is_flushed,
+    .is_flushed = advert_send_on_is_flushed,
     .send = on_send,
     .deferring = on_deferring,
     .credit_came = on_credit_came,

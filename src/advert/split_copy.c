@@ -44,7 +44,7 @@
 
 #define PAUSE_MOST 32 /* parts */
 
-static int on_open(struct mbx_ep *ep)
+static int split_copy_on_open(struct mbx_ep *ep)
 {
     ep_advert(ep)->split_copy_from = path_shared_copy_from(ep);
     return 0;
@@ -193,7 +193,7 @@ static void on_io_done(struct mbx_ep *ep, struct request *req, int error)
 }
 
 /* req is about to read: its sender is asked to write a part, if that is of use. */
-static bool on_read(struct mbx_ep *ep, struct request *req)
+static bool split_copy_on_read(struct mbx_ep *ep, struct request *req)
 {
     size_t size = min_size(ep->settings.tuning.read_chunk, req->total - req->done);
     size_t half = size >= 4 * BORDER ? size / 2 & ~(BORDER - 1) : size / 2;
@@ -213,7 +213,7 @@ static bool on_read(struct mbx_ep *ep, struct request *req)
 }
 
 /* req, ANNOUNCED, is over: nobody is to write there any more. */
-static void on_ended(struct mbx_ep *ep, struct request *req)
+static void split_copy_on_ended(struct mbx_ep *ep, struct request *req)
 {
     if (!word_close(ep, req))
         lockword_abandon(
@@ -341,15 +341,15 @@ static const struct proto split_copy_proto = {
     .work = split_copy_read,
     .io_done = on_io_done,
     .peer_gone = split_copy_peer_gone,
-    .ended = on_ended,
+    .ended = split_copy_on_ended,
 };
 
 const struct module split_copy_module = {
     .name = "split_copy",
     .packets = (const struct packet_handler[]){{WIRE_SPLIT_COPY, on_split_copy}, {0}},
     .proto = &split_copy_proto,
-    .open = on_open,
+    .open = split_copy_on_open,
     .stop = on_stop,
-    .read = on_read,
+    .read = split_copy_on_read,
     .is_valid = MBX_CHECKS ? split_copy_is_valid : NULL,
 };

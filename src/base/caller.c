@@ -33,7 +33,7 @@ static bool is_of(const void *base, uintptr_t address)
 }
 
 /* The slot of an entry of a procedure linkage table (`jmp *offset(%rip)`), or 0. */
-static uintptr_t slot_of(const void *base, uintptr_t entry)
+static uintptr_t caller_slot_of(const void *base, uintptr_t entry)
 {
     static const unsigned char mark[] = {0xf3, 0x0f, 0x1e, 0xfa}; /* endbr64 */
     const unsigned char *code = (const unsigned char *)entry;
@@ -63,7 +63,7 @@ static void *entered_by(const void *base, uintptr_t behind)
         return NULL;
     memcpy(&offset, code - 4, sizeof offset);
     if (code[-5] == 0xe8) /* call entry */
-        slot = slot_of(base, behind + (uintptr_t)(intptr_t)offset);
+        slot = caller_slot_of(base, behind + (uintptr_t)(intptr_t)offset);
     else if (code[-6] == 0xff && code[-5] == 0x15) /* call *slot(%rip): -fno-plt */
         slot = behind + (uintptr_t)(intptr_t)offset;
     if (slot == 0 || !is_of(base, slot) || !is_of(base, slot + sizeof entered - 1))

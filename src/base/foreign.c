@@ -43,7 +43,7 @@ static bool is_called(const char *link, const char *name)
 }
 
 /* fd has been opened with O_PATH, and link leads to it.  0, or what foreign_open() returns. */
-static int check(int fd, const char *link, const struct foreign *wanted)
+static int foreign_check(int fd, const char *link, const struct foreign *wanted)
 {
     struct stat file;
 
@@ -70,7 +70,7 @@ int foreign_open(const char *path, int flags, const struct foreign *wanted)
     if (seen < 0)
         return -errno;
     snprintf(link, sizeof link, "/proc/self/fd/%d", seen);
-    err = check(seen, link, wanted);
+    err = foreign_check(seen, link, wanted);
     if (err == 0 && (fd = sys_open(link, flags | O_NONBLOCK, 0)) < 0)
         err = -errno;
     sys_close(seen);

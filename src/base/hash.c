@@ -22,7 +22,8 @@ static bool is_free_at(const struct hash *h, const struct hash_kind *kind, size_
 }
 
 /* There is a free slot (I1). */
-static void put(struct hash *h, const struct hash_kind *kind, const void *arg, const void *slot)
+static void hash_put(struct hash *h, const struct hash_kind *kind, const void *arg,
+                     const void *slot)
 {
     size_t at = (size_t)kind->hash(arg, slot) & (h->capacity - 1);
 
@@ -44,7 +45,7 @@ static void put_all(struct hash *h, const struct hash_kind *kind, const void *ar
         size_t at = (from + i) & (old->capacity - 1);
 
         if (!is_free_at(old, kind, at))
-            put(h, kind, arg, slot_at(old, kind, at));
+            hash_put(h, kind, arg, slot_at(old, kind, at));
     }
 }
 
@@ -71,7 +72,7 @@ int hash_add(struct hash *h, const struct hash_kind *kind, const void *arg, cons
     assert(!hash_is_free(kind, slot));
     if (err != 0)
         return err;
-    put(h, kind, arg, slot);
+    hash_put(h, kind, arg, slot);
     h->count++;
     return 0;
 }

@@ -34,7 +34,7 @@
 
 #define MEETING              UINT64_C(0x6d656574696e6773) /* no host_id() */
 
-static int fail(const char *path, int err)
+static int host_fail(const char *path, int err)
 {
     LOG_ERROR("cannot identify this host: %s, error %d %s; mount /proc", path, -err,
               strerror(-err));
@@ -45,7 +45,7 @@ static int open_path(const char *path)
 {
     int fd = sys_open(path, O_RDONLY, 0);
 
-    return fd < 0 ? fail(path, -errno) : fd;
+    return fd < 0 ? host_fail(path, -errno) : fd;
 }
 
 static int read_boot_id(char text[BOOT_ID_SIZE])
@@ -59,9 +59,9 @@ static int read_boot_id(char text[BOOT_ID_SIZE])
     memset(text, 0, BOOT_ID_SIZE);
     size = sys_read(fd, text, BOOT_ID_SIZE);
     if (size < 0)
-        err = fail(BOOT_ID_PATH, -errno);
+        err = host_fail(BOOT_ID_PATH, -errno);
     else if (size == 0)
-        err = fail(BOOT_ID_PATH, -ENODATA);
+        err = host_fail(BOOT_ID_PATH, -ENODATA);
     sys_close(fd);
     return err;
 }
@@ -75,7 +75,7 @@ static int read_namespace(const char *path, uint64_t *inode)
     if (fd < 0)
         return fd;
     if (sys_fstat(fd, &status) < 0)
-        err = fail(path, -errno);
+        err = host_fail(path, -errno);
     else
         *inode = status.st_ino;
     sys_close(fd);
@@ -83,7 +83,7 @@ static int read_namespace(const char *path, uint64_t *inode)
 }
 
 /* A permutation of 64 bits (the last step of splitmix64). */
-static uint64_t mix(uint64_t z)
+static uint64_t host_mix(uint64_t z)
 {
     z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
     z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
@@ -98,7 +98,7 @@ static int hash_boot_id(uint64_t *hash)
 
     for (size_t at = 0; err == 0 && at < BOOT_ID_SIZE; at += sizeof word) {
         memcpy(&word, boot_id + at, sizeof word);
-        sum = mix(sum ^ word);
+        sum = host_mix(sum ^ word);
     }
     *hash = sum;
     return err;
@@ -134,9 +134,9 @@ int host_id(uint64_t *id)
 
     if (err != 0)
         return err;
-    sum = mix(mix(host.boot ^ host.pid_namespace) ^ host.user_namespace);
+    sum = host_mix(host_mix(host.boot ^ host.pid_namespace) ^ host.user_namespace);
     if (host.closed_process != 0)
-        sum = mix(sum ^ host.closed_process);
+        sum = host_mix(sum ^ host.closed_process);
     *id = sum != 0 ? sum : 1;
     return 0;
 }
@@ -154,7 +154,7 @@ static int read_outer_user(uint64_t *user)
         return fd;
     size = sys_read(fd, text, sizeof text - 1);
     if (size < 0)
-        size = fail(UID_MAP_PATH, -errno);
+        size = host_fail(UID_MAP_PATH, -errno);
     sys_close(fd);
     if (size < 0)
         return (int)size;
@@ -182,7 +182,7 @@ int host_meeting_id(uint64_t *id)
         err = read_outer_user(&user);
     if (err != 0)
         return err;
-    *id = mix(mix(mix(boot ^ MEETING) ^ net) ^ user);
+    *id = host_mix(host_mix(host_mix(boot ^ MEETING) ^ net) ^ user);
     *id += *id == 0;
     return 0;
 }

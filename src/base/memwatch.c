@@ -73,7 +73,7 @@ static void mark(uintptr_t begin, uintptr_t end)
     }
 }
 
-static void take(const struct uffd_msg *msg)
+static void memwatch_take(const struct uffd_msg *msg)
 {
     if (msg->event == UFFD_EVENT_REMOVE || msg->event == UFFD_EVENT_UNMAP)
         mark((uintptr_t)msg->arg.remove.start, (uintptr_t)msg->arg.remove.end);
@@ -82,7 +82,7 @@ static void take(const struct uffd_msg *msg)
              (uintptr_t)(msg->arg.remap.from + msg->arg.remap.len));
 }
 
-static void *run(void *arg)
+static void *memwatch_run(void *arg)
 {
     struct pollfd fds[2] = {{.fd = watch.bell, .events = POLLIN},
                             {.fd = watch.fd, .events = POLLIN}};
@@ -96,7 +96,7 @@ static void *run(void *arg)
         }
         pthread_mutex_lock(&watch.lock);
         while (sys_read(watch.fd, &msg, sizeof msg) == (ssize_t)sizeof msg)
-            take(&msg);
+            memwatch_take(&msg);
         pthread_mutex_unlock(&watch.lock);
     }
     /* whoever waits for us goes on, and nobody will from here on */
@@ -132,7 +132,7 @@ static int start_thread(void)
 
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    err = pthread_create(&watch.thread, NULL, run, NULL);
+    err = pthread_create(&watch.thread, NULL, memwatch_run, NULL);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     return -err;
 }
@@ -147,7 +147,7 @@ static int register_page(int fd)
                                                       : -errno;
 }
 
-static int start(void)
+static int memwatch_start(void)
 {
     int fd, err = open_fd(&fd);
 
@@ -178,7 +178,7 @@ int memwatch_open(void)
     int err;
 
     pthread_mutex_lock(&watch.opening);
-    err = watch.users == 0 ? start() : 0;
+    err = watch.users == 0 ? memwatch_start() : 0;
     watch.users += err == 0;
     pthread_mutex_unlock(&watch.opening);
     return err;

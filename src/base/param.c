@@ -185,7 +185,7 @@ static bool read_name(const struct param *p, const char *text, uint64_t *number)
 }
 
 /* The word of this number, or NULL. */
-static const char *name_of(const struct param *p, uint64_t number)
+static const char *param_name_of(const struct param *p, uint64_t number)
 {
     for (size_t i = 0; p->choices != NULL && p->choices[i] != NULL; i++)
         if (number == UINT64_MAX - i)
@@ -240,8 +240,8 @@ static void format_number(uint64_t number, const struct suffix *suffixes, size_t
 static void format_value(const struct param *p, uint64_t number, const char *string, char *text,
                          size_t size)
 {
-    if (p->type != PARAM_CHOICE && name_of(p, number) != NULL) {
-        snprintf(text, size, "%s", name_of(p, number));
+    if (p->type != PARAM_CHOICE && param_name_of(p, number) != NULL) {
+        snprintf(text, size, "%s", param_name_of(p, number));
         return;
     }
     switch (p->type) {

@@ -398,7 +398,7 @@ static int key_publish(void)
 }
 
 /* Behind fence 0 everybody has the key, and can ask for the hosts. */
-static int meet(void)
+static int pmix_meet(void)
 {
     int err = session.broken;
 
@@ -431,7 +431,7 @@ static int session_open(void)
     if (err != 0 || session.is_open)
         return err;
     if (!session.is_met) {
-        if ((err = size_get(&session.size)) != 0 || (err = meet()) != 0)
+        if ((err = size_get(&session.size)) != 0 || (err = pmix_meet()) != 0)
             return err;
         session.is_met = true;
     }

@@ -132,7 +132,8 @@ static ssize_t transfer(const struct pair *p, bool is_send, void *bytes, size_t 
 }
 
 /* One direction of a frame; *done is where it goes on. */
-static int move(const struct pair *p, bool is_send, void *frame, size_t *done, uint64_t start)
+static int socket_move(const struct pair *p, bool is_send, void *frame, size_t *done,
+                       uint64_t start)
 {
     int err = 0;
 
@@ -189,9 +190,9 @@ static int socket_fence(struct boot *b)
 
     if (err != 0)
         return err;
-    err = move(p, true, &p->out, &p->sent, start);
+    err = socket_move(p, true, &p->out, &p->sent, start);
     if (err == 0)
-        err = move(p, false, &p->in, &p->received, start);
+        err = socket_move(p, false, &p->in, &p->received, start);
     if (err == -EINTR)
         return err;
     if (err == 0)
@@ -223,7 +224,7 @@ static const struct boot_ops socket_ops = {
 };
 
 /* Frame 0 both ways. */
-static int meet(struct pair *p)
+static int socket_meet(struct pair *p)
 {
     struct boot *b = &p->boot;
     struct frame_hello own = {.host = 0}, other;
@@ -278,7 +279,7 @@ int socket_open(const char *text, uint64_t timeout_ns, struct boot **out)
     p->boot = (struct boot){.ops = &socket_ops, .rank = rank, .size = 2};
     p->timeout_ns = timeout_ns;
     frame_clear(p);
-    if ((err = meet(p)) != 0)
+    if ((err = socket_meet(p)) != 0)
         goto free_pair;
     *out = &p->boot;
     return 0;

@@ -184,7 +184,7 @@ static bool has_settled(const struct event_fd *e)
 
 /* 0 armed; 1 the dozer has found something already, which only an endpoint's single thread waits
  * to hear. */
-static int arm(struct event_fd *e, bool wants_watch)
+static int event_fd_arm(struct event_fd *e, bool wants_watch)
 {
     bool found = false;
 
@@ -318,7 +318,7 @@ int mbx_arm(struct mbx_ep *ep)
     wants_watch = liveness_is_on(ep);
     progress_check_soon(ep); /* the first round behind the sleep checks */
     ep_unlock(ep);
-    return found ? 1 : arm(ep->wait.event_fd, wants_watch);
+    return found ? 1 : event_fd_arm(ep->wait.event_fd, wants_watch);
 }
 
 int mbx_disarm(struct mbx_ep *ep)

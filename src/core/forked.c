@@ -18,7 +18,7 @@ static struct {
 } open_ones = {.lock = PTHREAD_MUTEX_INITIALIZER, .all = {&open_ones.all, &open_ones.all}};
 
 /* A call of the child wants an endpoint. */
-static void refuse(void)
+static void forked_refuse(void)
 {
     const char *rank = launcher_rank();
 
@@ -46,7 +46,7 @@ static void after_fork_in_child(void)
     struct list *node;
 
     list_for_each (node, &open_ones.all)
-        wait_refuse(container_of(node, struct mbx_ep, forked.node), refuse);
+        wait_refuse(container_of(node, struct mbx_ep, forked.node), forked_refuse);
     list_init(&open_ones.all);
     pthread_mutex_unlock(&open_ones.lock);
 }

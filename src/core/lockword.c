@@ -97,7 +97,7 @@ void lockword_open(struct mbx_ep *ep, uint64_t *name)
 }
 
 /* The word of this name, which holds `value`, is free. */
-static void give_back(struct lockwords *lockwords, uint64_t *name, uint64_t value)
+static void lockword_give_back(struct lockwords *lockwords, uint64_t *name, uint64_t value)
 {
     uint32_t index = name_index(*name);
 
@@ -131,7 +131,7 @@ bool lockword_close(struct mbx_ep *ep, uint64_t *name, uint32_t heir)
             return false;
         closed = found; /* a peer corrupts the word: nobody has won it */
     }
-    give_back(ep->lockwords, name, closed);
+    lockword_give_back(ep->lockwords, name, closed);
     return true;
 }
 
@@ -141,7 +141,7 @@ void lockword_abandon(struct mbx_ep *ep, uint64_t *name)
 
     assert(*name != 0);
     exchange(ep, name_index(*name), 0, 0, &found);
-    give_back(ep->lockwords, name, found);
+    lockword_give_back(ep->lockwords, name, found);
 }
 
 bool lockword_give(struct mbx_ep *ep, uint64_t *name, const struct peer *peer, bool has_won)
@@ -158,7 +158,7 @@ bool lockword_give(struct mbx_ep *ep, uint64_t *name, const struct peer *peer, b
                             taken, &found) &&
                       found != taken)
         return false;
-    give_back(ep->lockwords, name, taken);
+    lockword_give_back(ep->lockwords, name, taken);
     return true;
 }
 

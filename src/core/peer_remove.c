@@ -39,7 +39,7 @@ static void visit_request(void *arg, void *object)
         reference->is_found |= lockword_owner_seen(reference->ep, req->open.word) == number;
 }
 
-static bool is_wanted(struct mbx_ep *ep, uint32_t number)
+static bool peer_remove_is_wanted(struct mbx_ep *ep, uint32_t number)
 {
     struct reference reference = {.ep = ep, .number = number};
 
@@ -72,7 +72,7 @@ static int remove_locked(struct mbx_ep *ep, uint32_t number)
         return -EINVAL;
     if (ep->recording.checked != NULL || !ep_matches_here(ep))
         return -EOPNOTSUPP;
-    if (is_wanted(ep, number))
+    if (peer_remove_is_wanted(ep, number))
         return -EBUSY;
     return peer_is_used(ep, number) ? remove_used(ep, peer_get(ep, number))
                                     : peer_forget(ep, number);

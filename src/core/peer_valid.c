@@ -67,7 +67,7 @@ static bool busy_is_valid(const struct mbx_ep *ep)
 static const struct hash_kind numbers = {.size = sizeof(uint32_t)};
 
 /* Is each number once in the index, or free? */
-static bool index_is_valid(const struct mbx_ep *ep)
+static bool peer_index_is_valid(const struct mbx_ep *ep)
 {
     uint32_t used = ep->peers.free_count, number;
     size_t position = 0;
@@ -94,7 +94,7 @@ bool peer_is_valid(const struct mbx_ep *ep)
 {
     uint32_t out = 0, linked = 0;
 
-    if (!HOLDS("peer.c I3", ep->peers.count <= ep->peers.slots) || !index_is_valid(ep))
+    if (!HOLDS("peer.c I3", ep->peers.count <= ep->peers.slots) || !peer_index_is_valid(ep))
         return false;
     for (uint32_t i = 0; i < ep->peers.count; i++) {
         const struct peer *peer = ep->peers.all[i];

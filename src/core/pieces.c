@@ -26,7 +26,7 @@ static struct pieces_pools *pools_make(struct mbx_ep *ep)
     return ep->pieces = pools;
 }
 
-static void on_fini(struct mbx_ep *ep)
+static void pieces_on_fini(struct mbx_ep *ep)
 {
     if (ep->pieces == NULL)
         return;
@@ -285,6 +285,6 @@ void pieces_unpack(struct pieces *pieces, const void *from, size_t size)
 
 const struct module pieces_module = {
     .name = "pieces",
-    .fini = on_fini,
+    .fini = pieces_on_fini,
     .is_valid = MBX_CHECKS ? pieces_is_valid : NULL,
 };

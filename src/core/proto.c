@@ -11,7 +11,7 @@ bool request_has(const struct mbx_ep *ep, const struct request *req, enum reques
     return proto_of(ep, req)->part == part;
 }
 
-static const struct proto_state *state_of(const struct mbx_ep *ep, unsigned state)
+static const struct proto_state *proto_state_of(const struct mbx_ep *ep, unsigned state)
 {
     return &ep->modules.protos[PROTO_OF(state)]->states[state % PROTO_STATES];
 }
@@ -24,7 +24,7 @@ static bool comes_from(const struct proto_state *state, unsigned from)
 
 bool proto_may_move(const struct mbx_ep *ep, unsigned from, unsigned to)
 {
-    const struct proto_state *now = state_of(ep, from), *next = state_of(ep, to);
+    const struct proto_state *now = proto_state_of(ep, from), *next = proto_state_of(ep, to);
 
     if (PROTO_OF(from) == PROTO_OF(to))
         return (now->next & PROTO_NEXT(to)) != 0;
@@ -36,7 +36,7 @@ void proto_move(struct mbx_ep *ep, struct request *req, unsigned to)
 {
     assert(proto_may_move(ep, req->state, to));
     LOG_TRACE("%s %s -> %s %s, request %llx", ep->modules.protos[PROTO_OF(req->state)]->name,
-              state_of(ep, req->state)->name, ep->modules.protos[PROTO_OF(to)]->name,
-              state_of(ep, to)->name, (unsigned long long)req->completion.request);
+              proto_state_of(ep, req->state)->name, ep->modules.protos[PROTO_OF(to)]->name,
+              proto_state_of(ep, to)->name, (unsigned long long)req->completion.request);
     req->state = (uint8_t)to;
 }

@@ -15,12 +15,13 @@ struct census {
     uint64_t open; /* receives that wait in an engine */
 };
 
-static bool is_there(unsigned where, const struct list *node)
+static bool request_valid_is_there(unsigned where, const struct list *node)
 {
     return where == PROTO_EITHER || (where != PROTO_NEVER) == list_is_linked(node);
 }
 
-static const struct proto_state *state_of(const struct mbx_ep *ep, const struct request *req)
+static const struct proto_state *request_state_of(const struct mbx_ep *ep,
+                                                  const struct request *req)
 {
     return &proto_of(ep, req)->states[req->state % PROTO_STATES];
 }
@@ -31,12 +32,12 @@ static bool place_is_valid(const struct mbx_ep *ep, const struct request *req)
     bool is_in_engine = recv_is_open(req);
 
     if (!HOLDS("proto.h I3", PROTO_OF(req->state) < PROTOS) ||
-        !HOLDS("proto.h I3", state_of(ep, req)->name != NULL))
+        !HOLDS("proto.h I3", request_state_of(ep, req)->name != NULL))
         return false;
-    state = state_of(ep, req);
+    state = request_state_of(ep, req);
     return HOLDS("proto.h I3", (state->kinds & req->completion.kind) != 0) &&
-           HOLDS("core.h I1", is_there(state->queue, &req->queue)) &&
-           HOLDS("core.h I1", is_there(state->out, &req->out)) &&
+           HOLDS("core.h I1", request_valid_is_there(state->queue, &req->queue)) &&
+           HOLDS("core.h I1", request_valid_is_there(state->out, &req->out)) &&
            HOLDS("core.h I1",
                  req->state != REQUEST_POSTED || is_in_engine || !list_is_linked(&req->queue));
 }
@@ -48,7 +49,7 @@ static bool part_is_valid(const struct mbx_ep *ep, const struct request *req)
         return true;
     return HOLDS("proto.h I2", !(req->flags & REQUEST_ADVERTISED) || ep_matches_here(ep)) &&
            HOLDS("proto.h I2",
-                 !(req->flags & REQUEST_ADVERTISED) || state_of(ep, req)->is_open);
+                 !(req->flags & REQUEST_ADVERTISED) || request_state_of(ep, req)->is_open);
 }
 
 /* What a request still has, that it gives back when it is complete. */
@@ -70,11 +71,11 @@ static bool end_is_valid(const struct request *req)
 
 static bool amount_is_valid(const struct mbx_ep *ep, const struct request *req)
 {
-    return !state_of(ep, req)->moves || (HOLDS("core.h I5", req->done <= req->total) &&
-                                         HOLDS("core.h I5", req->total <= req->size));
+    return !request_state_of(ep, req)->moves || (HOLDS("core.h I5", req->done <= req->total) &&
+                                                 HOLDS("core.h I5", req->total <= req->size));
 }
 
-static void count(void *arg, void *object)
+static void request_valid_count(void *arg, void *object)
 {
     struct census *census = arg;
     const struct request *req = object;
@@ -86,7 +87,7 @@ static void count(void *arg, void *object)
     if (!census->is_valid)
         return;
     census->done += req->state == REQUEST_COMPLETE;
-    census->active += state_of(census->ep, req)->queue == PROTO_ACTIVE;
+    census->active += request_state_of(census->ep, req)->queue == PROTO_ACTIVE;
     census->injected += (req->flags & REQUEST_INTERNAL) != 0 && request_is_send(req) &&
                         req->state > REQUEST_LINGER;
     census->open += recv_is_open(req);
@@ -98,7 +99,8 @@ static bool active_is_valid(const struct mbx_ep *ep, uint32_t count)
     struct list *node;
 
     list_for_each (node, &ep->progress.active)
-        if (!HOLDS("core.h I1", state_of(ep, request_of_queue(node))->queue == PROTO_ACTIVE) ||
+        if (!HOLDS("core.h I1",
+                   request_state_of(ep, request_of_queue(node))->queue == PROTO_ACTIVE) ||
             !HOLDS("proto.h I4", proto_of(ep, request_of_queue(node))->work != NULL))
             return false;
     return HOLDS("core.h I1", valid_length(&ep->progress.active) == count);
@@ -142,7 +144,7 @@ bool request_is_valid(const struct mbx_ep *ep)
     struct census census = {.ep = ep, .is_valid = true};
     const uint64_t recvs = posted(ep);
 
-    valid_each(ep, count, &census);
+    valid_each(ep, request_valid_count, &census);
     return census.is_valid && active_is_valid(ep, census.active) &&
            done_is_valid(ep, census.done) && HOLDS("core.h I1", census.open == recvs) &&
            HOLDS("core.h I1", ep->stats.posted_now == recvs) &&

@@ -249,7 +249,7 @@ static bool is_of_device(const struct param *row)
     return strncmp(row->name, "DEVICE", 6) == 0 || strcmp(row->name, "MATCH") == 0;
 }
 
-static void add(struct table *table, const struct param *row, size_t offset)
+static void settings_add(struct table *table, const struct param *row, size_t offset)
 {
     assert(table->count < ROWS_MAX - ARRAY_COUNT(gone));
     table->rows[table->count] = *row;
@@ -270,19 +270,19 @@ static void add_transports(struct table *table)
         table->transports[i + 1] = ops->name;
     }
     for (unsigned i = 0; (row = transport_param(i)) != NULL; i++)
-        add(table, row, AT(transports));
+        settings_add(table, row, AT(transports));
 }
 
 static void table_make(struct table *table)
 {
     *table = (struct table){.count = 0};
     for (size_t i = 0; i < ARRAY_COUNT(own); i++) {
-        add(table, &own[i], 0);
+        settings_add(table, &own[i], 0);
         if (strcmp(own[i].name, TRANSPORT_NAME) == 0)
             add_transports(table);
     }
     for (size_t i = 0; tuning_extension != NULL && i < tuning_extension->count; i++)
-        add(table, &tuning_extension->params[i], AT(tuning));
+        settings_add(table, &tuning_extension->params[i], AT(tuning));
     memcpy(&table->rows[table->count], gone, sizeof gone);
 }
 
@@ -359,7 +359,8 @@ static const struct tuning tuning_unset = {
     .device_answer_ns = SETTING_AUTO,
 };
 
-static int load(struct table *table, struct settings *settings, const char *const *overrides)
+static int settings_load_table(struct table *table, struct settings *settings,
+                               const char *const *overrides)
 {
     char error[512];
     int err;
@@ -389,7 +390,7 @@ static int refuse_device(const struct settings *s)
 int settings_load(struct settings *settings, const char *const *overrides)
 {
     struct table table;
-    int err = load(&table, settings, overrides);
+    int err = settings_load_table(&table, settings, overrides);
 
     if (err == 0)
         err = refuse_device(settings);
@@ -443,7 +444,7 @@ int mbx_param_get(unsigned index, struct mbx_param *out, size_t size)
     char error[512];
     int err;
 
-    err = load(&table, &now, NULL);
+    err = settings_load_table(&table, &now, NULL);
     if (index >= table.count)
         return -ENOENT;
     if (err == 0)

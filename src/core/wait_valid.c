@@ -16,7 +16,7 @@ static bool is_any_done(const struct mbx_ep *ep, unsigned queues)
 }
 
 /* As wait_is_over(), and nothing is noted.  Of failures the threads that wait are notified by name. */
-static bool is_over(const struct mbx_ep *ep, const struct waiter *w)
+static bool wait_valid_is_over(const struct mbx_ep *ep, const struct waiter *w)
 {
     if (w->request != 0)
         return wait_request_is_over(ep, w->request);
@@ -39,7 +39,8 @@ bool wait_is_valid(const struct mbx_ep *ep)
         waiters++;
         notified += wait_is_notified(w);
         any += w->request == 0 && w->array == NULL;
-        if (!HOLDS("wait.c I1", w == ep->wait.poller || wait_is_notified(w) || !is_over(ep, w)))
+        if (!HOLDS("wait.c I1",
+                   w == ep->wait.poller || wait_is_notified(w) || !wait_valid_is_over(ep, w)))
             return false;
     }
     return HOLDS("wait.c I2", waiters == 0 || ep->wait.poller != NULL || notified != 0) &&

@@ -78,7 +78,7 @@ static void on_close(struct mbx_ep *ep)
     sendtable_close(ep);
 }
 
-static void on_fini(struct mbx_ep *ep)
+static void backlog_on_fini(struct mbx_ep *ep)
 {
     sendtable_fini(ep);
     if (ep_defer(ep)->backlogs == NULL)
@@ -538,7 +538,7 @@ static int backlog_send_defer(struct mbx_ep *ep, struct peer *peer)
 }
 
 /* All its sends end, whatever they wait for. */
-static void on_gone(struct mbx_ep *ep, struct peer *peer, int error, bool is_new)
+static void backlog_on_gone(struct mbx_ep *ep, struct peer *peer, int error, bool is_new)
 {
     struct backlog *backlog = peer->backlog;
 
@@ -562,7 +562,7 @@ static void on_gone(struct mbx_ep *ep, struct peer *peer, int error, bool is_new
     credit_without_end(peer); /* so that the next ones fail at once */
 }
 
-static bool on_refers(struct mbx_ep *ep, const struct peer *peer)
+static bool backlog_on_refers(struct mbx_ep *ep, const struct peer *peer)
 {
     const struct backlog *backlog = peer->backlog;
 
@@ -640,9 +640,9 @@ const struct module backlog_module = {
             {.what = OWES_COMPARE, .send = backlog_again, .is_closing = true, .is_first = true},
             {0}},
     .close = on_close,
-    .fini = on_fini,
-    .peer_gone = on_gone,
-    .peer_refers = on_refers,
+    .fini = backlog_on_fini,
+    .peer_gone = backlog_on_gone,
+    .peer_refers = backlog_on_refers,
     .defer = backlog_add,
     .credit_came = on_credit_came,
     .is_valid = MBX_CHECKS ? backlog_is_valid : NULL,

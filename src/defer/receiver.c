@@ -144,7 +144,7 @@ static struct deferrer *deferrer_make(struct mbx_ep *ep, struct peer *peer)
     return peer->deferrer = deferrer;
 }
 
-static void on_fini(struct mbx_ep *ep)
+static void receiver_on_fini(struct mbx_ep *ep)
 {
     mem_free(ep_defer(ep)->receiver);
 }
@@ -170,14 +170,14 @@ static void receiver_leave(struct mbx_ep *ep, struct peer *peer)
     deferrer_end(ep, peer->deferrer);
 }
 
-static void on_gone(struct mbx_ep *ep, struct peer *peer, int error, bool is_new)
+static void receiver_on_gone(struct mbx_ep *ep, struct peer *peer, int error, bool is_new)
 {
     (void)error, (void)is_new;
     if (peer->deferrer != NULL)
         receiver_leave(ep, peer);
 }
 
-static bool on_refers(struct mbx_ep *ep, const struct peer *peer)
+static bool receiver_on_refers(struct mbx_ep *ep, const struct peer *peer)
 {
     (void)ep;
     return peer_defer(peer)->defers;
@@ -376,7 +376,7 @@ static bool receiver_at_once(struct mbx_ep *ep, struct request *req)
 }
 
 /* req waits in its engine. */
-static void on_posted(struct mbx_ep *ep, struct request *req)
+static void receiver_on_posted(struct mbx_ep *ep, struct request *req)
 {
     struct list *node, *next;
 
@@ -475,8 +475,8 @@ static void receiver_closed(struct mbx_ep *ep, struct request *req, const struct
     list_remove(&req->queue);
 }
 
-static void on_left(struct mbx_ep *ep, struct request *req, enum recv_cause cause,
-                    const struct peer *by)
+static void receiver_on_left(struct mbx_ep *ep, struct request *req, enum recv_cause cause,
+                             const struct peer *by)
 {
     struct receiver *receiver = ep_defer(ep)->receiver;
 
@@ -578,11 +578,11 @@ const struct module receiver_module = {
             {.what = OWES_ANSWER, .send = answers_leave, .is_closing = true},
             {.what = OWES_RTR, .send = receiver_advertise},
             {0}},
-    .fini = on_fini,
-    .peer_gone = on_gone,
-    .peer_refers = on_refers,
-    .recv_posted = on_posted,
-    .recv_left = on_left,
+    .fini = receiver_on_fini,
+    .peer_gone = receiver_on_gone,
+    .peer_refers = receiver_on_refers,
+    .recv_posted = receiver_on_posted,
+    .recv_left = receiver_on_left,
     .message_came = receiver_leave,
     .is_valid = MBX_CHECKS ? receiver_is_valid : NULL,
 };

@@ -58,7 +58,8 @@ static void deferrer_ask(struct mbx_ep *ep, struct deferrer *deferrer,
 }
 
 /* Would an open receive take the message?  Then a probe does not see it. */
-static bool is_wanted(const struct receiver *receiver, const struct mbx_status *status)
+static bool remote_probe_is_wanted(const struct receiver *receiver,
+                                   const struct mbx_status *status)
 {
     const struct mbx_match_envelope envelope = {status->context_id, status->source,
                                                 status->tag};
@@ -113,7 +114,7 @@ static int on_peeked(struct mbx_ep *ep, struct peer *peer, const struct wire_pac
         .data = packet->header.data,
         .size = body->size,
     };
-    deferrer->is_answered = !is_wanted(ep_defer(ep)->receiver, &deferrer->status);
+    deferrer->is_answered = !remote_probe_is_wanted(ep_defer(ep)->receiver, &deferrer->status);
     return 0;
 }
 
@@ -125,7 +126,7 @@ static bool is_question(const struct deferrer *deferrer,
 }
 
 /* The deferred message is this process's from now on. */
-static struct message *probe_take(struct mbx_ep *ep, struct deferrer *deferrer)
+static struct message *remote_probe_take(struct mbx_ep *ep, struct deferrer *deferrer)
 {
     const struct wire_rts rts = {deferrer->peeked.sender, deferrer->peeked.size,
                                  deferrer->peeked.address, deferrer->peeked.key};
@@ -269,7 +270,7 @@ static int on_probe(struct mbx_ep *ep, const struct mbx_match_envelope *envelope
             if (message != NULL) {
                 if (deferrer->answer_count != 0)
                     continue;
-                *message = probe_take(ep, deferrer);
+                *message = remote_probe_take(ep, deferrer);
                 if (*message == NULL)
                     return -ENOMEM;
             }

@@ -29,7 +29,8 @@ static struct sendtables *sendtables_make(struct mbx_ep *ep)
     return ep_defer(ep)->tables = sendtables;
 }
 
-static void put(struct mbx_ep *ep, uint64_t index, const uint64_t *words, size_t count)
+static void sendtable_put(struct mbx_ep *ep, uint64_t index, const uint64_t *words,
+                          size_t count)
 {
     transport_store(ep->net.transport, index, words, count);
 }
@@ -38,7 +39,7 @@ static void put(struct mbx_ep *ep, uint64_t index, const uint64_t *words, size_t
 static void put_version(struct mbx_ep *ep, struct sendtable *sendtable, uint64_t flags)
 {
     sendtable->version = GENERATION(sendtable->version + 1) | flags;
-    put(ep, sendtable->index + SENDTABLE_VERSION, &sendtable->version, 1);
+    sendtable_put(ep, sendtable->index + SENDTABLE_VERSION, &sendtable->version, 1);
 }
 
 struct sendtable *sendtable_get(struct mbx_ep *ep, const struct peer *peer, struct list *sends)
@@ -147,8 +148,8 @@ bool sendtable_is_due(const struct sendtable *sendtable, const struct list *send
            (sendtable->count < SENDTABLE_ENTRIES || sendtable->is_all);
 }
 
-static void add(struct mbx_ep *ep, const struct peer *peer, struct sendtable *sendtable,
-                struct request *req)
+static void sendtable_add(struct mbx_ep *ep, const struct peer *peer,
+                          struct sendtable *sendtable, struct request *req)
 {
     const struct mbx_status *status = &req->completion.status;
     uint64_t words[SENDTABLE_ENTRY] = {
@@ -168,8 +169,8 @@ static void add(struct mbx_ep *ep, const struct peer *peer, struct sendtable *se
         memcpy(&words[SENDTABLE_INSIDE], req->buf, inside);
     if (!sendtable_is_short(req))
         rndv_expose_undecided(peer, req, &words[SENDTABLE_ADDRESS], &words[SENDTABLE_KEY]);
-    put(ep, sendtable_at(sendtable->index, sendtable->count), words,
-        SENDTABLE_INSIDE + (inside + sizeof words[0] - 1) / sizeof words[0]);
+    sendtable_put(ep, sendtable_at(sendtable->index, sendtable->count), words,
+                  SENDTABLE_INSIDE + (inside + sizeof words[0] - 1) / sizeof words[0]);
     sendtable->entries[sendtable->count++] = req;
     sendtable->next = req->queue.next;
 }
@@ -198,12 +199,12 @@ void sendtable_publish(struct mbx_ep *ep, const struct peer *peer, struct sendta
         sendtable->next = sends->next;
     }
     while (sendtable->count < SENDTABLE_ENTRIES && sendtable->next != sends)
-        add(ep, peer, sendtable, request_of_queue(sendtable->next));
+        sendtable_add(ep, peer, sendtable, request_of_queue(sendtable->next));
     sendtable->is_all = sendtable->next == sends;
     head[1] = sendtable->count | (sendtable->is_all ? SENDTABLE_ALL : 0);
     sendtable->claimed = claimed_of(sendtable);
     head[2] = sendtable->claimed;
-    put(ep, sendtable->index + SENDTABLE_EPOCH, head, ARRAY_COUNT(head));
+    sendtable_put(ep, sendtable->index + SENDTABLE_EPOCH, head, ARRAY_COUNT(head));
     if (sendtable->is_known && sendtable->count != 0)
         tracepoint_step(ep, TRACE_PUBLISH, peer, &(struct mbx_match_envelope){0}, 0, epoch,
                         sendtable->count);

@@ -291,9 +291,9 @@ enum inspect_apart inspect_apart(const struct inspect_job *before,
     return INSPECT_APART_NOTHING; /* it waits for something else than messages */
 }
 
-static enum inspect_node state_of(const struct inspect_job *before,
-                                  const struct inspect_job *now,
-                                  const struct inspect_rank *rank)
+static enum inspect_node graph_state_of(const struct inspect_job *before,
+                                        const struct inspect_job *now,
+                                        const struct inspect_rank *rank)
 {
     if (inspect_apart(before, now, rank) != INSPECT_APART_NOT)
         return INSPECT_ALIVE;
@@ -420,7 +420,7 @@ void inspect_judge(const struct inspect_job *before, const struct inspect_job *n
     bool is_changed, is_under_way = inspect_under_way(before, now) != 0;
 
     for (uint32_t i = 0; i < now->count; i++) {
-        nodes[i] = state_of(before, now, &now->ranks[i]);
+        nodes[i] = graph_state_of(before, now, &now->ranks[i]);
         if (is_under_way && nodes[i] == INSPECT_DEADLOCKED)
             nodes[i] = INSPECT_ALIVE;
     }

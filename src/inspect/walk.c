@@ -112,8 +112,8 @@ static int get_field(const struct walk *walk, uint64_t at, enum inspect_field fi
 /* ---- of an object that was read ---- */
 
 /* A field of the object: false if it does not lie in it. */
-static bool take(const struct walk *walk, const unsigned char *object, size_t size,
-                 enum inspect_field field, size_t more, void *to, size_t length)
+static bool walk_take(const struct walk *walk, const unsigned char *object, size_t size,
+                      enum inspect_field field, size_t more, void *to, size_t length)
 {
     size_t at = (size_t)walk->map->offsets[field] + more;
 
@@ -123,10 +123,10 @@ static bool take(const struct walk *walk, const unsigned char *object, size_t si
     return true;
 }
 
-#define TAKE(field, more, to) take(walk, object, size, field, more, to, sizeof *(to))
+#define TAKE(field, more, to) walk_take(walk, object, size, field, more, to, sizeof *(to))
 
 /* The name of a peer, or 0. */
-static uint64_t name_of(struct walk *walk, uint32_t peer)
+static uint64_t walk_name_of(struct walk *walk, uint32_t peer)
 {
     unsigned char address[OBJECT_MAX];
     size_t size = walk->map->offsets[INSPECT_ADDRESS_BYTES];
@@ -140,13 +140,13 @@ static uint64_t name_of(struct walk *walk, uint32_t peer)
     return walk->name;
 }
 
-static void add(struct walk *walk, const struct inspect_entry *entry)
+static void walk_add(struct walk *walk, const struct inspect_entry *entry)
 {
     walk->counts[entry->kind]++;
     if (*walk->stored >= walk->capacity)
         return;
     walk->entries[*walk->stored] = *entry;
-    walk->entries[*walk->stored].whom = name_of(walk, entry->peer);
+    walk->entries[*walk->stored].whom = walk_name_of(walk, entry->peer);
     (*walk->stored)++;
 }
 
@@ -188,7 +188,7 @@ static int add_request(struct walk *walk, const unsigned char *object, size_t si
                !TAKE(INSPECT_REQUEST_STATUS, value[INSPECT_STATUS_SIZE], &entry.size)) {
         return -EBADMSG;
     }
-    add(walk, &entry);
+    walk_add(walk, &entry);
     return 0;
 }
 
@@ -223,7 +223,7 @@ static int add_message(struct walk *walk, const unsigned char *object, size_t si
         (!TAKE(INSPECT_MESSAGE_MORE, 0, &more) ||
          get_field(walk, more, INSPECT_MORE_SIZE, &entry.size, sizeof entry.size) != 0))
         return -EBADMSG;
-    add(walk, &entry);
+    walk_add(walk, &entry);
     return 0;
 }
 
@@ -289,7 +289,7 @@ static int walk_peek(struct walk *walk, uint64_t ep)
     entry.context_id = envelope.context_id;
     entry.peer = envelope.source;
     entry.tag = envelope.tag;
-    add(walk, &entry);
+    walk_add(walk, &entry);
     return 0;
 }
 

@@ -143,8 +143,8 @@ static struct mbx_match_msg *take_glance(struct mbx_match *m, struct match_key k
 }
 
 /* By the function of the public header, or, for every other tag, by that of the library. */
-static struct mbx_match_msg *take(struct history_run *run, const struct op *op,
-                                  struct asked *asked)
+static struct mbx_match_msg *history_take(struct history_run *run, const struct op *op,
+                                          struct asked *asked)
 {
     if (op->envelope.tag % 2 != 0)
         return match_take(&run->m, &op->envelope, op->ignore, on_asked, &asked, take_glance);
@@ -155,7 +155,7 @@ static struct mbx_match_msg *take(struct history_run *run, const struct op *op,
 static int do_take(struct history_run *run, const struct op *op)
 {
     struct asked asked = {.fits = true};
-    const struct mbx_match_msg *taken = take(run, op, &asked);
+    const struct mbx_match_msg *taken = history_take(run, op, &asked);
 
     return taken == asked.msg && asked.times == (taken != NULL) ? msg_id(run, taken) : BROKEN;
 }
@@ -164,7 +164,7 @@ static int do_take(struct history_run *run, const struct op *op)
 static int do_try(struct history_run *run, const struct op *op)
 {
     struct asked asked = {.fits = false};
-    const struct mbx_match_msg *taken = take(run, op, &asked);
+    const struct mbx_match_msg *taken = history_take(run, op, &asked);
     int id = do_post(run, op);
 
     return taken == NULL && msg_id(run, asked.msg) == id && asked.times == (id != NOBODY)
@@ -286,8 +286,8 @@ int history_oracle_answer(struct oracle *o, const struct op *op)
 }
 
 /* What the counters must say after op got the oracle's answer. */
-static void count(struct mbx_match_counters *want, const struct oracle *o, const struct op *op,
-                  int answer)
+static void history_count(struct mbx_match_counters *want, const struct oracle *o,
+                          const struct op *op, int answer)
 {
     bool met = answer != NOBODY;
 
@@ -361,7 +361,7 @@ static bool agrees(struct history_run *run, const struct op *op, int answer)
 {
     run->got = answer;
     run->expected = history_oracle_answer(&run->oracle, op);
-    count(&run->want, &run->oracle, op, run->expected);
+    history_count(&run->want, &run->oracle, op, run->expected);
     if (run->got == run->expected)
         return true;
     run->why = "the answers differ";

@@ -131,7 +131,7 @@ struct reader {
     char word[LINE_MAX_SIZE];     /* and the word that it is about */
 };
 
-static bool fail(struct reader *r, const char *wrong, const char *word)
+static bool history_text_fail(struct reader *r, const char *wrong, const char *word)
 {
     snprintf(r->wrong, sizeof r->wrong, "%s", wrong);
     snprintf(r->word, sizeof r->word, "%s", word != NULL ? word : "the end of the line");
@@ -160,13 +160,13 @@ static bool to_number(struct reader *r, const char *word, uint64_t most, uint64_
     char *end;
 
     if (!is_number(word))
-        return fail(r, "a number is expected, not", word);
+        return history_text_fail(r, "a number is expected, not", word);
     errno = 0;
     number = strtoull(word, &end, is_hex ? 16 : 10);
     if (*end != '\0')
-        return fail(r, "this is not a number:", word);
+        return history_text_fail(r, "this is not a number:", word);
     if (errno != 0 || number > most)
-        return fail(r, "this number is too large:", word);
+        return history_text_fail(r, "this number is too large:", word);
     *value = number;
     return true;
 }
@@ -177,7 +177,7 @@ static bool expect(struct reader *r, const char *wanted)
 
     if (is_word(word, wanted))
         return true;
-    fail(r, "", word);
+    history_text_fail(r, "", word);
     snprintf(r->wrong, sizeof r->wrong, "`%s` is expected, not", wanted);
     return false;
 }
@@ -222,7 +222,7 @@ static bool read_label(struct reader *r, const char *word, int *id)
             return true;
         }
     }
-    return fail(r, "no operation before has the name", word);
+    return history_text_fail(r, "no operation before has the name", word);
 }
 
 /* `nothing` is the cancel or extract itself, which never is queued. */
@@ -243,7 +243,7 @@ static bool read_answer(struct reader *r, const struct op *op)
     if (has_target(op->kind)) {
         *answer = is_word(word, "taken");
         return *answer || is_word(word, "refused") ||
-               fail(r, "the answer is `taken` or `refused`, not", word);
+               history_text_fail(r, "the answer is `taken` or `refused`, not", word);
     }
     *answer = ANSWER_NOBODY;
     return is_word(word, "nobody") || read_label(r, word, answer);
@@ -264,7 +264,7 @@ static bool read_tail(struct reader *r, struct op *op)
             if (!to_number(r, next_word(r), UINT64_MAX, &op->ignore))
                 return false;
         } else {
-            return fail(r, "this has no meaning here:", word);
+            return history_text_fail(r, "this has no meaning here:", word);
         }
     }
     return true;
@@ -274,7 +274,7 @@ static bool label_is_new(struct reader *r, uint64_t label, const char *word)
 {
     for (int i = 0; i < r->file->history.count; i++)
         if (r->labels[i] == label)
-            return fail(r, "an earlier operation has the name", word);
+            return history_text_fail(r, "an earlier operation has the name", word);
     return true;
 }
 
@@ -286,7 +286,7 @@ static bool read_kind(struct reader *r, const char *word, enum op_kind *kind)
             return true;
         }
     }
-    return fail(r, "this is no operation:", word);
+    return history_text_fail(r, "this is no operation:", word);
 }
 
 static bool read_op(struct reader *r, const char *word)
@@ -296,7 +296,7 @@ static bool read_op(struct reader *r, const char *word)
     uint64_t label = (uint64_t)h->count;
 
     if (h->count == HISTORY_MAX)
-        return fail(r, "there are too many operations, beginning with", word);
+        return history_text_fail(r, "there are too many operations, beginning with", word);
     if (is_number(word)) {
         if (!to_number(r, word, UINT64_MAX, &label) || !label_is_new(r, label, word))
             return false;
@@ -322,7 +322,7 @@ static bool read_setting(struct reader *r, uint64_t most, uint64_t *value)
     if (!to_number(r, next_word(r), most, value))
         return false;
     word = next_word(r);
-    return word == NULL || fail(r, "this has no meaning here:", word);
+    return word == NULL || history_text_fail(r, "this has no meaning here:", word);
 }
 
 static bool read_small(struct reader *r, uint32_t *value)

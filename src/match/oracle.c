@@ -24,7 +24,7 @@ static void append(struct oracle_queue *queue, struct oracle_entry entry)
 }
 
 /* Takes entry i out; the rest keep their order. */
-static int take(struct oracle_queue *queue, int i)
+static int oracle_take(struct oracle_queue *queue, int i)
 {
     int id = queue->entries[i].id;
 
@@ -38,7 +38,7 @@ static bool take_id(struct oracle_queue *queue, int id)
 {
     for (int i = 0; i < queue->count; i++)
         if (queue->entries[i].id == id)
-            return take(queue, i) == id;
+            return oracle_take(queue, i) == id;
     return false;
 }
 
@@ -61,7 +61,7 @@ int oracle_post(struct oracle *o, struct mbx_match_envelope envelope, uint64_t i
     int i = first_msg(o, envelope, ignore);
 
     if (i >= 0)
-        return take(&o->msgs, i);
+        return oracle_take(&o->msgs, i);
     append(&o->recvs, (struct oracle_entry){envelope, ignore, id});
     return -1;
 }
@@ -70,7 +70,7 @@ int oracle_find(struct oracle *o, struct mbx_match_envelope envelope)
 {
     for (int i = 0; i < o->recvs.count; i++)
         if (fits(&o->recvs.entries[i].envelope, o->recvs.entries[i].ignore, &envelope))
-            return take(&o->recvs, i);
+            return oracle_take(&o->recvs, i);
     return -1;
 }
 

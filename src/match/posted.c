@@ -140,8 +140,8 @@ static inline bool add_run(struct mbx_match *m, struct match_class *class,
 
 /* Puts link, the oldest that is in no table, and what was posted since into tables.  The first that
  * could not be, for want of memory, or the list's head. */
-static OUT_OF_LINE struct mbx_match_link *catch_up(struct mbx_match *m,
-                                                   struct mbx_match_link *link)
+static OUT_OF_LINE struct mbx_match_link *posted_catch_up(struct mbx_match *m,
+                                                          struct mbx_match_link *link)
 {
     bool has_space = true;
 
@@ -293,11 +293,11 @@ static OUT_OF_LINE struct mbx_match_recv *search_rest(struct mbx_match *m, struc
     if (are_few)
         recv = walk(link, &m->recvs.all, false, key, steps);
     if (recv != NULL && *steps - before > DEEP_WAY && m->deep != NULL)
-        (void)catch_up(m, link);
+        (void)posted_catch_up(m, link);
     if (recv != NULL || link == &m->recvs.all)
         return recv;
     if (deep_get(m) != NULL)
-        link = catch_up(m, link);
+        link = posted_catch_up(m, link);
     if (are_few)
         return NULL;
     if (m->deep != NULL)

@@ -3,7 +3,7 @@
  * unexpected.c - the indexes of the messages.
  *
  * The list of all, in order of arrival, is the truth.  The index of a class follows it when somebody
- * asks for what it has not, as the tables of posted.c do: catch_up() adds what has arrived since,
+ * asks for what it has not, as the tables of posted.c do: unexpected_catch_up() adds what has arrived since,
  * oldest first, so a group's ring is in order of age by itself.
  *
  * An index that cannot grow stays where it is; what is younger is then walked.  So no
@@ -179,7 +179,7 @@ static OUT_OF_LINE bool add_to_nodes(struct mbx_match *m, struct match_class *cl
     return true;
 }
 
-/* As catch_up(), of the primary class.  Many messages in a row have one envelope: such a one goes behind
+/* As unexpected_catch_up(), of the primary class.  Many messages in a row have one envelope: such a one goes behind
  * the one before it, the youngest in the index. */
 static inline struct mbx_match_link *
 add_all_to_primary(struct mbx_match *m, struct match_class *class, struct mbx_match_link *link)
@@ -202,7 +202,7 @@ add_all_to_primary(struct mbx_match *m, struct match_class *class, struct mbx_ma
 /* Indexes link, the oldest that the index does not know, and what has arrived since.  The first that
  * could not be, for want of memory, or the list's head. */
 static OUT_OF_LINE struct mbx_match_link *
-catch_up(struct mbx_match *m, struct match_class *class, struct mbx_match_link *link)
+unexpected_catch_up(struct mbx_match *m, struct match_class *class, struct mbx_match_link *link)
 {
     struct mbx_match_deep *deep = m->deep;
 
@@ -332,10 +332,10 @@ static struct mbx_match_msg *search_rest(struct mbx_match *m, struct match_class
     if (are_few)
         found = walk(m, link, key, class->mask, steps);
     if (found != NULL && *steps - before > DEEP_WAY)
-        (void)catch_up(m, class, link);
+        (void)unexpected_catch_up(m, class, link);
     if (found != NULL || link == &m->msgs.all)
         return found;
-    link = catch_up(m, class, link);
+    link = unexpected_catch_up(m, class, link);
     if (are_few)
         return NULL;
     *steps += count + 1;

@@ -263,7 +263,7 @@ static uint32_t count_linked(const struct mbx_match *m, uint32_t class, struct g
 }
 
 /* *msgs is what it has. */
-static bool index_is_valid(const struct mbx_match *m, uint32_t class, uint64_t *msgs)
+static bool match_index_is_valid(const struct mbx_match *m, uint32_t class, uint64_t *msgs)
 {
     const struct match_class *c = &m->deep->classes[class];
 
@@ -348,7 +348,7 @@ bool unexpected_is_valid(const struct mbx_match *m)
     uint64_t msgs[MBX_MATCH_CLASSES];
 
     for (uint32_t i = 0; i < m->deep->class_count; i++)
-        if (!index_is_valid(m, i, &msgs[i]) || (queue_is_empty(&m->msgs) && msgs[i] != 0))
+        if (!match_index_is_valid(m, i, &msgs[i]) || (queue_is_empty(&m->msgs) && msgs[i] != 0))
             return false;
     return queue_is_empty(&m->msgs) || watermarks_are_true(m, msgs);
 }

@@ -347,7 +347,7 @@ static int on_credit(struct mbx_ep *ep, struct peer *peer, const struct wire_pac
 
 /* ---- as a module ---- */
 
-static void on_gone(struct mbx_ep *ep, struct peer *peer, int error, bool is_new)
+static void credit_on_gone(struct mbx_ep *ep, struct peer *peer, int error, bool is_new)
 {
     (void)error, (void)is_new;
     credit_end(ep, peer);
@@ -358,5 +358,5 @@ const struct module credit_module = {
     .packets = (const struct packet_handler[]){{WIRE_CREDIT, on_credit}, {0}},
     .controls = (const struct control[]){{.what = OWES_CREDIT, .send = credit_report}, {0}},
     .peer_made = credit_start,
-    .peer_gone = on_gone,
+    .peer_gone = credit_on_gone,
 };

@@ -486,7 +486,7 @@ static const struct proto eager_proto = {
 };
 
 /* A message of it is not complete. */
-static bool on_refers(struct mbx_ep *ep, const struct peer *peer)
+static bool eager_on_refers(struct mbx_ep *ep, const struct peer *peer)
 {
     (void)ep;
     return peer_assembly(peer)->size != 0;
@@ -496,6 +496,6 @@ const struct module eager_module = {
     .name = "eager",
     .proto = &eager_proto,
     .packets = (const struct packet_handler[]){{WIRE_MORE, on_more}, {0}},
-    .peer_refers = on_refers,
+    .peer_refers = eager_on_refers,
     .is_valid = MBX_CHECKS ? eager_is_valid : NULL,
 };

@@ -13,9 +13,9 @@
 #include "p2p/tracepoint.h"
 
 /* As recv_sized(). */
-static inline bool describe(struct mbx_ep *ep, struct request *req,
-                            const struct mbx_match_envelope *envelope, uint64_t data,
-                            uint64_t size)
+static inline bool recv_describe_inline(struct mbx_ep *ep, struct request *req,
+                                        const struct mbx_match_envelope *envelope,
+                                        uint64_t data, uint64_t size)
 {
     struct mbx_status *status = &req->completion.status;
 
@@ -29,7 +29,7 @@ static inline bool describe(struct mbx_ep *ep, struct request *req,
 void recv_describe(struct mbx_ep *ep, struct request *req,
                    const struct mbx_match_envelope *envelope, uint64_t data, uint64_t size)
 {
-    describe(ep, req, envelope, data, size);
+    recv_describe_inline(ep, req, envelope, data, size);
 }
 
 /* recv_matched() of a receive in pieces, which has space from now on. */
@@ -61,7 +61,8 @@ static OUT_OF_LINE void recv_matched_pieces(struct mbx_ep *ep, struct request *r
 
 void recv_matched(struct mbx_ep *ep, struct request *req, const struct arrival *arrival)
 {
-    if (unlikely(describe(ep, req, &arrival->envelope, arrival->data, arrival->size))) {
+    if (unlikely(
+            recv_describe_inline(ep, req, &arrival->envelope, arrival->data, arrival->size))) {
         /* each by itself: the arrival of a short message does not lie in memory */
         recv_matched_pieces(ep, req, arrival->rts, arrival->sender, arrival->size,
                             arrival->payload, arrival->have, arrival->is_fragmented);
@@ -423,7 +424,7 @@ static void check_kept(void *arg, void *object)
 }
 
 /* A message of it waits for its receive. */
-static bool on_refers(struct mbx_ep *ep, const struct peer *peer)
+static bool recv_on_refers(struct mbx_ep *ep, const struct peer *peer)
 {
     struct kept_of kept = {.source = peer->number};
 
@@ -434,5 +435,5 @@ static bool on_refers(struct mbx_ep *ep, const struct peer *peer)
 const struct module recv_module = {
     .name = "receive",
     .proto = &recv_proto,
-    .peer_refers = on_refers,
+    .peer_refers = recv_on_refers,
 };

@@ -291,7 +291,7 @@ static void rndv_read(struct mbx_ep *ep, struct request *req)
         rndv_read_alone(ep, req);
 }
 
-static void on_read(struct mbx_ep *ep, struct request *req, int error)
+static void rndv_on_read(struct mbx_ep *ep, struct request *req, int error)
 {
     if (error < 0) {
         rndv_read_failed(ep, req, error);
@@ -466,7 +466,7 @@ static const struct proto rndv_proto = {
         },
     .step = rndv_step,
     .work = rndv_read,
-    .io_done = on_read,
+    .io_done = rndv_on_read,
     .reply = on_reply,
     .cancel = rndv_cancel,
     .peer_gone = rndv_peer_gone,

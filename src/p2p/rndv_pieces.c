@@ -110,7 +110,7 @@ void rndv_read_pieces(struct mbx_ep *ep, struct request *req)
     }
 }
 
-static void on_read(struct mbx_ep *ep, struct request *req, int error)
+static void rndv_pieces_on_read(struct mbx_ep *ep, struct request *req, int error)
 {
     req->pieces->read_error = error; /* this may be in the midst of read_next() */
     if (error == 0)
@@ -138,7 +138,7 @@ static const struct proto pieces_proto = {
                                                  .next = PROTO_NEXT(PIECES_READ)},
         },
     .work = rndv_read_pieces,
-    .io_done = on_read,
+    .io_done = rndv_pieces_on_read,
 };
 
 const struct module rndv_pieces_module = {.name = "rendezvous in pieces",

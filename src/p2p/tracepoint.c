@@ -155,7 +155,7 @@ static OUT_OF_LINE void tracepoint_names(struct mbx_ep *ep)
 
 /* A send comes before what happens in its call, names before the events that follow them.  The names of a send were told
  * when it began, and it has an earlier time than names that change in its call. */
-static inline void catch_up(struct mbx_ep *ep)
+static inline void tracepoint_record_peers(struct mbx_ep *ep)
 {
     if (unlikely(ep_tracing(ep)->is_late))
         tracer_send_recorded(ep);
@@ -166,7 +166,7 @@ static inline void catch_up(struct mbx_ep *ep)
 
 void tracepoint_catch_up(struct mbx_ep *ep)
 {
-    catch_up(ep);
+    tracepoint_record_peers(ep);
 }
 
 /* ---- events ---- */
@@ -174,7 +174,7 @@ void tracepoint_catch_up(struct mbx_ep *ep)
 void tracepoint_event(struct mbx_ep *ep, const struct trace_event *event)
 {
     if (ep_tracing(ep)->recorder != NULL) {
-        catch_up(ep);
+        tracepoint_record_peers(ep);
         trace_record(ep_tracing(ep)->recorder, event);
     }
     failpoint_reached(&ep->settings.transports, trace_type_name(event->type));
@@ -182,7 +182,7 @@ void tracepoint_event(struct mbx_ep *ep, const struct trace_event *event)
 
 void tracepoint_note(struct mbx_ep *ep, const struct trace_event *event)
 {
-    catch_up(ep);
+    tracepoint_record_peers(ep);
     trace_record(ep_tracing(ep)->recorder, event);
 }
 
@@ -191,7 +191,7 @@ void tracepoint_close(struct mbx_ep *ep)
     if (ep_tracing(ep)->is_on)
         failpoint_reached(&ep->settings.transports, trace_type_name(TRACE_CLOSE));
     if (ep_tracing(ep)->recorder != NULL)
-        catch_up(ep);
+        tracepoint_record_peers(ep);
     tracer_close(ep);
 }
 

@@ -398,7 +398,7 @@ static void tracer_completed(struct mbx_ep *ep, const struct request *req, int e
 
 /* ---- the trace ---- */
 
-static int start(struct mbx_ep *ep, const struct trace_info *info)
+static int tracer_start(struct mbx_ep *ep, const struct trace_info *info)
 {
     const struct settings *set = &ep->settings;
 
@@ -415,7 +415,7 @@ int tracer_open(struct mbx_ep *ep, const struct trace_info *info)
 
     if (t == NULL)
         return -ENOMEM;
-    err = start(ep, info);
+    err = tracer_start(ep, info);
     if (err < 0) {
         mem_free(t);
         return err;

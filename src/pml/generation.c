@@ -97,7 +97,7 @@ static bool counted_is(const void *arg, const void *slot, const void *key)
 static const struct hash_kind by_group = {sizeof(struct counted), counted_hash, counted_is};
 
 /* One more; false: no memory. */
-static bool count(uint64_t group, uint32_t context_id, uint32_t *number)
+static bool generation_count(uint64_t group, uint32_t context_id, uint32_t *number)
 {
     const struct counted new = {.count = 1, .context_id = context_id, .group = group};
     struct counted *counted;
@@ -127,7 +127,7 @@ int pml_generation(const ompi_communicator_t *comm, uint32_t *generation)
     if (comm == MPI_COMM_WORLD || comm == MPI_COMM_SELF)
         return OMPI_SUCCESS;
     if (!pml_series_number(comm, &number) &&
-        !count(group, pml_series_context_id(comm), &number))
+        !generation_count(group, pml_series_context_id(comm), &number))
         return OMPI_ERR_OUT_OF_RESOURCE;
     *generation = group == generations.world ? number & NUMBERS
                                              : OTHERS | (((uint32_t)group + number) & NUMBERS);

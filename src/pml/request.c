@@ -163,7 +163,7 @@ static inline void retain(opal_object_t *object)
     }
 }
 
-static OUT_OF_LINE void release(opal_object_t *object)
+static OUT_OF_LINE void pml_request_release(opal_object_t *object)
 {
     OBJ_RELEASE(object);
 }
@@ -173,7 +173,7 @@ static inline void release_alone(opal_object_t *object)
     int32_t left = object->obj_reference_count - 1;
 
     if (unlikely(left == 0))
-        release(object);
+        pml_request_release(object);
     else
         object->obj_reference_count = left;
 }
@@ -225,7 +225,7 @@ static inline void request_forget(mca_pml_base_request_t *base)
 void pml_request_give_back(mca_pml_base_request_t *base)
 {
     request_forget(base);
-    release((opal_object_t *)base->req_comm);
+    pml_request_release((opal_object_t *)base->req_comm);
     if (unlikely(base->req_ompi.req_persistent))
         pml_persistent_end(base);
     if (base->req_type == MCA_PML_REQUEST_SEND)
@@ -313,7 +313,7 @@ void pml_send_let_go(pml_send_t *send)
         proc != NULL && pml_series_job(proc) == 0 ? (int)proc->super.proc_name.vpid : -1;
     base->req_comm = base->req_ompi.req_mpi_object.comm = MPI_COMM_WORLD;
     retain((opal_object_t *)MPI_COMM_WORLD);
-    release((opal_object_t *)comm);
+    pml_request_release((opal_object_t *)comm);
 }
 
 static int request_free_send(ompi_request_t **request)

@@ -429,7 +429,7 @@ int prov_cntr_try(struct prov_cntr *cntr)
     return err;
 }
 
-static int arm(void *arg)
+static int prov_counter_arm(void *arg)
 {
     return prov_cntr_arm(arg);
 }
@@ -446,7 +446,7 @@ static int cntr_await(struct prov_cntr *cntr, uint64_t threshold, int64_t deadli
             return 0;
         if (atomic_load(&cntr->errors) != errors)
             return -FI_EAVAIL;
-        err = prov_waiter_wait(&waiter, arm, cntr);
+        err = prov_waiter_wait(&waiter, prov_counter_arm, cntr);
     } while (err == 0);
     return err;
 }

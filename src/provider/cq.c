@@ -42,7 +42,7 @@
 #define POLL_BATCH       16
 #define MIN_ERR_DATA_API FI_VERSION(1, 5)
 
-static struct prov_cq *cq_of(struct fid_cq *fid)
+static struct prov_cq *prov_cq_of(struct fid_cq *fid)
 {
     return container_of(fid, struct prov_cq, fid);
 }
@@ -485,7 +485,7 @@ static OUT_OF_LINE ssize_t cq_read_only(struct prov_cq *cq, struct prov_ep *ep, 
  * here, if the queue is of the usual kind. */
 ssize_t prov_cq_read(struct fid_cq *fid, void *buf, size_t count)
 {
-    struct prov_cq *cq = cq_of(fid);
+    struct prov_cq *cq = prov_cq_of(fid);
     struct prov_ep *ep = cq->only;
 
     if (unlikely(ep == NULL) || unlikely(cq->event_count != 0) || unlikely(count == 0) ||
@@ -500,7 +500,7 @@ ssize_t prov_cq_read(struct fid_cq *fid, void *buf, size_t count)
 
 ssize_t prov_cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src_addr)
 {
-    return entries_read(cq_of(fid), buf, count, src_addr);
+    return entries_read(prov_cq_of(fid), buf, count, src_addr);
 }
 
 static void error_fill(const struct prov_cq *cq, struct fi_cq_err_entry *entry,
@@ -528,7 +528,7 @@ static void error_fill(const struct prov_cq *cq, struct fi_cq_err_entry *entry,
 
 ssize_t prov_cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *entry, uint64_t flags)
 {
-    struct prov_cq *cq = cq_of(fid);
+    struct prov_cq *cq = prov_cq_of(fid);
     ssize_t n = -FI_EAGAIN;
 
     (void)flags;

@@ -16,7 +16,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-static struct prov_cq *cq_of(struct fid_cq *fid)
+static struct prov_cq *prov_cq_wait_of(struct fid_cq *fid)
 {
     return container_of(fid, struct prov_cq, fid);
 }
@@ -75,7 +75,7 @@ int prov_cq_try(struct prov_cq *cq)
     return prov_cq_is_ready(cq) || atomic_exchange(&cq->signalled, false) ? -FI_EAGAIN : 0;
 }
 
-static int arm(void *arg)
+static int prov_cq_wait_arm(void *arg)
 {
     return prov_cq_arm(arg);
 }
@@ -93,7 +93,7 @@ static ssize_t cq_await(struct prov_cq *cq, void *buf, size_t count, fi_addr_t *
 
         if (n != -FI_EAGAIN || atomic_exchange(&cq->signalled, false))
             return n;
-        err = prov_waiter_wait(&waiter, arm, cq);
+        err = prov_waiter_wait(&waiter, prov_cq_wait_arm, cq);
     } while (err == 0);
     return err == -FI_ETIMEDOUT ? -FI_EAGAIN : err;
 }
@@ -144,7 +144,7 @@ static void cq_leave(void *arg)
 ssize_t prov_cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *src_addr,
                           const void *cond, int timeout)
 {
-    struct prov_cq *cq = cq_of(fid);
+    struct prov_cq *cq = prov_cq_wait_of(fid);
     ssize_t n;
 
     if (cq->wait.object == FI_WAIT_NONE || cq->wait.object == FI_WAIT_SET)
@@ -167,7 +167,7 @@ ssize_t prov_cq_sread(struct fid_cq *fid, void *buf, size_t count, const void *c
 
 int prov_cq_signal(struct fid_cq *fid)
 {
-    struct prov_cq *cq = cq_of(fid);
+    struct prov_cq *cq = prov_cq_wait_of(fid);
 
     if (cq->wait.object == FI_WAIT_NONE)
         return -FI_EINVAL;

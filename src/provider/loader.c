@@ -56,7 +56,7 @@ static void *library_of(void *caller)
 }
 
 /* A function of the library: function is a pointer to where its address goes. */
-static bool find(void *scope, const char *name, void *function)
+static bool prov_loader_find(void *scope, const char *name, void *function)
 {
     void *found = dlsym(scope, name);
 
@@ -70,14 +70,14 @@ static bool library_find(void *handle)
     void *scope = handle == NULL ? RTLD_DEFAULT : handle;
 
     prov_library = (struct prov_library){.version = NULL};
-    find(scope, "fi_tostr", &prov_library.tostr);
-    if (find(scope, "fi_log_enabled", &prov_library.log_enabled))
-        find(scope, "fi_log", &prov_library.log);
-    if (find(scope, "fi_param_define", &prov_library.param_define))
-        find(scope, "fi_param_get", &prov_library.param_get);
-    return find(scope, "fi_version", &prov_library.version) &&
-           find(scope, "fi_dupinfo", &prov_library.dupinfo) &&
-           find(scope, "fi_freeinfo", &prov_library.freeinfo);
+    prov_loader_find(scope, "fi_tostr", &prov_library.tostr);
+    if (prov_loader_find(scope, "fi_log_enabled", &prov_library.log_enabled))
+        prov_loader_find(scope, "fi_log", &prov_library.log);
+    if (prov_loader_find(scope, "fi_param_define", &prov_library.param_define))
+        prov_loader_find(scope, "fi_param_get", &prov_library.param_get);
+    return prov_loader_find(scope, "fi_version", &prov_library.version) &&
+           prov_loader_find(scope, "fi_dupinfo", &prov_library.dupinfo) &&
+           prov_loader_find(scope, "fi_freeinfo", &prov_library.freeinfo);
 }
 
 __attribute__((visibility("default"))) struct fi_provider *fi_prov_ini(void);

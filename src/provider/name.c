@@ -126,7 +126,7 @@ int prov_name_of_service(const char *service, struct mbx_address *address)
 }
 
 /* The bytes may come from anywhere. */
-static int name_of(const struct mbx_address *address, struct name *name)
+static int prov_name_of(const struct mbx_address *address, struct name *name)
 {
     memcpy(name, address, sizeof *name);
     if (name->service[SERVICE_MAX] != '\0' || !service_is_valid(name->service))
@@ -152,7 +152,7 @@ static int file_open(const char *path, int flags)
 }
 
 /* Does path still name what fd is?  Who had it may have removed it before we locked it. */
-static bool is_there(int fd, const char *path)
+static bool prov_name_is_there(int fd, const char *path)
 {
     struct stat ours, theirs;
 
@@ -197,7 +197,7 @@ static int file_take(const char *path)
         if (fd < 0)
             return -FI_EACCES;
         err = file_lock(fd, 0);
-        if (err == 0 && is_there(fd, path))
+        if (err == 0 && prov_name_is_there(fd, path))
             return fd;
         close(fd);
         if (err == -FI_EAGAIN)
@@ -213,7 +213,7 @@ static void file_remove_if_dead(const char *path)
 
     if (fd < 0)
         return;
-    if (file_lock(fd, 1) == 0 && is_there(fd, path))
+    if (file_lock(fd, 1) == 0 && prov_name_is_there(fd, path))
         unlink(path);
     close(fd);
 }
@@ -246,7 +246,7 @@ int prov_name_publish(struct prov_ep *ep, const struct mbx_address *address)
     struct mbx_address real;
     struct name name;
     char path[128];
-    int fd, err = name_of(address, &name);
+    int fd, err = prov_name_of(address, &name);
 
     if (err < 0)
         return err;
@@ -273,7 +273,7 @@ void prov_name_withdraw(struct prov_ep *ep)
 
     if (ep->name.fd < 0)
         return;
-    if (name_of(&ep->name.address, &name) == 0) {
+    if (prov_name_of(&ep->name.address, &name) == 0) {
         path_of(&name, path, sizeof path);
         unlink(path); /* before the lock goes */
     }
@@ -286,7 +286,7 @@ int prov_name_find(const struct mbx_address *address, struct mbx_address *real)
     struct mbx_address found;
     struct name name;
     char path[128];
-    int fd, err = name_of(address, &name);
+    int fd, err = prov_name_of(address, &name);
 
     if (err < 0)
         return err;

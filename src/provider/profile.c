@@ -209,7 +209,7 @@ static void values_free(struct values *values)
 }
 
 /* As much as size says there is space for. */
-static ssize_t give(void *data, size_t *size, const void *from, size_t bytes)
+static ssize_t prov_profile_give(void *data, size_t *size, const void *from, size_t bytes)
 {
     const size_t capacity = *size;
 
@@ -221,14 +221,14 @@ static ssize_t give(void *data, size_t *size, const void *from, size_t bytes)
     return (ssize_t)bytes;
 }
 
-static ssize_t give_number(void *data, size_t *size, uint64_t number)
+static ssize_t prov_profile_give_number(void *data, size_t *size, uint64_t number)
 {
-    return give(data, size, &number, sizeof number);
+    return prov_profile_give(data, size, &number, sizeof number);
 }
 
 static ssize_t give_queue(void *data, size_t *size, const struct values *values)
 {
-    return give(data, size, values->queue, values->count * sizeof *values->queue);
+    return prov_profile_give(data, size, values->queue, values->count * sizeof *values->queue);
 }
 
 /* Between start_reads() and end_reads(). */
@@ -241,13 +241,13 @@ static ssize_t read_kept(const struct prov_profile *profile, uint32_t id, void *
         return profile->error;
     switch (id) {
     case PROV_VAR_UNEXPECTED_COUNT:
-        return give_number(data, size, values->count);
+        return prov_profile_give_number(data, size, values->count);
     case PROV_VAR_UNEXPECTED_QUEUE:
         return give_queue(data, size, values);
     case PROV_VAR_CONNECTIONS:
-        return give_number(data, size, values->connections);
+        return prov_profile_give_number(data, size, values->connections);
     case PROV_VAR_MEMORY:
-        return give_number(data, size, values->memory);
+        return prov_profile_give_number(data, size, values->memory);
     default:
         return -FI_EINVAL;
     }
@@ -260,7 +260,7 @@ static ssize_t read_now(struct prov_ep *ep, uint32_t id, void *data, size_t *siz
 
     switch (id) {
     case PROV_VAR_UNEXPECTED_COUNT:
-        return give_number(data, size, stat_of(ep, "unexpected_now"));
+        return prov_profile_give_number(data, size, stat_of(ep, "unexpected_now"));
     case PROV_VAR_UNEXPECTED_QUEUE:
         result = values_queue(ep, &values);
         if (result == 0)
@@ -268,9 +268,9 @@ static ssize_t read_now(struct prov_ep *ep, uint32_t id, void *data, size_t *siz
         values_free(&values);
         return result;
     case PROV_VAR_CONNECTIONS:
-        return give_number(data, size, stat_of(ep, "peers"));
+        return prov_profile_give_number(data, size, stat_of(ep, "peers"));
     case PROV_VAR_MEMORY:
-        return give_number(data, size, memory_of(ep));
+        return prov_profile_give_number(data, size, memory_of(ep));
     default:
         return -FI_EINVAL;
     }

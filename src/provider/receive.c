@@ -265,8 +265,8 @@ static void event_missing(const struct fi_msg_tagged *msg, int error, struct pro
 }
 
 /* Takes the message out and keeps it, or drops it.  1, 0 nothing there, or an error. */
-static int probe_take(struct prov_ep *ep, uint32_t source, const struct fi_msg_tagged *msg,
-                      uint64_t flags, struct mbx_status *status)
+static int prov_probe_take(struct prov_ep *ep, uint32_t source, const struct fi_msg_tagged *msg,
+                           uint64_t flags, struct mbx_status *status)
 {
     struct prov_claim *claim = malloc(sizeof *claim);
     int found;
@@ -298,7 +298,7 @@ static int probe_locked(struct prov_ep *ep, const struct fi_msg_tagged *msg, uin
     if (found < 0)
         return found;
     if (flags & (FI_CLAIM | FI_DISCARD))
-        found = probe_take(ep, source, msg, flags, &status);
+        found = prov_probe_take(ep, source, msg, flags, &status);
     else
         found = mbx_probe(ep->mbx, source, PROV_TAGGED, msg->tag, msg->ignore | PROV_HAS_DATA,
                           &status);

@@ -50,7 +50,7 @@ struct wait_set {
 /* ---- one object -----------------------------------------------------------------------------
  */
 
-static struct prov_cq *cq_of(struct fid *fid)
+static struct prov_cq *prov_sets_cq(struct fid *fid)
 {
     return container_of(fid, struct prov_cq, fid.fid);
 }
@@ -70,7 +70,7 @@ static atomic_uint *users_of(struct fid *fid)
 {
     switch (fid->fclass) {
     case FI_CLASS_CQ:
-        return &cq_of(fid)->users;
+        return &prov_sets_cq(fid)->users;
     case FI_CLASS_EQ:
         return &eq_of(fid)->users;
     case FI_CLASS_CNTR:
@@ -86,7 +86,7 @@ static bool member_is_ready(struct member *m)
 
     switch (m->fid->fclass) {
     case FI_CLASS_CQ:
-        return prov_cq_is_ready(cq_of(m->fid));
+        return prov_cq_is_ready(prov_sets_cq(m->fid));
     case FI_CLASS_EQ:
         return prov_eq_is_ready(eq_of(m->fid));
     default:
@@ -279,7 +279,7 @@ static int member_arm(struct fid *fid)
 {
     switch (fid->fclass) {
     case FI_CLASS_CQ:
-        return prov_cq_arm(cq_of(fid));
+        return prov_cq_arm(prov_sets_cq(fid));
     case FI_CLASS_CNTR:
         return prov_cntr_arm(cntr_of(fid));
     default:
@@ -465,7 +465,7 @@ int prov_trywait(struct fid_fabric *fabric, struct fid **fids, int count)
     for (int i = 0; i < count && err == 0; i++) {
         switch (fids[i]->fclass) {
         case FI_CLASS_CQ:
-            err = prov_cq_try(cq_of(fids[i]));
+            err = prov_cq_try(prov_sets_cq(fids[i]));
             break;
         case FI_CLASS_EQ:
             err = eq_try(eq_of(fids[i]));

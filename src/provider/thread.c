@@ -82,7 +82,7 @@ static void notify_listeners(struct prov_ep *ep)
     }
 }
 
-static bool is_wanted(const struct prov_ep *ep)
+static bool prov_thread_is_wanted(const struct prov_ep *ep)
 {
     for (unsigned i = 0; i < ep->thread.listener_count; i++)
         if (atomic_load(ep->thread.listeners[i].armed))
@@ -145,13 +145,13 @@ static void *thread_run(void *arg)
 
     pthread_mutex_lock(&ep->lock);
     while (!thread->stops) {
-        if (!is_wanted(ep)) {
+        if (!prov_thread_is_wanted(ep)) {
             pthread_cond_wait(&thread->wanted, &ep->lock);
             continue;
         }
         moved = prov_ep_progress(ep);
         notify_listeners(ep);
-        if (moved == 0 && is_wanted(ep))
+        if (moved == 0 && prov_thread_is_wanted(ep))
             thread_sleep(ep);
         else
             let_in(ep);

@@ -28,7 +28,7 @@ static bool is_receive(const struct prov_op *op)
     return op->kind == PROV_OP_RECV || op->kind == PROV_OP_MULTI_QUEUED;
 }
 
-static bool index_is_valid(const struct prov_ep *ep, const struct prov_op *op)
+static bool prov_index_is_valid(const struct prov_ep *ep, const struct prov_op *op)
 {
     bool is_there = op->same_at != NULL;
 
@@ -60,7 +60,7 @@ static bool kind_is_valid(const struct prov_op *op)
 static void check_op(const struct prov_ep *ep, const struct prov_op *op, struct census *census)
 {
     census->is_valid = HOLDS("op.c I1", op->kind <= PROV_OP_SENTINEL) && kind_is_valid(op) &&
-                       index_is_valid(ep, op);
+                       prov_index_is_valid(ep, op);
     census->used += op->kind != PROV_OP_FREE;
     census->parts += op->kind == PROV_OP_PART;
     if (op->kind != PROV_OP_MULTI_QUEUED || !census->is_valid)

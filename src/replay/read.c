@@ -53,10 +53,10 @@ struct replay_reader {
 
 /* ---- files ---- */
 
-static int fail(char *error, size_t size, int err, const char *format, ...)
+static int replay_read_fail(char *error, size_t size, int err, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-static int fail(char *error, size_t size, int err, const char *format, ...)
+static int replay_read_fail(char *error, size_t size, int err, const char *format, ...)
 {
     va_list arguments;
 
@@ -88,7 +88,9 @@ static int file_open(const char *path, char *error, size_t error_size)
     const struct foreign wanted = {.kind = FOREIGN_FILE, .user = FOREIGN_ANYBODY};
     int fd = foreign_open(path, O_RDONLY, &wanted);
 
-    return fd >= 0 ? fd : fail(error, error_size, fd, "%s: %s", path, strerrordesc_np(-fd));
+    return fd >= 0
+               ? fd
+               : replay_read_fail(error, error_size, fd, "%s: %s", path, strerrordesc_np(-fd));
 }
 
 static uint64_t file_size(int fd)
@@ -107,17 +109,19 @@ static int header_take(struct replay_reader *r, uint32_t rank, const unsigned ch
 
     memcpy(&header, page, sizeof header);
     if (header.magic != FORMAT_MAGIC)
-        return fail(error, error_size, -EBADMSG, "%s is not a record", r->path);
+        return replay_read_fail(error, error_size, -EBADMSG, "%s is not a record", r->path);
     if (header.version != FORMAT_VERSION)
-        return fail(error, error_size, -EBADMSG,
-                    "%s is in format %u; this version reads format %u", r->path, header.version,
-                    FORMAT_VERSION);
+        return replay_read_fail(error, error_size, -EBADMSG,
+                                "%s is in format %u; this version reads format %u", r->path,
+                                header.version, FORMAT_VERSION);
     if (header.check != FORMAT_CHECK(header))
-        return fail(error, error_size, -EBADMSG,
-                    "%s is damaged at byte 0: the checksum of the header is wrong", r->path);
+        return replay_read_fail(error, error_size, -EBADMSG,
+                                "%s is damaged at byte 0: the checksum of the header is wrong",
+                                r->path);
     if (header.rank != rank || header.size <= rank)
-        return fail(error, error_size, -EBADMSG, "%s is the record of rank %u of %u", r->path,
-                    header.rank, header.size);
+        return replay_read_fail(error, error_size, -EBADMSG,
+                                "%s is the record of rank %u of %u", r->path, header.rank,
+                                header.size);
     r->job = (struct replay_job){.rank = rank,
                                  .size = header.size,
                                  .pid = header.pid,
@@ -142,16 +146,17 @@ static int end_take(struct replay_reader *r, const unsigned char *page, char *er
     slot = &slots[slots[1].number > slots[0].number];
     if (end.flags & REPLAY_COMPLETE &&
         end.check != hash_bytes(page, FORMAT_END_AT + offsetof(struct format_end, check)))
-        return fail(error, error_size, -EBADMSG,
-                    "%s is damaged at byte %u: the checksum of the end is wrong", r->path,
-                    FORMAT_END_AT);
+        return replay_read_fail(error, error_size, -EBADMSG,
+                                "%s is damaged at byte %u: the checksum of the end is wrong",
+                                r->path, FORMAT_END_AT);
     r->flags = end.flags;
     r->late_wanted = end.flags & REPLAY_COMPLETE ? end.late : 0;
     r->items = slot->items;
     r->end = slot->end;
     if (slot->number == 0 || r->end < FORMAT_CHUNKS_AT || r->end > file_size(r->fd))
-        return fail(error, error_size, -EBADMSG, "%s is damaged at byte %u: it ends too early",
-                    r->path, FORMAT_COMMIT_AT);
+        return replay_read_fail(error, error_size, -EBADMSG,
+                                "%s is damaged at byte %u: it ends too early", r->path,
+                                FORMAT_COMMIT_AT);
     return 0;
 }
 
@@ -194,15 +199,15 @@ static int late_take(struct replay_reader *r, int fd, const char *path, char *er
     struct format_late_one one;
 
     if (count > LATE_MAX)
-        return fail(error, error_size, -EFBIG, "%s is too long", path);
+        return replay_read_fail(error, error_size, -EFBIG, "%s is too long", path);
     r->late = mem_calloc((size_t)count, sizeof r->late[0]);
     if (r->late == NULL)
-        return fail(error, error_size, -ENOMEM, "%s: no memory", path);
+        return replay_read_fail(error, error_size, -ENOMEM, "%s: no memory", path);
     for (uint64_t i = 0; i < count; i++) {
         if (!read_at(fd, &one, sizeof one, i * FORMAT_LATE_SIZE) || !late_is_right(&one))
-            return fail(error, error_size, -EBADMSG,
-                        "%s is damaged at byte %llu: the checksum is wrong", path,
-                        (unsigned long long)(i * FORMAT_LATE_SIZE));
+            return replay_read_fail(error, error_size, -EBADMSG,
+                                    "%s is damaged at byte %llu: the checksum is wrong", path,
+                                    (unsigned long long)(i * FORMAT_LATE_SIZE));
         r->late[r->late_count++] = (struct late){.number = one.number,
                                                  .value = one.value,
                                                  .kind = (uint8_t)one.kind,
@@ -228,9 +233,9 @@ static int late_open(struct replay_reader *r, const char *folder, char *error,
         return fd;
     }
     if (err == 0 && r->late_count < r->late_wanted)
-        return fail(error, error_size, -EBADMSG,
-                    "%s ends too early: it has %zu of %llu entries", path, r->late_count,
-                    (unsigned long long)r->late_wanted);
+        return replay_read_fail(error, error_size, -EBADMSG,
+                                "%s ends too early: it has %zu of %llu entries", path,
+                                r->late_count, (unsigned long long)r->late_wanted);
     return err;
 }
 
@@ -378,9 +383,9 @@ static int reader_load(struct replay_reader *r, const char *folder, uint32_t ran
 
     if (!read_at(r->fd, page, sizeof page, 0) ||
         !read_at(r->fd, r->ring, sizeof r->ring, FORMAT_RING_AT))
-        return fail(error, error_size, -EBADMSG,
-                    "%s is damaged at byte %llu: it ends too early", r->path,
-                    (unsigned long long)file_size(r->fd));
+        return replay_read_fail(error, error_size, -EBADMSG,
+                                "%s is damaged at byte %llu: it ends too early", r->path,
+                                (unsigned long long)file_size(r->fd));
     err = header_take(r, rank, page, error, error_size);
     if (err == 0)
         err = end_take(r, page, error, error_size);
@@ -403,10 +408,11 @@ int replay_read_open(const char *folder, uint32_t rank, struct replay_reader **o
     int err, length;
 
     if (r == NULL)
-        return fail(error, error_size, -ENOMEM, "no memory for a record");
+        return replay_read_fail(error, error_size, -ENOMEM, "no memory for a record");
     length = snprintf(r->path, sizeof r->path, "%s/rank-%u.mbxrec", folder, rank);
     r->fd = length < 0 || (size_t)length >= sizeof r->path
-                ? fail(error, error_size, -ENAMETOOLONG, "the name of the folder is too long")
+                ? replay_read_fail(error, error_size, -ENAMETOOLONG,
+                                   "the name of the folder is too long")
                 : file_open(r->path, error, error_size);
     err = r->fd < 0 ? r->fd : reader_load(r, folder, rank, error, error_size);
     if (err < 0) {

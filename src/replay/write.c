@@ -294,7 +294,8 @@ static OUT_OF_LINE unsigned slot_find(struct replay_writer *w, const struct repl
 }
 
 /* Most events are as the last one was, or one of few. */
-static inline unsigned slot_of(struct replay_writer *w, const struct replay_signature *s)
+static inline unsigned replay_write_slot_of(struct replay_writer *w,
+                                            const struct replay_signature *s)
 {
     if (unlikely(!is_equal(&w->recent, s))) {
         w->recent_slot = slot_find(w, s);
@@ -323,7 +324,7 @@ static inline bool repeats(struct replay_writer *w, uint64_t value, uint64_t wor
 void replay_write_event(struct replay_writer *w, const struct replay_signature *signature,
                         const struct replay_outcome *outcome)
 {
-    unsigned slot = slot_of(w, signature);
+    unsigned slot = replay_write_slot_of(w, signature);
     uint64_t word = format_word(FORMAT_EVENT, 0, slot, outcome->result, outcome->size_class, 1);
 
     /* receives have items of their own: each has a number */
@@ -335,7 +336,7 @@ void replay_write_event(struct replay_writer *w, const struct replay_signature *
 
 uint64_t replay_write_post(struct replay_writer *w, const struct replay_signature *signature)
 {
-    unsigned slot = slot_of(w, signature);
+    unsigned slot = replay_write_slot_of(w, signature);
 
     if (!item_put(w, 0, format_word(FORMAT_EVENT, 0, slot, REPLAY_OPEN, 0, 1)))
         return 0;

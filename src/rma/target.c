@@ -615,7 +615,7 @@ static const struct proto target_proto = {
 };
 
 /* It has begun an access that has not ended, or of which the user has not read. */
-static bool on_refers(struct mbx_ep *ep, const struct peer *peer)
+static bool target_on_refers(struct mbx_ep *ep, const struct peer *peer)
 {
     const struct accesses *all = peer->accesses;
 
@@ -635,6 +635,6 @@ const struct module target_module = {
     .stop = target_note,
     .is_flushed = target_is_done,
     .event_read = on_event_read,
-    .peer_refers = on_refers,
+    .peer_refers = target_on_refers,
     .fini = region_fini,
 };

@@ -153,7 +153,7 @@ static void *waker(void *arg)
     struct mux *mux = arg;
     uint32_t state;
 
-    /* the acquire pairs with the release in arm() and end(): fd */
+    /* the acquire pairs with the release in mux_arm() and end(): fd */
     while ((state = atomic_load_explicit(&mux->state, memory_order_acquire)) != WAKER_ENDS) {
         if (state == WAKER_PARKED) {
             sys_futex_wait(&mux->state, WAKER_PARKED, UINT64_MAX);
@@ -200,7 +200,7 @@ static void ring_waker(struct mux *mux)
 }
 
 /* 0: the network will wake shm. */
-static int arm(struct mux *mux, int fd)
+static int mux_arm(struct mux *mux, int fd)
 {
     int err = start_waker(mux);
 
@@ -226,7 +226,7 @@ static int mux_wait(struct transport *t, int64_t timeout_ns)
 {
     struct mux *mux = mux_of(t);
     int fd, err, ready = mux->net->ops->network->prepare(mux->net, &fd);
-    bool is_blind = ready < 0 || (ready == 0 && timeout_ns != 0 && arm(mux, fd) != 0);
+    bool is_blind = ready < 0 || (ready == 0 && timeout_ns != 0 && mux_arm(mux, fd) != 0);
 
     if (ready == 1)
         return 0;

@@ -17,7 +17,7 @@ static uint64_t rotate(uint64_t value, unsigned bits)
     return value << bits | value >> (64 - bits);
 }
 
-static void mix(struct sip *v)
+static void siphash_mix(struct sip *v)
 {
     v->a += v->b;
     v->b = rotate(v->b, 13) ^ v->a;
@@ -34,8 +34,8 @@ static void mix(struct sip *v)
 static void absorb(struct sip *v, uint64_t word)
 {
     v->d ^= word;
-    mix(v);
-    mix(v);
+    siphash_mix(v);
+    siphash_mix(v);
     v->a ^= word;
 }
 
@@ -60,6 +60,6 @@ uint64_t siphash(const uint8_t key[TRANSPORT_KEY_SIZE], const void *text, size_t
     absorb(&v, last);
     v.c ^= 0xff;
     for (unsigned i = 0; i < 4; i++)
-        mix(&v);
+        siphash_mix(&v);
     return v.a ^ v.b ^ v.c ^ v.d;
 }

@@ -29,7 +29,7 @@ bool version_is_understood(const struct version *theirs, uint8_t format)
 }
 
 /* The formats, too: snapshots of one version may differ in them alone. */
-static void describe(const struct version *v, char text[TEXT_SIZE])
+static void version_describe(const struct version *v, char text[TEXT_SIZE])
 {
     if (v->packets == 0)
         snprintf(text, TEXT_SIZE, "an earlier version of Matchbox");
@@ -44,8 +44,8 @@ void version_warn(const char *transport, const char *who, const struct version *
     const struct version own = version_own(format);
     char one[TEXT_SIZE], other[TEXT_SIZE];
 
-    describe(theirs, one);
-    describe(&own, other);
+    version_describe(theirs, one);
+    version_describe(&own, other);
     LOG_WARN("%s: %s has %s, this process has %s: both processes must use the same version of "
              "Matchbox",
              transport, who, one, other);

@@ -275,7 +275,7 @@ static const char *check_body(const struct wire_packet *p)
     return NULL;
 }
 
-static int refuse(const char **reason, const char *why)
+static int wire_refuse(const char **reason, const char *why)
 {
     *reason = why;
     return -EPROTO;
@@ -288,28 +288,28 @@ int wire_check(const void *bytes, size_t size, struct wire_packet *packet, const
     size_t body_size;
 
     if (unlikely(size < sizeof p.header))
-        return refuse(reason, "shorter than a header");
+        return wire_refuse(reason, "shorter than a header");
     memcpy(&p.header, bytes, sizeof p.header);
     why = check_header(&p.header);
     if (unlikely(why != NULL))
-        return refuse(reason, why);
+        return wire_refuse(reason, why);
 
     body_size = wire_body_size(p.header.type);
     if (unlikely(size - sizeof p.header < body_size))
-        return refuse(reason, "shorter than its body");
+        return wire_refuse(reason, "shorter than its body");
     p.payload = (const char *)bytes + sizeof p.header + body_size;
     p.payload_size = size - sizeof p.header - body_size;
     p.buffer = 0;
     if (p.header.flags & WIRE_IN_BUFFER) {
         why = take_buffer(&p);
         if (unlikely(why != NULL))
-            return refuse(reason, why);
+            return wire_refuse(reason, why);
     }
     if (p.header.type != WIRE_EAGER) {
         memcpy(&p.body, (const char *)bytes + sizeof p.header, body_size);
         why = check_body(&p);
         if (unlikely(why != NULL))
-            return refuse(reason, why);
+            return wire_refuse(reason, why);
     }
     *packet = p;
     return 0;

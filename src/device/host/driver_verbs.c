@@ -25,7 +25,7 @@
 /* Hardware is worth while from there on, they say who have measured it. */
 #define THRESHOLD_USUAL 1024
 
-static struct link *link_of(const struct mbx_ep *ep, uint32_t peer)
+static struct link *driver_verbs_link_of(const struct mbx_ep *ep, uint32_t peer)
 {
     return peer_get(ep, peer)->link;
 }
@@ -66,7 +66,7 @@ static uint64_t on_empties(void *arg)
 
 static void on_link_failed(void *arg, uint32_t peer, const char *why)
 {
-    transport_verbs_failed(link_of(arg, peer), why);
+    transport_verbs_failed(driver_verbs_link_of(arg, peer), why);
 }
 
 /* ---- open and close ---- */
@@ -169,7 +169,7 @@ static int started(struct mbx_ep *ep)
                                                      });
 }
 
-static void leave(struct mbx_ep *ep)
+static void driver_verbs_leave(struct mbx_ep *ep)
 {
     transport_verbs_end_inlet(network_of(ep));
 }
@@ -190,7 +190,7 @@ static void stop_verbs(struct mbx_device *device)
 
 static bool is_beside(const struct mbx_ep *ep, uint32_t peer)
 {
-    struct link *link = peer_is_used(ep, peer) ? link_of(ep, peer) : NULL;
+    struct link *link = peer_is_used(ep, peer) ? driver_verbs_link_of(ep, peer) : NULL;
 
     return link != NULL &&
            (link->transport != network_of(ep) || transport_verbs_is_beside(link));
@@ -198,14 +198,14 @@ static bool is_beside(const struct mbx_ep *ep, uint32_t peer)
 
 static void matched(struct mbx_ep *ep, uint32_t peer)
 {
-    transport_verbs_matched(link_of(ep, peer));
+    transport_verbs_matched(driver_verbs_link_of(ep, peer));
 }
 
 /* What the core had no space for is offered again, before anything else. */
 static int packet(struct mbx_ep *ep, uint32_t peer, const void *bytes, size_t size)
 {
     struct offload *offload = ep->offload;
-    struct link *link = link_of(ep, peer);
+    struct link *link = driver_verbs_link_of(ep, peer);
     int err;
 
     if (!offload->is_offered && !transport_verbs_arrived(link, bytes, size))
@@ -232,7 +232,7 @@ static void get_up(struct mbx_device *device)
     (void)device;
 }
 
-static bool is_there(const struct mbx_device *device)
+static bool driver_verbs_is_there(const struct mbx_device *device)
 {
     (void)device;
     return true;
@@ -270,7 +270,7 @@ const struct offload_driver offload_driver_verbs = {
     .check = check_verbs,
     .open = open_verbs,
     .started = started,
-    .leave = leave,
+    .leave = driver_verbs_leave,
     .stop = stop_verbs,
     .take_over = take_over,
     .has_events = has_events,
@@ -279,7 +279,7 @@ const struct offload_driver offload_driver_verbs = {
     .is_beside = is_beside,
     .matched = matched,
     .packet = packet,
-    .is_there = is_there,
+    .is_there = driver_verbs_is_there,
     .detach = detach,
     .idle_rounds = idle_rounds,
     .is_calm = is_calm,

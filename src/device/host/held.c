@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 
-static struct mbx_device_envelope envelope_of(const struct mbx_match_envelope *envelope)
+static struct mbx_device_envelope held_envelope_of(const struct mbx_match_envelope *envelope)
 {
     return (struct mbx_device_envelope){envelope->context_id, envelope->source, envelope->tag};
 }
@@ -17,7 +17,7 @@ static struct mbx_device_envelope envelope_of(const struct mbx_match_envelope *e
 /* ---- numbers ---- */
 
 /* I1 */
-static void give_number(struct shadow *shadow, uint32_t number)
+static void held_give_number(struct shadow *shadow, uint32_t number)
 {
     shadow->held[number] = (struct shadow_held){.state = HELD_FREE};
     shadow->held_free[shadow->held_free_count++] = number;
@@ -28,7 +28,7 @@ static void give_number(struct shadow *shadow, uint32_t number)
 uint32_t held_keep(struct shadow *shadow, const struct mbx_match_envelope *envelope,
                    void *message)
 {
-    const struct mbx_device_envelope given = envelope_of(envelope);
+    const struct mbx_device_envelope given = held_envelope_of(envelope);
     uint32_t number;
 
     if (shadow->held == NULL || shadow->is_stopped || shadow->held_free_count == 0 ||
@@ -102,7 +102,7 @@ void held_matched(struct shadow *shadow, const struct mbx_device_event *event)
     recv->state = SHADOW_NONE;
     shadow->stats.matched++;
     shadow->stats.held_matched++;
-    give_number(shadow, event->message);
+    held_give_number(shadow, event->message);
     shadow->events->paired(shadow->arg, recv, message);
     shadow_settle(shadow, event->handle);
 }
@@ -114,14 +114,14 @@ void held_left(struct shadow *shadow, const struct mbx_device_event *event)
         return;
     }
     shadow->held_leaving--;
-    give_number(shadow, event->handle);
+    held_give_number(shadow, event->handle);
 }
 
 void held_lose(struct shadow *shadow, struct shadow_recv *recv)
 {
     void *message = shadow->held[recv->held].message;
 
-    give_number(shadow, recv->held);
+    held_give_number(shadow, recv->held);
     recv->state = SHADOW_NONE;
     shadow->events->paired(shadow->arg, recv, message);
 }
@@ -137,7 +137,7 @@ int held_init(struct shadow *shadow)
     if (shadow->held == NULL || shadow->held_free == NULL)
         return -ENOMEM;
     for (uint32_t i = shadow->list; i-- > 0;)
-        give_number(shadow, i);
+        held_give_number(shadow, i);
     return 0;
 }
 

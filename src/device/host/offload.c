@@ -49,7 +49,7 @@ static bool offload_is_beside(const struct mbx_ep *ep, uint32_t source)
     return driver->is_inlet && driver->is_beside(ep, source);
 }
 
-static void on_posted(struct mbx_ep *ep, struct request *req)
+static void offload_on_posted(struct mbx_ep *ep, struct request *req)
 {
     if (ep->offload == NULL)
         return;
@@ -65,8 +65,8 @@ static void on_posted(struct mbx_ep *ep, struct request *req)
         ep_wake_sleeper(ep); /* a thread that sleeps has something to do */
 }
 
-static void on_left(struct mbx_ep *ep, struct request *req, enum recv_cause cause,
-                    const struct peer *by)
+static void offload_on_left(struct mbx_ep *ep, struct request *req, enum recv_cause cause,
+                            const struct peer *by)
 {
     (void)by;
     if (ep->offload != NULL && cause == RECV_MET)
@@ -414,7 +414,7 @@ static int offload_start(struct mbx_ep *ep)
 }
 
 /* Opens what the settings ask for; ep->device stays NULL if that is nothing. */
-static int on_open(struct mbx_ep *ep)
+static int offload_on_open(struct mbx_ep *ep)
 {
     int err;
 
@@ -467,7 +467,7 @@ static void on_close(struct mbx_ep *ep)
 }
 
 /* Has the device sent all FINs that it owes? */
-static bool on_is_flushed(const struct mbx_ep *ep)
+static bool offload_on_is_flushed(const struct mbx_ep *ep)
 {
     return ep->offload == NULL || ep->offload->shadow.owed_count == 0;
 }
@@ -497,12 +497,12 @@ static const struct proto offload_proto = {
 const struct module offload_module = {
     .name = "offload",
     .proto = &offload_proto,
-    .open = on_open,
+    .open = offload_on_open,
     .stop = offload_on_stop,
-    .is_flushed = on_is_flushed,
+    .is_flushed = offload_on_is_flushed,
     .close = on_close,
     .peer_gone = offload_on_gone,
-    .recv_posted = on_posted,
-    .recv_left = on_left,
+    .recv_posted = offload_on_posted,
+    .recv_left = offload_on_left,
     .is_valid = MBX_CHECKS ? offload_is_valid : NULL,
 };

@@ -21,21 +21,21 @@
 
 /* ---- what stays in software ---- */
 
-static uint32_t mix(uint64_t word)
+static uint32_t shadow_mix(uint64_t word)
 {
     return (uint32_t)hash_mix(word) % SHADOW_FILTER;
 }
 
 static uint32_t context_slot(const struct mbx_match_recv *match)
 {
-    return mix(match->envelope.context_id);
+    return shadow_mix(match->envelope.context_id);
 }
 
 static uint32_t envelope_slot(const struct mbx_match_recv *match)
 {
     uint64_t place = (uint64_t)match->envelope.context_id << 32 | match->envelope.source;
 
-    return mix(place * UINT64_C(0xd6e8feb86659fd93) ^ match->envelope.tag);
+    return shadow_mix(place * UINT64_C(0xd6e8feb86659fd93) ^ match->envelope.tag);
 }
 
 static bool is_wild(const struct mbx_match_recv *match)
@@ -189,7 +189,7 @@ static void count_answer(struct shadow *shadow, const struct shadow_recv *recv, 
 }
 
 /* recv is its owner's. */
-static void give_back(struct shadow *shadow, struct shadow_recv *recv)
+static void shadow_give_back(struct shadow *shadow, struct shadow_recv *recv)
 {
     count_answer(shadow, recv, true);
     recv->state = SHADOW_NONE;
@@ -226,7 +226,7 @@ static void slot_lose(struct shadow *shadow, struct shadow_slot *slot)
         break;
     case SHADOW_REVOKING:
     case SHADOW_RECLAIMED:
-        give_back(shadow, recv);
+        shadow_give_back(shadow, recv);
         break;
     case SHADOW_MATCHED:
         recv->state = SHADOW_NONE;
@@ -450,7 +450,7 @@ void shadow_post(struct shadow *shadow, struct shadow_recv *recv,
 }
 
 /* recv is over, and the device does not have it. */
-static void forget(struct shadow *shadow, struct shadow_recv *recv)
+static void shadow_forget(struct shadow *shadow, struct shadow_recv *recv)
 {
     if (recv->state == SHADOW_SOFTWARE) {
         filter_count(&shadow->filter, recv->match, -1);
@@ -470,7 +470,7 @@ void shadow_taken(struct shadow *shadow, struct shadow_recv *recv)
         return;
     }
     if (recv->state != SHADOW_HANDED) {
-        forget(shadow, recv);
+        shadow_forget(shadow, recv);
         return;
     }
     list_remove(&recv->node);
@@ -489,7 +489,7 @@ static bool ask_back(struct shadow *shadow, struct shadow_recv *recv, enum shado
         return false;
     }
     if (recv->state != SHADOW_HANDED) {
-        forget(shadow, recv);
+        shadow_forget(shadow, recv);
         return true;
     }
     list_remove(&recv->node);
@@ -629,7 +629,7 @@ static void on_revoked(struct shadow *shadow, const struct mbx_device_event *eve
         if (recv != NULL && was_recalled(shadow, recv))
             keep_here(shadow, recv);
         else if (recv != NULL)
-            give_back(shadow, recv);
+            shadow_give_back(shadow, recv);
     }
     shadow_settle(shadow, event->handle);
 }
@@ -681,7 +681,7 @@ static bool is_event(const struct shadow *shadow, const struct mbx_device_event 
     return false;
 }
 
-static bool take(struct shadow *shadow, const struct mbx_device_event *event)
+static bool shadow_take(struct shadow *shadow, const struct mbx_device_event *event)
 {
     if (!is_event(shadow, event)) {
         shadow_distrust(shadow, event);
@@ -723,7 +723,7 @@ static bool take_pending(struct shadow *shadow)
     struct mbx_device_event event = shadow->pending;
 
     shadow->pending.type = 0;
-    return event.type == 0 || take(shadow, &event);
+    return event.type == 0 || shadow_take(shadow, &event);
 }
 
 int shadow_poll(struct shadow *shadow)
@@ -736,7 +736,7 @@ int shadow_poll(struct shadow *shadow)
     while (count < POLL_EVENTS && !shadow->is_lost &&
            shadow->device->ops->poll(shadow->device, &event, 1) == 1) {
         count++;
-        if (!take(shadow, &event))
+        if (!shadow_take(shadow, &event))
             break;
     }
     bypass_recheck(shadow);

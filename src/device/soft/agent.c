@@ -72,7 +72,7 @@ static struct tm_entry *entry_of(struct agent *agent, const struct agent_move *m
     return &agent->unit.entries[move - agent->moves];
 }
 
-static struct link *link_of(struct agent *agent, uint32_t peer)
+static struct link *agent_link_of(struct agent *agent, uint32_t peer)
 {
     return agent->config.link(agent->config.arg, peer);
 }
@@ -98,7 +98,7 @@ static int send_fin(struct agent *agent, const struct agent_move *move)
 {
     const struct wire_header header = {.what = wire_what(WIRE_FIN)};
     const struct wire_fin fin = {.sender = move->sender};
-    struct link *link = link_of(agent, move->peer);
+    struct link *link = agent_link_of(agent, move->peer);
 
     return link == NULL
                ? -ENOTCONN
@@ -144,7 +144,7 @@ static void move_hand_back(struct agent *agent, struct agent_move *move, int err
 static int read_chunk(struct agent *agent, struct agent_move *move)
 {
     struct tm_entry *entry = entry_of(agent, move);
-    struct link *link = link_of(agent, move->peer);
+    struct link *link = agent_link_of(agent, move->peer);
     bool is_ours = agent->config.memory.is_ours;
     uint64_t to = entry->buf + move->done;
     size_t size = min_size(is_ours ? agent->config.channel->read_chunk : BOUNCE_SIZE,
@@ -270,8 +270,9 @@ static struct agent_move move_for(const struct tm_entry *entry, uint32_t peer,
 }
 
 /* entry has met the message that begins with this packet.  Data first: P1. */
-static void meet(struct agent *agent, struct tm_entry *entry, uint32_t peer,
-                 const struct mbx_device_envelope *envelope, const struct wire_packet *packet)
+static void agent_meet(struct agent *agent, struct tm_entry *entry, uint32_t peer,
+                       const struct mbx_device_envelope *envelope,
+                       const struct wire_packet *packet)
 {
     struct agent_move *move = move_of(agent, entry);
     int err;
@@ -399,7 +400,7 @@ static int tagged(struct agent *agent, uint32_t peer, const struct wire_packet *
     int err;
 
     if (entry != NULL) {
-        meet(agent, entry, peer, &envelope, packet);
+        agent_meet(agent, entry, peer, &envelope, packet);
         return 0;
     }
     err = pass(agent, MBX_DEVICE_UNEXPECTED, peer, bytes, size);
@@ -527,7 +528,7 @@ static int run_moves(struct agent *agent)
 static bool is_given_up(struct agent *agent, uint32_t peer)
 {
     struct agent_assembly *assembly = &agent->assemblies[peer];
-    struct link *link = link_of(agent, peer);
+    struct link *link = agent_link_of(agent, peer);
     bool was_doubted = assembly->is_doubted;
 
     assembly->is_doubted = link == NULL || link->transport->ops->check(link) != 0;

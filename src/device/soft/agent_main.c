@@ -102,7 +102,7 @@ static const struct known *known_find(const struct server *server,
 
 /* ---- who is who ---- */
 
-static struct inquiry *find(struct server *server, const struct link *link)
+static struct inquiry *agent_main_find(struct server *server, const struct link *link)
 {
     struct list *node;
 
@@ -122,8 +122,8 @@ static void wake_software(struct server *server)
         transport_wake_other(server->transport);
 }
 
-static int ask(struct server *server, struct link *link,
-               const struct transport_address *address)
+static int agent_main_ask(struct server *server, struct link *link,
+                          const struct transport_address *address)
 {
     struct inquiry *inquiry =
         server->open < CHANNEL_QUESTIONS ? mem_calloc(1, sizeof *inquiry) : NULL;
@@ -175,9 +175,9 @@ static int on_accept(void *arg, struct link *link, const struct transport_addres
             *peer = known->peer;
         return err;
     }
-    inquiry = find(server, link);
+    inquiry = agent_main_find(server, link);
     if (inquiry == NULL)
-        return ask(server, link, address);
+        return agent_main_ask(server, link, address);
     if (!inquiry->is_answered) {
         server->agent.is_held_back = true;
         return -EAGAIN;
@@ -213,7 +213,7 @@ static void on_answer(void *arg, uint32_t question, int error, uint32_t peer)
     }
 }
 
-static struct link *link_of(void *arg, uint32_t peer)
+static struct link *agent_main_link_of(void *arg, uint32_t peer)
 {
     struct server *server = arg;
 
@@ -261,13 +261,13 @@ static const struct transport_events events = {
 
 /* ---- work and rest ---- */
 
-static bool is_wanted(const struct channel *channel)
+static bool agent_main_is_wanted(const struct channel *channel)
 {
     /* pairs with the release in softdev.c's attach(): the handle is there */
     return atomic_load_explicit(&channel->wanted, memory_order_acquire) != 0;
 }
 
-static bool is_over(const struct server *server)
+static bool agent_main_is_over(const struct server *server)
 {
     const struct agent_main_config *config = server->config;
 
@@ -283,7 +283,8 @@ static void sleep_a_while(struct server *server)
     uint32_t seen = atomic_load(&channel->bell);
 
     channel_lie_down(&channel->device_sleeps);
-    if (agent_is_idle(&server->agent) && is_wanted(channel) && !is_over(server)) {
+    if (agent_is_idle(&server->agent) && agent_main_is_wanted(channel) &&
+        !agent_main_is_over(server)) {
         if (server->agent.is_held_back)
             sys_futex_wait(&channel->bell, seen, SERVE_HELD_NS);
         else
@@ -306,7 +307,7 @@ static void receive(struct server *server)
     uint64_t idle_ns = 0;
     unsigned idle = 0;
 
-    while (!is_over(server)) {
+    while (!agent_main_is_over(server)) {
         int moved;
 
         server->agent.is_held_back = false;
@@ -318,7 +319,7 @@ static void receive(struct server *server)
             wake_software(server);
             continue;
         }
-        if (unlikely(!is_wanted(channel)) && agent_leave(&server->agent))
+        if (unlikely(!agent_main_is_wanted(channel)) && agent_leave(&server->agent))
             return;
         atomic_store_explicit(&channel->idle, ++server->rounds, memory_order_relaxed);
         cpu_relax();
@@ -349,7 +350,7 @@ static int take_over(struct server *server)
 
 /* The links go with the transport; who has been asked for and not been told of is asked for
  * again. */
-static void leave(struct server *server)
+static void agent_main_leave(struct server *server)
 {
     struct list *node;
 
@@ -366,10 +367,10 @@ static int work(struct server *server)
 {
     struct channel *channel = server->config->channel;
 
-    while (!is_over(server) && may_go_on(server)) {
+    while (!agent_main_is_over(server) && may_go_on(server)) {
         int err;
 
-        if (!is_wanted(channel)) {
+        if (!agent_main_is_wanted(channel)) {
             server->rounds += IDLE_ROUNDS;
             atomic_store_explicit(&channel->idle, server->rounds, memory_order_relaxed);
             sys_futex_wait(&channel->wanted, 0, SERVE_SLEEP_NS);
@@ -379,7 +380,7 @@ static int work(struct server *server)
         if (err != 0)
             return err;
         receive(server);
-        leave(server);
+        agent_main_leave(server);
     }
     return 0;
 }
@@ -389,7 +390,7 @@ int agent_main(const struct agent_main_config *config)
     struct server server = {.config = config};
     int err = agent_init(&server.agent, &(struct agent_config){
                                             .channel = config->channel,
-                                            .link = link_of,
+                                            .link = agent_main_link_of,
                                             .answer = on_answer,
                                             .arg = &server,
                                             .memory = config->memory,

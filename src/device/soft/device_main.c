@@ -54,7 +54,7 @@ static int try_memory(struct channel *channel)
     return err != 0 ? err : *(volatile uint64_t *)&channel->probe == mark ? 0 : -EFAULT;
 }
 
-static int run(struct channel *channel)
+static int device_main_run(struct channel *channel)
 {
     struct transport_config transport = {
         .settings.shm = {.attach = channel->attach, .ring_size = channel->ring_size}};
@@ -98,7 +98,7 @@ int main(int argc, char **argv)
         channel_say(channel, CHANNEL_FAILED, err);
         return 1;
     }
-    err = run(channel);
+    err = device_main_run(channel);
     if (err != 0)
         LOG_ERROR("device: %s", strerror(-err));
     sys_munmap(channel, size);

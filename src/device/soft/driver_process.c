@@ -46,7 +46,7 @@ bool soft_process_explain(char *line, size_t size)
     return found;
 }
 
-static void describe(struct softdev *device)
+static void driver_process_describe(struct softdev *device)
 {
     struct channel *channel = device->channel;
     const struct transport_config *config = device->config.transport_config;
@@ -69,7 +69,7 @@ static int process_start(struct softdev *device)
                   path, -err, strerror(-err));
         return err;
     }
-    describe(device);
+    driver_process_describe(device);
     device->pid = sys_spawn(path, device->channel_fd);
     if (device->pid < 0) {
         err = -errno;

@@ -9,7 +9,7 @@
 #include "device/soft/driver.h"
 #include "device/soft/agent_main.h"
 
-static void *run(void *arg)
+static void *driver_thread_run(void *arg)
 {
     struct softdev *device = arg;
 
@@ -32,7 +32,7 @@ static int thread_start(struct softdev *device)
 
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    err = pthread_create(&device->thread, NULL, run, device);
+    err = pthread_create(&device->thread, NULL, driver_thread_run, device);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     return -err;
 }

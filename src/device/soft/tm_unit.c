@@ -40,7 +40,7 @@ void tm_fini(struct tm_unit *unit)
     mem_free(unit->held);
 }
 
-static struct mbx_match_envelope envelope_of(const struct mbx_device_envelope *envelope)
+static struct mbx_match_envelope tm_unit_envelope_of(const struct mbx_device_envelope *envelope)
 {
     return (struct mbx_match_envelope){envelope->context_id, envelope->source, envelope->tag};
 }
@@ -100,7 +100,7 @@ static int append(struct tm_unit *unit, const struct tm_command *command)
     if (entry->state != TM_FREE)
         return -EPROTO;
     entry->match = (struct mbx_match_recv){
-        .envelope = envelope_of(&command->envelope),
+        .envelope = tm_unit_envelope_of(&command->envelope),
         .ignore = command->ignore,
     };
     entry->buf = command->buf;
@@ -135,7 +135,7 @@ static int revoke(struct tm_unit *unit, const struct tm_command *command)
 
 /* Software has compared the message with all that it handed over before, so it meets
  * nothing that is active. */
-static int hold(struct tm_unit *unit, const struct tm_command *command)
+static int tm_unit_hold(struct tm_unit *unit, const struct tm_command *command)
 {
     struct tm_held *held;
     struct mbx_match_recv *recv;
@@ -144,7 +144,7 @@ static int hold(struct tm_unit *unit, const struct tm_command *command)
     if (command->handle >= unit->list || unit->held[command->handle].is_held)
         return -EPROTO;
     held = &unit->held[command->handle];
-    held->match = (struct mbx_match_msg){.envelope = envelope_of(&command->envelope)};
+    held->match = (struct mbx_match_msg){.envelope = tm_unit_envelope_of(&command->envelope)};
     err = mbx_match_arrive(&unit->active, &held->match, &recv);
     if (err < 0)
         return err; /* not "cannot hold it": receives that follow would pass it */
@@ -179,7 +179,7 @@ int tm_command(struct tm_unit *unit, const struct tm_command *command)
         err = revoke(unit, command);
         break;
     case TM_HOLD:
-        err = hold(unit, command);
+        err = tm_unit_hold(unit, command);
         break;
     case TM_UNHOLD:
         err = unhold(unit, command);
@@ -202,7 +202,7 @@ int tm_command(struct tm_unit *unit, const struct tm_command *command)
 
 struct tm_entry *tm_match(struct tm_unit *unit, const struct mbx_device_envelope *envelope)
 {
-    const struct mbx_match_envelope wanted = envelope_of(envelope);
+    const struct mbx_match_envelope wanted = tm_unit_envelope_of(envelope);
     struct mbx_match_recv *recv = mbx_match_find(&unit->active, &wanted);
     struct tm_entry *entry;
 

@@ -40,7 +40,7 @@ static int post_error(int err)
 }
 
 /* Gives a command to the hardware; space has been looked for. */
-static int post(struct verbs *v, struct ibv_ops_wr *wr, uint16_t handled)
+static int verbs_post(struct verbs *v, struct ibv_ops_wr *wr, uint16_t handled)
 {
     struct ibv_ops_wr *bad;
     int err;
@@ -111,7 +111,7 @@ static int post_append(struct verbs *v, struct verbs_entry *entry,
                    .tag = verbs_tag(v->config.layout, &recv->envelope) & mask,
                    .mask = mask},
     };
-    int err = post(v, &wr, handled);
+    int err = verbs_post(v, &wr, handled);
 
     if (err == 0)
         entry->list_handle = wr.tm.handle;
@@ -165,7 +165,7 @@ static int post_revoke(struct verbs *v, uint32_t handle, uint16_t handled)
         .opcode = IBV_WR_TAG_DEL,
         .tm.handle = entry->list_handle,
     };
-    int err = post(v, &wr, handled);
+    int err = verbs_post(v, &wr, handled);
 
     entry->is_revoked |= err == 0;
     return err;
@@ -176,7 +176,7 @@ static int post_sync(struct verbs *v, enum verbs_kind kind, uint32_t number, uin
 {
     struct ibv_ops_wr wr = {.wr_id = verbs_work_id(kind, number), .opcode = IBV_WR_TAG_SYNC};
 
-    return post(v, &wr, handled);
+    return verbs_post(v, &wr, handled);
 }
 
 static bool can_revoke(const struct verbs_entry *entry)

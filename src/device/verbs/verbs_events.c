@@ -127,8 +127,9 @@ static void event_data(struct verbs *v, struct verbs_entry *entry,
 }
 
 /* MATCH has been told: entry leaves the list. */
-static void begin(struct verbs *v, struct verbs_entry *entry, const struct verbs_pair *pair,
-                  const struct ibv_wc_tm_info *info, struct mbx_device_event *event)
+static void verbs_events_begin(struct verbs *v, struct verbs_entry *entry,
+                               const struct verbs_pair *pair, const struct ibv_wc_tm_info *info,
+                               struct mbx_device_event *event)
 {
     struct mbx_device_envelope envelope = verbs_envelope(v->config.layout, info->tag);
 
@@ -167,7 +168,7 @@ static int on_match(struct verbs *v, struct verbs_entry *entry, struct verbs_pai
     struct ibv_wc_tm_info info;
 
     ibv_wc_read_tm_info(v->cq, &info);
-    begin(v, entry, pair, &info, event);
+    verbs_events_begin(v, entry, pair, &info, event);
     if (v->cq->status == IBV_WC_TM_RNDV_INCOMPLETE)
         entry->is_incomplete = true;
     if (is_software(entry))
@@ -255,7 +256,7 @@ static int on_recv(struct verbs *v, uint32_t handle, struct mbx_device_event *ev
 /* ---- packets ---- */
 
 /* Nothing lies in it: the hardware has it again. */
-static int give_back(struct verbs *v, uint32_t number)
+static int verbs_events_give_back(struct verbs *v, uint32_t number)
 {
     if (verbs_post_buffer(v, number) != 0)
         verbs_fail(v, "an untagged buffer cannot be given back");
@@ -268,20 +269,20 @@ static int on_packet(struct verbs *v, uint32_t number, struct mbx_device_event *
     size_t size;
 
     if (pair == NULL) /* of a peer that has been detached; what it sent is void */
-        return give_back(v, number);
+        return verbs_events_give_back(v, number);
     if (v->cq->status != IBV_WC_SUCCESS) {
         fail_link(v, pair, ibv_wc_status_str(v->cq->status));
-        return give_back(v, number);
+        return verbs_events_give_back(v, number);
     }
     if (ibv_wc_read_opcode(v->cq) ==
         IBV_WC_RECV_RDMA_WITH_IMM) { /* nothing lies in the buffer */
         fail_link(v, pair, "a write with immediate data");
-        return give_back(v, number);
+        return verbs_events_give_back(v, number);
     }
     size = ibv_wc_read_byte_len(v->cq);
     if (size < sizeof(struct ibv_tmh) || size > v->limits.untagged_size - VERBS_HEADROOM) {
         fail_link(v, pair, "a packet without the header of tag matching");
-        return give_back(v, number);
+        return verbs_events_give_back(v, number);
     }
     *event = (struct mbx_device_event){.buffer = number};
     verbs_packet(v, pair, v->buffers[number].memory, size, event);
@@ -350,7 +351,7 @@ static int on_completion(struct verbs *v, struct mbx_device_event *event)
 }
 
 /* What was put aside. */
-static int take(struct mbx_device_event *from, struct mbx_device_event *event)
+static int verbs_events_take(struct mbx_device_event *from, struct mbx_device_event *event)
 {
     if (from->type == 0)
         return 0;
@@ -384,7 +385,7 @@ static int poll_queue(struct verbs *v, struct mbx_device_event *events, int coun
     do {
         n += on_completion(v, &events[n]);
         if (n < count)
-            n += take(&v->later, &events[n]);
+            n += verbs_events_take(&v->later, &events[n]);
     } while (n < count && (err = ibv_next_poll(v->cq)) == 0);
     ibv_end_poll(v->cq);
     if (err != 0 && err != ENOENT)
@@ -400,9 +401,9 @@ int verbs_poll(struct mbx_device *device, struct mbx_device_event *events, int c
     int n = 0;
 
     if (count > 0)
-        n += take(&v->ahead, events);
+        n += verbs_events_take(&v->ahead, events);
     if (n < count)
-        n += take(&v->later, events + n);
+        n += verbs_events_take(&v->later, events + n);
     if (n < count && !v->is_lost)
         n += poll_queue(v, events + n, count - n);
     return n;

@@ -69,8 +69,8 @@ bool verbs_describe_rndv(const unsigned char *bytes, size_t size,
 }
 
 /* A header and a body at the beginning of the buffer. */
-static size_t write_packet(unsigned char *memory, const struct wire_header *header,
-                           const void *body, size_t size)
+static size_t verbs_packet_write(unsigned char *memory, const struct wire_header *header,
+                                 const void *body, size_t size)
 {
     memcpy(memory, header, sizeof *header);
     memcpy(memory + sizeof *header, body, size);
@@ -80,7 +80,7 @@ static size_t write_packet(unsigned char *memory, const struct wire_header *head
 /* What wire_check() refuses. */
 static size_t nonsense(unsigned char *memory)
 {
-    return write_packet(memory, &(struct wire_header){0}, "", 0);
+    return verbs_packet_write(memory, &(struct wire_header){0}, "", 0);
 }
 
 static size_t tagged(const struct verbs *v, const struct verbs_pair *pair,
@@ -101,17 +101,17 @@ static size_t tagged(const struct verbs *v, const struct verbs_pair *pair,
     header.data = verbs_data(app_ctx);
     if (tmh->opcode == IBV_TMH_RNDV)
         return (app_ctx & ~VERBS_DATA_MAX) == VERBS_RNDV && read_rndv(body, behind, &found)
-                   ? write_packet(memory, &header, &found, sizeof found)
+                   ? verbs_packet_write(memory, &header, &found, sizeof found)
                    : nonsense(memory);
     if (app_ctx == VERBS_ANNOUNCED && behind == sizeof rts) {
         memcpy(&rts, body, sizeof rts);
         header.data = rts.data;
-        return write_packet(memory, &header, "", 0) + sizeof(struct wire_rts);
+        return verbs_packet_write(memory, &header, "", 0) + sizeof(struct wire_rts);
     }
     if (app_ctx > VERBS_DATA_MAX || behind > v->limits.eager_max)
         return nonsense(memory);
     header.what = wire_what(WIRE_EAGER);
-    return write_packet(memory, &header, "", 0) + behind;
+    return verbs_packet_write(memory, &header, "", 0) + behind;
 }
 
 /* The hardware's, which names what it answers by the request itself. */
@@ -131,7 +131,7 @@ static size_t fin(const struct verbs *v, const struct verbs_pair *pair, unsigned
     told.size = be32toh(rvh.len);
     if (!v->config.fin(v->config.arg, pair->peer, &told, &body.sender))
         return nonsense(memory);
-    return write_packet(memory, &header, &body, sizeof body);
+    return verbs_packet_write(memory, &header, &body, sizeof body);
 }
 
 /* Also one that is shorter than the header: whether that is a packet is not ours to say. */

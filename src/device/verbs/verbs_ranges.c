@@ -6,7 +6,7 @@
 #include "base/base.h"
 
 /* The first range that begins at `at` or behind it; count: none does. */
-static uint32_t find(const struct verbs_ranges *r, uintptr_t at)
+static uint32_t verbs_ranges_find(const struct verbs_ranges *r, uintptr_t at)
 {
     uint32_t low = 0, high = r->count;
 
@@ -24,7 +24,7 @@ static uint32_t find(const struct verbs_ranges *r, uintptr_t at)
 bool verbs_ranges_add(struct verbs_ranges *r, const void *buf, size_t size)
 {
     const struct verbs_range range = {(uintptr_t)buf, (uintptr_t)buf + size};
-    const uint32_t at = find(r, range.begin);
+    const uint32_t at = verbs_ranges_find(r, range.begin);
 
     assert(size > 0);
     assert(r->count < r->capacity);
@@ -39,7 +39,7 @@ bool verbs_ranges_add(struct verbs_ranges *r, const void *buf, size_t size)
 
 void verbs_ranges_remove(struct verbs_ranges *r, const void *buf)
 {
-    const uint32_t at = find(r, (uintptr_t)buf);
+    const uint32_t at = verbs_ranges_find(r, (uintptr_t)buf);
 
     assert(at < r->count && r->ranges[at].begin == (uintptr_t)buf);
     r->count--;

@@ -58,7 +58,7 @@ static void control(struct net_link *link, enum net_kind kind)
     link->net->ops->control(link, kind);
 }
 
-static void forget(struct net_link *link, unsigned kinds)
+static void net_forget(struct net_link *link, unsigned kinds)
 {
     link->net->ops->forget(link, kinds);
 }
@@ -129,7 +129,7 @@ void net_kill(struct net_link *link, int error, enum net_end end)
     set(link, NET_DEAD);
     link->error = error;
     link->end = end;
-    forget(link, ~0u);
+    net_forget(link, ~0u);
     link->net->ops->ended(link);
 }
 
@@ -297,7 +297,7 @@ static void on_other(struct net_link *link, const struct version *theirs)
 /* ---- calling ---- */
 
 /* HELLO or WELCOME is to leave for the first time. */
-static void begin(struct net_link *link, enum net_state state, enum net_kind kind)
+static void net_begin(struct net_link *link, enum net_state state, enum net_kind kind)
 {
     set(link, state);
     link->since_ns = link->said_ns = clock_now();
@@ -306,7 +306,7 @@ static void begin(struct net_link *link, enum net_state state, enum net_kind kin
 
 void net_call(struct net_link *link)
 {
-    begin(link, NET_CALLING, NET_HELLO);
+    net_begin(link, NET_CALLING, NET_HELLO);
 }
 
 /* The peer is still in the handshake: it does not know that the link is open, by our call, or
@@ -325,7 +325,7 @@ static void notify_again(struct net_link *link, const struct net_name *theirs)
 }
 
 /* Both offers are known.  False: there can be no link. */
-static bool meet(struct net_link *link)
+static bool net_meet(struct net_link *link)
 {
     int err = link->net->ops->meet != NULL ? link->net->ops->meet(link) : 0;
 
@@ -344,7 +344,7 @@ static bool prepare(struct net_link *link)
 bool net_confirm(struct net_link *link)
 {
     if (link->state == NET_CONFIRMING) {
-        forget(link, 1u << NET_HELLO | 1u << NET_AUTH);
+        net_forget(link, 1u << NET_HELLO | 1u << NET_AUTH);
         set(link, NET_OPEN);
         link->net->ops->opened(link);
     }
@@ -374,7 +374,7 @@ static void on_welcome(struct net_link *link, const struct net_welcome *welcome)
     link->theirs = welcome->callee;
     link->offer = welcome->offer;
     link->has_called = true;
-    if (!meet(link))
+    if (!net_meet(link))
         return;
     set(link, link->net->ops->confirms ? NET_CONFIRMING : NET_OPEN);
     link->since_ns = link->said_ns = clock_now();
@@ -404,8 +404,8 @@ static void hear(struct net_link *link, const struct net_hello *hello)
         return;
     }
     /* what was pending for the last caller from this address would go to this one */
-    forget(link, 1u << NET_HELLO | 1u << NET_REFUSED);
-    begin(link, NET_ANSWERING, NET_WELCOME);
+    net_forget(link, 1u << NET_HELLO | 1u << NET_REFUSED);
+    net_begin(link, NET_ANSWERING, NET_WELCOME);
 }
 
 static void on_hello(struct net *net, const struct net_hello *hello,
@@ -463,8 +463,8 @@ static void on_auth(struct net_link *link, const struct net_auth *auth)
     }
     link->offer = auth->offer;
     link->has_called = false;
-    forget(link, 1u << NET_HELLO | 1u << NET_WELCOME);
-    if (!meet(link))
+    net_forget(link, 1u << NET_HELLO | 1u << NET_WELCOME);
+    if (!net_meet(link))
         return;
     set(link, NET_OPEN);
     if (link->net->ops->confirms)
@@ -548,7 +548,7 @@ void net_arrived(struct net *net, struct net_link *link, const struct net_prefix
 static void forget_call(struct net_link *link)
 {
     set(link, NET_NEW);
-    forget(link, ~0u);
+    net_forget(link, ~0u);
     if (link->net->ops->is_wanted(link))
         net_call(link);
 }

@@ -90,7 +90,7 @@ int ofi_link_get(struct ofi *ofi, const struct transport_address *address,
     return 0;
 }
 
-static void destroy(struct ofi_link *link)
+static void ofi_conn_destroy(struct ofi_link *link)
 {
     list_remove(&link->tx.in_busy);
     list_remove(&link->rx.in_holding);
@@ -140,7 +140,7 @@ static void on_opened(struct net_link *net)
         ofi_tx_mark_busy(link);
 }
 
-static void on_ended(struct net_link *net)
+static void ofi_conn_on_ended(struct net_link *net)
 {
     struct ofi_link *link = ofi_link_of_net(net);
 
@@ -183,7 +183,7 @@ const struct net_ops ofi_net_ops = {
     .offer = on_offer,
     .get = on_get,
     .opened = on_opened,
-    .ended = on_ended,
+    .ended = ofi_conn_on_ended,
     .is_gone = on_is_gone,
     .place = on_place,
     .or_else = on_or_else,
@@ -199,7 +199,7 @@ void ofi_conns_init(struct ofi *ofi)
 void ofi_conns_close(struct ofi *ofi)
 {
     for (uint32_t i = 0; i < ofi->conns.id_count; i++)
-        destroy(ofi->conns.by_id[i]);
+        ofi_conn_destroy(ofi->conns.by_id[i]);
     mem_free(ofi->conns.by_id);
     link_table_fini(&ofi->conns.links);
 }

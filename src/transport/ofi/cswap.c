@@ -87,8 +87,8 @@ static bool read_entry(struct ofi *ofi, struct ofi_entry *out)
 
 /* ---- ours ---- */
 
-static int start(struct ofi *ofi, struct ofi_rdma_op *op, fi_addr_t to,
-                 const struct ofi_place *place, uint64_t index)
+static int ofi_cswap_start(struct ofi *ofi, struct ofi_rdma_op *op, fi_addr_t to,
+                           const struct ofi_place *place, uint64_t index)
 {
     void *descriptor = op->local != NULL ? fi_mr_desc(op->local) : NULL;
 
@@ -128,7 +128,7 @@ static int swap_by_provider(struct ofi *ofi, uint64_t index, uint64_t expected,
     words->own.desired = desired;
     do {
         if (!is_started) {
-            err = start(ofi, &words->own, words->self, &words->place, index);
+            err = ofi_cswap_start(ofi, &words->own, words->self, &words->place, index);
             if (err != 0 && err != -FI_EAGAIN)
                 return err;
             is_started = err == 0;
@@ -212,7 +212,7 @@ static int ofi_cswap(struct link *l, uint64_t index, uint64_t expected, uint64_t
     err = ofi_register(ofi, &op->expected, 3 * sizeof op->expected, FI_READ | FI_WRITE,
                        &op->local);
     if (err == 0)
-        err = start(ofi, op, link->to, &place, index);
+        err = ofi_cswap_start(ofi, op, link->to, &place, index);
     if (err != 0) {
         ofi_rdma_give(ofi, op);
         return err == -FI_EAGAIN ? -EAGAIN : -ENOTSUP;

@@ -34,7 +34,7 @@ static void copy_name(char *text, size_t capacity, const char *name)
     snprintf(text, capacity, "%.*s", (int)capacity - 1, name != NULL ? name : "");
 }
 
-static void describe(const struct ofi *ofi, struct transport_network *network)
+static void ofi_describe_text(const struct ofi *ofi, struct transport_network *network)
 {
     const struct fi_info *info = ofi->domain.info;
 
@@ -57,7 +57,7 @@ int ofi_describe(const struct transport_config *config, struct transport_network
 
     if (err != 0)
         return err;
-    describe(container_of(t, struct ofi, base), network);
+    ofi_describe_text(container_of(t, struct ofi, base), network);
     t->ops->close(t);
     return 0;
 }

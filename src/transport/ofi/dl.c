@@ -21,7 +21,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ofi_dl dl;
 static bool is_loaded;
 
-static bool find(void *handle, const char *name, void *function, size_t size)
+static bool ofi_dl_find(void *handle, const char *name, void *function, size_t size)
 {
     void *found = dlsym(handle, name);
 
@@ -36,7 +36,7 @@ static bool find(void *handle, const char *name, void *function, size_t size)
 
 /* It stays loaded: its providers have threads, and handlers that run at exit.  A privileged program uses it only if it has
  * loaded it itself. */
-static int load(void)
+static int ofi_dl_load(void)
 {
     bool is_trusted = !environ_is_privileged();
     void *handle = dlopen(LIBRARY_NAME, RTLD_NOW | RTLD_LOCAL | (is_trusted ? 0 : RTLD_NOLOAD));
@@ -54,12 +54,12 @@ static int load(void)
                   dlerror());
         return -ENOTSUP;
     }
-    if (!find(handle, "fi_getinfo", &l.getinfo, sizeof l.getinfo) ||
-        !find(handle, "fi_freeinfo", &l.freeinfo, sizeof l.freeinfo) ||
-        !find(handle, "fi_dupinfo", &l.dupinfo, sizeof l.dupinfo) ||
-        !find(handle, "fi_fabric", &l.fabric, sizeof l.fabric) ||
-        !find(handle, "fi_strerror", &l.strerror, sizeof l.strerror) ||
-        !find(handle, "fi_version", &l.version, sizeof l.version))
+    if (!ofi_dl_find(handle, "fi_getinfo", &l.getinfo, sizeof l.getinfo) ||
+        !ofi_dl_find(handle, "fi_freeinfo", &l.freeinfo, sizeof l.freeinfo) ||
+        !ofi_dl_find(handle, "fi_dupinfo", &l.dupinfo, sizeof l.dupinfo) ||
+        !ofi_dl_find(handle, "fi_fabric", &l.fabric, sizeof l.fabric) ||
+        !ofi_dl_find(handle, "fi_strerror", &l.strerror, sizeof l.strerror) ||
+        !ofi_dl_find(handle, "fi_version", &l.version, sizeof l.version))
         return -ENOTSUP;
     if (FI_VERSION_LT(l.version(), OLDEST)) {
         LOG_ERROR("ofi: libfabric %u.%u is too old: install version %u.%u or later",
@@ -77,7 +77,7 @@ int ofi_dl_get(const struct ofi_dl **out)
     int err;
 
     pthread_mutex_lock(&lock);
-    err = is_loaded ? 0 : load();
+    err = is_loaded ? 0 : ofi_dl_load();
     pthread_mutex_unlock(&lock);
     if (err == 0)
         *out = &dl;

@@ -4,7 +4,7 @@
  *
  * A peer that closes says BYE, so a connection that breaks without one is a death.  Who only
  * waits sends nothing that could break: so check() asks a silent peer whether it is there, and
- * tend() does for who has packets that do not leave.  An answer is waited for only if there is
+ * ofi_keepalive_tend_link() does for who has packets that do not leave.  An answer is waited for only if there is
  * a time limit, because a peer that computes does not answer; but the question to one that is
  * no more fails, or does not leave, and then tcp_probe.c finds out why.
  */
@@ -17,7 +17,7 @@
 
 #define SILENCE_NS (500 * CLOCK_MS) /* then it is asked */
 
-static void ask(struct ofi_link *link, uint64_t now)
+static void ofi_keepalive_ask(struct ofi_link *link, uint64_t now)
 {
     link->keepalive.asked_ns = now;
     if (link->keepalive.silent_ns == 0) {
@@ -49,12 +49,12 @@ static void tend_open(struct ofi_link *link, uint64_t now)
         net_kill(&link->net, -ENOTCONN, NET_DIED);
     } else if (now - link->keepalive.heard_ns > SILENCE_NS &&
                now - link->keepalive.asked_ns > SILENCE_NS) {
-        ask(link, now);
+        ofi_keepalive_ask(link, now);
     }
 }
 
 /* Somebody waits for it. */
-static void tend(struct ofi_link *link, uint64_t now)
+static void ofi_keepalive_tend_link(struct ofi_link *link, uint64_t now)
 {
     ofi_rdma_checked(link);
     switch (link->net.state) {
@@ -89,7 +89,7 @@ void ofi_keepalive_tend(struct ofi *ofi)
 
     for (uint32_t i = 0; i < ofi->conns.id_count; i++)
         if (is_waiting(ofi->conns.by_id[i]))
-            tend(ofi->conns.by_id[i], now);
+            ofi_keepalive_tend_link(ofi->conns.by_id[i], now);
 }
 
 int ofi_keepalive_check(struct link *l)
@@ -99,7 +99,7 @@ int ofi_keepalive_check(struct link *l)
     if (link->net.state == NET_NEW)
         net_call(&link->net); /* somebody waits for it */
     else
-        tend(link, clock_now());
+        ofi_keepalive_tend_link(link, clock_now());
     return net_verdict(&link->net);
 }
 

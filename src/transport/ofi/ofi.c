@@ -48,7 +48,7 @@ static uint8_t hash_of(const char *text)
     return (uint8_t)(hash ^ hash >> 8 ^ hash >> 16 ^ hash >> 24);
 }
 
-static int make_address(struct ofi *ofi, const struct transport_config *config)
+static int ofi_make_address(struct ofi *ofi, const struct transport_config *config)
 {
     struct transport_address address = {.kind = ADDRESS_OFI, .credit = config->credit};
     size_t size = sizeof address.network;
@@ -256,7 +256,7 @@ static int take_completions(struct ofi *ofi, int budget)
     return count > 0 ? (int)count : 0;
 }
 
-static OUT_OF_LINE void tend(struct ofi *ofi)
+static OUT_OF_LINE void ofi_tend(struct ofi *ofi)
 {
     ofi->keepalive.until_tend = TEND_POLLS;
     ofi_keepalive_tend(ofi);
@@ -274,7 +274,7 @@ static int ofi_poll(struct transport *t, int budget)
     if (unlikely(ofi->rx.to_give != 0))
         ofi_rx_give(ofi);
     if (unlikely(ofi->keepalive.until_tend-- == 0))
-        tend(ofi);
+        ofi_tend(ofi);
     if (MBX_CHECKS && moved > 0)
         assert(ofi_is_valid(ofi));
     return moved;
@@ -374,7 +374,7 @@ static void set_limits(struct ofi *ofi)
     };
 }
 
-static void release(struct ofi *ofi)
+static void ofi_release(struct ofi *ofi)
 {
     ofi_domain_close_endpoint(ofi);
     ofi_rx_close(ofi);
@@ -389,7 +389,7 @@ static void release(struct ofi *ofi)
     mem_free(ofi);
 }
 
-static struct ofi *create(const struct transport_config *config)
+static struct ofi *ofi_create(const struct transport_config *config)
 {
     struct ofi *ofi = mem_calloc(1, sizeof *ofi);
 
@@ -432,7 +432,7 @@ static int open_all(struct ofi *ofi, const struct transport_config *config)
     if (err == 0)
         err = ofi_rx_open(ofi);
     if (err == 0)
-        err = make_address(ofi, config);
+        err = ofi_make_address(ofi, config);
     if (err == 0 && config->wants_cswap)
         err = ofi_cswap_open(ofi);
     return err;
@@ -440,14 +440,14 @@ static int open_all(struct ofi *ofi, const struct transport_config *config)
 
 static int ofi_open(const struct transport_config *config, struct transport **out)
 {
-    struct ofi *ofi = create(config);
+    struct ofi *ofi = ofi_create(config);
     int err;
 
     if (ofi == NULL)
         return -ENOMEM;
     err = open_all(ofi, config);
     if (err != 0) {
-        release(ofi);
+        ofi_release(ofi);
         return err;
     }
     set_limits(ofi);
@@ -495,7 +495,7 @@ static void ofi_close(struct transport *t)
 
     ofi->is_closing = true;
     send_bye(ofi);
-    release(ofi);
+    ofi_release(ofi);
 }
 
 static const struct transport_network_ops network_ops = {

@@ -41,7 +41,7 @@ static bool is_address(const char *interface)
 
 /* Is it of the interface that was asked for?  Some providers, ofi_rxm for one, do not heed a
  * name among the hints; an address they do. */
-static bool is_there(const struct fi_info *info, const char *interface)
+static bool ofi_provider_is_there(const struct fi_info *info, const char *interface)
 {
     const char *name = info->domain_attr->name;
 
@@ -53,7 +53,7 @@ static bool will_do(const struct fi_info *info, bool is_named, const char *inter
 {
     size_t most = info->ep_attr->max_msg_size;
 
-    return !is_one_of(info, &own, 1) && is_there(info, interface) &&
+    return !is_one_of(info, &own, 1) && ofi_provider_is_there(info, interface) &&
            (is_named || !is_one_of(info, unwanted, ARRAY_COUNT(unwanted))) &&
            (most == 0 || most >= OFI_MESSAGE_MAX) && info->ep_attr->msg_prefix_size == 0;
 }
@@ -83,8 +83,8 @@ static struct fi_info *make_hints(const struct ofi_dl *dl, const char *provider,
     return hints;
 }
 
-static int ask(const struct ofi_dl *dl, const char *provider, const char *interface,
-               uint64_t caps, struct fi_info **list)
+static int ofi_provider_ask(const struct ofi_dl *dl, const char *provider,
+                            const char *interface, uint64_t caps, struct fi_info **list)
 {
     bool by_address = is_address(interface);
     struct fi_info *hints =
@@ -108,7 +108,7 @@ static struct fi_info *choose(const struct ofi_dl *dl, const char *provider,
 {
     struct fi_info *list, *chosen = NULL;
 
-    if (ask(dl, provider, interface, caps, &list) != 0)
+    if (ofi_provider_ask(dl, provider, interface, caps, &list) != 0)
         return NULL;
     for (const struct fi_info *at = list; at != NULL && chosen == NULL; at = at->next)
         if (will_do(at, provider[0] != '\0', interface))

@@ -122,8 +122,8 @@ static uint64_t provider_address(const struct ofi *ofi, uint64_t address)
     return ofi_domain_asks_for(ofi, FI_MR_VIRT_ADDR) ? address : address - OFFSET;
 }
 
-static int start(struct ofi *ofi, struct ofi_rdma_op *op, bool is_write, void *here,
-                 uint64_t address, uint64_t key, size_t size)
+static int ofi_rdma_start(struct ofi *ofi, struct ofi_rdma_op *op, bool is_write, void *here,
+                          uint64_t address, uint64_t key, size_t size)
 {
     void *descriptor = op->local != NULL ? fi_mr_desc(op->local) : NULL;
     const struct iovec iov = {here, size};
@@ -161,8 +161,8 @@ int ofi_rdma_reach(struct ofi_link *link)
     return link->net.state == NET_OPEN ? 0 : -EAGAIN;
 }
 
-static int move(struct ofi_link *link, bool is_write, void *here, uint64_t address,
-                uint64_t key, size_t size, void *cookie)
+static int ofi_rdma_move(struct ofi_link *link, bool is_write, void *here, uint64_t address,
+                         uint64_t key, size_t size, void *cookie)
 {
     struct ofi *ofi = ofi_of_link(link);
     struct ofi_rdma_op *op;
@@ -178,7 +178,7 @@ static int move(struct ofi_link *link, bool is_write, void *here, uint64_t addre
     op->cookie = cookie;
     err = ofi_register(ofi, here, size, is_write ? FI_WRITE : FI_READ, &op->local);
     if (err == 0)
-        err = start(ofi, op, is_write, here, address, key, size);
+        err = ofi_rdma_start(ofi, op, is_write, here, address, key, size);
     if (err != 0) {
         ofi_rdma_give(ofi, op);
         link->rdma.is_full = err == -FI_EAGAIN;
@@ -195,7 +195,7 @@ static int ofi_read(struct link *l, void *dst, uint64_t address, uint64_t key, s
 
     if (link->net.is_self)
         return -ENOTSUP; /* what an endpoint sends itself is copied */
-    return move(link, false, dst, address, key, size, cookie);
+    return ofi_rdma_move(link, false, dst, address, key, size, cookie);
 }
 
 static int ofi_write(struct link *l, uint64_t address, uint64_t key, const void *src,
@@ -205,7 +205,7 @@ static int ofi_write(struct link *l, uint64_t address, uint64_t key, const void 
 
     if (link->net.is_self)
         return -ENOTSUP;
-    return move(link, true, (void *)(uintptr_t)src, address, key, size, cookie);
+    return ofi_rdma_move(link, true, (void *)(uintptr_t)src, address, key, size, cookie);
 }
 
 /* Tells who waits for it, if anybody does. */

@@ -69,8 +69,8 @@ int ofi_rx_deliver(struct ofi_link *link, const void *packet, size_t size)
 
 /* ---- holding ---- */
 
-static void hold(struct ofi *ofi, struct ofi_link *link, struct ofi_receive *receive,
-                 unsigned char *bytes, size_t size)
+static void ofi_rx_hold(struct ofi *ofi, struct ofi_link *link, struct ofi_receive *receive,
+                        unsigned char *bytes, size_t size)
 {
     const struct ofi_held held = {.size = (uint32_t)size,
                                   .receive = (uint32_t)(receive - ofi->rx.receives)};
@@ -124,7 +124,7 @@ int ofi_rx_deliver_held(struct ofi *ofi)
 
 /* ---- what has arrived ---- */
 
-static struct ofi_link *find(const struct ofi *ofi, const struct net_prefix *prefix)
+static struct ofi_link *ofi_rx_find(const struct ofi *ofi, const struct net_prefix *prefix)
 {
     struct ofi_link *link;
 
@@ -148,7 +148,7 @@ static void arrived_data(struct ofi *ofi, struct ofi_link *link, struct ofi_rece
     if (link->rx.held_first == NULL &&
         ofi_rx_deliver(link, bytes + sizeof(struct net_prefix), size) != -EAGAIN)
         return;
-    hold(ofi, link, receive, bytes, size);
+    ofi_rx_hold(ofi, link, receive, bytes, size);
 }
 
 /* Does it not fit what came before on its link?  If it is ahead of it, that was lost. */
@@ -173,13 +173,13 @@ static void arrived_control(struct ofi *ofi, struct ofi_link *link,
     net_arrived(&ofi->net, &link->net, prefix, body);
 }
 
-static void arrived(struct ofi *ofi, struct ofi_receive *receive, unsigned char *bytes,
-                    size_t size)
+static void ofi_rx_arrived(struct ofi *ofi, struct ofi_receive *receive, unsigned char *bytes,
+                           size_t size)
 {
     struct net_prefix prefix;
     const char *wrong = net_check(bytes, size, OFI_PACKET_MAX, &prefix);
     const unsigned char *body = bytes + sizeof prefix;
-    struct ofi_link *link = wrong == NULL ? find(ofi, &prefix) : NULL;
+    struct ofi_link *link = wrong == NULL ? ofi_rx_find(ofi, &prefix) : NULL;
 
     if (wrong == NULL && prefix.kind == NET_HELLO)
         net_arrived(&ofi->net, NULL, &prefix, body); /* it names no link */
@@ -201,12 +201,12 @@ void ofi_rx_received(struct ofi *ofi, struct ofi_receive *receive, unsigned char
         ofi->rx.to_give++;
     }
     if (bytes != NULL && !ofi->is_closing)
-        arrived(ofi, receive, bytes, size);
+        ofi_rx_arrived(ofi, receive, bytes, size);
 }
 
 /* ---- receive buffers ---- */
 
-static int give(struct ofi *ofi, struct ofi_receive *receive)
+static int ofi_rx_give_one(struct ofi *ofi, struct ofi_receive *receive)
 {
     const struct iovec iov = {receive->bytes, ofi->rx.size};
     const struct fi_msg msg = {
@@ -228,7 +228,7 @@ int ofi_rx_give(struct ofi *ofi)
 
         if (receive->is_given || receive->held != 0)
             continue;
-        err = give(ofi, receive);
+        err = ofi_rx_give_one(ofi, receive);
         if (err != 0)
             return err == -FI_EAGAIN ? 0 : err;
         receive->is_given = true;

@@ -116,7 +116,7 @@ static int result(struct ofi_link *link, int err, uint64_t now)
     return -ECONNREFUSED;
 }
 
-static int begin(struct ofi_link *link, uint64_t now)
+static int ofi_tcp_probe_begin(struct ofi_link *link, uint64_t now)
 {
     struct sockaddr_storage to;
     socklen_t size = address_of(link, &to);
@@ -155,5 +155,5 @@ int ofi_tcp_probe(struct ofi_link *link, uint64_t now)
         return finish(link, now);
     if (link->probe.pause_ns != 0 && now - link->probe.since_ns < link->probe.pause_ns)
         return 0;
-    return begin(link, now);
+    return ofi_tcp_probe_begin(link, now);
 }

@@ -179,7 +179,7 @@ static int push_control(struct ofi_link *link, const enum net_kind *kinds, size_
     return err;
 }
 
-static int leave(struct ofi_link *link, struct ofi_buffer *buffer)
+static int ofi_tx_leave(struct ofi_link *link, struct ofi_buffer *buffer)
 {
     struct ofi *ofi = ofi_of_link(link);
 
@@ -208,7 +208,7 @@ static int push_queue(struct ofi_link *link, int *pushed)
     while (link->net.state == NET_OPEN && !list_is_empty(&link->tx.queue) && most-- != 0) {
         struct list *node = list_pop_head(&link->tx.queue);
 
-        err = leave(link, container_of(node, struct ofi_buffer, node));
+        err = ofi_tx_leave(link, container_of(node, struct ofi_buffer, node));
         if (err == -EAGAIN)
             list_add_head(&link->tx.queue, node);
         if (err != 0)
@@ -250,7 +250,7 @@ int ofi_tx_push_all(struct ofi *ofi)
 
 /* ---- sending ---- */
 
-static void write_packet(unsigned char *bytes, const struct transport_packet *packet)
+static void ofi_tx_write_packet(unsigned char *bytes, const struct transport_packet *packet)
 {
     memcpy(bytes, packet->header, sizeof *packet->header);
     bytes += sizeof *packet->header;
@@ -268,7 +268,7 @@ static int inject(struct ofi_link *link, const struct transport_packet *packet, 
     alignas(8) unsigned char bytes[INJECT_MAX];
 
     write_prefix(bytes, link, padding);
-    write_packet(bytes + sizeof(struct net_prefix), packet);
+    ofi_tx_write_packet(bytes + sizeof(struct net_prefix), packet);
     memset(bytes + size - padding, 0, padding);
     if (fi_inject(ofi->domain.ep, bytes, size, link->to) != 0)
         return -EAGAIN;
@@ -286,7 +286,7 @@ static int enqueue(struct ofi_link *link, const struct transport_packet *packet,
 
     if (buffer == NULL)
         return -EAGAIN;
-    write_packet(buffer->bytes + sizeof(struct net_prefix), packet);
+    ofi_tx_write_packet(buffer->bytes + sizeof(struct net_prefix), packet);
     memset(buffer->bytes + size - padding, 0, padding);
     buffer->size = link->net.is_self ? size - padding - sizeof(struct net_prefix) : size;
     buffer->padding = padding;

@@ -19,7 +19,7 @@
  * time nobody makes that many processes, not even where there are 32,768 numbers. */
 #define READ_CHECK_NS (10 * CLOCK_MS)
 
-static bool is_there(const struct shm_link *link)
+static bool cma_is_there(const struct shm_link *link)
 {
     const struct transport_address address = link_address(link);
 
@@ -34,7 +34,7 @@ static int check_identity(struct shm_link *link)
 
     if (link->checked_ns != 0 && now - link->checked_ns < READ_CHECK_NS)
         return 0;
-    if (!is_there(link))
+    if (!cma_is_there(link))
         return link_kill(link, -ENOTCONN);
     link->checked_ns = now;
     return 0;

@@ -302,7 +302,7 @@ close_file:
 }
 
 /* Is this the file of the job?  0; -ENOENT; other errors. */
-static int check(const struct directory *d, int fd)
+static int directory_check(const struct directory *d, int fd)
 {
     struct directory_head head;
     size_t size = 0;
@@ -324,7 +324,7 @@ static int check(const struct directory *d, int fd)
 static int find_at(struct directory *d, uint32_t process, uint32_t place)
 {
     int fd = shared_file_open(process, place);
-    int err = fd < 0 ? fd : check(d, fd);
+    int err = fd < 0 ? fd : directory_check(d, fd);
 
     if (err == 0)
         err = map(d, fd);
@@ -334,7 +334,7 @@ static int find_at(struct directory *d, uint32_t process, uint32_t place)
 }
 
 /* The file that a lock stands for, whoever has made that.  0; errors. */
-static int find(struct directory *d, const struct flock *lock)
+static int directory_find_owner(struct directory *d, const struct flock *lock)
 {
     if (lock->l_type != F_WRLCK || lock->l_start != mark_of(d->job).l_start ||
         lock->l_len >> MARK_BITS != 0)
@@ -344,13 +344,13 @@ static int find(struct directory *d, const struct flock *lock)
 }
 
 /* One turn: 0, joined; -EAGAIN, again; other errors. */
-static int meet(struct directory *d, int mark)
+static int directory_meet(struct directory *d, int mark)
 {
     struct flock lock = mark_of(d->job);
 
     if (sys_fcntl_lock(mark, F_OFD_GETLK, &lock) < 0)
         return -errno;
-    return lock.l_type == F_UNLCK ? make(d, mark) : find(d, &lock);
+    return lock.l_type == F_UNLCK ? make(d, mark) : directory_find_owner(d, &lock);
 }
 
 static int join(struct directory *d)
@@ -360,13 +360,13 @@ static int join(struct directory *d)
     if (mark < 0)
         return -errno;
     for (int i = 0; i < DIRECTORY_TURNS && err == -EAGAIN; i++)
-        err = meet(d, mark);
+        err = directory_meet(d, mark);
     if (d->mark < 0)
         sys_close(mark);
     return err;
 }
 
-static struct directory *create(uint64_t job, uint32_t parts)
+static struct directory *directory_create(uint64_t job, uint32_t parts)
 {
     struct directory *d = mem_calloc(1, sizeof *d);
     int err;
@@ -385,7 +385,7 @@ static struct directory *create(uint64_t job, uint32_t parts)
     return NULL;
 }
 
-static void destroy(struct directory *d)
+static void directory_destroy(struct directory *d)
 {
     if (d->mark >= 0)
         sys_close(d->mark);
@@ -416,7 +416,7 @@ struct directory *directory_join(uint64_t job, uint32_t parts)
     pthread_mutex_lock(&joined.lock);
     d = find_joined(job, parts);
     if (d == NULL) {
-        d = create(job, parts);
+        d = directory_create(job, parts);
         if (d != NULL)
             list_add_tail(&joined.all, &d->node);
     }
@@ -443,5 +443,5 @@ void directory_leave(struct directory *d)
         list_remove(&d->node);
     pthread_mutex_unlock(&joined.lock);
     if (is_last)
-        destroy(d);
+        directory_destroy(d);
 }

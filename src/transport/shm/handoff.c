@@ -154,7 +154,7 @@ static void set_ops(struct shm *shm)
 }
 
 /* The endpoint in whose place we shall receive: its address, and its segment. */
-static int find(struct shm *shm, const struct transport_address *address)
+static int handoff_find(struct shm *shm, const struct transport_address *address)
 {
     const struct segment_source from = {.address = address,
                                         .key_check = shm_owner_proof(shm, address)};
@@ -177,7 +177,7 @@ static int shm_take_over(const struct transport_config *config,
 
     if (shm == NULL)
         return -ENOMEM;
-    err = find(shm, &handle->address);
+    err = handoff_find(shm, &handle->address);
     if (err != 0) {
         LOG_ERROR("shm: cannot receive in the place of pid %u, error %d %s",
                   shm->address.process, -err, strerror(-err));

@@ -87,7 +87,7 @@ static void resume(struct shm *shm, struct inbound *in)
 }
 
 /* Goes on in the ring, behind the mailbox. */
-static void move(struct shm *shm, struct inbound *in)
+static void inbound_move(struct shm *shm, struct inbound *in)
 {
     ring_consumer_init(&in->ring, segment_ring(shm->own, in->slot),
                        segment_ring_cells(shm->own, in->slot));
@@ -120,7 +120,7 @@ static void ends(struct inbound *in)
     in->stage = inbound_has_moved(in) ? INBOUND_ENDS_IN_RING : INBOUND_ENDS_IN_MAILBOX;
 }
 
-static struct inbound *create(struct shm *shm, uint32_t slot)
+static struct inbound *inbound_create(struct shm *shm, uint32_t slot)
 {
     struct inbound *in = mem_calloc(1, sizeof *in);
 
@@ -158,7 +158,7 @@ static void wake_left_producer(struct shm *shm, struct inbound *in)
 }
 
 /* A slot that we have not looked at; NULL if there is nothing in it for us now. */
-static struct inbound *begin(struct shm *shm, uint32_t slot)
+static struct inbound *inbound_begin(struct shm *shm, uint32_t slot)
 {
     enum slot_state state = state_of_slot(shm, slot);
     struct inbound *in;
@@ -167,7 +167,7 @@ static struct inbound *begin(struct shm *shm, uint32_t slot)
         free_slot(shm, slot); /* whoever began that is dead */
     if (state != SLOT_READY && state != SLOT_REFUSED)
         return NULL;
-    in = create(shm, slot);
+    in = inbound_create(shm, slot);
     if (in == NULL) {
         bell_ring(shm->own, slot); /* no memory: look again with the next poll */
         return NULL;
@@ -187,7 +187,7 @@ void inbound_ring(struct shm *shm, uint32_t slot)
 
     shm->base.hint.word = transport_word_set(); /* it may end with nothing in its ring */
     if (in == NULL)
-        in = begin(shm, slot);
+        in = inbound_begin(shm, slot);
     if (in == NULL)
         return;
     if (inbound_has_closed(shm, in))
@@ -201,7 +201,7 @@ void inbound_ring(struct shm *shm, uint32_t slot)
 }
 
 /* Leaves it alone until its sender ends. */
-static void refuse(struct shm *shm, struct inbound *in, const char *reason)
+static void inbound_refuse(struct shm *shm, struct inbound *in, const char *reason)
 {
     struct segment_slot *slot = segment_slot(shm->own, in->slot);
     uint64_t word = atomic_load_explicit(&slot->sender, memory_order_relaxed);
@@ -272,9 +272,9 @@ OUT_OF_LINE bool inbound_introduce(struct shm *shm, struct inbound *in)
         link_learn(in->answer, PRESENCE_MET);
         err = present(shm, in->answer, &address);
         if (err == -EPERM)
-            refuse(shm, in, "packet of an endpoint that was refused");
+            inbound_refuse(shm, in, "packet of an endpoint that was refused");
     } else if (err == -EPERM) {
-        refuse(shm, in, "sender does not know the job's key");
+        inbound_refuse(shm, in, "sender does not know the job's key");
     }
     if (err == 0)
         open_or_repeat(shm, in);
@@ -313,7 +313,7 @@ static void end_answer(const struct shm *shm, const struct inbound *in)
     link_let_go(in->answer);
 }
 
-static void destroy(struct shm *shm, struct inbound *in)
+static void inbound_destroy(struct shm *shm, struct inbound *in)
 {
     if (in->answer != NULL)
         bounce_let_go(in->answer);
@@ -328,18 +328,18 @@ static void destroy(struct shm *shm, struct inbound *in)
 static void settle_refused(struct shm *shm, struct inbound *in)
 {
     if (inbound_is_ending(in))
-        destroy(shm, in);
+        inbound_destroy(shm, in);
 }
 
 OUT_OF_LINE bool inbound_settle(struct shm *shm, struct inbound *in)
 {
     if (in->ring.error != 0) {
-        refuse(shm, in, "damaged ring");
+        inbound_refuse(shm, in, "damaged ring");
     } else if (is_left_behind(shm, in)) {
-        move(shm, in);
+        inbound_move(shm, in);
         return true;
     } else if (inbound_is_ending(in)) {
-        destroy(shm, in);
+        inbound_destroy(shm, in);
     }
     return false;
 }
@@ -358,7 +358,7 @@ void inbound_close_all(struct shm *shm)
             continue;
         ask_to_be_notified(shm, i);
         if (shm->inbound[i] != NULL && is_left_behind(shm, shm->inbound[i]))
-            move(shm, shm->inbound[i]); /* it waits there, if it does */
+            inbound_move(shm, shm->inbound[i]); /* it waits there, if it does */
         if (shm->inbound[i] != NULL)
             inbound_wake_producer(shm->inbound[i]);
         mem_free(shm->inbound[i]);
@@ -536,7 +536,7 @@ static void bury(struct shm *shm, uint32_t slot)
         return; /* it had closed before, or there is no memory now */
     ends(shm->inbound[slot]);
     if (shm->inbound[slot]->state == INBOUND_REFUSED)
-        destroy(shm, shm->inbound[slot]);
+        inbound_destroy(shm, shm->inbound[slot]);
 }
 
 /* The sender who had the slot before may have set its bit late, and died before it rang: then the first packet of this

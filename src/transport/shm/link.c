@@ -78,7 +78,8 @@ struct link_name {
     uint32_t process, place, credit;
 };
 
-static struct link_name name_of(const struct shm *shm, const struct transport_address *address)
+static struct link_name link_name_of(const struct shm *shm,
+                                     const struct transport_address *address)
 {
     return (struct link_name){
         .cookie = address->cookie,
@@ -156,7 +157,7 @@ int link_get(struct shm *shm, const struct transport_address *address, struct sh
 
     if (err != 0)
         return err;
-    name = name_of(shm, address);
+    name = link_name_of(shm, address);
     known = link_table_find_by(&shm->links, cookie_hash(name.cookie), &name);
     link = known != NULL ? link_of(known) : link_make(shm, &name);
     if (link == NULL)
@@ -183,7 +184,7 @@ static struct ring *mailbox_of(const struct shm_link *link)
 }
 
 /* Lets go of ring and mapping: the receiver drains what is there and frees the slot. */
-static void release(struct shm_link *link)
+static void link_release(struct shm_link *link)
 {
     if (link_has_slot(link)) {
         /* the release pairs with the acquire in inbound_has_closed(): all is published */
@@ -233,7 +234,7 @@ int link_kill(struct shm_link *link, int error)
                   strerror(-error));
         if (link->remote != NULL && atomic_load(&link->remote->control->closed) != 0)
             link_learn(link, PRESENCE_CLOSED);
-        release(link);
+        link_release(link);
         bounce_forget(owner_of(link), link);
         link->error = error;
         link->rank = rank;
@@ -250,7 +251,7 @@ void link_let_go(struct shm_link *link)
 
 void link_destroy(struct shm_link *link)
 {
-    release(link);
+    link_release(link);
     bounce_forget(owner_of(link), link);
     bounce_let_go(link);
     list_remove(&link->in_blocked);
@@ -620,7 +621,7 @@ static bool is_address_of(const struct shm *shm, const struct shm_link *link,
 
     if (address->cookie != link->cookie || link_check_address(shm, address) != 0)
         return false;
-    name = name_of(shm, address);
+    name = link_name_of(shm, address);
     return link_leads_to(link, &name);
 }
 

@@ -91,7 +91,7 @@ static struct {
 } server = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* The abstract name of a number; its size. */
-static socklen_t name_of(uint32_t number, struct sockaddr_un *name)
+static socklen_t passing_name_of(uint32_t number, struct sockaddr_un *name)
 {
     int length;
 
@@ -295,7 +295,7 @@ static int bind_number(int fd, uint32_t *number)
         if (err != 0)
             return err;
         *number |= PASSING_BIT;
-        size = name_of(*number, &name);
+        size = passing_name_of(*number, &name);
         if (sys_bind(fd, (const struct sockaddr *)&name, size) == 0)
             return 0;
         if (errno != EADDRINUSE)
@@ -438,7 +438,7 @@ bool passing_is_own(uint32_t number)
 static int connect_to(int fd, uint32_t number)
 {
     struct sockaddr_un name;
-    socklen_t size = name_of(number, &name);
+    socklen_t size = passing_name_of(number, &name);
 
     return sys_connect(fd, (const struct sockaddr *)&name, size) == 0 ? 0 : -errno;
 }

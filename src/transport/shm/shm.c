@@ -171,7 +171,7 @@ static void start_passing(struct shm *shm)
 }
 
 /* All of it but the descriptor. */
-static int make_address(struct shm *shm, const struct transport_config *config)
+static int shm_make_address(struct shm *shm, const struct transport_config *config)
 {
     struct transport_address *address = &shm->address;
     int err = 0;
@@ -306,7 +306,7 @@ static int shm_open_endpoint(const struct transport_config *config, struct trans
         return -ENOMEM;
     if (config->settings.shm.pass == SHM_PASS_ALWAYS)
         start_passing(shm);
-    err = make_address(shm, config);
+    err = shm_make_address(shm, config);
     if (err != 0)
         goto destroy_shm;
     err = create_segment(shm, config);

@@ -162,7 +162,7 @@ static void answer_bell(struct shm *shm)
     }
 }
 
-static inline void begin(struct shm *shm, const struct inbound *in)
+static inline void shm_packets_begin(struct shm *shm, const struct inbound *in)
 {
     if (shm->events->begins != NULL)
         shm->events->begins(shm->arg);
@@ -186,7 +186,7 @@ static ALWAYS_INLINE int take_records(struct shm *shm, struct inbound *in, void 
         if (unlikely(in->state != INBOUND_OPEN) && !inbound_introduce(shm, in))
             return n; /* and in may be gone */
         if (marking)
-            begin(shm, in);
+            shm_packets_begin(shm, in);
         if (unlikely(shm->events->deliver(shm->arg, in->answer->link.peer, record, size) !=
                      0)) {
             if (marking)
@@ -211,8 +211,8 @@ static ALWAYS_INLINE int take_records(struct shm *shm, struct inbound *in, void 
 typedef int take_fn(struct shm *shm, struct inbound *in, void *record, uint32_t size,
                     int budget);
 
-static OUT_OF_LINE int take(struct shm *shm, struct inbound *in, void *record, uint32_t size,
-                            int budget)
+static OUT_OF_LINE int shm_packets_take(struct shm *shm, struct inbound *in, void *record,
+                                        uint32_t size, int budget)
 {
     return take_records(shm, in, record, size, budget, false);
 }
@@ -266,7 +266,7 @@ static ALWAYS_INLINE int drain_all_by(struct shm *shm, int budget, take_fn *take
 
 static OUT_OF_LINE int drain_all(struct shm *shm, int budget)
 {
-    return drain_all_by(shm, budget, take);
+    return drain_all_by(shm, budget, shm_packets_take);
 }
 
 /* Looks for dead senders.  True if one was found. */
@@ -312,7 +312,7 @@ static void settle_fences(struct shm *shm)
             link_of(link)->fence = shm->fence || link_of(link)->remote->needs_fence;
 }
 
-static void tend(struct shm *shm)
+static void shm_packets_tend(struct shm *shm)
 {
     uint64_t now = clock_now();
 
@@ -328,12 +328,12 @@ static void tend(struct shm *shm)
 static inline int poll_hot(struct shm *shm, int budget)
 {
     if (likely(shm->hot_count == 1))
-        return drain_by(shm, shm->hot[0], budget, take, &shm->base.hint.word);
+        return drain_by(shm, shm->hot[0], budget, shm_packets_take, &shm->base.hint.word);
     shm->base.hint.word = shm->hot_count != 0 ? transport_word_set() : transport_word_clear();
     return shm->hot_count != 0 ? drain_all(shm, budget) : 0;
 }
 
-/* One poll less until tend(); is there something to do but polling? */
+/* One poll less until shm_packets_tend(); is there something to do but polling? */
 static inline bool is_due(struct shm *shm)
 {
     struct transport_hint *hint = &shm->base.hint;
@@ -347,7 +347,7 @@ static void slow_check(struct shm *shm)
     if (shm_bell_rang(shm))
         answer_bell(shm);
     if (shm->base.hint.left == 0)
-        tend(shm);
+        shm_packets_tend(shm);
     assert(!MBX_CHECKS || shm_is_valid(shm));
 }
 

@@ -5,7 +5,7 @@
  *
  * A peer that closes says BYE, so a queue pair that fails without one has lost its peer: the adapter
  * there does not answer, which it does for a process that computes or is stopped.  Who only waits
- * sends nothing that could fail, so check() and tend() let a write of no bytes leave for a peer
+ * sends nothing that could fail, so check() and ib_conn_tend() let a write of no bytes leave for a peer
  * that has been silent; no software answers it.
  *
  * Of a process on this host that has not been met the pid tells whether it has ended.
@@ -239,7 +239,7 @@ static void on_opened(struct net_link *net)
     ib_tx_mark_busy(link_of_net(net));
 }
 
-static void on_ended(struct net_link *net)
+static void ib_conn_on_ended(struct net_link *net)
 {
     struct ib_link *link = link_of_net(net);
 
@@ -270,7 +270,7 @@ const struct net_ops ib_net_ops = {
     .get = on_get,
     .meet = on_meet,
     .opened = on_opened,
-    .ended = on_ended,
+    .ended = ib_conn_on_ended,
     .is_gone = on_is_gone,
 };
 
@@ -360,7 +360,7 @@ static void tend_dead(struct ib_link *link, uint64_t now)
     }
 }
 
-static void tend(struct ib_link *link, uint64_t now)
+static void ib_conn_tend(struct ib_link *link, uint64_t now)
 {
     ib_rma_checked(link);
     if (net_is_meeting(&link->net))
@@ -386,7 +386,7 @@ void ib_conns_tend(struct ib *ib)
         struct ib_link *link = ib->conns.by_id[i];
 
         if (is_waiting(link))
-            tend(link, now);
+            ib_conn_tend(link, now);
         ib->is_meeting |= net_is_meeting(&link->net);
     }
 }
@@ -398,7 +398,7 @@ int ib_conns_check(struct link *l)
     if (link->net.state == NET_NEW)
         net_call(&link->net); /* somebody waits for it */
     else
-        tend(link, clock_now());
+        ib_conn_tend(link, clock_now());
     return net_verdict(&link->net);
 }
 

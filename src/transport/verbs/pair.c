@@ -44,7 +44,7 @@ static_assert(sizeof(struct offer) == sizeof(struct net_offer), "it is one");
 
 /* ---- making ---- */
 
-static struct ibv_qp *create(struct ib *ib, uint32_t entries, uint32_t *inline_max)
+static struct ibv_qp *ib_pair_create(struct ib *ib, uint32_t entries, uint32_t *inline_max)
 {
     struct ibv_qp_init_attr attr = {
         .send_cq = ib->hca.send_cq,
@@ -91,7 +91,7 @@ static int make_in(struct ib_link *link)
     pair->is_inlet = err == 0;
     if (err != -ERANGE)
         return err;
-    pair->in = create(ib, 1, &none);
+    pair->in = ib_pair_create(ib, 1, &none);
     return pair->in != NULL ? 0 : ib_hca_failed(ib, "ibv_create_qp", errno);
 }
 
@@ -106,7 +106,7 @@ int ib_pair_make(struct ib_link *link)
         return err;
     pair->out_psn = psn[0] & PSN_MASK;
     pair->in_psn = psn[1] & PSN_MASK;
-    pair->out = create(ib, SEND_QUEUE, &ib->hca.inline_max);
+    pair->out = ib_pair_create(ib, SEND_QUEUE, &ib->hca.inline_max);
     pair->inline_max = ib->hca.inline_max;
     err = pair->out != NULL ? make_in(link) : ib_hca_failed(ib, "ibv_create_qp", errno);
     if (err == 0)

@@ -113,7 +113,7 @@ static bool take_number(struct ib_link_rma *rma, uint32_t *number)
     return false;
 }
 
-static void give_number(struct ib_link_rma *rma, uint32_t number)
+static void ib_rma_give_number(struct ib_link_rma *rma, uint32_t number)
 {
     uint64_t bit, *word = word_of(rma, number, &bit);
 
@@ -125,7 +125,7 @@ static void expect_no_more(struct ib_exposure *exposure)
     if (exposure->expects == NULL)
         return;
     exposure->expects->rma.expected_count--;
-    give_number(&exposure->expects->rma, exposure->number);
+    ib_rma_give_number(&exposure->expects->rma, exposure->number);
     exposure->expects = NULL;
     list_remove(&exposure->in_expected);
 }
@@ -192,7 +192,7 @@ static void ib_unexpose(struct link *l, uint64_t address, uint64_t key)
 
 /* ---- operations ---- */
 
-static struct ib_rma_op *take(struct ib_link *link)
+static struct ib_rma_op *ib_rma_take(struct ib_link *link)
 {
     struct ib *ib = ib_of_link(link);
     struct list *node =
@@ -207,14 +207,14 @@ static struct ib_rma_op *take(struct ib_link *link)
     return op;
 }
 
-static void begin(struct ib_rma_op *op)
+static void ib_rma_begin(struct ib_rma_op *op)
 {
     list_add_tail(&op->link->rma.moving, &op->node);
     op->link->rma.moving_count++;
     ib_of_link(op->link)->rma.begun++;
 }
 
-static void give(struct ib *ib, struct ib_rma_op *op)
+static void ib_rma_give(struct ib *ib, struct ib_rma_op *op)
 {
     if (op->region != NULL)
         verbs_region_put(op->region);
@@ -225,7 +225,7 @@ static void give(struct ib *ib, struct ib_rma_op *op)
 }
 
 /* Asks the adapter for the next piece; of nothing for a question.  0; -EAGAIN. */
-static int post(struct ib *ib, struct ib_rma_op *op)
+static int ib_rma_post(struct ib *ib, struct ib_rma_op *op)
 {
     struct ib_link *link = op->counted;
     const uint32_t size = (uint32_t)min_size(op->left, ib->rma.chunk_max);
@@ -258,8 +258,8 @@ static int reach(struct ib_link *link)
     return link->net.state == NET_OPEN ? 0 : -EAGAIN;
 }
 
-static int move(struct ib_link *link, bool is_write, void *here, uint64_t address, uint64_t key,
-                size_t size, void *cookie)
+static int ib_rma_move(struct ib_link *link, bool is_write, void *here, uint64_t address,
+                       uint64_t key, size_t size, void *cookie)
 {
     struct ib *ib = ib_of_link(link);
     struct ib_rma_op *op;
@@ -271,7 +271,7 @@ static int move(struct ib_link *link, bool is_write, void *here, uint64_t addres
         return err;
     if (size == 0)
         return 0;
-    op = take(link);
+    op = ib_rma_take(link);
     if (op == NULL) {
         link->rma.is_full = true;
         return -EAGAIN;
@@ -289,43 +289,43 @@ static int move(struct ib_link *link, bool is_write, void *here, uint64_t addres
             "verbs: %zu bytes cannot be registered, error %d %s: the message comes in packets "
             "(slower); raise ulimit -l, the limit of such memory",
             size, errno, strerror(errno));
-        give(ib, op);
+        ib_rma_give(ib, op);
         return -ENOTSUP;
     }
-    err = post(ib, op);
+    err = ib_rma_post(ib, op);
     if (err != 0) {
         link->rma.is_full = true;
-        give(ib, op);
+        ib_rma_give(ib, op);
         return err;
     }
-    begin(op);
+    ib_rma_begin(op);
     return -EINPROGRESS;
 }
 
 static int ib_read(struct link *l, void *dst, uint64_t address, uint64_t key, size_t size,
                    void *cookie)
 {
-    return move(ib_link_of(l), false, dst, address, key, size, cookie);
+    return ib_rma_move(ib_link_of(l), false, dst, address, key, size, cookie);
 }
 
 static int ib_write(struct link *l, uint64_t address, uint64_t key, const void *src,
                     size_t size, void *cookie)
 {
-    return move(ib_link_of(l), true, (void *)(uintptr_t)src, address, key, size, cookie);
+    return ib_rma_move(ib_link_of(l), true, (void *)(uintptr_t)src, address, key, size, cookie);
 }
 
 void ib_rma_ask(struct ib_link *link)
 {
     struct ib *ib = ib_of_link(link);
-    struct ib_rma_op *op = take(link);
+    struct ib_rma_op *op = ib_rma_take(link);
 
     if (op == NULL)
         return; /* what is under way tells as much */
     op->is_write = true;
-    if (post(ib, op) == 0)
-        begin(op);
+    if (ib_rma_post(ib, op) == 0)
+        ib_rma_begin(op);
     else
-        give(ib, op);
+        ib_rma_give(ib, op);
 }
 
 /* ---- the end of them ---- */
@@ -349,7 +349,7 @@ struct ib_link *ib_rma_done(struct ib *ib, uint32_t number, bool is_success)
         return NULL;
     op->counted->rma.in_flight--;
     if (is_success && op->left > 0 && op->link != NULL) {
-        if (post(ib, op) == 0)
+        if (ib_rma_post(ib, op) == 0)
             return op->link;
         is_success = false; /* its queue pair takes nothing any more */
     }
@@ -358,7 +358,7 @@ struct ib_link *ib_rma_done(struct ib *ib, uint32_t number, bool is_success)
     error = op->link == NULL ? -ENOTCONN : -EIO;
     is_success = is_success && op->left == 0;
     unlink_op(op);
-    give(ib, op);
+    ib_rma_give(ib, op);
     ib->rma.ended++;
     if (cookie != NULL && !ib->is_closing)
         ib->events->read_done(ib->arg, cookie, is_success ? 0 : error);

@@ -56,7 +56,7 @@ void ib_rx_post(struct ib *ib)
     ib->rx.batch_count = 0;
 }
 
-static void give(struct ib *ib, uint32_t number)
+static void ib_rx_give(struct ib *ib, uint32_t number)
 {
     if (ib->rx.batch_count == IB_BATCH)
         ib_rx_post(ib);
@@ -91,7 +91,7 @@ static int chunk_make(struct ib *ib)
     }
     ib->rx.chunks[ib->rx.chunk_count] = chunk;
     for (uint32_t i = 0; i < IB_CHUNK; i++)
-        give(ib, ib->rx.chunk_count * IB_CHUNK + i);
+        ib_rx_give(ib, ib->rx.chunk_count * IB_CHUNK + i);
     ib->rx.chunk_count++;
     ib_rx_post(ib);
     return 0;
@@ -215,7 +215,8 @@ int ib_rx_deliver(struct ib_link *link, const void *packet, size_t size)
 
 /* ---- holding ---- */
 
-static void hold(struct ib *ib, struct ib_link *link, struct ib_buffer *buffer, size_t size)
+static void ib_rx_hold(struct ib *ib, struct ib_link *link, struct ib_buffer *buffer,
+                       size_t size)
 {
     buffer->size = (uint32_t)size;
     list_add_tail(&link->rx.held, &buffer->node);
@@ -236,7 +237,7 @@ static int deliver_held_of(struct ib_link *link)
         list_remove(&buffer->node);
         if (!buffer->is_answer)
             was_read(link);
-        give(ib_of_link(link), buffer->number);
+        ib_rx_give(ib_of_link(link), buffer->number);
         taken++;
     }
     list_remove(&link->rx.in_holding);
@@ -268,7 +269,8 @@ static void broke_a_rule(struct ib *ib, struct ib_link *link, const char *what)
 }
 
 /* NULL, or what is wrong with a frame of a connected peer. */
-static const char *check(const struct ib_link *link, const struct ib_frame *frame, size_t size)
+static const char *ib_rx_check(const struct ib_link *link, const struct ib_frame *frame,
+                               size_t size)
 {
     const uint32_t reported = link->tx.credit + frame->credit;
 
@@ -294,7 +296,7 @@ static bool arrived_data(struct ib *ib, struct ib_link *link, uint32_t number, s
     if (list_is_empty(&link->rx.held) && ib_rx_deliver(link, buffer->bytes, size) != -EAGAIN)
         was_read(link);
     else
-        hold(ib, link, buffer, size);
+        ib_rx_hold(ib, link, buffer, size);
     return list_is_linked(&buffer->node);
 }
 
@@ -311,7 +313,7 @@ static bool arrived_answer(struct ib *ib, struct ib_link *link, uint32_t number,
     ib_link_heard(link);
     buffer->is_answer = true;
     if (!list_is_empty(&link->rx.held) || ib_rx_deliver(link, buffer->bytes, size) == -EAGAIN)
-        hold(ib, link, buffer, size);
+        ib_rx_hold(ib, link, buffer, size);
     return list_is_linked(&buffer->node);
 }
 
@@ -326,7 +328,7 @@ static bool open_frame(struct ib *ib, struct ib_link *link, const void *bytes, s
         return false;
     }
     memcpy(&frame, bytes, sizeof frame);
-    wrong = check(link, &frame, size);
+    wrong = ib_rx_check(link, &frame, size);
     if (wrong != NULL) {
         broke_a_rule(ib, link, wrong);
         return false;
@@ -346,8 +348,8 @@ static bool is_confirmed(struct ib *ib, struct ib_link *link)
     return false;
 }
 
-static bool arrived(struct ib *ib, struct ib_link *link, uint32_t number,
-                    const struct ibv_wc *wc)
+static bool ib_rx_packet_arrived(struct ib *ib, struct ib_link *link, uint32_t number,
+                                 const struct ibv_wc *wc)
 {
     const size_t size = wc->byte_len;
 
@@ -423,11 +425,11 @@ void ib_rx_received(struct ib *ib, uint32_t number, const struct ibv_wc *wc)
     if (number >= ib->rx.chunk_count * IB_CHUNK || ib->is_closing)
         return;
     if (wc->status == IBV_WC_SUCCESS && link != NULL)
-        is_kept = arrived(ib, link, number, wc);
+        is_kept = ib_rx_packet_arrived(ib, link, number, wc);
     else if (wc->status != IBV_WC_SUCCESS && wc->status != IBV_WC_WR_FLUSH_ERR && link != NULL)
         ib_link_failed(link, ibv_wc_status_str(wc->status));
     if (!is_kept)
-        give(ib, number);
+        ib_rx_give(ib, number);
 }
 
 /* ---- open and close ---- */

@@ -25,8 +25,8 @@
 /* The longest message that one entry of an adapter receives: lengths have 32 bits. */
 #define READ_MAX (UINT32_C(1) << 30)
 
-static struct mbx_device_envelope envelope_of(const struct ib_link *link,
-                                              const struct wire_header *header)
+static struct mbx_device_envelope ib_tag_envelope_of(const struct ib_link *link,
+                                                     const struct wire_header *header)
 {
     return (struct mbx_device_envelope){
         .context_id = header->context_id, .source = link->pair.number, .tag = header->tag};
@@ -35,7 +35,7 @@ static struct mbx_device_envelope envelope_of(const struct ib_link *link,
 /* Both sides have one layout, and a source that fits. */
 bool ib_tag_fits(const struct ib_link *link, const struct wire_header *header)
 {
-    const struct mbx_device_envelope envelope = envelope_of(link, header);
+    const struct mbx_device_envelope envelope = ib_tag_envelope_of(link, header);
     const bool is_message = header->type == WIRE_EAGER || header->type == WIRE_SYNC ||
                             header->type == WIRE_FIRST || header->type == WIRE_RTS;
 
@@ -47,7 +47,7 @@ bool ib_tag_is_due(const struct ib_link *link, const struct wire_header *header)
     return link->pair.is_tagged && ib_tag_fits(link, header);
 }
 
-static uint32_t put(unsigned char *packet, size_t end, const void *head, size_t size)
+static uint32_t ib_tag_put(unsigned char *packet, size_t end, const void *head, size_t size)
 {
     memcpy(packet + end - size, head, size);
     return (uint32_t)(end - size);
@@ -68,7 +68,7 @@ static uint32_t frame_announced(unsigned char *packet, struct ibv_tmh tmh,
 
     head.tmh.opcode = IBV_TMH_EAGER;
     head.tmh.app_ctx = htobe32(VERBS_ANNOUNCED);
-    return put(packet, IB_TAG_HEAD, &head, sizeof head);
+    return ib_tag_put(packet, IB_TAG_HEAD, &head, sizeof head);
 }
 
 static uint32_t frame_rts(struct ib_link *link, unsigned char *packet, struct ibv_tmh tmh,
@@ -97,7 +97,7 @@ static uint32_t frame_rts(struct ib_link *link, unsigned char *packet, struct ib
     head.rvh = (struct ibv_rvh){
         .va = htobe64(fin.address), .rkey = htobe32(fin.key), .len = htobe32(fin.size)};
     head.rndv.sender = rts.sender;
-    return put(packet, IB_TAG_HEAD, &head, sizeof head);
+    return ib_tag_put(packet, IB_TAG_HEAD, &head, sizeof head);
 }
 
 uint32_t ib_tag_frame(struct ib_link *link, unsigned char *packet, size_t size)
@@ -110,7 +110,7 @@ uint32_t ib_tag_frame(struct ib_link *link, unsigned char *packet, size_t size)
     memcpy(&header, packet, sizeof header);
     if (!ib_tag_is_due(link, &header))
         return 0;
-    envelope = envelope_of(link, &header);
+    envelope = ib_tag_envelope_of(link, &header);
     tmh.tag = htobe64(verbs_tag(layout, &envelope));
     if (header.type == WIRE_RTS) {
         assert(size == IB_TAG_HEAD); /* limits.data_max: there is no payload */
@@ -119,7 +119,7 @@ uint32_t ib_tag_frame(struct ib_link *link, unsigned char *packet, size_t size)
     assert(header.type == WIRE_EAGER && header.data <= VERBS_DATA_MAX); /* likewise */
     tmh.app_ctx = htobe32((uint32_t)header.data);
     (void)size;
-    return put(packet, sizeof header, &tmh, sizeof tmh);
+    return ib_tag_put(packet, sizeof header, &tmh, sizeof tmh);
 }
 
 size_t ib_tag_fin(struct ib_link *link, unsigned char *packet, size_t size)

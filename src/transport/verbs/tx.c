@@ -100,8 +100,8 @@ static struct ib_frame frame_of(struct ib_link *link, enum ib_frame_kind kind)
 }
 
 /* Gives the adapter a slot that counts these parts.  0; -EAGAIN. */
-static int post(struct ib_link *link, struct ib_slot *slot, struct ibv_sge *parts, int count,
-                bool is_inline)
+static int ib_tx_post(struct ib_link *link, struct ib_slot *slot, struct ibv_sge *parts,
+                      int count, bool is_inline)
 {
     struct ib *ib = ib_of_link(link);
     struct ibv_send_wr *bad,
@@ -120,7 +120,7 @@ static int post(struct ib_link *link, struct ib_slot *slot, struct ibv_sge *part
 
 /* A whole packet that lies in its slot, but for its frame.  0; -EAGAIN: what was told with it is
  * to be told again. */
-static int leave(struct ib_link *link, struct ib_slot *slot, enum ib_frame_kind kind)
+static int ib_tx_leave(struct ib_link *link, struct ib_slot *slot, enum ib_frame_kind kind)
 {
     struct ib_frame frame = {.credit = 0};
     struct ibv_sge part = {.lkey = ib_of_link(link)->tx.mr->lkey};
@@ -134,7 +134,7 @@ static int leave(struct ib_link *link, struct ib_slot *slot, enum ib_frame_kind 
     }
     part.addr = (uintptr_t)slot->bytes + slot->from;
     part.length = slot->size - slot->from;
-    err = post(link, slot, &part, 1, false);
+    err = ib_tx_post(link, slot, &part, 1, false);
     if (err != 0)
         ib_rx_untell(link, frame.credit);
     return err;
@@ -174,7 +174,7 @@ static int push_queue(struct ib_link *link)
         struct list *node = list_pop_head(&link->tx.queue);
         struct ib_slot *slot = container_of(node, struct ib_slot, node);
         const bool is_self = link->net.is_self;
-        int err = is_self ? loop(link, slot) : leave(link, slot, IB_FRAME_DATA);
+        int err = is_self ? loop(link, slot) : ib_tx_leave(link, slot, IB_FRAME_DATA);
 
         if (err != 0) {
             list_add_head(&link->tx.queue, node);
@@ -200,7 +200,7 @@ static int send_control(struct ib_link *link, enum ib_frame_kind kind)
     memset(slot->bytes, 0, sizeof(struct ib_control));
     slot->size = sizeof(struct ib_control);
     slot->from = 0;
-    err = leave(link, slot, kind);
+    err = ib_tx_leave(link, slot, kind);
     if (err != 0)
         slot_give(ib, slot);
     else
@@ -251,7 +251,7 @@ int ib_tx_push_all(struct ib *ib)
 
 /* ---- sending ---- */
 
-static void write_packet(unsigned char *bytes, const struct transport_packet *packet)
+static void ib_tx_write_packet(unsigned char *bytes, const struct transport_packet *packet)
 {
     memcpy(bytes, packet->header, sizeof *packet->header);
     bytes += sizeof *packet->header;
@@ -271,15 +271,15 @@ static int send_inline_tagged(struct ib_link *link, struct ib_slot *slot,
     uint32_t from;
     int count = 1;
 
-    write_packet(head, &(struct transport_packet){.header = packet->header,
-                                                  .body = packet->body,
-                                                  .body_size = packet->body_size});
+    ib_tx_write_packet(head, &(struct transport_packet){.header = packet->header,
+                                                        .body = packet->body,
+                                                        .body_size = packet->body_size});
     from = ib_tag_frame(link, head, size);
     parts[0] = (struct ibv_sge){.addr = (uintptr_t)head + from, .length = size - from};
     if (packet->payload_size != 0)
         parts[count++] = (struct ibv_sge){.addr = (uintptr_t)packet->payload,
                                           .length = (uint32_t)packet->payload_size};
-    return post(link, slot, parts, count, true);
+    return ib_tx_post(link, slot, parts, count, true);
 }
 
 /* A short packet, from where it lies.  0; -EAGAIN. */
@@ -298,7 +298,7 @@ static int send_inline(struct ib_link *link, struct ib_slot *slot,
     if (packet->payload_size != 0)
         parts[count++] = (struct ibv_sge){.addr = (uintptr_t)packet->payload,
                                           .length = (uint32_t)packet->payload_size};
-    err = post(link, slot, parts, count, true);
+    err = ib_tx_post(link, slot, parts, count, true);
     if (err != 0)
         ib_rx_untell(link, frame.credit);
     return err;
@@ -312,14 +312,14 @@ static int send_now(struct ib_link *link, struct ib_slot *slot,
     if (size <= link->pair.inline_max)
         return ib_tag_is_due(link, packet->header) ? send_inline_tagged(link, slot, packet)
                                                    : send_inline(link, slot, packet);
-    write_packet(slot->bytes, packet);
-    return leave(link, slot, IB_FRAME_DATA);
+    ib_tx_write_packet(slot->bytes, packet);
+    return ib_tx_leave(link, slot, IB_FRAME_DATA);
 }
 
 static void enqueue(struct ib_link *link, struct ib_slot *slot,
                     const struct transport_packet *packet, size_t size)
 {
-    write_packet(slot->bytes, packet);
+    ib_tx_write_packet(slot->bytes, packet);
     slot->size = (uint32_t)size;
     slot->from = 0;
     slot->link = link;

@@ -119,7 +119,7 @@ void ib_ud_sent(struct ib *ib, uint32_t slot)
 
 /* ---- receiving ---- */
 
-static void post(struct ib *ib, uint32_t number)
+static void ib_ud_post(struct ib *ib, uint32_t number)
 {
     unsigned char *bytes = ib->ud.bytes + RECEIVING + number * STRIDE;
     struct ibv_sge sge = {
@@ -131,7 +131,7 @@ static void post(struct ib *ib, uint32_t number)
         LOG_WARN("verbs: a receive for handshakes could not be posted");
 }
 
-static struct ib_link *find(const struct ib *ib, const struct net_prefix *prefix)
+static struct ib_link *ib_ud_find(const struct ib *ib, const struct net_prefix *prefix)
 {
     struct ib_link *link;
 
@@ -141,12 +141,12 @@ static struct ib_link *find(const struct ib *ib, const struct net_prefix *prefix
     return link->net.ours.token == prefix->token ? link : NULL;
 }
 
-static void arrived(struct ib *ib, const unsigned char *bytes, size_t size)
+static void ib_ud_arrived(struct ib *ib, const unsigned char *bytes, size_t size)
 {
     struct net_prefix prefix;
     const char *wrong = net_check(bytes, size, 0, &prefix);
     const unsigned char *body = bytes + sizeof prefix;
-    struct ib_link *link = wrong == NULL ? find(ib, &prefix) : NULL;
+    struct ib_link *link = wrong == NULL ? ib_ud_find(ib, &prefix) : NULL;
 
     if (wrong == NULL && (KINDS & 1u << prefix.kind) == 0)
         wrong = "a datagram that is no part of a handshake";
@@ -170,9 +170,9 @@ void ib_ud_received(struct ib *ib, uint32_t number, const struct ibv_wc *wc)
         return;
     memcpy(copy, bytes + IB_UD_GRH, size);
     if (wc->status != IBV_WC_WR_FLUSH_ERR && !ib->is_closing)
-        post(ib, number);
+        ib_ud_post(ib, number);
     if (size > 0 && !ib->is_closing)
-        arrived(ib, copy, size);
+        ib_ud_arrived(ib, copy, size);
 }
 
 /* ---- open and close ---- */
@@ -185,7 +185,7 @@ static int make_ready(struct ib *ib)
                             IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
 
     for (uint32_t i = 0; i < IB_UD_RECEIVES && err == 0; i++)
-        post(ib, i);
+        ib_ud_post(ib, i);
     attr.qp_state = IBV_QPS_RTR;
     if (err == 0)
         err = ibv_modify_qp(ib->ud.qp, &attr, IBV_QP_STATE);

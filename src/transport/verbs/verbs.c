@@ -41,7 +41,7 @@
 
 /* ---- addresses ---- */
 
-static int make_address(struct ib *ib, const struct transport_config *config)
+static int ib_make_address(struct ib *ib, const struct transport_config *config)
 {
     struct transport_address address = {
         .kind = ADDRESS_VERBS, .credit = config->credit, .process = (uint32_t)getpid()};
@@ -128,7 +128,7 @@ static void received(struct ib *ib, const struct ibv_wc *wc)
 
 /* Reads at most `most` completions, those that prepare() has put aside before others.  How many;
  * -EIO: the adapter is lost. */
-static int take(struct ib *ib, enum ib_queue queue, int most)
+static int ib_take(struct ib *ib, enum ib_queue queue, int most)
 {
     struct ib_aside *aside = &ib->aside[queue];
     struct ibv_wc wcs[IB_ASIDE];
@@ -161,7 +161,7 @@ static OUT_OF_LINE int end_failing(struct ib *ib)
 {
     int count, moved = 1;
 
-    while ((count = take(ib, IB_RECEIVED, IB_ASIDE)) > 0)
+    while ((count = ib_take(ib, IB_RECEIVED, IB_ASIDE)) > 0)
         moved += count;
     if (count < 0)
         return lose(ib);
@@ -169,7 +169,7 @@ static OUT_OF_LINE int end_failing(struct ib *ib)
     return moved;
 }
 
-static OUT_OF_LINE void tend(struct ib *ib)
+static OUT_OF_LINE void ib_tend(struct ib *ib)
 {
     ib->until_tend = TEND_POLLS;
     if (ib_hca_take_events(ib))
@@ -181,8 +181,8 @@ static OUT_OF_LINE void tend(struct ib *ib)
 static int take_all(struct ib *ib, int budget)
 {
     const int most = (int)min_size(IB_ASIDE, max_size(1, (size_t)budget));
-    int there = take(ib, IB_SENT, IB_ASIDE);
-    int here = there >= 0 ? take(ib, IB_RECEIVED, most) : there;
+    int there = ib_take(ib, IB_SENT, IB_ASIDE);
+    int here = there >= 0 ? ib_take(ib, IB_RECEIVED, most) : there;
 
     return here < 0 ? lose(ib) : there + here;
 }
@@ -205,7 +205,7 @@ static int verbs_poll(struct transport *t, int budget)
     if (unlikely(!list_is_empty(&ib->ud.busy)))
         moved += ib_ud_push(ib);
     if (unlikely(ib->until_tend-- == 0))
-        tend(ib);
+        ib_tend(ib);
     if (MBX_CHECKS && moved > 0)
         assert(ib_is_valid(ib));
     return moved;
@@ -337,7 +337,7 @@ static void set_limits(struct ib *ib)
     };
 }
 
-static void release(struct ib *ib)
+static void ib_release(struct ib *ib)
 {
     ib_ud_close(ib);
     for (uint32_t i = 0; i < ib->conns.id_count; i++)
@@ -353,7 +353,7 @@ static void release(struct ib *ib)
     mem_free(ib);
 }
 
-static struct ib *create(const struct transport_config *config)
+static struct ib *ib_create(const struct transport_config *config)
 {
     struct ib *ib = mem_calloc(1, sizeof *ib);
 
@@ -393,20 +393,20 @@ static int open_all(struct ib *ib, const struct transport_config *config)
     if (err == 0)
         err = ib_ud_open(ib);
     if (err == 0)
-        err = make_address(ib, config);
+        err = ib_make_address(ib, config);
     return err;
 }
 
 static int verbs_open_endpoint(const struct transport_config *config, struct transport **out)
 {
-    struct ib *ib = create(config);
+    struct ib *ib = ib_create(config);
     int err;
 
     if (ib == NULL)
         return -ENOMEM;
     err = open_all(ib, config);
     if (err != 0) {
-        release(ib);
+        ib_release(ib);
         return err;
     }
     set_limits(ib);
@@ -460,7 +460,7 @@ void ib_end(struct ib *ib)
 static void verbs_close_endpoint(struct transport *t)
 {
     ib_end(ib_of(t));
-    release(ib_of(t));
+    ib_release(ib_of(t));
 }
 
 struct ib *ib_own(const struct transport *t)

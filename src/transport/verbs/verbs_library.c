@@ -100,7 +100,7 @@ static char why_not[128]; /* written once; "" before */
 
 static char name[256] = LIBRARY_NAME;
 
-static int load(void)
+static int verbs_library_try(void)
 {
     void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     const bool is_usual = strcmp(name, LIBRARY_NAME) == 0;
@@ -149,7 +149,7 @@ int verbs_library_load(void)
 
     pthread_mutex_lock(&lock);
     if (!is_loaded)
-        err = why_not[0] != '\0' ? -EOPNOTSUPP : load();
+        err = why_not[0] != '\0' ? -EOPNOTSUPP : verbs_library_try();
     pthread_mutex_unlock(&lock);
     return err;
 }

@@ -40,7 +40,7 @@ struct verbs_regions {
     struct slot slots[SLOTS];
 };
 
-static struct slot *slot_of(struct verbs_regions *regions, uintptr_t begin)
+static struct slot *verbs_regions_slot_of(struct verbs_regions *regions, uintptr_t begin)
 {
     return &regions->slots[hash_mix(begin / 64) % SLOTS];
 }
@@ -90,7 +90,7 @@ struct verbs_regions *verbs_regions_open(struct ibv_pd *pd, uint64_t bytes_max)
 
 /* ---- the end of a region ---- */
 
-static void destroy(struct verbs_region *region)
+static void verbs_regions_destroy(struct verbs_region *region)
 {
     ibv_dereg_mr(region->mr);
     mem_free(region);
@@ -102,7 +102,7 @@ static uint64_t bytes_of(const struct verbs_region *region)
 }
 
 /* It is not found any more; who uses it puts it. */
-static void forget(struct verbs_region *region)
+static void verbs_regions_forget(struct verbs_region *region)
 {
     struct verbs_regions *regions = region->regions;
 
@@ -114,14 +114,14 @@ static void forget(struct verbs_region *region)
     regions->kept_count--;
     regions->bytes -= bytes_of(region);
     if (region->uses == 0)
-        destroy(region);
+        verbs_regions_destroy(region);
 }
 
 void verbs_region_put(struct verbs_region *region)
 {
     assert(region->uses > 0);
     if (--region->uses == 0 && !list_is_linked(&region->node))
-        destroy(region);
+        verbs_regions_destroy(region);
 }
 
 void verbs_regions_close(struct verbs_regions *regions)
@@ -132,7 +132,7 @@ void verbs_regions_close(struct verbs_regions *regions)
               " let go of because their memory was unmapped",
               regions->stats.made, regions->stats.found, regions->stats.gone);
     while (!list_is_empty(&regions->kept))
-        forget(container_of(regions->kept.next, struct verbs_region, node));
+        verbs_regions_forget(container_of(regions->kept.next, struct verbs_region, node));
     if (regions->is_watching)
         memwatch_close();
     mem_free(regions);
@@ -157,7 +157,7 @@ static bool check_gone(struct verbs_regions *regions)
         node = node->next;
         if (memwatch_is_gone(&region->range)) {
             regions->stats.gone++;
-            forget(region);
+            verbs_regions_forget(region);
         }
     }
     return is_calm;
@@ -177,7 +177,7 @@ static bool drop_oldest(struct verbs_regions *regions)
         struct verbs_region *region = container_of(node, struct verbs_region, node);
 
         if (region->uses == 0) {
-            forget(region);
+            verbs_regions_forget(region);
             return true;
         }
     }
@@ -192,8 +192,8 @@ static bool covers(const struct verbs_region *region, uintptr_t begin, size_t si
            begin < region->range.end && (access & ~region->access) == 0;
 }
 
-static struct verbs_region *find(struct verbs_regions *regions, struct slot *slot,
-                                 uintptr_t begin, size_t size, int access)
+static struct verbs_region *verbs_regions_find(struct verbs_regions *regions, struct slot *slot,
+                                               uintptr_t begin, size_t size, int access)
 {
     struct list *node;
 
@@ -210,7 +210,7 @@ static struct verbs_region *find(struct verbs_regions *regions, struct slot *slo
     return NULL;
 }
 
-static struct verbs_region *create(struct verbs_regions *regions, int access)
+static struct verbs_region *verbs_regions_create(struct verbs_regions *regions, int access)
 {
     struct verbs_region *region = mem_calloc(1, sizeof *region);
 
@@ -257,7 +257,7 @@ static void forget_within(struct verbs_regions *regions, const struct verbs_regi
         node = node->next;
         if (region->uses == 0 &&
             covers(larger, region->range.begin, bytes_of(region), region->access))
-            forget(region);
+            verbs_regions_forget(region);
     }
 }
 
@@ -266,7 +266,7 @@ static struct verbs_region *keep(struct verbs_regions *regions, uintptr_t begin,
                                  int access)
 {
     const uintptr_t from = begin / PAGE * PAGE, to = (begin + size + PAGE - 1) / PAGE * PAGE;
-    struct verbs_region *region = create(regions, access);
+    struct verbs_region *region = verbs_regions_create(regions, access);
 
     if (region == NULL)
         return NULL;
@@ -290,7 +290,7 @@ static struct verbs_region *keep(struct verbs_regions *regions, uintptr_t begin,
 static struct verbs_region *use_once(struct verbs_regions *regions, uintptr_t begin,
                                      size_t size, int access)
 {
-    struct verbs_region *region = create(regions, access);
+    struct verbs_region *region = verbs_regions_create(regions, access);
 
     if (region == NULL) {
         errno = ENOMEM;
@@ -310,8 +310,8 @@ static struct verbs_region *use_once(struct verbs_regions *regions, uintptr_t be
 static struct verbs_region *get_kept(struct verbs_regions *regions, uintptr_t begin,
                                      size_t size, int access)
 {
-    struct slot *slot = slot_of(regions, begin);
-    struct verbs_region *region = find(regions, slot, begin, size, access);
+    struct slot *slot = verbs_regions_slot_of(regions, begin);
+    struct verbs_region *region = verbs_regions_find(regions, slot, begin, size, access);
 
     if (region != NULL) {
         regions->stats.found++;
