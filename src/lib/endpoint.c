@@ -120,9 +120,10 @@ static int endpoint_open_chosen(struct mbx_ep *ep, const struct transport_config
     }
     if (why != NULL)
         return endpoint_open_apart(ep, config, why);
-    LOG_INFO("transport shm: %s", ep->settings.device != DEVICE_NONE
-                                      ? "matching devices work with it alone"
-                                      : "no rank of the job is known to be on another host");
+    LOG_INFO("transport shm: %s",
+             ep->settings.device != DEVICE_NONE
+                 ? "with a matching device it is automatic; MBX_TRANSPORT chooses another"
+                 : "no rank of the job is known to be on another host");
     return transport_open(&transport_shm, config, &ep->net.transport);
 }
 

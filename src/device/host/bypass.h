@@ -3,11 +3,11 @@
  * bypass.h - messages that come past the device, by another path.
  *
  *   device's path ──> device ──MATCHED, UNEXPECTED──> shadow ──> engine
- *   another path ───────────────────────────────────> beside ──> engine
+ *   another path ───────────────────────────────────> bypass ──> engine
  *                                                       │
  *                                          parked  m4 - m5 - m7     oldest first
  *                                                  │    │    └ fits a receive that is asked back
- *                                                  │    └───── behind m4, of the same source
+ *                                                  │    └───── after m4, of the same source
  *                                                  └────────── a receive is reclaimed for it
  *
  * Such a message is compared with the whole shadow list, like any other.  If the oldest receive

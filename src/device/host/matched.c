@@ -180,7 +180,8 @@ static void on_lost(void *arg)
 
     ep->offload->driver->stop(ep->offload->device);
     LOG_WARN(
-        "the matching device has ended: software matches from now on, and nothing is lost");
+        "the matching device has ended: software matches from now on; a receive whose message "
+        "the device had taken in part ends with -EIO");
 }
 
 static void on_owed(void *arg, uint32_t peer, uint64_t sender)

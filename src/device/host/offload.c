@@ -7,7 +7,7 @@
  *     │                          └──INCOMPLETE──> READ or CTS, as if software had matched it
  *     └──cancel──> REVOKING ──in time──> COMPLETE (-ECANCELED)
  *                     └──too late──> as POSTED
- *   RECLAIMED is the same for who wants it for another message, and then is told.
+ *   RECLAIMED is the same for a message that wants it and comes past the device.
  *   PAIRED has met an unexpected message that the device holds, and becomes POSTED, with that,
  *   when the device says so or is lost.
  *
@@ -15,7 +15,7 @@
  * where its MATCHED said; no FIN has left for it, because DATA_VALID comes first.  FINs that it
  * may not have sent are sent again; the sender refuses the second.  Only the fragments of an
  * eager message that it had taken are lost: that receive ends with -EIO.  So does one of which
- * not even the size was told (MBX_DEVICE_SIZE_LATER).
+ * not even the size was reported (MBX_DEVICE_SIZE_LATER).
  *
  * Invariants
  *   I1  the states of a request and of its shadow agree: an open receive is SOFTWARE, WAITING,

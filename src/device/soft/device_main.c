@@ -2,7 +2,7 @@
 /*
  * device_main.c - matchbox-device: a software device in an address space of its own.
  *
- * The library starts it (process.c).  Descriptor 3 is the channel; the application's memory is
+ * The library starts it (driver_process.c).  Descriptor 3 is the channel; the application's memory is
  * reached by copies across processes.  All signals are blocked: the terminal's are for the
  * application, and when that ends this does.
  */

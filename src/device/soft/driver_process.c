@@ -2,7 +2,7 @@
 /*
  * driver_process.c - the software device in a process of its own.
  *
- * The program matchbox-device inherits the channel as descriptor 3 and nothing else, and finds
+ * The program matchbox-device inherits the channel as descriptor 3, besides 0 to 2, and finds
  * everything there (device_main.c).  It ends when its parent is gone.  Here it is killed: what
  * it leaves is right at any instruction (it may be killed by others), so there is no reason to
  * wait for it.
