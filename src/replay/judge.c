@@ -79,6 +79,20 @@ static int compare_jobs(const struct replay_judge *j, const struct replay_job *j
     return -EINVAL;
 }
 
+/* The event that is to come. */
+static void judge_read(struct replay_judge *j)
+{
+    if (replay_read_next(j->reader, &j->next))
+        return;
+    j->next.times = 0;
+    if (replay_judge_is_over(j))
+        LOG_WARN("replay: rank %u: the record ends after event %" PRIu64
+                 ", where %s: from here on the rank continues freely",
+                 replay_read_job(j->reader)->rank, j->at,
+                 replay_read_flags(j->reader) & REPLAY_CUT ? "nothing more could be written"
+                                                           : "the recorded rank was killed");
+}
+
 int replay_judge_open(const char *folder, const struct replay_job *job,
                       struct replay_judge **out)
 {
@@ -102,8 +116,7 @@ int replay_judge_open(const char *folder, const struct replay_job *job,
     compare_programs(j, job);
     if (replay_read_damage(j->reader)[0] != '\0')
         LOG_WARN("replay: rank %u: %s", job->rank, replay_read_damage(j->reader));
-    if (!replay_read_next(j->reader, &j->next))
-        j->next.times = 0;
+    judge_read(j);
     *out = j;
     return 0;
 }
@@ -121,8 +134,8 @@ static void judge_step(struct replay_judge *j)
         j->last = j->next;
         j->at++;
     }
-    if (--j->next.times == 0 && !replay_read_next(j->reader, &j->next))
-        j->next.times = 0;
+    if (--j->next.times == 0)
+        judge_read(j);
 }
 
 enum replay_verdict replay_judge(struct replay_judge *j, const struct replay_signature *now,

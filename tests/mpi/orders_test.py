@@ -118,7 +118,8 @@ def killed(run, folder, _):
     second = run.order(again, "--rank", "0").stdout
     check(first == second, f"recorded:\n{first}\nreplayed:\n{second}")
     run.env["ORDERS_LIVES"] = "1"
-    run.must(["--replay", record], ["die", "100"])
+    _, said = run.must(["--replay", record], ["die", "100"])
+    check(re.search(r"replay: rank 0: the record ends after event \d+, where the recorded rank was killed: from here on the rank continues freely", said), said)
     del run.env["ORDERS_LIVES"]
 
 

@@ -113,7 +113,7 @@ static const char *tag_words(const struct inspect_rank *rank, const struct inspe
     else if (entry->ignore == UINT64_MAX)
         snprintf(words, WORDS_MAX, "any tag");
     else if (entry->ignore != 0)
-        snprintf(words, WORDS_MAX, "tag %" PRIu64 " but for bits 0x%" PRIx64, entry->tag,
+        snprintf(words, WORDS_MAX, "tag %" PRIu64 " ignoring bits 0x%" PRIx64, entry->tag,
                  entry->ignore);
     else
         snprintf(words, WORDS_MAX, "tag %" PRIu64, entry->tag);

@@ -63,7 +63,7 @@ struct reply_text {
 static_assert(offsetof(struct request_text, cookie) == 16 &&
                   __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
               "the count is in the ninth pair");
-static_assert(offsetof(struct reply_text, nonce) == 8, "behind the magic");
+static_assert(offsetof(struct reply_text, nonce) == 8, "it follows the magic");
 
 union control {
     struct cmsghdr align;
