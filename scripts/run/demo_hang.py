@@ -10,10 +10,9 @@ import os
 import subprocess
 import time
 
-from proglib import OB1, Failed, end_group, environment, mpiexec
+from proglib import LIMIT_S, OB1, Failed, end_group, environment, mpiexec
 
 PATTERN = "tag_differs"
-LOOKS = 60      # until the deadlock must be seen: starting the job takes some
 SILENT_S = 2.0  # so long somebody without the doctor looks at it
 MARK = "MATCHBOX_DEMO"
 
@@ -52,7 +51,8 @@ def job_number(mbx):
 
 def explained(mbx, process):
     """What the doctor says of the job, when it has seen the deadlock."""
-    for _ in range(LOOKS):
+    until = time.monotonic() + LIMIT_S
+    while time.monotonic() < until:
         if process.poll() is not None:
             raise Failed("the program that is to hang has ended")
         number = job_number(mbx)

@@ -7,14 +7,13 @@ import sys
 import time
 
 sys.dont_write_bytecode = True
-from proglib import OB1, UCX, Failed  # noqa: E402
+from proglib import LIMIT_S, OB1, UCX, Failed  # noqa: E402
 
 sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "bench"))
 from benchlib import as_dict, run_limited  # noqa: E402
 
 NAMES = {"matchbox": "Matchbox", "ob1": "Open MPI ob1", "ucx": "Open MPI ucx"}
 DEPTHS = (16, 1000, 10000)
-LIMIT_S = 60
 SPREAD = 1.5     # a case whose rounds differ by more is marked
 BUSY = 0.15      # of the processor, taken by others
 FAR_NS = 100     # a cache line takes longer: the two cores share no cache

@@ -19,10 +19,12 @@ import sys
 import tempfile
 import time
 
+sys.dont_write_bytecode = True
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+from patience import PATIENCE_S  # noqa: E402
+
 SELF = os.path.abspath(__file__)
 HOSTS = os.path.join(os.path.dirname(SELF), "..", "..", "scripts/hosts/netns-hosts")
-LIMIT_S = 240
-DROPS_S = 60  # until something is dropped where there is little space
 NOT_HERE = 77
 RANKS = 3
 VICTIM = RANKS - 1
@@ -62,7 +64,7 @@ class Ranks:
             control("enter", f"h{rank + 1}", command, file.read().strip())
 
     def await_mark(self, mark):
-        deadline = time.monotonic() + LIMIT_S
+        deadline = time.monotonic() + PATIENCE_S
         for rank in range(RANKS):
             while not os.path.exists(f"{self.folder}/{mark}.{rank}"):
                 if time.monotonic() > deadline or self.processes[rank].poll() is not None:
@@ -77,7 +79,7 @@ class Ranks:
         """These ranks end, and all was right."""
         for rank in ranks:
             process = self.processes[rank]
-            deadline = time.monotonic() + LIMIT_S
+            deadline = time.monotonic() + PATIENCE_S
             while process.poll() is None:
                 if time.monotonic() > deadline:
                     raise Failed(f"rank {rank} does not end\n{self.end()}")
@@ -143,7 +145,7 @@ def test_a_network_that_drops_packets(build):
         tc = "tc qdisc replace dev eth0 root tbf rate 20mbit burst 4000 limit 8000"
         if subprocess.run([HOSTS, "enter", "h3", tc], capture_output=True).returncode != 0:
             raise NotHere("no tc with a token bucket")
-        until = time.monotonic() + DROPS_S
+        until = time.monotonic() + PATIENCE_S
         shown = "dropped 0,"
         while "dropped 0," in shown:
             if time.monotonic() > until:
@@ -278,7 +280,7 @@ def expect_dropped(ranks, must):
     def dropped(rank):
         with open(f"{ranks.folder}/dropped.{rank}") as file:
             return int(file.read())
-    deadline = time.monotonic() + LIMIT_S
+    deadline = time.monotonic() + PATIENCE_S
     while any(dropped(rank) < count for rank, count in must.items()):
         if time.monotonic() > deadline or any(p.poll() is not None for p in ranks.processes):
             break

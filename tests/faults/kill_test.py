@@ -21,10 +21,10 @@ import time
 sys.dont_write_bytecode = True
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
 import processes  # noqa: E402
+from patience import PATIENCE_S  # noqa: E402
 
 SELF = os.path.abspath(__file__)
 HOSTS = os.path.join(os.path.dirname(SELF), "..", "..", "scripts/hosts/netns-hosts")
-LIMIT_S = 200  # a machine that is busy takes long
 INSIDE = "--inside"
 NOT_HERE = 77
 BUILD = ""
@@ -87,10 +87,10 @@ def left():
 
 
 def until(condition, what):
-    deadline = time.monotonic() + LIMIT_S
+    deadline = time.monotonic() + PATIENCE_S
     while not condition():
         if time.monotonic() > deadline:
-            raise Failed(f"{what}: not within {LIMIT_S} s; here are {here()}")
+            raise Failed(f"{what}: not within {PATIENCE_S} s; here are {here()}")
         time.sleep(0.02)
 
 

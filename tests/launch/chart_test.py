@@ -12,6 +12,10 @@ import subprocess
 import sys
 import tempfile
 
+sys.dont_write_bytecode = True
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+from patience import PATIENCE_S  # noqa: E402
+
 MBX, PROGRAM = (os.path.abspath(path) for path in sys.argv[1:3])
 WRITES = "--write" in sys.argv[3:]
 CHARTS = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/internals/charts"))
@@ -36,7 +40,7 @@ failures = []
 
 def chart(kind, folder):
     done = subprocess.run([MBX, "trace", "--chart", kind, *glob.glob(os.path.join(folder, "*.trace"))],
-                          capture_output=True, text=True, timeout=120)
+                          capture_output=True, text=True, timeout=PATIENCE_S)
     if done.returncode != 0 or done.stderr:
         failures.append(f"{folder}: {done.stderr}")
     # who nobody gave a rank is named by its process
@@ -47,7 +51,7 @@ def run(name, launcher, *more):
     size, when, params = STORIES[name]
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run([*launcher, PROGRAM, str(size), when, f"TRACE={folder}", *params, *more],
-                              capture_output=True, text=True, timeout=120)
+                              capture_output=True, text=True, timeout=PATIENCE_S)
         if done.returncode != 0:
             failures.append(f"{name}: {launcher}: {done.stderr}")
         return chart("mermaid", folder), chart("svg", folder)

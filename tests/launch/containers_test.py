@@ -19,6 +19,7 @@ import uuid
 sys.dont_write_bytecode = True
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
 import processes  # noqa: E402
+from patience import PATIENCE_S  # noqa: E402
 
 BUILD = os.path.abspath(sys.argv[1])
 MBX = os.path.join(BUILD, "tools/mbx")
@@ -27,7 +28,6 @@ MIB = "2"  # that the example moves between two ranks: enough for several packet
 NO_ATTACH = os.path.join(BUILD, "tests/launch/no_attach")
 P2P = os.path.join(BUILD, "tests/mpi/p2p")
 COLLECTIVES = os.path.join(BUILD, "tests/mpi/collectives")  # a quarter of the time: for all but the first container
-LIMIT_S = 240
 NOBODY = 65534
 RIGHT = "all words right"
 
@@ -53,7 +53,7 @@ class Result:
         clean.update({"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
                       "OMPI_MCA_hwloc_base_binding_policy": "none", "MBX_LOG_LEVEL": "info", **(env or {})})
         done = subprocess.run(words, env=clean, text=True, stdin=subprocess.DEVNULL, capture_output=True,
-                              timeout=LIMIT_S, **more)
+                              timeout=PATIENCE_S, **more)
         self.words, self.code, self.out, self.err = words, done.returncode, done.stdout, done.stderr
 
     def has(self, *texts):
@@ -176,7 +176,7 @@ def test_nothing_is_left_behind():
                 os.sched_yield()
             job_of_two.kill()
             job_of_two.wait()
-            end = time.monotonic() + 60
+            end = time.monotonic() + PATIENCE_S
             while left := processes.marked(mark) or own & {path for _, path in passing()}:
                 if time.monotonic() > end:
                     processes.kill_marked(mark)

@@ -12,6 +12,9 @@ import sys
 import shutil
 import xml.etree.ElementTree
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+from patience import PATIENCE_S  # noqa: E402
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.dont_write_bytecode = True
 sys.path.append(os.path.join(ROOT, "scripts/run"))
@@ -20,7 +23,6 @@ import demo_rounds  # noqa: E402
 
 DEMO = os.path.join(ROOT, "scripts/run/demo")
 BUILD = os.path.abspath(sys.argv[1])
-PATIENCE_S = 400
 
 
 class Failed(Exception):

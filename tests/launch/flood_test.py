@@ -14,13 +14,16 @@ import os
 import subprocess
 import sys
 
+sys.dont_write_bytecode = True
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+from patience import PATIENCE_S  # noqa: E402
+
 MBX, FLOOD = map(os.path.abspath, sys.argv[1:3])
 NETWORK = "--network" in sys.argv[3:]
 VERBS = "--verbs" in sys.argv[3:]
 FEW = "--few" in sys.argv[3:]
 MORE = ["--no-resident"] if NETWORK or VERBS else [word for word in sys.argv[3:] if word != "--few"]
 LIMIT = 8 << 20
-PATIENCE_S = 250
 
 FLOODS = [
     # ranks, messages, sizes, orders, more of the environment

@@ -16,9 +16,9 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..
 sys.dont_write_bytecode = True
 import stranger  # noqa: E402
 import trace_file  # noqa: E402
+from patience import PATIENCE_S  # noqa: E402
 
 MBX, STUCK, PAGE, NAMES = (os.path.abspath(path) for path in sys.argv[1:5])
-PATIENCE_S = 120  # what waits for a stranger waits for ever
 # what a terminal obeys: controls, also those of Latin-1 and as UTF-8 has them
 COMMANDS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]")
 

@@ -21,10 +21,10 @@ sys.path.append(os.path.join(os.path.dirname(os.path.realpath(__file__)), "../su
 sys.dont_write_bytecode = True
 import processes  # noqa: E402
 from benchlib import run_until  # noqa: E402
+from patience import PATIENCE_S  # noqa: E402
 from peers_ask import stopped, without_depths  # noqa: E402
 
 BUILD = sys.argv[1]
-LIMIT_S = 200
 
 if len(os.sched_getaffinity(0)) < 2:
     print("one core; two are needed")
@@ -35,7 +35,7 @@ def peers(*arguments, status=0, path=None, script=SCRIPT):
     """What it has said, on stdout and on stderr."""
     env = dict(os.environ, PATH=path) if path else None
     done = subprocess.run([sys.executable, script, *arguments], stdin=subprocess.DEVNULL, text=True, env=env,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=LIMIT_S)
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=PATIENCE_S)
     assert done.returncode == status, f"{arguments}: status {done.returncode}, not {status}:\n{done.stdout}{done.stderr}"
     return done.stdout, done.stderr
 
@@ -135,11 +135,11 @@ def is_interrupted(folder):
                 break
         assert processes.marked(mark)
         os.killpg(process.pid, signal.SIGINT)
-        _, said = process.communicate(timeout=LIMIT_S)
+        _, said = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130 and "--resume" in said, said
     assert "Traceback" not in said, said
     assert figures(read(folder, "lines.txt"))
-    until = time.monotonic() + LIMIT_S
+    until = time.monotonic() + PATIENCE_S
     while processes.marked(mark):  # who is killed needs a core to end
         assert time.monotonic() < until, "a process of the run is left"
         time.sleep(0.1)

@@ -12,6 +12,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.append(os.path.join(os.path.dirname(os.path.realpath(__file__)), "../support"))
+from patience import PATIENCE_S  # noqa: E402
+
 SELF = os.path.realpath(__file__)
 SCRIPTS = os.path.join(os.path.dirname(SELF), "..", "..", "scripts/bench")
 NOT_HERE = 77
@@ -209,6 +212,7 @@ def matchbox_must_not_fail():
 def main():
     if len(pingponglib.cores()) < 2:
         return NOT_HERE
+    pingponglib.LIMIT_S = pingponglib.LISTEN_LIMIT_S = PATIENCE_S
     with tempfile.TemporaryDirectory(prefix="matchbox-pingpong.") as folder:
         os.symlink(SELF, f"{folder}/fi_pingpong")
         os.environ["PATH"] = f"{folder}:{os.environ['PATH']}"

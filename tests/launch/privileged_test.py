@@ -17,6 +17,7 @@ import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "support"))
 sys.dont_write_bytecode = True
 import stranger  # noqa: E402
+from patience import PATIENCE_S  # noqa: E402
 
 
 class Place:
@@ -40,7 +41,7 @@ class Place:
             os.remove(os.path.join(self.output, name))
         env = {"PATH": "/usr/bin:/bin", "MBX_STATS_FILE": os.path.join(self.output, "stats"), "MBX_TRACE": self.output,
                "MBX_VERBS_LIBRARY": self.library, **more}
-        done = subprocess.run([self.program], env=env, capture_output=True, text=True, check=False, timeout=120,
+        done = subprocess.run([self.program], env=env, capture_output=True, text=True, check=False, timeout=PATIENCE_S,
                               cwd=self.folder, **stranger.as_user(stranger.STRANGER))
         assert done.returncode == 0, done
         print(done.stdout, done.stderr, sorted(os.listdir(self.output)))

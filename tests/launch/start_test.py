@@ -24,12 +24,11 @@ sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../sup
 sys.dont_write_bytecode = True
 import processes  # noqa: E402
 import proglib  # noqa: E402
+from patience import PATIENCE_S  # noqa: E402
 
 BUILD = ""
 IS_LONG = False
 HOSTS = os.path.join(SCRIPTS, "hosts/netns-hosts")
-LIMIT_S = 240  # a machine that is busy takes long
-LONG_LIMIT_S = 1200
 NOT_HERE = 77
 
 
@@ -55,7 +54,7 @@ def run(*words, env=None):
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           start_new_session=True) as process:
         try:
-            out, err = process.communicate(timeout=LIMIT_S)
+            out, err = process.communicate(timeout=PATIENCE_S)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             raise Failed(f"does not end: {' '.join(words)}")
@@ -313,8 +312,7 @@ def test_demo_on_hosts():
             where = os.path.join(folder, name.replace(" ", "-"))
             try:
                 seconds = proglib.run_checked(program, count, where, stats=os.path.join(where, "stats.%r"),
-                                               more={"MBX_LOG_LEVEL": "debug"},
-                                               limit_s=LONG_LIMIT_S if IS_LONG else LIMIT_S)
+                                               more={"MBX_LOG_LEVEL": "debug"}, limit_s=PATIENCE_S)
             except proglib.Failed as reason:  # the folder goes
                 with open(os.path.join(where, "output"), errors="replace") as file:
                     raise Failed(f"{reason}; the end of it:\n{file.read()[-3000:]}") from None
@@ -351,7 +349,7 @@ def test_hosts_end_with_a_signal():
             raise NotHere(process.stderr.read().strip())
         process.terminate()
         try:
-            status = process.wait(LIMIT_S)
+            status = process.wait(PATIENCE_S)
         except subprocess.TimeoutExpired:
             process.kill()
             raise Failed("it does not end")
@@ -363,8 +361,8 @@ def test_hosts_leave_nothing():
     mark = f"MATCHBOX_START_TEST={uuid.uuid4().hex}"
     os.environ.update([mark.split("=")])
     script = (f"{HOSTS} cut h1 && {HOSTS} enter h2 {reach('10.77.0.1', 2)} && exit 1; "
-              f"{HOSTS} enter h2 {reach('10.77.0.254', 60)} || exit 2; "
-              f"{HOSTS} mend h1 && {HOSTS} enter h2 {reach('10.77.0.1', 60)} || exit 3; "
+              f"{HOSTS} enter h2 {reach('10.77.0.254', PATIENCE_S)} || exit 2; "
+              f"{HOSTS} mend h1 && {HOSTS} enter h2 {reach('10.77.0.1', PATIENCE_S)} || exit 3; "
               f"{HOSTS} end h1; {HOSTS} enter h1 true 2>/dev/null && exit 4; echo reached")
     result = on_hosts(2, "sh", "-c", script)
     expect(result[0] == 0 and "reached" in result[1], "cut, mend, end", result)

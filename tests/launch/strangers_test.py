@@ -17,9 +17,9 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import stranger  # noqa: E402
+from patience import PATIENCE_S  # noqa: E402
 
 MBX, STAY = (os.path.abspath(path) for path in sys.argv[1:3])
-PATIENCE_S = 120
 
 # Sends to each socket, in every way, a descriptor whose close() takes LINGER seconds: of a connection with unsent bytes.
 # Each time a child does so, whose end closes its own copy and waits for nothing.

@@ -13,6 +13,10 @@ import sys
 import tempfile
 
 from trace_file import (ALL, ANY, ARRIVE, CANCEL, CLAIM, CLOSE, DISCARD, DONE, HALF, LEAVE, NAME, PEEK, PEER, POST, PROGRAM, RECEIVED, RTR, SEND,
+
+sys.dont_write_bytecode = True
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+from patience import PATIENCE_S  # noqa: E402
                         SENT, SHORT, TAKE, TINY, WAIT, WAITED, checked, text, trace)
 
 MBX = os.path.abspath(sys.argv[1])
@@ -86,7 +90,7 @@ failures = []
 
 def run(*arguments):
     return subprocess.run([MBX, "trace", *arguments], capture_output=True, text=True,
-                          stdin=subprocess.DEVNULL, timeout=120)
+                          stdin=subprocess.DEVNULL, timeout=PATIENCE_S)
 
 
 def expect(name, got, want):

@@ -15,6 +15,10 @@ import subprocess
 import sys
 import tempfile
 
+sys.dont_write_bytecode = True
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+from patience import PATIENCE_S  # noqa: E402
+
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import trace_file as file  # noqa: E402
 
@@ -33,7 +37,7 @@ failures = []
 
 
 def mbx(*arguments):
-    return subprocess.run([MBX, "trace", *arguments], capture_output=True, text=True, timeout=120)
+    return subprocess.run([MBX, "trace", *arguments], capture_output=True, text=True, timeout=PATIENCE_S)
 
 
 def check_waits(story, output):
@@ -78,7 +82,7 @@ def check_page(story, page, messages):
             [browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
              "--disable-background-networking", "--disable-component-update", "--disable-sync",
              f"--user-data-dir={data}", "--dump-dom", f"file://{page}"],
-            capture_output=True, text=True, timeout=120)
+            capture_output=True, text=True, timeout=PATIENCE_S)
     root = re.search(r"<html[^>]*>", done.stdout)
     root = root.group(0) if root else done.stderr[-500:]
     if 'data-ready="1"' not in root or "data-error" in root or f'data-messages="{messages}"' not in root:
@@ -215,7 +219,7 @@ def check_otf2(story, folder, traces, messages):
     if shutil.which("otf2-print") is None:
         print("waits_test: there is no otf2-print (Debian: otf2-tools), so what --otf2 writes was not read")
         return None
-    done = subprocess.run(["otf2-print", os.path.join(out, "traces.otf2")], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(["otf2-print", os.path.join(out, "traces.otf2")], capture_output=True, text=True, timeout=PATIENCE_S)
     found, inside, late = {}, {}, {}
     for line in done.stdout.splitlines():
         event = re.match(r"(ENTER|LEAVE|MPI_SEND|MPI_RECV) +(\d+) +(\d+)  (.*)$", line)
@@ -344,7 +348,7 @@ def main():
         check_waits_alone(folder)
     for story in STORIES:
         with tempfile.TemporaryDirectory() as folder:
-            subprocess.run([PROGRAM, folder, story], check=True, timeout=120)
+            subprocess.run([PROGRAM, folder, story], check=True, timeout=PATIENCE_S)
             traces = glob.glob(os.path.join(folder, "*.trace"))
             done = mbx("--summary", *traces)
             if done.returncode != 0:

@@ -10,6 +10,10 @@ import subprocess
 import sys
 import tempfile
 
+sys.dont_write_bytecode = True
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+from patience import PATIENCE_S  # noqa: E402
+
 BUILD = os.path.abspath(sys.argv[1])
 MBX, PROGRAM = os.path.join(BUILD, "tools/mbx"), os.path.join(BUILD, "tests/mpi/late")
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "late.c")
@@ -46,12 +50,12 @@ for name in STORIES:
         env = {key: value for key, value in os.environ.items() if not key.startswith("MBX_")}
         env.update(MBX_TRACE=folder, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
         run = subprocess.run([MBX, "exec", "mpiexec", "--oversubscribe", "-n", "2", PROGRAM, name], env=env, capture_output=True,
-                             text=True, timeout=120)
+                             text=True, timeout=PATIENCE_S)
         if run.returncode != 0:
             failures.append(f"{name}: {run.stdout}{run.stderr}")
             continue
         done = subprocess.run([MBX, "trace", "--summary", *glob.glob(os.path.join(folder, "*.trace"))], capture_output=True,
-                              text=True, timeout=120)
+                              text=True, timeout=PATIENCE_S)
         if done.returncode != 0:
             failures.append(f"{name}: {done.stderr}")
         check(name, done.stdout)

@@ -13,8 +13,11 @@ import subprocess
 import sys
 import tempfile
 
+sys.dont_write_bytecode = True
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+from patience import PATIENCE_S  # noqa: E402
+
 RANKS = 4
-LIMIT_S = 120
 HEADER = 4096  # bytes in which two records of the same events may differ
 LATE = 40
 DIVERGED = 87
@@ -37,7 +40,7 @@ class Programs:
 
     def execute(self, options, words, ranks=RANKS):
         """The status, what the ranks printed in the order of the ranks, and all that was said."""
-        done = subprocess.run([self.mbx, "exec", *options, "timeout", "-k", "5", str(LIMIT_S), "mpiexec", "--oversubscribe", "-n",
+        done = subprocess.run([self.mbx, "exec", *options, "timeout", "-k", "5", str(PATIENCE_S), "mpiexec", "--oversubscribe", "-n",
                                str(ranks), self.program, *words], capture_output=True, text=True, env=self.env)
         results = sorted(re.findall(r"^rank \d+: [0-9a-f]{16}$", done.stdout, re.MULTILINE))
         return done.returncode, results, done.stdout + done.stderr

@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """looks.py - looks at a job until what must be seen is seen.
 
-On a busy machine a rank may not answer in time, or not yet be where it gets stuck: there are at least TRIES
-looks, and as many as there are in SEEN_S.
+On a busy machine a rank may not answer in time, or not yet be where it gets stuck: it is looked at again, and only what hangs
+is given up.
 """
 import time
 
-TRIES = 60
-SEEN_S = 60
+from patience import PATIENCE_S
 
 
 def looks():
     """The numbers of the looks that are left."""
-    until = time.monotonic() + SEEN_S
+    until = time.monotonic() + PATIENCE_S
     look = 0
-    while look < TRIES or time.monotonic() < until:
+    while look == 0 or time.monotonic() < until:
         yield look
         look += 1

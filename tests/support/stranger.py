@@ -24,9 +24,10 @@ import subprocess
 import sys
 import tempfile
 
+from patience import PATIENCE_S
+
 SKIPPED = 77
 INSIDE = "MATCHBOX_STRANGER_INSIDE"
-PATIENCE_S = 120
 PR_SET_PDEATHSIG = 1
 AS_ROOT = ["unshare", "--user", "--map-root-user", "--map-auto"]
 

@@ -11,6 +11,10 @@ import os
 import subprocess
 import sys
 
+sys.dont_write_bytecode = True
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+from patience import PATIENCE_S  # noqa: E402
+
 MBX, ADAPTER = os.path.abspath(sys.argv[1]), sys.argv[2]
 APART = ["unshare", "--map-root-user", "--net"]
 SKIPPED, FAILED, NOTHING = 77, 1, 3
@@ -23,7 +27,7 @@ QUIRKS = ("recv,sync,apart,fin-recv", "eager-only", "dawdle") if IS_FEW else (
 def run(*words, library=ADAPTER, **environment):
     settings = [f"{name}={value}" for name, value in environment.items()]
     return subprocess.run([*APART, "env", *settings, MBX, "adapter-test", "--library", library, *words], text=True,
-                          capture_output=True, timeout=300)
+                          capture_output=True, timeout=PATIENCE_S)
 
 
 def expect(condition, what, result):

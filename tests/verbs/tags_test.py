@@ -25,6 +25,7 @@ import time
 sys.dont_write_bytecode = True
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
 import processes  # noqa: E402
+from patience import PATIENCE_S  # noqa: E402
 
 BUILD = os.path.abspath(sys.argv[1])
 TAGS, ADAPTER = (os.path.join(BUILD, "adapter", name) for name in ("libmbx-tags.so", "libmbx-adapter.so"))
@@ -32,7 +33,6 @@ APART = ["unshare", "--map-root-user", "--net"]
 NOT_HERE, FAILED = 77, 1
 LISTS = [1, 2, 16, 127]
 DEVICE_FATAL = 8  # enum ibv_event_type
-PATIENCE = 300  # seconds; nothing waits that long but what fails
 KEY = "00112233445566778899aabbccddeeff"
 
 
@@ -43,7 +43,7 @@ def settings(**more):
 
 
 def run(*words, **more):
-    return subprocess.run([*APART, *settings(**more), *words], text=True, capture_output=True, timeout=PATIENCE)
+    return subprocess.run([*APART, *settings(**more), *words], text=True, capture_output=True, timeout=PATIENCE_S)
 
 
 def expect(condition, what, result):
@@ -105,10 +105,10 @@ def helpers_of(pid):
 
 
 def wait_until(what, is_so):
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + PATIENCE_S
     while not is_so():
         if time.monotonic() > until:
-            sys.exit(f"{what}: not after {PATIENCE} s")
+            sys.exit(f"{what}: not after {PATIENCE_S} s")
         time.sleep(0.01)
 
 
@@ -141,8 +141,8 @@ def ends():
         with waiting_program() as (process, helper):
             process.send_signal(number)
             process.wait()
-            if not processes.await_end(helper, PATIENCE):
-                sys.exit(f"the helper outlives its program: not after {PATIENCE} s")
+            if not processes.await_end(helper, PATIENCE_S):
+                sys.exit(f"the helper outlives its program: not after {PATIENCE_S} s")
     result = run(sys.executable, os.path.abspath(__file__), BUILD, "orphan")
     expect(result.returncode == 0, "a program whose helper is killed", result)
 

@@ -13,6 +13,10 @@ import subprocess
 import sys
 import tempfile
 
+sys.dont_write_bytecode = True
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+from patience import PATIENCE_S  # noqa: E402
+
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 HOSTS = os.path.join(ROOT, "scripts/hosts/netns-hosts")
 NOT_HERE = 77
@@ -34,7 +38,7 @@ def run(build, rounds, way, **env):
                    MBX_VERBS_LIBRARY=f"{build}/adapter/libmbx-adapter.so", MBX_ADAPTER_INTERFACE="eth0",
                    MBX_STATS_FILE=f"{folder}/rank.%r", **env)
         done = subprocess.run([f"{build}/tools/mbx", "exec", "--through", way, HOSTS, "-n", "2", "mpiexec", "--host", "h1:1,h2:1", "-n", "2",
-                               "sh", "-c", start], env=env, text=True, capture_output=True, timeout=240, check=False)
+                               "sh", "-c", start], env=env, text=True, capture_output=True, timeout=PATIENCE_S, check=False)
         if done.returncode == NOT_HERE:
             print(done.stderr)
             sys.exit(NOT_HERE)

@@ -12,6 +12,10 @@ import socket
 import subprocess
 import sys
 
+sys.dont_write_bytecode = True
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+from patience import PATIENCE_S  # noqa: E402
+
 
 def free_port():
     """One that the system gives to nobody who asks for any."""
@@ -31,7 +35,7 @@ def pair(program, *stop, **settings):
     env = dict(os.environ, MBX_TRANSPORT="verbs", MBX_KEY="00112233445566778899aabbccddeeff", **settings)
     both = [subprocess.Popen([program, *words], env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
             for words in (["listen", port, *stop], ["connect", "127.0.0.1", port, *stop])]
-    said = [process.communicate(timeout=200)[0] for process in both]
+    said = [process.communicate(timeout=PATIENCE_S)[0] for process in both]
     found = [re.search(r"all right; matched by a device: (\d+)", text) for text in said]
     if any(process.returncode for process in both) or None in found:
         sys.exit("\n".join(said))

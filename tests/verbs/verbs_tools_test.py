@@ -11,6 +11,10 @@ import shutil
 import subprocess
 import sys
 
+sys.dont_write_bytecode = True
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+from patience import PATIENCE_S  # noqa: E402
+
 MBX, ADAPTER = os.path.abspath(sys.argv[1]), sys.argv[2]
 PRELOAD = " ".join(filter(None, [sys.argv[3], ADAPTER]))
 # a network of its own for each command, and with it an adapter
@@ -20,7 +24,7 @@ SKIPPED = 77
 
 def output(*command, **environment):
     result = subprocess.run(["env", *(f"{name}={value}" for name, value in environment.items()), *command], text=True,
-                            capture_output=True, timeout=120)
+                            capture_output=True, timeout=PATIENCE_S)
     if result.returncode != 0:
         sys.exit(f"{command}: exit {result.returncode}\n{result.stdout}{result.stderr}")
     return result.stdout
