@@ -19,10 +19,10 @@ import tempfile
 sys.dont_write_bytecode = True
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
 import processes  # noqa: E402
-from hosts_test import framed  # noqa: E402
+from hosts_test import PATIENT, framed  # noqa: E402
+from looks import looks  # noqa: E402
+from patience import PATIENCE_S  # noqa: E402
 
-LOOKS = 200  # until what must be seen is seen
-HANG = 100   # seconds, after which something that must come is said not to have come
 
 
 class Failed(Exception):
@@ -45,7 +45,7 @@ def test_orphans(args):
                           stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as mbx:
         counts = []
         try:
-            for look in range(LOOKS):
+            for look in looks():
                 # of the rank that is not there, and of what else of Matchbox runs on this machine
                 expect(mbx.stderr.readline() != "", "a look")
                 counts.append(len(processes.children(mbx.pid, ended=True)))
@@ -68,7 +68,7 @@ def test_interrupted(args):
             mbx.send_signal(number)
             status = mbx.wait()
         # all that have the pipe are gone
-        gone = select.select([kept], [], [], HANG)[0] and os.read(kept, 100) == b""
+        gone = select.select([kept], [], [], PATIENCE_S)[0] and os.read(kept, 100) == b""
         for pid in [] if gone else processes.running("sleep", f"1000.{os.getpid()}"):
             os.kill(pid, signal.SIGKILL)
         os.close(kept)
@@ -78,7 +78,7 @@ def test_interrupted(args):
 
 def test_ignored(args):
     """A signal that is ignored stays ignored, in mbx and in a launcher."""
-    result = subprocess.run([args.mbx, "queues", "--job", "1", "--launch", shell('kill -HUP $PPID; kill -HUP $$; exec "$@"')], stdin=subprocess.DEVNULL,
+    result = subprocess.run([args.mbx, "queues", "--job", "1", *PATIENT, "--launch", shell('kill -HUP $PPID; kill -HUP $$; exec "$@"')], stdin=subprocess.DEVNULL,
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
     expect(result.returncode == 1 and "on the hosts that have answered" in result.stderr and "has not answered" not in result.stderr, "SIGHUP is ignored",
            f"{result.returncode} {result.stderr}")
@@ -94,7 +94,7 @@ def test_inherited(args):
         with tempfile.NamedTemporaryFile("r") as said:
             # the launcher says what it has; fails if a descriptor is closed
             script = f'test -e /dev/fd/0 && test -e /dev/fd/1 && test -e /dev/fd/2 && "$@" && echo answered >>{said.name}'
-            result = subprocess.run([args.mbx, "queues", "--job", "1", "--json", "--launch-wait", "60000", "--launch", shell(script)], stdout=subprocess.PIPE,
+            result = subprocess.run([args.mbx, "queues", "--job", "1", "--json", *PATIENT, "--launch", shell(script)], stdout=subprocess.PIPE,
                                     stderr=subprocess.PIPE, text=True, preexec_fn=before)
             expect(said.read() == "answered\n", f"the launcher of an mbx without {what}", result.stderr)
             expect("has not answered" not in result.stderr, f"mbx without {what}", result.stderr)
@@ -104,14 +104,15 @@ def test_inherited(args):
 def test_late(args):
     """Launchers whose time is over are told at once: each of two ends when the other one was told, too."""
     said = ""
-    for _ in range(LOOKS // 5):
+    for look in looks():
+        wait_ms = min(300 << look, 60000)  # on a machine that is busy both must have begun by then
         with tempfile.TemporaryDirectory() as folder:
             scripts = [f"trap 'touch {folder}/{mine}; while ! test -e {folder}/{other}; do sleep 0.01; done; echo met >&2; exit 1' TERM; while :; do sleep 0.01; done"
                        for mine, other in (("a", "b"), ("b", "a"))]
-            result = subprocess.run([args.mbx, "queues", "--job", "1", "--launch-wait", "300", "--launch", shell(scripts[0]), "--launch", shell(scripts[1])],
+            result = subprocess.run([args.mbx, "queues", "--job", "1", "--launch-wait", str(wait_ms), "--launch", shell(scripts[0]), "--launch", shell(scripts[1])],
                                     stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             said = result.stderr
-            expect(said.count("no answer within 300 ms") == 2, "who is late", said)
+            expect(said.count(f"no answer within {wait_ms} ms") == 2, "who is late", said)
             if said.count("(--launch-wait): met;") == 2:
                 return
     raise Failed(f"no launcher is told before the other one has ended\n{said}")
@@ -133,7 +134,7 @@ def said_of(args, *tries):
             with open(os.path.join(folder, f"text{number}"), "w") as file:
                 file.write(text)
         script = f'cd {folder}; n=$(ls | grep -c called); touch called$n; exec cat text$n'
-        result = subprocess.run([args.mbx, "queues", "--json", "--job", "1", "--launch", shell(script)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        result = subprocess.run([args.mbx, "queues", "--json", "--job", "1", *PATIENT, "--launch", shell(script)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE, text=True)
         called = len([name for name in os.listdir(folder) if name.startswith("called")])
     expect(called == len(tries), f"the launcher is called {called} times", result.stderr)
