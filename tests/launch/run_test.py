@@ -25,12 +25,13 @@ import uuid
 sys.dont_write_bytecode = True
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
 import processes  # noqa: E402
+from looks import looks  # noqa: E402
+from patience import PATIENCE_S  # noqa: E402
 
 MBX = os.path.abspath(sys.argv[1])
 SPREAD = os.path.join(os.path.dirname(MBX), "../tests/support/spread_program")  # with parameters of tests
 MARK = "MATCHBOX_RUN_TEST"
 ALL = f"MATCHBOX_RUN_TESTS={uuid.uuid4().hex}"  # of all tests here
-PATIENCE_S = 150  # far above what anything here needs
 
 
 class Failed(Exception):
@@ -264,7 +265,10 @@ def info_lists_statistics_and_parameters():
     everything = mbx("info", "--all")
     for text in ("transports", "statistics", "host\n", "MBX_PEERS_MAX=1024\n", "MBX_SPIN"):
         expect(text in everything.out, f"mbx info --all: no {text}")
-    expect(mbx("info", "--all", "--json").out == mbx("info", "--json").out, "--all of --json")
+    # the state of the host may change between the two
+    shown = [json.loads(mbx("info", *words, "--json").out) for words in (["--all"], [])]
+    named = [[row["name"] for row in one.pop("host")] for one in shown]
+    expect(shown[0] == shown[1] and named[0] == named[1], f"--all of --json: {shown}")
 
 
 def info_tells_of_the_network_or_why_there_is_none():
@@ -460,9 +464,11 @@ def a_signal_kills_who_does_not_catch_it():
 def a_repeated_signal_kills_who_ignores_it():
     job = Job("run", "-n", "2", "sh", "-c", "trap '' INT; sleep 1000")
     wait_for(lambda: ready_count(job) == 2, "not ready")
-    for _ in range(20):  # one that comes within a second, as mbx sees it, does not count
-        job.process.send_signal(signal.SIGINT)  # to nobody, if it has ended
-        time.sleep(1.2 if job.process.poll() is None else 0)
+    for _ in looks():  # one that comes within a second, as mbx sees it, does not count
+        job.process.send_signal(signal.SIGINT)
+        time.sleep(1.2)
+        if job.process.poll() is not None:
+            break
     expect(job.wait().code == 137, str(job))
     expect_nothing_left(job.mark, "SIGINT twice")
 
@@ -732,17 +738,17 @@ def perf_overlap_runs_every_mode_that_is_here():
 
 def what_is_computed_takes_its_time():
     """The more of it the longer, and a transfer with it takes no less.  How long a transfer takes
-    is what it is made to last; where other programs run, too, one of several tries is left alone."""
-    for _ in range(8):
+    is what it is made to last; where other programs run, too, there are tries until one is left alone."""
+    for _ in looks():
         rows = []
         for percent in ("10", "1000"):
-            job = mbx("perf", "overlap", "--repeats", "15", "--size", "64K", "--compute", percent)
+            job = mbx("perf", "overlap", "--repeats", "5", "--size", "64K", "--compute", percent)
             expect(job.code == 0, str(job))
             rows.append(pairs(job.out)[0])
         few, many = (float(row["compute_min_ns"]) for row in rows)
         if many > few and float(rows[1]["both_min_ns"]) > many / 2:
             return
-    raise Failed(f"eight times; the last: {rows}")
+    raise Failed(f"the last of many tries: {rows}")
 
 
 def counts_of_a_receiver(rndv):
