@@ -15,10 +15,14 @@ import tempfile
 
 import trace_file
 
+sys.dont_write_bytecode = True
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+from looks import looks  # noqa: E402
+from patience import PATIENCE_S  # noqa: E402
+
 MBX, JOB, SEE = (os.path.abspath(path) for path in sys.argv[1:4])
 CORES = "--no-cores" not in sys.argv[4:]
 SLOTS = 500
-TRIES = 100
 TITLE = re.compile(r"^(.*): process (\d+), endpoint (\d+), rank (\d): the last (\d+) of (\d+) records$")
 # The second event of a record that is done has the time of the first one.
 SECOND = {"sent": "send", "received": "arrive"}
@@ -31,7 +35,7 @@ def environment(**more):
 
 
 def trace(*arguments):
-    return subprocess.run([MBX, "trace", *arguments], capture_output=True, text=True, timeout=120)
+    return subprocess.run([MBX, "trace", *arguments], capture_output=True, text=True, timeout=PATIENCE_S)
 
 
 def check(is_right, what):
@@ -95,13 +99,13 @@ def kill_at_work(folder):
 
 
 def check_killed(folder):
-    for _ in range(TRIES):  # this process may get no core until the job has ended
+    for _ in looks():  # this process may get no core until the job has ended
         if kill_at_work(folder):
             break
         for name in os.listdir(folder):
             os.unlink(os.path.join(folder, name))
     else:
-        failures.append(f"killed: {TRIES} times not both ranks left a file")
+        failures.append("killed: not once have both ranks left a file")
         return
     paths = [os.path.join(folder, name) for name in os.listdir(folder)]
     check_listing("killed", trace(*paths), [0, 1], SLOTS - 1)
@@ -117,7 +121,7 @@ def check_killed(folder):
 
 def check_ended(folder):
     done = subprocess.run([MBX, "run", "-n", "1", JOB], env=environment(MBX_FLIGHT_FOLDER=folder), capture_output=True,
-                          text=True, timeout=120)
+                          text=True, timeout=PATIENCE_S)
     check(done.returncode == 0 and done.stderr == "", f"ended: {done.stderr!r}")
     check(os.listdir(folder) == [], f"ended: {os.listdir(folder)} is left")
 
@@ -139,7 +143,7 @@ def check_living(folder):
     if CORES and shutil.which("gcore"):
         core = os.path.join(folder, "core")
         for pid in pids:
-            made = subprocess.run(["gcore", "-o", core, pid], capture_output=True, text=True, timeout=120)
+            made = subprocess.run(["gcore", "-o", core, pid], capture_output=True, text=True, timeout=PATIENCE_S)
             check(os.path.exists(f"{core}.{pid}"), f"gcore: {made.stdout} {made.stderr}")
         check_listing("core", trace(*(f"{core}.{pid}" for pid in pids)), [0, 1])
     with open(stop + ".0", "w", encoding="ascii"):
@@ -156,10 +160,10 @@ def check_settings(folder):
                         ({"MBX_TRACE": folder}, "no effect with MBX_TRACE"),
                         ({"MBX_FLIGHT_FOLDER": folder + "/none"}, "cannot keep events (MBX_FLIGHT_FOLDER= ")):
         done = subprocess.run([MBX, "run", "-n", "1", JOB], env={**environment(), **more}, capture_output=True, text=True,
-                              timeout=120)
+                              timeout=PATIENCE_S)
         check(words in done.stderr, f"{more}: {done.stderr!r}")
     done = subprocess.run([MBX, "run", "-n", "1", JOB], env={**environment(), "MBX_FLIGHT": "2000000"}, capture_output=True,
-                          text=True, timeout=120)
+                          text=True, timeout=PATIENCE_S)
     check(done.returncode != 0 and "MBX_FLIGHT" in done.stderr and "1048576" in done.stderr, f"too many: {done.stderr!r}")
     core = shutil.which("true")
     done = trace(core)
@@ -181,7 +185,7 @@ def check_large_core(folder):
         core.seek(4096)
         core.write(header + struct.pack("<QQ48x", 8, 1) + event)
         core.truncate(4096 + hole)
-    done = subprocess.run([MBX, "trace", path], capture_output=True, text=True, timeout=120,
+    done = subprocess.run([MBX, "trace", path], capture_output=True, text=True, timeout=PATIENCE_S,
                           preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (128 << 20, 128 << 20)))
     check(done.returncode == 0 and done.stderr == "" and "the last 1 of 1 records" in done.stdout,
           f"a core file with a hole: {done.returncode} {done.stdout!r} {done.stderr!r}")

@@ -21,11 +21,16 @@ import sys
 import tempfile
 import time
 
+sys.dont_write_bytecode = True
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+from looks import looks  # noqa: E402
+from patience import PATIENCE_S  # noqa: E402
+
 PAGE = 65536
 ASK = 320
 CAPACITY = 832  # entries in a page
 SEEDS_OF_A_JOB = 50
-PATIENCE_MS = "60000"  # a rank that answers does so at once, but on a machine that is busy with other things
+PATIENCE_MS = str(PATIENCE_S * 1000)
 
 
 class Job:
@@ -230,7 +235,7 @@ def ages(args):
             for pid in job.pids:
                 os.kill(pid, signal.SIGSTOP)
         paths = cores_of(job, "age") if how == "core" else ()
-        for _ in range(2000):
+        for _ in looks():
             now = look(number, cores=paths)[1]
             check(set(now) == set(last), f"{how}: other entries are there")
             if how == "core":  # the time of its last look

@@ -206,7 +206,7 @@ class Job:
         return run.returncode, run.stdout
 
     def wait_for(self, ranks):
-        for _ in range(2000):
+        for _ in looks():
             number, seen = self.ranks()
             if len(seen) == ranks:
                 return number

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """top_test.py BUILD [--through pml|provider] - `mbx top` names the rank that never waits, in a pipe and on a screen.
 
-The programs are those of stuck.c.  Shares of time depend on what else the machine does, so each answer has several tables to come.
+The programs are those of stuck.c.  Shares of time depend on what else the machine does, so an answer may come in any of many tables.
 """
 import argparse
 import fcntl
@@ -19,7 +19,10 @@ import termios
 
 import doctor_test
 
-TABLES = 60  # of a second each: on a busy machine, too, ranks are seen in one of them
+sys.dont_write_bytecode = True
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+from patience import PATIENCE_S  # noqa: E402
+
 VERDICT = re.compile(r"rank 2 never waits: it (computes|has no core to run on) [0-9]+ % of its time; the others wait ([0-9]+) %")
 LEAVES = b"\x1b[?1049l"  # what an xterm is told when the screen is given back
 
@@ -39,7 +42,7 @@ def top(args, *options, **more):
 
 def in_a_pipe(args, number):
     text = ""
-    for _ in range(TABLES):
+    for _ in doctor_test.looks():
         run = top(args, "--once", "--interval", "1", "--job", number)
         check(run.returncode == 0 and run.stderr == "", f"{run.returncode}: {run.stderr}")
         text = run.stdout
@@ -55,7 +58,7 @@ def in_a_pipe(args, number):
 def balanced(args, number):
     """Ranks that all wait for each other: nobody is accused, at least in one of some tables."""
     text = ""
-    for _ in range(TABLES):
+    for _ in doctor_test.looks():
         text = top(args, "--once", "--interval", "1", "--job", number).stdout
         if "never wait" not in text:
             return
@@ -65,7 +68,7 @@ def balanced(args, number):
 def one_sided(args, number):
     """A rank in MPI_Win_lock waits, though its lock is no message."""
     text = ""
-    for _ in range(TABLES):
+    for _ in doctor_test.looks():
         text = top(args, "--once", "--interval", "1", "--job", number).stdout
         if re.search(r"\n +1 +[1-9].*  MPI_Win_lock.*\nevery rank waits for some of its time\n", text):
             return
@@ -75,7 +78,7 @@ def one_sided(args, number):
 def stopped(args, number):
     """A stopped rank is named in the first table in which it is stopped, however little the others get to run."""
     text = ""
-    for _ in range(TABLES):
+    for _ in doctor_test.looks():
         text = top(args, "--once", "--interval", "1", "--job", number).stdout
         if re.search(r"^rank 1 is stopped \(SIGSTOP\); kill -CONT \d+ lets it go on$", text, re.M):
             return
@@ -97,7 +100,7 @@ class Screen:
     def read_until(self, what):
         start = len(self.seen)
         while not re.search(what, self.seen[start:]):
-            check(select.select([self.master], [], [], 60)[0], f"{what} did not come: {self.seen[-2000:]}")
+            check(select.select([self.master], [], [], PATIENCE_S)[0], f"{what} did not come: {self.seen[-2000:]}")
             try:
                 self.seen += os.read(self.master, 65536)
             except OSError:
@@ -106,7 +109,7 @@ class Screen:
     def end(self, key):
         os.write(self.master, key)
         try:
-            while select.select([self.master], [], [], 60)[0]:
+            while select.select([self.master], [], [], PATIENCE_S)[0]:
                 self.seen += os.read(self.master, 65536)
             os.kill(self.pid, signal.SIGKILL)
             raise Failed(f"{key} does not end it")
@@ -137,7 +140,7 @@ def on_a_screen(args, number):
 
     def wait_for(what):
         text = ""
-        for _ in range(TABLES):
+        for _ in doctor_test.looks():
             text = subprocess.run([*tmux, "capture-pane", "-p"], stdout=subprocess.PIPE, text=True, check=True).stdout
             if re.search(what, text, re.DOTALL):
                 return
