@@ -164,9 +164,7 @@ void sys_fail_none(void);
 
 /* A sleep that ends by itself after so long, or longer, to look around for what was
  * missed. */
-#define SYS_NAP_NS      (50 * CLOCK_MS) /* the usual 100 ms, what has passed of them taken off */
-
-#define SYS_PATIENCE_NS (60 * CLOCK_S) /* also on a machine that is busy with other things */
+#define SYS_NAP_NS (50 * CLOCK_MS) /* the usual 100 ms, what has passed of them taken off */
 
 /* From now on, here and in children to be forked, a sys_futex_wait() of SYS_NAP_NS or more
  * does not end by itself: a wake that is lost is not made good by looking around.  Who is

@@ -23,6 +23,7 @@
 
 #include "base/base.h"
 #include "base/clock.h"
+#include "base/patience.h"
 #include "base/sys.h"
 
 static _Atomic uint32_t futex_word;
@@ -547,7 +548,7 @@ static void test_naps_that_must_be_woken(void **state)
     assert_int_equal(WTERMSIG(nap_in_a_child(SYS_NAP_NS, CLOCK_MS)), SIGABRT);
     assert_int_equal(WEXITSTATUS(nap_in_a_child(SYS_NAP_NS - 1, CLOCK_MS)), 7);
     assert_int_equal(WEXITSTATUS(nap_in_a_child(SYS_NAP_NS, 0)), 7);
-    sys_trust_wakes(SYS_PATIENCE_NS);
+    sys_trust_wakes(PATIENCE_NS);
     futex_word = 5;
     assert_int_equal(pthread_create(&thread, NULL, wake_when_waiting, NULL), 0);
     assert_int_equal(sys_futex_wait(&futex_word, 5, SYS_NAP_NS), 0);
@@ -567,7 +568,7 @@ static void test_futex_works_between_processes(void **state)
     assert_non_null(word);
     child = sys_fork();
     if (child == 0)
-        _exit(sys_futex_wait(word, 0, 120 * CLOCK_S) == 0 ? 0 : 1);
+        _exit(sys_futex_wait(word, 0, PATIENCE_NS) == 0 ? 0 : 1);
     while (sys_futex_wake(word, 1) == 0)
         sched_yield();
     assert_int_equal(waitpid(child, &status, 0), child);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "base/patience.h"
 #include "testing/device/verbs_target.h"
 
 #include <endian.h>
@@ -21,7 +22,6 @@
 #define FIN_SIZE  64
 #define REGIONS   16
 #define NOBODY    UINT32_MAX
-#define PATIENT   (60 * CLOCK_S) /* nothing waits that long but what fails */
 
 /* One end that sends: the other one is the device's. */
 struct verbs_peer {
@@ -277,7 +277,7 @@ static bool is_settled(const struct verbs_target *t)
 void verbs_target_run(void *instance)
 {
     struct verbs_target *t = instance;
-    const uint64_t until = clock_now() + PATIENT;
+    const uint64_t until = clock_now() + PATIENCE_NS;
     bool has_moved;
 
     do {

@@ -22,6 +22,7 @@
 #include <cmocka.h>
 
 #include "ends.h"
+#include "base/patience.h"
 
 /* ---- what succeeds ---- */
 
@@ -251,7 +252,7 @@ static void an_impossible_index_ends_its_client_alone(void **state)
 {
     struct end a, b, rogue;
     struct ibv_wc wc;
-    const uint64_t until = clock_now() + PATIENT, one = 1;
+    const uint64_t until = clock_now() + PATIENCE_NS, one = 1;
     struct lib_qp *qp;
 
     (void)state;
@@ -382,7 +383,7 @@ static void a_killed_process_does_not_answer(void **state)
 
 static void a_killed_adapter_is_a_lost_device(void **state)
 {
-    const uint64_t until = clock_now() + PATIENT;
+    const uint64_t until = clock_now() + PATIENCE_NS;
     struct ibv_comp_channel *channel;
     struct ibv_cq *cq;
     struct ibv_wc wc;

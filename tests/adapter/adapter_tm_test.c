@@ -19,6 +19,7 @@
 #include <cmocka.h>
 
 #include "ends.h"
+#include "base/patience.h"
 
 #include <infiniband/tm_types.h>
 
@@ -48,7 +49,7 @@ struct seen {
 static struct seen next_seen(struct end *end)
 {
     struct ibv_cq_ex *cq = (struct ibv_cq_ex *)end->cq;
-    const uint64_t until = clock_now() + PATIENT;
+    const uint64_t until = clock_now() + PATIENCE_NS;
     struct ibv_wc_tm_info info;
     struct seen seen;
     int err;
@@ -400,7 +401,7 @@ static void a_message_longer_than_its_buffer_ends_the_connection(void **state)
 
 static void it_works_with_33_untagged_buffers(void **state)
 {
-    const uint64_t until = clock_now() + PATIENT;
+    const uint64_t until = clock_now() + PATIENCE_NS;
     struct end a, b;
 
     (void)state;

@@ -3,6 +3,7 @@
  * ends.c - see ends.h.
  */
 #include "ends.h"
+#include "base/patience.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -175,7 +176,7 @@ void post(struct end *end, enum ibv_wr_opcode opcode, uint64_t id, uint32_t size
 /* The next completion. */
 struct ibv_wc next_of(struct end *end)
 {
-    const uint64_t until = clock_now() + PATIENT;
+    const uint64_t until = clock_now() + PATIENCE_NS;
     struct ibv_wc wc = {0};
     int got;
 
@@ -198,7 +199,7 @@ void expect_event(struct end *end, enum ibv_event_type type)
     struct ibv_async_event event;
     struct pollfd fd = {.fd = end->context->async_fd, .events = POLLIN};
 
-    assert_int_equal(poll(&fd, 1, (int)(PATIENT / CLOCK_MS)), 1);
+    assert_int_equal(poll(&fd, 1, PATIENCE_MS), 1);
     assert_int_equal(ibv_get_async_event(end->context, &event), 0);
     assert_int_equal(event.event_type, type);
     ibv_ack_async_event(&event);
@@ -221,7 +222,7 @@ void end_adapter(void)
 
     assert_true(fd.fd >= 0);
     assert_int_equal(ibv_close_device(context), 0);
-    assert_int_equal(poll(&fd, 1, (int)(PATIENT / CLOCK_MS)), 1);
+    assert_int_equal(poll(&fd, 1, PATIENCE_MS), 1);
     close(fd.fd);
 }
 

@@ -15,7 +15,6 @@
 #define ALL                                                                                    \
     (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
      IBV_ACCESS_REMOTE_ATOMIC)
-#define PATIENT (100 * CLOCK_S) /* no test waits that long but one that fails */
 
 /* One end of a connection, in a device context of its own. */
 struct end {

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/patience.h"
 #include "base/sys.h"
 
 #define CONTEXT 44
@@ -74,7 +75,7 @@ static int open_met(struct cluster *cl, const struct configuration *config,
     char byte;
     int fd;
 
-    sys_trust_wakes(SYS_PATIENCE_NS);
+    sys_trust_wakes(PATIENCE_NS);
     cluster_open(cl, config, 2, more);
     post(cl->eps[0], 1, &byte, 1);
     send_from(cl, 1, 1);
@@ -333,7 +334,7 @@ static void run_loops(const struct configuration *config, const char *const *mor
 
     if (config_is_loop(config))
         return;
-    sys_trust_wakes(SYS_PATIENCE_NS);
+    sys_trust_wakes(PATIENCE_NS);
     cluster_open(&cl, config, 2, more);
     for (int i = 0; i < 2; i++) {
         loops[i] = (struct loop){

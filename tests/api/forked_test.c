@@ -16,10 +16,10 @@
 
 #include "base/base.h"
 #include "base/log.h"
+#include "base/patience.h"
 
 #define CONTEXT 31
 #define KEY     5
-#define LIMIT_S 60 /* of a child that hangs */
 
 static char byte;
 static mbx_request pending;
@@ -124,7 +124,7 @@ static int in_child(struct mbx_ep *ep, void (*does)(struct mbx_ep *ep), char *te
         log_set_sink(NULL, NULL);
         dup2(ends[1], STDERR_FILENO);
         close(ends[1]);
-        alarm(LIMIT_S);
+        alarm(PATIENCE_S);
         does(ep);
         _exit(0);
     }

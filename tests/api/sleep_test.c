@@ -15,6 +15,7 @@
 
 #include "base/base.h"
 #include "base/clock.h"
+#include "base/patience.h"
 #include "base/sys.h"
 
 #define CONTEXT 43
@@ -106,7 +107,7 @@ static void cluster_open_acquainted(struct cluster *cl, const struct configurati
 
 static void a_message_wakes(void **state)
 {
-    sys_trust_wakes(SYS_PATIENCE_NS);
+    sys_trust_wakes(PATIENCE_NS);
     for (int round = 0; round < ROUNDS; round++) {
         struct sleeper s;
         struct cluster cl;
@@ -126,7 +127,7 @@ static void a_message_wakes(void **state)
 /* What the others leave is not heard of, but a wake is. */
 static void others_use_the_endpoint_and_wake(void **state)
 {
-    sys_trust_wakes(SYS_PATIENCE_NS);
+    sys_trust_wakes(PATIENCE_NS);
     for (int round = 0; round < ROUNDS; round++) {
         struct sleeper s;
         struct cluster cl;

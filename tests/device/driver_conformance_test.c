@@ -25,6 +25,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/patience.h"
 #include "base/sys.h"
 #include "device/soft/driver.h"
 #include "testing/device/conformance_bench.h"
@@ -32,8 +33,7 @@
 #include "transport/memory.h"
 #include "wire/wire.h"
 
-#define PATIENCE_NS (120 * CLOCK_S) /* what does not come about in this time has failed */
-#define READ_CHUNK  4096            /* so that a rendezvous takes several steps */
+#define READ_CHUNK 4096 /* so that a rendezvous takes several steps */
 
 /* The device has looked around, and once more behind a look that had begun before. */
 #define IDLE_ROUNDS 3
@@ -403,7 +403,7 @@ static void open_device(struct fixture *fix)
                              .transport_config = &fix->config,
                              .read_chunk = READ_CHUNK,
                              .spin_ns = 20 * CLOCK_US,
-                             .answer_ns = 60 * CLOCK_S,
+                             .answer_ns = PATIENCE_NS,
                              .seed = 1,
                              .program = "",
                              .number = number_of,

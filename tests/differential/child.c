@@ -14,6 +14,7 @@
  * not used yet.  What is silent for ANSWER_WAIT_MS is killed.
  */
 #include "child.h"
+#include "base/patience.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -23,9 +24,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define HELLO_WAIT_MS  60000
+#define HELLO_WAIT_MS  PATIENCE_MS
 #define ANSWER_WAIT_MS (8 * ENGINE_STALLED_MS)
-#define END_WAIT_S     5 /* an engine that stalls may not end either */
+#define END_WAIT_S     60 /* an engine that stalls may not end either */
 
 struct hello {
     int err;

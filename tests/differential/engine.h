@@ -23,7 +23,7 @@
 #define ENGINE_CONTEXT_MAX  31 /* what all engines can say in a tag of theirs, */
 #define ENGINE_TAG_BITS     48 /* beside the source */
 #define ENGINE_MESSAGE_MAX  (sizeof(int) + HISTORY_MAX)
-#define ENGINE_STALLED_MS   2000 /* what has not settled by then never will */
+#define ENGINE_STALLED_MS   20000 /* what has not settled by then never will */
 #define ENGINE_VERSION_SIZE 64
 
 enum {

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 
 #include "base/base.h"
+#include "base/patience.h"
 #include "core/core.h"
 #include "p2p/p2p.h"
 #include "forked_job.h"
@@ -74,12 +75,12 @@ static void reported_once(struct forked_job *job, int rank, const void *arg)
     by_wait = post_any(ep, 0, &into[0], NULL);
     by_test = post_any(ep, 1, &into[1], NULL);
     by_poll = post_any(ep, 2, &into[2], &(struct mbx_options){.user = into});
-    MUST(mbx_wait(ep, by_wait, FORKED_WAIT_NS, &done) == -EHOSTDOWN, 31);
+    MUST(mbx_wait(ep, by_wait, PATIENCE_NS, &done) == -EHOSTDOWN, 31);
     MUST(mbx_wait(ep, by_wait, 1000000, &done) == -ETIMEDOUT, 32);
     while ((err = mbx_test(ep, by_test, &done)) == 0)
         ;
     MUST(err == -EHOSTDOWN && mbx_test(ep, by_test, &done) == 0, 33);
-    MUST(mbx_wait_queues(ep, MBX_FAILURES, FORKED_WAIT_NS) == 0, 34);
+    MUST(mbx_wait_queues(ep, MBX_FAILURES, PATIENCE_NS) == 0, 34);
     MUST(mbx_ready(ep, MBX_FAILURES) == 1 && mbx_ready(ep, MBX_RECVS) == 0, 35);
     MUST(mbx_poll(ep, MBX_FAILURES, &done, 1) == 1, 36);
     MUST(done.request == by_poll && done.user == into && done.error == -EHOSTDOWN &&
@@ -91,11 +92,11 @@ static void reported_once(struct forked_job *job, int rank, const void *arg)
     MUST(dead[0] == 2 && dead[1] == 9, 40);
     /* they can be met, and cancelled */
     MUST(forked_signal(ep, 1, GO) == 0, 41);
-    MUST(mbx_wait(ep, by_wait, FORKED_WAIT_NS, &done) == 0 && done.error == 0, 42);
-    MUST(mbx_wait(ep, by_test, FORKED_WAIT_NS, &done) == 0 && done.error == 0, 43);
+    MUST(mbx_wait(ep, by_wait, PATIENCE_NS, &done) == 0 && done.error == 0, 42);
+    MUST(mbx_wait(ep, by_test, PATIENCE_NS, &done) == 0 && done.error == 0, 43);
     MUST(into[0] == 100 && into[1] == 101 && done.status.source == 1, 44);
     MUST(mbx_cancel(ep, by_poll) == 0, 45);
-    MUST(mbx_wait(ep, by_poll, FORKED_WAIT_NS, &done) == 0 && done.error == -ECANCELED, 46);
+    MUST(mbx_wait(ep, by_poll, PATIENCE_NS, &done) == 0 && done.error == -ECANCELED, 46);
     forked_close(ep);
 }
 
@@ -130,7 +131,7 @@ static void reported_by_array(struct forked_job *job, int rank, const void *arg)
     requests[0] = post_any(ep, 0, &into[0], NULL);
     requests[2] = post_any(ep, 2, &into[2], &(struct mbx_options){.user = into});
     memcpy(before, requests, sizeof before);
-    MUST(mbx_wait_some(ep, requests, 3, FORKED_WAIT_NS, indices, done) >= 1, 31);
+    MUST(mbx_wait_some(ep, requests, 3, PATIENCE_NS, indices, done) >= 1, 31);
     MUST(indices[0] == 0 && done[0].kind == MBX_FAILURES && done[0].error == -EHOSTDOWN &&
              done[0].request == before[0] && done[0].status.source == 2,
          32);
@@ -138,10 +139,10 @@ static void reported_by_array(struct forked_job *job, int rank, const void *arg)
     MUST(mbx_wait_all(ep, requests, 3, 100000000, done) == -ETIMEDOUT, 33);
     MUST(memcmp(before, requests, sizeof before) == 0, 34);
     requests[1] = post_any(ep, 1, &into[1], NULL); /* posted behind the death: told, too */
-    MUST(mbx_wait_any(ep, requests, 3, FORKED_WAIT_NS, indices, done) == 1, 35);
+    MUST(mbx_wait_any(ep, requests, 3, PATIENCE_NS, indices, done) == 1, 35);
     MUST(indices[0] == 1 && done[0].kind == MBX_FAILURES && requests[1] == done[0].request, 36);
     MUST(forked_signal(ep, 1, GO) == 0, 37);
-    MUST(mbx_wait_all(ep, requests, 3, FORKED_WAIT_NS, done) == 0, 38);
+    MUST(mbx_wait_all(ep, requests, 3, PATIENCE_NS, done) == 0, 38);
     for (int i = 0; i < 3; i++)
         MUST(requests[i] == 0 && into[i] == 100 + i && done[i].status.source == 1, 39);
     forked_close(ep);
@@ -176,7 +177,7 @@ static void reported_by_descriptor(struct forked_job *job, int rank, const void 
     MUST(forked_signal(ep, 1, GO) == 0, 33);
     while (mbx_poll(ep, MBX_RECVS, &done, 1) == 0)
         if (mbx_progress(ep) == 0 && mbx_arm(ep) == 0)
-            MUST(poll(&wanted, 1, FORKED_WAIT_NS / 1000000) == 1, 34);
+            MUST(poll(&wanted, 1, PATIENCE_MS) == 1, 34);
     MUST(done.error == -ENOTCONN, 35);
     forked_close(ep);
 }
@@ -208,7 +209,7 @@ static void reported_again(struct forked_job *job, int rank, const void *arg)
         die();
     }
     first = post_any(ep, 0, &into, NULL);
-    MUST(mbx_wait(ep, first, FORKED_WAIT_NS, &done) == -EHOSTDOWN, 31);
+    MUST(mbx_wait(ep, first, PATIENCE_NS, &done) == -EHOSTDOWN, 31);
     later = post_any(ep, 0, &into, NULL);
     MUST(mbx_test(ep, later, &done) == -EHOSTDOWN && mbx_test(ep, later, &done) == 0, 32);
     MUST(mbx_failed_ack(ep) == 1, 33);
@@ -216,8 +217,8 @@ static void reported_again(struct forked_job *job, int rank, const void *arg)
     later = post_any(ep, 0, &into, NULL);
     MUST(mbx_test(ep, later, &done) == 0 && mbx_ready(ep, MBX_FAILURES) == 0, 35);
     MUST(forked_signal(ep, 2, GO) == 0, 36);
-    MUST(mbx_wait(ep, first, FORKED_WAIT_NS, &done) == -EHOSTDOWN, 37);
-    MUST(mbx_wait(ep, later, FORKED_WAIT_NS, &done) == -EHOSTDOWN, 38);
+    MUST(mbx_wait(ep, first, PATIENCE_NS, &done) == -EHOSTDOWN, 37);
+    MUST(mbx_wait(ep, later, PATIENCE_NS, &done) == -EHOSTDOWN, 38);
     MUST(mbx_failed(ep, dead, 2) == 2 && dead[0] == 1 && dead[1] == 2, 39);
     mbx_cancel(ep, first);
     mbx_cancel(ep, later);
@@ -364,10 +365,10 @@ static void dies_announced(struct forked_job *job, int rank, const void *arg)
         mbx_progress(ep);
     job->shared->words[0] = 1;
     MUST(mbx_recv(ep, 1, GO, 0, 0, NULL, 0, NULL, &request) == 0, 31);
-    MUST(mbx_wait(ep, request, FORKED_WAIT_NS, &done) == 0 && done.error == -ENOTCONN, 32);
+    MUST(mbx_wait(ep, request, PATIENCE_NS, &done) == 0 && done.error == -ENOTCONN, 32);
     for (int i = 0, taken = 1; taken == 1; i++) { /* what had come is there, in order */
         MUST(mbx_recv(ep, 1, DATA, 0, 0, &into, sizeof into, NULL, &request) == 0, 34);
-        MUST(mbx_wait(ep, request, FORKED_WAIT_NS, &done) == 0, 35);
+        MUST(mbx_wait(ep, request, PATIENCE_NS, &done) == 0, 35);
         taken = done.error == 0;
         MUST(taken ? into == i : done.error == -ENOTCONN, 36);
     }
@@ -408,7 +409,7 @@ static void dies_beside(struct forked_job *job, int rank, const void *arg)
     if (rank == 1)
         die();
     MUST(mbx_recv(ep, 1, DATA, 0, 0, &into, sizeof into, NULL, &request) == 0, 30);
-    MUST(mbx_wait(ep, request, FORKED_WAIT_NS, &done) == 0 && done.error == -ENOTCONN, 31);
+    MUST(mbx_wait(ep, request, PATIENCE_NS, &done) == 0 && done.error == -ENOTCONN, 31);
     forked_close(ep);
 }
 
@@ -441,7 +442,7 @@ static void stops(struct forked_job *job, int rank, const void *arg)
         raise(SIGSTOP);
         send_int(ep, 0, 0, 5);
         MUST(mbx_recv(ep, 0, DATA, 1, 0, buf, LONG, NULL, &recv) == 0, 30);
-        MUST(mbx_wait(ep, recv, FORKED_WAIT_NS, &done) == 0 && done.error == 0, 31);
+        MUST(mbx_wait(ep, recv, PATIENCE_NS, &done) == 0 && done.error == 0, 31);
         MUST(buf[0] == 7 && buf[LONG - 1] == 7, 32);
         forked_receive(ep, 0, GO);
         forked_close(ep);
@@ -456,8 +457,8 @@ static void stops(struct forked_job *job, int rank, const void *arg)
     MUST(mbx_wait(ep, send, 60000000, &done) == -ETIMEDOUT, 36);
     MUST(mbx_wait(ep, any, 60000000, &done) == -ETIMEDOUT, 37);
     job->shared->words[2] = 1;
-    MUST(mbx_wait(ep, recv, FORKED_WAIT_NS, &done) == 0 && done.error == 0 && into == 5, 38);
-    MUST(mbx_wait(ep, send, FORKED_WAIT_NS, &done) == 0 && done.error == 0, 39);
+    MUST(mbx_wait(ep, recv, PATIENCE_NS, &done) == 0 && done.error == 0 && into == 5, 38);
+    MUST(mbx_wait(ep, send, PATIENCE_NS, &done) == 0 && done.error == 0, 39);
     mbx_cancel(ep, any);
     MUST(mbx_wait(ep, any, -1, &done) == 0 && done.error == -ECANCELED, 40);
     MUST(mbx_failed(ep, NULL, 0) == 0, 41);
@@ -522,7 +523,7 @@ static void dies_within(struct forked_job *job, int rank, const void *arg)
     if (rank == 1) {
         MUST(forked_receive(ep, 0, GO) == 0, 30);
         mbx_send(ep, 0, DATA, 0, buf, sizeof buf, NULL, &request);
-        mbx_wait(ep, request, FORKED_WAIT_NS, &done);
+        mbx_wait(ep, request, PATIENCE_NS, &done);
         _exit(31);
     }
     /* one that named the dead could end before a slow device has seen the fragment */
@@ -531,7 +532,7 @@ static void dies_within(struct forked_job *job, int rank, const void *arg)
     MUST(forked_signal(ep, 1, GO) == 0, 33);
     do {
         mbx_progress(ep);
-        err = mbx_wait(ep, request, FORKED_WAIT_NS, &done);
+        err = mbx_wait(ep, request, PATIENCE_NS, &done);
     } while (err == -EHOSTDOWN);
     MUST(err == 0, 34);
     MUST(done.error == -ENOTCONN && done.status.source == 1, 35);

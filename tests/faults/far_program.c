@@ -26,6 +26,7 @@
 #include <matchbox/matchbox.h>
 
 #include "base/base.h"
+#include "base/patience.h"
 #include "core/core.h"
 
 #define RANKS_MAX 8
@@ -33,7 +34,6 @@
 #define NEVER     2
 #define LONG      ((size_t)300000)
 #define TALK_MARK 3 /* rounds behind which a rank says that it talks */
-#define LIMIT_S   200
 
 static const size_t sizes[] = {8, 5000, LONG};
 #define SIZES ((int)ARRAY_COUNT(sizes))
@@ -100,7 +100,7 @@ static void get_address(uint32_t of, struct mbx_address *address)
 
 static void meet(void)
 {
-    static const char *const params[] = {"CLOSE_TIMEOUT=60s", NULL};
+    static const char *const params[] = {"CLOSE_TIMEOUT=900s", NULL};
     const struct mbx_config config = {.params = params};
     struct mbx_address address;
     uint32_t number;
@@ -270,7 +270,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: far_program FOLDER RANK RANKS talk | vanish\n");
         return 2;
     }
-    alarm(LIMIT_S);
+    alarm(PATIENCE_S);
     folder = argv[1];
     rank = (uint32_t)atoi(argv[2]);
     ranks = (uint32_t)atoi(argv[3]);

@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 
 #include "base/base.h"
+#include "base/patience.h"
 #include "core/core.h"
 #include "forked_job.h"
 
@@ -38,7 +39,7 @@ static unsigned char bytes[LONG];
 static void expect_error(struct mbx_ep *ep, mbx_request request, int error, int code)
 {
     struct mbx_completion done;
-    int err = mbx_wait(ep, request, FORKED_WAIT_NS, &done);
+    int err = mbx_wait(ep, request, PATIENCE_NS, &done);
 
     if (err != 0 || done.error != error)
         fprintf(stderr, "check %d: waited %d, error %d instead of %d\n", code, err, done.error,
@@ -50,7 +51,7 @@ static void expect_reported(struct mbx_ep *ep, mbx_request any, int code)
 {
     struct mbx_completion done;
 
-    MUST(mbx_wait(ep, any, FORKED_WAIT_NS, &done) == -EHOSTDOWN, code);
+    MUST(mbx_wait(ep, any, PATIENCE_NS, &done) == -EHOSTDOWN, code);
     MUST(mbx_cancel(ep, any) == 0, code);
     expect_error(ep, any, -ECANCELED, code);
 }
@@ -77,7 +78,7 @@ static void send_short(struct mbx_ep *ep, int error, int code)
     struct mbx_completion done = {.error = 0};
 
     while (done.error == 0)
-        MUST(mbx_wait(ep, send_to_victim(ep, 8), FORKED_WAIT_NS, &done) == 0, code);
+        MUST(mbx_wait(ep, send_to_victim(ep, 8), PATIENCE_NS, &done) == 0, code);
     MUST(done.error == error, code);
 }
 
@@ -97,7 +98,7 @@ static void waits(struct forked_job *job, struct mbx_ep *ep)
     expect_error(ep, longer, -ENOTCONN, 32);
     expect_reported(ep, any, 33);
     for (int i = 0; i < SENDS; i++) {
-        MUST(mbx_wait(ep, many[i], FORKED_WAIT_NS, &done) == 0, 34);
+        MUST(mbx_wait(ep, many[i], PATIENCE_NS, &done) == 0, 34);
         MUST(done.error == 0 || done.error == -ENOTCONN, 35);
     }
     send_short(ep, -ENOTCONN, 36);

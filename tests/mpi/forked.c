@@ -15,9 +15,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../../src/base/patience.h"
+
 #define ROUNDS  25
 #define LONGEST (1 << 20)
-#define LIMIT_S 60 /* of a child that hangs */
 
 static unsigned char sent[LONGEST], received[LONGEST];
 static int rank, ranks;
@@ -85,7 +86,7 @@ static void exchange(int round)
     child = fork();
     if (child == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        alarm(LIMIT_S);
+        alarm(PATIENCE_S);
         children[which].does();
         _exit(0);
     }

@@ -8,6 +8,7 @@
  * the alarm ends the program.
  */
 #include "provider_fixture.h"
+#include "../../src/base/patience.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -21,8 +22,6 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#define PATIENCE_S 100
 
 /* A sanitizer's runtime that holds signals back until the thread calls it would hold back ours. */
 #ifdef __SANITIZE_THREAD__
@@ -407,7 +406,7 @@ static void wait_and_exit(ssize_t (*wait)(struct fid *fid), enum fi_wait_obj obj
     struct fid_cntr *cntr;
     static char memory[8];
 
-    alarm(PATIENCE_S);
+    alarm(PATIENCE_S / 2);
     fixture_open(&ends, &setup);
     cntr = ends.node[0].cntr[NODE_RECVS];
     if (fi_mr_reg(ends.domain, memory, sizeof memory, FI_REMOTE_WRITE, 0, 1, 0, &ends_mr,
@@ -459,6 +458,6 @@ int main(void)
         cmocka_unit_test(a_handler_may_close_what_its_thread_waits_at),
     };
 
-    alarm(2 * PATIENCE_S);
+    alarm(PATIENCE_S);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

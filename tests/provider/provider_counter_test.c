@@ -4,12 +4,12 @@
  * counted once, and looking at a counter takes nothing from a queue.
  */
 #include "provider_fixture.h"
+#include "../../src/base/patience.h"
 
 #include <pthread.h>
 #include <string.h>
 
 #define BIG      (1 << 18)
-#define PATIENCE 100000 /* ms; only a failure takes so long */
 #define MESSAGES 40
 
 static const struct setup counted = {.counts = FI_SEND | FI_RECV};
@@ -242,7 +242,7 @@ static void a_wait_hears_of_other_threads(void **state)
     c = counter(&fix, 0, NODE_RECVS);
     for (int i = 0; i < 4; i++)
         assert_int_equal(pthread_create(&thread[i], NULL, adder, c), 0);
-    assert_int_equal(fi_cntr_wait(c, 4000, PATIENCE), 0);
+    assert_int_equal(fi_cntr_wait(c, 4000, PATIENCE_MS), 0);
     for (int i = 0; i < 4; i++)
         pthread_join(thread[i], NULL);
     assert_int_equal(fi_cntr_read(c), 4000);
@@ -271,7 +271,7 @@ static void *sender(void *arg)
             continue;
     }
     return (void *)(intptr_t)(fi_cntr_wait(ring.node[me].cntr[NODE_RECVS], MESSAGES + 1,
-                                           PATIENCE) == 0 &&
+                                           PATIENCE_MS) == 0 &&
                               words[me][MESSAGES - 1] == MESSAGES - 1);
 }
 

@@ -7,6 +7,7 @@
  * A wake that is lost is a wait of PATIENCE_MS, and fails the test.
  */
 #include "provider_fixture.h"
+#include "../../src/base/patience.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -17,10 +18,9 @@
 
 #include <rdma/fi_atomic.h>
 
-#define PATIENCE_MS 100000
-#define ROUNDS      300
-#define KEY         7
-#define RMA_CAPS    (FI_MSG | FI_TAGGED | FI_RMA | FI_DIRECTED_RECV | FI_SOURCE)
+#define ROUNDS   300
+#define KEY      7
+#define RMA_CAPS (FI_MSG | FI_TAGGED | FI_RMA | FI_DIRECTED_RECV | FI_SOURCE)
 
 static char memory[64];
 

@@ -7,6 +7,7 @@
  * from any source waits on, others are not concerned.
  */
 #include "provider_fixture.h"
+#include "../../src/base/patience.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -21,9 +22,8 @@
 #define CAPS                                                                                   \
     (FI_TAGGED | FI_MSG | FI_SOURCE | FI_DIRECTED_RECV | FI_RMA | FI_ATOMIC | FI_READ |        \
      FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
-#define KEY      9
-#define SIZE     ((size_t)1 << 20)
-#define PATIENCE 60 /* seconds, on any machine */
+#define KEY  9
+#define SIZE ((size_t)1 << 20)
 
 enum { TRECV, TRECV_MSG, TSEND, WRITE, READ, FETCH, OPERATIONS };
 
@@ -95,7 +95,7 @@ static void start_all(struct fixture *fix, fi_addr_t addr)
 /* The next thing at node 0 is an error.  Which operation has ended? */
 static int next_error(struct fixture *fix)
 {
-    time_t until = time(NULL) + PATIENCE;
+    time_t until = time(NULL) + PATIENCE_S;
     struct fi_cq_tagged_entry entry;
     struct fi_cq_err_entry error = {.err_data_size = 0};
     ssize_t n;

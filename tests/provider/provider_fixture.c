@@ -3,14 +3,14 @@
  * provider_fixture.c - see provider_fixture.h.
  */
 #include "provider_fixture.h"
+#include "../../src/base/patience.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#define QUIET_READS  200
-#define PATIENCE_SEC 120
+#define QUIET_READS 200
 
 struct fi_info *fixture_hints(const struct setup *setup)
 {
@@ -152,7 +152,7 @@ void fixture_arrived(struct fixture *fix, int from, int to)
 
 time_t fixture_end(void)
 {
-    return time(NULL) + PATIENCE_SEC;
+    return time(NULL) + PATIENCE_S;
 }
 
 ssize_t fixture_read(struct fixture *fix, int node, struct fi_cq_tagged_entry *entry,

@@ -6,6 +6,7 @@
  * Those that race prove most under ThreadSanitizer; without it they end, or crash, or hang.
  */
 #include "provider_fixture.h"
+#include "../../src/base/patience.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -13,10 +14,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define PATIENCE_MS 100000
-#define ROUNDS      100
-#define KEY         7
-#define RMA_CAPS    (FI_MSG | FI_TAGGED | FI_RMA | FI_DIRECTED_RECV | FI_SOURCE)
+#define ROUNDS   100
+#define KEY      7
+#define RMA_CAPS (FI_MSG | FI_TAGGED | FI_RMA | FI_DIRECTED_RECV | FI_SOURCE)
 
 static int context;
 

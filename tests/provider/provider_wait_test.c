@@ -6,6 +6,7 @@
  * A wake that is lost is a wait of PATIENCE_MS, and fails the test.
  */
 #include "provider_fixture.h"
+#include "../../src/base/patience.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -15,8 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PATIENCE_MS 100000
-#define BIG         (1 << 20)
+#define BIG (1 << 20)
 
 static int contexts[8]; /* their addresses are the op contexts */
 static char big_out[BIG], big_in[BIG];

@@ -28,9 +28,10 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_tagged.h>
 
+#include "../../src/base/patience.h"
+
 #define LONG     200000
 #define CONTEXTS 5000
-#define LIMIT_S  60
 
 struct fabric_case {
     const char *name, *reports;
@@ -176,7 +177,7 @@ static void progress(void)
 /* The next completion of a side, or -FI_EAVAIL. */
 static ssize_t next(int i, struct fi_cq_tagged_entry *entry)
 {
-    double end = seconds() + LIMIT_S;
+    double end = seconds() + PATIENCE_S;
     ssize_t n;
 
     do {
@@ -219,7 +220,7 @@ static void expect_quiet(int i)
 /* Calls until it is taken. */
 #define POST(call)                                                                             \
     do {                                                                                       \
-        double end_ = seconds() + LIMIT_S;                                                     \
+        double end_ = seconds() + PATIENCE_S;                                                  \
         ssize_t err_;                                                                          \
         while ((err_ = (call)) == -FI_EAGAIN && seconds() < end_)                              \
             progress();                                                                        \
@@ -392,7 +393,7 @@ static void sread_waits_its_time(void)
         EXPECT(seconds() - begin > 0.028);
     }
     POST(fi_trecv(side[1].ep, in, 8, NULL, FI_ADDR_UNSPEC, 1, 0, &context[0]));
-    EXPECT_EQUAL(fi_cq_sread(side[1].cq, &entry, 1, NULL, LIMIT_S * 1000), 1);
+    EXPECT_EQUAL(fi_cq_sread(side[1].cq, &entry, 1, NULL, PATIENCE_MS), 1);
     close_both();
 }
 
@@ -415,8 +416,8 @@ static void signal_ends_a_wait(void)
         double begin = seconds();
 
         EXPECT_EQUAL(pthread_create(&thread, NULL, signal_it, NULL), 0);
-        EXPECT(fi_cq_sread(side[1].cq, &entry, 1, NULL, LIMIT_S * 1000) < 0);
-        EXPECT(seconds() - begin < LIMIT_S - 1);
+        EXPECT(fi_cq_sread(side[1].cq, &entry, 1, NULL, PATIENCE_MS) < 0);
+        EXPECT(seconds() - begin < PATIENCE_S - 1);
         pthread_join(thread, NULL);
     }
     close_both();
@@ -435,7 +436,7 @@ static void trywait_lets_wait(void)
     fids[0] = &side[1].cq->fid;
     EXPECT_EQUAL(fi_control(&side[1].cq->fid, FI_GETWAIT, &poll_fd.fd), 0);
     for (int round = 0; round < 5; round++) {
-        double end = seconds() + LIMIT_S;
+        double end = seconds() + PATIENCE_S;
         int quiet = 0;
 
         POST(fi_trecv(side[1].ep, in, 8, NULL, FI_ADDR_UNSPEC, 5, 0, &context[round]));
@@ -446,7 +447,7 @@ static void trywait_lets_wait(void)
         EXPECT(quiet);
         send_word(5);
         while (fi_trywait(fabric, fids, 1) == 0) {
-            EXPECT(poll(&poll_fd, 1, LIMIT_S * 1000) == 1);
+            EXPECT(poll(&poll_fd, 1, PATIENCE_MS) == 1);
             if (fi_cq_read(side[1].cq, NULL, 0) != -FI_EAGAIN)
                 break;
         }
@@ -516,7 +517,7 @@ static void completions_by_choice(void)
 {
     struct iovec iov = {out, 8};
     struct fi_msg_tagged msg = {.msg_iov = &iov, .iov_count = 1, .tag = 1};
-    double end = seconds() + LIMIT_S;
+    double end = seconds() + PATIENCE_S;
 
     if (!open_both(&(struct setup){.bind_flags = FI_SELECTIVE_COMPLETION}))
         return;
@@ -567,7 +568,7 @@ static void counters_wait(void)
     EXPECT_EQUAL(fi_cntr_wait(side[0].sends, 1, 30), -FI_ETIMEDOUT);
     EXPECT(seconds() - begin > 0.028);
     EXPECT_EQUAL(pthread_create(&thread, NULL, add_errors, NULL), 0);
-    err = fi_cntr_wait(side[0].sends, 1, LIMIT_S * 1000);
+    err = fi_cntr_wait(side[0].sends, 1, PATIENCE_MS);
     has_ended = true;
     pthread_join(thread, NULL);
     EXPECT(err < 0 && err != -FI_ETIMEDOUT);
@@ -636,7 +637,7 @@ static void peek_claim_discard(void)
                                   .tag = 1,
                                   .context = &context[2]};
     struct fi_cq_tagged_entry entry;
-    double end = seconds() + LIMIT_S;
+    double end = seconds() + PATIENCE_S;
     uint64_t word = 0;
     bool found = false;
 

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/patience.h"
 #include "base/sys.h"
 #include "core/core.h"
 
@@ -76,7 +77,7 @@ static void sleep_a_while(void)
 struct mbx_ep *forked_open(struct forked_job *job, int rank, const char *const *params)
 {
     /* what closes waits for others, which may be slow; the last one of a name counts */
-    const char *all[FORKED_PARAMS + 1] = {"CLOSE_TIMEOUT=60s"};
+    const char *all[FORKED_PARAMS + 1] = {"CLOSE_TIMEOUT=900s"};
     const struct mbx_config config = {.params = all};
     struct forked_shared *shared = job->shared;
     struct mbx_ep *ep;
@@ -108,7 +109,7 @@ static int forked_finish(struct mbx_ep *ep, mbx_request request)
 {
     struct mbx_completion done;
 
-    MUST(mbx_wait(ep, request, FORKED_WAIT_NS, &done) == 0, 13);
+    MUST(mbx_wait(ep, request, PATIENCE_NS, &done) == 0, 13);
     return done.error;
 }
 
@@ -131,7 +132,7 @@ int forked_receive(struct mbx_ep *ep, uint32_t from, uint32_t context_id)
 /* What is owed to who is dead goes when somebody looks. */
 static void forked_settle(struct mbx_ep *ep)
 {
-    uint64_t until_ns = clock_now() + (uint64_t)FORKED_WAIT_NS;
+    uint64_t until_ns = clock_now() + (uint64_t)PATIENCE_NS;
     struct stats stats;
 
     do {

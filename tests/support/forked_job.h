@@ -5,7 +5,7 @@
  *
  * What happens in a child is told by its exit code: MUST names one for each thing that has to
  * hold.  Nothing here depends on time: who waits for another one waits for a message of it, or
- * for a word in the shared memory, and gives up only when a machine must have stopped.
+ * for a word in the shared memory, and gives up only what hangs.
  */
 #ifndef TESTS_FORKED_JOB_H
 #define TESTS_FORKED_JOB_H
@@ -25,9 +25,6 @@
 #define FORKED_MAX    4
 #define FORKED_WORDS  16
 #define FORKED_PARAMS 16
-
-/* Long enough for any machine. */
-#define FORKED_WAIT_NS ((int64_t)60 * 1000 * 1000 * 1000)
 
 /* In a child. */
 #define MUST(condition, code)                                                                  \

@@ -22,10 +22,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SHARED     "mbx-adapter"
-#define PATIENCE_S 120 /* a process that ends needs a core for it */
-#define NOT_HERE   77
-#define LEFT       99
+#include "../../src/base/patience.h"
+
+#define SHARED   "mbx-adapter"
+#define NOT_HERE 77
+#define LEFT     99
 
 static pid_t test;
 static int status;

@@ -17,6 +17,7 @@
 
 #include "base/base.h"
 #include "base/clock.h"
+#include "base/patience.h"
 #include "base/sys.h"
 #include "core/core.h"
 
@@ -154,7 +155,7 @@ static void test_a_send_beside_a_sleeper(void **state)
     if (config_is_loop(config) || config_has_faults(config))
         return;
     cluster_open(&cl, config, 2, many_asleep);
-    sys_trust_wakes(SYS_PATIENCE_NS);
+    sys_trust_wakes(PATIENCE_NS);
     for (int round = 0; round < 5; round++)
         flood(&cl);
     sys_trust_wakes(0);

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/patience.h"
 #include "core/core.h"
 #include "device/host/offload.h"
 #include "device/verbs/verbs_state.h"
@@ -53,7 +54,7 @@ static void wait_for(struct mbx_ep *ep, mbx_request request, int code)
 {
     struct mbx_completion done;
 
-    MUST(mbx_wait(ep, request, FORKED_WAIT_NS, &done) == 0 && done.error == 0, code);
+    MUST(mbx_wait(ep, request, PATIENCE_NS, &done) == 0 && done.error == 0, code);
 }
 
 /* ---- A1 ---- */

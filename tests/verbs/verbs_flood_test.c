@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/patience.h"
 #include "core/core.h"
 #include "device/host/offload.h"
 #include "device/verbs/verbs_state.h"
@@ -73,7 +74,7 @@ static void flood(struct forked_job *job, struct mbx_ep *ep, int rank)
     }
     job->shared->words[SENDING]++;
     for (int i = 0; i < messages; i++) {
-        MUST(mbx_wait(ep, requests[i], FORKED_WAIT_NS, &done) == 0 && done.error == 0, 32);
+        MUST(mbx_wait(ep, requests[i], PATIENCE_NS, &done) == 0 && done.error == 0, 32);
         free(bytes[i]);
     }
     MUST(forked_receive(ep, 0, LAST) == 0 && forked_signal(ep, 0, LAST) == 0, 33);
@@ -110,7 +111,7 @@ static void receive_batch(struct mbx_ep *ep, int batch)
              43);
     }
     for (int i = 0; i < BATCH; i++) {
-        MUST(mbx_wait(ep, requests[i], FORKED_WAIT_NS, &done) == 0 && done.error == 0, 44);
+        MUST(mbx_wait(ep, requests[i], PATIENCE_NS, &done) == 0 && done.error == 0, 44);
         check(&done.status, bytes[i]);
     }
 }
@@ -131,7 +132,7 @@ static void receive_all(struct mbx_ep *ep)
 
             MUST(mbx_recv(ep, sender, DATA, sender, 0, bytes, LONGEST, NULL, &request) == 0,
                  45);
-            MUST(mbx_wait(ep, request, FORKED_WAIT_NS, &done) == 0 && done.error == 0, 46);
+            MUST(mbx_wait(ep, request, PATIENCE_NS, &done) == 0 && done.error == 0, 46);
             check(&done.status, bytes);
         }
 }
@@ -162,7 +163,7 @@ static void receive_last(struct mbx_ep *ep)
     for (uint32_t i = 0; i < SENDERS; i++)
         MUST(forked_signal(ep, i + 1, LAST) == 0, 61);
     for (int i = 0; i < SENDERS; i++)
-        MUST(mbx_wait(ep, requests[i], FORKED_WAIT_NS, &done) == 0 && done.error == 0, 62);
+        MUST(mbx_wait(ep, requests[i], PATIENCE_NS, &done) == 0 && done.error == 0, 62);
     stats_read(ep, &stats);
     MUST(stats.device_matched == before + SENDERS, 23);
 }

@@ -29,6 +29,7 @@
 #include "adapter/library/library.h"
 #include "base/base.h"
 #include "base/failpoint.h"
+#include "base/patience.h"
 #include "core/core.h"
 #include "device/host/offload.h"
 #include "forked_job.h"
@@ -210,7 +211,7 @@ static struct mbx_completion finish(struct mbx_ep *ep, mbx_request request)
     struct mbx_completion done;
     int err;
 
-    while ((err = mbx_wait(ep, request, FORKED_WAIT_NS, &done)) == -EHOSTDOWN)
+    while ((err = mbx_wait(ep, request, PATIENCE_NS, &done)) == -EHOSTDOWN)
         mbx_cancel(ep, request);
     MUST(err == 0, 32);
     return done;

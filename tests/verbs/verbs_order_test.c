@@ -34,6 +34,7 @@
 
 #include "base/base.h"
 #include "base/clock.h"
+#include "base/patience.h"
 #include "base/random.h"
 #include "base/sys.h"
 #include "core/core.h"
@@ -444,7 +445,6 @@ static uint64_t first = 1, count = 30;
 static bool is_held, shows_progress;
 
 #define PROGRESS_NS (10 * CLOCK_S)
-#define MINUTE      (60 * CLOCK_S)
 
 static uint64_t histories(uint64_t seeds)
 {
@@ -503,13 +503,13 @@ static bool has_met_all(void)
     return sums.matched > 0 && sums.passed > 0 && sums.parked > 0;
 }
 
-/* Which message an adapter that is not held matches is by chance: so further seeds follow, for a
- * minute at most, until each fate has been met. */
+/* Which message an adapter that is not held matches is by chance: so further seeds follow,
+ * until each fate has been met. */
 static bool is_next(uint64_t seed, uint64_t start_ns)
 {
     if (seed < first + count)
         return true;
-    return count >= 6 && !is_held && !has_met_all() && clock_now() - start_ns < MINUTE;
+    return count >= 6 && !is_held && !has_met_all() && clock_now() - start_ns < PATIENCE_NS;
 }
 
 static void random_histories(void **state)

@@ -29,9 +29,11 @@
 
 #include <matchbox/matchbox.h>
 
+#include "../../src/base/patience.h"
+
 #define CONTEXT 3
 #define ROUNDS  3
-#define TRIES   600 /* of a tenth of a second: until the other machine is up */
+#define TRIES   (10 * PATIENCE_S) /* of a tenth of a second: until the other machine is up */
 #define WAIT_NS INT64_C(120000000000)
 
 static const size_t sizes[] = {0, 8, 1000, 5000, 8192, 20000, 100000, 1 << 20};

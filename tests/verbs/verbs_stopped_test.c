@@ -30,6 +30,7 @@
 
 #include "base/base.h"
 #include "base/clock.h"
+#include "base/patience.h"
 #include "core/core.h"
 #include "device/host/offload.h"
 #include "device/verbs/verbs_state.h"
@@ -102,7 +103,7 @@ static void receive(struct forked_job *job, struct mbx_ep *ep)
     raise(SIGSTOP);
     job->shared->words[GOES_ON] = 1;
     for (int i = 0; i < MESSAGES; i++) {
-        MUST(mbx_wait(ep, requests[i], FORKED_WAIT_NS, &done) == 0, 33);
+        MUST(mbx_wait(ep, requests[i], PATIENCE_NS, &done) == 0, 33);
         MUST(done.error == 0 && done.status.size == size_of(i), 34);
         check_bytes(i, buffers[i]);
         if (i < MESSAGES - 1)
@@ -110,7 +111,7 @@ static void receive(struct forked_job *job, struct mbx_ep *ep)
     }
     MUST(mbx_recv(ep, 1, DATA, LATE, 0, buffers[MESSAGES - 1], LONG, NULL, &requests[0]) == 0,
          35);
-    MUST(mbx_wait(ep, requests[0], FORKED_WAIT_NS, &done) == 0 && done.error == 0, 36);
+    MUST(mbx_wait(ep, requests[0], PATIENCE_NS, &done) == 0 && done.error == 0, 36);
     check_bytes(MESSAGES - 1, buffers[MESSAGES - 1]);
     free(buffers[MESSAGES - 1]);
 }
@@ -139,17 +140,17 @@ static void send_all(struct forked_job *job, struct mbx_ep *ep)
         MUST(mbx_send(ep, 0, DATA, (uint64_t)i, bytes[i], size_of(i), NULL, &requests[i]) == 0,
              40);
     for (int i = 0; i < KIND; i++)
-        MUST(wait_for(ep, requests[i], FORKED_WAIT_NS) == 0, 41);
+        MUST(wait_for(ep, requests[i], PATIENCE_NS) == 0, 41);
     for (int i = KIND; ep->offload == NULL && i < MESSAGES; i++)
         job->shared->words[ENDED_EARLY] +=
             wait_for(ep, requests[i], i == KIND ? BEFORE_NS : 0) != -ETIMEDOUT;
     if (ep->offload == NULL)
         job->shared->words[SENT] = 1;
     for (int i = KIND; i < MESSAGES; i++)
-        MUST(wait_for(ep, requests[i], FORKED_WAIT_NS) == 0, 42);
+        MUST(wait_for(ep, requests[i], PATIENCE_NS) == 0, 42);
     MUST(ep->offload == NULL || wait_for(ep, late, 0) == -ETIMEDOUT, 44);
     job->shared->words[SENT] = 1;
-    MUST(wait_for(ep, late, FORKED_WAIT_NS) == 0, 45);
+    MUST(wait_for(ep, late, PATIENCE_NS) == 0, 45);
 }
 
 static void play(struct forked_job *job, int rank, const void *params)
@@ -245,7 +246,7 @@ static void await_stop(const struct forked_job *job)
 /* Until the sender says so, or has ended, or must have stopped. */
 static bool await_sent(const struct forked_job *job)
 {
-    const uint64_t until_ns = clock_now() + (uint64_t)FORKED_WAIT_NS;
+    const uint64_t until_ns = clock_now() + (uint64_t)PATIENCE_NS;
 
     while (job->shared->words[SENT] == 0 && !has_ended(job->pids[1]) && clock_now() < until_ns)
         nap();

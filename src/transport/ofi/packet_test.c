@@ -17,12 +17,11 @@
 #include "base/base.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/patience.h"
 #include "matchbox/matchbox.h"
 #include "transport/memory.h"
 #include "transport/ofi/ofi.h"
 #include "transport/network.h"
-
-#define PATIENCE_NS (60 * CLOCK_S)
 
 static const uint8_t key[TRANSPORT_KEY_SIZE] = "one job, one key";
 

@@ -18,6 +18,7 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include "base/patience.h"
 #include "base/sys.h"
 #include "transport/shm/shm_testing.h"
 
@@ -402,7 +403,7 @@ static void a_sleeping_sender_is_woken_by_space(void **state)
 
 static int trust_wakes(void **state)
 {
-    sys_trust_wakes(SYS_PATIENCE_NS);
+    sys_trust_wakes(PATIENCE_NS);
     return set_up_all(state);
 }
 

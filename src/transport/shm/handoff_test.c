@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/patience.h"
 #include "base/random.h"
 #include "base/sys.h"
 #include "transport/memory.h"
@@ -362,7 +363,7 @@ static void obey_in_a_child(void)
 /* Neither this process nor the child checks by itself: a lost wake aborts it. */
 static pid_t start_trusting(void (*story)(void))
 {
-    sys_trust_wakes(SYS_PATIENCE_NS);
+    sys_trust_wakes(PATIENCE_NS);
     return start(story);
 }
 
@@ -406,7 +407,7 @@ static void no_nudge_between_threads_is_lost(void **state)
     half_open(&owner, 0);
     half_hand_over(&owner);
     stage_set(1);
-    sys_trust_wakes(SYS_PATIENCE_NS);
+    sys_trust_wakes(PATIENCE_NS);
     assert_int_equal(pthread_create(&thread, NULL, obey, NULL), 0);
     stage_await(2);
     command(&owner);

@@ -45,7 +45,7 @@ static void begin_in_a_mailbox(void)
     CHECK(link->state == LINK_CRAMPED);
     stage_set(2); /* nothing is read before */
     stage_await(3);
-    CHECK(transport_shm.wait(node.t, 100 * CLOCK_MS) == 0);
+    CHECK(transport_shm.wait(node.t, PATIENCE_NS) == 0);
     stream(&node, &link->link, SEGMENT_MAILBOX_MOST, STREAM);
     CHECK(link->state == LINK_OPEN && link->remote->file->rings != NULL);
     node_close(&node);

@@ -28,6 +28,7 @@
 #include "base/base.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/patience.h"
 #include "base/random.h"
 #include "base/sys.h"
 #include "transport/shm/passing.h"
@@ -36,7 +37,6 @@
 #define COOKIE    UINT64_C(0x1111222233334444)
 #define KEY_CHECK UINT64_C(0x5555666677778888)
 #define NOBODY    65534
-#define PATIENCE  100000 /* looks, one each millisecond */
 
 /* An owner: a process with one segment, that waits to be killed. */
 struct owner {
@@ -121,7 +121,7 @@ static int ask(uint32_t number, uint64_t cookie, uint64_t key_check)
     struct passing_request request = {0};
     int err = -EAGAIN;
 
-    for (int i = 0; i < PATIENCE && err == -EAGAIN; i++) {
+    for (int i = 0; i < PATIENCE_MS && err == -EAGAIN; i++) {
         err = passing_ask(number, cookie, key_check, &request);
         if (err == -EAGAIN)
             usleep(1000);
@@ -139,7 +139,7 @@ static int attach(const struct owner *owner, uint64_t key_check, struct segment 
     int err = -EAGAIN;
 
     *out = NULL;
-    for (int i = 0; i < PATIENCE && err == -EAGAIN; i++) {
+    for (int i = 0; i < PATIENCE_MS && err == -EAGAIN; i++) {
         err = segment_open(&from, SEGMENT_BLOCK, out);
         if (err == -EAGAIN)
             usleep(1000);
@@ -276,7 +276,7 @@ static void an_owner_that_stands_still_is_waited_for(void **state)
     assert_int_equal(passing_ask(owner.name.number, owner.name.cookie, KEY_CHECK, &request),
                      -EAGAIN);
     kill(owner.pid, SIGCONT);
-    for (int i = 0; i < PATIENCE && fd == -EAGAIN; i++) {
+    for (int i = 0; i < PATIENCE_MS && fd == -EAGAIN; i++) {
         fd = passing_ask(owner.name.number, owner.name.cookie, KEY_CHECK, &request);
         usleep(1000);
     }

@@ -25,8 +25,6 @@
 #include "base/sys.h"
 #include "transport/memory.h"
 
-#define STAGE_PATIENCE 120000 /* looks, one each millisecond */
-
 struct board *board;
 size_t payload_limit;
 bool nodes_pass;
@@ -54,8 +52,7 @@ void stage_await(uint32_t stage)
 {
     bool comes = true;
 
-    for (unsigned i = 0; i < STAGE_PATIENCE && comes && atomic_load(&board->stage) < stage;
-         i++) {
+    for (unsigned i = 0; i < PATIENCE_MS && comes && atomic_load(&board->stage) < stage; i++) {
         comes = running == 0 || !has_ended(running);
         usleep(1000);
     }
@@ -193,7 +190,7 @@ struct link *attach_to(struct node *node, unsigned i)
     struct link *link = connect_to(node, i);
     int err = -EAGAIN;
 
-    for (unsigned n = 0; n < STAGE_PATIENCE && err == -EAGAIN; n++) {
+    for (unsigned n = 0; n < PATIENCE_MS && err == -EAGAIN; n++) {
         err = link_attach(link_of(link));
         if (err == -EAGAIN)
             usleep(1000);

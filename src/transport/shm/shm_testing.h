@@ -25,9 +25,8 @@
 #include <sys/types.h>
 
 #include "base/clock.h"
+#include "base/patience.h"
 #include "transport/shm/shm.h"
-
-#define PATIENCE_NS      ((int64_t)(60 * CLOCK_S)) /* a wait that takes so long has lost a wake */
 
 #define CHECK(condition) ((condition) ? (void)0 : story_failed(__FILE__, __LINE__, #condition))
 
