@@ -47,7 +47,7 @@ static void child_main(const struct configuration *config, child_fn *run, int do
 {
     /* the parent may be slow to take what is still on its way */
     struct mbx_ep *ep =
-        cluster_open_one(config, (const char *const[]){"CLOSE_TIMEOUT=60s", NULL});
+        cluster_open_one(config, (const char *const[]){"CLOSE_TIMEOUT=900s", NULL});
     struct mbx_address mine, theirs;
     uint32_t parent;
 

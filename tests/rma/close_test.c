@@ -221,7 +221,7 @@ static void *go_on(void *arg)
 static void answers_wait_for_space(void **state)
 {
     enum { GETS = 32, SIZE = 3000 };
-    static const char *const narrow[] = {"SHM_RING_SIZE=4K", "CLOSE_TIMEOUT=60s", NULL};
+    static const char *const narrow[] = {"SHM_RING_SIZE=4K", "CLOSE_TIMEOUT=900s", NULL};
     mbx_request gets[GETS];
     pthread_t thread;
     struct cluster cl;

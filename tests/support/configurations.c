@@ -21,7 +21,7 @@
 /* Everything goes to the device that fits. */
 #define DEVICE(kind, list)                                                                     \
     "DEVICE=" kind, "DEVICE_LIST=" list, "DEVICE_THRESHOLD=0", "DEVICE_SPIN=0",                \
-        "DEVICE_ANSWER=60s"
+        "DEVICE_ANSWER=900s"
 
 /* And it holds unexpected messages. */
 #define HOLDS "DEVICE_HOLDS=yes"

@@ -286,7 +286,7 @@ static const struct {
 
 static void run(size_t which)
 {
-    static const char *const params[] = {"CLOSE_TIMEOUT=60s", NULL};
+    static const char *const params[] = {"CLOSE_TIMEOUT=900s", NULL};
     struct mbx_config config = {.params = params};
 
     must(mbx_job_open(&job), "job");

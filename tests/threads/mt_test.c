@@ -626,7 +626,7 @@ static void exchange(int fd, struct mbx_ep *ep)
 static void play_process(const struct configuration *config, int fd, uint32_t out, uint32_t in)
 {
     const struct rules rules = {4, false, MIXED, rounds(9), false};
-    static const char *const patient[] = {"THREADS=many", "CLOSE_TIMEOUT=60s", NULL};
+    static const char *const patient[] = {"THREADS=many", "CLOSE_TIMEOUT=900s", NULL};
     static struct game g;
     struct mbx_ep *ep = cluster_open_one(config, patient);
     char byte = 0;

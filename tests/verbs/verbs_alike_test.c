@@ -32,7 +32,7 @@
 
 enum { MEET = 1, DATA, GO }; /* context ids */
 
-static const char *const params[] = {"TRANSPORT=verbs", "DEVICE=verbs", "PEER_TIMEOUT=60s",
+static const char *const params[] = {"TRANSPORT=verbs", "DEVICE=verbs", "PEER_TIMEOUT=900s",
                                      NULL};
 
 static struct mbx_ep *open_and_meet(struct forked_job *job, int rank)

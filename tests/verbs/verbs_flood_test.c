@@ -36,8 +36,8 @@ enum { SENDING };              /* words */
 
 /* Fewer buffers than two windows: the windows have to be smaller. */
 static const char *const params[] = {
-    "TRANSPORT=verbs", "DEVICE=verbs",      "MATCH=device",     "WINDOW=200",
-    "VERBS_WINDOW=64", "DEVICE_BUFFERS=64", "PEER_TIMEOUT=60s", NULL};
+    "TRANSPORT=verbs", "DEVICE=verbs",      "MATCH=device",      "WINDOW=200",
+    "VERBS_WINDOW=64", "DEVICE_BUFFERS=64", "PEER_TIMEOUT=900s", NULL};
 
 static size_t size_of(int message)
 {

@@ -48,11 +48,11 @@ enum { MEET = 1, DATA };                      /* context ids */
 enum { STOPPED, SENT, ENDED_EARLY, GOES_ON }; /* words */
 
 static const char *const with_device[] = {
-    "TRANSPORT=verbs", "DEVICE=verbs",      "MATCH=device",     "VERBS_WINDOW=128",
-    "WINDOW=1000",     "WINDOW_PAYLOAD=1M", "PEER_TIMEOUT=60s", NULL};
+    "TRANSPORT=verbs", "DEVICE=verbs",      "MATCH=device",      "VERBS_WINDOW=128",
+    "WINDOW=1000",     "WINDOW_PAYLOAD=1M", "PEER_TIMEOUT=900s", NULL};
 static const char *const in_software[] = {
-    "TRANSPORT=verbs", "DEVICE=verbs",      "MATCH=software",   "VERBS_WINDOW=128",
-    "WINDOW=1000",     "WINDOW_PAYLOAD=1M", "PEER_TIMEOUT=60s", NULL};
+    "TRANSPORT=verbs", "DEVICE=verbs",      "MATCH=software",    "VERBS_WINDOW=128",
+    "WINDOW=1000",     "WINDOW_PAYLOAD=1M", "PEER_TIMEOUT=900s", NULL};
 
 static size_t size_of(int message)
 {
