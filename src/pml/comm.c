@@ -67,6 +67,8 @@ int pml_del_comm(ompi_communicator_t *comm)
         return OMPI_SUCCESS;
     if (pml.ep != NULL) {
         comm_name(comm);
+        if (OMPI_COMM_IS_INTRINSIC(comm)) /* MPI ends */
+            pml_progress_rest();
         if (!OMPI_COMM_IS_INTRINSIC(
                 comm)) /* ends with the endpoint, which tells what is left */
             (void)mbx_context_close(pml.ep, own->context_id);

@@ -421,6 +421,9 @@ void pml_later_done(const struct mbx_completion *completion);
 int pml_progress(void);
 /* Open MPI's progress, once, from a call that does not wait. */
 void pml_progress_test(void);
+
+/* Reports what has completed within calls of the library, of which the last one may have been followed by no progress. */
+void pml_progress_rest(void);
 /* Until the request is complete. */
 void pml_wait(ompi_request_t *request);
 /* Does the launcher, or the user, say that there are more ranks here than cores? */

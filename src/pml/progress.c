@@ -219,6 +219,15 @@ static inline void progress_is_tested(bool is_tested)
         progress.is_tested = is_tested;
 }
 
+void pml_progress_rest(void)
+{
+    if (pml.has_threads)
+        while (progress_copies() > 0)
+            ;
+    else
+        progress_rest();
+}
+
 void pml_progress_test(void)
 {
     progress_is_tested(true);
