@@ -340,6 +340,20 @@ static void late_apply(const struct replay_reader *r, struct replay_outcome *out
         *outcome = (struct replay_outcome){late->value, late->result, late->size_class};
 }
 
+/* A rank that has not closed its record was killed, and others perhaps before it, which ends its receives by an error: no
+ * message had come for them.  A probe that ended so is where the rank was killed: false, the record ends. */
+static bool undo_failure(struct replay_reader *r, struct replay_event *event)
+{
+    if (event->outcome.result != REPLAY_FAILED || r->flags & REPLAY_COMPLETE)
+        return true;
+    event->outcome = (struct replay_outcome){.result = REPLAY_OPEN};
+    if (replay_is_receive(event->signature.kind))
+        return true;
+    r->has_ended = true;
+    r->at = r->count = 0;
+    return false;
+}
+
 bool replay_read_next(struct replay_reader *r, struct replay_event *event)
 {
     const struct format_item_words *item;
@@ -361,12 +375,14 @@ bool replay_read_next(struct replay_reader *r, struct replay_event *event)
                                                    (uint8_t)format_b(item->word)},
                                        .times = format_count(item->word),
                                        .number = r->number + 1};
-        if (event->signature.kind != REPLAY_INDEX)
-            r->number += event->times;
         if (replay_is_receive(event->signature.kind)) {
             r->receives++;
             late_apply(r, &event->outcome);
         }
+        if (!undo_failure(r, event))
+            return false;
+        if (event->signature.kind != REPLAY_INDEX)
+            r->number += event->times;
         return true;
     }
     return false;

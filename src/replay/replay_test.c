@@ -397,6 +397,34 @@ static void killed_ranks_leave_what_they_stored(void **state)
     }
 }
 
+static void an_error_before_the_end_of_a_killed_rank_is_no_outcome(void **state)
+{
+    static const struct replay_signature recv = {
+        .comm = 1, .source = REPLAY_ANY, .tag = 7, .kind = REPLAY_RECV};
+    static const struct replay_signature probe = {
+        .comm = 1, .source = REPLAY_ANY, .tag = 7, .kind = REPLAY_PROBE};
+    static const struct replay_outcome failed = {.result = REPLAY_FAILED};
+    struct replay_writer *w = open_writer();
+    struct replay_reader *reader;
+    struct replay_event event;
+
+    (void)state;
+    replay_write_fill(w, replay_write_post(w, &recv), &failed);
+    replay_write_event(w, &probe, &failed);
+    for (int is_complete = 0; is_complete < 2; is_complete++) {
+        reader = open_reader();
+        assert_int_equal(replay_read_events(reader), is_complete ? 2 : 1);
+        assert_true(replay_read_next(reader, &event));
+        assert_int_equal(event.outcome.result, is_complete ? REPLAY_FAILED : REPLAY_OPEN);
+        assert_int_equal(replay_read_next(reader, &event), is_complete);
+        assert_false(replay_read_next(reader, &event));
+        replay_read_close(reader);
+        if (!is_complete)
+            replay_write_close(w);
+    }
+    remove_records();
+}
+
 static void the_commit_that_holds_is_not_written(void **state)
 {
     struct replay_writer *w = open_writer();
@@ -701,6 +729,7 @@ int main(void)
         TEST(damage_never_makes_other_events),
         TEST(a_damaged_block_is_named),
         TEST(killed_ranks_leave_what_they_stored),
+        TEST(an_error_before_the_end_of_a_killed_rank_is_no_outcome),
         TEST(the_commit_that_holds_is_not_written),
         TEST(a_full_disk_ends_the_record_alone),
         TEST(records_are_private_and_new),
