@@ -2,8 +2,7 @@
 /*
  * order.c - `mbx order`: a record of mbx exec --record as text, and the first difference of two.
  *
- * Tests and probes that found nothing differ from run to run even where all messages came in the same order.  So a comparison
- * tells the two apart.
+ * A comparison tells apart whether messages differ, or tests and probes that found nothing (compare.h).
  */
 #include <errno.h>
 #include <getopt.h>
@@ -14,12 +13,12 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "compare.h"
 #include "replay/replay.h"
 #include "tools/common/tool.h"
 
 /* The exit status if two records differ. */
 #define ORDER_DIFFERS 3
-#define RANKS_MAX     (1u << 20) /* no job has more */
 
 static const char usage[] =
     "usage: mbx order [OPTIONS] DIR\n"
@@ -36,7 +35,8 @@ static const char usage[] =
     "\n"
     "  -r, --rank=R       this rank alone (default: all)\n"
     "  -f, --from=N       from event N on (default: 1)\n"
-    "  -c, --compare=DIR2 the first event of each rank that differs from that in DIR2.  The\n"
+    "  -c, --compare=DIR2\n"
+    "                     the first event of each rank that differs from that in DIR2.  The\n"
     "                     exit status is 3 if messages differ, and 0 if only tests and\n"
     "                     probes that found nothing differ, or nothing\n"
     "  -h, --help         this text\n";
@@ -122,26 +122,6 @@ static bool print_rank(const struct tool *tool, const struct arguments *args, ui
 
 /* ---- two records ---- */
 
-static bool is_equal(const struct replay_event *a, const struct replay_event *b)
-{
-    return a->signature.kind == b->signature.kind && a->signature.comm == b->signature.comm &&
-           a->signature.source == b->signature.source && a->signature.tag == b->signature.tag &&
-           a->signature.requests == b->signature.requests &&
-           a->outcome.result == b->outcome.result && a->outcome.value == b->outcome.value &&
-           a->outcome.size_class == b->outcome.size_class && a->times == b->times;
-}
-
-/* The next event, or the next that found something; times 0: the end. */
-static void next_of(struct replay_reader *reader, bool is_found, struct replay_event *event)
-{
-    do
-        if (!replay_read_next(reader, event)) {
-            event->times = 0;
-            return;
-        }
-    while (is_found && event->outcome.result == REPLAY_FALSE);
-}
-
 static void print_side(const char *folder, const struct replay_event *event)
 {
     char before[PATH_MAX + 64];
@@ -158,33 +138,22 @@ static void print_side(const char *folder, const struct replay_event *event)
 static int compare_events(const struct tool *tool, const struct arguments *args, uint32_t rank,
                           bool is_found)
 {
-    struct replay_reader *readers[2];
-    struct replay_event events[2];
-    bool differ, are_whole;
+    const char *const folders[2] = {args->folder, args->other};
+    struct order_difference difference;
+    char error[ORDER_ERROR];
+    int err = order_compare(folders, rank, is_found, &difference, error);
 
-    if (!read_rank(tool, args->folder, rank, &readers[0]))
-        return -1;
-    if (!read_rank(tool, args->other, rank, &readers[1])) {
-        replay_read_close(readers[0]);
-        return -1;
-    }
-    do
-        for (int i = 0; i < 2; i++)
-            next_of(readers[i], is_found, &events[i]);
-    while (events[0].times != 0 && events[1].times != 0 && is_equal(&events[0], &events[1]));
-    differ = events[0].times != 0 || events[1].times != 0;
-    if (differ) {
+    if (difference.is_there) {
         printf("rank %" PRIu32 ": %s\n", rank,
                is_found ? "differs first here"
                         : "the same messages; tests or probes that found nothing differ "
                           "first here");
-        print_side(args->folder, &events[0]);
-        print_side(args->other, &events[1]);
+        for (int i = 0; i < 2; i++)
+            print_side(folders[i], &difference.events[i]);
     }
-    are_whole = is_undamaged(tool, readers[0]) && is_undamaged(tool, readers[1]);
-    replay_read_close(readers[0]);
-    replay_read_close(readers[1]);
-    return are_whole ? differ : -1;
+    if (err < 0)
+        tool_error(tool, "%s", error);
+    return err < 0 ? -1 : difference.is_there;
 }
 
 static int compare_rank(const struct tool *tool, const struct arguments *args, uint32_t rank)
@@ -201,22 +170,16 @@ static int compare_rank(const struct tool *tool, const struct arguments *args, u
 
 /* ---- the command ---- */
 
-/* How many ranks were recorded, by any record that is there; 0 after saying that there is none. */
-static uint32_t ranks_of(const struct tool *tool, const char *folder, uint32_t rank)
+/* How many ranks were recorded; 0 after saying that there is no record. */
+static uint32_t ranks_of(const struct tool *tool, const char *folder)
 {
-    struct replay_reader *reader;
-    uint32_t ranks = 0;
+    char error[ORDER_ERROR];
+    uint32_t ranks;
 
-    if (!read_rank(tool, folder, rank, &reader))
-        return 0;
-    ranks = replay_read_job(reader)->size;
-    replay_read_close(reader);
-    if (ranks > RANKS_MAX) {
-        tool_error(tool, "%s: its records are said to be of %" PRIu32 " ranks, which cannot be",
-                   folder, ranks);
-        return 0;
-    }
-    return ranks;
+    if (order_ranks(folder, 0, &ranks, error) == 0)
+        return ranks;
+    tool_error(tool, "%s", error);
+    return 0;
 }
 
 static int read_arguments(const struct tool *tool, int argc, char **argv,
@@ -227,8 +190,8 @@ static int read_arguments(const struct tool *tool, int argc, char **argv,
     while ((option = tool_option(tool, argc, argv, "+:r:f:c:h", options, &status)) >= 0) {
         if (option == 'c')
             args->other = optarg;
-        if (option == 'r' &&
-            (status = tool_number(tool, "--rank", optarg, 0, RANKS_MAX - 1, &args->rank)) != 0)
+        if (option == 'r' && (status = tool_number(tool, "--rank", optarg, 0,
+                                                   ORDER_RANKS_MAX - 1, &args->rank)) != 0)
             return status;
         if (option == 'f' &&
             (status = tool_number(tool, "--from", optarg, 1, UINT64_MAX, &args->from)) != 0)
@@ -264,7 +227,7 @@ static int run(const struct tool *tool, int argc, char **argv)
     if (optind < argc)
         return tool_usage_error(tool, "one DIR, and --compare DIR2; got '%s'", argv[optind]);
     first = args.rank == UINT64_MAX ? 0 : (uint32_t)args.rank;
-    ranks = args.rank == UINT64_MAX ? ranks_of(tool, args.folder, 0) : first + 1;
+    ranks = args.rank == UINT64_MAX ? ranks_of(tool, args.folder) : first + 1;
     if (ranks == 0)
         return TOOL_FAILED;
     for (uint32_t rank = first; rank < ranks; rank++) {

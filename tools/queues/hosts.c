@@ -27,8 +27,8 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "interrupt.h"
 #include "snapshot.h"
+#include "tools/common/interrupt.h"
 #include "tools/common/process.h"
 #include "tools/common/tool.h"
 

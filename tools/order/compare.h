@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * compare.h - are two records of one rank the same order?
+ *
+ * Tests and probes that found nothing differ from run to run even where all messages came in the same order.  So a comparison
+ * may leave them out.
+ */
+#ifndef TOOLS_COMPARE_H
+#define TOOLS_COMPARE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "replay/replay.h"
+
+/* No job has more ranks. */
+#define ORDER_RANKS_MAX (1u << 20)
+
+#define ORDER_ERROR     4352 /* a path, and what is wrong */
+
+struct order_difference {
+    bool is_there;
+    struct replay_event events[2]; /* the first that differ; times 0: there is no further one */
+};
+
+/* How many ranks the record of this rank says there are, in *ranks.  0; -1 with what is wrong in error. */
+int order_ranks(const char *folder, uint32_t rank, uint32_t *ranks, char error[ORDER_ERROR]);
+
+/* The first difference of a rank's records in two folders.  is_found: what found nothing is left out.  0; -1 with what is wrong
+ * in error: *difference is then that of the events that could be read. */
+int order_compare(const char *const folders[2], uint32_t rank, bool is_found,
+                  struct order_difference *difference, char error[ORDER_ERROR]);
+
+/* A number for all events of a rank that found something: equal records have equal ones.  False: it has no record. */
+bool order_hash(const char *folder, uint32_t rank, uint64_t *hash);
+
+#endif
