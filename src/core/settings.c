@@ -162,6 +162,8 @@ static const struct param own[] = {
      0},
     {"ADAPTER_*", PARAM_FOREIGN, PARAM_ADVANCED, NULL, NULL, 0, 0, NULL,
      "the software adapter's own (docs/contributing/adapter.md)", 0},
+    {"EXPLORE_*", PARAM_FOREIGN, PARAM_ADVANCED, NULL, NULL, 0, 0, NULL,
+     "what mbx explore tells the programs that it runs (mbx explore --help)", 0},
     {"BOOT_TIMEOUT", PARAM_TIME, PARAM_USUAL, "s", "600s", 0, 1000000 * CLOCK_S, NULL,
      "how long a rank waits, at the start and in a fence, for a rank that does not come; 0: no "
      "limit",

@@ -83,7 +83,7 @@ static const char *const advanced[] = {
     "REQUESTS",      "PEERS_MAX",    "WINDOW",           "SHM_ATTACH",    "WINDOW_PAYLOAD",
     "SHM_RING_SIZE", "DEVICE_LIST",  "DEVICE_THRESHOLD", "LAUNCHER_HOST", "VERBS_LIBRARY",
     "VERBS_GID",     "VERBS_WINDOW", "SHM_PASS",         "SHM_DIRECTORY", "DEVICE_TAG_FORMAT",
-    "DEVICE_HOLDS",  "ADAPTER_*"};
+    "DEVICE_HOLDS",  "ADAPTER_*",    "EXPLORE_*"};
 
 static bool has(const char *const *names, size_t count, const char *name)
 {
@@ -130,6 +130,7 @@ static bool is_foreign(const struct mbx_param *param)
     return strcmp(param->name, "MBX_BOOT") == 0 ||
            strcmp(param->name, "MBX_LAUNCHER_HOST") == 0 ||
            strcmp(param->name, "MBX_ADAPTER_*") == 0 ||
+           strcmp(param->name, "MBX_EXPLORE_*") == 0 ||
            strcmp(param->name, "MBX_RECORD") == 0 || strcmp(param->name, "MBX_REPLAY") == 0;
 }
 
@@ -176,7 +177,7 @@ static void wrong_values_are_refused(void **state)
         expect_refused(&param, "nonsense");
         expect_refused(&param, "18446744073709551616");
     }
-    assert_int_equal(count, ARRAY_COUNT(usual) + ARRAY_COUNT(advanced) - 5);
+    assert_int_equal(count, ARRAY_COUNT(usual) + ARRAY_COUNT(advanced) - 6);
 }
 
 /* The numbers beside those of a range, which end with the unit of its texts. */

@@ -1,0 +1,210 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""explore_test.py BUILD - mbx explore tells runs apart, and repeats those that are wrong.
+
+The program is explore.c, whose arguments say in which order the messages of each run arrive.  So nothing here depends on
+time: a deadlock is one, and a run that is too long never ends.
+"""
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.dont_write_bytecode = True
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+import processes  # noqa: E402
+
+FOUND = 3
+DEADLOCKED = 86
+SHUFFLED = 6
+
+
+class Failed(Exception):
+    pass
+
+
+def check(condition, text):
+    if not condition:
+        raise Failed(text)
+
+
+class Explore:
+    """Runs of mbx explore in a folder of their own."""
+
+    def __init__(self, build, folder):
+        self.mbx = os.path.join(build, "tools/mbx")
+        self.program = os.path.join(build, "tests/mpi/explore")
+        self.folder = folder
+        self.word = f"EXPLORE_TEST={folder}"
+        self.env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", MBX_HANG="1s", EXPLORE_TEST=folder)
+        for name in ("MBX_HANG_THEN", "MBX_EXPLORE_RUN"):
+            self.env.pop(name, None)
+
+    def job(self, orders):
+        return ["mpiexec", "--oversubscribe", "-n", "4", self.program, *orders]
+
+    def words(self, words):
+        return subprocess.run(words, cwd=self.folder, env=self.env, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+
+    def runs(self, options, orders, status, before=()):
+        """What it prints about a run for each of these orders.  before: words in front of the job."""
+        done = self.words([self.mbx, "explore", "-n", str(len(orders)), *options, "--", *before, *self.job(orders)])
+        check(done.returncode == status, f"{options} {orders} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+        check(done.stderr == "", done.stderr)
+        self.is_clean()
+        return done.stdout
+
+    def is_clean(self):
+        left = processes.marked(self.word)
+        check(not left, f"processes are left: {left}")
+        check(set(os.listdir(self.folder)) <= {"explore"}, f"files are left: {os.listdir(self.folder)}")
+
+
+def has(said, *patterns):
+    for pattern in patterns:
+        check(re.search(pattern, said, re.M), f"'{pattern}' is not in:\n{said}")
+
+
+RECV = "MPI_Recv from any source, tag 2, on communicator 1"
+
+
+def search(run):
+    """Every kind of end, and what its replay does."""
+    said = run.runs([], ["123", "213", "231", "312", "132", "123o", "123c", "123"], FOUND)
+    has(said,
+        r"^run 1 of 8: exit status 0, \d+\.\d s, order 1 \(new\)$",
+        r"^run 2 of 8: exit status 0, \d+\.\d s, order 2 \(new\)$",
+        r"^run 3 of 8: deadlock, .* order 3 \(new\); repeats in its replay$",
+        r"^run 7 of 8: exit status 1, .* order 1; does not repeat in its replay$",
+        r"^explore: 8 runs, 5 different orders: 3 end as run 1 does, 1 deadlocks, 2 exit with status 1, 2 print other output$",
+        rf"^  run 3: deadlock; the first event that differs from run 1: rank 0, event 1: {RECV}: rank 2, tag 2 \(run 1: rank 1, tag 2\)\n"
+        r"    who waits for whom: explore/order-3/stderr\n"
+        r"    repeats in its replay; to repeat it: mbx exec --replay explore/order-3 mpiexec --oversubscribe -n 4 \S*/explore 123 213 ",
+        rf"^  run 4: exit status 1; .* rank 0, event 1: {RECV}: rank 3, tag 2 \(run 1: rank 1, tag 2\)\n    repeats in its replay; ",
+        rf"^  run 5: other output: 'sum 7' \(run 1: 'sum 6'\); .* rank 0, event 2: {RECV}: rank 3, tag 2 \(run 1: rank 2, tag 2\)\n    repeats ",
+        r"^  run 6: other output: 'another line' \(run 1: no such line\); its messages came in the same order as in run 1\n    repeats ",
+        r"^  run 7: exit status 1; its messages .*\n    does not repeat in its replay \(exit status 0\); ")
+    check("run 2:" not in said and "run 8:" not in said, said)
+    with open(f"{run.folder}/explore/order-3/stderr") as file:
+        has(file.read(), "deadlock of 4 of 4 ranks")
+    # now the messages arrive as in run 1, and the record decides
+    again = subprocess.run([run.mbx, "exec", "--replay", "explore/order-3", *run.job(["123"])], cwd=run.folder, capture_output=True,
+                           env=dict(run.env, MBX_HANG_THEN="abort"), check=False)
+    check(again.returncode == DEADLOCKED, f"the replay by hand ended with {again.returncode}")
+
+
+def shuffled(run):
+    """The same arrivals, in as many orders as there are: each wrong one is repeated by its replay."""
+    run.env["MBX_HANG"] = "500ms"
+    said = run.runs(["--seed", "3"], ["123s"] * SHUFFLED, FOUND)
+    has(said, rf"^explore: {SHUFFLED} runs, [2-6] different orders: ")
+    check("does not repeat" not in said and said.count("\n    repeats in its replay") > 0, said)
+    with open(f"{run.folder}/explore/order-2/job.txt") as file:
+        has(file.read(), "^set MBX_EXPLORE_RUN=2$")
+
+
+def outputs(run):
+    orders = ["123", "213", "123r"]
+    has(run.runs([], orders, 0), r"^explore: 3 runs, 2 different orders: all end as run 1 does \(exit status 0\)$")
+    said = run.runs(["--force", "--output", "same"], orders, FOUND)
+    has(said, r"^explore: .* 2 end as run 1 does, 1 prints other output$", r"^  run 3: other output: line 1: 'rank 0 is done' \(run 1: 'sum 6'\); ")
+    has(run.runs(["--force", "--output=none"], ["123", "132"], 0), "all end as run 1 does")
+
+
+def checked(run):
+    rule = 'grep -q "sum 6" "$MBX_EXPLORE_STDOUT" && test "$MBX_EXPLORE_STATUS" = 0 && test -r "$MBX_EXPLORE_STDERR" && echo "run $MBX_EXPLORE_RUN"'
+    said = run.runs(["--check", rule], ["213", "132"], FOUND)
+    has(said, r"^run 1 of 2: passes the check, ", r"^explore: .*: 1 ends as run 1 does, 1 fails the check$",
+        r"^  run 2: fails the check; the first event that differs .*\n    repeats in its replay; ")
+    with open(f"{run.folder}/explore/order-1/check") as file:
+        check(file.read() == "run 1\n", "the output of the check is not kept")
+
+
+def first_fails(run):
+    """And each run starts a process that does not end by itself."""
+    said = run.runs([], ["312", "312"], FOUND, ["sh", "-c", 'tail -f /dev/null & exec "$@"', "sh"])
+    has(said, r"^explore: 2 runs, one order: all end as run 1 does \(exit status 1\)$", r"^  run 1: exit status 1\n    repeats in its replay; ")
+    check("run 2:" not in said, said)
+    has(said, r"mbx exec --replay explore/order-1 sh -c 'tail -f /dev/null & exec \"\$@\"' sh mpiexec ")
+
+
+def limits(run):
+    has(run.runs(["--limit", "4s"], ["123w"], FOUND), r"^explore: 1 run, .*: too long, stopped$")
+    has(run.runs(["--force", "--time", "1ms"], ["123", "132"], 0), r"^explore: 1 of 2 runs, one order: exit status 0$")
+
+
+def interrupted(run):
+    with processes.started([run.mbx, "explore", "-n", "4", "--", *run.job(["123", "123w"])], cwd=run.folder, env=run.env,
+                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as explore:
+        output = f"{run.folder}/explore/order-2/stdout"
+        while not os.path.exists(output) or "rank 0 is done" not in open(output).read():
+            check(explore.poll() is None, "it ends by itself")
+            time.sleep(0.05)
+        explore.send_signal(signal.SIGINT)
+        said = explore.stdout.read()
+        check(explore.wait() == -signal.SIGINT, f"it ends with {explore.returncode}:\n{said}")
+    has(said, r"^run 2 of 4: interrupted$", r"^explore: 1 of 4 runs, one order: exit status 0$")
+    run.is_clean()
+
+
+def refused(run, status, text, words):
+    done = run.words([run.mbx, "explore", *words])
+    check(done.returncode == status and text in done.stderr, f"{words}: status {done.returncode}, not '{text}':\n{done.stdout}{done.stderr}")
+    check(done.stderr.count(text) == 1, f"not once:\n{done.stderr}")
+
+
+def refusals(run):
+    job = run.job(["123"])
+    for status, text, words in (
+            (2, "COMMAND is missing", []),
+            (2, "--runs takes a number from 1 to ", ["-n", "0", *job]),
+            (2, "--output is sorted, same or none, not 'some'", ["--output=some", *job]),
+            (1, "nothing-like-it", ["--", "nothing-like-it"]),
+            (1, "cannot make the folder /dev/null/x", ["--into", "/dev/null/x", *job]),
+            (1, "--mca pml ob1", ["--", "mpiexec", "--mca", "pml", "ob1", *job[1:]])):
+        refused(run, status, text, words)
+    run.is_clean()
+    check(not os.listdir(run.folder), f"a refusal leaves {os.listdir(run.folder)}")
+    refused(run, 1, "run 1 has left no record: no rank came to MPI_Init over Matchbox", ["--", "true"])
+    refused(run, 1, "explore is not empty: name another folder with --into, or --force removes", job)
+
+
+def forced(run):
+    """Only what it has made is removed."""
+    os.makedirs(f"{run.folder}/explore/order-1")
+    open(f"{run.folder}/explore/order-1/stdout", "w").close()
+    refused(run, 1, "--force: explore is not a folder that mbx explore has made, and stays", ["--force", *run.job(["123"])])
+    check(os.path.exists(f"{run.folder}/explore/order-1/stdout"), "--force removes files of others")
+    shutil.rmtree(f"{run.folder}/explore")
+    run.runs([], ["123", "123"], 0)
+    open(f"{run.folder}/explore/order-2/mine", "w").close()
+    run.runs(["--force"], ["123"], 0)
+    check(os.listdir(f"{run.folder}/explore/order-2") == ["mine"], f"order-2 has {os.listdir(run.folder + '/explore/order-2')}")
+
+
+def main():
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    if shutil.which("mpiexec") is None:
+        return 77
+    tests = [search, shuffled, outputs, checked, first_fails, limits, interrupted, refusals, forced]
+    for test in [test for test in tests if test.__name__ in sys.argv[2:] or not sys.argv[2:]]:
+        with tempfile.TemporaryDirectory() as folder:
+            run = Explore(os.path.abspath(sys.argv[1]), folder)
+            try:
+                test(run)
+            except Failed as failed:
+                print(f"{test.__name__}: {failed}", file=sys.stderr)
+                return 1
+            finally:
+                processes.kill_marked(run.word)
+        print(f"ok {test.__name__}", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

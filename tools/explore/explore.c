@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * explore.c - `mbx explore`: a job is run many times, and the runs are compared.
+ *
+ *   run 1, run 2, ...  ──>  another end than run 1's?  ── yes ──>  its replay: the same end again?
+ *         └── its record: an order that was seen before?
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "explore.h"
+
+/* The exit status if a run ends in another way than run 1, or if run 1 fails. */
+#define EXPLORE_FOUND 3
+
+#define RUNS          20
+#define HANG          "5s"
+
+static const char usage[] =
+    "usage: mbx explore [OPTIONS] [--] COMMAND [ARGUMENTS]\n"
+    "\n"
+    "Examples:\n"
+    "  mbx explore -- mpiexec -n 4 ./program\n"
+    "  mbx explore -n 100 --time 600s -- mpiexec -n 4 ./program\n"
+    "  mbx explore --check 'grep -q converged $MBX_EXPLORE_STDOUT' -- mpiexec -n 4 ./program\n"
+    "\n"
+    "Runs COMMAND several times with `mbx exec --shuffle`, so that rare orders of messages\n"
+    "occur, and compares how the runs end and what they print.  Each run that ends in\n"
+    "another way than run 1 is replayed once.  The report names the first message that\n"
+    "differs, and the command that repeats the run.  Two orders are different if some\n"
+    "receive, probe or test got another message.\n"
+    "\n"
+    "A deadlock of 5 s ends a run (MBX_HANG and MBX_HANG_THEN, unless they are set).  The\n"
+    "standard input of COMMAND is empty.  Ctrl-C ends the job and prints the report.\n"
+    "\n"
+    "  -n, --runs=N       so many runs, one after another (default: 20)\n"
+    "  -s, --seed=S       the seed of run 1; each further run has the next one (default: 1)\n"
+    "  -t, --time=TIME    start no run after this time (600 or 600s)\n"
+    "  -l, --limit=TIME   stop a run that takes longer (default: ten times run 1, and at\n"
+    "                     least 60 s)\n"
+    "  -c, --check=CMD    `sh -c CMD` decides: its exit status is 0 if the run is right.\n"
+    "                     MBX_EXPLORE_STDOUT and MBX_EXPLORE_STDERR name the output,\n"
+    "                     MBX_EXPLORE_STATUS is the exit status\n"
+    "  -o, --output=HOW   compare standard output with run 1: `sorted`, as lines of ranks\n"
+    "                     come in any order (the default), `same` or `none`\n"
+    "  -i, --into=DIR     the records and outputs of run K are in DIR/order-K (default:\n"
+    "                     explore).  DIR must be empty, or not there\n"
+    "  -f, --force        remove from DIR what mbx explore has made there\n"
+    "  -h, --help         this text\n"
+    "\n"
+    "COMMAND and CMD find the number of the run in MBX_EXPLORE_RUN, also in a replay.  A\n"
+    "launcher passes it on as all variables of mbx exec.\n"
+    "\n"
+    "The exit status is 0 if all runs end alike, and 3 if one does not, or if run 1 fails.\n"
+    "It is 1 if COMMAND could not be run.\n";
+
+static const struct option options[] = {
+    {"runs", required_argument, NULL, 'n'},  {"seed", required_argument, NULL, 's'},
+    {"time", required_argument, NULL, 't'},  {"limit", required_argument, NULL, 'l'},
+    {"check", required_argument, NULL, 'c'}, {"output", required_argument, NULL, 'o'},
+    {"into", required_argument, NULL, 'i'},  {"force", no_argument, NULL, 'f'},
+    {"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0}};
+
+/* ---- arguments ---- */
+
+static int read_output(const struct tool *tool, const char *text, enum explore_output *output)
+{
+    static const char *const names[] = {
+        [EXPLORE_SORTED] = "sorted", [EXPLORE_SAME] = "same", [EXPLORE_NONE] = "none"};
+
+    for (size_t i = 0; i < ARRAY_COUNT(names); i++)
+        if (strcmp(text, names[i]) == 0) {
+            *output = (enum explore_output)i;
+            return 0;
+        }
+    return tool_usage_error(tool, "--output is sorted, same or none, not '%s'", text);
+}
+
+/* 0; or the exit status, after saying what is wrong. */
+static int read_option(const struct tool *tool, int option, struct explore_options *o)
+{
+    switch (option) {
+    case 'n':
+        return tool_number(tool, "--runs", optarg, 1, EXPLORE_RUNS_MAX, &o->runs);
+    case 's':
+        return tool_number(tool, "--seed", optarg, 1, UINT32_MAX - EXPLORE_RUNS_MAX, &o->seed);
+    case 't':
+        return tool_time(tool, "--time", optarg, "s", CLOCK_MS, 10000000 * CLOCK_S,
+                         &o->time_ns);
+    case 'l':
+        return tool_time(tool, "--limit", optarg, "s", CLOCK_MS, 10000000 * CLOCK_S,
+                         &o->limit_ns);
+    case 'o':
+        return read_output(tool, optarg, &o->output);
+    case 'c':
+        o->check = optarg;
+        break;
+    case 'i':
+        o->folder = optarg;
+        break;
+    default:
+        o->is_forced = true;
+    }
+    return 0;
+}
+
+static int read_arguments(const struct tool *tool, int argc, char **argv,
+                          struct explore_options *o)
+{
+    int option, status = 0;
+
+    while ((option = tool_option(tool, argc, argv, "+:n:s:t:l:c:o:i:fh", options, &status)) >=
+           0)
+        if ((status = read_option(tool, option, o)) != 0)
+            return status;
+    if (option == -2)
+        return status != 0 ? status : -1;
+    if (optind == argc)
+        return tool_usage_error(tool, "COMMAND is missing");
+    if (o->folder[0] == '\0' || strlen(o->folder) >= PATH_MAX)
+        return tool_usage_error(tool, "--into needs the name of a folder");
+    o->command = argv + optind;
+    return 0;
+}
+
+/* ---- runs ---- */
+
+static void print_end(const struct explore_search *s, uint64_t n, uint32_t orders)
+{
+    const struct explore_run *run = &s->runs[n - 1];
+    char text[96];
+
+    printf("%s, %.1f s", explore_result_text(&run->result, text), (double)run->ns / CLOCK_S);
+    if (run->order == 0)
+        printf(", no record");
+    else
+        printf(", order %" PRIu32 "%s", run->order, s->orders > orders ? " (new)" : "");
+    fflush(stdout);
+}
+
+static void print_replay(const struct explore_run *run)
+{
+    static const char *const words[] = {
+        [EXPLORE_REPEATS] = "repeats in its replay",
+        [EXPLORE_REPEATS_NOT] = "does not repeat in its replay",
+        [EXPLORE_REPLAY_REFUSED] = "cannot be replayed",
+    };
+
+    fputs(words[run->replay], stdout);
+}
+
+/* A run, its line, and its replay if there is something to find out.  False: no other one follows. */
+static bool explore_one(struct explore_search *s, uint64_t n)
+{
+    uint32_t orders = s->orders;
+
+    printf("run %" PRIu64 " of %" PRIu64 ": ", n, s->options->runs);
+    fflush(stdout);
+    if (!explore_run(s, n)) {
+        puts(s->is_interrupted ? "interrupted" : "failed");
+        return false;
+    }
+    print_end(s, n, orders);
+    if (explore_is_told(s, n) && s->runs[n - 1].order != 0) {
+        printf("; ");
+        fflush(stdout);
+        if (!explore_replay(s, n)) {
+            puts("its replay was interrupted");
+            return false;
+        }
+        print_replay(&s->runs[n - 1]);
+    }
+    putchar('\n');
+    fflush(stdout);
+    return true;
+}
+
+static bool is_interrupted(const struct explore_search *s)
+{
+    return s->is_interrupted || interrupt_poll(&s->held, NULL, 0, 0);
+}
+
+/* False: it could not be run. */
+static bool explore_all(struct explore_search *s)
+{
+    const struct explore_options *o = s->options;
+    uint64_t begin = clock_now();
+
+    for (uint64_t n = 1; n <= o->runs; n++) {
+        if (n > 1 && (is_interrupted(s) || clock_now() - begin >= o->time_ns))
+            break;
+        if (!explore_one(s, n))
+            return s->is_interrupted;
+    }
+    return true;
+}
+
+static bool has_found(const struct explore_search *s)
+{
+    for (uint64_t n = 1; n <= s->count; n++)
+        if (explore_is_told(s, n))
+            return true;
+    return false;
+}
+
+/* What ends a run that hangs. */
+static void set_hang(void)
+{
+    setenv("MBX_HANG", HANG, 0);
+    setenv("MBX_HANG_THEN", "abort", 0);
+}
+
+static int explore(struct explore_search *s)
+{
+    bool has_run;
+
+    if (!explore_open_folder(s->tool, s->options))
+        return TOOL_FAILED;
+    signal(SIGCHLD, SIG_DFL);
+    set_hang();
+    interrupt_hold(&s->held);
+    has_run = explore_all(s);
+    explore_report(s);
+    fflush(stdout);
+    interrupt_release(&s->held); /* a signal that has come ends this process here */
+    return !has_run ? TOOL_FAILED : has_found(s) ? EXPLORE_FOUND : TOOL_DONE;
+}
+
+static int run(const struct tool *tool, int argc, char **argv)
+{
+    struct explore_options o = {
+        .runs = RUNS, .seed = 1, .time_ns = UINT64_MAX, .folder = "explore"};
+    struct explore_search s = {.tool = tool, .options = &o};
+    int status = read_arguments(tool, argc, argv, &o);
+
+    if (status != 0)
+        return status < 0 ? TOOL_DONE : status;
+    status = tool_find_program(tool, o.command[0]);
+    if (status != 0)
+        return TOOL_FAILED;
+    s.limit_ns = o.limit_ns != 0 ? o.limit_ns : UINT64_MAX;
+    s.runs = mem_calloc(o.runs, sizeof *s.runs);
+    if (s.runs == NULL) {
+        tool_error(tool, "no memory for %" PRIu64 " runs", o.runs);
+        return TOOL_FAILED;
+    }
+    status = explore(&s);
+    mem_free(s.runs);
+    return status;
+}
+
+const struct tool tool_explore = {
+    .name = "explore",
+    .about = "run a job in many orders of its messages, and compare how the runs end",
+    .usage = usage,
+    .options = options,
+    .run = run,
+};

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * explore.h - the parts of `mbx explore`.
+ *
+ *   explore.c   options; run after run
+ *   runs.c      a run, its check and its replay  ──>  execute.c   a process and all that descends from it, to their end
+ *   judge.c     how a run ended, and which order it had
+ *   lines.c     the first line in which two outputs differ
+ *   folder.c    DIR
+ *   report.c    what is said at the end
+ *
+ * Of a run K there are, in DIR/order-K:
+ *   its record, job.txt           made by the ranks and by mbx exec
+ *   stdout, stderr, check         of the run, and of CMD
+ *   replay-stdout, -stderr, -check    of its replay, if there was one
+ */
+#ifndef TOOLS_EXPLORE_H
+#define TOOLS_EXPLORE_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "tools/common/interrupt.h"
+#include "tools/common/tool.h"
+#include "tools/order/compare.h"
+
+#define EXPLORE_RUNS_MAX 10000
+
+#define EXPLORE_RUN      "MBX_EXPLORE_RUN" /* its number: of the run, its replay, and CMD */
+#define EXPLORE_STDOUT                                                                         \
+    "MBX_EXPLORE_STDOUT" /* these, of CMD alone: files, and the exit status */
+#define EXPLORE_STDERR    "MBX_EXPLORE_STDERR"
+#define EXPLORE_STATUS    "MBX_EXPLORE_STATUS"
+#define EXPLORE_PATH      (PATH_MAX + 64)
+#define EXPLORE_LINE_SIZE 128
+
+enum explore_output { EXPLORE_SORTED, EXPLORE_SAME, EXPLORE_NONE };
+
+struct explore_options {
+    uint64_t runs, seed, time_ns,
+        limit_ns; /* time_ns UINT64_MAX: no end; limit_ns 0: by the first run */
+    enum explore_output output;
+    const char *check; /* or NULL */
+    const char *folder;
+    bool is_forced;
+    char **command;
+};
+
+/* ---- execute.c ---- */
+
+enum explore_end {
+    EXPLORE_EXITED,
+    EXPLORE_KILLED,      /* number: the signal */
+    EXPLORE_TOO_LONG,    /* it was ended */
+    EXPLORE_REFUSED,     /* mbx exec did not start the command; number: what it returned */
+    EXPLORE_INTERRUPTED, /* it was ended because a signal came */
+    EXPLORE_FAILED       /* nothing could be started; number: errno */
+};
+
+struct explore_ended {
+    enum explore_end how;
+    int number; /* the exit status, or as above */
+    uint64_t ns;
+};
+
+struct explore_task {
+    const struct tool *tool; /* a command of mbx with these words; NULL: a program */
+    char **words;            /* up to NULL */
+    const char *out, *err;   /* new files; err NULL: both go to out */
+    uint64_t limit_ns;       /* UINT64_MAX: none */
+};
+
+/* Runs it until it, and all that it has started, has ended. */
+struct explore_ended explore_execute(const struct explore_task *task,
+                                     const struct interrupt *held);
+
+/* ---- judge.c ---- */
+
+enum explore_kind {
+    EXPLORE_STATUS_IS, /* number: the exit status */
+    EXPLORE_SIGNALLED, /* number: the signal */
+    EXPLORE_DEADLOCK,
+    EXPLORE_LONG,
+    EXPLORE_CHECK_FAILS,
+    EXPLORE_CHECK_PASSES
+};
+
+/* How a run, or a replay, ended. */
+struct explore_result {
+    enum explore_kind kind;
+    int number;
+    bool is_other_output; /* than that of run 1 */
+};
+
+enum explore_replay {
+    EXPLORE_NOT_REPLAYED,
+    EXPLORE_REPEATS,
+    EXPLORE_REPEATS_NOT,
+    EXPLORE_REPLAY_REFUSED
+};
+
+struct explore_run {
+    struct explore_result result, replayed;
+    enum explore_replay replay;
+    uint64_t ns, hash;
+    uint32_t
+        order; /* the number of its order, in the sequence of their discovery; 0: it has no record */
+};
+
+struct explore_search {
+    const struct tool *tool;
+    const struct explore_options *options;
+    struct interrupt held;
+    struct explore_run *runs; /* of options->runs; run 1 is runs[0] */
+    uint64_t count;           /* so many have ended */
+    uint32_t ranks, orders;   /* of the job; different ones */
+    uint64_t limit_ns;
+    bool is_interrupted;
+};
+
+/* err: what it wrote to standard error. */
+struct explore_result explore_result_of(const struct explore_ended *ended, const char *err);
+bool explore_is_same(const struct explore_result *a, const struct explore_result *b);
+
+/* Is there something to say of run number n: does it end in another way than run 1, or is it run 1 and fails? */
+bool explore_is_told(const struct explore_search *s, uint64_t n);
+
+/* "deadlock", "exit status 1"; with a count "2 deadlock", "1 exits with status 1".  Returns text. */
+const char *explore_result_text(const struct explore_result *result, char text[96]);
+const char *explore_count_text(const struct explore_result *result, uint64_t count,
+                               char text[96]);
+
+/* Finds the order of run number n among those before.  True: it is a new one. */
+bool explore_find_order(struct explore_search *s, uint64_t n);
+
+/* ---- lines.c ---- */
+
+/* Is the output in two files other?  ours, theirs: the first line of the one that the other has not, or "".  line: its number,
+ * if the order of lines counts.  0; a negative errno. */
+int explore_compare_output(enum explore_output how, const char *first, const char *second,
+                           bool *is_other, char ours[EXPLORE_LINE_SIZE],
+                           char theirs[EXPLORE_LINE_SIZE], size_t *line);
+
+/* The first line of a file that is not empty, or "". */
+void explore_first_line(const char *path, char line[EXPLORE_LINE_SIZE]);
+
+bool explore_has_text(const char *path, const char *text);
+
+/* ---- folder.c ---- */
+
+/* Makes DIR, or empties it.  False after saying why not. */
+bool explore_open_folder(const struct tool *tool, const struct explore_options *options);
+
+/* Removes what was made there: nothing was run. */
+void explore_remove_folder(const struct explore_options *options);
+
+/* DIR/order-N, and a file there.  Returns path. */
+const char *explore_path(const struct explore_options *options, uint64_t n, const char *name,
+                         char path[EXPLORE_PATH]);
+
+/* Makes DIR/order-N.  False after saying why not. */
+bool explore_make_order(const struct tool *tool, const struct explore_options *options,
+                        uint64_t n);
+
+/* The report of a deadlock is in the error output of the run; removes what is the same in files of the working folder. */
+void explore_remove_hang_files(const char *err);
+
+/* ---- runs.c ---- */
+
+/* Run number n, with its record.  False after saying why nothing more can be run. */
+bool explore_run(struct explore_search *s, uint64_t n);
+
+/* Its replay, and whether it ends as the run did. */
+bool explore_replay(struct explore_search *s, uint64_t n);
+
+/* ---- report.c ---- */
+
+void explore_report(const struct explore_search *s);
+
+#endif
