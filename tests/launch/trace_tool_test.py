@@ -12,11 +12,10 @@ import subprocess
 import sys
 import tempfile
 
-from trace_file import (ALL, ANY, ARRIVE, CANCEL, CLAIM, CLOSE, DISCARD, DONE, HALF, LEAVE, NAME, PEEK, PEER, POST, PROGRAM, RECEIVED, RTR, SEND,
-
 sys.dont_write_bytecode = True
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
 from patience import PATIENCE_S  # noqa: E402
+from trace_file import (ALL, ANY, ARRIVE, CANCEL, CLAIM, CLOSE, DISCARD, DONE, HALF, LEAVE, NAME, PEEK, PEER, POST, PROGRAM, RECEIVED, RTR, SEND,  # noqa: E402
                         SENT, SHORT, TAKE, TINY, WAIT, WAITED, checked, text, trace)
 
 MBX = os.path.abspath(sys.argv[1])
