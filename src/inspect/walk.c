@@ -377,7 +377,7 @@ int inspect_walk_ages(const struct inspect_map *map, const struct inspect_source
     if (err == 0)
         err = get_notes(&walk, ep, INSPECT_EP_MESSAGES, INSPECT_EP_MESSAGE_AGES, &messages);
     if (err == 0 && now_ns == 0)
-        err = get_field(&walk, ep, INSPECT_EP_CHECKED, &now_ns, sizeof now_ns);
+        err = get_field(&walk, ep, INSPECT_EP_LOOKED, &now_ns, sizeof now_ns);
     for (uint32_t i = 0; err == 0 && i < count; i++) {
         bool is_message =
             entries[i].kind == INSPECT_UNEXPECTED || entries[i].kind == INSPECT_PROBED;

@@ -39,7 +39,7 @@
     X(EP_PAGE)          /* the address of its page */                                              \
     X(EP_NEXT)          /* the address of the next endpoint of the process, or 0 */                \
     /* since when objects are there: of the endpoint, a note of a pool, and one place of it */     \
-    X(EP_CHECKED)        /* when they were looked at last */                                        \
+    X(EP_LOOKED)        /* when they were looked at last */                                        \
     X(EP_REQUEST_AGES)                                                                             \
     X(EP_MESSAGE_AGES)                                                                             \
     X(AGES_SEEN)        /* an array */                                                             \

@@ -60,7 +60,7 @@ enum {
     AT_NAMED_JOB = offsetof(struct named_peer, job),
     AT_NAMED_RANK = offsetof(struct named_peer, rank),
     AT_NAMED_CHANGE = offsetof(struct named_peer, change),
-    AT_EP_CHECKED = EP(inspect) + offsetof(struct ep_inspect, checked_ns),
+    AT_EP_LOOKED = EP(inspect) + offsetof(struct ep_inspect, checked_ns),
     AT_EP_REQUEST_AGES = EP(inspect) + offsetof(struct ep_inspect, requests),
     AT_EP_MESSAGE_AGES = EP(inspect) + offsetof(struct ep_inspect, messages),
     AT_AGES_SEEN = offsetof(struct inspect_ages, seen),
