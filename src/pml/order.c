@@ -134,8 +134,10 @@ static void diverge(const struct replay_signature *now, const ompi_communicator_
 {
     replay_judge_say(pml_order.judge, now, comm != NULL ? comm->c_name : NULL,
                      pml_order.goes_on);
-    if (!pml_order.goes_on)
+    if (!pml_order.goes_on) {
         (void)MPI_Abort(MPI_COMM_WORLD, STATUS_DIVERGED);
+        _exit(STATUS_DIVERGED); /* it returns if another thread ends the job already */
+    }
     order_go_free();
 }
 

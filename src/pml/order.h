@@ -130,7 +130,4 @@ void order_shuffle_start(uint64_t seed, uint32_t rank);
 /* The rank from which a receive or probe of this source is to take a message: of a sender whose message waits, or src. */
 int order_shuffle_source(int src, int tag, ompi_communicator_t *comm);
 
-/* Does a call that could find something find nothing? */
-bool order_shuffle_finds_nothing(void);
-
 #endif

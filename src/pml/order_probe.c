@@ -35,8 +35,6 @@ static void record_probe(const struct replay_signature *now, int err, int matche
 static int iprobe_free(int src, int tag, ompi_communicator_t *comm, int *matched,
                        ompi_status_public_t *status)
 {
-    if (pml_order.is_shuffled && order_shuffle_finds_nothing())
-        return OMPI_SUCCESS;
     if (pml_order.is_shuffled)
         src = order_shuffle_source(src, tag, comm);
     return pml_iprobe(src, tag, comm, matched, status);
@@ -45,8 +43,6 @@ static int iprobe_free(int src, int tag, ompi_communicator_t *comm, int *matched
 static int improbe_free(int src, int tag, ompi_communicator_t *comm, int *matched,
                         ompi_message_t **message, ompi_status_public_t *status)
 {
-    if (pml_order.is_shuffled && order_shuffle_finds_nothing())
-        return OMPI_SUCCESS;
     if (pml_order.is_shuffled)
         src = order_shuffle_source(src, tag, comm);
     return pml_improbe(src, tag, comm, matched, message, status);

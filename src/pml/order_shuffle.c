@@ -4,7 +4,7 @@
  *
  *   receive or probe from any source   takes a message of a random one of the senders whose messages wait, after a pause
  *   send                               begins after a pause
- *   test, or probe that does not wait  finds nothing, at most NOT_YET_MAX times in a row
+ *   test                               finds nothing, at most NOT_YET_MAX times in a row
  *   wait for any or some, or a test    takes a random one, or some, of the complete requests
  *
  * A pause is a time of progress: none in most calls, and at most PAUSE_NS.  A pause within the call, instead of a receive that
@@ -27,6 +27,7 @@
 static struct {
     struct random random;
     unsigned not_yet; /* in a row */
+    bool is_ending;   /* requests that are chosen */
     mca_pml_base_module_send_fn_t send;
     mca_pml_base_module_isend_fn_t isend;
     ompi_request_fns_t usual;
@@ -48,8 +49,20 @@ static void pause_a_while(void)
         pml_progress_test();
 }
 
-bool order_shuffle_finds_nothing(void)
+/* Does a test of these requests find nothing?  Of others than ours the program may know that they are complete. */
+static bool finds_nothing(size_t count, ompi_request_t **requests)
 {
+    bool has_active = false;
+
+    for (size_t i = 0; i < count; i++) {
+        if (requests[i]->req_state == OMPI_REQUEST_INACTIVE)
+            continue;
+        if (requests[i]->req_type != OMPI_REQUEST_PML)
+            return false;
+        has_active = true;
+    }
+    if (!has_active || shuffle.is_ending)
+        return false;
     if (shuffle.not_yet < NOT_YET_MAX && is_one_in(NOT_YET_ONE_IN)) {
         shuffle.not_yet++;
         pml_progress_test();
@@ -61,35 +74,47 @@ bool order_shuffle_finds_nothing(void)
 
 /* ---- receives and probes ---- */
 
+static bool waits(int rank, int tag, ompi_communicator_t *comm)
+{
+    struct mbx_status found;
+    struct pml_wanted wanted;
+
+    return pml_comm_wanted(comm, rank, tag, &wanted) == OMPI_SUCCESS &&
+           mbx_probe(pml.ep, wanted.source, wanted.context_id, wanted.tag, wanted.ignore,
+                     &found) == 1;
+}
+
 int order_shuffle_source(int src, int tag, ompi_communicator_t *comm)
 {
-    int senders = 0, chosen = src;
+    uint64_t senders = 0;
+    int chosen = src;
 
     if (src != OMPI_ANY_SOURCE)
         return src;
     if (pml.has_threads)
         return src; /* another thread could take the message that is found */
     pause_a_while();
-    for (int rank = 0; rank < (int)pml_comm_of(comm)->size; rank++) {
-        int matched = 0;
-
-        if (pml_iprobe(rank, tag, comm, &matched, MPI_STATUS_IGNORE) != OMPI_SUCCESS ||
-            !matched)
-            continue;
-        senders++;
-        if (is_one_in((uint64_t)senders))
+    pml_progress_test();
+    for (int rank = 0; rank < (int)pml_comm_of(comm)->size; rank++)
+        if (waits(rank, tag, comm) && is_one_in(++senders))
             chosen = rank;
-    }
-    return chosen;
+    /* a sender may have cancelled its message since */
+    return chosen == src || waits(chosen, tag, comm) ? chosen : src;
 }
 
 /* ---- sends ---- */
 
+/* Any thread may send: a send is no event. */
+static void pause_before_send(int tag)
+{
+    if (tag >= 0 && !pml.has_threads && pml_calling_back == 0)
+        pause_a_while();
+}
+
 static int shuffle_send(const void *buf, size_t count, ompi_datatype_t *type, int dst, int tag,
                         mca_pml_base_send_mode_t mode, ompi_communicator_t *comm)
 {
-    if (tag >= 0 && order_is_event())
-        pause_a_while();
+    pause_before_send(tag);
     return shuffle.send(buf, count, type, dst, tag, mode, comm);
 }
 
@@ -97,8 +122,7 @@ static int shuffle_isend(const void *buf, size_t count, ompi_datatype_t *type, i
                          mca_pml_base_send_mode_t mode, ompi_communicator_t *comm,
                          ompi_request_t **request)
 {
-    if (tag >= 0 && order_is_event())
-        pause_a_while();
+    pause_before_send(tag);
     return shuffle.isend(buf, count, type, dst, tag, mode, comm, request);
 }
 
@@ -137,7 +161,7 @@ static size_t any_complete(size_t count, ompi_request_t **requests)
 static int shuffle_test(ompi_request_t **request, int *done, ompi_status_public_t *status)
 {
     *done = 0;
-    if (order_is_event() && is_active(*request) && order_shuffle_finds_nothing())
+    if (order_is_event() && finds_nothing(1, request))
         return OMPI_SUCCESS;
     return shuffle.usual.req_test(request, done, status);
 }
@@ -146,7 +170,7 @@ static int shuffle_test_all(size_t count, ompi_request_t **requests, int *done,
                             ompi_status_public_t *statuses)
 {
     *done = 0;
-    if (order_is_event() && has_active(count, requests) && order_shuffle_finds_nothing())
+    if (order_is_event() && finds_nothing(count, requests))
         return OMPI_SUCCESS;
     return shuffle.usual.req_test_all(count, requests, done, statuses);
 }
@@ -160,7 +184,7 @@ static int shuffle_test_any(size_t count, ompi_request_t **requests, int *which,
         return shuffle.usual.req_test_any(count, requests, which, done, status);
     *which = MPI_UNDEFINED;
     *done = 0;
-    if (order_shuffle_finds_nothing())
+    if (finds_nothing(count, requests))
         return OMPI_SUCCESS;
     chosen = any_complete(count, requests);
     if (chosen == count)
@@ -181,7 +205,8 @@ static int shuffle_wait_any(size_t count, ompi_request_t **requests, int *which,
     return shuffle.usual.req_test(&requests[chosen], &done, status);
 }
 
-/* Ends a random part of the requests that are complete, which is not empty.  How many; 0: none is complete. */
+/* Ends a random part of the requests that are complete, which is not empty and has all that failed: Open MPI frees those
+ * also if they are not returned.  How many; 0: none is complete. */
 static int some_complete(size_t count, ompi_request_t **requests, int *indices,
                          ompi_status_public_t *statuses, int *err)
 {
@@ -189,9 +214,12 @@ static int some_complete(size_t count, ompi_request_t **requests, int *indices,
     int found = 0;
 
     for (size_t i = 0; sure < count && i < count; i++)
-        if (i == sure || (is_complete(requests[i]) && is_one_in(2)))
+        if (i == sure || (is_complete(requests[i]) &&
+                          (requests[i]->req_status.MPI_ERROR != OMPI_SUCCESS || is_one_in(2))))
             indices[found++] = (int)i;
+    shuffle.is_ending = true;
     *err = order_end_some(found, requests, indices, statuses);
+    shuffle.is_ending = false;
     return found;
 }
 
@@ -203,7 +231,7 @@ static int shuffle_test_some(size_t count, ompi_request_t **requests, int *found
     if (!order_is_event() || !has_active(count, requests))
         return shuffle.usual.req_test_some(count, requests, found, indices, statuses);
     *found = 0;
-    if (order_shuffle_finds_nothing())
+    if (finds_nothing(count, requests))
         return OMPI_SUCCESS;
     *found = some_complete(count, requests, indices, statuses, &err);
     return *found > 0 ? err
@@ -226,6 +254,8 @@ static int shuffle_wait_some(size_t count, ompi_request_t **requests, int *found
 
 void order_shuffle_take(mca_pml_base_module_t *module)
 {
+    if (module->pml_send == shuffle_send)
+        return; /* MPI is opened again */
     shuffle.send = module->pml_send;
     shuffle.isend = module->pml_isend;
     module->pml_send = shuffle_send;

@@ -260,6 +260,13 @@ static OUT_OF_LINE void request_call_back(mca_pml_base_request_t *base, struct p
     bool is_freed, is_complete;
 
     base->req_ompi.req_complete_cb = NULL;
+    if (own->event != 0) { /* order_recv.c's: it neither frees the request nor starts it */
+        (void)callback(&base->req_ompi);
+        ompi_request_complete(&base->req_ompi, true);
+        if (request_ends(base, own, PML_COMPLETE))
+            pml_request_give_back(base);
+        return;
+    }
     is_freed = request_ends(base, own, PML_COMPLETE);
     pml_calling_back++;
     is_complete = callback(&base->req_ompi) == 0;

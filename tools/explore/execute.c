@@ -158,7 +158,7 @@ static enum explore_end await(struct child *child, uint64_t deadline,
 static void end(struct child *child)
 {
     kill(-child->pid, SIGTERM);
-    kill(-child->pid, SIGCONT); /* who is stopped shall hear it */
+    kill(-child->pid, SIGCONT); /* a stopped process ends only then */
     if (await(child, clock_now() + GRACE_NS, NULL) != EXPLORE_EXITED)
         kill(-child->pid, SIGKILL);
     while (!child->has_ended && waitpid(child->pid, &child->status, 0) < 0 && errno == EINTR)

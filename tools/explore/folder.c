@@ -193,9 +193,16 @@ bool explore_make_order(const struct tool *tool, const struct explore_options *o
                         uint64_t n)
 {
     char path[EXPLORE_PATH];
+    struct stat order;
 
-    if (mkdir(explore_path(options, n, "", path), 0700) == 0 || errno == EEXIST)
+    if (mkdir(explore_path(options, n, "", path), 0700) == 0)
         return true;
+    /* nobody else's, and no link */
+    if (errno == EEXIST && lstat(path, &order) == 0) {
+        if (S_ISDIR(order.st_mode) && order.st_uid == geteuid())
+            return true;
+        errno = EEXIST;
+    }
     tool_error(tool, "cannot make %s: %s", path, strerror(errno));
     return false;
 }

@@ -23,13 +23,13 @@ struct explore_result explore_result_of(const struct explore_ended *ended, const
 {
     struct explore_result result = {.kind = EXPLORE_STATUS_IS, .number = ended->number};
 
-    if (ended->how == EXPLORE_KILLED)
-        result.kind = EXPLORE_SIGNALLED;
-    else if (ended->how == EXPLORE_TOO_LONG)
+    if (ended->how == EXPLORE_TOO_LONG)
         result = (struct explore_result){.kind = EXPLORE_LONG};
-    else if (ended->number == INSPECT_HANG_STATUS ||
+    else if ((ended->how == EXPLORE_EXITED && ended->number == INSPECT_HANG_STATUS) ||
              (ended->number != 0 && explore_has_text(err, DEADLOCKED)))
         result = (struct explore_result){.kind = EXPLORE_DEADLOCK};
+    else if (ended->how == EXPLORE_KILLED)
+        result.kind = EXPLORE_SIGNALLED;
     return result;
 }
 

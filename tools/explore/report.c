@@ -93,7 +93,7 @@ static int weight(const struct order_difference *d)
     return a->outcome.result == REPLAY_OPEN || b->outcome.result == REPLAY_OPEN ? 3 : 4;
 }
 
-/* Of all ranks, in events[0] that of the run, in events[1] that of run 1. */
+/* The heaviest difference of all ranks; events[0] is the event of the run, events[1] of run 1. */
 static bool find_event(const struct explore_search *s, uint64_t n, uint32_t *rank,
                        struct order_difference *found)
 {

@@ -69,7 +69,7 @@ static void set_number(const char *name, uint64_t number)
 
 /* ---- results ---- */
 
-/* What CMD says of a run decides. */
+/* CMD decides about a run. */
 static bool ask_check(struct explore_search *s, uint64_t n, const struct files *files,
                       const struct explore_ended *run, struct explore_result *result)
 {
@@ -123,7 +123,7 @@ static bool judge(struct explore_search *s, uint64_t n, const struct files *file
 {
     const struct explore_result *first = &s->runs[0].result;
 
-    if (s->options->check != NULL)
+    if (s->options->check != NULL && ended->how != EXPLORE_TOO_LONG)
         return ask_check(s, n, files, ended, result);
     *result = explore_result_of(ended, files->err);
     if (n > 1 && result->kind == first->kind && result->number == first->number)
