@@ -9,7 +9,7 @@
  *   folder.c    DIR
  *   report.c    what is said at the end
  *
- * Of a run K there are, in DIR/order-K:
+ * DIR/order-K has the files of run K:
  *   its record, job.txt           made by the ranks and by mbx exec
  *   stdout, stderr, check         of the run, and of CMD
  *   replay-stdout, -stderr, -check    of its replay, if there was one
