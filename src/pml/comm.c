@@ -59,11 +59,15 @@ int pml_add_comm(ompi_communicator_t *comm)
     return OMPI_SUCCESS;
 }
 
+/* MPI has ended, but a request that the program has left open may complete until the endpoint is closed.  No rank of
+ * its communicator is known any more. */
+static struct pml_comm ended;
+
 int pml_del_comm(ompi_communicator_t *comm)
 {
     struct pml_comm *own = pml_comm_of(comm);
 
-    if (own == NULL)
+    if (own == NULL || own == &ended)
         return OMPI_SUCCESS;
     if (pml.ep != NULL) {
         comm_name(comm);
@@ -77,7 +81,7 @@ int pml_del_comm(ompi_communicator_t *comm)
     for (uint32_t rank = 0; rank < own->size; rank++)
         if (pml_comm_known(own, rank) != PML_NO_PEER)
             pml_proc_leave(pml_comm_known(own, rank));
-    comm->c_pml_comm = NULL;
+    comm->c_pml_comm = OMPI_COMM_IS_INTRINSIC(comm) ? (struct mca_pml_comm_t *)&ended : NULL;
     free(own);
     return OMPI_SUCCESS;
 }

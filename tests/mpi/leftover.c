@@ -2,7 +2,7 @@
 /*
  * leftover.c - what nobody has received on a communicator is met by no receive of a later one.
  *
- * usage: leftover [--memory ROUNDS]
+ * usage: leftover [--memory ROUNDS | --open]
  *
  *   each round    a communicator, messages on it that nobody receives, and its end; then another one, on which a receive of
  *                 any tag from any source must get what was sent there, and a probe must find nothing behind that
@@ -10,6 +10,7 @@
  *   late          a rank sends on the old communicator when the others have freed it and made the new one, whose
  *                 receives wait
  *   --memory      so many rounds, most of which must not cost memory
+ *   --open        MPI_Finalize while a long message for a receive from any source is on its way
  *
  * All that is left over is sent by requests that are freed, so the program is right where a send waits for its receive.
  */
@@ -241,9 +242,31 @@ static int memory(int rounds)
     return finish("leftover --memory");
 }
 
+/* ---- open ---- */
+
+#define OPEN_SIZE (256 << 20) /* takes longer than MPI_Finalize waits for the other ranks */
+
+/* MPI does not allow this, but a rank must not crash. */
+static int end_with_open_requests(void)
+{
+    MPI_Request request;
+    char *data = calloc(OPEN_SIZE, 1);
+
+    CHECK(data != NULL);
+    memset(data, rank + 1, OPEN_SIZE);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0)
+        MPI_Irecv(data, OPEN_SIZE, MPI_CHAR, MPI_ANY_SOURCE, TAG, MPI_COMM_WORLD, &request);
+    if (rank == 1)
+        MPI_Isend(data, OPEN_SIZE, MPI_CHAR, 0, TAG, MPI_COMM_WORLD, &request);
+    return finish("leftover --open"); /* data stays: a request may use it */
+}
+
 int main(int argc, char **argv)
 {
     start(&argc, &argv);
+    if (argc == 2 && strcmp(argv[1], "--open") == 0)
+        return end_with_open_requests();
     if (argc == 3 && strcmp(argv[1], "--memory") == 0)
         return memory(atoi(argv[2]));
     for (int round = 0; round < ROUNDS; round++)
