@@ -31,7 +31,7 @@
  *   I1  ages strictly increase along each queue
  *   I2  no queued receive accepts any queued message
  *   I3  posted == met_posts + matched_posts + cancelled + queued receives, and
- *       arrived == met_arrivals + matched_arrivals + claimed + queued messages
+ *       arrived == met_arrivals + matched_arrivals + extracted + queued messages
  *       (each match is counted twice: in matched_ for the entry that was queued, and in
  *       met_ for the entry that found it)
  *   I4  the state of an entry says whether it is queued
@@ -117,7 +117,7 @@ struct mbx_match_counters {
     uint64_t matched_posts;           /* queued receives that an arriving message took */
     uint64_t matched_arrivals;        /* queued messages that a posted receive took */
     uint64_t met_posts, met_arrivals; /* posts and arrivals that matched at once */
-    uint64_t cancelled, claimed;      /* receives cancelled, messages extracted */
+    uint64_t cancelled, extracted;    /* receives cancelled, messages extracted */
     uint64_t recvs, recvs_max;        /* receives queued now, and at most so far */
     uint64_t msgs, msgs_max;          /* messages queued now, and at most so far */
     uint64_t searches;                /* searches by all calls, of empty queues as well */
@@ -158,7 +158,7 @@ struct mbx_match_probed {
 
 /* The counters that do not follow from the ages of the entries. */
 struct mbx_match_tally {
-    uint64_t cancelled, claimed;
+    uint64_t cancelled, extracted;
     uint64_t lonely; /* finds without a match, minus the messages kept after them */
     uint64_t peeks;
     uint64_t further_steps; /* steps of searches after the first step of each match */

@@ -323,13 +323,13 @@ static void history_count(struct mbx_match_counters *want, const struct oracle *
         break;
     case OP_PROBE:
         want->searches++;
-        want->claimed += met;
+        want->extracted += met;
         break;
     case OP_CANCEL:
         want->cancelled += (uint64_t)answer;
         break;
     case OP_EXTRACT:
-        want->claimed += (uint64_t)answer;
+        want->extracted += (uint64_t)answer;
         break;
     case OP_PEEK:
         want->searches++;
@@ -419,7 +419,7 @@ static bool counters_agree(const struct mbx_match_counters *got,
            got->matched_posts == want->matched_posts &&
            got->matched_arrivals == want->matched_arrivals &&
            got->met_posts == want->met_posts && got->met_arrivals == want->met_arrivals &&
-           got->cancelled == want->cancelled && got->claimed == want->claimed &&
+           got->cancelled == want->cancelled && got->extracted == want->extracted &&
            got->recvs == want->recvs && got->recvs_max == want->recvs_max &&
            got->msgs == want->msgs && got->msgs_max == want->msgs_max &&
            got->searches == want->searches;

@@ -483,7 +483,7 @@ bool mbx_match_extract(struct mbx_match *m, struct mbx_match_msg *msg)
     if (msg->state != MBX_MATCH_QUEUED)
         return false;
     take_msg(m, msg);
-    m->count.claimed++;
+    m->count.extracted++;
     return true;
 }
 
@@ -791,7 +791,7 @@ void mbx_match_counters_get(const struct mbx_match *m, struct mbx_match_counters
     const struct mbx_match_tally *count = &m->count;
     uint64_t first = m->options.first_seq;
     uint64_t by_arrival = queue_left(&m->recvs) - first - count->cancelled;
-    uint64_t by_post = queue_left(&m->msgs) - first - count->claimed;
+    uint64_t by_post = queue_left(&m->msgs) - first - count->extracted;
     uint64_t posted = m->recvs.next - first + by_post;
     uint64_t kept = m->msgs.next - first;
     uint64_t steps = by_arrival + by_post + count->further_steps;
@@ -804,7 +804,7 @@ void mbx_match_counters_get(const struct mbx_match *m, struct mbx_match_counters
         .met_posts = by_post,
         .met_arrivals = by_arrival,
         .cancelled = count->cancelled,
-        .claimed = count->claimed,
+        .extracted = count->extracted,
         .recvs = queue_count(&m->recvs),
         .recvs_max = m->recvs.most,
         .msgs = queue_count(&m->msgs),

@@ -109,7 +109,7 @@ static void r5_peek_says_what_the_receive_would_take_and_takes_nothing(void **st
     mbx_match_fini(&b.m);
 }
 
-static void r5_nobody_else_sees_a_claimed_message(void **state)
+static void r5_nobody_else_sees_an_extracted_message(void **state)
 {
     struct mbx_match_envelope any = {.context_id = 1, .source = MBX_MATCH_ANY_SOURCE};
     struct bench b;
@@ -244,7 +244,7 @@ static void a_second_claim_is_refused(void **state)
     bench_arrive(&b, 0, 2, 7);
     assert_true(mbx_match_extract(&b.m, &b.g[0]));
     assert_false(mbx_match_extract(&b.m, &b.g[0]));
-    assert_int_equal(b.m.count.claimed, 1);
+    assert_int_equal(b.m.count.extracted, 1);
     bench_arrive(&b, 1, 2, 7);
     assert_int_equal(bench_post(&b, 0, 2, 7, 0), 1);
     assert_false(mbx_match_extract(&b.m, &b.g[1])); /* has matched */
@@ -334,7 +334,7 @@ int main(void)
         cmocka_unit_test(r3_a_later_message_may_be_taken_before_one_that_cannot_match),
         cmocka_unit_test(r4_a_receive_is_posted_only_if_no_message_waits_for_it),
         cmocka_unit_test(r5_peek_says_what_the_receive_would_take_and_takes_nothing),
-        cmocka_unit_test(r5_nobody_else_sees_a_claimed_message),
+        cmocka_unit_test(r5_nobody_else_sees_an_extracted_message),
         cmocka_unit_test(r6_a_cancelled_receive_never_matches_and_the_rest_keep_their_order),
         cmocka_unit_test(r6_a_receive_that_has_matched_cannot_be_cancelled),
         cmocka_unit_test(r7_length_takes_no_part),

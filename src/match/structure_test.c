@@ -630,7 +630,7 @@ static void broken_invariants_are_seen(void **state)
     b.g[1].envelope.source = 2; /* I2 */
     assert_false(mbx_match_is_valid(&b.m));
     b.g[1].envelope.source = 3;
-    b.m.count.claimed++; /* I3 */
+    b.m.count.extracted++; /* I3 */
     assert_false(mbx_match_is_valid(&b.m));
     b.m = good;
     b.m.count.cancelled++;

@@ -81,7 +81,7 @@ static bool counters_add_up(const struct mbx_match *m)
 
     mbx_match_counters_get(m, &c);
     return c.posted == c.met_posts + c.matched_posts + c.cancelled + c.recvs &&
-           c.arrived == c.met_arrivals + c.matched_arrivals + c.claimed + c.msgs &&
+           c.arrived == c.met_arrivals + c.matched_arrivals + c.extracted + c.msgs &&
            c.matched_posts <= c.posted && c.matched_arrivals <= c.arrived &&
            c.search_max <= c.search_steps;
 }
