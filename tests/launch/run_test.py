@@ -418,6 +418,8 @@ def a_terminal_is_read_and_interrupts():
     while b"[0] got something" not in seen:
         expect(select.select([terminal], [], [], PATIENCE_S)[0], f"no more comes than {seen}: {marked(mark)}")
         seen += os.read(terminal, 1000)
+    # a shell that is about to start its program may keep a signal until that program has ended
+    wait_for(lambda: sum(name == "sleep" for name in marked(mark).values()) == 2, "the ranks do not sleep")
     os.write(terminal, b"\x03")
     with processes.watched(pid) as launcher:
         if not processes.await_end(launcher, PATIENCE_S):
