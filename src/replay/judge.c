@@ -110,6 +110,7 @@ int replay_judge_open(const char *folder, const struct replay_job *job,
     else
         err = compare_jobs(j, job);
     if (err < 0) {
+        LOG_ERROR("replay: rank %u ends: " REPLAY_REFUSAL, job->rank);
         replay_judge_close(j);
         return err;
     }

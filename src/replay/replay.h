@@ -188,6 +188,9 @@ enum replay_verdict {
 /* Glossary: divergence - a replayed program makes another call than the recorded one */
 struct replay_judge;
 
+/* Is in what a rank prints whose record cannot be replayed. */
+#define REPLAY_REFUSAL "this record cannot be replayed"
+
 /* Opens a rank's record for a job of so many ranks.  0; or a negative errno after a line that says why not. */
 int replay_judge_open(const char *folder, const struct replay_job *job,
                       struct replay_judge **out);

@@ -13,11 +13,13 @@
  *   231       receives once more, and all ranks wait
  *   312       ends with status 1
  *
- * Letters: c  ends with status 1, unless it is a replay      o  prints another line
+ * Letters: c  ends with status 1, unless it is a replay      o  prints another line      e  prints an empty line
+ *          t  probes in a second thread, so that its record cannot be replayed
  *          r  prints its lines in reverse                    w  waits for ever, without MPI
  *          s  lets all messages arrive before it receives one: the order is left to mbx exec --shuffle
  */
 #include <mpi.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,6 +63,22 @@ static void give(void)
     MPI_Send(&rank, 1, MPI_INT, 0, DATA, MPI_COMM_WORLD);
 }
 
+static void *probe(void *unused)
+{
+    int flag;
+
+    MPI_Iprobe(MPI_ANY_SOURCE, DATA, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+    return unused;
+}
+
+static void probe_in_thread(void)
+{
+    pthread_t thread;
+
+    if (pthread_create(&thread, NULL, probe, NULL) == 0)
+        pthread_join(thread, NULL);
+}
+
 static int act(const char *order, const char *letters)
 {
     const char *sum = strcmp(order, "132") == 0 ? "sum 7" : "sum 6";
@@ -72,6 +90,10 @@ static int act(const char *order, const char *letters)
     puts(is_reverse ? sum : "rank 0 is done");
     if (strchr(letters, 'o') != NULL)
         puts("another line");
+    if (strchr(letters, 'e') != NULL)
+        puts("");
+    if (strchr(letters, 't') != NULL)
+        probe_in_thread();
     fflush(stdout);
     while (strchr(letters, 'w') != NULL)
         pause();
@@ -80,14 +102,23 @@ static int act(const char *order, const char *letters)
     return strcmp(order, "312") == 0;
 }
 
+/* mbx doctor does not judge jobs whose threads may all call MPI. */
+static int level_for(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++)
+        if (strchr(argv[i], 't') != NULL)
+            return MPI_THREAD_MULTIPLE;
+    return MPI_THREAD_SINGLE;
+}
+
 int main(int argc, char **argv)
 {
     char order[4] = "";
-    int status = 0;
+    int status = 0, level;
 
     if (argc < 2)
         return 2;
-    MPI_Init(&argc, &argv);
+    MPI_Init_thread(&argc, &argv, level_for(argc, argv), &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     if (rank == 0) {
         collect(chosen(argc, argv), order);

@@ -17,6 +17,7 @@ import time
 sys.dont_write_bytecode = True
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
 import processes  # noqa: E402
+from patience import PATIENCE_S  # noqa: E402
 
 FOUND = 3
 DEADLOCKED = 86
@@ -52,7 +53,8 @@ class Explore:
 
     def runs(self, options, orders, status, before=()):
         """What it prints about a run for each of these orders.  before: words in front of the job."""
-        done = self.words([self.mbx, "explore", "-n", str(len(orders)), *options, "--", *before, *self.job(orders)])
+        patience = ["--limit", f"{PATIENCE_S}s"]  # a deadlock is found later on a busy machine
+        done = self.words([self.mbx, "explore", "-n", str(len(orders)), *patience, *options, "--", *before, *self.job(orders)])
         check(done.returncode == status, f"{options} {orders} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
         check(done.stderr == "", done.stderr)
         self.is_clean()
@@ -113,6 +115,16 @@ def outputs(run):
     said = run.runs(["--force", "--output", "same"], orders, FOUND)
     has(said, r"^explore: .* 2 end as run 1 does, 1 prints other output$", r"^  run 3: other output: line 1: 'rank 0 is done' \(run 1: 'sum 6'\); ")
     has(run.runs(["--force", "--output=none"], ["123", "132"], 0), "all end as run 1 does")
+    has(run.runs(["--force"], ["123", "123e"], FOUND), r"^  run 2: other output: '\(an empty line\)' \(run 1: no such line\); ")
+    has(run.runs(["--force"], ["123e", "123"], FOUND), r"^  run 2: other output: '\(an empty line\)' of run 1 is missing; ")
+
+
+def not_replayable(run):
+    """The replay ends with status 1 as the run does, but only because it is refused."""
+    said = run.runs([], ["123", "312t"], FOUND)
+    has(said, r"^run 2 of 2: exit status 1, .*; cannot be replayed$", r"^    cannot be replayed \(explore/order-2/replay-stderr\); ")
+    with open(f"{run.folder}/explore/order-2/replay-stderr") as file:
+        has(file.read(), "replay: rank 0: two threads made the recorded calls", "replay: rank 0 ends: this record cannot be replayed")
 
 
 def checked(run):
@@ -191,7 +203,7 @@ def main():
         sys.exit(__doc__)
     if shutil.which("mpiexec") is None:
         return 77
-    tests = [search, shuffled, outputs, checked, first_fails, limits, interrupted, refusals, forced]
+    tests = [search, shuffled, outputs, not_replayable, checked, first_fails, limits, interrupted, refusals, forced]
     for test in [test for test in tests if test.__name__ in sys.argv[2:] or not sys.argv[2:]]:
         with tempfile.TemporaryDirectory() as folder:
             run = Explore(os.path.abspath(sys.argv[1]), folder)

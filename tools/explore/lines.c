@@ -119,6 +119,14 @@ static void show(const struct line *line, char text[EXPLORE_LINE_SIZE])
     text_make_printable(text, '?', false);
 }
 
+/* A line in which outputs differ: its text is never empty. */
+static void show_difference(const struct line *line, char text[EXPLORE_LINE_SIZE])
+{
+    show(line, text);
+    if (text[0] == '\0')
+        strcpy(text, "(an empty line)");
+}
+
 /* Both are sorted. */
 static void first_missing(const struct lines *of, const struct lines *in,
                           char text[EXPLORE_LINE_SIZE])
@@ -129,7 +137,7 @@ static void first_missing(const struct lines *of, const struct lines *in,
         int difference = b < in->count ? compare_lines(&of->lines[a], &in->lines[b]) : -1;
 
         if (difference < 0) {
-            show(&of->lines[a], text);
+            show_difference(&of->lines[a], text);
             return;
         }
         a += difference == 0;
@@ -168,9 +176,9 @@ int explore_compare_output(enum explore_output how, const char *first, const cha
     } else if (*is_other) {
         *line = at + 1;
         if (at < one.count)
-            show(&one.lines[at], ours);
+            show_difference(&one.lines[at], ours);
         if (at < other.count)
-            show(&other.lines[at], theirs);
+            show_difference(&other.lines[at], theirs);
     }
 done:
     lines_free(&one);

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "explore.h"
+#include "replay/replay.h"
 
 #define TIMES_FIRST 10
 #define LIMIT_LEAST (60 * CLOCK_S)
@@ -244,7 +245,8 @@ bool explore_replay(struct explore_search *s, uint64_t n)
     s->is_interrupted = s->is_interrupted || ended.how == EXPLORE_INTERRUPTED;
     if (ended.how == EXPLORE_INTERRUPTED)
         return false;
-    if (ended.how == EXPLORE_REFUSED || ended.how == EXPLORE_FAILED) {
+    if (ended.how == EXPLORE_REFUSED || ended.how == EXPLORE_FAILED ||
+        explore_has_text(files.err, REPLAY_REFUSAL)) {
         run->replay = EXPLORE_REPLAY_REFUSED;
         return true;
     }
