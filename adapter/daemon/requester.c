@@ -21,8 +21,9 @@
 #include "adapter/daemon/daemon.h"
 
 #define FRAMES_PER_TURN 8
-#define TIMEOUT_LEAST   (500 * CLOCK_MS) /* the other daemon may wait for a core */
-#define NO_TIMEOUT      (100 * CLOCK_MS) /* timeout 0 is forever: how often we try */
+#define TIMEOUT_LEAST                                                                          \
+    (5 * CLOCK_S) /* the other daemon may wait for a core; one that has ended is seen at once */
+#define NO_TIMEOUT (100 * CLOCK_MS) /* timeout 0 is forever: how often we try */
 
 /* min_rnr_timer in units of 10 us (InfiniBand specification, RNR NAK timer field) */
 static const uint32_t rnr_10us[32] = {65536, 1,    2,    3,     4,     6,     8,     12,
