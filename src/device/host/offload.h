@@ -9,7 +9,7 @@
  *                                                                     │
  *   offload_poll <── shadow_poll <── MATCHED, DATA_VALID, ... <───────┤
  *      ├── on_matched ──> offload_receive                             │
- *      deliver_packet, for packets that the device passed on <───┘
+ *      └── deliver_packet, for packets that the device passed on <────┘
  *              └── met a receive? recv_left
  *
  * The packets of a second transport do not go through the device; it delivers to

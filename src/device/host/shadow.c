@@ -259,8 +259,8 @@ static void lose(struct shadow *shadow)
 }
 
 /* An event makes no sense: the device is stopped.  The device may already have told a sender
- * that its message was received; so later events are still read, and those that make sense are
- * believed, up to the last event. */
+ * that its message was received; so later events are still read, and believed if they make
+ * sense, up to the last event. */
 void shadow_distrust(struct shadow *shadow, const struct mbx_device_event *event)
 {
     if (!shadow->is_stopped)

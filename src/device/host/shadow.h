@@ -133,7 +133,7 @@ struct shadow_stats {
 /*
  * The events that the device still owes for an entry, besides the answer to a revoke.
  *
- *   state         command or event                  next
+ *   state         command or event              next
  *   OVER          append                        HELD
  *   HELD          REVOKED; or MATCHED, WHOLE    OVER, or OWES if a FIN is wanted
  *                 MATCHED                       MOVING, or MOVING_OWES
@@ -250,7 +250,7 @@ bool shadow_cancel(struct shadow *shadow, struct shadow_recv *recv);
 bool shadow_reclaim(struct shadow *shadow, struct shadow_recv *recv);
 
 /* shadow_recall - all receives that are handed over come back to stay in software, and new ones
- * stay there too, until shadow_resume().  `recalled` counts those that are still out. */
+ * stay there too, until shadow_resume().  `recalled` counts the receives still out. */
 void shadow_recall(struct shadow *shadow);
 void shadow_resume(struct shadow *shadow);
 

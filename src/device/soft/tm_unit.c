@@ -72,7 +72,7 @@ static void meet_held(struct tm_unit *unit, struct tm_entry *entry, struct mbx_m
                           });
 }
 
-/* Activates all inactive entries, the oldest first; those that find no memory stay inactive. */
+/* Activates all inactive entries, the oldest first; without memory the rest stays inactive. */
 static void activate(struct tm_unit *unit)
 {
     while (!list_is_empty(&unit->inactive)) {

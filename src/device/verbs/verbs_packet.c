@@ -6,8 +6,8 @@
  *                                tagged packet begins with its opcode
  *   RNDV                         becomes an RTS
  *   FIN                          becomes the FIN of the request that config.fin() finds
- *   NO_TAG                       is a packet already, and moves to the beginning of its buffer; after
- *                                the opcode, its frame is the transport's
+ *   NO_TAG                       is a packet already, and moves to the beginning of its buffer;
+ *                                after the opcode, its frame is the transport's
  */
 #include <endian.h>
 

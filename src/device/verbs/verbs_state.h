@@ -2,10 +2,10 @@
 /*
  * verbs_state.h - declarations that the files of this folder share.
  *
- *   verbs_open.c device selection, configure, close; the queue pairs of the peers
+ *   verbs_open.c    device selection, configure, close; the queue pairs of the peers
  *   verbs.c         commands
  *   verbs_events.c  completions become events
- *   verbs_packet.c converts the contents of an untagged buffer into a packet of wire.h
+ *   verbs_packet.c  converts the contents of an untagged buffer into a packet of wire.h
  *
  * Invariants
  *   I1  in_flight counts commands without completion; at most `commands` of them
