@@ -427,7 +427,7 @@ bool inbound_introduce(struct shm *shm, struct inbound *in);
 /* Has the sender set `closed`? */
 static inline bool inbound_has_closed(const struct shm *shm, const struct inbound *in)
 {
-    /* pairs with the release in link.c's release(): all its packets are there */
+    /* pairs with the release in link_release(): all its packets are there */
     return atomic_load_explicit(&segment_mailbox(shm->own, in->slot)->closed,
                                 memory_order_acquire) != 0;
 }
