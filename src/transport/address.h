@@ -2,8 +2,8 @@
 /*
  * address.h - the address of an endpoint: 64 bytes that users pass on unchanged.
  *
- * All transports share one layout, also those of testing/ (loop, sim; count is like loop).  A
- * field that a transport does not use is 0.
+ * All transports share one layout, including the transports of testing/ (loop, sim; count is
+ * like loop).  A field that a transport does not use is 0.
  *
  *   offset size  field              shm               ofi              loop        sim
  *      0     1   kind               the transport: enum address_kind

@@ -85,7 +85,7 @@ uint64_t directory_labelled(const struct directory *directory, uint64_t label);
 uint32_t directory_parts(const struct directory *directory);
 int directory_fd(const struct directory *directory);
 
-/* ---- files like those of segments ---- */
+/* ---- files, as of segments ---- */
 
 /* A sealed file of size bytes; its descriptor, or an error. */
 int shared_file_create(size_t size);

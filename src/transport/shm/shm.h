@@ -55,7 +55,7 @@ enum link_state {
     LINK_DEAD      /* permanent: link.error */
 };
 
-/* What is known of the other side, whatever the state of the link; in increasing order. */
+/* Knowledge of the other side, whatever the state of the link; in increasing order. */
 enum link_presence {
     PRESENCE_UNKNOWN, /* never seen */
     PRESENCE_MET,     /* it was there once: its segment, or a packet from it */
@@ -418,7 +418,7 @@ static inline bool inbound_repeats(const struct inbound *in)
 /* Gives up all rings, so that another receiver can continue each of them. */
 void inbound_leave_all(struct shm *shm);
 
-/* Makes the next poll look at all slots: those of the previous receiver are now ours. */
+/* Makes the next poll look at all slots: the previous receiver's slots are now ours. */
 void inbound_adopt_all(struct shm *shm);
 
 /* Called with a record waiting, if state is not OPEN.  True: the record may be delivered. */

@@ -31,8 +31,8 @@ int ib_pair_make(struct ib_link *link);
 /* Writes what the peer must know of the queue pairs. */
 void ib_pair_offer(const struct ib_link *link, struct net_offer *offer);
 
-/* Connects the queue pairs with those of an offer; *window: how many packets the peer takes at
- * a time.  0; -EPROTO the offer is invalid; -errno. */
+/* Connects our queue pairs with the offered ones; *window: how many packets the peer takes at a
+ * time.  0; -EPROTO the offer is invalid; -errno. */
 int ib_pair_connect(struct ib_link *link, const struct net_offer *offer, uint32_t *window);
 
 /* Nothing is sent or received any more; pending requests end with an error. */

@@ -2,8 +2,8 @@
 /*
  * rma.c - reads and writes a peer's memory, and exposes our own to peers.
  *
- * Registrations are those of verbs_regions.h, which may last longer than the exposure that they
- * were made for.  So several exposures may have the same adapter key: the core's key has a
+ * Registrations belong to verbs_regions.h, which may keep them longer than the exposure that
+ * they were made for.  So several exposures may have the same adapter key: the core's key has a
  * number above the adapter's 32 bits, which is unique.  In a FIN the peer's adapter repeats the
  * low half of the key, the other contents of the request, and a number that is unique among the
  * requests that wait for a FIN of that peer.

@@ -126,7 +126,7 @@ static void received(struct ib *ib, const struct ibv_wc *wc)
         ib_rx_received(ib, ib_number_of(wc->wr_id), wc);
 }
 
-/* Reads at most `most` completions, first those that prepare() has put aside.  Returns how
+/* Reads at most `most` completions, first the ones that prepare() has put aside.  Returns how
  * many; -EIO: the adapter is lost. */
 static int ib_take(struct ib *ib, enum ib_queue queue, int most)
 {
