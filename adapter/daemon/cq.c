@@ -115,7 +115,7 @@ void cq_push(struct cq *cq, const struct adapter_cqe *cqe, bool is_solicited)
     entry->timestamp_ns = clock_now();
     cq->tail++;
     counters.completions++;
-    /* seq_cst: before `armed` is read; pairs with the fence of req_notify() */
+    /* seq_cst: before `armed` is read; pairs with the fence of lib_req_notify_cq() */
     atomic_store_explicit(&cq->ring->tail, cq->tail, memory_order_seq_cst);
     tell(cq, is_solicited || cqe->status != IBV_WC_SUCCESS);
 }

@@ -104,7 +104,7 @@ static bool has_space(uint32_t count)
     return true;
 }
 
-/* Waits at most this long for a descriptor, and serves those that are ready. */
+/* Waits at most this long for a descriptor, and serves the ready ones. */
 static void serve_descriptors(int listener, int timeout)
 {
     struct list *node, *next;

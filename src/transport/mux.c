@@ -152,7 +152,7 @@ static void *waker(void *arg)
     struct mux *mux = arg;
     uint32_t state;
 
-    /* the acquire pairs with the release in mux_arm() and end(): fd */
+    /* the acquire pairs with the release in mux_arm() and end_waker(): fd */
     while ((state = atomic_load_explicit(&mux->state, memory_order_acquire)) != WAKER_ENDS) {
         if (state == WAKER_PARKED) {
             sys_futex_wait(&mux->state, WAKER_PARKED, UINT64_MAX);

@@ -20,8 +20,8 @@
  *   memory.h    reading and writing a remote endpoint's memory
  *   atomics.h   words that peers compare and swap, or load
  *   handoff.h   handing the receiving half of an endpoint to another thread or process
- *   compose.h   packets whose payload is written directly to where it is sent from
- *   bounce.h    bounce buffers of the sender, which a peer unpacks
+ *   compose.h   packets whose payload is written in place
+ *   bounce.h    bounce buffers of the sender, from which a peer unpacks
  *   labels.h    finding the addresses of the job's endpoints on this machine
  *   network.h   being a part of an endpoint that has other paths, too
  *

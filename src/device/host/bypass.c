@@ -15,7 +15,7 @@ static uint32_t source_slot(const struct shadow_message *message)
     return message->envelope.source % SHADOW_SOURCES;
 }
 
-/* Is a receive that accepts the message asked back? */
+/* Is a receive being revoked that accepts the message? */
 static bool fits_asked(const struct shadow *shadow, const struct shadow_message *message)
 {
     struct list *node;

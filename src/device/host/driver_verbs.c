@@ -186,7 +186,7 @@ static void stop_verbs(struct mbx_device *device)
     verbs_lose(device, "it is not used any more");
 }
 
-/* ---- what arrives ---- */
+/* ---- arrivals ---- */
 
 static bool is_beside(const struct mbx_ep *ep, uint32_t peer)
 {

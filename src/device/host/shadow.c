@@ -19,7 +19,7 @@
  * has 16 bits, and must not wrap around. */
 #define REPORT_AT 16384
 
-/* ---- what stays in software ---- */
+/* ---- receives that stay in software ---- */
 
 static uint32_t shadow_mix(uint64_t word)
 {
@@ -73,7 +73,7 @@ static bool accepts(const struct mbx_match_recv *match,
                                      envelope->context_id, envelope->source, envelope->tag});
 }
 
-/* ---- what a device can hold ---- */
+/* ---- receives that a device can hold ---- */
 
 static bool fits_bits(uint64_t value, uint32_t bits)
 {

@@ -7,7 +7,7 @@
  *                                           ├─> MATCHED ─> event ring
  *                                           └─> UNEXPECTED, in an untagged buffer
  *              agent_run  <─── command ring
- *                   └─> moves what was matched and is not whole, says FIN
+ *                   └─> moves the rest of matched messages, sends FIN
  *
  * The agent runs where its driver puts it: in the application's progress loop, on a thread, or
  * in a process that shares only the channel with the application (agent.memory then copies

@@ -49,7 +49,7 @@ static void thread_stop(struct softdev *device)
 
 static bool thread_is_alive(struct softdev *device)
 {
-    (void)device; /* it says so when it ends */
+    (void)device; /* it reports its own end */
     return true;
 }
 

@@ -171,7 +171,7 @@ static int post_revoke(struct verbs *v, uint32_t handle, uint16_t handled)
     return err;
 }
 
-/* A command that only reports; its completion says when all before it have been done. */
+/* A command that only reports the count; it completes when all earlier commands are done. */
 static int post_sync(struct verbs *v, enum verbs_kind kind, uint32_t number, uint16_t handled)
 {
     struct ibv_ops_wr wr = {.wr_id = verbs_work_id(kind, number), .opcode = IBV_WR_TAG_SYNC};

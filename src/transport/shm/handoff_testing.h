@@ -3,9 +3,9 @@
  * handoff_testing.h - shared code of the tests of split endpoints: halves that record what they
  * heard, in memory that outlives them.
  *
- * A half is the owner of an endpoint, or has taken it over; its peers are those on the board:
- * peer i has board->address[i].  All packets delivered to it are recorded in notes, which both
- * halves of an endpoint share, across processes.  Peer i sends it the numbers from 0 on.
+ * A half is the owner of an endpoint, or has taken it over; its peers are on the board: peer i
+ * has board->address[i].  All packets delivered to it are recorded in notes, which both halves
+ * of an endpoint share, across processes.  Peer i sends it the numbers from 0 on.
  */
 #ifndef SHM_HANDOFF_TESTING_H
 #define SHM_HANDOFF_TESTING_H
@@ -41,7 +41,7 @@ struct half {
     void (*noted)(void); /* called at the end of each deliver(), or NULL */
 };
 
-/* Opens an endpoint as number i of the board; or takes over that of notes->handle. */
+/* Opens an endpoint as number i of the board; or takes over the endpoint of notes->handle. */
 void half_open(struct half *half, unsigned i);
 int half_take_over(struct half *half);
 

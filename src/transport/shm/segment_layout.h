@@ -11,7 +11,7 @@
  *   its control block if that is in another file: a file as above, a head as above
  *
  * A control block in a file that is mapped already, the directory of our job, is accepted by
- * its head alone; its sizes must be those of a control block there.
+ * its head alone; its sizes must be the sizes of a control block there.
  *
  * After that, nothing in it can make us access unmapped memory; its contents are checked where
  * they are read.

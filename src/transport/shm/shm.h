@@ -148,8 +148,9 @@ enum shm_role {
 };
 
 struct shm {
-    struct transport base; /* hint: the next record of the only hot ring; the bell's count, and
-                            * how much of it was answered; and the polls until tend() */
+    struct transport
+        base; /* hint: the next record of the only hot ring; the bell's count, and how
+                            * much of it was answered; and the polls until shm_packets_tend() */
     const struct transport_events *events;
     void *arg;
     struct segment_bell *bell; /* our bell, in own; shm_hear() */
@@ -402,7 +403,7 @@ static inline void inbound_mark(struct shm *shm, const struct inbound *in, bool 
     /* compiler barriers before and after deliver(): a receiver that continues after our death
      * sees all that we did */
     atomic_signal_fence(memory_order_seq_cst);
-    /* pairs with the acquire in inbound.c's create() */
+    /* pairs with the acquire in inbound.c's resume() */
     atomic_store_explicit(&segment_slot(shm->own, in->slot)->taken,
                           slot_taken(in->ring.head, inbound_has_moved(in), in_delivery),
                           memory_order_release);

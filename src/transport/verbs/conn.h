@@ -35,9 +35,8 @@ struct ib_link {
     bool is_leaving; /* in_failing: its peer has sent BYE */
     uint64_t
         empties; /* in_failing: inlet.empties() at the failure; with failed_ns: at that time */
-    uint64_t
-        heard_ns; /* when a packet came last, as seen by tend(); 0: after the last tend() */
-    uint64_t asked_ns;  /* when the last question to its adapter was sent */
+    uint64_t heard_ns; /* when tend_open() noticed that a packet had come; 0: not noticed yet */
+    uint64_t asked_ns; /* when the last question to its adapter was sent */
     uint64_t failed_ns; /* when its failed queue pairs had no requests left; 0: not yet */
 };
 

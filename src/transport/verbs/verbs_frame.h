@@ -3,8 +3,8 @@
  * verbs_frame.h - the packets to hardware that matches tags.
  *
  * The hardware knows one header of 16 bytes (struct ibv_tmh, in network byte order) and
- * compares the 64 bits of its tag with those of the receives.  Both sides of a link use the
- * same layout of these bits:
+ * compares the 64 bits of its tag with the receives.  Both sides of a link use the same layout
+ * of these bits:
  *
  *     63    56 55      40 39                  0
  *    +--------+----------+--------------------+

@@ -49,9 +49,8 @@ struct verbs_regions_stats {
 /*
  * verbs_regions_open - regions of a protection domain.
  *
- * bytes_max limit of kept regions; 0: none is kept; UINT64_MAX: a quarter of what this process
- * may lock
- *            (RLIMIT_MEMLOCK), and no more than 1 GiB
+ * bytes_max  limit of kept regions; 0: none is kept; UINT64_MAX: a quarter of what this process may
+ *            lock (RLIMIT_MEMLOCK), and no more than 1 GiB
  * Returns    NULL without memory.
  */
 struct verbs_regions *verbs_regions_open(struct ibv_pd *pd, uint64_t bytes_max);
