@@ -8,9 +8,9 @@
  *
  * The index of a request identifies it; its number on the wire begins with sq_psn.  Requests
  * complete in order, so an answer to one answers all before it.  A request that was refused for
- * lack of a receive (RNR), or reached no queue pair, is sent again, with all that follow it,
- * after the time that the verbs prescribe: the receiver's min_rnr_timer and rnr_retry, or the
- * timeout and retry_cnt.  So is a request that is not answered in time.
+ * lack of a receive (RNR), or did not reach its queue pair, is sent again, with all that follow
+ * it, after the time that the verbs prescribe: the receiver's min_rnr_timer and rnr_retry, or
+ * the timeout and retry_cnt.  So is a request that is not answered in time.
  *
  * Within a host, an answer comes while its frame is being sent: so the state that the answer
  * uses is updated before.

@@ -210,7 +210,7 @@ struct transport_ops {
 
     void (*address)(const struct transport *t, struct transport_address *address);
 
-    /* Would connect() make a link to this address?  Allocates nothing.
+    /* Would connect() make a link to this address?  Has no lasting effect.
      * 0; -EINVAL; -EHOSTUNREACH: as connect() */
     int (*reaches)(const struct transport *t, const struct transport_address *address);
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bypass.h - messages that come past the device, by another path.
  * bypass.h - messages that do not come through the device, but by another path.
+ *
  *   device's path ──> device ──MATCHED, UNEXPECTED──> shadow ──> engine
  *   another path ───────────────────────────────────> bypass ──> engine
  *                                                       │
- *                                          parked  m4 - m5 - m7     oldest first
  *                                          parked  m4 - m5 - m7     oldest first
  *                                                  │    │    └ fits a receive that is being revoked
  *                                                  │    └───── after m4, from the same source
@@ -22,7 +21,7 @@
  *                            was reclaimed for the message goes to the message
  *
  * A parked message has not arrived.  No probe sees it, and no posted receive takes it.  So
- * parking a message unnecessarily does no harm.  Parked are:
+ * parking a message unnecessarily does no harm.  Parked messages are:
  *
  *   - a message that follows a parked one from its source, because the two must stay in order;
  *   - a message that fits a receive that is being revoked, for whatever reason: until the

@@ -16,8 +16,8 @@
  * it takes, and the device will match it with the same message, because
  *
  *   - a message is given to hold after it has been compared with every receive posted before.
- *     No receive in the device accepts it, and the device must not match it with an earlier
- *     receive;
+ *     If such a receive is in the device and accepts the message, it is PAIRED with an older
+ *     one;
  *   - a receive that is handed over and is not PAIRED accepts no held message;
  *   - a receive that is PAIRED finds the same message in the device as in the engine, the
  *     oldest that it accepts: both keep the messages in the same order, because each message is

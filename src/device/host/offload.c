@@ -14,7 +14,7 @@
  * If the device is lost, a message that it had matched by rendezvous and not finished is read
  * again from the place that MATCHED reported; no FIN has left for it, because DATA_VALID comes
  * first.  FINs that the device may not have sent are sent again; the sender refuses a second
- * one.  Lost are only the fragments of an eager message that the device had taken: that receive
+ * one.  Only the fragments of an eager message that the device had taken are lost: that receive
  * ends with -EIO.  So does a receive whose message's size was not reported
  * (MBX_DEVICE_SIZE_LATER).
  *

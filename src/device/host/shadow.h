@@ -2,10 +2,10 @@
 /*
  * shadow.h - the software half of split matching: one order across host and device.
  *
- * The shadow list is the posted receive queue itself: every receive that has met no message
  * The shadow list is the posted receive queue itself: every receive that has met no message is
  * in its owner's matching engine, handed over or not.  This file keeps where else the receive
  * is:
+ *
  *   shadow_post      queued in the engine
  *      │ stays: too small, or the device cannot hold such a receive, or has one with the same
  *      ├──────────> SOFTWARE      memory, or an earlier one that stays fits the same messages

@@ -14,12 +14,12 @@
  * wait.  It needs no other process, because both of its ends are here; but other operations
  * complete meanwhile, and the core must not be called now.  So these completions are put aside,
  * and the next poll() begins with them.
+ *
  * If a swap does not complete within OWN_NS, or there is no memory to put completions aside,
  * the processor does our own swaps from then on.  These are not atomic to the swaps of an
  * adapter, but they are to the swaps of a provider that swaps inside our own calls, as
  * providers over TCP do.  The late swap does no harm, because the core never gives a word the
  * same value twice.
- * do.  The late swap does no harm, because the core never gives a word the same value twice.
  */
 #include <errno.h>
 #include <string.h>

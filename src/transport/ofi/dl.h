@@ -2,7 +2,7 @@
 /*
  * dl.h - libfabric, loaded when the first endpoint needs it.
  *
- * A process that uses only shared memory should not pay for a library that searches network
+ * A process that uses only shared memory should not pay for a library that searches for network
  * adapters when it is loaded: nothing is linked with libfabric.  Only these functions need a
  * symbol lookup; all others are reached through pointers in libfabric's objects.
  */

@@ -3,12 +3,13 @@
  * provider.c - chooses the provider and the interface.
  *
  * libfabric lists its providers, the best first; the first suitable one is taken: reliable
- * datagrams, with sends in order.  Preferred are providers that can also read and write memory,
- * and then providers that can put many packets into one receive buffer.  Tag matching is never
+ * datagrams, with sends in order.  Providers that can also read and write memory are preferred,
+ * then providers that can put many packets into one receive buffer.  Tag matching is never
  * requested: FI_TAGGED is not among the hints.
  *
- * Skipped unless named: Matchbox's own provider, which would come back here; providers that
- * only reach this machine, which is the task of shm; and libfabric's test providers.
+ * These are skipped unless named: Matchbox's own provider, which would come back here;
+ * providers that only reach this machine, which is the task of shm; and libfabric's test
+ * providers.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -25,11 +25,11 @@
  * (F_OFD_SETLK).  The start of the range follows from the job's number and the user; its length
  * encodes the first process's pid and its descriptor of the file.  The others query the lock
  * (F_OFD_GETLK), and open that descriptor.  This way nobody can send anything to a process: a
- * socket, instead of the lock, would accept what strangers send, and its owner would also have
- * to close descriptors that were sent, at any rate.  A stranger who holds such a lock keeps a
- * job from having the file, but costs no more than the time to notice: the lock is only a hint,
- * and the file that it leads to is validated.  The lock ends with its owner, however that dies;
- * a later process then is the first one of another file.
+ * socket, instead of the lock, would accept what strangers send, and closing it would also
+ * close the descriptors in it, which a stranger can delay for as long as it likes.  A stranger
+ * who holds such a lock keeps a job from having the file, but costs no more than the time to
+ * notice: the lock is only a hint, and the file that it leads to is validated.  The lock ends
+ * with its owner, however that dies; a later process then is the first one of another file.
  *
  * The file is optional.  If it cannot be had, or is full, a control block is in the file of its
  * segment, like the control block of an endpoint without a job.  A process of another job maps

@@ -12,7 +12,7 @@
  *   a request    names a cookie of this process; strangers do not know PASSING_TOKEN bits of it
  *   a reply      has the number of the request, which was told to one socket only; if that socket is
  *                a stranger's, with the name of a process that has ended, the reply stays unread, and
- *                its socket stays open, until the process ends
+ *                our socket open, until the process ends
  *
  * A request whose reply is lost (no space, no memory) is repeated after PASSING_AGAIN_NS.
  */

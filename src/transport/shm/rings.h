@@ -3,7 +3,7 @@
  * rings.h - decides which ring a pair gets.
  *
  * The first packets of a pair go into its mailbox (segment.h).  Later packets go into the ring
- * of the slot that the sender has reserved.  Its receiver has chosen its size at open:
+ * of the slot that the sender has reserved.  The receiver has chosen the ring's size at open:
  *
  *   MBX_SHM_RING_SIZE  ranks share cores  second cache holds     first SEGMENT_LONG_RINGS  other
  *                                         all buffers (bounce.c)   slots                     slots

@@ -45,7 +45,7 @@
  * The file is a memfd: it has no name, so nothing remains of it.  Others open it as
  * /proc/<pid>/fd/<fd>, or get its descriptor passed (passing.h).  It is sealed against
  * shrinking and growing, so that a mapping never loses its memory.  Within a process a segment
- * is mapped once and counted, so that thread checkers see accesses by several threads.
+ * is mapped once and counted, so that thread checkers see the synchronization of threads.
  */
 #ifndef SHM_SEGMENT_H
 #define SHM_SEGMENT_H

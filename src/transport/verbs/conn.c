@@ -343,9 +343,9 @@ static void tend_open(struct ib_link *link, uint64_t now)
 }
 
 /* Gives back failed queue pairs without requests after a while, in which the adapter has
- * reported everything that it had begun to receive.  A device that still counts a packet, which
- * it cannot report after its queue pair is destroyed, would wait for it for ever; so the device
- * must first have found its completion queue empty. */
+ * reported everything that it had begun to receive.  If a device receives, its completion queue
+ * must also have been found empty: the adapter counts unexpected messages, and would wait for
+ * ever for the host to handle one whose completion was lost with the queue pair. */
 static void tend_dead(struct ib_link *link, uint64_t now)
 {
     ib_ud_forget(link, ~0u); /* its last packet is not tried for long */

@@ -36,7 +36,7 @@ struct ib_link {
     uint64_t
         empties; /* in_failing: inlet.empties() at the failure; with failed_ns: at that time */
     uint64_t heard_ns; /* when tend_open() noticed that a packet had come; 0: not noticed yet */
-    uint64_t asked_ns; /* when the last question to its adapter was sent */
+    uint64_t asked_ns; /* when its adapter was last probed */
     uint64_t failed_ns; /* when its failed queue pairs had no requests left; 0: not yet */
 };
 

@@ -2,8 +2,8 @@
 /*
  * tx.h - sends on a link's queue pair: tx.c.
  *
- * The first four bytes of a packet, wire_header.frame, carry (a tag-matching adapter looks at the
- * first one, and puts a packet with 0 there into an untagged buffer):
+ * The first four bytes of a packet, wire_header.frame, carry the following.  A tag-matching adapter
+ * looks only at the first byte, and puts a packet with 0 there into an untagged buffer.
  *
  *   0  1  zero (IBV_TMH_NO_TAG)        2  2  credit: how many buffers for packets of the peer are
  *   1  1  enum ib_frame_kind                 posted again and were not reported yet
