@@ -233,7 +233,7 @@ bool requester_has_work(const struct qp *qp)
     return qp->state == IBV_QPS_RTS && qp->wait_until == 0 && qp->next != tail;
 }
 
-/* Checks a request before any of it leaves. */
+/* Checks a request before any of it leaves; IBV_WC_SUCCESS: it is valid. */
 static enum ibv_wc_status check(struct qp *qp, const struct send_work *work)
 {
     const uint64_t length = request_length(work);

@@ -57,7 +57,7 @@ static int open_matching(struct ibv_device *device, struct ibv_context **context
     return 0;
 }
 
-/* Opens the first device that matches tags, of that name if there is one. */
+/* Opens the first device that matches tags, with this name unless it is NULL. */
 static int find_matching(const char *name, struct ibv_context **context)
 {
     struct ibv_device **devices;

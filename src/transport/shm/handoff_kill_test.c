@@ -430,7 +430,7 @@ static void a_repeat_stays_one_until_it_is_taken(void **state)
     fixture_close(&fix);
 }
 
-/* ---- the owner kills a slow receiver ---- */
+/* ---- a half that is slow ---- */
 
 static void be_slow(void)
 {

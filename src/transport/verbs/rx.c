@@ -286,7 +286,7 @@ static const char *ib_rx_check(const struct ib_link *link, const struct ib_frame
     return NULL;
 }
 
-/* True: the buffer is to be posted again by the caller. */
+/* True: the buffer is kept, and posted again once the packet is taken. */
 static bool arrived_data(struct ib *ib, struct ib_link *link, uint32_t number, size_t size)
 {
     struct ib_buffer *buffer = buffer_at(ib, number);

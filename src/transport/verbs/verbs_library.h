@@ -24,7 +24,8 @@
 int verbs_library_load(void);
 
 /* verbs_use - from now on this file is loaded as libibverbs, unless one has been loaded
- * already. */
+ * already.
+ * Threads: any. */
 void verbs_use(const char *library);
 
 /* Does libibverbs exclude registered memory from forked children (ibv_fork_init())?  Call after
