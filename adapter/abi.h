@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * abi.h - what libmbx-adapter.so and the daemon mbx-adapter say to each other.
+ * abi.h - the protocol between libmbx-adapter.so and the daemon mbx-adapter.
  *
  *   application                                            daemon
  *   libmbx-adapter.so ── requests, one at a time ───────>  client.c    (SOCK_SEQPACKET, abstract name)
@@ -10,13 +10,13 @@
  *                     ── doorbell ──────────────────────>  a counter in the client's page; an eventfd
  *                     <─ events ─────────────────────────  pipes: completion channels, async events
  *
- * Both halves come from one build: the sizes of the structures are compared in the first request.
- * A ring has one producer and one consumer.  Its indices count up without wrapping, and whoever
- * reads the index of the other side validates it before use: the daemon never trusts what lies in
- * a ring, and copies an entry before it looks at it.
+ * Both halves come from one build: the first request compares the sizes of the structures.  A
+ * ring has one producer and one consumer.  Its indices count up without wrapping, and each side
+ * validates the other side's index before use: the daemon never trusts the contents of a ring,
+ * and copies an entry before it looks at it.
  *
- * There is one daemon for each network namespace and user.  Its name in the abstract namespace of
- * sockets, which each network namespace has for itself, is ADAPTER_SOCKET with the user's number.
+ * There is one daemon for each network namespace and user.  Its socket has an abstract name,
+ * ADAPTER_SOCKET with the user's number; each network namespace has its own abstract names.
  */
 #ifndef ADAPTER_ABI_H
 #define ADAPTER_ABI_H
@@ -43,8 +43,8 @@
 #define ADAPTER_ENV_SEED      "MBX_ADAPTER_SEED"
 #define ADAPTER_ENV_DEVICES   "MBX_ADAPTER_DEVICES"
 
-/* A list that matches tags: an untagged buffer has to be there for what meets nothing, and the queue
- * does not work before it has had so many (as mlx5's: XRQ_MIN_UWQ_POST). */
+/* A list that matches tags: a message that matches nothing needs an untagged buffer, and the
+ * queue does not work before it has had ADAPTER_UNTAGGED_MIN (as on mlx5: XRQ_MIN_UWQ_POST). */
 #define ADAPTER_TAGS_USUAL   127
 #define ADAPTER_TAGS_MAX     4095
 #define ADAPTER_UNTAGGED_MIN 33
@@ -65,7 +65,7 @@
 
 /* ---- rings ---- */
 
-/* In front of the entries.  A line for each side. */
+/* The header of a ring.  A cache line for each side. */
 struct adapter_ring {
     _Atomic uint64_t tail;  /* written by the producer */
     _Atomic uint32_t armed; /* completions: enum adapter_arm, by both */
@@ -77,7 +77,7 @@ static_assert(sizeof(struct adapter_ring) == (size_t)2 * CACHE_APART, "no hole")
 
 enum adapter_arm { ADAPTER_NOT_ARMED, ADAPTER_ARMED_SOLICITED, ADAPTER_ARMED };
 
-/* Where a datagram or a connection goes. */
+/* The destination of a datagram or a connection. */
 struct adapter_address {
     uint8_t gid[16];
     uint16_t lid;
@@ -86,7 +86,7 @@ struct adapter_address {
     uint32_t flow_label;
 };
 
-/* A send queue's entry; behind it num_sge struct ibv_sge, or the inline data. */
+/* A send queue's entry; num_sge struct ibv_sge, or the inline data, follow it. */
 struct adapter_send {
     uint64_t wr_id;
     uint32_t opcode; /* enum ibv_wr_opcode */
@@ -101,7 +101,7 @@ struct adapter_send {
     struct adapter_address to;
 };
 
-/* A receive queue's entry; behind it num_sge struct ibv_sge. */
+/* A receive queue's entry; num_sge struct ibv_sge follow it. */
 struct adapter_recv {
     uint64_t wr_id;
     uint32_t num_sge;
@@ -117,10 +117,10 @@ struct adapter_cqe {
     uint32_t app_ctx;
     uint16_t slid;
     uint8_t sl;
-    uint8_t releases; /* of a handle, how many of its expected completions this is */
+    uint8_t releases; /* how many of the handle's expected completions this one ends */
     uint32_t srq;     /* with tag matching: its number, and the handle */
     uint32_t handle;
-    uint64_t commands; /* of that queue, how many are performed; 0: this is none of them */
+    uint64_t commands; /* performed by that queue so far; 0: not the completion of a command */
 };
 
 /* An operation on a matching list. */
@@ -146,13 +146,13 @@ static inline size_t adapter_ring_bytes(uint32_t count, size_t stride)
     return round_up(sizeof(struct adapter_ring) + count * stride, 4096);
 }
 
-/* Of one client, in a memfd of its own. */
+/* The page of a client, in a memfd of its own. */
 struct adapter_page {
     _Atomic uint64_t doorbell; /* counts what was posted */
     char apart[CACHE_APART - 8];
-    _Atomic uint32_t sleeps; /* the daemon: a doorbell has to be heard through the eventfd */
-    _Atomic uint32_t said;   /* how many texts there have been */
-    char text[ADAPTER_TEXT_MAX]; /* the last: why something ended with an error */
+    _Atomic uint32_t sleeps;     /* the daemon sleeps: a doorbell needs the eventfd, too */
+    _Atomic uint32_t said;       /* how many texts there have been */
+    char text[ADAPTER_TEXT_MAX]; /* the last text: why something ended with an error */
 };
 
 /* ---- requests ---- */
@@ -170,14 +170,14 @@ enum adapter_op {
     ADAPTER_CREATE_QP,
     ADAPTER_MODIFY_QP,
     ADAPTER_QUERY_QP,
-    ADAPTER_DESTROY, /* whatever handle is */
+    ADAPTER_DESTROY, /* the object of handle, of any kind */
     ADAPTER_COUNTERS,
-    ADAPTER_STEP, /* holds the adapter, has it work piece by piece, or lets it go on (step.c) */
-    ADAPTER_QUERY, /* what another adapter says of itself */
+    ADAPTER_STEP,  /* holds the adapter, steps it, or ends the hold (step.c) */
+    ADAPTER_QUERY, /* attributes of the adapter beneath */
     ADAPTER_OPS
 };
 
-/* What there is to count; ADAPTER_COUNTERS answers with all of them. */
+/* The counters; ADAPTER_COUNTERS returns all of them. */
 #define ADAPTER_COUNTERS_OF(X)                                                                 \
     X(sends)                                                                                   \
     X(sends_past_reads)                                                                        \
@@ -251,9 +251,8 @@ struct adapter_request {
             uint32_t what, port, index; /* enum adapter_query */
         } query;
         struct {
-            uint32_t hold; /* 1: it is held from then on; 0: it works by itself */
-            uint32_t
-                count; /* pieces to do before, in an order drawn from seed; 0 unless held */
+            uint32_t hold;  /* 1: holds the adapter; 0: ends the hold */
+            uint32_t count; /* pieces to do first, in an order drawn from seed; 0 unless held */
             uint64_t seed;
         } step;
     };
@@ -262,7 +261,7 @@ struct adapter_request {
 struct adapter_reply {
     int32_t error; /* 0, or a positive errno */
     uint32_t handle;
-    char text[ADAPTER_TEXT_MAX]; /* why not, or "" */
+    char text[ADAPTER_TEXT_MAX]; /* the reason of an error, or "" */
     union {
         struct {
             uint64_t guid; /* host byte order */
@@ -270,15 +269,15 @@ struct adapter_reply {
             uint32_t pid;
             uint32_t tags; /* 0: no tag matching */
             uint32_t has_rendezvous;
-            uint32_t is_over; /* another adapter, which ADAPTER_QUERY asks */
-        } hello;              /* with the page and the eventfd */
+            uint32_t is_over; /* works over another adapter: ADAPTER_QUERY */
+        } hello;              /* comes with the page and the eventfd */
         struct {
             uint64_t send_offset, recv_offset,
                 bytes; /* with tag matching: send_offset of commands */
             uint32_t entries;
             uint32_t number; /* of a queue pair */
             struct ibv_qp_cap cap;
-        } ring; /* with the memfd */
+        } ring; /* comes with the memfd */
         struct ibv_srq_attr srq;
         struct {
             struct ibv_qp_attr attr;
@@ -292,13 +291,13 @@ struct adapter_reply {
             uint8_t raw[16];
             uint32_t type, interface;
         } gid;
-        uint16_t pkey; /* as verbs.h has it */
+        uint16_t pkey; /* in the byte order of verbs.h */
         struct adapter_counters counters;
-        uint32_t done; /* of the pieces; fewer: there were no more */
+        uint32_t done; /* pieces done; fewer than requested: there were no more */
     };
 };
 
-/* Through the pipes. */
+/* The events in the pipes. */
 struct adapter_completion_event {
     uint64_t cookie; /* of the completion queue */
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * beneath.c - what is beneath the objects of applications: nothing, the adapter is whole.
+ * beneath.c - no adapter is beneath: this adapter is emulated completely.
  *
  * The key of a region is its handle.
  */
@@ -72,7 +72,7 @@ int beneath_srq_limit(struct srq *srq, uint32_t limit)
 int beneath_query(const struct adapter_request *request, struct adapter_reply *reply)
 {
     (void)request, (void)reply;
-    return -EOPNOTSUPP; /* the library knows */
+    return -EOPNOTSUPP; /* the library answers these itself */
 }
 
 bool beneath_poll(void)

@@ -2,9 +2,9 @@
 /*
  * client.c - applications: their connection, their requests, and their end.
  *
- * A client is an open device context.  It ends when its connection does, or its process (a child
- * that it forked may hold the connection); then all that it made goes, in the order in which
- * nothing names what is gone.
+ * A client is an open device context.  It ends when its connection ends, or its process (a
+ * forked child may hold the connection).  All its objects are then destroyed, each before the
+ * objects that it refers to.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -104,7 +104,7 @@ static void object_end(struct object *object)
         break;
     }
     object_remove(object);
-    mem_free(object); /* the first member of each */
+    mem_free(object); /* the first member of every object */
 }
 
 static void end_kind(struct client *client, enum kind kind)
@@ -141,7 +141,7 @@ void client_end(struct client *client)
 
 static ssize_t receive(int sock, struct adapter_request *request, int *given);
 
-/* Over another adapter the program passes it (helper.c). */
+/* Over another adapter, the program sends its connections through a socket (helper.c). */
 static int take_connection(int listener)
 {
     struct adapter_request nothing;
@@ -274,7 +274,8 @@ static int destroy(struct client *client, uint32_t handle, struct adapter_reply 
     return -EINVAL;
 }
 
-/* given: a descriptor that came along, or -1; whoever keeps it sets it to -1. */
+/* given: a descriptor that came with the request, or -1; a callee that keeps it sets it to
+ * -1. */
 static int perform(struct client *client, const struct adapter_request *request,
                    struct adapter_reply *reply, int *given, int fds[2])
 {
@@ -358,7 +359,7 @@ static ssize_t receive(int sock, struct adapter_request *request, int *given)
         }
     }
     if (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC))
-        return 0; /* longer than a request: as if it had ended */
+        return 0; /* longer than a request: treated as the end of the connection */
     return size;
 }
 
@@ -403,7 +404,7 @@ void client_serve(struct client *client)
             fds[0] = fds[1] = -1;
         send_reply(client, &reply, fds);
         if (fds[0] >= 0)
-            sys_close(fds[0]); /* the memory; it is mapped */
+            sys_close(fds[0]); /* the memory, which is mapped */
     }
     if (given >= 0)
         close(given);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cq.c - completion queues, the channels that say that there is something in them, and completions.
+ * cq.c - completion queues, their channels, and completions.
  *
- * A queue that is full when a completion comes is overrun, as on hardware: an async event says so,
- * and the queue pairs that use it fail.
+ * A completion that finds its queue full overruns it, as on hardware: an async event reports
+ * it, and the queue pairs that use the queue fail.
  */
 #include <errno.h>
 #include <string.h>
@@ -90,7 +90,7 @@ static void tell(struct cq *cq, bool is_solicited)
     if (armed == ADAPTER_NOT_ARMED || (armed == ADAPTER_ARMED_SOLICITED && !is_solicited))
         return;
     atomic_store_explicit(&cq->ring->armed, ADAPTER_NOT_ARMED, memory_order_relaxed);
-    /* a pipe that is full has events to read: nobody sleeps */
+    /* a full pipe has unread events: the program is awake */
     if (cq->channel != NULL && write(cq->channel->fd, &event, sizeof event) < 0 &&
         errno != EAGAIN && errno != EPIPE)
         client_say(cq->object.client, "a completion event: %s", strerror(errno));
@@ -115,7 +115,7 @@ void cq_push(struct cq *cq, const struct adapter_cqe *cqe, bool is_solicited)
     entry->timestamp_ns = clock_now();
     cq->tail++;
     counters.completions++;
-    /* seq_cst: before `armed` is read; pairs with the fence of req_notify() */
+    /* seq_cst: before `armed` is read; pairs with the fence of lib_req_notify_cq() */
     atomic_store_explicit(&cq->ring->tail, cq->tail, memory_order_seq_cst);
     tell(cq, is_solicited || cqe->status != IBV_WC_SUCCESS);
 }

@@ -1,32 +1,33 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * daemon.h - what the files of the daemon share.
+ * daemon.h - declarations that the files of the daemon share.
  *
  *   main.c       the process
- *   loop.c       one thread: looks for work, sleeps when there is none
+ *   loop.c       the thread: looks for work, sleeps when there is none
  *   client.c     the applications, and their requests
- *   object.c     what they made, by handle
+ *   object.c     the objects of applications, by handle
  *   memory.c     regions, and access to the memory of an application
  *   cq.c         completions and events
  *   queue.c      receive queues: of a queue pair, or shared
- *   pair.c       queue pairs: how they are made and end
- *   qp.c         their states
- *   request.c    what was posted to a send queue
- *   requester.c  what a queue pair sends
- *   responder.c  what it answers
+ *   pair.c       queue pairs: creation and destruction
+ *   qp.c         queue pair states
+ *   request.c    requests in send queues
+ *   requester.c  the sending side of a queue pair
+ *   responder.c  the answering side of a queue pair
  *   tm.c         shared receive queues that match tags
  *   step.c       works piece by piece, for tests
  *   ud.c         datagrams
  *   wire.c       frames between hosts, over TCP; within a host a frame is a call
- *   beneath.c    what is beneath the objects: here nothing
+ *   beneath.c    the objects of an adapter beneath: here there is none
  *
- * Without the adapter's own emulation (qp.c, requester.c, responder.c, step.c, ud.c, wire.c, beneath.c and
- * main.c) the same files serve over the queue pairs of another adapter: adapter/over.
+ * The same files, without the adapter's own emulation (qp.c, requester.c, responder.c, step.c,
+ * ud.c, wire.c, beneath.c and main.c), work over the queue pairs of another adapter:
+ * adapter/over.
  *
- * A message is cut into frames of at most FRAME_DATA bytes.  The requester numbers its requests,
- * the responder takes them in that order alone and answers with the number, so a frame that is
- * lost with its connection, or refused because no receive was posted, is sent again with all that
- * follow it.
+ * A message is cut into frames of at most FRAME_DATA bytes.  The requester numbers its
+ * requests; the responder takes them only in that order and answers with the number.  So a
+ * frame that was lost with its connection, or refused because no receive was posted, is sent
+ * again with all frames that follow it.
  */
 #ifndef ADAPTER_DAEMON_H
 #define ADAPTER_DAEMON_H
@@ -38,10 +39,10 @@
 #include <infiniband/tm_types.h>
 
 #define FRAME_DATA  (128u << 10)
-#define SPIN_NS     (50 * CLOCK_US)  /* without work, until the daemon sleeps */
-#define CROWDED_NS  (100 * CLOCK_MS) /* in which it sleeps at once, having waited for a core */
+#define SPIN_NS     (50 * CLOCK_US)  /* time without work until the daemon sleeps */
+#define CROWDED_NS  (100 * CLOCK_MS) /* after waiting for a core, it does not spin */
 #define NEVER       UINT64_MAX
-#define HOST_ITSELF 0 /* as an address: this host */
+#define HOST_ITSELF 0 /* an address: this host */
 
 /* ---- objects ---- */
 
@@ -51,7 +52,7 @@ struct object {
     enum kind kind;
     uint32_t handle; /* 24 bits: index and generation; a queue pair's is its number */
     struct client *client;
-    uint32_t users;   /* objects that name this one */
+    uint32_t users;   /* objects that refer to this one */
     struct list node; /* of the client */
 };
 
@@ -60,7 +61,7 @@ struct client {
     int sock, pidfd, doorbell_fd, async_fd;
     int32_t pid;
     struct adapter_page *page;
-    uint64_t doorbell; /* seen */
+    uint64_t doorbell; /* the last value seen */
     struct list objects;
     struct list matching; /* shared receive queues that match tags */
     bool is_greeted, is_gone;
@@ -68,7 +69,7 @@ struct client {
 
 struct pd {
     struct object object;
-    void *beneath; /* here and below: what another adapter has for it */
+    void *beneath; /* here and below: the object of the adapter beneath */
 };
 
 struct mr {
@@ -78,7 +79,7 @@ struct mr {
     uint32_t access;
     uint32_t lkey, rkey;
     void *beneath;
-    struct list keyed; /* of those whose key has the same hash */
+    struct list keyed; /* regions whose keys have the same hash */
 };
 
 struct channel {
@@ -87,7 +88,7 @@ struct channel {
 };
 
 struct mapping {
-    int fd; /* -1: it was given away */
+    int fd; /* -1: it was passed to the client */
     void *base;
     size_t bytes;
 };
@@ -116,7 +117,7 @@ struct recv_queue {
     uint64_t head;
 };
 
-/* A work request as it was copied out of its ring. */
+/* A work request, copied out of its ring. */
 struct recv_work {
     struct adapter_recv wr;
     struct ibv_sge sge[ADAPTER_SGE_MAX];
@@ -137,12 +138,12 @@ struct srq {
     struct mapping memory;
     struct recv_queue queue;
     uint32_t limit;       /* 0: none */
-    struct tm_list *tm;   /* NULL: it matches nothing */
+    struct tm_list *tm;   /* NULL: it does not match tags */
     struct list matching; /* of the client */
     void *beneath;
 };
 
-/* An RDMA read or atomic that a responder answers. */
+/* An RDMA read or atomic that the responder is answering. */
 struct read_job {
     uint32_t op, rkey;
     uint64_t addr, length, done;
@@ -152,7 +153,7 @@ struct read_job {
 
 struct qp {
     struct object object;
-    uint32_t number; /* by which its peers know it */
+    uint32_t number; /* the QP number for its peers */
     void *beneath;
     uint64_t cookie;
     struct pd *pd;
@@ -163,7 +164,7 @@ struct qp {
     bool all_signaled;
     struct ibv_qp_cap cap;
     struct ibv_qp_attr attr;
-    uint32_t host; /* of the other queue pair; HOST_ITSELF, or an IPv4 address */
+    uint32_t host; /* of the remote queue pair: HOST_ITSELF, or an IPv4 address */
     bool is_reachable;
 
     struct mapping memory;
@@ -173,35 +174,35 @@ struct qp {
     uint32_t send_size;
     size_t send_stride;
 
-    struct list run; /* there is something to do */
+    struct list run; /* on runnable: it has work */
 
-    /* requester: [acked, next) have left; of next, sent bytes have */
-    uint64_t base; /* where the numbers of requests begin, with sq_psn */
+    /* requester: requests [acked, next) have left; so have `sent` bytes of request next */
+    uint64_t base; /* the index of the request with number sq_psn */
     uint64_t acked, next;
     uint64_t sent;
-    uint64_t read_done; /* bytes, of the read at acked */
+    uint64_t read_done; /* bytes that have come of the read at acked */
     uint32_t reads_out;
-    uint64_t wait_until; /* 0: nothing is waited for; nothing is sent */
-    uint64_t deadline;   /* the other side has to answer; NEVER */
+    uint64_t wait_until; /* nothing is sent until then; 0: no wait */
+    uint64_t deadline;   /* for an answer of the other side; or NEVER */
     uint32_t retries, rnr_retries;
 
     /* responder */
     uint32_t expected; /* the number of the next request */
-    bool is_receiving; /* a message that is not whole */
+    bool is_receiving; /* a message has come in part */
     bool has_recv;
     struct recv_work recv_work;
-    uint64_t received; /* bytes of it */
+    uint64_t received; /* bytes of the message so far */
     struct read_job jobs[ADAPTER_READS_MAX];
     uint32_t jobs_first, jobs_count;
-    uint32_t owed; /* enum frame_type, an answer behind these reads; 0: none */
+    uint32_t owed; /* enum frame_type: an answer that follows these reads; 0: none */
     uint32_t owed_op, owed_status;
-    uint32_t atomic_op; /* the last, for a request that comes again */
+    uint32_t atomic_op; /* the last one, in case its request is repeated */
     uint64_t atomic_result;
     bool has_atomic;
 
-    /* attached to a queue that matches: its requests are the adapter's */
-    uint32_t tm_handle; /* the entry that a message has matched, while it arrives; TM_NONE */
-    bool tm_is_apart;   /* its match was told */
+    /* attached to a queue that matches tags: the adapter itself posts its requests */
+    uint32_t tm_handle; /* the entry of a matched message while it arrives; or TM_NONE */
+    bool tm_is_apart;   /* its MATCH has its own completion */
     struct ibv_tmh tmh;
 };
 
@@ -212,9 +213,9 @@ struct qp {
 enum frame_type {
     FRAME_REQUEST = 1, /* SEND, WRITE, READ, atomics */
     FRAME_ACK,
-    FRAME_ERROR, /* status: how the request ends */
+    FRAME_ERROR, /* status: the result of the request */
     FRAME_RNR,   /* status: the timer */
-    FRAME_LOST,  /* there is no such queue pair, or it does not receive */
+    FRAME_LOST,  /* the queue pair does not exist, or does not receive */
     FRAME_DATA_OF_READ,
     FRAME_DATAGRAM,
     FRAME_TYPES
@@ -223,13 +224,13 @@ enum frame_type {
 enum frame_flags { FRAME_FIRST = 1, FRAME_LAST = 2, FRAME_SOLICITED = 4, FRAME_GRH = 8 };
 
 struct frame {
-    uint32_t type, size; /* of the data behind */
+    uint32_t type, size; /* size of the data that follows */
     uint32_t to, from;   /* numbers of queue pairs */
     uint32_t op;         /* the request */
     uint32_t opcode, flags, imm;
     uint32_t rkey, status, qkey, slid;
     uint64_t total;  /* bytes of the message */
-    uint64_t offset; /* of this data in it */
+    uint64_t offset; /* of this data in the message */
     uint64_t remote_addr;
     uint64_t compare_add, swap;
     uint8_t sgid[16], dgid[16];
@@ -245,20 +246,20 @@ struct host {
     char interface[ADAPTER_INTERFACE];
     uint32_t tags;
     uint32_t quirks; /* enum quirk */
-    bool is_over;    /* another adapter, whose attributes it has */
-    int32_t only;    /* the one process that it serves; 0: any of this user */
+    bool is_over;    /* works over another adapter, with its attributes */
+    int32_t only;    /* the only process that it serves; 0: all of this user */
 };
 
-/* What adapters may do differently: MBX_ADAPTER_QUIRKS. */
+/* Permitted (or wrong) differences between adapters: MBX_ADAPTER_QUIRKS. */
 enum quirk {
-    QUIRK_PLAIN_RECV = 1, /* recv: an unexpected message completes as IBV_WC_RECV */
-    QUIRK_FIN_RECV = 2,   /* fin-recv: a FIN at such a queue, too */
-    QUIRK_SYNC = 4,       /* sync: it is asked to synchronise without need */
-    QUIRK_APART = 8, /* apart: match and data are told apart, however short the message is */
+    QUIRK_PLAIN_RECV = 1,  /* recv: an unexpected message completes as IBV_WC_RECV */
+    QUIRK_FIN_RECV = 2,    /* fin-recv: a FIN completes as IBV_WC_RECV, too */
+    QUIRK_SYNC = 4,        /* sync: completions carry IBV_WC_TM_SYNC_REQ needlessly */
+    QUIRK_APART = 8,       /* apart: separate completions for match and data, for any size */
     QUIRK_EAGER_ONLY = 16, /* eager-only: no rendezvous */
-    QUIRK_DAWDLE = 32,     /* dawdle: commands wait, as long as chance says */
-    QUIRK_HASTY = 64,      /* hasty, and wrong: an entry matches at once, whatever was found */
-    QUIRK_UNFENCED = 128   /* unfenced, and wrong: a request with a fence waits for no read */
+    QUIRK_DAWDLE = 32,     /* dawdle: commands wait for random times */
+    QUIRK_HASTY = 64,      /* hasty, wrong: appended entries are active at once */
+    QUIRK_UNFENCED = 128   /* unfenced, wrong: a request with a fence does not wait for reads */
 };
 
 extern struct host host;
@@ -269,33 +270,34 @@ extern unsigned char bounce[FRAME_DATA];
 /* object.c */
 int object_add(struct object *object, enum kind kind, struct client *client);
 void object_remove(struct object *object);
-void objects_forget(void); /* there are none */
-/* Of this client and kind; NULL. */
+void objects_forget(void); /* empties the table */
+/* An object of this client and kind; or NULL. */
 void *object_find(const struct client *client, enum kind kind, uint32_t handle);
-/* Of anybody. */
+/* An object of any client. */
 void *object_any(enum kind kind, uint32_t handle);
-/* Every object of a kind: the next behind *cursor, which begins with 0; NULL. */
+/* Iterates over the objects of a kind: the one after *cursor, which starts at 0; or NULL. */
 void *object_next(enum kind kind, uint32_t *cursor);
 
 /* client.c */
 void client_accept(int listener);
-void client_serve(struct client *client); /* a request, or its end */
+void client_serve(struct client *client); /* handles a request, or the end of the connection */
 void client_end(struct client *client);
-/* Says in the client's page why something failed. */
+/* Writes the reason of a failure to the client's page. */
 void client_say(struct client *client, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* It broke the rules of a ring: it is disconnected when this round is over. */
+/* The client broke the rules of a ring: it is disconnected when this round is over. */
 void client_broke(struct client *client, const char *what);
 void client_event(struct client *client, enum ibv_event_type type, uint64_t cookie);
 bool clients_are_gone(void);
-/* Has its process ended?  It ends when this round is over. */
+/* Has the client's process ended?  If so, the client ends when this round is over. */
 bool client_is_dead(struct client *client);
 
-/* beneath.c: what an object needs of another adapter; 0, or a negative errno.  A region gets its keys there. */
+/* beneath.c: creates an object's counterpart in the adapter beneath; 0, or a negative errno.  A
+ * region gets its keys there. */
 int beneath_pd(struct pd *pd);
 void beneath_pd_end(struct pd *pd);
 int beneath_mr(struct mr *mr);
-/* `changed` replaces it. */
+/* Re-registers mr as `changed`. */
 int beneath_mr_change(struct mr *mr, const struct mr *changed, uint32_t flags);
 void beneath_mr_end(struct mr *mr);
 struct mr *beneath_mr_of_key(uint32_t lkey);
@@ -303,18 +305,19 @@ int beneath_cq(struct cq *cq);
 void beneath_cq_end(struct cq *cq);
 int beneath_srq(struct srq *srq, const struct ibv_srq_attr *attr);
 void beneath_srq_end(struct srq *srq);
-/* Gives it its number; of what is wrong with it reply may say why. */
+/* Sets the queue pair's number; on failure reply may have the reason. */
 int beneath_qp(struct qp *qp, struct adapter_reply *reply);
-/* What it had to do ends with it. */
+/* Destroys the counterpart; its pending work ends. */
 void beneath_qp_end(struct qp *qp);
-/* 0 and the limit is another adapter's business; -ENOSYS it is that of the queue. */
+/* 0: the adapter beneath handles the limit; -ENOSYS: the queue itself does. */
 int beneath_srq_limit(struct srq *srq, uint32_t limit);
 int beneath_query(const struct adapter_request *request, struct adapter_reply *reply);
-/* Takes what has completed there; has anything? */
+/* Takes completions of the adapter beneath; were there any? */
 bool beneath_poll(void);
-/* Before it sleeps: has nothing completed?  From now on a descriptor says so. */
+/* Before a sleep: is the completion queue empty?  From now on a descriptor reports
+ * completions. */
 bool beneath_is_quiet(void);
-/* There is no such adapter any more. */
+/* Is the adapter beneath gone? */
 bool beneath_is_lost(void);
 
 /* memory.c */
@@ -324,13 +327,15 @@ int region_create(struct client *client, const struct adapter_request *request,
                   struct adapter_reply *reply);
 int region_change(struct client *client, const struct adapter_request *request,
                   struct adapter_reply *reply);
-/* NULL: [addr, addr+length) with this key is not accessible so, within this domain; why says what is wrong. */
+/* NULL: the key does not allow this access to [addr, addr+length) within this domain; why has
+ * the reason. */
 const struct mr *region_find(const struct pd *pd, uint32_t key, uint64_t addr, uint64_t length,
                              uint32_t access, const char **why);
-/* Between an application's memory and ours; 0, -EFAULT. */
+/* Copy between an application's memory and ours; 0, -EFAULT. */
 int memory_read(const struct mr *mr, uint64_t addr, void *to, size_t size);
 int memory_write(const struct mr *mr, uint64_t addr, const void *from, size_t size);
-/* Of a list, the bytes [offset, offset+size); -EACCES: the keys do not allow it, why says so. */
+/* Copy the bytes [offset, offset+size) of a list; -EACCES: the keys do not allow it, why has
+ * the reason. */
 int gather(const struct pd *pd, const struct ibv_sge *sge, uint32_t count, uint64_t offset,
            void *to, size_t size, const char **why);
 int scatter(const struct pd *pd, const struct ibv_sge *sge, uint32_t count, uint64_t offset,
@@ -351,18 +356,18 @@ int srq_modify(struct client *client, const struct adapter_request *request,
 int srq_query(struct client *client, const struct adapter_request *request,
               struct adapter_reply *reply);
 void queue_init(struct recv_queue *queue, void *ring, uint32_t size, uint32_t max_sge);
-/* The oldest receive is copied and leaves the queue: 1; 0: there is none. */
+/* Copies the oldest receive and removes it: 1; 0: there is none. */
 int queue_take(struct recv_queue *queue, struct client *client, struct recv_work *work);
-/* Whatever is posted leaves it, and is forgotten. */
+/* Discards all posted receives. */
 void queue_empty(struct recv_queue *queue);
-/* For a queue pair, from where it receives. */
+/* Takes a receive of the queue that this queue pair receives from. */
 int qp_take_recv(struct qp *qp, struct recv_work *work);
 
 /* pair.c */
 int qp_create(struct client *client, const struct adapter_request *request,
               struct adapter_reply *reply, int *fd);
 void qp_destroy(struct qp *qp);
-void qp_wake(struct qp *qp); /* it has something to do */
+void qp_wake(struct qp *qp); /* it has work */
 bool qp_can_receive(const struct qp *qp);
 
 /* qp.c */
@@ -370,11 +375,11 @@ int qp_modify(struct client *client, const struct adapter_request *request,
               struct adapter_reply *reply);
 int qp_query(struct client *client, const struct adapter_request *request,
              struct adapter_reply *reply);
-void qp_fail(struct qp *qp); /* to ERR: what waits is flushed */
-void qp_run(struct qp *qp);  /* does some of it */
+void qp_fail(struct qp *qp); /* to ERR: pending work is flushed */
+void qp_run(struct qp *qp);  /* does some of its work */
 void qp_flush(struct qp *qp);
 void client_doorbell(struct client *client);
-/* A queue pair waits for this moment. */
+/* A queue pair waits until this moment. */
 void qp_wait_until(uint64_t moment);
 /* The earliest of these moments, or NEVER. */
 uint64_t qps_wait_until(void);
@@ -382,7 +387,8 @@ void qps_look_at_clock(uint64_t now);
 
 /* request.c */
 uint64_t request_tail(struct qp *qp);
-/* The request at index, copied and validated; false: it is not there, or the client broke the ring. */
+/* Copies and validates the request at index; false: there is none, or the client broke the
+ * ring. */
 bool request_read(struct qp *qp, uint64_t index, struct send_work *work);
 uint64_t request_length(const struct send_work *work);
 void request_complete(struct qp *qp, const struct send_work *work, enum ibv_wc_status status);
@@ -393,7 +399,7 @@ void requester_run(struct qp *qp);
 void requester_answered(struct qp *qp, const struct frame *frame, const unsigned char *data);
 void requester_clock(struct qp *qp, uint64_t now);
 void requester_flush(struct qp *qp);
-/* Everything that was not answered is sent again. */
+/* Sends all unanswered requests again. */
 void requester_again(struct qp *qp);
 bool requester_has_work(const struct qp *qp);
 
@@ -404,41 +410,43 @@ void responder_run(struct qp *qp);
 void responder_flush(struct qp *qp);
 
 /* tm.c */
-/* Of these variables; an error was said. */
+/* Reads these environment variables; an error was printed. */
 int tm_read_environment(const char *tags_name, const char *quirks_name, const char *seed_name);
 int tm_create(struct srq *srq, struct cq *cq, void *ring, uint32_t tags, uint32_t ops);
 void tm_destroy(struct srq *srq);
-/* Performs what has been posted. */
+/* Performs the commands that were posted. */
 void tm_commands(struct srq *srq);
-/* QUIRK_DAWDLE: performs more of it.  Is there more? */
+/* QUIRK_DAWDLE: performs more commands.  Are there more? */
 bool tm_dawdle(void);
-/* One of them, of a list that has some. */
+/* Performs one command of a list that has some. */
 bool tm_has_commands(struct srq *srq);
 void tm_command_once(struct srq *srq);
-/* The ring of what the adapter itself sends on a queue pair; ends when the queue pair does. */
+/* Makes the ring for requests that the adapter itself posts to a queue pair; it ends with the
+ * queue pair. */
 int tm_attach(struct qp *qp);
 void tm_detach(struct qp *qp);
-/* A message begins, a part of it has come, it is whole.  False: an answer was given, or will be. */
+/* A message begins, a part of it has come, it is complete.  False: an answer was sent, or will
+ * be. */
 enum tm_begun { TM_REFUSED, TM_NOT_READY, TM_TOO_SHORT, TM_BEGUN };
 enum tm_begun tm_begin(struct qp *qp, const struct frame *frame, const unsigned char *data);
 int tm_land(struct qp *qp, const struct frame *frame, const unsigned char *data,
             const char **why);
 void tm_end(struct qp *qp, const struct frame *frame, const unsigned char *data);
-/* It never will be whole. */
+/* The rest of the message will never come. */
 void tm_abandon(struct qp *qp, enum ibv_wc_status status);
-/* A request of the adapter has ended. */
+/* A request that the adapter posted has ended. */
 void tm_sent(struct qp *qp, const struct send_work *work, enum ibv_wc_status status);
 
 /* step.c */
-/* The adapter does nothing but what it is told to, and no time passes for it. */
+/* Held: the adapter does only the pieces that it is told to do, and its clock stands still. */
 bool step_is_held(void);
-/* How many frames a queue pair may send in its turn: so many, or fewer. */
+/* Frames that a queue pair may send in its turn: `usual`, or fewer. */
 uint32_t step_frames(uint32_t usual);
 void step_client_ends(const struct client *client);
 int step_perform(const struct client *client, const struct adapter_request *request,
                  struct adapter_reply *reply);
 
-/* loop.c: has anybody posted something?  Its queue pairs have something to do then. */
+/* loop.c: has a client rung its doorbell?  Then its queue pairs have work. */
 bool look_at_doorbells(void);
 /* Works until the last client has gone. */
 void work(int listener);
@@ -449,20 +457,20 @@ void ud_take(struct qp *qp, const struct frame *frame, const unsigned char *data
 
 /* wire.c */
 struct pollfd;
-/* Finds out who this host is, and listens; an error was said. */
+/* Finds this host's address, and listens; an error was printed. */
 int wire_open(const char *interface);
-void wire_close(void); /* what waits in a connection leaves */
-/* Where an address leads: false if nowhere. */
+void wire_close(void); /* sends what connections still hold */
+/* The host that an address belongs to; false: none. */
 bool wire_route(const struct adapter_address *to, uint32_t *address);
-/* Sends a frame, or calls the queue pair that it is for.  false: it is lost. */
+/* Sends a frame, or delivers it to a queue pair of this host.  False: it is lost. */
 bool wire_send(uint32_t to, const struct frame *frame, const void *data);
 /* Is there space for data to this host? */
 bool wire_has_space(uint32_t to);
-uint32_t wire_count(void); /* descriptors that it wants to be looked at */
-bool wire_is_open(void);   /* often, because nothing else tells what has come */
+uint32_t wire_count(void); /* descriptors for poll() */
+bool wire_is_open(void);   /* then the descriptors must be polled often */
 void wire_fds(struct pollfd *fds);
 void wire_serve(const struct pollfd *fds, uint32_t count);
-/* A frame has arrived here. */
+/* A frame has arrived at this host. */
 void frame_arrived(uint32_t from, const struct frame *frame, const unsigned char *data);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * loop.c - works in one thread: it looks at doorbells, runs queue pairs that have something to do, and
- * sleeps in poll() after SPIN_NS without work.
+ * loop.c - the only thread: looks at doorbells, runs queue pairs that have work, and sleeps in
+ * poll() after SPIN_NS without work.
  */
 #include <poll.h>
 #include <unistd.h>
@@ -10,14 +10,14 @@
 #include "base/mem.h"
 #include "base/sys.h"
 
-#define ROUNDS_BLIND  16             /* of work, until the descriptors are looked at again */
-#define FIRST_CLIENT  (10 * CLOCK_S) /* until then one has come, or nobody needs us */
+#define ROUNDS_BLIND  16             /* busy rounds per poll of the descriptors */
+#define FIRST_CLIENT  (10 * CLOCK_S) /* without a client until then, the daemon ends */
 #define FDS_OF_CLIENT 3
 
 struct adapter_counters counters;
 unsigned char bounce[FRAME_DATA];
 
-/* What poll() looks at: it keeps its memory, so that nothing is allocated while messages move. */
+/* The array for poll(), which is kept, so that nothing is allocated while messages move. */
 static struct pollfd *fds;
 static uint32_t fds_capacity;
 
@@ -104,7 +104,7 @@ static bool has_space(uint32_t count)
     return true;
 }
 
-/* Waits at most so long for a descriptor, and serves what is ready. */
+/* Waits at most this long for a descriptor, and serves the ready ones. */
 static void serve_descriptors(int listener, int timeout)
 {
     struct list *node, *next;
@@ -145,7 +145,8 @@ static void serve_descriptors(int listener, int timeout)
     }
 }
 
-/* A client that has rung since it was told that we sleep rings again: through its descriptor. */
+/* A client that rings after it was told that the daemon sleeps also writes to its
+ * descriptor. */
 static void sleep_a_while(int listener)
 {
     set_sleeps(true);
@@ -180,7 +181,7 @@ void work(int listener)
         if (!clients_are_gone())
             had_client = true;
         else if (had_client || now - began > FIRST_CLIENT) {
-            client_accept(listener); /* who came meanwhile */
+            client_accept(listener); /* a client may have come meanwhile */
             if (clients_are_gone())
                 return;
         }

@@ -2,9 +2,9 @@
 /*
  * main.c - mbx-adapter: the software adapter of this host, for libmbx-adapter.so.
  *
- * The library starts it when a device is opened and no adapter answers; it ends with its last
- * client (loop.c).  It belongs to no terminal and holds no
- * descriptor of whoever started it.
+ * The library starts it when a program opens a device and no adapter answers; it ends with its
+ * last client (loop.c).  It has no terminal, and closes all descriptors of the program that
+ * started it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -33,7 +33,7 @@ static socklen_t socket_name(struct sockaddr_un *name)
     const int size = snprintf(text, sizeof text, ADAPTER_SOCKET, (unsigned)geteuid());
 
     *name = (struct sockaddr_un){.sun_family = AF_UNIX};
-    memcpy(name->sun_path + 1, text, (size_t)size); /* abstract: a zero is in front */
+    memcpy(name->sun_path + 1, text, (size_t)size); /* abstract names begin with a zero */
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)size);
 }
 
@@ -68,7 +68,7 @@ static void write_counters(const char *path)
     fclose(file);
 }
 
-/* Asks the adapter that runs on this host. */
+/* Requests the counters of the adapter that runs on this host. */
 static int show_counters(void)
 {
     struct sockaddr_un name;
@@ -94,8 +94,8 @@ static int show_counters(void)
 
 /* ---- the beginning ---- */
 
-/* An adapter works wherever its first application has been bound to: here on any processor, or on the
- * one that the environment names. */
+/* The adapter would inherit the processor affinity of the program that started it.  This lets
+ * it run on any processor, or on the one that the environment names. */
 static int choose_processor(void)
 {
     const char *text = environ_get(ADAPTER_ENV_CPU);
@@ -160,7 +160,7 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
     err = open_socket();
     if (err == -EADDRINUSE)
-        return 0; /* another one was faster */
+        return 0; /* another daemon was faster */
     if (err != 0) {
         fprintf(stderr, "mbx-adapter: its socket: %s\n", strerror(-err));
         return 1;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * memory.c - regions that applications registered, and their memory.
+ * memory.c - regions that applications registered, and access to their memory.
  *
- * The kernel copies between the processes (process_vm_readv, process_vm_writev), so an application
- * that computes, sleeps or is stopped is served.  Every access names a key, and that key's region
- * has to allow it.
+ * The kernel copies between the processes (process_vm_readv, process_vm_writev), so an
+ * application is served even while it computes, sleeps or is stopped.  Every access names a
+ * key, and the key's region must allow it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -61,7 +61,7 @@ static int copy(pid_t pid, void *local, uint64_t remote, size_t size, bool is_wr
     return 0;
 }
 
-/* Is memory there, at both ends? */
+/* Does the memory exist at both ends of the range? */
 static int look_at(struct client *client, uint64_t addr, uint64_t length)
 {
     char byte;
@@ -84,7 +84,7 @@ static int refuse(struct adapter_reply *reply, int err, const char *why)
 static int check(struct client *client, uint64_t addr, uint64_t length, uint32_t access,
                  struct adapter_reply *reply)
 {
-    /* what is optional may be ignored */
+    /* optional access flags may be ignored */
     access &= ~(uint32_t)IBV_ACCESS_OPTIONAL_RANGE;
     if (access & ~(uint32_t)ACCESS_KNOWN)
         return refuse(
@@ -200,7 +200,7 @@ const struct mr *region_find(const struct pd *pd, uint32_t key, uint64_t addr, u
     return NULL;
 }
 
-/* A process that ends loses its memory before it can be seen to have ended. */
+/* A process that ends loses its memory before it is seen to have ended. */
 static int of_client(struct client *client, int err)
 {
     if (err == -ESRCH)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * object.c - what applications made, by handle.
+ * object.c - the objects of applications, by handle.
  *
- * A handle is an index and eight bits that change each time the index is used again, so that the
- * handle of what is gone is not, for a while, that of something else.  In the list of a client its
- * queue pairs stand in front.
+ * A handle is an index and eight bits that change each time the index is reused, so the handle
+ * of a destroyed object does not name another object for a while.  In a client's list, queue
+ * pairs come first.
  */
 #include <errno.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pair.c - how queue pairs are made and end, whatever is beneath.
+ * pair.c - creates and destroys queue pairs, for both kinds of adapter.
  */
 #include <errno.h>
 #include <string.h>
@@ -52,7 +52,7 @@ static int map_rings(struct qp *qp, struct adapter_reply *reply)
     return 0;
 }
 
-/* What it is made of, of this client.  0; -EINVAL. */
+/* Finds the objects that the queue pair uses, which must be this client's.  0; -EINVAL. */
 static int take_parts(struct qp *qp, struct client *client,
                       const struct adapter_request *request)
 {
@@ -80,7 +80,7 @@ static void take_values(struct qp *qp, const struct adapter_request *request)
     list_init_node(&qp->run);
 }
 
-/* Its parts know that it uses them, or not any more. */
+/* Changes the use counts of these objects. */
 static void use_parts(struct qp *qp, int more)
 {
     qp->pd->object.users += (uint32_t)more;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * qp.c - queue pairs of the adapter that is whole: their states, and which of them have something to do.
+ * qp.c - queue pairs of the emulated adapter: their states, and which of them have work.
  */
 #include <errno.h>
 #include <string.h>
@@ -8,10 +8,10 @@
 #include "adapter/daemon/daemon.h"
 #include "base/mem.h"
 
-/* A queue pair waits for this moment or a later one. */
+/* No queue pair waits for an earlier moment. */
 static uint64_t earliest = NEVER;
 
-/* ---- beneath: nothing ---- */
+/* ---- no adapter beneath ---- */
 
 int beneath_qp(struct qp *qp, struct adapter_reply *reply)
 {
@@ -25,7 +25,7 @@ int beneath_qp(struct qp *qp, struct adapter_reply *reply)
 void beneath_qp_end(struct qp *qp)
 {
     if (qp->srq != NULL && qp->srq->tm != NULL && !qp->object.client->is_gone)
-        qp_fail(qp); /* what it was about to receive goes back */
+        qp_fail(qp); /* its taken receive is flushed */
 }
 
 /* ---- states ---- */
@@ -43,7 +43,7 @@ struct transition {
     (IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |                    \
      IBV_QP_MAX_QP_RD_ATOMIC)
 
-/* As the InfiniBand specification has them; any state may become RESET or ERR. */
+/* The transitions of the InfiniBand specification; any state may also become RESET or ERR. */
 static const struct transition transitions[] = {
     {IBV_QPT_RC, IBV_QPS_RESET, IBV_QPS_INIT,
      IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, 0},
@@ -215,7 +215,7 @@ void qp_fail(struct qp *qp)
     qp_flush(qp);
 }
 
-/* Everything that waits, or is posted from now on, ends with WR_FLUSH_ERR. */
+/* All pending requests, and those posted from now on, end with WR_FLUSH_ERR. */
 void qp_flush(struct qp *qp)
 {
     struct recv_work work;
@@ -256,7 +256,7 @@ void client_doorbell(struct client *client)
         struct qp *qp = container_of(object, struct qp, object);
 
         if (object->kind != KIND_QP)
-            break; /* they are in front */
+            break; /* queue pairs come first */
         if (qp->state == IBV_QPS_ERR || requester_has_work(qp))
             qp_wake(qp);
     }

@@ -137,7 +137,7 @@ int srq_modify(struct client *client, const struct adapter_request *request,
     if (srq == NULL)
         return -EINVAL;
     if (request->srq.mask != IBV_SRQ_LIMIT)
-        return -EOPNOTSUPP; /* queues keep their size */
+        return -EOPNOTSUPP; /* queues cannot be resized */
     if (request->srq.attr.srq_limit > srq->queue.size)
         return -EINVAL;
     if (srq->tm == NULL) {

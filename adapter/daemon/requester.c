@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * requester.c - what an RC queue pair sends, and how its requests end.
+ * requester.c - sends the requests of an RC queue pair, and completes them.
  *
  *   ring:   ... | acked ........ | next ........ | tail
- *     completed   wait for their   not sent yet
- *                 answer           (of next, `sent` bytes are)
+ *     completed   unanswered      not sent yet
+ *                                 (`sent` bytes of next have left)
  *
- * A request is known by its index; what travels is a number that begins with sq_psn.  Requests complete in order, so an
- * answer to one is an answer to all before it.  What was refused for want of a receive (RNR), or
- * reached nobody, is sent again with all behind it after the time that the verbs name: the
- * receiver's min_rnr_timer and rnr_retry, the timeout and retry_cnt.  A request that left and is
- * not answered in time is sent again, too.
+ * The index of a request identifies it; its number on the wire begins with sq_psn.  Requests
+ * complete in order, so an answer to one answers all before it.  A request that was refused for
+ * lack of a receive (RNR), or did not reach its queue pair, is sent again, with all that follow
+ * it, after the time that the verbs prescribe: the receiver's min_rnr_timer and rnr_retry, or
+ * the timeout and retry_cnt.  So is a request that is not answered in time.
  *
- * Within a host an answer comes while the frame is sent: what the answer may look at is brought up
- * to date before.
+ * Within a host, an answer comes while its frame is being sent: so the state that the answer
+ * uses is updated before.
  */
 #include <errno.h>
 #include <string.h>
@@ -22,8 +22,8 @@
 
 #define FRAMES_PER_TURN 8
 #define TIMEOUT_LEAST                                                                          \
-    (5 * CLOCK_S) /* the other daemon may wait for a core; one that has ended is seen at once */
-#define NO_TIMEOUT (100 * CLOCK_MS) /* timeout 0 is forever: how often we try */
+    (5 * CLOCK_S) /* the other daemon may be waiting for a core; its end is noticed at once */
+#define NO_TIMEOUT (100 * CLOCK_MS) /* timeout 0 means forever: the interval of retries */
 
 /* min_rnr_timer in units of 10 us (InfiniBand specification, RNR NAK timer field) */
 static const uint32_t rnr_10us[32] = {65536, 1,    2,    3,     4,     6,     8,     12,
@@ -34,7 +34,7 @@ static const uint32_t rnr_10us[32] = {65536, 1,    2,    3,     4,     6,     8,
 void requester_reset(struct qp *qp)
 {
     if (qp->srq != NULL && qp->srq->tm != NULL)
-        requester_flush(qp); /* what the adapter itself wanted to send */
+        requester_flush(qp); /* requests that the adapter itself posted */
     qp->base = qp->acked = qp->next = request_tail(qp);
     atomic_store_explicit(&qp->send_ring->head, qp->acked, memory_order_release);
     qp->sent = qp->read_done = qp->wait_until = 0;
@@ -53,13 +53,13 @@ static bool is_atomic(const struct send_work *work)
            work->wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
 }
 
-/* Its answer has data. */
+/* Does its answer carry data? */
 static bool is_read(const struct send_work *work)
 {
     return work->wr.opcode == IBV_WR_RDMA_READ || is_atomic(work);
 }
 
-/* ---- what comes back ---- */
+/* ---- answers ---- */
 
 static uint64_t interval_of(const struct qp *qp)
 {
@@ -87,7 +87,7 @@ static void end_oldest(struct qp *qp, const struct send_work *work, enum ibv_wc_
     request_complete(qp, work, status);
 }
 
-/* All before index have succeeded. */
+/* All requests before index have succeeded. */
 static void answered_before(struct qp *qp, uint64_t index)
 {
     struct send_work work;
@@ -97,13 +97,13 @@ static void answered_before(struct qp *qp, uint64_t index)
     set_deadline(qp);
 }
 
-/* The oldest request fails, and the queue pair with it. */
+/* The oldest request fails, and so does the queue pair. */
 static void fail_oldest(struct qp *qp, enum ibv_wc_status status)
 {
     struct send_work work;
 
     if (qp->acked == qp->next && qp->sent > 0)
-        qp->next++; /* a part of it had left */
+        qp->next++; /* a part of it has left */
     if (qp->acked == qp->next)
         return;
     if (request_read(qp, qp->acked, &work))
@@ -126,7 +126,7 @@ static void wait_and_repeat(struct qp *qp, uint64_t ns)
     qp_wait_until(qp->wait_until);
 }
 
-/* Nobody answers: once more, or that was it. */
+/* No answer has come: sends again, or gives up after retry_cnt. */
 static void repeat_lost(struct qp *qp)
 {
     if (qp->attr.timeout != 0 && qp->retries++ >= qp->attr.retry_cnt) {
@@ -156,7 +156,7 @@ static void take_data(struct qp *qp, const struct frame *frame, const unsigned c
 
     if (!request_read(qp, qp->acked, &work) || !is_read(&work) ||
         frame->offset != qp->read_done || frame->offset + frame->size > request_length(&work))
-        return; /* of an attempt before */
+        return; /* of an earlier attempt */
     if (frame->size > 0 && scatter(qp->pd, work.sge, work.wr.num_sge, frame->offset, data,
                                    frame->size, &why) != 0) {
         client_say(qp->object.client, "RDMA read into local memory: %s", why);
@@ -174,7 +174,7 @@ void requester_answered(struct qp *qp, const struct frame *frame, const unsigned
     const uint64_t index = qp->acked + (uint32_t)(frame->op - number_of(qp, qp->acked));
 
     if (qp->state != IBV_QPS_RTS || index > qp->next || (index == qp->next && qp->sent == 0))
-        return; /* an old one */
+        return; /* an old answer */
     switch (frame->type) {
     case FRAME_ACK:
         if (index < qp->next)
@@ -224,7 +224,7 @@ void requester_clock(struct qp *qp, uint64_t now)
         qp_wait_until(qp->deadline);
 }
 
-/* ---- what leaves ---- */
+/* ---- sending ---- */
 
 bool requester_has_work(const struct qp *qp)
 {
@@ -233,7 +233,7 @@ bool requester_has_work(const struct qp *qp)
     return qp->state == IBV_QPS_RTS && qp->wait_until == 0 && qp->next != tail;
 }
 
-/* What is wrong with a request before anything of it leaves; IBV_WC_SUCCESS: nothing. */
+/* Checks a request before any of it leaves; IBV_WC_SUCCESS: it is valid. */
 static enum ibv_wc_status check(struct qp *qp, const struct send_work *work)
 {
     const uint64_t length = request_length(work);
@@ -276,7 +276,7 @@ static enum ibv_wc_status check(struct qp *qp, const struct send_work *work)
     return IBV_WC_SUCCESS;
 }
 
-/* It fails when all before it have ended; until then nothing leaves.  */
+/* The request fails once all before it have ended; until then nothing is sent. */
 static void fail_next(struct qp *qp, const struct send_work *work, enum ibv_wc_status status)
 {
     if (qp->acked != qp->next)
@@ -305,7 +305,7 @@ static void count(const struct qp *qp, const struct send_work *work)
         counters.rdma_writes++;
 }
 
-/* One frame of the request at next; false: nothing can leave now. */
+/* Sends a frame of the request at next; false: nothing more can be sent now. */
 static bool send_frame(struct qp *qp, const struct send_work *work)
 {
     const uint64_t length = request_length(work);
@@ -332,7 +332,7 @@ static bool send_frame(struct qp *qp, const struct send_work *work)
         else if (gather(qp->pd, work->sge, work->wr.num_sge, qp->sent, bounce, frame.size,
                         &why) != 0) {
             client_say(qp->object.client, "local memory that is to be sent: %s", why);
-            if (qp->sent > 0) { /* the other side waits for the rest in vain, as on hardware */
+            if (qp->sent > 0) { /* the other side never gets the rest, as on hardware */
                 answered_before(qp, qp->acked);
                 fail_oldest(qp, IBV_WC_LOC_PROT_ERR);
             } else {

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * responder.c - what an RC queue pair does of requests from its peer, and what it answers.
+ * responder.c - performs the requests from an RC queue pair's peer, and answers them.
  *
- * Requests are taken in the order of their numbers.  One that came before is answered again; one
- * that comes too early is dropped, because the one before it was refused or lost, and the peer
- * sends both again.
+ * Requests are taken in the order of their numbers.  A repeated request is answered again.  A
+ * request that comes too early is dropped, because an earlier one was refused or lost, and the
+ * peer sends both again.
  *
  *   SEND, WRITE with immediate ──> a receive ──> its completion ──> ACK
  *   WRITE ──> memory ──> ACK
- *   READ, atomic ──> jobs ──> data, in order.  Other answers wait behind them (`owed`).
+ *   READ, atomic ──> jobs ──> data, in order.  Other answers wait for these (`owed`).
  *
  * Invariants
- *   R1  a receive is completed once: it is taken with the first frame of its message, kept over a
- *       repetition, and completed or flushed
+ *   R1  a receive is completed once: it is taken with the first frame of its message, kept
+ *       while frames are repeated, and completed or flushed
  *   R2  nothing is written for a queue pair in RESET, INIT or ERR
  */
 #include <errno.h>
@@ -56,12 +56,12 @@ static void answer(struct qp *qp, uint32_t type, uint32_t op, uint32_t status)
     qp->owed_status = status;
 }
 
-/* The request is refused, and the connection with it. */
+/* Refuses the request; the queue pair fails. */
 static void refuse(struct qp *qp, const struct frame *frame, enum ibv_wc_status status,
                    enum ibv_event_type event, const char *what, const char *why)
 {
     if (client_is_dead(qp->object.client)) {
-        send_answer(qp, FRAME_LOST, frame->op, 0); /* its memory went before it did */
+        send_answer(qp, FRAME_LOST, frame->op, 0); /* its memory is gone already */
         return;
     }
     client_say(qp->object.client, "queue pair %#x, refused request of queue pair %#x: %s: %s",
@@ -70,7 +70,7 @@ static void refuse(struct qp *qp, const struct frame *frame, enum ibv_wc_status 
         counters.access_errors++;
     qp->is_receiving = false;
     if (qp->jobs_count > 0)
-        responder_run(qp); /* what was asked before */
+        responder_run(qp); /* answers earlier requests */
     qp->jobs_count = 0;
     send_answer(qp, FRAME_ERROR, frame->op, status);
     client_event(qp->object.client, event, qp->cookie);
@@ -139,7 +139,7 @@ static bool begin_tm(struct qp *qp, const struct frame *frame, const unsigned ch
     return false;
 }
 
-/* A message begins.  False: it was answered. */
+/* A message begins.  False: an answer was sent. */
 static bool begin(struct qp *qp, const struct frame *frame, const unsigned char *data)
 {
     const char *why = "";
@@ -177,7 +177,7 @@ static bool begin(struct qp *qp, const struct frame *frame, const unsigned char 
     return true;
 }
 
-/* Writes a frame's data where it belongs.  False: it was answered. */
+/* Writes a frame's data to its destination.  False: an answer was sent. */
 static bool land(struct qp *qp, const struct frame *frame, const unsigned char *data)
 {
     const char *why = "";
@@ -218,7 +218,7 @@ static void take_message(struct qp *qp, const struct frame *frame, const unsigne
         return;
     if (!qp->is_receiving || frame->offset != qp->received || frame->offset > frame->total ||
         frame->size > frame->total - frame->offset)
-        return; /* each frame has a total of its own: that of the first was validated */
+        return; /* only the first frame's total was validated */
     if (!land(qp, frame, data))
         return;
     qp->received += frame->size;
@@ -230,7 +230,7 @@ static void take_message(struct qp *qp, const struct frame *frame, const unsigne
         tm_end(qp, frame, data);
     else if (qp->has_recv)
         complete_recv(qp, frame, IBV_WC_SUCCESS);
-    if (qp->state != IBV_QPS_ERR) /* a completion queue that is overrun */
+    if (qp->state != IBV_QPS_ERR) /* an overrun completion queue puts it in ERR */
         answer(qp, FRAME_ACK, frame->op, 0);
 }
 
@@ -315,7 +315,7 @@ static void take_atomic(struct qp *qp, const struct frame *frame)
                     .op = frame->op, .length = 8, .is_atomic = true, .result = before});
 }
 
-/* Some of the oldest job; false: there is no space now, or nothing to do. */
+/* Answers a part of the oldest job; false: there is no space now, or no job. */
 static bool answer_job(struct qp *qp)
 {
     struct read_job *job = &qp->jobs[qp->jobs_first];
@@ -371,9 +371,9 @@ void responder_run(struct qp *qp)
     }
 }
 
-/* ---- all of them ---- */
+/* ---- all requests ---- */
 
-/* It was taken before: the answer was lost, or crossed its repetition. */
+/* The request was taken before: its answer was lost, or crossed this repetition. */
 static void take_again(struct qp *qp, const struct frame *frame)
 {
     if (frame->opcode == IBV_WR_RDMA_READ) {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * step.c - an adapter that is held: it works piece by piece, when it is told to (ADAPTER_STEP).
+ * step.c - holds the adapter: it then works piece by piece, on request (ADAPTER_STEP).
  *
  *   a piece   one command of a matching list
  *             one turn of a queue pair, of one frame
  *
- * For tests: the piece that is done next is drawn from a seed among all that can be done.  If
- * the application does nothing meanwhile, the seed gives the order of all that happens.
- * Requests of applications are served as usual.  No time passes for queue pairs.  The hold ends
- * with the client that asked for it.
+ * For tests: the next piece is drawn, from a seed, among all that can be done.  If the
+ * application does nothing meanwhile, the seed determines the order of all actions.  Requests
+ * of applications are served as usual.  No time passes for queue pairs.  The hold ends when the
+ * client that requested it ends.
  */
 #include <errno.h>
 
@@ -47,8 +47,8 @@ void step_client_ends(const struct client *client)
         release();
 }
 
-/* Performs the command that has *skip others before it.  False: there are fewer, by which *skip
- * is less now. */
+/* Performs a pending command, after skipping *skip of them.  False: there are not so many;
+ * *skip has been reduced by their number. */
 static bool do_command(uint32_t *skip)
 {
     struct list *node, *list;
@@ -68,7 +68,7 @@ static bool do_command(uint32_t *skip)
     return false;
 }
 
-/* As do_command(), a turn of a queue pair. */
+/* Like do_command(), for the turn of a queue pair. */
 static bool do_turn(uint32_t *skip)
 {
     struct list *node;

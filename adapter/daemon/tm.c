@@ -10,18 +10,18 @@
  *                          completion if the message is one packet
  *   RNDV meets an entry    MATCH; the adapter reads the data from its sender (RDMA READ), answers with
  *                          FIN, which is the request's own headers, and completes with DATA_VALID
- *   neither                an untagged buffer takes the whole message: TM_RECV without flags, counted as
- *                          unexpected; entries that are appended after it become active when software has
- *                          reported that it handled as many
+ *   neither                an untagged buffer takes the whole message: TM_RECV without flags, counted
+ *                          as unexpected; entries that are appended later become active when software
+ *                          has reported that it has handled as many
  *   NO_TAG, FIN            an untagged buffer: TM_NO_TAG
  *
- * READ and FIN leave on the queue pair on which the request came.  Its send queue is the adapter's: a
- * ring in our own memory, with the requests that the program would have posted.
+ * READ and FIN leave on the queue pair on which the request came.  Its send queue belongs to
+ * the adapter: a ring in the adapter's memory, with the requests that the program would have
+ * posted.
  *
  * Invariants
- *   T1  a handle of a program is free when the last completion that names it has been polled
- *   T2  an entry that has matched is released exactly once, with the completion that says DATA_VALID
- *       or an error
+ *   T1  a handle of a program becomes free when the last completion that names it is polled
+ *   T2  a matched entry is released exactly once, by the completion with DATA_VALID or an error
  */
 #include <endian.h>
 #include <errno.h>
@@ -35,12 +35,12 @@
 #include "base/random.h"
 #include "device/soft/tm_unit.h"
 
-#define SENDS_MORE 16 /* than two for each entry */
+#define SENDS_MORE 16 /* requests more than two for each entry */
 
 struct slot {
     uint64_t wr_id;
     struct ibv_sge sge;
-    uint32_t bytes; /* of a rendezvous */
+    uint32_t bytes; /* length of a rendezvous message */
 };
 
 struct tm_list {
@@ -52,7 +52,7 @@ struct tm_list {
     struct adapter_command *commands;
     uint32_t size; /* of the ring */
     uint64_t head;
-    bool has_failed; /* the last DEL */
+    bool has_failed; /* has the last DEL failed? */
 };
 
 /* ---- switches ---- */
@@ -65,7 +65,7 @@ static const struct {
     {"apart", QUIRK_APART},     {"eager-only", QUIRK_EAGER_ONLY}, {"dawdle", QUIRK_DAWDLE},
     {"hasty", QUIRK_HASTY},     {"unfenced", QUIRK_UNFENCED}};
 
-/* Of QUIRK_DAWDLE. */
+/* The generator of QUIRK_DAWDLE. */
 static struct random chance;
 
 static int read_quirk(const char *name, const char *word, size_t length)
@@ -115,7 +115,7 @@ int tm_read_environment(const char *tags_name, const char *quirks_name, const ch
 
 /* ---- making and ending ---- */
 
-/* The engine says here whether a DEL has found its entry. */
+/* The unit's events: only whether a DEL has found its entry matters here. */
 static void emitted(void *arg, const struct mbx_device_event *event)
 {
     ((struct tm_list *)arg)->has_failed = event->error != 0;
@@ -205,7 +205,7 @@ static void complete_match(struct qp *qp, uint32_t handle)
     complete(qp->srq, cqe);
 }
 
-/* The last that is said of an entry which has matched. */
+/* The last completion of a matched entry. */
 static void complete_data(struct qp *qp, uint32_t handle, enum ibv_wc_status status,
                           uint32_t bytes, bool with_match)
 {
@@ -227,7 +227,7 @@ static void complete_data(struct qp *qp, uint32_t handle, enum ibv_wc_status sta
 
 /* ---- commands ---- */
 
-/* What software says that it has handled. */
+/* The count of handled messages that software has reported. */
 static uint16_t handled_by(const struct tm_list *tm, const struct adapter_command *command)
 {
     if (host.quirks & QUIRK_HASTY)
@@ -257,7 +257,7 @@ static bool perform(struct srq *srq, const struct adapter_command *command)
     if (command->opcode > IBV_WR_TAG_SYNC ||
         ((is_add || is_del) && command->handle >= tm->list))
         return false;
-    /* before the entry is active: it may be there, and with it a message, at once */
+    /* before the entry is active: it may become active, and meet a message, at once */
     if (is_add && tm->unit.entries[command->handle].state == TM_FREE)
         tm->slots[command->handle] =
             (struct slot){.wr_id = command->recv_wr_id, .sge = command->sge};
@@ -323,7 +323,7 @@ bool tm_dawdle(void)
     return has_more;
 }
 
-/* ---- arrivals ---- */
+/* ---- messages that arrive ---- */
 
 static bool has_space_to_send(const struct qp *qp)
 {
@@ -379,7 +379,7 @@ enum tm_begun tm_begin(struct qp *qp, const struct frame *frame, const unsigned 
     bool is_rndv;
 
     if (qp->tm_handle != TM_NONE || qp->has_recv)
-        return TM_BEGUN; /* it comes again, and was matched before */
+        return TM_BEGUN; /* repeated after it was matched */
     if (frame->size < sizeof qp->tmh)
         return TM_REFUSED;
     memcpy(&qp->tmh, data, sizeof qp->tmh);
@@ -437,7 +437,7 @@ static void post(struct qp *qp, const struct adapter_send *send, const void *beh
     atomic_store_explicit(&qp->send_ring->tail, tail + 1, memory_order_relaxed);
 }
 
-/* The sender's headers come back: what it asked for is done. */
+/* Posts a FIN: the sender's headers go back to report that the data has been read. */
 static void post_fin(struct qp *qp, const unsigned char *request)
 {
     struct adapter_send send = {.wr_id = TM_NONE,
@@ -451,7 +451,7 @@ static void post_fin(struct qp *qp, const unsigned char *request)
     post(qp, &send, fin, sizeof fin);
 }
 
-/* Software has to do it: the request goes into the buffer that it matched. */
+/* Leaves the rendezvous to software: the request goes into the matched buffer. */
 static void give_to_software(struct qp *qp, uint32_t handle, const struct frame *frame,
                              const unsigned char *data)
 {
@@ -503,7 +503,7 @@ void tm_sent(struct qp *qp, const struct send_work *work, enum ibv_wc_status sta
         complete_data(qp, handle, status, qp->srq->tm->slots[handle].bytes, false);
 }
 
-/* In an untagged buffer. */
+/* The message is complete in an untagged buffer. */
 static void end_unmatched(struct qp *qp, const struct frame *frame)
 {
     const bool is_unexpected = is_tagged(&qp->tmh);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ud.c - unreliable datagrams: one frame each, and no answer.
+ * ud.c - unreliable datagrams: one frame each, without an answer.
  *
- * A datagram that nobody can take is dropped and counted: no queue pair with that number that
- * receives, another queue key, no receive posted.  The first 40 bytes of a receive belong to the
+ * A datagram is dropped and counted if its queue pair does not exist or does not receive, has
+ * another queue key, or has no receive posted.  The first 40 bytes of a receive are for the
  * global route header, whether the datagram has one or not.
  */
 #include <arpa/inet.h>
@@ -48,7 +48,8 @@ static enum ibv_wc_status prepare(struct qp *qp, const struct send_work *work,
                  (work->wr.flags & IBV_SEND_SOLICITED ? FRAME_SOLICITED : 0) |
                  (work->wr.to.is_global ? FRAME_GRH : 0),
         .imm = work->wr.imm,
-        /* the highest bit says: that of the queue pair (InfiniBand specification, 10.2.5) */
+        /* highest bit set: the queue pair's own key is used (InfiniBand specification,
+         * 10.2.5) */
         .qkey = work->wr.remote_qkey >> 31 ? qp->attr.qkey : work->wr.remote_qkey,
         .slid = host.lid,
         .total = length,

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * wire.c - frames between hosts, and who a host is.
+ * wire.c - frames between hosts, and the addresses of hosts.
  *
  *   this host                                    another
  *   outlet ── mark, frame, data, frame, ... ───>  inlet
  *   inlet  <─ mark, frame, data, frame, ... ────  outlet
  *
- * Each side connects to the other when it has something to send: a connection carries frames one
- * way.  A connection that breaks takes its frames along; RC queue pairs send again what was not
- * answered.  What arrives is validated here as far as a frame has a shape, and in responder.c,
- * requester.c and ud.c as far as it has a meaning.  There is no secret: whoever reaches the port
- * can send what an InfiniBand node could, which is why there is no wire unless
- * MBX_ADAPTER_INTERFACE names an interface.
+ * Each side connects to the other when it has something to send: a connection carries frames
+ * one way.  A connection that breaks loses its frames; RC queue pairs repeat unanswered
+ * requests.  This file validates the form of frames, and responder.c, requester.c and ud.c
+ * validate their contents.  There is no secret: a process that reaches the port can send what
+ * an InfiniBand node could.  So there is no wire unless MBX_ADAPTER_INTERFACE names an
+ * interface.
  *
- * A host is known by its IPv4 address: its GID holds it, and its LID is the low half of it, where
- * that is a unicast LID.
+ * The IPv4 address of a host identifies it: its GID contains the address, and its LID is the
+ * low half of the address, if that is a unicast LID.
  */
 #include <arpa/inet.h>
 #include <endian.h>
@@ -35,15 +35,15 @@
 #include "base/mem.h"
 #include "base/sys.h"
 
-#define PORT          4791                 /* of RoCEv2, there over UDP */
+#define PORT          4791                 /* RoCEv2's port, but over TCP */
 #define GUID_WIRE     UINT64_C(0x024d4258) /* locally administered, "MBX": the address follows */
 #define GUID_NO_WIRE  UINT64_C(0x024d4259) /* the number of the network namespace follows */
 #define LID_LAST      0xbfff
-#define CAPACITY      (1u << 20)  /* data waits in its queue pair beyond that */
-#define OUTLET_MAX    (64u << 20) /* a peer that does not read its answers is given up */
+#define CAPACITY      (1u << 20)  /* beyond this, data waits in its queue pair */
+#define OUTLET_MAX    (64u << 20) /* beyond this, the peer is given up: it does not read */
 #define FRAMES_A_TURN 16
 #define FLUSH_MS      1000
-#define CONNECTIONS   4096 /* at a time; others are closed */
+#define CONNECTIONS   4096 /* at a time; more are closed */
 
 struct mark {
     char text[8];
@@ -74,9 +74,9 @@ struct inlet {
 struct host host;
 static struct list outlets = {&outlets, &outlets}, inlets = {&inlets, &inlets};
 static int listener = -1;
-static uint32_t count; /* of connections */
+static uint32_t count; /* connections */
 
-/* ---- who this host is ---- */
+/* ---- the address of this host ---- */
 
 static int find_address(const char *interface)
 {
@@ -181,7 +181,7 @@ bool wire_route(const struct adapter_address *to, uint32_t *address)
     return host.address != 0 && guid >> 32 == GUID_WIRE;
 }
 
-/* ---- out ---- */
+/* ---- outgoing ---- */
 
 static void wake_all(uint32_t peer)
 {
@@ -270,7 +270,7 @@ static struct outlet *outlet_find(uint32_t peer)
     return NULL;
 }
 
-/* False: it is closed. */
+/* False: the connection is closed. */
 static bool outlet_flush(struct outlet *outlet)
 {
     while (outlet->is_connected && outlet->first < outlet->last) {
@@ -339,7 +339,7 @@ static void outlet_ready(struct outlet *outlet)
     outlet_flush(outlet);
 }
 
-/* ---- in ---- */
+/* ---- incoming ---- */
 
 static void inlet_close(struct inlet *inlet)
 {
@@ -371,7 +371,7 @@ static void inlet_open(void)
     count++;
 }
 
-/* So many bytes are needed; false: not yet, or it is closed. */
+/* Fills the buffer to this many bytes; false: not yet, or the connection is closed. */
 static bool inlet_fill(struct inlet *inlet, size_t size)
 {
     while (inlet->fill < size) {
@@ -397,7 +397,7 @@ static void inlet_ready(struct inlet *inlet)
         if (!inlet_fill(inlet, sizeof mark))
             return;
         if (memcmp(inlet->bytes, &mark, sizeof mark) != 0) {
-            inlet_close(inlet); /* no adapter, or one of another build */
+            inlet_close(inlet); /* no adapter, or an adapter of another build */
             return;
         }
         inlet->is_marked = true;
@@ -471,7 +471,7 @@ void wire_fds(struct pollfd *fds)
         const struct outlet *outlet = container_of(node, struct outlet, node);
         const bool wants = !outlet->is_connected || outlet->first < outlet->last;
 
-        /* nothing comes back on it but its end */
+        /* nothing but the end of the connection can be read */
         fds[i++] = (struct pollfd){.fd = outlet->fd, .events = wants ? POLLOUT : POLLIN};
     }
 }
@@ -512,7 +512,7 @@ void wire_serve(const struct pollfd *fds, uint32_t n)
         inlet_open();
 }
 
-/* What waits in it leaves, if its host reads. */
+/* Sends what the connection still holds, if the other host reads it. */
 static void outlet_drain(struct outlet *outlet)
 {
     const uint32_t peer = outlet->peer;

@@ -17,10 +17,10 @@
 #include "base/environ.h"
 #include "base/sys.h"
 
-#define TRIES  200 /* to reach an adapter that begins or ends */
+#define TRIES  200 /* connections to an adapter that starts or ends */
 #define TRY_MS 10
 
-/* Of connections that are made or end. */
+/* Held while a connection is made or ended. */
 static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- requests ---- */
@@ -105,7 +105,7 @@ int control_destroy(struct ibv_context *context, uint32_t handle)
     struct adapter_reply reply;
     const int err = control(lib_context(context), &request, &reply, -1, NULL);
 
-    return err == EIO ? 0 : err; /* what an adapter had that is gone is gone */
+    return err == EIO ? 0 : err; /* the objects of a lost adapter are gone, too */
 }
 
 int control_query(struct ibv_context *context, enum adapter_query what, uint32_t port,
@@ -143,7 +143,7 @@ static int greet(struct lib_context *context, int sock, int async_end)
         strncpy(request.hello.interface, interface, sizeof request.hello.interface - 1);
     err = perform(sock, &request, &reply, async_end, fds);
     if (err != 0)
-        return EAGAIN; /* it was about to end */
+        return EAGAIN; /* the daemon was about to end */
     if (reply.error != 0) {
         fprintf(stderr, "mbx-adapter: %.*s\n", (int)sizeof reply.text, reply.text);
         return reply.error;
@@ -189,7 +189,7 @@ int control_open(struct lib_context *context)
     if (err == 0)
         reach_opened();
     pthread_mutex_unlock(&one_at_a_time);
-    close(async[1]); /* the daemon's: when that goes we see the end */
+    close(async[1]); /* the daemon has its own: when that closes, we read the end */
     if (err != 0) {
         close(async[0]);
         return err;
@@ -214,7 +214,8 @@ void control_ring(struct lib_context *context)
 {
     const uint64_t one = 1;
 
-    /* seq_cst: before `sleeps` is read; pairs with set_sleeps() of the daemon */
+    /* seq_cst: the increment comes before the load of `sleeps`; pairs with set_sleeps() of the
+     * daemon */
     atomic_fetch_add_explicit(&context->page->doorbell, 1, memory_order_seq_cst);
     if (atomic_load_explicit(&context->page->sleeps, memory_order_seq_cst) != 0)
         (void)!write(context->doorbell_fd, &one, sizeof one);
@@ -227,7 +228,7 @@ bool control_is_lost(struct lib_context *context)
     if (context->is_lost)
         return true;
     if (pthread_mutex_trylock(&context->lock) != 0)
-        return false; /* a request is under way, which will see it */
+        return false; /* a request is under way, which will notice */
     if (recv(context->sock, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0 ||
         (errno != EAGAIN && errno != EINTR))
         context->is_lost = true;

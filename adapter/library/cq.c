@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cq.c - completion queues: polled as ibv_poll_cq() does, and by the functions of struct ibv_cq_ex.
+ * cq.c - completion queues: polled by ibv_poll_cq() and by the functions of struct ibv_cq_ex.
  */
 #include <endian.h>
 #include <errno.h>
@@ -13,9 +13,9 @@
 #include "base/mem.h"
 #include "base/sys.h"
 
-#define EMPTIES_POLITE 16  /* then who polls lets others have the core: the adapter, for one */
-#define EMPTIES_ASK    256 /* then it asks whether the adapter is still there; a power of two */
-#define TURN_SHORT     (100 * CLOCK_US) /* the turn of an adapter that has little to do */
+#define EMPTIES_POLITE 16  /* empty polls until the thread yields, perhaps to the adapter */
+#define EMPTIES_ASK    256 /* empty polls between checks of the adapter; a power of two */
+#define TURN_SHORT     (100 * CLOCK_US) /* a yield this long is not repeated at once */
 
 static struct lib_cq *lib_cq(struct ibv_cq *cq)
 {
@@ -29,8 +29,9 @@ static struct lib_cq *lib_cq_ex(struct ibv_cq_ex *cq)
 
 /* ---- polling; the caller has the lock ---- */
 
-/* On a core that many want, each yield costs a turn of all of them, and with schedulers that take a
- * whole slice for it, nearly all of the core: so whoever has waited long polls for as long. */
+/* On a crowded core each yield costs a turn of all other threads, and with schedulers that take
+ * a whole slice for a yield, nearly the whole core.  So a thread that has waited long in a
+ * yield then polls for as long. */
 static void let_others_run(void)
 {
     static _Thread_local uint64_t next;
@@ -44,7 +45,7 @@ static void let_others_run(void)
         next += next - now;
 }
 
-/* The oldest completion; 0, ENOENT, or EIO: the adapter is gone. */
+/* Takes the oldest completion; 0, ENOENT, or EIO: the adapter is gone. */
 static int take(struct lib_cq *cq, struct adapter_cqe *cqe)
 {
     struct lib_context *context = lib_context(cq->cq.context);
@@ -100,7 +101,8 @@ int lib_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 {
     struct lib_cq *own = lib_cq(cq);
 
-    /* seq_cst: before the program polls again; pairs with cq_push() of the daemon */
+    /* seq_cst: the store comes before the program's next poll; pairs with cq_push() of the
+     * daemon */
     atomic_store_explicit(&own->ring->armed,
                           solicited_only ? ADAPTER_ARMED_SOLICITED : ADAPTER_ARMED,
                           memory_order_seq_cst);
@@ -108,7 +110,7 @@ int lib_req_notify_cq(struct ibv_cq *cq, int solicited_only)
     return 0;
 }
 
-/* As drivers do when a queue pair is reset or ends: its completions that nobody has polled go. */
+/* Removes a queue pair's unpolled completions, as drivers do at its reset or destruction. */
 void lib_clean_cq(struct ibv_cq *cq, uint32_t qp_num)
 {
     struct lib_cq *own = lib_cq(cq);
@@ -116,7 +118,7 @@ void lib_clean_cq(struct ibv_cq *cq, uint32_t qp_num)
 
     pthread_mutex_lock(&own->lock);
     to = from = atomic_load_explicit(&own->ring->tail, memory_order_acquire);
-    while (from-- != own->head) /* the youngest first: what stays moves towards the tail */
+    while (from-- != own->head) /* the youngest first: kept entries move towards the tail */
         if (own->entries[from % own->size].qp_num != qp_num)
             own->entries[--to % own->size] = own->entries[from % own->size];
     own->head = to;
@@ -330,7 +332,7 @@ API int ibv_destroy_cq(struct ibv_cq *cq)
     if (err != 0)
         return err;
     live_remove(&own->live);
-    /* as verbs.h has it: until all events that the program got are acknowledged */
+    /* as verbs.h requires: waits until the program has acknowledged all events */
     pthread_mutex_lock(&cq->mutex);
     while (cq->comp_events_completed != own->told)
         pthread_cond_wait(&cq->cond, &cq->mutex);

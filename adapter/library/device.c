@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device.c - the device, and what it says of itself.
+ * device.c - the device and its attributes.
  */
 #include <endian.h>
 #include <errno.h>
@@ -19,7 +19,7 @@
         .name = LIB_DEVICE_NAME #number, .dev_name = "mbx-adapter" #number                     \
     }
 
-/* Other names of the same adapter: ADAPTER_ENV_DEVICES says how many. */
+/* Names of the same adapter; ADAPTER_ENV_DEVICES sets their number. */
 static struct ibv_device devices[] = {DEVICE(0), DEVICE(1), DEVICE(2), DEVICE(3)};
 
 bool lib_device_is_own(const struct ibv_device *which)
@@ -27,7 +27,8 @@ bool lib_device_is_own(const struct ibv_device *which)
     return which >= devices && which < devices + ARRAY_COUNT(devices);
 }
 
-/* Of libibverbs' function NAME, with the arguments of ours, if this is not about our device. */
+/* Calls libibverbs' function of the same name, and returns, if the call is not about our
+ * device. */
 #define PASS_ON(is_own, name, ...)                                                             \
     do {                                                                                       \
         __typeof__(&name) next_;                                                               \
@@ -92,7 +93,7 @@ API __be64 ibv_get_device_guid(struct ibv_device *which)
     return guid;
 }
 
-/* ---- what it can do ---- */
+/* ---- attributes ---- */
 
 static int fill_attr_over(struct ibv_context *context, struct ibv_device_attr *attr)
 {
@@ -205,7 +206,7 @@ static int query_port(struct ibv_context *context, uint8_t port, struct ibv_port
     return 0;
 }
 
-/* For programs from before struct ibv_port_attr had all of its fields. */
+/* For programs built before struct ibv_port_attr had all of its fields. */
 API int ibv_query_port(struct ibv_context *context, uint8_t port,
                        struct _compat_ibv_port_attr *attr)
 {
@@ -249,7 +250,7 @@ API int ibv_query_gid(struct ibv_context *context, uint8_t port, int index, unio
     return 0;
 }
 
-/* Of libibverbs' private header: enum ibv_gid_type_sysfs, 0 is InfiniBand (and RoCE v1). */
+/* From libibverbs' private header: enum ibv_gid_type_sysfs, 0 is InfiniBand (and RoCE v1). */
 int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigned index,
                        unsigned *type);
 
@@ -262,7 +263,7 @@ API int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigned i
         struct ibv_gid_entry entry;
         const int err = gid_over(context, port, index, &entry);
 
-        *type = entry.gid_type == IBV_GID_TYPE_ROCE_V2; /* the others are one there */
+        *type = entry.gid_type == IBV_GID_TYPE_ROCE_V2; /* 0: all other types */
         errno = err;
         return err == 0 ? 0 : -1;
     }
@@ -370,7 +371,7 @@ static int query_rt_values(struct ibv_context *context, struct ibv_values_ex *va
 
 /* ---- names ---- */
 
-/* Of libibverbs' functions that name things the one that a program without libibverbs calls. */
+/* Programs that run without libibverbs call only this one of its functions that name things. */
 API const char *ibv_wc_status_str(enum ibv_wc_status status)
 {
     static const char *const names[] = {
@@ -450,7 +451,7 @@ API int ibv_close_device(struct ibv_context *context)
     return 0;
 }
 
-/* What another process opened cannot be had here. */
+/* Objects that another process has opened are not supported. */
 API struct ibv_context *ibv_import_device(int fd)
 {
     (void)fd;
@@ -458,7 +459,8 @@ API struct ibv_context *ibv_import_device(int fd)
     return NULL;
 }
 
-/* The daemon reads the memory of the process that registered it, which a fork does not change. */
+/* The daemon reads the memory of the process that registered it; a fork does not change that
+ * memory. */
 API int ibv_fork_init(void)
 {
     return 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * events.c - completion channels, async events, and what they wait for.
+ * events.c - completion channels and async events.
  *
- * An event comes through a pipe of which the daemon has the writing end, so a descriptor that a
- * program sleeps on also wakes when the daemon is gone: then it reads its end.
+ * Events come through a pipe whose writing end the daemon has.  So a program that sleeps on the
+ * descriptor also wakes when the daemon ends: it reads the end of the pipe.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -41,7 +41,7 @@ static bool is_live(const struct list *live)
     return false;
 }
 
-/* A whole event: 0; or errno, EIO at the end. */
+/* Reads a whole event: 0; or errno, EIO at the end. */
 static int read_event(int fd, void *event, size_t size)
 {
     ssize_t got;
@@ -125,7 +125,7 @@ API void ibv_ack_cq_events(struct ibv_cq *cq, unsigned count)
     pthread_mutex_unlock(&cq->mutex);
 }
 
-/* Whose event it is; false: that is gone. */
+/* Finds the object of the event; false: it is destroyed. */
 static bool find_element(const struct adapter_async_event *got, struct ibv_async_event *event)
 {
     struct lib_cq *cq = (struct lib_cq *)(uintptr_t)got->cookie;
@@ -154,7 +154,7 @@ API int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event 
         struct adapter_async_event got;
         const int err = read_event(context->async_fd, &got, sizeof got);
 
-        if (err == EIO) { /* the daemon is gone, and says so as often as it is asked */
+        if (err == EIO) { /* the daemon is gone; every later call reports this, too */
             event->event_type = IBV_EVENT_DEVICE_FATAL;
             return 0;
         }
@@ -172,5 +172,5 @@ API int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event 
 
 API void ibv_ack_async_event(struct ibv_async_event *event)
 {
-    (void)event; /* nothing waits for it: an object is gone when its end is answered */
+    (void)event; /* nothing waits for acknowledgements: destruction ends with the reply */
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * library.h - what the files of libmbx-adapter.so share.
+ * library.h - declarations that the files of libmbx-adapter.so share.
  *
  *   program ── verbs.h ──> device.c, memory.c, cq.c, queue.c, qp.c, qp_ex.c, events.c
  *                              │ tables of verbs.h, and functions with the names of libibverbs
  *                              v
- *                          control.c: requests to the daemon, which it starts when there is none
+ *                          control.c: requests to the daemon; starts it if there is none
  *
- * Each structure begins with that of verbs.h which the program knows.  Posting and polling touch
- * shared memory alone; all else is a request and a reply.
+ * Each structure begins with the structure of verbs.h that the program knows.  Posting and
+ * polling touch only shared memory; everything else is a request and a reply.
  */
 #ifndef ADAPTER_LIBRARY_LIBRARY_H
 #define ADAPTER_LIBRARY_LIBRARY_H
@@ -31,14 +31,14 @@ struct lib_context {
     int sock, doorbell_fd;
     struct adapter_page *page;
     pthread_mutex_t lock; /* of requests */
-    _Atomic bool is_lost; /* the adapter has gone */
-    uint32_t said;        /* of its texts, printed */
+    _Atomic bool is_lost; /* the adapter is gone */
+    uint32_t said;        /* how many of its texts were printed */
     uint64_t guid;
     uint16_t lid;
     pid_t pid; /* of the daemon */
     uint32_t tags;
     bool has_rendezvous;
-    bool is_over; /* another adapter, whose attributes it has */
+    bool is_over; /* works over another adapter, with its attributes */
 };
 
 struct lib_cq {
@@ -52,8 +52,8 @@ struct lib_cq {
     size_t bytes;
     uint32_t size, empties;
     uint64_t head;
-    struct adapter_cqe now;   /* of the extended interface */
-    struct lib_srq *matching; /* queues that match tags and complete here: a list by next */
+    struct adapter_cqe now;   /* current completion of the extended interface */
+    struct lib_srq *matching; /* matching queues that complete here, linked by next */
     uint32_t told;            /* completion events that the program got */
     struct list live;
 };
@@ -81,12 +81,12 @@ struct lib_srq {
     uint32_t max_sge;
     struct list live;
     /* tag matching */
-    struct lib_cq *cq; /* NULL: it has none */
+    struct lib_cq *cq; /* NULL: it does not match tags */
     struct lib_srq *next;
     struct lib_ring commands;
     uint64_t performed; /* commands whose completion was polled */
     uint32_t tags;
-    uint8_t *expected; /* [tags] completions that can name a handle; 0: it is free */
+    uint8_t *expected; /* [tags] by handle: completions that can still name it; 0: free */
 };
 
 struct lib_qp {
@@ -102,8 +102,8 @@ struct lib_qp {
     bool all_signaled, has_ex;
     struct ibv_qp_init_attr init;
     /* wr_start() to wr_complete() */
-    struct adapter_send *building; /* the request that is built, in the ring */
-    uint64_t built;                /* the tail when it is over */
+    struct adapter_send *building; /* the request under construction, in the ring */
+    uint64_t built;                /* the tail after wr_complete() */
     int error;
     struct list live;
 };
@@ -120,18 +120,19 @@ static inline struct lib_context *lib_context(struct ibv_context *context)
 
 /* ---- control.c ---- */
 
-/* Connects, starting the daemon where there is none; 0, or errno. */
+/* Connects, and starts the daemon if there is none; 0, or errno. */
 int control_open(struct lib_context *context);
 void control_close(struct lib_context *context);
-/* 0, or errno.  fds: of the reply, -1 where there is none; may be NULL.  given: -1, or goes along. */
+/* 0, or errno.  fds: the descriptors of the reply, or -1; may be NULL.  given: a descriptor to
+ * send, or -1. */
 int control(struct lib_context *context, const struct adapter_request *request,
             struct adapter_reply *reply, int given, int fds[2]);
 int control_destroy(struct ibv_context *context, uint32_t handle);
-/* Rings, and wakes the daemon if it sleeps. */
+/* Rings the doorbell, and wakes the daemon if it sleeps. */
 void control_ring(struct lib_context *context);
-/* Has the adapter gone?  Asks its connection. */
+/* Is the adapter gone?  Checks the connection. */
 bool control_is_lost(struct lib_context *context);
-/* Prints what the adapter said of errors since. */
+/* Prints the adapter's error texts since the last call. */
 void control_complain(struct lib_context *context);
 /* ADAPTER_QUERY: 0, or errno. */
 int control_query(struct ibv_context *context, enum adapter_query what, uint32_t port,
@@ -139,18 +140,20 @@ int control_query(struct ibv_context *context, enum adapter_query what, uint32_t
 /* Maps the memory of a reply. */
 void *control_map(int fd, size_t bytes);
 
-/* reach.c, or over/helper.c: the process that works; the caller has the lock of connections. */
+/* reach.c, or over/helper.c: connects to the daemon or helper; the caller holds the lock of
+ * connections. */
 int reach_connect(void); /* a socket, or -1: there is none */
 int reach_start(void);   /* 0, or errno */
-/* It may access our memory: 0, or errno. */
+/* Lets the process access our memory: 0, or errno. */
 int reach_allow(int sock);
-/* A connection with that process has been made, or ends. */
+/* A connection to the process has been made, or has ended. */
 void reach_opened(void);
 void reach_closed(pid_t pid);
 
-/* Where the library is loaded in front of libibverbs, and libibverbs is used beneath (adapter/over), calls
- * that libibverbs and its drivers make among themselves come here, too, with what they have opened.  They
- * are passed on to their own function of that name (NULL: there is none). */
+/* If this library is loaded in front of libibverbs and libibverbs is used beneath
+ * (adapter/over), internal calls of libibverbs and its drivers come here, too, with objects
+ * that they have opened.  They are passed on to libibverbs' function of that name (NULL: there
+ * is none). */
 void *reach_foreign(const char *name);
 
 /* device.c */
@@ -160,7 +163,7 @@ static inline bool lib_is_own(const struct ibv_context *context)
     return lib_device_is_own(context->device);
 }
 
-/* events.c: an event may name what has been destroyed since. */
+/* events.c: an event may name an object that has been destroyed meanwhile. */
 void live_add(struct list *live);
 void live_remove(struct list *live);
 
@@ -173,13 +176,13 @@ void lib_clean_cq(struct ibv_cq *cq, uint32_t qp_num);
 int lib_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 struct ibv_srq *lib_create_srq_ex(struct ibv_context *context,
                                   struct ibv_srq_init_attr_ex *attr);
-/* The send queue of a queue pair with such a queue is the adapter's. */
+/* The adapter itself uses the send queue of a queue pair whose SRQ matches tags. */
 static inline bool lib_is_matching(struct ibv_srq *srq)
 {
     return srq != NULL && container_of(srq, struct lib_srq, srq)->cq != NULL;
 }
 int lib_post_srq_ops(struct ibv_srq *srq, struct ibv_ops_wr *wr, struct ibv_ops_wr **bad);
-/* A completion of a queue that matches was polled; the lock of its completion queue is held. */
+/* A completion of a matching queue was polled; the caller holds the lock of the CQ. */
 void lib_tm_polled(struct lib_cq *cq, const struct adapter_cqe *cqe);
 void lib_tm_begin(struct lib_srq *srq, struct ibv_cq *cq, const struct adapter_request *request,
                   void *commands);
@@ -190,7 +193,7 @@ struct ibv_qp *lib_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_
 int lib_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int lib_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 
-/* queue.c: receives into a ring; the caller has the lock. */
+/* queue.c: posts receives into a ring; the caller holds the lock. */
 void ring_init(struct lib_ring *ring, void *memory, uint32_t size, size_t stride);
 bool ring_has_space(const struct lib_ring *ring, uint64_t tail);
 int ring_post_recv(struct lib_ring *ring, uint32_t max_sge, struct ibv_recv_wr *wr,

@@ -194,7 +194,7 @@ API int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port, struct ib
                             struct ibv_grh *grh, struct ibv_ah_attr *attr)
 {
     if (lib_context(context)->is_over)
-        return EOPNOTSUPP; /* which of its addresses was meant depends on that adapter's link layer */
+        return EOPNOTSUPP; /* the sgid_index depends on the adapter's link layer */
     *attr = (struct ibv_ah_attr){.dlid = wc->slid, .sl = wc->sl, .port_num = port};
     if (wc->wc_flags & IBV_WC_GRH) {
         attr->is_global = 1;

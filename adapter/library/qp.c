@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * qp.c - queue pairs, and what is posted to them.
+ * qp.c - queue pairs, and posting to them.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -100,7 +100,7 @@ struct ibv_qp *lib_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_
         errno = EOPNOTSUPP;
         return NULL;
     }
-    /* it begins as struct ibv_qp_init_attr, as ibv_create_qp_ex() relies on, too */
+    /* attr begins like struct ibv_qp_init_attr; ibv_create_qp_ex() relies on this, too */
     qp = ibv_create_qp(attr->pd, (struct ibv_qp_init_attr *)attr);
     if (qp != NULL && (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
         qp_ex_fill(lib_qp(qp));
@@ -240,7 +240,7 @@ static int copy_inline(unsigned char *to, uint32_t max, const struct ibv_send_wr
         const struct ibv_sge *sge = &wr->sg_list[i];
 
         if (sge->length > max - *size)
-            return ENOMEM; /* as drivers say it */
+            return ENOMEM; /* as drivers report it */
         if (sge->length > 0)
             memcpy(to + *size, (const void *)(uintptr_t)sge->addr, sge->length);
         *size += sge->length;
@@ -283,7 +283,7 @@ int lib_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr 
     struct lib_context *context = lib_context(qp->context);
     int err = 0;
 
-    /* hardware may take it, and never send it */
+    /* hardware may accept the request, and never send it */
     if (qp->state < IBV_QPS_RTS || context->is_lost || lib_is_matching(qp->srq)) {
         *bad = wr;
         return context->is_lost ? EIO : EINVAL;
@@ -315,6 +315,6 @@ int lib_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr 
     pthread_mutex_lock(&own->recv_lock);
     err = ring_post_recv(&own->recv, own->cap.max_recv_sge, wr, bad);
     pthread_mutex_unlock(&own->recv_lock);
-    control_ring(context); /* in ERR it is flushed */
+    control_ring(context); /* in ERR the receive is flushed */
     return err;
 }

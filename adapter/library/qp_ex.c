@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * qp_ex.c - requests built call by call, as struct ibv_qp_ex has them.
+ * qp_ex.c - requests built call by call through struct ibv_qp_ex.
  *
- * wr_start() takes the lock of the send queue, each wr_*() of an operation begins an entry behind
- * the tail, the setters fill it, wr_complete() publishes all of them or none.
+ * wr_start() takes the lock of the send queue, each wr_*() of an operation begins an entry
+ * after the tail, the setters fill the entry, and wr_complete() publishes all entries or none.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -50,7 +50,7 @@ static void give_up(struct ibv_qp_ex *qp)
 
 /* ---- operations ---- */
 
-/* An entry; where there is no space, one that nobody sees, so that the setters need not ask. */
+/* Begins an entry; without space, a dummy entry, so that the setters need no check. */
 static struct adapter_send *begin(struct ibv_qp_ex *qp, enum ibv_wr_opcode opcode)
 {
     static _Thread_local struct {
@@ -133,7 +133,7 @@ static void wr_atomic_fetch_add(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t ad
     atomic(qp, IBV_WR_ATOMIC_FETCH_AND_ADD, rkey, addr, add, 0);
 }
 
-/* ---- what an operation is of ---- */
+/* ---- data of an operation ---- */
 
 static void set_sge_list(struct ibv_qp_ex *qp, size_t count, const struct ibv_sge *sge)
 {

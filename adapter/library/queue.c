@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * queue.c - receives: into the ring of a queue pair or of a shared receive queue.
+ * queue.c - posts receives to a queue pair or a shared receive queue.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -111,7 +111,7 @@ API struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *
     return create(pd->context, &request, &like, &attr->attr, NULL);
 }
 
-/* Those of the basic type come here only with more than they need. */
+/* SRQs of the basic type reach this function only if attr has fields that they do not need. */
 struct ibv_srq *lib_create_srq_ex(struct ibv_context *context,
                                   struct ibv_srq_init_attr_ex *attr)
 {
@@ -172,7 +172,7 @@ int lib_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_re
     err = ring_post_recv(&own->recv, own->max_sge, wr, bad);
     pthread_mutex_unlock(&own->lock);
     if (lib_context(srq->context)->is_over)
-        control_ring(lib_context(srq->context)); /* that adapter has to be given it */
+        control_ring(lib_context(srq->context)); /* it goes to the adapter beneath */
     return err;
 }
 

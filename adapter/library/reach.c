@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * reach.c - the daemon of this host: is there one, and starting it.
+ * reach.c - connects to the daemon of this host, and starts it.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -18,7 +18,7 @@
 #include "adapter/library/library.h"
 #include "base/environ.h"
 
-#define PROGRAM    "mbx-adapter" /* beside the library */
+#define PROGRAM    "mbx-adapter" /* next to the library */
 #define ENV_LENGTH 4096
 
 extern char **environ;
@@ -41,7 +41,7 @@ static int program_path(char *path, size_t size)
     return 0;
 }
 
-/* The environment without LD_PRELOAD, which would give the daemon ourselves. */
+/* Copies the environment without LD_PRELOAD, which would load this library into the daemon. */
 static void copy_environment(char *copy[ENV_LENGTH])
 {
     size_t n = 0;
@@ -57,7 +57,7 @@ int reach_start(void)
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attr;
     sigset_t none, defaults;
-    static char *environment[ENV_LENGTH]; /* under the lock of the caller */
+    static char *environment[ENV_LENGTH]; /* the caller's lock protects it */
     char path[PATH_MAX];
     char *argv[] = {path, NULL};
     int err = program_path(path, sizeof path), status;
@@ -83,7 +83,8 @@ int reach_start(void)
                 path, strerror(err));
         return err;
     }
-    /* it leaves a child behind that listens; ECHILD: the program waits for children itself */
+    /* the child forks the listening daemon and ends; ECHILD: the program has reaped the child
+     * itself */
     while (waitpid(pid, &status, 0) < 0)
         if (errno != EINTR)
             return 0;
@@ -107,7 +108,7 @@ int reach_connect(void)
     return -1;
 }
 
-/* The adapter reads and writes our memory: a kernel with Yama wants to be told that it may. */
+/* The adapter reads and writes our memory: with Yama, the kernel requires our permission. */
 int reach_allow(int sock)
 {
     struct ucred peer;
@@ -129,7 +130,7 @@ void reach_opened(void)
 {
 }
 
-/* It sees for itself that its last client has gone. */
+/* The daemon sees for itself that its last client is gone. */
 void reach_closed(pid_t pid)
 {
     (void)pid;

@@ -2,9 +2,9 @@
 /*
  * tm.c - operations on a matching list, and its handles.
  *
- * A handle is in use while completions are expected that can name it, and free when the last of
- * them has been polled, as a driver for hardware has it: an ADD expects its own completion, if it is
- * signaled, and the one that says that its data is there; a DEL expects one more.
+ * A handle is in use while completions that can name it are outstanding, and free when the last
+ * of them has been polled, as in a hardware driver: an ADD has its own completion, if signaled,
+ * and the completion that reports its data; a DEL has one more.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -58,7 +58,8 @@ void lib_tm_polled(struct lib_cq *cq, const struct adapter_cqe *cqe)
     }
 }
 
-/* What hardware would take, and match nothing with, or something else. */
+/* Refuses an operation that hardware would accept, but that would match nothing or the wrong
+ * message. */
 static int refuse(const char *why)
 {
     fprintf(stderr, "mbx-adapter: an operation on a matching list: %s\n", why);

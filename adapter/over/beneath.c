@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * beneath.c - the adapter beneath, through its libibverbs, and what it has for each object of a program.
+ * beneath.c - the adapter beneath, through its libibverbs, and its counterparts of a program's
+ * objects.
  *
- * The library is loaded by its name or path (MBX_ADAPTER_OVER_LIBRARY) and called through a table, because this
- * library has functions of the same names itself.
+ * The library is loaded by its name or path (MBX_ADAPTER_OVER_LIBRARY) and called through a
+ * table, because this library exports functions of the same names.
  */
 #include "adapter/over/over.h"
 
@@ -18,8 +19,8 @@
 #include "base/environ.h"
 #include "base/mem.h"
 
-#define KEYED       1024 /* buckets */
-#define POLLED      16   /* completions at a time */
+#define KEYED       1024 /* hash buckets */
+#define POLLED      16   /* completions per ibv_poll_cq() */
 #define ROUNDS_MOST 8
 
 struct over over;
@@ -155,7 +156,7 @@ bool beneath_is_lost(void)
     return over.is_lost;
 }
 
-/* ---- what it says of itself ---- */
+/* ---- attributes ---- */
 
 static int query_device(struct adapter_reply *reply)
 {
@@ -168,7 +169,7 @@ static int query_device(struct adapter_reply *reply)
     attr->max_sge_rd = (int)min_size((size_t)attr->max_sge_rd, ADAPTER_SGE_MAX);
     attr->max_srq_sge = (int)min_size((size_t)attr->max_srq_sge, ADAPTER_SGE_MAX);
     attr->max_cqe = (int)min_size((size_t)attr->max_cqe, ADAPTER_CQE_MAX);
-    /* what else it can do, nothing here passes on */
+    /* this library passes on no other capabilities */
     attr->max_mw = 0;
     attr->max_raw_ipv6_qp = attr->max_raw_ethy_qp = 0;
     attr->device_cap_flags &= IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID;
@@ -198,7 +199,7 @@ static int query_gid(uint32_t port, uint32_t index, struct adapter_reply *reply)
         memcpy(reply->gid.raw, entry.gid.raw, sizeof reply->gid.raw);
         return 0;
     }
-    /* an entry that is empty, or a library from before that function */
+    /* the entry is empty, or the library is older than that function */
     if (over.calls.query_gid(over.context, (uint8_t)port, (int)index, &gid) != 0)
         return -EINVAL;
     memcpy(reply->gid.raw, gid.raw, sizeof reply->gid.raw);
@@ -265,7 +266,7 @@ static uint32_t needed_access(uint32_t access)
     return access & ~(uint32_t)IBV_ACCESS_OPTIONAL_RANGE;
 }
 
-/* The memory is ours, too: we have the program's address space. */
+/* The helper can register the memory because it shares the program's address space. */
 int beneath_mr(struct mr *mr)
 {
     void *const address = (void *)(uintptr_t)mr->addr;
@@ -398,7 +399,7 @@ bool beneath_is_quiet(void)
     return !beneath_poll() && !over.is_lost;
 }
 
-/* ---- descriptors, in the place of a wire ---- */
+/* ---- descriptors, instead of a wire ---- */
 
 bool wire_is_open(void)
 {

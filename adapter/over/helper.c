@@ -6,14 +6,16 @@
  *   threads of the program                                                      loop.c
  *   keeper: a thread that waits for the helper's end  ──── clone(CLONE_VM) ───>
  *
- * The helper is a process of its own, so it works while the program is stopped, as an adapter does; but
- * it has the program's memory, so it registers that memory with the adapter beneath, which reads and
- * writes it.  It has the adapter's files open itself, because the kernel lets nobody else use them.
+ * The helper is a process of its own, so it works while the program is stopped, as an adapter
+ * does.  It shares the program's memory, so it can register that memory with the adapter
+ * beneath, which reads and writes it.  It opens the adapter's files itself, because the kernel
+ * lets no other process use them.
  *
- * It runs with the thread-local memory and the stack of the keeper, which meanwhile is in one system call that
- * neither uses.  What it does while messages move allocates nothing and takes no lock of the C
- * library that a thread of the program could have been stopped with.  The kernel ends it with the keeper, and so
- * with the program (PR_SET_PDEATHSIG).  The first open context starts it; it ends with the last.
+ * It runs with the thread-local memory and the stack of the keeper, which meanwhile stays in
+ * one system call that uses neither.  While messages move, it allocates nothing and takes no
+ * lock of the C library that a stopped thread of the program could hold.  The kernel ends it
+ * with the keeper, and so with the program (PR_SET_PDEATHSIG).  The first open context starts
+ * it, and it ends with the last one.
  */
 #include <dlfcn.h>
 #include <endian.h>
@@ -37,7 +39,7 @@
 #include "base/environ.h"
 
 #define STACK      ((size_t)1 << 20)
-#define STACK_KEPT ((size_t)64 << 10) /* the keeper's own part of it */
+#define STACK_KEPT ((size_t)64 << 10) /* the keeper's own part of the stack */
 
 struct host host;
 
@@ -53,7 +55,7 @@ static struct {
     _Atomic bool has_ended;
 } helper;
 
-/* ---- what it does ---- */
+/* ---- the work ---- */
 
 static int prepare(void)
 {
@@ -103,7 +105,8 @@ static void serve(void)
 
 /* ---- the process ---- */
 
-/* The descriptors are copies: those of the program stay open as long as it wants, and no longer. */
+/* The helper has copies of all descriptors, and closes them: the program's own descriptors must
+ * not stay open longer than the program wants. */
 static void leave_descriptors(void)
 {
     const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -122,7 +125,7 @@ static int run(void *arg)
     (void)arg;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != helper.owner)
-        return 1; /* it has ended meanwhile */
+        return 1; /* the program has ended meanwhile */
     prctl(PR_SET_NAME, "mbx-tags");
     setsid();
     leave_descriptors();
@@ -146,7 +149,7 @@ static void *keep(void *arg)
             syscall(SYS_wait4, pid, NULL, __WALL, NULL);
     }
     atomic_store(&helper.has_ended, true);
-    sem_post(&helper.begun); /* if it has not begun at all */
+    sem_post(&helper.begun); /* if the helper has not started at all */
     return NULL;
 }
 
@@ -168,7 +171,7 @@ static int start_keeper(void)
 
 /* ---- for the library ---- */
 
-/* Without a name: what other users send to a socket that they find, whoever closes the socket has to close. */
+/* The sockets have no name, so other users cannot send them descriptors. */
 static int make_channel(void)
 {
     int ends[2];
@@ -192,12 +195,12 @@ int reach_start(void)
     int err, listener;
 
     if (helper.owner == getpid())
-        join(); /* it has ended too early */
+        join(); /* the helper has ended before its users */
     memset(&helper, 0, sizeof helper);
     err = make_channel();
     if (err != 0)
         return err;
-    listener = helper.listener; /* the helper gives its own another number */
+    listener = helper.listener; /* the helper gives its copy another number */
     helper.owner = getpid();
     sem_init(&helper.begun, 0, 0);
     err = start_keeper();
@@ -217,7 +220,7 @@ int reach_start(void)
     return err;
 }
 
-/* Gives the helper an end of a new connection. */
+/* Sends the helper an end of a new connection. */
 static int pass(int end)
 {
     union {
@@ -259,7 +262,7 @@ int reach_connect(void)
 int reach_allow(int sock)
 {
     (void)sock;
-    return 0; /* it has our memory */
+    return 0; /* it shares our memory */
 }
 
 void reach_opened(void)

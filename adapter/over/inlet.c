@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * inlet.c - where the messages of a matching list come in.
+ * inlet.c - receives the messages of a matching list.
  *
- * Its queue pairs receive from one shared queue beneath, into buffers that belong to the list.  What has
- * come is handed to tm.c as a whole, in the order of its queue pair, as the emulated adapter hands it
- * frames.  A matched message is copied to its receive, an unmatched one to an untagged buffer; then the
- * buffer is posted again.
+ * The queue pairs of a list receive from one shared queue beneath, into buffers of the list.
+ * Each whole message is handed to tm.c, in the order of its queue pair, as the emulated adapter
+ * hands over frames.  A matched message is copied to its receive, an unmatched one to an
+ * untagged buffer; then the buffer is posted again.
  *
  *   shared queue ──> buffer ── tm_begin() ──┬── tm_land(), tm_end() ──> posted again
- *                                           └── not ready: it waits, and what follows on its queue
- *                                               pair behind it
+ *                                           └── not ready: it waits, and so do the later messages of
+ *                                               its queue pair
  *
- * What differs from an adapter that matches: a message has been acknowledged before it is looked at.  So
- * where no untagged buffer is there, senders get RNR only when all buffers of the list are taken.  A message
- * that is refused (without the headers, or longer than what it met) ends the connection at this
- * side; its sender finds that with its next request.
+ * Unlike with an adapter that matches, a message is acknowledged before it is matched.  So if
+ * there are no untagged buffers, senders get RNR only when all buffers of the list are taken.
+ * A message that is refused (without the headers, or longer than its buffer) ends the
+ * connection on this side; the sender notices with its next request.
  *
  * Invariants
- *   N1  a buffer is posted, or it is in the list of one queue pair that waits, or it is being looked at
- *   N2  a message waits only behind one of the same queue pair that tm.c could not take
+ *   N1  a buffer is posted, or waiting with the message of one queue pair, or being handled
+ *   N2  a message waits only after a message of the same queue pair that tm.c could not take
  */
 #include <errno.h>
 #include <string.h>
@@ -27,7 +27,7 @@
 #include "base/mem.h"
 
 struct buffer {
-    struct list waits; /* of the inlet; linked: its message has not been taken */
+    struct list waits; /* on inlet.waiting: its message has not been taken */
     struct qp *qp;
     struct ibv_wc wc;
 };
@@ -69,7 +69,7 @@ static void post(struct inlet *inlet, uint32_t index)
     struct ibv_recv_wr *bad;
 
     if (ibv_post_srq_recv(inlet->beneath, &wr, &bad) != 0)
-        over.is_lost = true; /* there is space for all of them */
+        over.is_lost = true; /* cannot happen: there is space for all buffers */
 }
 
 static int fill(struct inlet *inlet)
@@ -116,7 +116,7 @@ int inlet_open(struct srq *srq)
     list_init(&inlet->waiting);
     for (uint32_t i = 0; i < BUFFERS; i++)
         list_init_node(&inlet->buffers[i].waits);
-    /* every buffer, and what its queue pairs send: so much that more of them have space, too */
+    /* space for every buffer, and for the sends of its queue pairs: enough for many of them */
     err =
         outlet_open(&inlet->outlet, (uint32_t)min_size((size_t)over.device.max_cqe, 1u << 14));
     if (err == 0)
@@ -144,7 +144,7 @@ static void refuse(struct qp *qp, const char *why)
     qp_fail(qp);
 }
 
-/* false: it has to wait. */
+/* False: the message has to wait. */
 static bool take(struct qp *qp, const struct ibv_wc *wc, const unsigned char *data)
 {
     const struct frame frame = {.type = FRAME_REQUEST,
@@ -221,7 +221,7 @@ void inlet_try_again(struct srq *srq)
 {
     struct inlet *inlet = inlet_of(srq);
     struct list *node, *next;
-    const struct qp *stuck = NULL; /* the first that cannot go on; others rarely wait with it */
+    const struct qp *stuck = NULL; /* the first that cannot go on; others rarely wait, too */
 
     list_for_each_safe (node, next, &inlet->waiting) {
         struct buffer *buffer = container_of(node, struct buffer, waits);
@@ -231,7 +231,7 @@ void inlet_try_again(struct srq *srq)
             continue;
         if (is_usable(buffer->qp) && !take(buffer->qp, &buffer->wc, bytes_of(inlet, index))) {
             if (stuck != NULL)
-                return; /* of two, in no order between them: the rest may try next time */
+                return; /* a second one is stuck: the rest may try next time */
             stuck = buffer->qp;
             continue;
         }
@@ -257,7 +257,8 @@ void inlet_forget(struct qp *qp)
 
 /* ---- completions ---- */
 
-/* Of what tm.c has sent, in its order.  Behind a read there may be a request with a fence. */
+/* A send of tm.c has completed; they complete in order.  The end of a read may release a
+ * request with a fence. */
 static void sent(struct qp *qp, const struct ibv_wc *wc)
 {
     struct send_work work;

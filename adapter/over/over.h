@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * over.h - tag matching over the queue pairs of an adapter that has none: what its files share.
+ * over.h - tag matching over the queue pairs of an adapter that has none: shared declarations.
  *
- *   helper.c    the process that does it
- *   beneath.c   that adapter, and what it has for each object of a program
- *   pairs.c     queue pairs: what is posted and what completes passes through
- *   inlet.c     a list that matches: it receives into buffers of its own, and tm.c looks at what has come
+ *   helper.c    the process that matches
+ *   beneath.c   the adapter beneath, and its counterpart of each object of a program
+ *   pairs.c     queue pairs: passes requests down and completions up
+ *   inlet.c     a matching list: receives into its own buffers, and gives messages to tm.c
  *
- * The files of adapter/library and adapter/daemon are the same as for the adapter that emulates one
- * whole.  Here each protection domain, region, completion queue, receive queue and queue pair has one
- * of the other adapter beneath, of the same size.  Keys and numbers are those of that adapter, so a peer
- * needs nothing of this.
+ * The files of adapter/library and adapter/daemon also serve the adapter that is emulated
+ * completely.  Here each protection domain, region, completion queue, receive queue and queue
+ * pair has a counterpart of the same size in the adapter beneath.  Keys and numbers are the
+ * counterpart's, so a peer needs nothing of this library.
  *
  *   program ── rings ──> helper ── ibv_post_*, ibv_poll_cq ──> the other adapter
- *                          └── tm.c: the tag list, messages that have come, READ and FIN
+ *                          └── tm.c: the tag list, received messages, READ and FIN
  */
 #ifndef ADAPTER_OVER_OVER_H
 #define ADAPTER_OVER_OVER_H
@@ -33,7 +33,7 @@
 #define EAGER_USUAL      (64u << 10)
 #define EAGER_LEAST      1024u
 #define EAGER_MOST       (1u << 20)
-#define BUFFERS          256 /* of a list: messages that have come, and that nobody has looked at */
+#define BUFFERS          256 /* of a list: for messages that were not matched yet */
 
 /* verbs.h wraps these in macros of the same name */
 #undef ibv_get_device_list
@@ -41,7 +41,7 @@
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
 
-/* libibverbs beneath: what is exported of it. */
+/* The functions of libibverbs that are called beneath. */
 #define OVER_CALLS(X)                                                                          \
     X(get_device_list)                                                                         \
     X(free_device_list)                                                                        \
@@ -84,8 +84,8 @@ struct over_calls {
 /* A completion queue of the adapter beneath. */
 struct outlet {
     struct ibv_cq *cq;
-    struct cq *of;       /* whose completions pass through; NULL: a list's */
-    struct inlet *inlet; /* whose messages have come */
+    struct cq *of;       /* the program's queue that gets its completions; or NULL */
+    struct inlet *inlet; /* or the list whose messages complete here */
     struct list node;    /* of all */
 };
 
@@ -102,16 +102,16 @@ struct over {
 extern struct over over;
 
 /* beneath.c */
-void *over_library(void); /* as dlopen() has it; NULL */
-/* Loads libibverbs and opens the adapter; 0, or a negative errno, and why was said. */
+void *over_library(void); /* a handle of dlopen(); or NULL */
+/* Loads libibverbs and opens the adapter; 0, or a negative errno, after printing the reason. */
 int over_open(void);
 void over_close(void);
 int outlet_open(struct outlet *outlet, uint32_t size);
 void outlet_close(struct outlet *outlet);
-/* Takes what there is, once; has anything completed? */
+/* Takes the completions that are there, once; were there any? */
 bool outlet_poll(struct outlet *outlet);
 
-/* A shared receive queue beneath, and what waits for space there. */
+/* A shared receive queue beneath, and a receive that waits for space there. */
 struct shared {
     struct ibv_srq *srq;
     struct srq *of;
@@ -121,30 +121,30 @@ struct shared {
 };
 
 /* pairs.c */
-void pairs_reset(void); /* nothing is known of any */
+void pairs_reset(void); /* forgets all queue pairs */
 struct qp *pair_of_number(uint32_t number);
 struct ibv_qp *pair_beneath(const struct qp *qp);
 void pair_completed(struct cq *cq, struct qp *qp, const struct ibv_wc *wc);
-/* Something has completed: whoever waits for space tries again. */
+/* Something has completed: retries requests that wait for space. */
 void pairs_have_space(void);
 
 /* inlet.c */
 struct inlet;
-/* The queue that its queue pairs receive from, and their completion queue. */
+/* Creates the queue that the list's queue pairs receive from, and their completion queue. */
 int inlet_open(struct srq *srq);
 void inlet_close(struct srq *srq);
 struct ibv_srq *inlet_srq(const struct srq *srq);
 struct ibv_cq *inlet_cq(const struct srq *srq);
-/* A completion of one of its queue pairs; qp NULL: it is gone. */
+/* A completion of one of the list's queue pairs; qp NULL: the queue pair is gone. */
 void inlet_completed(struct inlet *inlet, struct qp *qp, const struct ibv_wc *wc);
-/* A queue pair ends: everything that is there for it is taken. */
+/* A queue pair ends: handles all completions that are there. */
 void inlet_drain(struct inlet *inlet);
 struct inlet *inlet_of(const struct srq *srq);
-/* Messages that could not be taken before. */
+/* Retries messages that could not be taken before. */
 void inlet_try_again(struct srq *srq);
-/* A queue pair ends: what it has received, and nobody has looked at, is dropped. */
+/* A queue pair ends: drops its received messages that were not taken. */
 void inlet_forget(struct qp *qp);
 
-#define WR_IS_BUFFER (UINT64_C(1) << 63) /* in the wr_id of a list's receive, with its index */
+#define WR_IS_BUFFER (UINT64_C(1) << 63) /* a list's receive: wr_id, with the index */
 
 #endif

@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pairs.c - queue pairs and shared receive queues beneath: what a program posts passes down, and what
- * completes passes up.
+ * pairs.c - queue pairs and shared receive queues beneath: passes requests down, and
+ * completions up.
  *
- *   ring of the program ── next ──> ibv_post_send(), ibv_post_recv(), as far as there is space
+ *   ring of the program ── next ──> ibv_post_send(), ibv_post_recv(), while there is space
  *   completion queue of the program <── ibv_poll_cq(), with the program's own wr_id
  *
- * A queue pair whose shared queue matches tags receives from its list (inlet.c), and what it sends is what
- * tm.c has put into its ring.  These requests are counted: [acked, next) are beneath, and completed in
- * that order.  Their fences are kept here, and not by the adapter beneath: Soft-RoCE (Linux 6.1), when it sends
- * a request with a fence again, lets it wait for the reads behind it, too, and so for ever.
+ * A queue pair whose shared queue matches tags receives from its list (inlet.c), and sends the
+ * requests that tm.c has put into its ring.  These requests are counted: [acked, next) are
+ * beneath, and complete in that order.  This file keeps their fences, not the adapter beneath:
+ * when Soft-RoCE (Linux 6.1) repeats a request with a fence, the request also waits for the
+ * reads that follow it, and so forever.
  *
  * Invariants
  *   P1  a request is posted beneath once, and in the order of the ring
- *   P2  of a queue pair that matches, every request that tm.c has put into the ring ends: it completes beneath,
- *       or with IBV_WC_WR_FLUSH_ERR when the queue pair is reset or destroyed
- *   P3  of such a queue pair, reads_out of [acked, next) are reads, and none of them is before a request with a fence
+ *   P2  every request that tm.c puts into the ring of a matching queue pair ends: it completes
+ *       beneath, or with IBV_WC_WR_FLUSH_ERR when the queue pair is reset or destroyed
+ *   P3  reads_out of a matching queue pair counts the reads in [acked, next); none of them
+ *       precedes a request with a fence
  */
 #include <endian.h>
 #include <errno.h>
@@ -24,13 +26,13 @@
 #include "adapter/over/over.h"
 #include "base/mem.h"
 
-#define NUMBERED 1024 /* buckets */
+#define NUMBERED 1024 /* hash buckets */
 
 static struct list numbered[NUMBERED];
 static struct list stuck;
 static struct list shared_queues;
 
-/* Where datagrams of a queue pair go. */
+/* A destination of a queue pair's datagrams. */
 struct target {
     struct list node;
     struct adapter_address to;
@@ -100,7 +102,7 @@ static void shared_pass_on(struct shared *shared)
     while (shared->has_recv || queue_take(&srq->queue, srq->object.client, &shared->recv) > 0) {
         shared->has_recv = post_recv(NULL, shared->srq, &shared->recv) != 0;
         if (shared->has_recv)
-            return; /* there is no space now */
+            return; /* no space now */
     }
 }
 
@@ -194,7 +196,7 @@ int beneath_qp(struct qp *qp, struct adapter_reply *reply)
     return 0;
 }
 
-/* What tm.c wanted to send, and nothing beneath knows any more. */
+/* Flushes requests of tm.c that will not complete beneath any more. */
 static void flush_requests(struct qp *qp)
 {
     struct send_work work;
@@ -297,7 +299,7 @@ int qp_query(struct client *client, const struct adapter_request *request,
     return err > 0 ? -err : err;
 }
 
-/* What it has beneath is flushed there. */
+/* The adapter beneath flushes its requests. */
 void qp_fail(struct qp *qp)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
@@ -394,7 +396,7 @@ static void count(const struct send_work *work)
     counters.sends += work->wr.opcode == IBV_WR_SEND || work->wr.opcode == IBV_WR_SEND_WITH_IMM;
 }
 
-/* Does it wait for reads before it?  Their completions wake the queue pair. */
+/* Does the request wait for earlier reads?  Their completions wake the queue pair. */
 static bool is_fenced(const struct qp *qp, const struct send_work *work)
 {
     return is_matching(qp) && (work->wr.flags & IBV_SEND_FENCE) && qp->reads_out > 0;
@@ -415,8 +417,9 @@ static void pass_receives_on(struct qp *qp)
     }
 }
 
-/* Receives that a program has posted before a request pass down before it: looking at doorbells does
- * that.  A request that the adapter beneath refuses ends as one that was wrong. */
+/* Receives that a program posted before a request must pass down before it: look_at_doorbells()
+ * sees to that.  A request that the adapter beneath refuses completes with
+ * IBV_WC_LOC_QP_OP_ERR. */
 static void pass_requests_on(struct qp *qp)
 {
     const uint64_t tail = request_tail(qp);
@@ -446,7 +449,7 @@ static void pass_requests_on(struct qp *qp)
                    strerror(err));
         qp_fail(qp);
         if (is_matching(qp))
-            qp->next--; /* it is flushed when the queue pair ends */
+            qp->next--; /* flushed when the queue pair ends */
         else
             request_complete(qp, &work, IBV_WC_LOC_QP_OP_ERR);
         return;
@@ -482,7 +485,7 @@ void client_doorbell(struct client *client)
         struct object *object = container_of(node, struct object, node);
 
         if (object->kind != KIND_QP)
-            break; /* they are in front */
+            break; /* queue pairs come first */
         pass_receives_on(container_of(object, struct qp, object));
         qp_wake(container_of(object, struct qp, object));
     }
@@ -500,7 +503,7 @@ void pairs_have_space(void)
 
 /* ---- completions ---- */
 
-/* verbs.h has a header only for datagrams; Soft-RoCE tells of one with every receive. */
+/* A GRH flag of verbs.h makes sense only for datagrams; Soft-RoCE sets it for every receive. */
 static uint32_t flags_of(const struct qp *qp, const struct ibv_wc *wc)
 {
     return qp->type == IBV_QPT_UD ? wc->wc_flags : wc->wc_flags & ~(unsigned)IBV_WC_GRH;
@@ -521,14 +524,14 @@ void pair_completed(struct cq *cq, struct qp *qp, const struct ibv_wc *wc)
                                     .sl = wc->sl};
 
     if (wc->status != IBV_WC_SUCCESS) {
-        qp->state = IBV_QPS_ERR; /* the adapter beneath knows */
+        qp->state = IBV_QPS_ERR; /* the adapter beneath has done the same */
         qp_wake(qp);
     }
-    /* whether the other side asked for an event is not known here */
+    /* this side does not know whether the sender requested an event */
     cq_push(cq, &cqe, true);
 }
 
-/* ---- what an adapter that is emulated has, and this one does not ---- */
+/* ---- functions that only the emulated adapter needs ---- */
 
 uint64_t qps_wait_until(void)
 {

@@ -1,34 +1,35 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * address.h - where an endpoint is found: 64 bytes that users pass on as they are.
+ * address.h - the address of an endpoint: 64 bytes that users pass on unchanged.
  *
- * One layout for all transports, those of testing/ too (loop, sim; count is as loop).  A field that a transport
- * has no use for is 0.
+ * All transports share one layout, including the transports of testing/ (loop, sim; count is
+ * like loop).  A field that a transport does not use is 0.
  *
  *   offset size  field              shm               ofi              loop        sim
- *      0     1   kind               who has made the address: enum address_kind
- *      1     1   network_size       of network; 0: it is reached on its own machine alone
+ *      0     1   kind               the transport: enum address_kind
+ *      1     1   network_size       of network; 0: it can be reached only on its own machine
  *      2     1   network_format     fi_info.addr_format
  *      3     1   network_provider   a hash of the provider's name
  *      4     4   process            its pid           0                its pid     the simulation
  *      8     4   place              of its segment:   0                index       index
  *                                   /proc/<process>/fd/<place>
- *     12     4   credit             the core's: what who sends to it may send at first
+ *     12     4   credit             of the core: the initial credit of a sender to it
  *     16     8   cookie             64 random bits    64 random bits   a count     0
  *     24     8   host               base/host.h       base/host.h      0           0
  *     32    32   network            the provider's address, network_size bytes and then 0
  *
- * The network fields are ofi's, or those of verbs: format ADDRESS_FORMAT_VERBS and the link layer, provider
- * 0, the rest as in verbs/hca.c; process is its pid, the other fields as of ofi.  An endpoint that is
- * reached both ways (mux.c) has an address of kind SHM with these network fields in it.
+ * The network fields belong to ofi or to verbs.  For verbs: format is ADDRESS_FORMAT_VERBS and
+ * the link layer, provider is 0, network is as in verbs/hca.c, process is the pid, and the
+ * other fields are as for ofi.  An endpoint that can be reached both ways (mux.c) has an
+ * address of kind SHM with these network fields.
  *
- * If an endpoint of shm passes its segment (shm/passing.h), process is a number with PASSING_BIT,
- * place its pid, for what is said of it, and host the meeting place of base/host.h.
+ * If an shm endpoint passes its segment (shm/passing.h), process is a number with PASSING_BIT,
+ * place is its pid, for log lines, and host is the meeting place of base/host.h.
  *
- * The cookie tells an endpoint from one before it in the same process and place.  The credit
- * says nothing about who is meant: two addresses that differ in it alone name one endpoint.
+ * The cookie distinguishes an endpoint from an earlier one in the same process and place.  The
+ * credit does not identify: two addresses that differ only in credit name one endpoint.
  *
- * Integers are little-endian, as on all machines that this runs on.
+ * Integers are little-endian, as on all supported machines.
  */
 #ifndef TRANSPORT_ADDRESS_H
 #define TRANSPORT_ADDRESS_H
@@ -41,11 +42,11 @@
 
 #include "base/hash.h"
 
-/* Clients of libfabric have space for no more (FI_NAME_MAX). */
+/* libfabric clients have no space for more (FI_NAME_MAX). */
 #define TRANSPORT_ADDRESS_SIZE 64
 #define ADDRESS_NETWORK_SIZE   32
 
-/* network_format of verbs: this, and the link layer. */
+/* network_format of verbs: this value and the link layer. */
 #define ADDRESS_FORMAT_VERBS 0xe0
 
 enum address_kind {
@@ -74,7 +75,7 @@ static_assert(offsetof(struct transport_address, cookie) == 16, "address format"
 static_assert(offsetof(struct transport_address, network) == 32, "address format");
 static_assert(sizeof(struct transport_address) == TRANSPORT_ADDRESS_SIZE, "no padding");
 
-/* Do both name one endpoint? */
+/* Do both addresses name the same endpoint? */
 static inline bool address_is_same(const struct transport_address *a,
                                    const struct transport_address *b)
 {
@@ -84,7 +85,7 @@ static inline bool address_is_same(const struct transport_address *a,
     return memcmp(&x, b, sizeof x) == 0;
 }
 
-/* Does the same provider reach both, as it says how its addresses look? */
+/* Can one provider reach both, judging by the format of the addresses? */
 static inline bool address_is_same_format(const struct transport_address *a,
                                           const struct transport_address *b)
 {
@@ -92,7 +93,7 @@ static inline bool address_is_same_format(const struct transport_address *a,
            a->network_provider == b->network_provider;
 }
 
-/* Do packets over the network to the one reach the other? */
+/* Do both have the same network fields? */
 static inline bool address_is_same_network(const struct transport_address *a,
                                            const struct transport_address *b)
 {

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * atomics.h - what a transport may do besides packets: words of 64 bits of an endpoint that
- * its peers compare and swap, or load.
+ * atomics.h - optional operations of a transport: an endpoint has words of 64 bits, which its
+ * peers compare and swap, or load.
  *
  *   words of an endpoint    | cswap_words | table_words |
  *                             ^ cswap()     ^ load(), and cswap() where it is instant
  *
- * All words are 0 at first.  No order is kept with packets.
+ * All words are 0 at first.  They have no order relative to packets.
  *
- * Whether a word that a peer swaps and its owner swaps is swapped in one step depends on who
- * does it: what a network adapter does is one step only for what the same adapter does.  So the
- * owner never touches its words by itself, but through cswap_local().
+ * Whether swaps of a word by a peer and by its owner are atomic to each other depends on the
+ * agent: operations of a network adapter are atomic only to operations of the same adapter.  So
+ * the owner swaps its words only through cswap_local().
  *
  * A transport without words has no table, and both counts in transport_limits are 0.  A
- * transport that lacks some of the operations has NULL in their place.
+ * transport that lacks some of the operations has NULL for these.
  */
 #ifndef TRANSPORT_ATOMICS_H
 #define TRANSPORT_ATOMICS_H
@@ -23,32 +23,32 @@
 #include "transport/transport.h"
 
 struct transport_atomics {
-    /* Compares word `index` of the other endpoint with expected and, if they are equal, makes
-     * it desired, in one step that no other swap falls into; *found is what it was.
+    /* Compares word `index` of the other endpoint with expected and, if they are equal, sets it
+     * to desired, in one atomic step; *found is the previous value.
      * 0
-     * -EINPROGRESS  cswap_done(cookie) will tell; never if cookie is 0
+     * -EINPROGRESS  cswap_done(cookie) will report the end; never returned if cookie is 0
      * -EAGAIN       not now
      * -EINVAL       no such word
-     * -ENOTSUP      the other endpoint has no words that are reached like this, or cookie would
-     *               have to be another than 0
+     * -ENOTSUP      the other endpoint has no words that can be reached like this, or cookie
+     *               is 0 and must not be
      * -ENOTCONN */
     int (*cswap)(struct link *link, uint64_t index, uint64_t expected, uint64_t desired,
                  uint64_t *found, uint64_t cookie);
 
     /* Compares and swaps a word of our own through the agent that swaps it for peers (processor
-     * or adapter), so that both are one step for each other.  Always done when it returns;
-     * over a network that takes a round trip to ourselves.
+     * or adapter), so that both are atomic to each other.  The swap is done on return; over a
+     * network that takes a round trip to ourselves.
      * 0; -EINVAL no such word; -ENOTSUP */
     int (*cswap_local)(struct transport *t, uint64_t index, uint64_t expected, uint64_t desired,
                        uint64_t *found);
 
-    /* Loads a word of our own by the processor: cheap enough to be called again and again.
-     * Where an adapter swaps words the value may be old, but is never half of one.
+    /* Loads a word of our own with the processor: cheap enough to be called repeatedly.  Where
+     * an adapter swaps words, the value may be old, but is never torn.
      * NULL: cswap_local() is as cheap.  0; -EINVAL no such word; -ENOTSUP */
     int (*load_local)(struct transport *t, uint64_t index, uint64_t *found);
 
-    /* Loads `count` words of the other endpoint from `index` on, each of them as a whole; what
-     * was stored before a word that is loaded is seen behind it.
+    /* Loads `count` words of the other endpoint from `index` on, each word whole.  A load of a
+     * word acquires what its owner stored before it.
      * 0; -EAGAIN not now; -EINVAL no such words; -ENOTSUP; -ENOTCONN, -EHOSTUNREACH */
     int (*load)(struct link *link, uint64_t index, uint64_t *words, size_t count);
 

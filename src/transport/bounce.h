@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bounce.h - what a transport may do besides packets: give bounce buffers, memory of the sender into which a
- * message is packed and out of which the peer unpacks it, so that it is copied nowhere else.
+ * bounce.h - optional operations of a transport: bounce buffers.  The sender packs a message
+ * into its own memory and the peer unpacks it from there, so that there is no other copy.
  *
  *   sender                                        receiver
  *                                                 map(): once; allow(): from now on the sender may use buffers
@@ -10,8 +10,8 @@
  *                                                 release()
  *   take() ─> that buffer again
  *
- * The buffers belong to the endpoint, for all of its peers together, and are few.  A send that gets none goes as
- * packets: it does not wait for a buffer that another peer has.
+ * The buffers belong to the endpoint; all of its peers share them, and they are few.  A send
+ * that gets none goes as packets: it does not wait for a buffer that another peer has.
  *
  * A transport without these operations has no table.
  */
@@ -27,41 +27,43 @@
 struct transport_bounce {
     /* ---- the sender ---- */
 
-    /* Memory of *size bytes, and the number of its buffer, which is below among, for a packet to the
-     * other side.  NULL: there is none now, or the other side allows none. */
+    /* Memory of *size bytes, and the number of its buffer, which is below `among`, for a packet
+     * to the other side.  NULL: there is no buffer now, or the other side allows none. */
     void *(*take)(struct link *link, uint32_t among, uint32_t *buffer, size_t *size);
     /* May take() find a buffer, now or later? */
     bool (*can_take)(struct link *link);
-    /* Messages that follow each other quickly travel fastest if so many buffers are used in rotation; few, if the other
-     * side asks for that. */
+    /* Messages in quick succession are fastest if this many buffers are used in rotation; a
+     * small number, if the other side requests that. */
     uint32_t (*rotation)(struct link *link);
-    /* Are these more than few, and are the next ones, for so many bytes, free?  bytes is not 0; SIZE_MAX: all of them.  Only
-     * the last of these buffers is examined. */
+    /* Is the rotation larger than the small one, and are the next buffers, for this many bytes,
+     * free? bytes is not 0; SIZE_MAX: all of them.  Only the last of these buffers is
+     * examined. */
     bool (*has_free)(struct link *link, size_t bytes);
     /* No packet has named this buffer, and none will. */
     void (*untake)(struct link *link, uint32_t buffer);
 
     /* ---- the receiver ---- */
 
-    /* Maps the buffers of the other side; only the first call costs something.  0: allow() comes next; -ENOTSUP; -EAGAIN
-     * no memory now; or as transport_ops.send */
+    /* Maps the buffers of the other side; only the first call costs something.  0: allow()
+     * comes next; -ENOTSUP; -EAGAIN no memory now; or an error of transport_ops.send */
     int (*map)(struct link *link);
-    /* After map(): the other side may use as many buffers as there is space for.  few: its messages find no receives,
-     * so it should use few buffers in rotation until they do. */
+    /* After map(): the other side may use as many buffers as there is space for.  few: its
+     * messages are unexpected, so it should use few buffers in rotation until they find
+     * receives. */
     void (*allow)(struct link *link, bool few);
-    /* A buffer that is read becomes resident here.  From now on at most so many bytes of the buffers of all peers are
-     * resident. */
+    /* A buffer that was read is resident in this process.  From now on, at most this many bytes
+     * of all peers' buffers are resident. */
     void (*limit)(struct transport *t, uint64_t bytes);
-    /* So many bytes are resident, at most. */
+    /* An upper limit of the bytes that are resident. */
     uint64_t (*resident)(const struct transport *t);
     /* May the other side use buffers now? */
     bool (*allows)(struct link *link);
-    /* May it use more than few in rotation? */
+    /* May the other side use the larger rotation? */
     bool (*allows_many)(struct link *link);
-    /* The first size bytes of a buffer of the other side, valid until release(); the other side may write there at any
-     * time.  NULL: there are none. */
+    /* The first size bytes of a buffer of the other side, valid until release(); the other side
+     * may write to them at any time.  NULL: there are no such bytes. */
     const void *(*find)(struct link *link, uint64_t buffer, uint64_t size);
-    /* Gives back a buffer that find() has found. */
+    /* Gives back a buffer that find() has returned. */
     void (*release)(struct link *link, uint64_t buffer);
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * compose.h - what a transport may do besides packets: have the payload of one written where it
- * leaves from, so that it is not copied there.
+ * compose.h - an optional operation of a transport: the payload of a packet is written directly
+ * to the memory from which it is sent, which saves a copy.
  *
  * A transport without this operation has no table.
  */
@@ -16,9 +16,8 @@
 typedef size_t transport_fill_fn(void *arg, void *to, size_t size);
 
 struct transport_compose {
-    /* Takes one packet as transport_ops.send does, and what `writes` puts there is its payload: at most
-     * packet->payload_size bytes; packet->payload is not looked at.  Besides what send()
-     * returns:
+    /* Takes one packet as transport_ops.send does; `writes` writes its payload, at most
+     * packet->payload_size bytes; packet->payload is ignored.  Besides the results of send():
      * -EAGAIN     full: writes() was not called
      * -ECANCELED  writes() has returned 0: nothing was sent */
     int (*send)(struct link *link, const struct transport_packet *packet,

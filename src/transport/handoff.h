@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * handoff.h - what a transport may do besides packets: hand the receiving half of an endpoint
- * to somebody else, a thread or another process, which runs it through a second transport
- * object of the same address.
+ * handoff.h - optional operations of a transport: hand the receiving half of an endpoint to a
+ * thread or another process, which runs it through a second transport object with the same
+ * address.
  *
  *   owner                                        receiver
  *   hand_over(t, &handle)           handle --->  take_over(config, &handle, &other)
@@ -10,10 +10,11 @@
  *   wake_other(t)                          --->  wait(other) returns
  *   wait(t) returns                        <---  wake_other(other)
  *   take_back(t)                                 close(other), or death
- *   t: all of it again
+ *   t: does everything again
  *
- * A transport that cannot do this has no table.  One around another transport may have a table
- * without take_over(): the other one is handed over and taken back, and nobody takes over.
+ * A transport that cannot do this has no table.  A transport that wraps another may have a
+ * table without take_over(): the wrapped one can be handed over and taken back, but not taken
+ * over.
  */
 #ifndef TRANSPORT_HANDOFF_H
 #define TRANSPORT_HANDOFF_H
@@ -22,73 +23,73 @@
 
 #include "transport/transport.h"
 
-/* What take_over() must know; bytes that may be passed to another process of this machine. */
+/* The argument of take_over(): bytes that may be passed to another process of this machine. */
 struct transport_handle {
     struct transport_address address; /* the endpoint's */
 };
 
 struct transport_handoff {
-    /* Stops receiving, so that somebody else can: from now on poll() delivers nothing, and
-     * what arrives waits for whoever takes over.  All else goes on as before: address, links,
-     * send(), read(), expose(), and wait() for space.  Sets *handle.  No other thread may be
-     * in wait() of t.
+    /* Stops receiving, so that another transport object can: from now on poll() delivers
+     * nothing, and arriving packets wait for take_over().  Everything else goes on as before:
+     * address, links, send(), read(), expose(), and wait() for space.  Sets *handle.  No other
+     * thread may be in wait() of t.
      * 0          *handle is set
-     * -EALREADY  it is handed over
+     * -EALREADY  it is handed over already
      * -ENOTSUP   this transport cannot */
     int (*hand_over)(struct transport *t, struct transport_handle *handle);
 
-    /* Receives in the place of an endpoint that is handed over, of this or another process;
-     * config as at open, with the endpoint's key (what says how the endpoint is made is not
-     * looked at).  *out is a transport of its own with the endpoint's address:
+    /* Receives instead of an endpoint that is handed over, of this or another process; config
+     * is as at open, with the endpoint's key (settings of how to make the endpoint are
+     * ignored).  *out is a separate transport object with the endpoint's address:
      *
-     * poll()    delivers what arrives, from exactly where t stopped; each peer is presented
+     * poll()    delivers arriving packets, from exactly where t stopped; each peer is presented
      *           to accept() once more, unless connect() has named it
      * wait()    sleeps until there is something to poll, space, or a wake_other()
      * connect() and send()  through links of its own.  At the receiver both halves are the
      *           same peer; what one of them sends is in order, but not what both do
      * read()    as t's, also of t's own memory
-     * expose()  -ENOTSUP: its memory is not that of the address
-     * close()   before take_back(), and before t is closed; or its process dies.  It ends with
-     *           a wake_other()
+     * expose()  -ENOTSUP: its memory is not the memory at the address
+     * close()   must come before take_back(), and before t is closed; unless its process dies.
+     *           It ends with a wake_other()
      *
      * 0          *out is set
      * -EINVAL    no handle of this transport
-     * -EHOSTUNREACH  of another machine
+     * -EHOSTUNREACH  the endpoint is on another machine
      * -ENOENT    there is no such endpoint (any more)
-     * -EACCES    of another user, or another key
-     * -EBUSY     it is not handed over, or somebody else has taken over
+     * -EACCES    another user, or another key
+     * -EBUSY     it is not handed over, or was taken over already
      * -ENOTSUP   this transport cannot
-     * -ENOMEM, and the system's */
+     * -ENOMEM, and errors of the system */
     int (*take_over)(const struct transport_config *config,
                      const struct transport_handle *handle, struct transport **out);
 
-    /* Receives again, behind the other one, who has closed or died, at any instruction
-     * (or, if nobody ever took over, at once).  Per link:
+    /* Receives again after the other object, which has closed or died at any instruction (or at
+     * once, if there was no take_over()).  For each link:
      *
-     * - A packet that the other one has delivered (its deliver() returned 0) and released is
-     *   not delivered again.  All others are, in order, to t.
-     * - So the packet that the other one had begun to deliver and not yet released when it
-     *   died comes again, whatever its deliver() had done: at most one packet of the whole
-     *   endpoint for each death, since poll() delivers one at a time.  repeats() announces
-     *   it, to whoever is offered it.  A close() makes none.
-     * - Packets that the other one has sent arrive; its links end.  Senders to t notice
-     *   nothing, but that one who slept for space may be woken 100 ms late.
+     * - A packet that the other object has delivered (its deliver() returned 0) and released is
+     *   not delivered again.  All others are delivered, in order, by t.
+     * - So the packet that the other object had begun to deliver and not yet released when it
+     *   died is repeated, whatever its deliver() had done: at most one packet of the whole
+     *   endpoint for each death, since poll() delivers one at a time.  repeats() is
+     *   called before each offer of it.  A close() causes none.
+     * - Packets that the other object has sent arrive; its links end.  Senders to t notice
+     *   nothing, except that a sender that slept for space may be woken 100 ms late.
      *
      * No other thread may be in wait() of t.
      *
-     * 0          it receives; it may be handed over again
+     * 0          t receives; it may be handed over again
      * -EINVAL    it is not handed over
-     * -EBUSY     the other one has neither closed nor died
+     * -EBUSY     the other object has neither closed nor died
      * -ENOTSUP   this transport cannot */
     int (*take_back)(struct transport *t);
 
-    /* Makes wait() of the other half return: of whoever has taken over, if t is handed over, or
-     * of the endpoint, if t has taken over.  If the other half does not wait now, then its next
-     * wait() that has no poll() in front returns at once.  Otherwise does nothing. */
+    /* Makes wait() of the other half return: of the object that has taken over, if t is handed
+     * over, or of the endpoint, if t has taken over.  If the other half is not in wait() now,
+     * its next wait() without a poll() before it returns at once.  Otherwise does nothing. */
     void (*wake_other)(struct transport *t);
 };
 
-/* Is there anybody who could take over? */
+/* Can another object take over? */
 static inline bool transport_can_hand_over(const struct transport *t)
 {
     return t->ops->handoff != NULL && t->ops->handoff->take_over != NULL;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * labels.h - how endpoints of a job on one machine find each other's addresses without asking its launcher.
+ * labels.h - optional operations of a transport: endpoints of a job on one machine find each
+ * other's addresses without the launcher.
  *
- * An endpoint gives itself a label, a number that others can work out, as one made of its rank; who looks for that
- * label finds its address.  Nobody waits, and nothing is asked of the system.
+ * An endpoint gives itself a label, a number that others can compute, for example from its
+ * rank; others look up the address by the label.  No call waits, and none makes a system call.
  *
  * A transport without these operations has no table.
  */
@@ -16,10 +17,10 @@
 
 /* Glossary: label - a number by which other endpoints on the same machine find an address */
 struct transport_labels {
-    /* Others find our address by this label, which is not 0, from now on, until close().
-     * 0; -ENOTSUP; -EEXIST an endpoint that is open has it; -ENOSPC */
+    /* Lets others find our address by this label, which is not 0, until close().
+     * 0; -ENOTSUP; -EEXIST an open endpoint has this label; -ENOSPC */
     int (*share)(struct transport *t, uint64_t label, const struct transport_address *address);
-    /* The address with this label, as it was found: nobody has checked it.  0; -ENOENT */
+    /* The address with this label, which has not been validated.  0; -ENOENT */
     int (*find)(const struct transport *t, uint64_t label, struct transport_address *address);
 };
 

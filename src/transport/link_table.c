@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * link_table.c - link_table.h says it all.
+ * link_table.c - see link_table.h.
  */
 #include "transport/link_table.h"
 
@@ -73,7 +73,7 @@ struct link *link_table_next_link(const struct link_table *links, size_t *positi
     return hash_pointer(hash_next(&links->hash, &by_name, position));
 }
 
-/* ---- of a table of struct link_members ---- */
+/* ---- for a table of struct link_members ---- */
 
 struct link_member *link_table_find(const struct link_table *links,
                                     const struct transport_address *address)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* link_table_test.c - links come and go at random, beside a plain list. */
+/* link_table_test.c - adds and removes links at random, and compares with a plain list. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +27,7 @@ static size_t count_of(const struct link_table *table)
     return count;
 }
 
-/* Is each link found that is in, and no other? */
+/* Is each link in the table found, and no other? */
 static void check(const struct link_table *table)
 {
     size_t count = 0;
@@ -68,7 +68,7 @@ static void test_links_come_and_go(void **state)
 
 /* ---- another name than an address ---- */
 
-#define HASHES 20 /* so that links stand far behind their slot */
+#define HASHES 20 /* so few that links are far from their slots */
 
 static uint32_t hash_of(const struct link *link)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * memory.h - what a transport may do besides packets: read and write a remote endpoint's
- * memory.
+ * memory.h - optional operations of a transport: read and write the memory of a remote
+ * endpoint.
  *
  *   owner    expose(buf) ─> address, key ── in a packet ──> peer
  *   peer     read(address, key) ─> 0, or -EINPROGRESS and later transport_events.read_done
- *   owner    unexpose(address, key), when no peer is to reach buf any more
+ *   owner    unexpose(address, key), when no peer may access buf any more
  *
  * A transport without these operations has no table, and transport_limits.can_read is false.
  */
@@ -23,17 +23,16 @@ struct transport_memory {
                   uint64_t *key);
     void (*unexpose)(struct link *link, uint64_t address, uint64_t key);
 
-    /* Reads size bytes at remote (address and key as the other side's expose() gave
-     * them) into dst.
+    /* Reads size bytes at remote (address and key from the other side's expose()) into dst.
      * 0             done
-     * -EINPROGRESS  read_done(cookie) will tell
+     * -EINPROGRESS  read_done(cookie) will report the end
      * -EAGAIN       no space; try again after poll()
      * other         failed; dst may be partly written.  -ENOTSUP: never try again. */
     int (*read)(struct link *link, void *dst, uint64_t address, uint64_t key, size_t size,
                 void *cookie);
 
-    /* Writes size bytes of src to remote, which the other side has exposed.  Returns what
-     * read() does; if it fails, remote may be partly written. */
+    /* Writes size bytes of src to remote, which the other side has exposed.  Returns the
+     * results of read(); after a failure remote may be partly written. */
     int (*write)(struct link *link, uint64_t address, uint64_t key, const void *src,
                  size_t size, void *cookie);
 };

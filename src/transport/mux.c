@@ -1,27 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mux.c - an endpoint that is reached through shared memory on its machine and over the
- * network from others.
+ * mux.c - an endpoint that uses shared memory to its own machine and the network to others.
  *
  *   core   connect(address)   same host in both addresses? ── yes ──> link of shm
  *                                                          └─ no ───> link of the network
  *
- * A link belongs to the transport that carries it, and the events of both are the core's: so
- * nothing of a message passes through here but poll().  The path of a pair of endpoints
- * follows from their two addresses alone, by the host that each of them names: both sides take
- * the same one, and there is never a second.
+ * A link belongs to the transport that carries it, and both transports call the core's events:
+ * so only poll() passes through here.  The path of a pair of endpoints follows only from the
+ * hosts in their two addresses: both sides choose the same one, and there is never a second
+ * one.
  *
- * The address is shm's, with the network's fields in it (ofi or verbs, network.h); the network is
- * told of it, for its handshakes.
+ * The address is shm's, with the network's fields (ofi or verbs, network.h); the network gets
+ * this address for its handshakes.
  *
- * Until somebody is met over the network a message here costs what it costs without one:
- * transport_polled() is shm itself, and the network is polled now and then for callers.
+ * Until the network meets a peer, a message through shared memory costs no more than without a
+ * network: transport_polled() returns shm itself, and callers poll the network at intervals.
  *
- * Sleeping   shm sleeps on a futex, a provider on a descriptor, and nothing of the system
- * waits for both.  So a thread of ours, the waker, sleeps on the descriptor and then wakes
- * shm.  The owner arms it before a sleep if it is not armed; it stays so over any number of
- * sleeps, and then costs nothing, until something comes over the network.  It touches neither
- * of the two transports but for fd and wake().
+ * Sleeping: shm sleeps on a futex, a provider on a descriptor, and no system call waits for
+ * both.  So a thread, the waker, sleeps on the descriptor and then wakes shm.  The owner arms
+ * the waker before a sleep if needed; it stays armed over any number of sleeps, at no cost,
+ * until something comes over the network.  The waker uses only fd and wake() of the two
+ * transports.
  *
  *   owner      prepare ─> arm ─> shm.wait() ············ returns
  *   waker   ── parked ──┴─> poll(fd) ─> parked, wake(shm) ┘
@@ -43,7 +42,7 @@
 #include "transport/labels.h"
 #include "transport/network.h"
 
-#define BLIND_NS ((int64_t)CLOCK_MS) /* a sleep that the network could not end */
+#define BLIND_NS ((int64_t)CLOCK_MS) /* a sleep that the network cannot end */
 
 enum waker { WAKER_PARKED, WAKER_ARMED, WAKER_ENDS };
 
@@ -51,12 +50,12 @@ struct mux {
     struct transport base;
     struct transport *shm, *net;
     uint64_t host;
-    /* the waker */
+    /* the waker: */
     bool has_thread;
     pthread_t thread;
     _Atomic uint32_t state; /* enum waker */
     int fd;                 /* the provider's; set before ARMED */
-    int bell;               /* eventfd: it is to end */
+    int bell;               /* eventfd: the waker is to end */
 };
 
 static struct mux *mux_of(const struct transport *t)
@@ -71,7 +70,7 @@ static bool is_mux(const struct transport *t)
 
 /* ---- links ---- */
 
-/* The part that leads there. */
+/* The transport that reaches this address. */
 static struct transport *part_for(const struct mux *mux,
                                   const struct transport_address *address)
 {
@@ -153,14 +152,14 @@ static void *waker(void *arg)
     struct mux *mux = arg;
     uint32_t state;
 
-    /* the acquire pairs with the release in mux_arm() and end(): fd */
+    /* the acquire pairs with the release in mux_arm() and end_waker(): fd */
     while ((state = atomic_load_explicit(&mux->state, memory_order_acquire)) != WAKER_ENDS) {
         if (state == WAKER_PARKED) {
             sys_futex_wait(&mux->state, WAKER_PARKED, UINT64_MAX);
             continue;
         }
         sleep_on_network(mux);
-        state = WAKER_ARMED; /* unless it is to end */
+        state = WAKER_ARMED; /* unless the waker is to end */
         if (atomic_compare_exchange_strong(&mux->state, &state, WAKER_PARKED))
             mux->shm->ops->wake(mux->shm);
     }
@@ -183,8 +182,8 @@ static int start_waker(struct mux *mux)
     return -err;
 }
 
-/* Who waits for one of these two waits for ever without it, so what fails is done again:
- * neither fails for good. */
+/* Without this wake-up, a thread that waits for one of the two waits for ever.  So a failing
+ * call is repeated; neither call fails permanently. */
 static void wake_waker(struct mux *mux)
 {
     while (sys_futex_wake(&mux->state, 1) < 0)
@@ -199,7 +198,7 @@ static void ring_waker(struct mux *mux)
         ;
 }
 
-/* 0: the network will wake shm. */
+/* Makes the network wake shm.  0; an error. */
 static int mux_arm(struct mux *mux, int fd)
 {
     int err = start_waker(mux);
@@ -241,7 +240,7 @@ static void mux_wake(struct transport *t)
     mux_of(t)->shm->ops->wake(mux_of(t)->shm);
 }
 
-/* ---- words: those of shared memory ---- */
+/* ---- words: in shared memory ---- */
 
 static int mux_cswap_local(struct transport *t, uint64_t index, uint64_t expected,
                            uint64_t desired, uint64_t *found)
@@ -254,7 +253,7 @@ static int mux_store(struct transport *t, uint64_t index, const uint64_t *words,
     return transport_store(mux_of(t)->shm, index, words, count);
 }
 
-/* What needs a link is asked of the link's own transport. */
+/* Operations on a link use the link's own transport. */
 static const struct transport_atomics atomics = {
     .cswap_local = mux_cswap_local,
     .store = mux_store,
@@ -269,7 +268,7 @@ static int open_parts(struct mux *mux, const struct transport_ops *network,
     struct transport_address address;
     int err;
 
-    there.wants_cswap = false; /* a word is shm's: nothing of the network may touch it, too */
+    there.wants_cswap = false; /* words belong to shm: the network must not swap them, too */
     err = network->open(&there, &mux->net);
 
     if (err != 0)

@@ -2,7 +2,7 @@
 /*
  * siphash.c - SipHash-2-4: two rounds per 8 bytes of text, four at the end.
  *
- * Words are taken in the byte order of the machine, which all that Matchbox runs on have alike.
+ * Words are read in the byte order of the machine, which is the same on all supported machines.
  */
 #include "transport/siphash.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * siphash.h - to know a key without showing it.
+ * siphash.h - proves knowledge of a key without revealing it.
  *
  * SipHash-2-4 (Aumasson and Bernstein): 64 bits that only someone with the 16 bytes of
  * the key can compute for a given text.  Also used, with a fixed key, as a hash.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * transports.c - which transports there are, and what users can set of them.
+ * transports.c - the list of transports, and their user parameters.
  *
- * A new one is a row here; what users can set of it is a part of struct transport_settings.
+ * A new transport is a row here; its user parameters are a part of struct transport_settings.
  */
 #include "base/base.h"
 #include "transport/transport.h"

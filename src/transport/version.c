@@ -28,7 +28,7 @@ bool version_is_understood(const struct version *theirs, uint8_t format)
     return theirs->format == format && theirs->packets == WIRE_VERSION;
 }
 
-/* The formats, too: snapshots of one version may differ in them alone. */
+/* Includes the formats: development versions with the same number may differ only in them. */
 static void version_describe(const struct version *v, char text[TEXT_SIZE])
 {
     if (v->packets == 0)

@@ -9,13 +9,13 @@ static struct shadow_message *message_of(struct list *node)
     return container_of(node, struct shadow_message, node);
 }
 
-/* Sources that share a number only wait for each other. */
+/* Sources that share a slot only wait for each other. */
 static uint32_t source_slot(const struct shadow_message *message)
 {
     return message->envelope.source % SHADOW_SOURCES;
 }
 
-/* Is a receive that accepts the message asked back? */
+/* Is a receive being revoked that accepts the message? */
 static bool fits_asked(const struct shadow *shadow, const struct shadow_message *message)
 {
     struct list *node;
@@ -29,7 +29,7 @@ static bool fits_asked(const struct shadow *shadow, const struct shadow_message 
 
 /* ---- the list ---- */
 
-/* next: before which it stands, or the head of the list. */
+/* next: the message is inserted before this node, or the head of the list. */
 static void park(struct shadow *shadow, struct shadow_message *message, struct list *next)
 {
     list_add_tail(next, &message->node);
@@ -52,7 +52,7 @@ static bool keep(struct shadow *shadow, struct shadow_message *message)
     return is_kept;
 }
 
-/* False: it has to be parked. */
+/* False: the message has to be parked. */
 static bool settle(struct shadow *shadow, struct shadow_message *message)
 {
     struct shadow_recv *recv;
@@ -81,9 +81,9 @@ void bypass_arrive(struct shadow *shadow, struct shadow_message *message)
     park(shadow, message, &shadow->parked);
 }
 
-/* ---- all of them ---- */
+/* ---- all messages ---- */
 
-/* False: it stays. */
+/* False: the message stays parked. */
 static bool recheck(struct shadow *shadow, struct shadow_message *message, struct list *next)
 {
     if (message->recv != NULL)
@@ -97,7 +97,7 @@ static bool recheck(struct shadow *shadow, struct shadow_message *message, struc
 
 void bypass_recheck(struct shadow *shadow)
 {
-    uint64_t stays = 0; /* of these sources one stays */
+    uint64_t stays = 0; /* bit per source slot: a message of it stays */
     struct list *node, *next;
 
     if (!shadow->must_recheck)
@@ -119,7 +119,7 @@ void bypass_asked(struct shadow *shadow, struct shadow_recv *recv)
     list_add_tail(&shadow->asked, &recv->node);
 }
 
-/* recv is not asked back any more. */
+/* The device has answered about recv. */
 static struct shadow_message *answered(struct shadow *shadow, struct shadow_recv *recv)
 {
     struct shadow_message *message = recv->message;

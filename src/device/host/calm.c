@@ -3,18 +3,18 @@
  * calm.c - has the device passed on what peers had sent before they died, or before the endpoint
  * began to close?
  *
- * Only for a device elsewhere: one in the loop has.
+ * Only for a device elsewhere: a device in the loop has always done so.
  */
 #include "device/host/inside.h"
 
 #include "base/clock.h"
 #include "base/sys.h"
 
-/* The packet of an unknown peer is asked about, answered and taken: at the first calm look the answer may
- * just have come. */
+/* The first calm look may come while the answer about an unknown peer is under way: the device
+ * asks about the peer of a packet, and takes the packet after the answer. */
 #define CALM_CHECKS 2
 
-/* What the peer has sent may be where the device is, which may be slow. */
+/* Packets of the peer may still be with the device, which may be slow. */
 void offload_on_gone(struct mbx_ep *ep, struct peer *peer, int error, bool is_new)
 {
     struct offload *offload = ep->offload;
@@ -28,7 +28,7 @@ void offload_on_gone(struct mbx_ep *ep, struct peer *peer, int error, bool is_ne
         offload->driver->is_calm(offload->device, &offload->rounds);
 }
 
-/* A device in the loop has. */
+/* A device in the loop has always passed on everything. */
 bool offload_on_has_seen_all(struct mbx_ep *ep)
 {
     struct offload *offload = ep->offload;
@@ -37,21 +37,21 @@ bool offload_on_has_seen_all(struct mbx_ep *ep)
     if (!offload->is_watched)
         return true;
     is_calm = offload->shadow.is_lost
-                  ? offload->is_receiving /* by us */
+                  ? offload->is_receiving /* the host receives */
                   : offload->driver->is_calm(offload->device, &offload->rounds);
     offload->calm = is_calm ? offload->calm + 1 : 0;
     offload->is_watched = offload->calm < CALM_CHECKS;
     return !offload->is_watched;
 }
 
-/* Has the device had nothing to do since its rounds were so many? */
+/* Has the device had nothing to do since it had done `rounds` idle rounds? */
 static bool offload_is_calm(const struct offload *offload, uint64_t rounds)
 {
     return offload->shadow.is_lost ? offload->is_receiving
                                    : offload->driver->is_calm(offload->device, &rounds);
 }
 
-/* Until the device is calm, or it is this late. */
+/* Waits until the device is calm, or until until_ns. */
 static void offload_await_calm(struct mbx_ep *ep, uint64_t until_ns)
 {
     struct offload *offload = ep->offload;
@@ -60,10 +60,10 @@ static void offload_await_calm(struct mbx_ep *ep, uint64_t until_ns)
 
     while (!offload_is_calm(offload, rounds) && clock_now() < until_ns)
         if (progress_round(ep) == 0)
-            sys_yield(); /* the device may be without a core */
+            sys_yield(); /* the device may have no core to run on */
 }
 
-/* What had arrived when the endpoint began to close is passed on by the device. */
+/* The device passes on what had arrived when the endpoint began to close. */
 void offload_on_stop(struct mbx_ep *ep)
 {
     uint64_t until_ns = clock_now() + ep->settings.close_timeout_ns;

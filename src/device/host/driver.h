@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * driver.h - what offload knows of a device beyond the contract (matchbox/device.h): how its
- * packets reach it, when it works, and how one sleeps beside it.
+ * driver.h - what offload needs to know of a device beyond the contract (matchbox/device.h):
+ * how packets reach it, when it works, and how the endpoint sleeps while it works.
  *
- *   driver                in_loop  what arrives reaches the device
+ *   driver                in_loop  how packets reach the device
  *   soft                  yes      by deliver(), from the transport that the endpoint polls
- *   soft-thread, -process no       by the transport, while it is handed over (handoff.h)
- *   verbs                 no       at once: it receives in the transport's place (verbs_inlet.h)
+ *   soft-thread, -process no       by the transport, which is handed over to it (handoff.h)
+ *   verbs                 no       directly: the device receives, not the transport (verbs_inlet.h)
  *
- * A function that may be NULL says what that means.  All others are there.
+ * The comment of a function that may be NULL says what NULL means.  All other functions are
+ * set.
  */
 #ifndef DEVICE_HOST_DRIVER_H
 #define DEVICE_HOST_DRIVER_H
@@ -18,69 +19,69 @@
 #include "core/core.h"
 
 struct offload_driver {
-    bool in_loop;  /* run() and deliver() are all that makes it work */
-    bool is_inlet; /* it receives always: matched() and packet() */
+    bool in_loop;  /* run() and deliver() alone make it work */
+    bool is_inlet; /* it always receives: matched() and packet() */
 
-    uint32_t buffers;   /* for messages that the device passes to software */
-    uint64_t threshold; /* MBX_DEVICE_THRESHOLD, where it is not set */
+    uint32_t buffers;   /* for messages that the device passes to the host */
+    uint64_t threshold; /* MBX_DEVICE_THRESHOLD, if it is not set */
 
-    /* Can the settings be had on this transport?  0; -EOPNOTSUPP they cannot, and matching in
-     * software will do; or an error.  These two were logged. */
+    /* Do the settings work with this transport? 0; -EOPNOTSUPP they do not, and software is to
+     * match instead; or an error.  Both failures were logged. */
     int (*check)(const struct mbx_ep *ep);
 
-    /* Opens a device that waits for configure().  0 or an error; -EOPNOTSUPP as check(). */
+    /* Opens a device that waits for configure(). 0 or an error; -EOPNOTSUPP as in check(). */
     int (*open)(struct mbx_ep *ep, struct mbx_device **device);
 
-    /* is_inlet: it is configured, and is to receive from now on.  0 or an error. */
+    /* is_inlet: the device is configured, and is to receive from now on. 0 or an error. */
     int (*started)(struct mbx_ep *ep);
 
-    /* is_inlet: the endpoint closes; the device receives nothing any more when this returns. */
+    /* is_inlet: the endpoint closes.  The device receives nothing after this returns. */
     void (*leave)(struct mbx_ep *ep);
 
-    /* The device does nothing any more when this returns; its events up to here can still be
-     * polled, and end with LOST.  More than once. */
+    /* The device does nothing after this returns.  Its earlier events can still be polled; the
+     * last one is LOST.  May be called more than once. */
     void (*stop)(struct mbx_device *device);
 
-    /* Not in_loop: behind the last event, packets are to come to us.  0; -EINVAL they do; -EBUSY
-     * later; or an error. */
+    /* Not in_loop: after the last event, the host is to receive again.  0; -EINVAL it does
+     * already; -EBUSY later; or an error. */
     int (*take_over)(struct mbx_ep *ep);
 
-    /* Has it said something that was not polled? */
+    /* Are there events that were not polled? */
     bool (*has_events)(const struct mbx_device *device);
 
-    /* Before and behind a sleep in the transport.  False: there is something to do. */
+    /* Before and after a sleep in the transport.  False: there is something to do. */
     bool (*lie_down)(struct mbx_device *device);
     void (*get_up)(struct mbx_device *device);
 
-    /* is_inlet: is it known that what this peer sends does not come by the device? */
+    /* is_inlet: is it certain that the messages of this peer do not come through the device? */
     bool (*is_beside)(const struct mbx_ep *ep, uint32_t peer);
 
-    /* is_inlet: it has matched a message that came from this peer; asked before anything else of it.  And a
-     * packet has come, as transport_events.deliver. */
+    /* is_inlet: matched() - the device has matched a message from this peer; called before the
+     * match is handled. packet() - a packet has come, as transport_events.deliver. */
     void (*matched)(struct mbx_ep *ep, uint32_t peer);
     int (*packet)(struct mbx_ep *ep, uint32_t peer, const void *packet, size_t size);
 
-    /* in_loop: does what there is to do; how much.  NULL otherwise. */
+    /* in_loop: does the pending work; returns how much.  NULL otherwise. */
     int (*run)(struct mbx_device *device);
     /* in_loop: as transport_events.deliver.  NULL otherwise. */
     int (*deliver)(struct mbx_device *device, uint32_t peer, const void *packet, size_t size);
-    /* in_loop: the end of a read; false: it is not one of the device's.  NULL otherwise. */
+    /* in_loop: a read has ended; false: it is not a read of the device.  NULL otherwise. */
     bool (*read_done)(struct mbx_device *device, void *cookie, int error);
 
-    /* Elsewhere, where alone these four are called. */
+    /* Called only for a device elsewhere: */
 
-    /* May packets go to it? */
+    /* May packets go to the device? */
     bool (*is_there)(const struct mbx_device *device);
-    /* Nothing is left in it: it is not to receive any more, until the next append. */
+    /* The device holds nothing: it is to stop receiving until the next append. */
     void (*detach)(struct mbx_device *device);
-    /* How often it found nothing to do; and it looks again now. */
+    /* How often the device has found nothing to do; makes it look again now. */
     uint64_t (*idle_rounds)(struct mbx_device *device);
-    /* Has it found nothing to do since the last call with *rounds, and is nothing on its way
-     * between it and us?  It looks again now. */
+    /* Has the device found nothing to do since the last call with *rounds, and is nothing on
+     * its way between device and host?  Makes it look again now. */
     bool (*is_calm)(struct mbx_device *device, uint64_t *rounds);
 
-    /* Behind a stop and the last event: has the packet that it was delivering when it stopped
-     * been told of by an event?  Asked of a packet that its transport repeats(). */
+    /* After a stop and the last event: did an event report the packet that the device was
+     * delivering when it stopped?  Asked about a packet that its transport repeats(). */
     bool (*repeated)(const struct mbx_device *device);
 };
 

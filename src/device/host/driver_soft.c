@@ -13,7 +13,7 @@ static int soft_number(void *arg, const struct transport_address *address, uint3
     return peer_know(arg, address, peer);
 }
 
-/* Not while another thread sleeps in the transport. */
+/* No hand-over while another thread sleeps in the transport. */
 static bool soft_may_hand_over(void *arg)
 {
     struct mbx_ep *ep = arg;

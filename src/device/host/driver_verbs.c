@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * driver_verbs.c - an adapter that matches tags (verbs/verbs.h), in the place of the receiving half of
- * an endpoint over verbs (transport/verbs/verbs_inlet.h).
+ * driver_verbs.c - an RDMA adapter that matches tags (verbs/verbs.h); it replaces the receiving
+ * half of an endpoint over verbs (transport/verbs/verbs_inlet.h).
  *
  *   adapter ── matched ────────────> transport: credit ──> matched.c
  *           └─ a packet ───────────> transport: its frame ─┬─> the core: a peer that tags its messages
@@ -19,10 +19,10 @@
 #include "transport/mux.h"
 #include "transport/verbs/verbs_inlet.h"
 
-/* Buffers for what is passed to software: windows of some tens of peers. */
+/* Untagged buffers: enough for the windows of some tens of peers. */
 #define BUFFERS_USUAL 1024
 
-/* Hardware is worth while from there on, they say who have measured it. */
+/* Published measurements find hardware matching worth while from this size on. */
 #define THRESHOLD_USUAL 1024
 
 static struct link *driver_verbs_link_of(const struct mbx_ep *ep, uint32_t peer)
@@ -30,7 +30,7 @@ static struct link *driver_verbs_link_of(const struct mbx_ep *ep, uint32_t peer)
     return peer_get(ep, peer)->link;
 }
 
-/* The whole transport, or the part of it that is not shared memory. */
+/* The whole transport, or its part that is not shared memory. */
 static struct transport *network_of(const struct mbx_ep *ep)
 {
     return transport_network(ep->net.transport);
@@ -38,7 +38,7 @@ static struct transport *network_of(const struct mbx_ep *ep)
 
 /* ---- for the transport ---- */
 
-/* Whom the endpoint meets when the device is lost sends to the endpoint itself. */
+/* Peers that the endpoint meets after the device is lost send to the endpoint itself. */
 static int on_attach(void *arg, uint32_t peer, struct ibv_qp **qp)
 {
     struct mbx_ep *ep = arg;
@@ -71,7 +71,7 @@ static void on_link_failed(void *arg, uint32_t peer, const char *why)
 
 /* ---- open and close ---- */
 
-/* What the adapter compares.  0; -EINVAL the setting says nothing of the kind, which is
+/* The fields that the adapter compares.  0; -EINVAL the setting cannot be parsed, which is
  * logged. */
 static int find_layout(const struct mbx_ep *ep, struct verbs_layout *layout)
 {
@@ -174,7 +174,7 @@ static void driver_verbs_leave(struct mbx_ep *ep)
     transport_verbs_end_inlet(network_of(ep));
 }
 
-/* All that the adapter had done before was told. */
+/* All events of the adapter have been handled before this call. */
 static int take_over(struct mbx_ep *ep)
 {
     transport_verbs_lose_inlet(network_of(ep));
@@ -186,7 +186,7 @@ static void stop_verbs(struct mbx_device *device)
     verbs_lose(device, "it is not used any more");
 }
 
-/* ---- what arrives ---- */
+/* ---- arrivals ---- */
 
 static bool is_beside(const struct mbx_ep *ep, uint32_t peer)
 {
@@ -201,7 +201,7 @@ static void matched(struct mbx_ep *ep, uint32_t peer)
     transport_verbs_matched(driver_verbs_link_of(ep, peer));
 }
 
-/* What the core had no space for is offered again, before anything else. */
+/* A packet that the core had no space for is offered again before anything else. */
 static int packet(struct mbx_ep *ep, uint32_t peer, const void *bytes, size_t size)
 {
     struct offload *offload = ep->offload;
@@ -220,7 +220,7 @@ static int packet(struct mbx_ep *ep, uint32_t peer, const void *bytes, size_t si
 
 /* ---- sleeping, and the end of a peer ---- */
 
-/* Only the queue can tell. */
+/* The driver cannot know: only polling the completion queue shows it. */
 static bool has_events(const struct mbx_device *device)
 {
     (void)device;
@@ -238,7 +238,7 @@ static bool driver_verbs_is_there(const struct mbx_device *device)
     return true;
 }
 
-/* It always receives. */
+/* This device always receives. */
 static void detach(struct mbx_device *device)
 {
     (void)device;

@@ -44,8 +44,8 @@ uint32_t held_keep(struct shadow *shadow, const struct mbx_match_envelope *envel
     return number;
 }
 
-/* There is always space for it: a number costs two commands, and comes again only when both
- * have been performed. */
+/* The command queue always has space: a number costs two commands, and is reused only after
+ * both have been performed. */
 void held_leave(struct shadow *shadow, uint32_t number)
 {
     int err;
@@ -83,7 +83,7 @@ bool held_post(struct shadow *shadow, struct shadow_recv *recv,
     return true;
 }
 
-/* ---- what the device says ---- */
+/* ---- events of the device ---- */
 
 void held_matched(struct shadow *shadow, const struct mbx_device_event *event)
 {

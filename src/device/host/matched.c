@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * matched.c - what the device did becomes what happens to requests; the head of offload.c draws
- * it.
+ * matched.c - turns events of the device into changes of requests.  The head of offload.c has a
+ * drawing.
  */
 #include "device/host/inside.h"
 
@@ -12,7 +12,7 @@ static struct request *request_of(struct shadow_recv *recv)
     return container_of(recv, struct request, shadow);
 }
 
-/* A reclaimed receive is what any other is, whether it came back in time or not. */
+/* After the answer, in time or not, a reclaimed receive is an ordinary posted receive. */
 static void offload_answer(struct mbx_ep *ep, struct request *req, bool is_ours)
 {
     proto_move(ep, req, REQUEST_POSTED);
@@ -42,7 +42,7 @@ static void offload_done(struct mbx_ep *ep, struct request *req, int error)
     request_complete(ep, req, error != 0 ? error : req->completion.error);
 }
 
-/* Where a rendezvous is to be continued. */
+/* Records where a rendezvous is to be continued. */
 static void offload_find(struct request *req, const struct mbx_device_event *event)
 {
     req->remote.request = event->sender;
@@ -50,7 +50,7 @@ static void offload_find(struct request *req, const struct mbx_device_event *eve
     req->remote.key = event->key;
 }
 
-/* req has met the message that the device has matched it with. */
+/* The device has matched req with this message. */
 static void offload_receive(struct mbx_ep *ep, struct request *req,
                             const struct mbx_match_envelope *envelope,
                             const struct mbx_device_event *event)
@@ -64,8 +64,8 @@ static void offload_receive(struct mbx_ep *ep, struct request *req,
         offload_done(ep, req, 0);
 }
 
-/* The payload credit that the sender has spent.  What of an eager message without a size is told
- * later, is given back then. */
+/* The payload credit that the sender has spent.  For an eager message whose size is not known
+ * yet, the rest is given back when the size is reported. */
 static uint64_t offload_credit(const struct mbx_ep *ep, const struct mbx_device_event *event)
 {
     size_t most = ep->net.transport->limits.packet_max;
@@ -95,8 +95,8 @@ static void on_matched(void *arg, struct shadow_recv *recv,
     offload_receive(ep, req, &envelope, event);
 }
 
-/* The device had the first fragments of this message.  It ends with the last one: before that
- * the sender does not expect to be told. */
+/* The device had the first fragments of this message.  The receive ends with the last fragment:
+ * until then the sender does not expect an answer. */
 static void offload_await(struct mbx_ep *ep, struct request *req)
 {
     offload_count(ep, req);
@@ -105,8 +105,8 @@ static void offload_await(struct mbx_ep *ep, struct request *req)
     eager_await_end(ep, req);
 }
 
-/* The device did not know more than the envelope when it matched.  False: nobody will ever
- * know. */
+/* The device knew only the envelope when it matched; this event has the rest.  False: the rest
+ * will never be known. */
 static bool offload_learn(struct mbx_ep *ep, struct request *req,
                           const struct mbx_device_event *event)
 {
@@ -134,7 +134,7 @@ static void on_moved(void *arg, struct shadow_recv *recv, const struct mbx_devic
         offload_done(ep, req, event->error);
     } else if (req->protocol == MBX_RNDV_READ) {
         const bool is_incomplete = event->type == MBX_DEVICE_INCOMPLETE;
-        /* an adapter leaves what it does not read at all; the others tried */
+        /* an adapter leaves it without trying a read; other devices have tried */
         const bool asks = is_incomplete && !ep->offload->driver->is_inlet;
 
         ep->stats.read_fallbacks += asks && req->remote.address != 0;
@@ -146,7 +146,7 @@ static void on_moved(void *arg, struct shadow_recv *recv, const struct mbx_devic
     }
 }
 
-/* The device, which holds message, has matched it with recv; or is lost. */
+/* The device has matched recv with message, which it held; or the device is lost. */
 static void on_paired(void *arg, struct shadow_recv *recv, void *message)
 {
     struct mbx_ep *ep = arg;
@@ -166,7 +166,7 @@ static void on_revoked(void *arg, struct shadow_recv *recv)
         recv_cancelled(arg, req);
 }
 
-/* Such a number may come from another process. */
+/* The number may come from another process. */
 static bool on_knows(void *arg, uint32_t peer)
 {
     return peer_is_used(arg, peer);
@@ -202,7 +202,7 @@ static void on_owed(void *arg, uint32_t peer, uint64_t sender)
     request_complete(ep, req, 0);
 }
 
-/* ---- what the shadow tells us ---- */
+/* ---- events of the shadow ---- */
 
 #define COMMON                                                                                 \
     .moved = on_moved, .revoked = on_revoked, .find = offload_on_find, .met = offload_on_met,  \

@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * offload.c - what the device does becomes what happens to requests (matched.c), whatever runs
- * the device (driver.h).
+ * offload.c - receives that a device matches. matched.c turns the events of the device into
+ * changes of requests; driver.h hides how the device runs.
  *
  *   POSTED ──device matched──> MATCHED ─DATA_VALID──> COMPLETE
  *     │                          └──INCOMPLETE──> READ or CTS, as if software had matched it
  *     └──cancel──> REVOKING ──in time──> COMPLETE (-ECANCELED)
  *                     └──too late──> as POSTED
- *   RECLAIMED is the same for a message that wants it and comes past the device.
- *   PAIRED has met an unexpected message that the device holds, and becomes POSTED, with that,
- *   when the device says so or is lost.
+ *   RECLAIMED is like REVOKING, for a message that needs the receive and bypasses the device.
+ *   PAIRED has met an unexpected message that the device holds.  It becomes POSTED, with that
+ *   message, when the device reports the match or is lost.
  *
- * The device is gone: what it had matched by rendezvous and not finished is read again from
- * where its MATCHED said; no FIN has left for it, because DATA_VALID comes first.  FINs that it
- * may not have sent are sent again; the sender refuses the second.  Only the fragments of an
- * eager message that it had taken are lost: that receive ends with -EIO.  So does one of which
- * not even the size was reported (MBX_DEVICE_SIZE_LATER).
+ * If the device is lost, a message that it had matched by rendezvous and not finished is read
+ * again from the place that MATCHED reported; no FIN has left for it, because DATA_VALID comes
+ * first.  FINs that the device may not have sent are sent again; the sender refuses a second
+ * one.  Only the fragments of an eager message that the device had taken are lost: that receive
+ * ends with -EIO.  So does a receive whose message's size was not reported
+ * (MBX_DEVICE_SIZE_LATER).
  *
  * Invariants
  *   I1  the states of a request and of its shadow agree: an open receive is SOFTWARE, WAITING,
- *       HANDED or RECALLED (or NONE, once the device is lost), MATCHED, REVOKING,
- *       RECLAIMED and PAIRED are what they are there
+ *       HANDED or RECALLED (or NONE, once the device is lost); MATCHED, REVOKING, RECLAIMED and
+ *       PAIRED mean the same in both
  *   I2  without a device no request is MATCHED, REVOKING, RECLAIMED or PAIRED; with one, every
  *       receive is watched
  */
@@ -33,15 +34,15 @@
 #include "device/host/inside.h"
 #include "transport/handoff.h"
 
-/* So long a device elsewhere may be without a receive before it leaves. */
+/* A device elsewhere leaves after this many polls without a receive. */
 #define UNUSED_POLLS 16384
 
-/* How long a sleep may last without a check whether a device elsewhere is alive. */
+/* How long a sleep may last before the endpoint checks whether a device elsewhere is alive. */
 #define CHECK_NS ((int64_t)(100 * CLOCK_MS))
 
 /* ---- receives ---- */
 
-/* Would the device wait in vain for a message of this source? */
+/* Does the device never see messages from this source? */
 static bool offload_is_beside(const struct mbx_ep *ep, uint32_t source)
 {
     const struct offload_driver *driver = ep->offload->driver;
@@ -62,7 +63,7 @@ static void offload_on_posted(struct mbx_ep *ep, struct request *req)
         return;
     ep->offload->is_quiet = false;
     if (ep->offload->driver->in_loop || req->shadow.state == SHADOW_WAITING)
-        ep_wake_sleeper(ep); /* a thread that sleeps has something to do */
+        ep_wake_sleeper(ep); /* the sleeping thread has work */
 }
 
 static void offload_on_left(struct mbx_ep *ep, struct request *req, enum recv_cause cause,
@@ -75,7 +76,7 @@ static void offload_on_left(struct mbx_ep *ep, struct request *req, enum recv_ca
 
 /* ---- unexpected messages that the device holds ---- */
 
-/* There is something to do for a device in the loop that was passed by. */
+/* A device in the loop, which progress skipped, has work. */
 static void offload_rouse(struct mbx_ep *ep)
 {
     ep->offload->is_quiet = false;
@@ -96,7 +97,7 @@ static void on_left_queue(struct mbx_ep *ep, struct message *message)
     offload_rouse(ep);
 }
 
-/* The message of a receive in pieces is software's, as the receive is. */
+/* A receive in pieces stays in software, so its message does too. */
 static bool on_found(struct mbx_ep *ep, struct message *message, struct request *req)
 {
     bool is_paired;
@@ -116,7 +117,7 @@ static bool on_found(struct mbx_ep *ep, struct message *message, struct request 
     return is_paired;
 }
 
-/* False: the device is asked first. */
+/* False: the device has to answer first. */
 static bool on_cancel(struct mbx_ep *ep, struct request *req)
 {
     if (shadow_cancel(&ep->offload->shadow, &req->shadow))
@@ -157,8 +158,8 @@ static void on_extra_credit(struct mbx_ep *ep)
     shadow_resume(&ep->offload->shadow);
 }
 
-/* Has the device given back all, and does no message wait for its answer?  What is held comes
- * behind that. */
+/* Has the device given back all receives, and does no message wait for its answer?  Held
+ * messages are given back after that. */
 static bool on_is_home(const struct mbx_ep *ep)
 {
     const struct offload *offload = ep->offload;
@@ -167,7 +168,7 @@ static bool on_is_home(const struct mbx_ep *ep)
            (!offload->shadow.is_stopped || offload->is_receiving);
 }
 
-/* Is there anything in the device, or to be heard from it? */
+/* Is the device empty, without events to be read? */
 static bool offload_is_idle(const struct offload *offload)
 {
     return shadow_is_idle(&offload->shadow) && !offload->driver->has_events(offload->device);
@@ -217,14 +218,14 @@ void offload_read_done(void *arg, void *cookie, int error)
         progress_io_done(ep, cookie, error);
 }
 
-/* Packets come to us again, from where the device was. */
+/* The host receives packets again, continuing where the device stopped. */
 static void offload_take_over(struct mbx_ep *ep)
 {
     struct offload *offload = ep->offload;
     int err;
 
     if (ep->wait.is_asleep) {
-        ep_wake_sleeper(ep); /* it is for the thread that sleeps in the transport */
+        ep_wake_sleeper(ep); /* the thread that sleeps in the transport must do it */
         return;
     }
     err = offload->driver->in_loop ? 0 : offload->driver->take_over(ep);
@@ -237,8 +238,8 @@ static void offload_take_over(struct mbx_ep *ep)
 
 /* ---- progress ---- */
 
-/* Only a receive that is handed over makes such a device do something: from then on it is
- * polled again. */
+/* May the endpoint stop polling the device?  The next receive that is handed over makes the
+ * endpoint poll it again. */
 static bool offload_has_nothing(const struct offload *offload)
 {
     return shadow_is_idle(&offload->shadow) &&
@@ -247,7 +248,7 @@ static bool offload_has_nothing(const struct offload *offload)
                                      : !offload->driver->is_there(offload->device));
 }
 
-/* A device elsewhere that has nothing to do only makes the way of a message longer. */
+/* A device elsewhere that has no receives only adds latency. */
 static void offload_spare(struct offload *offload)
 {
     if (!shadow_is_idle(&offload->shadow))
@@ -256,7 +257,7 @@ static void offload_spare(struct offload *offload)
         offload->driver->detach(offload->device);
 }
 
-/* What the device did and what it can be given; how much. */
+/* Handles events of the device, and gives it what it can take; returns how much was done. */
 static int offload_poll(struct mbx_ep *ep, struct work *work)
 {
     struct offload *offload = container_of(work, struct offload, work);
@@ -280,17 +281,17 @@ static int offload_poll(struct mbx_ep *ep, struct work *work)
     return moved;
 }
 
-/* May we sleep until the transport, or the device, wakes us? */
+/* May the endpoint sleep until the transport, or the device, wakes it? */
 static bool offload_lie_down(struct offload *offload)
 {
     if (offload->shadow.is_lost)
         return offload->is_receiving && !shadow_has_work(&offload->shadow);
     if (offload->driver->in_loop && offload_is_idle(offload))
-        return true; /* nor do we poll it; its commands can wait */
+        return true; /* an idle device is not polled either; its commands can wait */
     return !shadow_has_work(&offload->shadow) && offload->driver->lie_down(offload->device);
 }
 
-/* As transport_ops.wait, with a device that wants to be heard, too. */
+/* As transport_ops.wait, with a device that may wake the endpoint, too. */
 static int on_sleep(struct mbx_ep *ep, int64_t timeout_ns)
 {
     struct offload *offload = ep->offload;
@@ -359,7 +360,7 @@ static bool offload_holds(const struct settings *s)
                                                 : s->device_holds == DEVICE_HOLDS_YES;
 }
 
-/* 0; -EINVAL the settings ask for what cannot be. */
+/* 0; -EINVAL the settings contradict each other. */
 static int offload_check(const struct mbx_ep *ep)
 {
     const struct settings *s = &ep->settings;
@@ -409,11 +410,11 @@ static int offload_start(struct mbx_ep *ep)
     if (err != 0)
         offload->device->ops->close(offload->device);
     else if (offload->driver->in_loop)
-        offload->driver->run(offload->device); /* it has its buffers before the first packet */
+        offload->driver->run(offload->device); /* buffers come before the first packet */
     return err;
 }
 
-/* Opens what the settings ask for; ep->device stays NULL if that is nothing. */
+/* Opens the device that the settings name; ep->device stays NULL if there is none. */
 static int offload_on_open(struct mbx_ep *ep)
 {
     int err;
@@ -444,7 +445,7 @@ static int offload_on_open(struct mbx_ep *ep)
     return 0;
 }
 
-/* The device stops; before the transport is closed. */
+/* Stops the device, before the transport is closed. */
 static void on_close(struct mbx_ep *ep)
 {
     struct offload *offload = ep->offload;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * offload_valid.c - receives that a device has, or had: offload.c I1, I2, and the shadow's.
+ * offload_valid.c - checks I1 and I2 of offload.c, and the invariants of the shadow.
  */
 #include "device/host/offload.h"
 #include "core/core.h"
@@ -49,7 +49,7 @@ static void check_recv(void *arg, void *object)
         checked->is_valid = recv_is_valid(checked->ep, req);
 }
 
-/* Does a peer defer its sends?  Then the device has no receive, or gives it back. */
+/* Does a peer defer its sends?  Then the device has no receives, or is giving them back. */
 static bool does_anybody_defer(const struct mbx_ep *ep)
 {
     for (uint32_t i = 0; i < ep->peers.count; i++)

@@ -7,13 +7,13 @@
 
 #include "base/mem.h"
 
-/* One that may have to wait for the device. */
+/* A message of this path that may have to wait for the device. */
 struct bypass {
     struct shadow_message shadow;
     struct message *message;
 };
 
-/* A message has come so, while the device holds something. */
+/* A message has come by this path while the device holds receives. */
 static int offload_arrive(struct mbx_ep *ep, const struct arrival *arrival)
 {
     struct peer *peer = peer_get(ep, arrival->envelope.source);
@@ -43,8 +43,8 @@ static int offload_arrive(struct mbx_ep *ep, const struct arrival *arrival)
     return 0;
 }
 
-/* Is a message wanted back, of a peer of which some have not arrived?  It may be one of those.  The answer for which they
- * wait comes from the device, past this path. */
+/* Is this a WITHDRAW, while messages of its sender are parked?  It may be for one of these.
+ * The answer for which they wait comes from the device, not by this path. */
 static bool offload_is_early(const struct mbx_ep *ep, uint32_t peer, const void *bytes,
                              size_t size)
 {
@@ -115,7 +115,7 @@ int offload_on_keep(void *arg, struct shadow_message *shadow)
     return 0;
 }
 
-/* The endpoint closes; messages are freed where all are. */
+/* The endpoint closes.  The messages themselves are freed with all others. */
 void offload_drop_parked(struct offload *offload)
 {
     struct list *node;

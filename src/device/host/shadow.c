@@ -12,14 +12,14 @@
 #include "device/host/bypass.h"
 #include "device/host/held.h"
 
-/* Events of one poll. */
+/* Events that are read at once. */
 #define POLL_EVENTS 16
 
-/* Unexpected messages that may stay unreported though nothing waits for it: the counter
- * has 16 bits, and must not come round. */
+/* Handled messages that may stay unreported although nothing waits for the report: the counter
+ * has 16 bits, and must not wrap around. */
 #define REPORT_AT 16384
 
-/* ---- what stays in software ---- */
+/* ---- receives that stay in software ---- */
 
 static uint32_t shadow_mix(uint64_t word)
 {
@@ -43,7 +43,7 @@ static bool is_wild(const struct mbx_match_recv *match)
     return match->ignore != 0 || match->envelope.source == MBX_MATCH_ANY_SOURCE;
 }
 
-/* Counts, or with -1 discounts, a receive that stays. */
+/* Counts a receive that stays in software (+1), or removes it (-1). */
 static void filter_count(struct shadow_filter *filter, const struct mbx_match_recv *match,
                          int by)
 {
@@ -54,8 +54,8 @@ static void filter_count(struct shadow_filter *filter, const struct mbx_match_re
     filter->all[context_slot(match)] += (uint32_t)by;
 }
 
-/* May one that stays accept a message that match accepts?  No is certain; yes may be wrong,
- * and then match stays, too. */
+/* May a receive that stays accept a message that match accepts?  "No" is certain; "yes" may be
+ * wrong, and then match stays in software needlessly. */
 static bool filter_overlaps(const struct shadow_filter *filter,
                             const struct mbx_match_recv *match)
 {
@@ -65,7 +65,7 @@ static bool filter_overlaps(const struct shadow_filter *filter,
                           : filter->exact[envelope_slot(match)] != 0;
 }
 
-/* Can a message of this envelope have met match? */
+/* Does match accept a message with this envelope? */
 static bool accepts(const struct mbx_match_recv *match,
                     const struct mbx_device_envelope *envelope)
 {
@@ -73,7 +73,7 @@ static bool accepts(const struct mbx_match_recv *match,
                                      envelope->context_id, envelope->source, envelope->tag});
 }
 
-/* ---- what a device can hold ---- */
+/* ---- receives that a device can hold ---- */
 
 static bool fits_bits(uint64_t value, uint32_t bits)
 {
@@ -114,7 +114,7 @@ bool shadow_can_distinguish(const struct shadow *shadow,
 
 #define SLOT(state) (1u << (state))
 
-/* By state: those that may follow. */
+/* The states that may follow each state. */
 static const uint8_t slot_next[SLOT_STATES] = {
     [SLOT_OVER] = SLOT(SLOT_HELD),
     [SLOT_HELD] =
@@ -132,7 +132,7 @@ void shadow_slot_move(struct shadow *shadow, struct shadow_slot *slot,
     slot->state = to;
 }
 
-/* Is the data of the message on its way?  Is its sender still to be told? */
+/* Is the data of the message on its way?  (slot_owes: is the FIN still to be sent?) */
 static bool slot_moves(const struct shadow_slot *slot)
 {
     return slot->state == SLOT_MOVING || slot->state == SLOT_MOVING_OWES;
@@ -165,7 +165,8 @@ void shadow_settle(struct shadow *shadow, uint32_t handle)
     shadow->stats.in_device--;
 }
 
-/* Has the device been asked for it already?  Then what it is now is the caller's to say. */
+/* Was recv recalled?  Then the device has been asked for it already, and the caller sets its
+ * new state. */
 static bool was_recalled(struct shadow *shadow, const struct shadow_recv *recv)
 {
     if (recv->state != SHADOW_RECALLED)
@@ -177,7 +178,7 @@ static bool was_recalled(struct shadow *shadow, const struct shadow_recv *recv)
 
 /* ---- the device is gone ---- */
 
-/* A cancel or reclaim of recv is answered: did it come in time? */
+/* The device has answered a cancel or reclaim of recv: was it in time? */
 static void count_answer(struct shadow *shadow, const struct shadow_recv *recv, bool in_time)
 {
     struct shadow_stats *stats = &shadow->stats;
@@ -188,7 +189,7 @@ static void count_answer(struct shadow *shadow, const struct shadow_recv *recv, 
         (*(in_time ? &stats->reclaims_won : &stats->reclaims_lost))++;
 }
 
-/* recv is its owner's. */
+/* recv belongs to its owner again. */
 static void shadow_give_back(struct shadow *shadow, struct shadow_recv *recv)
 {
     count_answer(shadow, recv, true);
@@ -196,7 +197,7 @@ static void shadow_give_back(struct shadow *shadow, struct shadow_recv *recv)
     bypass_in_time(shadow, recv);
 }
 
-/* From here on the device does nothing any more. */
+/* The device does nothing from here on. */
 static void stop(struct shadow *shadow)
 {
     if (shadow->is_stopped)
@@ -205,7 +206,7 @@ static void stop(struct shadow *shadow)
     shadow->events->lost(shadow->arg);
 }
 
-/* What the device had of this receive is software's again, or is to be told of as lost. */
+/* The device is lost: its receive goes back to software, or is reported as lost. */
 static void slot_lose(struct shadow *shadow, struct shadow_slot *slot)
 {
     struct shadow_recv *recv = slot->recv;
@@ -257,9 +258,9 @@ static void lose(struct shadow *shadow)
     shadow->owed_count = 0;
 }
 
-/* What the device says makes no sense: it is stopped.  It may have told a sender already that
- * his message is received; so what else it has said is looked at, and what makes sense is
- * believed, until its last event. */
+/* An event makes no sense: the device is stopped.  The device may already have told a sender
+ * that its message was received; so later events are still read, and believed if they make
+ * sense, up to the last event. */
 void shadow_distrust(struct shadow *shadow, const struct mbx_device_event *event)
 {
     if (!shadow->is_stopped)
@@ -303,7 +304,7 @@ int shadow_append(struct shadow *shadow, struct shadow_recv *recv)
     return 0;
 }
 
-/* As shadow_append(). */
+/* Returns what shadow_append() returns. */
 static int hand_over(struct shadow *shadow, struct shadow_recv *recv)
 {
     int err = shadow_append(shadow, recv);
@@ -316,8 +317,8 @@ static int hand_over(struct shadow *shadow, struct shadow_recv *recv)
     return 0;
 }
 
-/* There is always space for it: a handle costs two commands, and comes again only when both
- * have been performed.  A device that is gone will say so by its last event. */
+/* The command queue always has space: a handle costs two commands, and is reused only after
+ * both have been performed.  A device that is gone sends a last event. */
 static void revoke(struct shadow *shadow, const struct shadow_recv *recv)
 {
     int err = shadow->device->ops->revoke(shadow->device, recv->handle, shadow->handled);
@@ -329,14 +330,14 @@ static void revoke(struct shadow *shadow, const struct shadow_recv *recv)
                   err);
 }
 
-/* It stays here. */
+/* recv stays in software. */
 static void keep_here(struct shadow *shadow, struct shadow_recv *recv)
 {
     recv->state = SHADOW_SOFTWARE;
     filter_count(&shadow->filter, recv->match, +1);
 }
 
-/* Behind one that waited and stays, those that wait must not pass it either. */
+/* Once a waiting receive stays in software, later waiting receives must not pass it either. */
 static int hand_over_waiting(struct shadow *shadow, struct shadow_recv *recv)
 {
     int err = 0;
@@ -381,7 +382,7 @@ static void pump_buffers(struct shadow *shadow)
     }
 }
 
-/* Entries may be waiting to become active, or the counter may come round. */
+/* Entries may be waiting to become active, or the counter may wrap around. */
 static void pump_sync(struct shadow *shadow)
 {
     uint16_t behind = (uint16_t)(shadow->handled - shadow->reported);
@@ -449,7 +450,7 @@ void shadow_post(struct shadow *shadow, struct shadow_recv *recv,
         shadow->stats.waiting_max = shadow->stats.waiting;
 }
 
-/* recv is over, and the device does not have it. */
+/* recv is over; the device does not have it. */
 static void shadow_forget(struct shadow *shadow, struct shadow_recv *recv)
 {
     if (recv->state == SHADOW_SOFTWARE) {
@@ -480,7 +481,7 @@ void shadow_taken(struct shadow *shadow, struct shadow_recv *recv)
     revoke(shadow, recv);
 }
 
-/* True: recv is over.  False: the device is asked. */
+/* True: recv is over.  False: the device has to answer first. */
 static bool ask_back(struct shadow *shadow, struct shadow_recv *recv, enum shadow_state state)
 {
     if (was_recalled(shadow, recv)) {
@@ -544,7 +545,7 @@ static bool knows(const struct shadow *shadow, uint32_t peer)
     return shadow->events->knows == NULL || shadow->events->knows(shadow->arg, peer);
 }
 
-/* What follows a MATCHED with these flags. */
+/* The state after a MATCHED with these flags. */
 static enum shadow_slot_state after_match(unsigned flags)
 {
     if (flags & MBX_DEVICE_WHOLE)
@@ -593,7 +594,7 @@ static void on_moved(struct shadow *shadow, const struct mbx_device_event *event
     if (!recv->is_sized)
         slot->sender = event->sender;
     slot->recv = NULL;
-    shadow->stats.incomplete += is_incomplete; /* it is software that tells the sender */
+    shadow->stats.incomplete += is_incomplete; /* software sends the FIN */
     shadow_slot_move(shadow, slot, slot_owes(slot) && !is_incomplete ? SLOT_OWES : SLOT_OVER);
     recv->state = SHADOW_NONE;
     shadow->events->moved(shadow->arg, recv, event);
@@ -617,7 +618,7 @@ static void on_revoked(struct shadow *shadow, const struct mbx_device_event *eve
     struct shadow_slot *slot = &shadow->slots[event->handle];
     struct shadow_recv *recv = slot->recv;
 
-    /* it failed: MATCHED has been told before, so the device does not hold it any more */
+    /* a revoke that failed follows MATCHED: the device does not hold the entry any more */
     if (!slot->is_revoked || (event->error != 0) == (slot->state == SLOT_HELD)) {
         shadow_distrust(shadow, event);
         return;
@@ -634,7 +635,7 @@ static void on_revoked(struct shadow *shadow, const struct mbx_device_event *eve
     shadow_settle(shadow, event->handle);
 }
 
-/* False: the owner has no space; nothing behind it may be looked at. */
+/* False: the owner has no space; no later event may be handled before. */
 static bool on_packet(struct shadow *shadow, const struct mbx_device_event *event)
 {
     const unsigned char *packet =
@@ -653,8 +654,7 @@ static bool on_packet(struct shadow *shadow, const struct mbx_device_event *even
     return true;
 }
 
-/* Is it shaped like an event?  Whether it is one of those that may come now, its function
- * says. */
+/* Is the event well formed?  Whether it may come now, its handler checks. */
 static bool is_event(const struct shadow *shadow, const struct mbx_device_event *event)
 {
     switch ((enum mbx_device_event_type)event->type) {
@@ -664,7 +664,7 @@ static bool is_event(const struct shadow *shadow, const struct mbx_device_event 
                event->bytes <= shadow->limits.untagged_size && knows(shadow, event->peer);
     case MBX_DEVICE_DATA_VALID:
         return event->handle < shadow->list && event->error <= 0;
-    case MBX_DEVICE_MATCHED: /* behind one that is whole nothing could tell the size */
+    case MBX_DEVICE_MATCHED: /* no later event could report the size of a WHOLE match */
         return event->handle < shadow->list &&
                (!(event->flags & MBX_DEVICE_HELD) ||
                 (shadow->held != NULL && event->message < shadow->list)) &&
@@ -717,7 +717,7 @@ static bool shadow_take(struct shadow *shadow, const struct mbx_device_event *ev
     return true;
 }
 
-/* The packet that the owner had no space for.  False: he still has none. */
+/* Offers the packet that the owner had no space for.  False: there is still no space. */
 static bool take_pending(struct shadow *shadow)
 {
     struct mbx_device_event event = shadow->pending;
@@ -756,14 +756,14 @@ bool shadow_has_work(const struct shadow *shadow)
     if (shadow->must_recheck && !list_is_empty(&shadow->parked))
         return true;
     if (shadow->is_stopped)
-        return !shadow->is_lost; /* its last event has to be found */
+        return !shadow->is_lost; /* its last event has to be read */
     return shadow->pending.type != 0 || shadow->empty_count != 0 || may_hand_over;
 }
 
 /* ---- open and close ---- */
 
-/* Space for two commands of each receive, and of each message that it holds; for a SYNC, and
- * each buffer. */
+/* The command queue has space for two commands per receive and per held message, for a SYNC,
+ * and for each buffer. */
 static int configure(struct shadow *shadow)
 {
     uint32_t each = shadow->held != NULL ? 4 : 2;

@@ -12,16 +12,16 @@
 #include "transport/memory.h"
 #include "wire/wire.h"
 
-/* Commands that one run performs before what has arrived gets its turn. */
+/* Commands that one run performs before packets get their turn. */
 #define RUN_COMMANDS 64
 
-/* Where data that is not the application's own memory is read to first. */
+/* Data for memory of another process is first read into this buffer. */
 #define BOUNCE_SIZE (UINT64_C(256) << 10)
 
 /* ---- events ---- */
 
-/* There is space: see channel_event_cells().  If there is not, software did not keep the rules
- * of handles and buffers. */
+/* The ring always has space: see channel_event_cells().  If it has none, software broke the
+ * rules of handles and buffers. */
 static struct channel_event *event_reserve(struct agent *agent)
 {
     struct channel_event *event = ring_reserve(&agent->events, sizeof *event);
@@ -60,7 +60,7 @@ static void emit(struct agent *agent, enum mbx_device_event_type type,
                                               .error = error});
 }
 
-/* ---- what an entry has met ---- */
+/* ---- data movement of an entry ---- */
 
 static struct agent_move *move_of(struct agent *agent, const struct tm_entry *entry)
 {
@@ -87,13 +87,13 @@ static int write_to(struct agent *agent, uint64_t to, const void *from, size_t s
     return 0;
 }
 
-/* Nothing more is to be done for entry. */
+/* Nothing remains to be done for entry. */
 static void move_end(struct agent *agent, struct tm_entry *entry)
 {
     tm_release(&agent->unit, entry);
 }
 
-/* 0; -EAGAIN; another error: the sender is gone. */
+/* 0; -EAGAIN; any other error: the sender is gone. */
 static int send_fin(struct agent *agent, const struct agent_move *move)
 {
     const struct wire_header header = {.what = wire_what(WIRE_FIN)};
@@ -107,7 +107,7 @@ static int send_fin(struct agent *agent, const struct agent_move *move)
                                .header = &header, .body = &fin, .body_size = sizeof fin});
 }
 
-/* The data is in the buffer: tells the sender, if he waits.  False: later. */
+/* The data is in the buffer: sends the FIN, if the sender waits.  False: later. */
 static bool move_notify(struct agent *agent, struct agent_move *move)
 {
     struct tm_entry *entry = entry_of(agent, move);
@@ -121,7 +121,7 @@ static bool move_notify(struct agent *agent, struct agent_move *move)
     return true;
 }
 
-/* All that fits is in the buffer, or that failed. */
+/* All data that fits is in the buffer, or moving it failed. */
 static void move_done(struct agent *agent, struct agent_move *move, int error)
 {
     emit(agent, MBX_DEVICE_DATA_VALID, entry_of(agent, move), move->done, error);
@@ -129,7 +129,7 @@ static void move_done(struct agent *agent, struct agent_move *move, int error)
         list_add_tail(&agent->owing, &move->node);
 }
 
-/* Software has to go on. */
+/* Software has to continue the message. */
 static void move_hand_back(struct agent *agent, struct agent_move *move, int error)
 {
     struct tm_entry *entry = entry_of(agent, move);
@@ -140,7 +140,7 @@ static void move_hand_back(struct agent *agent, struct agent_move *move, int err
 
 /* ---- rendezvous ---- */
 
-/* Reads a chunk.  As transport_read(). */
+/* Reads a chunk.  Returns what transport_read() returns. */
 static int read_chunk(struct agent *agent, struct agent_move *move)
 {
     struct tm_entry *entry = entry_of(agent, move);
@@ -154,7 +154,7 @@ static int read_chunk(struct agent *agent, struct agent_move *move)
     if (link == NULL)
         return -ENOTCONN;
     move->chunk = size;
-    agent->reading++; /* the transport may tell before it returns */
+    agent->reading++; /* the read may end before the call returns */
     err = transport_read(link, is_ours ? (void *)(uintptr_t)to : agent->bounce,
                          move->address + move->done, move->key, size, move);
     if (err != -EINPROGRESS)
@@ -166,13 +166,13 @@ static int read_chunk(struct agent *agent, struct agent_move *move)
     return err;
 }
 
-/* One step of it; it is on moving again if there are more. */
+/* Moves one chunk; puts the entry back on moving if there are more. */
 static void move_step(struct agent *agent, struct agent_move *move)
 {
     int err = move->done < move->total ? read_chunk(agent, move) : 0;
 
     if (err == -EINPROGRESS)
-        return; /* agent_read_done() tells */
+        return; /* agent_read_done() continues */
     if (err != 0 && err != -EAGAIN)
         move_hand_back(agent, move, err);
     else if (move->done == move->total)
@@ -200,7 +200,7 @@ void agent_read_done(struct agent *agent, void *cookie, int error)
     list_add_tail(&agent->moving, &move->node);
 }
 
-/* ---- arrivals that match ---- */
+/* ---- messages that match ---- */
 
 static uint64_t size_of(const struct wire_packet *packet)
 {
@@ -228,7 +228,7 @@ static void matched(struct agent *agent, const struct tm_entry *entry,
                    });
 }
 
-/* What follows in fragments belongs to entry. */
+/* The fragments that follow belong to entry. */
 static void assembly_begin(struct agent *agent, uint32_t peer, struct tm_entry *entry,
                            uint64_t size, uint64_t offset)
 {
@@ -237,7 +237,7 @@ static void assembly_begin(struct agent *agent, uint32_t peer, struct tm_entry *
     agent->assembling++;
 }
 
-/* All of it has come, or no more will. */
+/* All data has come, or no more will. */
 static void assembly_end(struct agent *agent, struct agent_assembly *assembly, int error)
 {
     struct agent_move *move = move_of(agent, assembly->entry);
@@ -281,7 +281,7 @@ static void agent_meet(struct agent *agent, struct tm_entry *entry, uint32_t pee
     move->done = min_size(move->total, packet->payload_size);
     err = write_to(agent, entry->buf, packet->payload, move->done);
     if (err != 0)
-        move->flags &= (uint8_t)~MBX_DEVICE_WHOLE; /* so that it can be told */
+        move->flags &= (uint8_t)~MBX_DEVICE_WHOLE; /* DATA_VALID carries the error */
     matched(agent, entry, envelope, packet, move);
     if (err != 0)
         move_done(agent, move, err);
@@ -295,7 +295,7 @@ static void agent_meet(struct agent *agent, struct tm_entry *entry, uint32_t pee
         list_add_tail(&agent->owing, &move->node);
 }
 
-/* A fragment of a message whose receive is ours. */
+/* A fragment of a message whose receive the device holds. */
 static void assembly_more(struct agent *agent, struct agent_assembly *assembly,
                           const struct wire_packet *packet)
 {
@@ -316,7 +316,7 @@ static void assembly_more(struct agent *agent, struct agent_assembly *assembly,
     assembly_end(agent, assembly, err);
 }
 
-/* ---- arrivals that do not ---- */
+/* ---- messages that do not match ---- */
 
 /* Gives the packet to software.  0; -EAGAIN no untagged buffer. */
 static int pass(struct agent *agent, enum mbx_device_event_type type, uint32_t peer,
@@ -328,7 +328,7 @@ static int pass(struct agent *agent, enum mbx_device_event_type type, uint32_t p
         return -EAGAIN;
     buffer = &agent->buffers[agent->buffer_count - 1];
     if (write_to(agent, buffer->address, packet, size) != 0)
-        return -EAGAIN; /* the application is gone, or this buffer is: nothing is lost here */
+        return -EAGAIN; /* the application or its buffer is gone: the packet stays */
     agent->buffer_count--;
     on_emit(agent,
             &(struct mbx_device_event){
@@ -339,7 +339,7 @@ static int pass(struct agent *agent, enum mbx_device_event_type type, uint32_t p
 static bool is_tagged(const struct wire_packet *packet)
 {
     if (packet->header.flags & WIRE_IN_BUFFER)
-        return false; /* no peer puts a message for a device into a bounce buffer */
+        return false; /* no peer uses a bounce buffer for a message to a device */
     switch ((enum wire_type)packet->header.type) {
     case WIRE_EAGER:
     case WIRE_SYNC:
@@ -411,7 +411,7 @@ static int tagged(struct agent *agent, uint32_t peer, const struct wire_packet *
 
 void agent_begin(struct agent *agent)
 {
-    /* release: whoever sees this number sees the events of the packets before */
+    /* release: a side that sees this number sees the events of the packets before it */
     atomic_store_explicit(&agent->config.channel->begun, ++agent->begun, memory_order_release);
 }
 
@@ -425,7 +425,7 @@ int agent_deliver(struct agent *agent, uint32_t peer, const void *bytes, size_t 
         return -EAGAIN;
     if (unlikely(peer >= agent->assembly_count) && assemblies_grow(agent, peer) < 0)
         return -EAGAIN;
-    /* what makes no sense is for software to refuse */
+    /* software refuses a malformed packet */
     if (unlikely(wire_check(bytes, size, &packet, &reason) < 0))
         return pass(agent, MBX_DEVICE_PASSED, peer, bytes, size);
     assembly = &agent->assemblies[peer];
@@ -501,7 +501,7 @@ static int run_commands(struct agent *agent)
     return count;
 }
 
-/* ---- what is under way ---- */
+/* ---- data movement ---- */
 
 static int run_moves(struct agent *agent)
 {
@@ -524,7 +524,7 @@ static int run_moves(struct agent *agent)
     return count;
 }
 
-/* Is the sender gone, for the second time? */
+/* Is the sender gone at two checks in a row? */
 static bool is_given_up(struct agent *agent, uint32_t peer)
 {
     struct agent_assembly *assembly = &agent->assemblies[peer];
@@ -535,7 +535,7 @@ static bool is_given_up(struct agent *agent, uint32_t peer)
     return was_doubted && assembly->is_doubted;
 }
 
-/* Looks at those who owe fragments, if it is time.  How many were given up. */
+/* Checks the senders that owe fragments, if it is time.  Returns how many were given up. */
 static int run_checks(struct agent *agent)
 {
     uint64_t now_ns = clock_now();
@@ -557,7 +557,7 @@ int agent_run(struct agent *agent)
     int count = run_commands(agent);
 
     if (agent->is_broken)
-        return count; /* it begins nothing any more: software does, when it is told LOST */
+        return count; /* starts nothing new: software goes on after LOST */
     if (!list_is_empty(&agent->moving) || !list_is_empty(&agent->owing))
         count += run_moves(agent);
     if (unlikely(agent->assembling != 0))

@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * agent.h - the software device at work: between a wire and an application.
+ * agent.h - the software device at work, between a transport and an application.
  *
  *              transport                                   channel
  *   peers ───> agent_deliver ──> tm_match ─┬─> data ────> application's buffer
  *                                           ├─> MATCHED ─> event ring
  *                                           └─> UNEXPECTED, in an untagged buffer
  *              agent_run  <─── command ring
- *                   └─> moves what was matched and is not whole, says FIN
+ *                   └─> moves the rest of matched messages, sends FIN
  *
- * It runs wherever its driver wants it: in the application's progress loop, on a thread, or in
- * a process that shares the channel with the application and nothing else (agent.memory then
- * copies across).
+ * The agent runs where its driver puts it: in the application's progress loop, on a thread, or
+ * in a process that shares only the channel with the application (agent.memory then copies
+ * across processes).
  *
- * Who owes fragments may die, and says nothing then: while there are such, the agent looks at
- * them every check_ns.  At the second check in a row at which a sender is gone, all that it had
- * sent has been delivered, and the receive ends: DATA_VALID, -ENOTCONN.  What is read ends by
- * itself, as the read fails.
+ * A sender that owes fragments may die silently: while fragments are owed, the agent checks
+ * their senders every check_ns.  When a sender is gone at two checks in a row, all that it had
+ * sent has been delivered, and the receive ends: DATA_VALID, -ENOTCONN.  A rendezvous needs no
+ * check: its read fails.
  *
  * Invariants
- *   P1  an event is written when what it tells of has been done: the data before MATCHED with
- *       WHOLE and before DATA_VALID, those before the FIN, and the FIN before FIN_SENT
- *   P2  a packet is taken (agent_deliver returns 0) behind its events, or not at all
- *   P3  an entry is on moving while the device reads for it; it is on owing while a FIN for
- *       it has not left; it is the entry of an assembly while fragments are to come; at most
- *       one of these
+ *   P1  an event is written after the action that it reports: data before MATCHED with WHOLE
+ *       and before DATA_VALID, these events before the FIN, and the FIN before FIN_SENT
+ *   P2  a packet is taken (agent_deliver returns 0) after its events were written, or not at
+ *       all
+ *   P3  an entry is on moving while the device reads for it; on owing while its FIN has not
+ *       left; it is the entry of an assembly while fragments are to come; at most one of these
  *   P4  assembling is the number of assemblies with an entry
  */
 #ifndef DEVICE_SOFT_AGENT_H
@@ -34,35 +34,35 @@
 
 /* How the device reaches the application's memory. */
 struct agent_memory {
-    /* Writes there; 0 or an error. */
+    /* Writes to the application's memory; 0 or an error. */
     int (*write)(void *arg, uint64_t to, const void *from, size_t size);
-    /* Can the transport read straight into it? */
+    /* Can the transport read directly into the application's memory? */
     bool is_ours;
     void *arg;
 };
 
 struct agent_config {
     struct channel *channel;
-    /* The way back to a peer, or NULL. */
+    /* The link to a peer, or NULL. */
     struct link *(*link)(void *arg, uint32_t peer);
-    /* The answer to a agent_ask(); NULL: there are no questions. */
+    /* The answer to agent_ask(); NULL: the agent asks nothing. */
     void (*answer)(void *arg, uint32_t question, int error, uint32_t peer);
     void *arg;
     struct agent_memory memory;
 };
 
-/* What an entry has met. */
+/* The data movement of a matched entry. */
 struct agent_move {
     struct list node; /* on moving or owing */
     uint32_t peer;
-    uint8_t flags; /* of its MATCHED */
+    uint8_t flags; /* the flags of its MATCHED */
     uint64_t total, done, chunk;
     uint64_t sender, address, key;
 };
 
-/* The eager message of a peer that comes in fragments and whose receive is ours. */
+/* The fragmented eager message of a peer whose receive the device holds. */
 struct agent_assembly {
-    struct tm_entry *entry; /* NULL: there is none */
+    struct tm_entry *entry; /* NULL: the peer has none */
     uint64_t size, offset;
     bool is_doubted; /* its sender was gone at the last check */
 };
@@ -84,45 +84,45 @@ struct agent {
     struct agent_assembly *assemblies; /* by peer */
     uint32_t assembly_count;
     uint32_t assembling; /* of these, open */
-    uint64_t checked_ns; /* at their senders, last */
+    uint64_t checked_ns; /* time of the last check of their senders */
     struct list moving, owing;
-    uint32_t reading;      /* reads of which the transport will tell: it writes meanwhile */
+    uint32_t reading;      /* reads under way: the transport may write until they end */
     uint64_t performed;    /* commands */
-    uint64_t begun;        /* packets that were begun; marks their events */
-    unsigned char *bounce; /* for data on its way to memory that is not ours */
+    uint64_t begun;        /* packets that were begun; events carry this number */
+    unsigned char *bounce; /* for data that is then copied across processes */
     bool is_held_back;     /* a packet was refused since this was last cleared */
-    bool is_broken;        /* software's commands make no sense: it is told LOST */
+    bool is_broken;        /* the commands make no sense: software gets LOST */
 };
 
 /* agent_init - 0; -EINVAL the channel makes no sense; -ENOMEM. */
 int agent_init(struct agent *agent, const struct agent_config *config);
 void agent_fini(struct agent *agent);
 
-/* agent_begin - a packet will be delivered, and nobody knows of it yet: the events of what was
- * done before do not tell of it.  As transport_events.begins. */
+/* agent_begin - a packet is about to be delivered.  Earlier events do not report it.  As
+ * transport_events.begins. */
 void agent_begin(struct agent *agent);
 
-/* agent_deliver - a packet of a peer.  As transport_events.deliver. */
+/* agent_deliver - a packet from a peer.  As transport_events.deliver. */
 int agent_deliver(struct agent *agent, uint32_t peer, const void *packet, size_t size);
 
 /* agent_read_done - as transport_events.read_done. */
 void agent_read_done(struct agent *agent, void *cookie, int error);
 
-/* agent_owns - is a read that has ended one of the agent's? */
+/* agent_owns - does this read belong to the agent? */
 bool agent_owns(const struct agent *agent, const void *cookie);
 
-/* agent_run - performs commands, moves data; how much it did. */
+/* agent_run - performs commands and moves data; returns how much it did. */
 int agent_run(struct agent *agent);
 
-/* agent_is_idle - is there nothing to do before something arrives? */
+/* agent_is_idle - is there nothing to do until something arrives? */
 bool agent_is_idle(const struct agent *agent);
 
-/* agent_ask - asks software for the number of a peer; question comes back with the answer.
- * False: no space. */
+/* agent_ask - asks software for the number of the peer at an address; the answer repeats
+ * `question`.  False: no space. */
 bool agent_ask(struct agent *agent, uint32_t question, const struct transport_address *address);
 
-/* agent_leave - if nothing is under way: tells software that this device will not receive any
- * more, from when its transport is closed.  False: not now. */
+/* agent_leave - if nothing is under way: reports to software that this device will not receive
+ * any more once its transport is closed.  False: something is under way. */
 bool agent_leave(struct agent *agent);
 
 #endif

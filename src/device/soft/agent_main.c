@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * agent_main.c - a device that runs by itself.
+ * agent_main.c - an agent that runs by itself.
  *
  *   channel.wanted      0 ───────────────> 1 ───────────────────> 0
  *   this side          sleeps   take_over()  receives   agent_leave(), close()      sleeps
  *   transport's owner  receives hand_over()  does not   sees CHANNEL_LEFT: take_back()  receives
  *
- * It receives in the transport's place only while software wants it to: as long as no receive
- * is the device's, messages are shorter on their way without it.
+ * The device receives instead of the transport only while software wants it to: while it holds
+ * no receive, messages reach the host faster without it.
  *
- * Peers have numbers, which only the application gives: the first packet of a peer
- * waits until it has answered.
+ * The application gives numbers to peers: the first packet of a peer waits until the
+ * application has answered.
  *
  *   accept() ──> ASKED ──answer──> ANSWERED ──accept() again──> by_peer[number]
  */
@@ -28,25 +28,25 @@
 /* Packets of one poll. */
 #define SERVE_BUDGET 64
 
-/* Empty rounds between two looks at the clock. */
+/* Empty rounds between two readings of the clock. */
 #define SERVE_ROUNDS 64
 
-/* What a check that finds the device unwanted counts for: it does nothing then. */
+/* Rounds that a check counts while the device is not wanted: it has nothing to do then. */
 #define IDLE_ROUNDS 1024
 
-/* The longest sleep: then it looks whether the application is still there. */
+/* The longest sleep; after it the device checks that the application is still there. */
 #define SERVE_SLEEP_NS (100 * CLOCK_MS)
 
-/* The same while a packet is refused: other peers have no means to end this one. */
+/* The longest sleep while a packet is refused: other peers cannot end this sleep. */
 #define SERVE_HELD_NS CLOCK_MS
 
-/* A peer that was known once: numbers do not change, links do. */
+/* A peer that was known once: its number does not change, its link may. */
 struct known {
     struct transport_address address;
     uint32_t peer;
 };
 
-/* A peer that is about to be known. */
+/* A peer whose number was asked for. */
 struct inquiry {
     struct list node; /* on inquiries, in the order of the questions */
     struct link *link;
@@ -69,7 +69,7 @@ struct server {
     uint64_t rounds;   /* channel.idle */
 };
 
-/* ---- who was who ---- */
+/* ---- known addresses ---- */
 
 static uint64_t known_hash(const void *arg, const void *slot)
 {
@@ -86,7 +86,7 @@ static bool known_is(const void *arg, const void *slot, const void *address)
 
 static const struct hash_kind by_address = {sizeof(struct known), known_hash, known_is};
 
-/* Without memory: the next packet of the peer asks for it again. */
+/* If there is no memory, the next packet of the peer asks for its number again. */
 static void known_add(struct server *server, const struct transport_address *address,
                       uint32_t peer)
 {
@@ -100,7 +100,7 @@ static const struct known *known_find(const struct server *server,
     return hash_find(&server->known, &by_address, NULL, address_hash(address), address);
 }
 
-/* ---- who is who ---- */
+/* ---- questions ---- */
 
 static struct inquiry *agent_main_find(struct server *server, const struct link *link)
 {
@@ -115,7 +115,7 @@ static struct inquiry *agent_main_find(struct server *server, const struct link 
     return NULL;
 }
 
-/* Behind an event. */
+/* Called after writing an event. */
 static void wake_software(struct server *server)
 {
     if (channel_sleeps(&server->config->channel->software_sleeps))
@@ -138,7 +138,7 @@ static int agent_main_ask(struct server *server, struct link *link,
     inquiry->link = link;
     list_add_tail(&server->inquiries, &inquiry->node);
     server->open++;
-    wake_software(server); /* this poll delivers nothing, so nobody else does */
+    wake_software(server); /* this poll delivers nothing, so nothing else wakes it */
     return -EAGAIN;
 }
 
@@ -194,13 +194,13 @@ static int on_accept(void *arg, struct link *link, const struct transport_addres
     return err;
 }
 
-/* An answer to a question of which nobody knows any more changes nothing. */
+/* The answer to a forgotten question changes nothing. */
 static void on_answer(void *arg, uint32_t question, int error, uint32_t peer)
 {
     struct server *server = arg;
     struct list *node;
 
-    server->open--; /* also if it was asked before we left */
+    server->open--; /* also for a question from before the device left */
     list_for_each (node, &server->inquiries) {
         struct inquiry *inquiry = container_of(node, struct inquiry, node);
 
@@ -220,7 +220,7 @@ static struct link *agent_main_link_of(void *arg, uint32_t peer)
     return peer < server->peer_count ? server->by_peer[peer] : NULL;
 }
 
-/* ---- what arrives ---- */
+/* ---- arrivals ---- */
 
 static void on_begins(void *arg)
 {
@@ -263,7 +263,7 @@ static const struct transport_events events = {
 
 static bool agent_main_is_wanted(const struct channel *channel)
 {
-    /* pairs with the release in softdev.c's attach(): the handle is there */
+    /* pairs with the release in softdev.c's attach(): the handle has been written */
     return atomic_load_explicit(&channel->wanted, memory_order_acquire) != 0;
 }
 
@@ -275,8 +275,8 @@ static bool agent_main_is_over(const struct server *server)
            server->agent.is_broken;
 }
 
-/* Held back, it waits for what software alone can give; the transport, where a packet lies,
- * would not let it sleep. */
+/* A device that is held back waits for a command of software; it cannot sleep in the transport,
+ * where the refused packet would wake it at once. */
 static void sleep_a_while(struct server *server)
 {
     struct channel *channel = server->config->channel;
@@ -300,7 +300,7 @@ static bool may_go_on(const struct server *server)
     return config->may_go_on == NULL || config->may_go_on(config->arg);
 }
 
-/* Receives until it is not wanted, or over, or alone. */
+/* Receives until the device is not wanted, must stop, or is alone. */
 static void receive(struct server *server)
 {
     struct channel *channel = server->config->channel;
@@ -348,7 +348,7 @@ static int take_over(struct server *server)
     return transport_take_over(config->ops, &transport, config->handle, &server->transport);
 }
 
-/* The links go with the transport; who has been asked for and not been told of is asked for
+/* Closes the transport with its links; peers whose numbers were not answered will be asked for
  * again. */
 static void agent_main_leave(struct server *server)
 {
@@ -362,7 +362,7 @@ static void agent_main_leave(struct server *server)
     server->peer_count = 0;
 }
 
-/* Until it is over.  0 or the error of take_over(). */
+/* Works until the device must stop.  0 or the error of take_over(). */
 static int work(struct server *server)
 {
     struct channel *channel = server->config->channel;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * agent_main.h - a agent that runs by itself, on a thread or in a process of its own, and receives
- * in the place of the application's transport.
+ * agent_main.h - an agent on its own thread or in its own process, which receives instead of
+ * the application's transport.
  */
 #ifndef DEVICE_SOFT_AGENT_MAIN_H
 #define DEVICE_SOFT_AGENT_MAIN_H
@@ -11,18 +11,18 @@
 
 struct agent_main_config {
     struct channel *channel;
-    const struct transport_config *transport; /* key and shape; events are serve's own */
+    const struct transport_config *transport; /* events are replaced */
     const struct transport_handle *handle;
     const struct transport_ops *ops; /* the transport's kind */
     struct agent_memory memory;
     uint64_t spin_ns;
-    /* Looked at now and then: false ends it.  NULL: never. */
+    /* Called at intervals: false ends agent_main().  NULL: never ends it. */
     bool (*may_go_on)(void *arg);
     void *arg;
 };
 
-/* serve - says RUNNING (or FAILED) in the channel, works until the channel says stop,
- * and says ENDED.  0 or an error. */
+/* agent_main - sets RUNNING (or FAILED) in the channel, works until channel.stop is set, and
+ * sets ENDED.  0 or an error. */
 int agent_main(const struct agent_main_config *config);
 
 #endif

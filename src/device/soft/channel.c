@@ -10,10 +10,10 @@
 
 #include "base/sys.h"
 
-/* Questions about peers and their answers, and CHANNEL_LEFT, are beside what device.h counts. */
+/* device.h does not count questions about peers, their answers, and CHANNEL_LEFT. */
 #define SPARE (CHANNEL_QUESTIONS + 1)
 
-/* A ring gives out half of its cells at least, whatever the records. */
+/* A ring offers at least half of its cells, whatever the sizes of the records. */
 static uint32_t cells_for(uint64_t records, uint64_t cells_each)
 {
     uint64_t wanted = 2 * records * cells_each;
@@ -77,7 +77,7 @@ int channel_create(size_t size, int *fd, struct channel **channel)
     return 0;
 }
 
-/* Is it for us?  0; -EPROTO; -EPROTONOSUPPORT. */
+/* Is this a channel that we understand?  0; -EPROTO; -EPROTONOSUPPORT. */
 static int channel_check(const struct channel *found, size_t size)
 {
     const struct version theirs = found->version;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * channel_test.c - a device program believes a channel of its own version alone, and says which another one has.
+ * channel_test.c - a device program accepts only a channel of its own version, and logs which
+ * version another channel has.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -52,7 +53,7 @@ static void a_channel_of_another_version_is_named(void **state)
     snprintf(ours, sizeof ours, "this process has Matchbox %u.%u.%u (formats %u and %u): both",
              own.major, own.minor, own.patch, own.format, own.packets);
     assert_int_equal(channel_create(size, &fd, &channel), 0);
-    assert_int_equal(attach(fd), -EPROTO); /* nothing is in it */
+    assert_int_equal(attach(fd), -EPROTO); /* it is empty */
     channel_init(channel, LIST, COMMANDS, UNTAGGED);
     assert_int_equal(attach(fd), 0);
 

@@ -2,9 +2,9 @@
 /*
  * device_main.c - matchbox-device: a software device in an address space of its own.
  *
- * The library starts it (driver_process.c).  Descriptor 3 is the channel; the application's memory is
- * reached by copies across processes.  All signals are blocked: the terminal's are for the
- * application, and when that ends this does.
+ * The library starts it (driver_process.c).  Descriptor 3 is the channel; the process copies
+ * across to and from the application's memory.  All signals are blocked: those from the
+ * terminal are for the application, and this process ends when the application does.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -43,8 +43,8 @@ static bool parent_is_there(void *arg)
     return (uint32_t)getppid() == channel->pid;
 }
 
-/* Is this process allowed to write to the application?  It is seen in the channel, which the
- * application has, too. */
+/* May this process write to the application?  It writes into the channel by the application's
+ * address, and looks whether the value has arrived. */
 static int try_memory(struct channel *channel)
 {
     const uint64_t mark = ~channel->seed;

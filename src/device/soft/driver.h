@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * driver.h - what softdev.c and the drivers that run an agent elsewhere share; never leaves
- * this folder.
+ * driver.h - declarations shared by softdev.c and the drivers that run an agent elsewhere; only
+ * for this folder.
  */
 #ifndef DEVICE_SOFT_DRIVER_H
 #define DEVICE_SOFT_DRIVER_H
@@ -15,19 +15,20 @@
 
 struct softdev;
 
-/* Who receives.  A driver's agent does between the two. */
+/* Which side receives. */
 enum softdev_attachment {
-    SOFTDEV_AWAY,   /* the transport's owner */
-    SOFTDEV_THERE,  /* the device, or soon */
-    SOFTDEV_LEAVING /* the device, until it says that it has left */
+    SOFTDEV_AWAY,   /* the transport's owner receives */
+    SOFTDEV_THERE,  /* the device receives, or will soon */
+    SOFTDEV_LEAVING /* the device receives until it reports that it has left */
 };
 
 struct softdev_driver_ops {
-    /* Starts the device's other half; channel and handle are ready.  0 or an error. */
+    /* Starts the thread or process of the device; channel and handle are ready.  0 or an
+     * error. */
     int (*start)(struct softdev *device);
-    /* Ends it, whatever it is doing, and waits until it is gone. */
+    /* Ends the device, whatever it is doing, and waits until it is gone. */
     void (*stop)(struct softdev *device);
-    /* May it still do something? */
+    /* May the device still be running? */
     bool (*is_alive)(struct softdev *device);
 };
 
@@ -42,23 +43,23 @@ struct softdev {
     int channel_fd; /* PROCESS */
     struct ring_producer commands;
     struct ring_consumer events;
-    uint64_t written; /* commands */
+    uint64_t written; /* commands written */
     uint64_t sync_at; /* the number of the last SYNC; 0: there was none */
-    uint64_t mark;    /* of the last event that was polled */
+    uint64_t mark;    /* channel.begun of the last event that was polled */
     uint32_t until_check;
     bool is_configured;
     enum softdev_attachment attachment;
     bool is_stopped; /* nothing runs any more */
-    bool is_over;    /* LOST has been told */
+    bool is_over;    /* LOST has been reported */
     struct transport_handle handle;
     struct agent *agent; /* LOOP */
     pthread_t thread;    /* THREAD */
     pid_t pid;           /* PROCESS */
     int pidfd;
-    char program[PATH_MAX]; /* what it executes */
+    char program[PATH_MAX]; /* the path of the program */
 };
 
-/* Of a device elsewhere that receives. */
+/* Wakes a device elsewhere that receives. */
 void softdev_wake(struct softdev *device);
 
 #endif

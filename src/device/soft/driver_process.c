@@ -2,13 +2,13 @@
 /*
  * driver_process.c - the software device in a process of its own.
  *
- * The program matchbox-device inherits the channel as descriptor 3, besides 0 to 2, and finds
- * everything there (device_main.c).  It ends when its parent is gone.  Here it is killed: what
- * it leaves is right at any instruction (it may be killed by others), so there is no reason to
- * wait for it.
+ * The program matchbox-device inherits the channel as descriptor 3, besides 0 to 2; the channel
+ * has all that it needs (device_main.c).  The program ends when its parent is gone.  This
+ * driver kills it without waiting for it to finish: others may kill it, too, so its shared
+ * state is valid at every instruction.
  *
- * It is a child of the application, which may wait for it by a wait for any child, as when it
- * ignores SIGCHLD; its pid may be another's then.  So it is named by a descriptor.
+ * The program is a child of the application, which may reap it by a wait for any child, or by
+ * ignoring SIGCHLD; another process may then get its pid.  So this driver uses a pidfd.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +28,7 @@
 
 #define PROGRAM "matchbox-device"
 
-/* Its path, and whether it can be executed; errno if not. */
+/* Finds the path of the program.  False: it cannot be executed, and errno says why. */
 static bool find_program(const char *given, char *path, size_t size)
 {
     if (given[0] == '\0')
@@ -89,7 +89,7 @@ static int process_start(struct softdev *device)
     return 0;
 }
 
-/* These are no calls that tests make fail. */
+/* Direct calls, because tests must not make them fail. */
 static void process_stop(struct softdev *device)
 {
     siginfo_t info;
@@ -100,7 +100,7 @@ static void process_stop(struct softdev *device)
     sys_close(device->pidfd);
 }
 
-/* A pidfd is readable from the moment when the process is gone. */
+/* A pidfd becomes readable when the process ends. */
 static bool process_is_alive(struct softdev *device)
 {
     struct pollfd poll = {.fd = device->pidfd, .events = POLLIN};

@@ -24,7 +24,7 @@ static void *driver_thread_run(void *arg)
     return NULL;
 }
 
-/* The application's signals are for its own threads. */
+/* Blocks all signals in the new thread: they are for the application's threads. */
 static int thread_start(struct softdev *device)
 {
     sigset_t all, old;
@@ -49,7 +49,7 @@ static void thread_stop(struct softdev *device)
 
 static bool thread_is_alive(struct softdev *device)
 {
-    (void)device; /* it says so when it ends */
+    (void)device; /* it reports its own end */
     return true;
 }
 

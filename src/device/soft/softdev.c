@@ -2,8 +2,8 @@
 /*
  * softdev.c - commands into one ring, events out of the other.
  *
- * A device that has ended, whatever ended it, has written its last event: so when it has, and
- * the ring is empty, the caller is told LOST, once.
+ * A device that has ended, for whatever reason, has written its last event.  So once the device
+ * has ended and the ring is empty, the caller gets LOST, once.
  */
 #include "device/soft/softdev.h"
 
@@ -17,11 +17,11 @@
 #include "device/soft/driver.h"
 #include "transport/handoff.h"
 
-/* Polls that find nothing between two checks whether the device still lives. */
+/* Polls without an event between two checks that the device is alive. */
 #define CHECK_EVERY  4096
 
 #define LIST_MAX     65536u
-#define COMMANDS_MAX (4 * LIST_MAX + 2) /* of receives, and of messages to hold */
+#define COMMANDS_MAX (4 * LIST_MAX + 2) /* for receives and for held messages */
 #define UNTAGGED_MAX 16384u
 
 static struct softdev *device_of(const struct mbx_device *device)
@@ -31,7 +31,7 @@ static struct softdev *device_of(const struct mbx_device *device)
 
 /* ---- commands ---- */
 
-/* Wherever it sleeps: in the transport, or because it is held back (agent_main.c). */
+/* Wakes the device from both kinds of sleep: in the transport, or held back (agent_main.c). */
 void softdev_wake(struct softdev *device)
 {
     atomic_fetch_add(&device->channel->bell, 1);
@@ -72,7 +72,7 @@ static int command_tm(struct softdev *device, const struct tm_command *unit)
     return command_write(device, command);
 }
 
-/* The device is to receive.  0 it does, or will; -EAGAIN it is just leaving. */
+/* Makes the device receive.  0 it does, or will; -EAGAIN it is just leaving. */
 static int attach(struct softdev *device)
 {
     struct transport *t = device->config.transport;
@@ -89,7 +89,7 @@ static int attach(struct softdev *device)
         return err;
     device->attachment = SOFTDEV_THERE;
     device->channel->handle = device->handle;
-    /* pairs with the acquire in agent_main.c's is_wanted() */
+    /* pairs with the acquire in agent_main.c's agent_main_is_wanted() */
     atomic_store_explicit(&device->channel->wanted, 1, memory_order_release);
     sys_futex_wake(&device->channel->wanted, 1);
     return 0;
@@ -106,14 +106,14 @@ void softdev_detach(struct mbx_device *d)
     softdev_wake(device);
 }
 
-/* The device says that it has left; it may be about to. */
+/* The device has reported that it has left; it may still be about to. */
 static bool receive_again(struct softdev *device)
 {
     int err;
 
     if (device->config.may_hand_over != NULL &&
         !device->config.may_hand_over(device->config.arg))
-        return false; /* who sleeps is woken by the other half's close() */
+        return false; /* the close() of the device wakes a sleeping thread */
     err = transport_take_back(device->config.transport);
     if (err == -EBUSY)
         return false;
@@ -157,7 +157,7 @@ static int soft_revoke(struct mbx_device *d, uint32_t handle, uint16_t handled)
         &(struct tm_command){.type = TM_REVOKE, .handled = handled, .handle = handle});
 }
 
-/* One at a time: they must not take the space of other commands. */
+/* One SYNC at a time: more would take the space of other commands. */
 static int soft_sync(struct mbx_device *d, uint16_t handled)
 {
     struct softdev *device = device_of(d);
@@ -204,7 +204,7 @@ static int soft_replenish(struct mbx_device *d, uint32_t buffer, void *memory)
 
 /* ---- events ---- */
 
-/* The device wants to know who this is.  False: the answer has to wait. */
+/* Answers the device's question for the number of a peer.  False: the answer has to wait. */
 static bool answer(struct softdev *device, const struct channel_event *event)
 {
     struct channel_command *command = command_reserve(device);
@@ -224,10 +224,11 @@ static bool answer(struct softdev *device, const struct channel_event *event)
     return true;
 }
 
-/* Has the device ended?  Asked when the ring is empty; whoever ends it has written all. */
+/* Has the device ended?  Called when the ring is empty; a device that has ended has written all
+ * its events. */
 static bool has_ended(struct softdev *device)
 {
-    if (device->driver == NULL) /* what it began to read is still written */
+    if (device->driver == NULL) /* its reads still write to memory */
         return (device->is_stopped || device->agent->is_broken) && device->agent->reading == 0;
     if (device->is_stopped)
         return true;
@@ -239,7 +240,7 @@ static bool has_ended(struct softdev *device)
     return !device->driver->is_alive(device);
 }
 
-/* The next event, copied.  False: none. */
+/* Copies the next event.  False: there is none. */
 static bool next_event(struct softdev *device, struct channel_event *event)
 {
     uint32_t size;
@@ -255,7 +256,7 @@ static bool next_event(struct softdev *device, struct channel_event *event)
     return true;
 }
 
-/* Who has ended needs no answers.  True: behind them is an event. */
+/* Skips records that a device that has ended needs no answer to.  True: an event follows. */
 static bool skip_notes(struct softdev *device)
 {
     struct channel_event event;
@@ -273,7 +274,7 @@ static bool event_lost(struct softdev *device, struct mbx_device_event *event)
     if (device->is_over)
         return false;
     if (device->events.error == 0 && (!has_ended(device) || skip_notes(device)))
-        return false; /* it may have written something before it ended: look again */
+        return false; /* it may have written an event before it ended: look again */
     if (device->events.error != 0)
         LOG_ERROR("the device wrote an invalid event; please report this");
     device->is_over = true;
@@ -281,7 +282,8 @@ static bool event_lost(struct softdev *device, struct mbx_device_event *event)
     return true;
 }
 
-/* What is between this file and the agent.  False: later, and nothing behind it before. */
+/* Handles a record that is no event for the caller.  False: later, and no record after it may
+ * be handled before. */
 static bool take_note(struct softdev *device, const struct channel_event *event)
 {
     if (device->is_stopped)
@@ -360,9 +362,9 @@ static int start_loop(struct softdev *device)
     return 0;
 }
 
-/* ---- the others ---- */
+/* ---- device elsewhere ---- */
 
-/* Until the device is not in this state any more.  0; -ENODEV it has ended; -ETIMEDOUT. */
+/* Waits until the device leaves this state.  0; -ENODEV it has ended; -ETIMEDOUT. */
 static int await_state(struct softdev *device, enum channel_state state)
 {
     struct channel *channel = device->channel;
@@ -378,7 +380,7 @@ static int await_state(struct softdev *device, enum channel_state state)
     return 0;
 }
 
-/* Until the device works, or cannot. */
+/* Waits until the device runs, or has failed. */
 static int await_start(struct softdev *device)
 {
     int err = await_state(device, CHANNEL_STARTING);
@@ -516,7 +518,7 @@ bool softdev_lie_down(struct mbx_device *d)
         return agent_is_idle(device->agent) && ring_is_empty(&device->events);
     if (device->attachment == SOFTDEV_AWAY)
         return true;
-    device->until_check = 1; /* the first check behind a sleep is a real one */
+    device->until_check = 1; /* the first poll after a sleep checks the device */
     channel_lie_down(&device->channel->software_sleeps);
     return ring_is_empty(&device->events);
 }
@@ -551,8 +553,8 @@ bool softdev_is_calm(struct mbx_device *d, uint64_t *rounds)
 
     *rounds = softdev_idle_rounds(d);
     if (!softdev_is_there(d))
-        return true; /* nothing comes through it; what it is to do is for when it is back */
-    return *rounds >= before + 2 && /* one may have begun before */
+        return true;                /* no packets go through it; its commands can wait */
+    return *rounds >= before + 2 && /* one may have been under way */
            ring_is_empty(&device->events) &&
            atomic_load(&device->channel->performed) >= device->written;
 }

@@ -54,7 +54,7 @@ static void emit(const struct tm_unit *unit, enum mbx_device_event_type type, ui
 
 /* ---- entries become active ---- */
 
-/* entry meets a message that software had given to hold; its data is software's. */
+/* entry meets a message that software has given to hold; software has its data. */
 static void meet_held(struct tm_unit *unit, struct tm_entry *entry, struct mbx_match_msg *msg)
 {
     struct tm_held *held = container_of(msg, struct tm_held, match);
@@ -72,7 +72,7 @@ static void meet_held(struct tm_unit *unit, struct tm_entry *entry, struct mbx_m
                           });
 }
 
-/* All of them, the oldest first; without memory the rest stays as it is. */
+/* Activates all inactive entries, the oldest first; without memory the rest stays inactive. */
 static void activate(struct tm_unit *unit)
 {
     while (!list_is_empty(&unit->inactive)) {
@@ -111,7 +111,7 @@ static int append(struct tm_unit *unit, const struct tm_command *command)
     return 0;
 }
 
-/* Takes entry out of the list; false if it is not there any more. */
+/* Takes entry off its list; false if it is on none any more. */
 static bool take_out(struct tm_unit *unit, struct tm_entry *entry)
 {
     if (entry->state == TM_ACTIVE)
@@ -133,8 +133,8 @@ static int revoke(struct tm_unit *unit, const struct tm_command *command)
     return 0;
 }
 
-/* Software has compared the message with all that it handed over before, so it meets
- * nothing that is active. */
+/* Software has compared the message with all receives that it had handed over, so the message
+ * meets no active entry. */
 static int tm_unit_hold(struct tm_unit *unit, const struct tm_command *command)
 {
     struct tm_held *held;
@@ -147,7 +147,7 @@ static int tm_unit_hold(struct tm_unit *unit, const struct tm_command *command)
     held->match = (struct mbx_match_msg){.envelope = tm_unit_envelope_of(&command->envelope)};
     err = mbx_match_arrive(&unit->active, &held->match, &recv);
     if (err < 0)
-        return err; /* not "cannot hold it": receives that follow would pass it */
+        return err; /* an error, because later receives would pass the message */
     held->is_held = recv == NULL;
     if (recv != NULL)
         meet_held(unit, container_of(recv, struct tm_entry, match), &held->match);
@@ -198,7 +198,7 @@ int tm_command(struct tm_unit *unit, const struct tm_command *command)
     return 0;
 }
 
-/* ---- arrivals ---- */
+/* ---- messages that arrive ---- */
 
 struct tm_entry *tm_match(struct tm_unit *unit, const struct mbx_device_envelope *envelope)
 {

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tm_unit.h - the software device's state machine: what device.h describes, and nothing else.
+ * tm_unit.h - the software device's state machine: the contract of device.h, and nothing else.
  *
  *                commands                       arrivals
  *                   |                              |
  *   inactive  ──────+──>  active list  <───────────+        held messages
  *   (a queue)   in sync   (a matching engine: entries and held messages)
  *
- * It has no thread, no clock, no wire and no queue: a driver (or a test, in any order that it
- * likes) calls tm_command() with the oldest command, tm_match() with the oldest packet of
- * a sender, and moves the data of what matched.  Events leave through emit(), which must have
- * space: tm_events() says how many there can be.
+ * It has no thread, no clock, no transport and no queue: a driver (or a test, in any order)
+ * calls tm_command() with the oldest command, tm_match() with the oldest packet of a sender,
+ * and moves the data of matches.  Events leave through emit(), which must have space:
+ * tm_events() is the most that can be unread.
  *
- * The active list is the engine of match.h.  That gives every arrival the oldest entry that
- * accepts it at constant cost, and every entry that becomes active the oldest held message.
+ * The active list is the engine of match.h.  It finds the oldest entry that accepts an arrival,
+ * at constant cost, and the oldest held message that an entry accepts when it becomes active.
  *
  * Invariants
- *   I1  entries that are active are older than those that are not
- *   I2  found - handled (mod the counter) is how many unexpected messages software has not
- *       reported; entries become active only when it is 0
- *   I3  an entry is on exactly one of: nothing (free), inactive, the active list, or it is
- *       matched and its driver moves its data
+ *   I1  active entries are older than inactive ones
+ *   I2  found - handled (mod the counter) is the number of unexpected messages that software
+ *       has not reported; entries become active only when it is 0
+ *   I3  an entry is in exactly one place: nowhere (free), inactive, the active list, or its
+ *       driver (matched; the driver moves its data)
  */
 #ifndef DEVICE_SOFT_TM_UNIT_H
 #define DEVICE_SOFT_TM_UNIT_H
@@ -38,7 +38,7 @@ struct tm_command {
     uint32_t handle; /* HOLD, UNHOLD: the message's number */
     struct mbx_device_envelope envelope;
     uint64_t ignore;
-    uint64_t buf; /* an address of the application's */
+    uint64_t buf; /* an address in the application */
     uint64_t size;
 };
 
@@ -63,7 +63,7 @@ typedef void tm_emit_fn(void *arg, const struct mbx_device_event *event);
 
 struct tm_config {
     uint32_t list;         /* entries, and held messages */
-    uint32_t counter_bits; /* of found and handled, 1 to 16; 0: 16.  A test may shrink it */
+    uint32_t counter_bits; /* of found and handled, 1 to 16; 0: 16.  Tests shrink them */
     uint64_t seed;         /* of the engine's hash */
     tm_emit_fn *emit;
     void *arg;
@@ -85,7 +85,7 @@ struct tm_unit {
 int tm_init(struct tm_unit *unit, const struct tm_config *config);
 void tm_fini(struct tm_unit *unit);
 
-/* Events that can be unread at a time, with so many untagged buffers. */
+/* Events that can be unread at a time, with this many untagged buffers. */
 static inline uint32_t tm_events(uint32_t list, uint32_t untagged)
 {
     return 5 * list + untagged + 1;
@@ -99,12 +99,12 @@ static inline uint32_t tm_events(uint32_t list, uint32_t untagged)
  */
 int tm_command(struct tm_unit *unit, const struct tm_command *command);
 
-/* tm_match - a tagged message has arrived: the oldest active entry that accepts it, which
- * leaves the list, or NULL.  Then it is for the caller to pass the message on and to call
- * tm_found(), or to hold the sender back. */
+/* tm_match - a tagged message has arrived: returns the oldest active entry that accepts it,
+ * taken off the list, or NULL.  After NULL the caller passes the message on and calls
+ * tm_found(), or holds the sender back. */
 struct tm_entry *tm_match(struct tm_unit *unit, const struct mbx_device_envelope *envelope);
 
-/* tm_found - a tagged message has been passed to software. */
+/* tm_found - the caller has passed a tagged message to software. */
 void tm_found(struct tm_unit *unit);
 
 /* tm_release - the data of a matched entry has been moved, or never will be. */
@@ -115,7 +115,7 @@ static inline uint32_t tm_handle(const struct tm_unit *unit, const struct tm_ent
     return (uint32_t)(entry - unit->entries);
 }
 
-/* tm_is_in_sync - has software handled all that it was given? */
+/* tm_is_in_sync - has software handled all messages that were passed to it? */
 static inline bool tm_is_in_sync(const struct tm_unit *unit)
 {
     return ((unit->found ^ unit->handled) & unit->counter_mask) == 0;

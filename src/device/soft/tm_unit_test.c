@@ -18,7 +18,7 @@ struct bench {
     struct tm_unit unit;
     struct mbx_device_event events[4 * LIST];
     int count, seen;
-    uint16_t handled; /* what the next command reports */
+    uint16_t handled; /* the next command reports this */
 };
 
 static void collect(void *arg, const struct mbx_device_event *event)
@@ -40,7 +40,7 @@ static void bench_open(struct bench *b, uint32_t counter_bits)
 
 static void bench_close(struct bench *b)
 {
-    assert_int_equal(b->seen, b->count); /* no event that nobody expects */
+    assert_int_equal(b->seen, b->count); /* no unexpected events */
     assert_true(tm_is_valid(&b->unit));
     tm_fini(&b->unit);
 }
@@ -66,7 +66,7 @@ static void done(struct bench *b, enum tm_command_type type, uint32_t handle, ui
     assert_int_equal(command(b, type, handle, tag), 0);
 }
 
-/* A message arrives: the handle of what it met, or -1, and software gets it. */
+/* A message arrives: returns the handle that it met, or -1 if software gets it. */
 static int arrive(struct bench *b, uint64_t tag)
 {
     struct tm_entry *entry = tm_match(&b->unit, &(struct mbx_device_envelope){1, 2, tag});
@@ -110,7 +110,7 @@ static void an_entry_is_inactive_while_a_message_is_unreported(void **state)
     arrive(&b, 7);
     append(&b, 0, 7);
     assert_int_equal(arrive(&b, 7), -1);
-    b.handled = 1; /* of two */
+    b.handled = 1; /* of two messages */
     done(&b, TM_SYNC, 0, 0);
     assert_int_equal(arrive(&b, 7), -1);
     b.handled = 3;
@@ -179,7 +179,7 @@ static void an_append_reports_for_itself(void **state)
     bench_close(&b);
 }
 
-/* An entry that waits becomes active by any other command that reports. */
+/* Any command that reports the count makes a waiting entry active. */
 static void reports(enum tm_command_type type, enum mbx_device_event_type answer, int error)
 {
     struct bench b;
@@ -236,7 +236,7 @@ static void the_count_has_the_width_that_was_asked_for(void **state)
     for (int i = 0; i < 3; i++)
         arrive(&b, 9);
     append(&b, 1, 7);
-    assert_int_equal(arrive(&b, 7), 1); /* 8 look like 4: no caller lets it come to that */
+    assert_int_equal(arrive(&b, 7), 1); /* 8 look like 4, which callers must avoid */
     bench_close(&b);
 }
 
@@ -265,7 +265,7 @@ static void without_memory_entries_are_active_all_the_same(void **state)
         append(&b, i, i);
     assert_true(list_is_empty(&b.unit.inactive));
     mem_fail_at(1);
-    for (int i = LIST; i-- > 0;) /* not in their order: the engine wants tables */
+    for (int i = LIST; i-- > 0;) /* in reverse order: the engine needs tables */
         assert_int_equal(arrive(&b, (uint64_t)i), i);
     assert_int_equal(mem_fail_left(), 0);
     mem_fail_at(0);
@@ -321,7 +321,7 @@ static void a_matched_entry_cannot_be_revoked(void **state)
     bench_close(&b);
 }
 
-/* ---- what makes no sense ---- */
+/* ---- invalid commands ---- */
 
 static void refuses(enum tm_command_type type, uint32_t handle)
 {
@@ -333,7 +333,7 @@ static void refuses(enum tm_command_type type, uint32_t handle)
     append(&b, 2, 7);
     b.handled = 1;
     assert_int_equal(command(&b, type, handle, 7), -EPROTO);
-    assert_int_equal(arrive(&b, 7), -1); /* it was no report either */
+    assert_int_equal(arrive(&b, 7), -1); /* the command did not report the count either */
     assert_int_equal(arrive(&b, 8), 1);
     bench_close(&b);
 }
@@ -390,7 +390,7 @@ static void a_device_without_memory_is_not_made(void **state)
     }
 }
 
-/* ---- messages that it holds ---- */
+/* ---- held messages ---- */
 
 static void a_held_message_meets_the_next_entry(void **state)
 {
@@ -408,7 +408,7 @@ static void a_held_message_meets_the_next_entry(void **state)
     assert_int_equal(b.events[1].message, 4);
     event_is(&b, MBX_DEVICE_MATCHED, 1, 0);
     done(&b, TM_HOLD, 5, 9); /* its number is free */
-    append(&b, 0, 7);        /* both are over */
+    append(&b, 0, 7);        /* both entries are free */
     assert_int_equal(arrive(&b, 7), 0);
     bench_close(&b);
 }

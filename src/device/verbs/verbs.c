@@ -6,20 +6,20 @@
  *   replenish            ── ibv_post_srq_recv ─> │ IBV_SRQT_TM   │ <── queue pairs of the peers
  *   poll                 <── ibv_start_poll ──── └── its queue ──┘     (verbs_attach)
  *
- * Every command asks for a completion, so that the space for commands is known and no completion
- * can find its queue full.  A completion's wr_id is its kind and the number of the receive or
- * buffer.  The request to synchronise that the hardware adds to completions is not looked at:
- * it may come without need, and who uses this device reports anyway.
+ * Every command requests a completion, so the space for commands is known and the completion
+ * queue cannot overflow.  A completion's wr_id is its kind and the number of the receive or
+ * buffer.  IBV_WC_TM_SYNC_REQ in completions is ignored: it may come needlessly, and the user
+ * of this device reports its count anyway.
  *
- * A receive that was consumed is not named to the hardware any more, which may have used its
- * number again: revoking it is a SYNC whose completion is answered with -ENOENT.
+ * A consumed receive is not named to the hardware any more, because the hardware may have
+ * reused its number: revoking it posts a SYNC, whose completion is answered with -ENOENT.
  *
  * A receive that is shorter than the longest eager message gets a bounce buffer of that length,
- * which is registered once: a longer message would be an error of the connection.  Other memory
- * is the caller's region, or is registered when it is handed over, until its data is there or for
- * longer (verbs_regions.h).  A request that software has to do lies in the same memory, and
- * may be longer than its message: what was there before is put back.  So no two receives that the
- * hardware has may have memory in common (verbs_ranges.h): the second one is refused.
+ * which is registered once: a longer message would be a connection error.  Other memory is the
+ * caller's region, or is registered at the append, until its data is there or for longer
+ * (verbs_regions.h).  A request that software has to complete lies in the same memory, and may
+ * be longer than its message: the previous contents are restored.  So receives that the
+ * hardware holds must not overlap (verbs_ranges.h): the second one is refused.
  */
 #include "device/verbs/verbs_state.h"
 
@@ -28,18 +28,18 @@
 
 #include "base/log.h"
 
-/* The longest message that is read into one entry; the hardware tells lengths in 32 bits. */
+/* The longest message that is read into one entry; the hardware reports lengths in 32 bits. */
 #define VERBS_READ_MAX (UINT32_C(1) << 30)
 
 /* ---- commands ---- */
 
-/* What libibverbs says of a command. */
+/* Converts libibverbs' error of a command. */
 static int post_error(int err)
 {
     return err == 0 ? 0 : err == ENOMEM ? -EAGAIN : -ENODEV;
 }
 
-/* Gives a command to the hardware; space has been looked for. */
+/* Posts a command; the caller has checked that there is space. */
 static int verbs_post(struct verbs *v, struct ibv_ops_wr *wr, uint16_t handled)
 {
     struct ibv_ops_wr *bad;
@@ -61,7 +61,7 @@ static int check_space(const struct verbs *v)
     return v->in_flight < v->commands ? 0 : -EAGAIN;
 }
 
-/* Where the hardware writes what meets recv; its key. */
+/* Chooses the memory into which the hardware writes recv's message; sets its lkey. */
 static int register_entry(struct verbs *v, struct verbs_entry *entry,
                           const struct mbx_device_recv *recv, uint32_t *lkey)
 {
@@ -118,7 +118,7 @@ static int post_append(struct verbs *v, struct verbs_entry *entry,
     return err;
 }
 
-/* Do the bits of verbs_tag() tell all messages apart that recv does? */
+/* Do the bits of verbs_tag() tell apart all messages that recv tells apart? */
 static bool fits_tag(const struct verbs *v, const struct mbx_device_recv *recv)
 {
     const struct mbx_device_envelope *envelope = &recv->envelope;
@@ -171,7 +171,7 @@ static int post_revoke(struct verbs *v, uint32_t handle, uint16_t handled)
     return err;
 }
 
-/* A command that only reports; its completion says when all before it have been done. */
+/* A command that only reports the count; it completes when all earlier commands are done. */
 static int post_sync(struct verbs *v, enum verbs_kind kind, uint32_t number, uint16_t handled)
 {
     struct ibv_ops_wr wr = {.wr_id = verbs_work_id(kind, number), .opcode = IBV_WR_TAG_SYNC};
@@ -196,7 +196,7 @@ static int verbs_revoke(struct mbx_device *device, uint32_t handle, uint16_t han
                                            : post_sync(v, VERBS_MISSED, handle, handled);
 }
 
-/* One at a time: a second one would take the space of commands that do more. */
+/* One SYNC at a time: a second one would take the space of more useful commands. */
 static int verbs_sync(struct mbx_device *device, uint16_t handled)
 {
     struct verbs *v = verbs_of(device);
@@ -211,7 +211,8 @@ static int verbs_sync(struct mbx_device *device, uint16_t handled)
     return err;
 }
 
-/* If that fails (RLIMIT_MEMLOCK), buffers are registered one by one, as many as can be. */
+/* If registration fails (RLIMIT_MEMLOCK), buffers are registered one by one, as many as
+ * possible. */
 static void verbs_prepare(struct mbx_device *device, void *memory, size_t size)
 {
     struct verbs *v = verbs_of(device);

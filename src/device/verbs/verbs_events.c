@@ -10,13 +10,13 @@
  *   neither, or plain RECV  UNEXPECTED or PASSED, as the header in the buffer says
  *   DEL                     REVOKED: 0, or -ENOENT if the status is IBV_WC_TM_ERR
  *
- * The hardware tells the tag of a message with MATCH and its length with DATA_VALID.
+ * The hardware reports the tag of a message with MATCH and its length with DATA_VALID.
  *
- * A bad status of a receive or buffer is the failure of the link by which the message came: its
- * queue pair stops, and the others go on.  The receive that it names is matched, with an error.
- * What else was matched with that peer ends with verbs_detach(), behind which the hardware writes
- * nothing for it.  A bad status of a command, or one that names no link, is the loss of the
- * device.
+ * A bad status of a receive or buffer means that the link by which the message came has failed:
+ * its queue pair stops, and the others go on.  The receive of the completion is matched, with
+ * an error.  Other receives that were matched with that peer end with verbs_detach(), after
+ * which the hardware writes nothing for it.  A bad status of a command, or of a completion
+ * without a link, means that the device is lost.
  */
 #include <errno.h>
 #include <string.h>
@@ -50,7 +50,7 @@ static void fail_link(struct verbs *v, struct verbs_pair *pair, const char *why)
         v->has_gone = true; /* detached when the queue is empty */
 }
 
-/* The last event. */
+/* Reports LOST, the last event. */
 static int event_lost(struct verbs *v, struct mbx_device_event *event)
 {
     v->is_lost = true;
@@ -58,7 +58,7 @@ static int event_lost(struct verbs *v, struct mbx_device_event *event)
     return 1;
 }
 
-/* Of a peer that is gone: the first entry whose data will never come. */
+/* Reports the first entry whose peer is gone and whose data will never come. */
 static int event_gone(struct verbs *v, struct mbx_device_event *event)
 {
     for (uint32_t i = 0; i < v->list && v->moving > 0; i++) {
@@ -77,7 +77,7 @@ static int event_gone(struct verbs *v, struct mbx_device_event *event)
     return 0;
 }
 
-/* The queue is empty, so nothing of theirs is on its way. */
+/* The queue is empty, so no completions of failed pairs are on their way. */
 static void detach_failed(struct verbs *v)
 {
     struct list *node = v->pairs.next;
@@ -93,14 +93,14 @@ static void detach_failed(struct verbs *v)
 
 /* ---- receives that were matched ---- */
 
-/* A request has been read, of so many bytes. */
+/* A request of this length has been read: restores what it overwrote in the buffer. */
 static void put_back(struct verbs_entry *entry, uint32_t bytes)
 {
     if (entry->memory == entry->buf)
         memcpy(entry->buf, entry->saved, min_size(bytes, sizeof entry->saved));
 }
 
-/* What MATCHED and DATA_VALID, or INCOMPLETE, say of a message whose bytes are there. */
+/* Fills in the contents of DATA_VALID, or INCOMPLETE, for a message whose bytes are there. */
 static void event_data(struct verbs *v, struct verbs_entry *entry,
                        struct mbx_device_event *event)
 {
@@ -126,7 +126,7 @@ static void event_data(struct verbs *v, struct verbs_entry *entry,
     }
 }
 
-/* MATCH has been told: entry leaves the list. */
+/* MATCH was reported: entry leaves the list. */
 static void verbs_events_begin(struct verbs *v, struct verbs_entry *entry,
                                const struct verbs_pair *pair, const struct ibv_wc_tm_info *info,
                                struct mbx_device_event *event)
@@ -156,7 +156,7 @@ static void verbs_events_begin(struct verbs *v, struct verbs_entry *entry,
     };
 }
 
-/* Does software have to fetch it, and to tell its sender? */
+/* Does software have to fetch the data, and to send the FIN? */
 static bool is_software(const struct verbs_entry *entry)
 {
     return entry->app_ctx == VERBS_ANNOUNCED || entry->is_incomplete;
@@ -201,7 +201,7 @@ static int on_data(struct verbs *v, struct verbs_entry *entry, struct mbx_device
     return 1;
 }
 
-/* The message of entry has been lost with its link.  Nothing is said of it but its sender. */
+/* The message of entry was lost with its link.  Only its sender is known. */
 static int on_broken(struct verbs *v, struct verbs_entry *entry, struct verbs_pair *pair,
                      struct mbx_device_event *event)
 {
@@ -237,7 +237,7 @@ static int on_recv(struct verbs *v, uint32_t handle, struct mbx_device_event *ev
     unsigned flags;
 
     if (handle >= v->list || (!entry->is_moving && !list_is_linked(&entry->node)))
-        return 0; /* its peer is gone, and it has ended */
+        return 0; /* its peer is gone, and the receive has ended */
     if (pair == NULL && !entry->is_moving) {
         verbs_fail(v, "a message by a queue pair that does not exist");
         return 0;
@@ -255,7 +255,7 @@ static int on_recv(struct verbs *v, uint32_t handle, struct mbx_device_event *ev
 
 /* ---- packets ---- */
 
-/* Nothing lies in it: the hardware has it again. */
+/* The buffer holds nothing: gives it back to the hardware. */
 static int verbs_events_give_back(struct verbs *v, uint32_t number)
 {
     if (verbs_post_buffer(v, number) != 0)
@@ -268,7 +268,7 @@ static int on_packet(struct verbs *v, uint32_t number, struct mbx_device_event *
     struct verbs_pair *pair = verbs_pair_by_number(v, ibv_wc_read_qp_num(v->cq));
     size_t size;
 
-    if (pair == NULL) /* of a peer that has been detached; what it sent is void */
+    if (pair == NULL) /* from a detached peer: discarded */
         return verbs_events_give_back(v, number);
     if (v->cq->status != IBV_WC_SUCCESS) {
         fail_link(v, pair, ibv_wc_status_str(v->cq->status));
@@ -291,7 +291,7 @@ static int on_packet(struct verbs *v, uint32_t number, struct mbx_device_event *
 
 /* ---- commands ---- */
 
-/* entry's DEL has been answered. */
+/* The DEL of entry has been answered. */
 static int on_del(struct verbs *v, uint32_t handle, struct mbx_device_event *event)
 {
     struct verbs_entry *entry = &v->entries[handle];
@@ -307,7 +307,7 @@ static int on_del(struct verbs *v, uint32_t handle, struct mbx_device_event *eve
     return 1;
 }
 
-/* A completion of a command; how many events. */
+/* Handles the completion of a command; returns how many events. */
 static int on_command(struct verbs *v, enum verbs_kind kind, uint32_t number,
                       struct mbx_device_event *event)
 {
@@ -332,7 +332,7 @@ static int on_command(struct verbs *v, enum verbs_kind kind, uint32_t number,
 
 /* ---- the queue ---- */
 
-/* The completion that the queue stands at; 0 or 1 events, and perhaps one in later. */
+/* Handles the current completion; returns 0 or 1 events, and may put another into v->later. */
 static int on_completion(struct verbs *v, struct mbx_device_event *event)
 {
     const enum verbs_kind kind = (enum verbs_kind)(v->cq->wr_id >> 32);
@@ -350,7 +350,7 @@ static int on_completion(struct verbs *v, struct mbx_device_event *event)
     return on_command(v, kind, number, event);
 }
 
-/* What was put aside. */
+/* Takes an event that was put aside. */
 static int verbs_events_take(struct mbx_device_event *from, struct mbx_device_event *event)
 {
     if (from->type == 0)
@@ -360,7 +360,7 @@ static int verbs_events_take(struct mbx_device_event *from, struct mbx_device_ev
     return 1;
 }
 
-/* The queue is empty: what is left to say, at most one event. */
+/* The queue is empty: reports what remains, at most one event. */
 static int on_empty(struct verbs *v, struct mbx_device_event *event)
 {
     v->empties++;
@@ -373,7 +373,7 @@ static int on_empty(struct verbs *v, struct mbx_device_event *event)
     return event_gone(v, event);
 }
 
-/* Completions until there are no more, or no space: how many events. */
+/* Handles completions until there are no more, or no space; returns how many events. */
 static int poll_queue(struct verbs *v, struct mbx_device_event *events, int count)
 {
     int n = 0, err = ibv_start_poll(v->cq, &(struct ibv_poll_cq_attr){0});

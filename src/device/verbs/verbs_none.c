@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * verbs_none.c - what verbs.h says where libibverbs was not there at build time.
+ * verbs_none.c - the functions of verbs.h for a build without libibverbs.
  */
 #include "device/verbs/verbs.h"
 

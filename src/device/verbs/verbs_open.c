@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * verbs_open.c - which hardware matches tags, and what it is asked for.
+ * verbs_open.c - which hardware matches tags, and how it is configured.
  *
  *   ibv_open_device -> tm_caps -> limits -> configure: a completion queue, and a shared receive
  *   queue of type IBV_SRQT_TM -> verbs_attach: queue pairs that receive from it
  *
- * The completion queue holds all that can be unread: for every receive MATCH and DATA_VALID;
- * for every command one; for every buffer one.
+ * The completion queue has space for everything that can be unread: MATCH and DATA_VALID for
+ * every receive; one completion for every command, and for every buffer.
  */
 #include "device/verbs/verbs_state.h"
 
@@ -28,7 +28,8 @@ static uint32_t least(uint32_t a, uint32_t b)
 
 /* ---- which device ---- */
 
-/* The capabilities of what matches tags; max_num_tags 0 if it does not, or does not say. */
+/* The tag matching capabilities; max_num_tags is 0 if the device does not match, or the query
+ * fails. */
 static struct ibv_tm_caps query_tags(struct ibv_context *context,
                                      struct ibv_device_attr_ex *attr)
 {
@@ -56,7 +57,7 @@ static int open_matching(struct ibv_device *device, struct ibv_context **context
     return 0;
 }
 
-/* The first of that name, or of any, that matches tags. */
+/* Opens the first device that matches tags, with this name unless it is NULL. */
 static int find_matching(const char *name, struct ibv_context **context)
 {
     struct ibv_device **devices;
@@ -431,7 +432,7 @@ void verbs_close(struct mbx_device *device)
     mem_free(v);
 }
 
-/* A device of our own, if the caller has opened none. */
+/* Opens a context and a protection domain, if the caller has given none. */
 static int open_context(struct verbs *v)
 {
     int err;
@@ -473,7 +474,7 @@ int verbs_open(const struct verbs_config *config, struct mbx_device **device)
     v->device.ops = &verbs_ops;
     v->limits = limits_of(v->context, &v->config);
     if (v->limits.list == 0) {
-        err = -EOPNOTSUPP; /* the caller's context is one of a device that does not match */
+        err = -EOPNOTSUPP; /* the caller's device does not match */
         goto close_context;
     }
     v->regions = config->regions != NULL ? config->regions : verbs_regions_open(v->pd, 0);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * verbs_packet.c - the header of tag matching becomes the header that any other wire has.
+ * verbs_packet.c - converts the header of tag matching into the header of wire.h.
  *
- *   EAGER, VERBS_ANNOUNCED too   the header is replaced where it is; nothing moves.  The frame of a
- *                                packet that was tagged begins with its opcode
+ *   EAGER, VERBS_ANNOUNCED       the header is replaced in place; nothing moves.  The frame of a
+ *                                tagged packet begins with its opcode
  *   RNDV                         becomes an RTS
  *   FIN                          becomes the FIN of the request that config.fin() finds
- *   NO_TAG                       is the packet, and moves to the beginning of its buffer; behind the
- *                                opcode, its frame is the transport's
+ *   NO_TAG                       is a packet already, and moves to the beginning of its buffer;
+ *                                after the opcode, its frame is the transport's
  */
 #include <endian.h>
 
@@ -33,7 +33,7 @@ bool verbs_describe_rts(const unsigned char *bytes, size_t size, struct mbx_devi
     return true;
 }
 
-/* What the two structures behind a TMH say. */
+/* Reads the two structures that follow a TMH. */
 static bool read_rndv(const unsigned char *bytes, size_t size, struct wire_rts *rts)
 {
     struct verbs_rndv rndv;
@@ -68,7 +68,7 @@ bool verbs_describe_rndv(const unsigned char *bytes, size_t size,
     return true;
 }
 
-/* A header and a body at the beginning of the buffer. */
+/* Writes a header and a body to the beginning of the buffer. */
 static size_t verbs_packet_write(unsigned char *memory, const struct wire_header *header,
                                  const void *body, size_t size)
 {
@@ -77,7 +77,7 @@ static size_t verbs_packet_write(unsigned char *memory, const struct wire_header
     return sizeof *header + size;
 }
 
-/* What wire_check() refuses. */
+/* Writes a packet that wire_check() refuses. */
 static size_t nonsense(unsigned char *memory)
 {
     return verbs_packet_write(memory, &(struct wire_header){0}, "", 0);
@@ -114,7 +114,7 @@ static size_t tagged(const struct verbs *v, const struct verbs_pair *pair,
     return verbs_packet_write(memory, &header, "", 0) + behind;
 }
 
-/* The hardware's, which names what it answers by the request itself. */
+/* A FIN of the hardware, which identifies the request by the request's own header. */
 static size_t fin(const struct verbs *v, const struct verbs_pair *pair, unsigned char *memory,
                   const struct ibv_tmh *tmh, size_t behind)
 {
@@ -134,7 +134,7 @@ static size_t fin(const struct verbs *v, const struct verbs_pair *pair, unsigned
     return verbs_packet_write(memory, &header, &body, sizeof body);
 }
 
-/* Also one that is shorter than the header: whether that is a packet is not ours to say. */
+/* Accepts a packet that is shorter than the header, too: the core checks packets. */
 static size_t no_tag(unsigned char *memory, size_t size)
 {
     memmove(memory, memory + VERBS_HEADROOM, size);

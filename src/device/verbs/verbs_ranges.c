@@ -5,7 +5,7 @@
 
 #include "base/base.h"
 
-/* The first range that begins at `at` or behind it; count: none does. */
+/* The index of the first range that begins at `at` or later; count: there is none. */
 static uint32_t verbs_ranges_find(const struct verbs_ranges *r, uintptr_t at)
 {
     uint32_t low = 0, high = r->count;

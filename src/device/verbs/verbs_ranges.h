@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * verbs_ranges.h - which memory the receives have that the adapter holds: no two of them overlap.
+ * verbs_ranges.h - the memory of the receives that the adapter holds: no two of them overlap.
  *
- * What an announced message says of itself lies at the beginning of the buffer of its receive until
- * software has read it, and the data of a second receive with that memory would overwrite it.
+ * The request of an announced message lies at the beginning of its receive's buffer until
+ * software has read it.  The data of a second receive with that memory would overwrite it.
  *
  * Invariants
- *   I1  ranges[0] to ranges[count-1] are not empty, in the order of their addresses, and do not
- *       overlap.  So a range overlaps with one of them only if it does with one of its neighbours
+ *   I1  ranges[0] to ranges[count-1] are not empty, are in address order, and do not overlap.
+ *       So a range that overlaps any of them overlaps one of its neighbours
  */
 #ifndef DEVICE_VERBS_RANGES_H
 #define DEVICE_VERBS_RANGES_H
@@ -25,11 +25,11 @@ struct verbs_ranges {
     uint32_t count, capacity;
 };
 
-/* verbs_ranges_add - false: [buf, buf+size) overlaps with one that is there, and nothing happens.
- * There is space.  size is not 0. */
+/* verbs_ranges_add - false: [buf, buf+size) overlaps an existing range, and nothing is added.
+ * There must be space, and size must not be 0. */
 bool verbs_ranges_add(struct verbs_ranges *r, const void *buf, size_t size);
 
-/* verbs_ranges_remove - the one that begins at buf, which is there. */
+/* verbs_ranges_remove - removes the range that begins at buf, which must exist. */
 void verbs_ranges_remove(struct verbs_ranges *r, const void *buf);
 
 /* verbs_ranges_is_valid - I1; for tests. */

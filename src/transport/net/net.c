@@ -1,39 +1,38 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * net.c - two endpoints that meet over a network: who calls, who answers, when their link is
- * open, and its end.
+ * net.c - two endpoints meet over a network: who calls, who answers, when their link is open,
+ * and how it ends.
  *
- *   NEW ──> CALLING ─> (CONFIRMING) ─> OPEN ──> DEAD   a packet is to leave; WELCOME; READY
+ *   NEW ──> CALLING ─> (CONFIRMING) ─> OPEN ──> DEAD   a packet is to be sent; WELCOME; READY
  *    │         │                        ^         ^
  *    └─────────┴──> ANSWERING ──────────┘         │     HELLO came; AUTH came
  *              └─────────┴────────────────────────┘     refused, closed, broken
  *
- * packet.h shows what is said.  Between two calls of ours, and of the peer's, may lie an hour.
- * So HELLO is sent again while nobody answers, ever more rarely; and a caller that was answered
- * and is silent may still authenticate itself when its place among the unauthenticated ones has
- * been given to others (forget_call()).
+ * packet.h shows the packets.  Between two calls of ours, or of the peer's, an hour may pass.
+ * So HELLO is repeated until the peer answers, at growing intervals; and a caller that was
+ * answered and is silent may still authenticate itself after its place among the
+ * unauthenticated callers was given to others (forget_call()).
  *
- * A connection that breaks may take any of the three packets along, and nobody says so.
+ * A connection that breaks may lose any of the three packets, without notice.
  *
- *   HELLO, WELCOME   sent again, until the next one comes, or forget_call()
- *   AUTH             the caller takes the link for open once AUTH has left, and sends it again
- *                    when it hears that the other side does not: by a WELCOME, or by a HELLO of
+ *   HELLO, WELCOME   repeated, until the next packet comes, or forget_call()
+ *   AUTH             the caller treats the link as open once AUTH has left, and repeats AUTH when it
+ *                    learns that the other side does not: from a WELCOME, or from a HELLO of
  *                    the other side
  *
- * Where messages go another way than these packets (net_ops.confirms), the peer has to be ready for them
- * first: the caller is CONFIRMING, and says AUTH again, until READY comes, or what only a peer sends
- * that is ready.  It says HELLO again, too, for the peer may have closed meanwhile, and whoever has
- * its place answers REFUSED.
+ * If messages use another path than these packets (net_ops.confirms), the peer has to be ready
+ * for them first: the caller is CONFIRMING, and repeats AUTH until READY comes, or a packet
+ * that only a ready peer sends.  It repeats HELLO, too: the peer may have closed meanwhile, and
+ * another endpoint in its place answers REFUSED.
  *
- * A caller that was forgotten and asks whether we are there (PING) is answered with WELCOME, so
- * that it learns of that, too.  A peer that calls or answers us when our link to it has ended is
- * told that.
+ * A forgotten caller that sends PING is answered with WELCOME, so that it learns that it was
+ * forgotten.  A peer that calls or answers us after our link to it has ended is told so.
  *
- * A HELLO of another version is answered with OTHER.  Both sides then know which version the other
- * has, say so once, and there is no link.
+ * A HELLO of another version is answered with OTHER.  Both sides then know the other's version,
+ * log it once, and there is no link.
  *
- * If the host of a peer that was never met refuses a connection, its endpoint, which had an
- * address, is no more; whether it has closed or died nobody can know (NET_LOST).
+ * If the host of a peer that was never met refuses a connection, the peer, which had an
+ * address, is gone; whether it has closed or died is unknown (NET_LOST).
  */
 #include "transport/net/net.h"
 #include "transport/shm/passing.h"
@@ -48,10 +47,10 @@
 #include "base/log.h"
 #include "base/random.h"
 
-#define HANDSHAKE_NS (10 * CLOCK_S)   /* it may take so long before the user is warned */
-#define AGAIN_NS     (250 * CLOCK_MS) /* then it is sent again: there may have been no memory */
+#define HANDSHAKE_NS (10 * CLOCK_S)   /* the user is warned after this time */
+#define AGAIN_NS     (250 * CLOCK_MS) /* the first repetition: there may have been no memory */
 #define AGAIN_MAX    (32 * CLOCK_S)
-#define BREAKS_MAX   8 /* connections that end in a handshake */
+#define BREAKS_MAX   8 /* connections that may end during a handshake */
 
 static void control(struct net_link *link, enum net_kind kind)
 {
@@ -165,7 +164,7 @@ int net_verdict(const struct net_link *link)
     return link->error;
 }
 
-/* ---- what is said ---- */
+/* ---- contents of packets ---- */
 
 static struct net_offer offer_of(const struct net_link *link)
 {
@@ -175,7 +174,7 @@ static struct net_offer offer_of(const struct net_link *link)
     return offer;
 }
 
-/* All that was said of a link until kind, which is the last of it. */
+/* The contents of a link's handshake up to the packet `kind`. */
 static struct net_transcript transcript_of(const struct net_link *link, bool we_call,
                                            enum net_kind kind)
 {
@@ -258,7 +257,7 @@ static bool is_unmet(const struct net_link *link)
     return link->state == NET_NEW || link->state == NET_CALLING;
 }
 
-/* The peer, which was never met, and we do not understand each other. */
+/* The peer, which was never met, has an incompatible version. */
 static void differ(struct net_link *link, const struct version *theirs)
 {
     const struct transport_who who = net_who(link);
@@ -272,7 +271,7 @@ static void differ(struct net_link *link, const struct version *theirs)
     net_kill(link, -EPROTONOSUPPORT, NET_CLOSED);
 }
 
-/* A HELLO of the job in another version, for us or for an endpoint that was here before us. */
+/* A HELLO of the job in another version, for us or for an earlier endpoint at our address. */
 static void hear_other(struct net_link *link, const struct net_hello *hello,
                        const struct version *theirs)
 {
@@ -280,7 +279,7 @@ static void hear_other(struct net_link *link, const struct net_hello *hello,
         return;
     link->theirs = hello->caller;
     if (!address_is_same(&hello->to, &link->net->self)) {
-        control(link, NET_REFUSED); /* it may not understand it, and then has no answer */
+        control(link, NET_REFUSED); /* if it does not understand this, it gets no answer */
         return;
     }
     if (is_unmet(link))
@@ -296,7 +295,7 @@ static void on_other(struct net_link *link, const struct version *theirs)
 
 /* ---- calling ---- */
 
-/* HELLO or WELCOME is to leave for the first time. */
+/* HELLO or WELCOME is sent for the first time. */
 static void net_begin(struct net_link *link, enum net_state state, enum net_kind kind)
 {
     set(link, state);
@@ -309,8 +308,8 @@ void net_call(struct net_link *link)
     net_begin(link, NET_CALLING, NET_HELLO);
 }
 
-/* The peer is still in the handshake: it does not know that the link is open, by our call, or
- * that the link has ended, if that was not by a BYE. */
+/* The peer is still in the handshake: it does not know that our call has opened the link, or
+ * that the link has ended without a BYE. */
 static void notify_again(struct net_link *link, const struct net_name *theirs)
 {
     bool has_ended = link->state == NET_DEAD && !link->is_nowhere &&
@@ -331,7 +330,7 @@ static bool net_meet(struct net_link *link)
 
     if (err == 0)
         return true;
-    net_kill(link, err, NET_DIED); /* so that the peer is told, if it does not know */
+    net_kill(link, err, NET_DIED); /* so that the peer is told, too */
     control(link, NET_BROKEN);
     return false;
 }
@@ -368,7 +367,7 @@ static void on_welcome(struct net_link *link, const struct net_welcome *welcome)
         return;
     }
     if (!prepare(link)) {
-        dropped(link->net, "a WELCOME that cannot be answered now"); /* it comes again */
+        dropped(link->net, "a WELCOME that cannot be answered now"); /* WELCOME is repeated */
         return;
     }
     link->theirs = welcome->callee;
@@ -383,7 +382,7 @@ static void on_welcome(struct net_link *link, const struct net_welcome *welcome)
 
 /* ---- answering ---- */
 
-/* A HELLO of the job, for us or for an endpoint that was here before us. */
+/* A HELLO of the job, for us or for an earlier endpoint at our address. */
 static void hear(struct net_link *link, const struct net_hello *hello)
 {
     const struct transport_address *self = &link->net->self;
@@ -393,7 +392,7 @@ static void hear(struct net_link *link, const struct net_hello *hello)
         notify_again(link, &hello->caller);
     if (!is_unmet(link) ||
         (link->state == NET_CALLING && memcmp(self, &hello->from, sizeof hello->from) < 0))
-        return; /* said before, or our own call counts */
+        return; /* a repetition, or our own call counts */
     link->theirs = hello->caller;
     if (!is_for_us) {
         control(link, NET_REFUSED);
@@ -403,7 +402,7 @@ static void hear(struct net_link *link, const struct net_hello *hello)
         dropped(link->net, "a HELLO that cannot be answered now");
         return;
     }
-    /* what was pending for the last caller from this address would go to this one */
+    /* packets pending for the last caller from this address would reach this one */
     net_forget(link, 1u << NET_HELLO | 1u << NET_REFUSED);
     net_begin(link, NET_ANSWERING, NET_WELCOME);
 }
@@ -423,7 +422,7 @@ static void on_hello(struct net *net, const struct net_hello *hello,
     }
     if (!address_is_same_network(&hello->to, &net->self)) {
         dropped(net, "a HELLO that was sent elsewhere");
-        return; /* REFUSED from us would end a link of others */
+        return; /* our REFUSED would end a link of others */
     }
     if (net->unauthenticated >= NET_UNAUTHENTICATED_MAX ||
         net->ops->get(net, &hello->from, &link) != 0) {
@@ -438,8 +437,8 @@ static void on_hello(struct net *net, const struct net_hello *hello,
         hear_other(link, hello, theirs);
 }
 
-/* Was the caller answered, and the link is not open?  A link that is not ANSWERING was forgotten
- * then. */
+/* Was the caller answered, and is the link not open?  A link that is not ANSWERING has been
+ * forgotten then. */
 static bool may_authenticate(const struct net_link *link)
 {
     return link->state == NET_ANSWERING || (is_unmet(link) && link->theirs.id != 0);
@@ -455,7 +454,7 @@ static void on_auth(struct net_link *link, const struct net_auth *auth)
     if (is_authentic && link->state == NET_OPEN) {
         if (link->net->ops->confirms && !link->has_called)
             control(link, NET_READY);
-        return; /* sent again, because WELCOME was, or READY is missing */
+        return; /* repeated, because WELCOME was repeated, or READY is missing */
     }
     if (!is_authentic || !may_authenticate(link)) {
         dropped(link->net, "an AUTH with a wrong MAC, or of no caller");
@@ -483,7 +482,7 @@ static void on_ping(struct net_link *link)
 
 static void on_broken(struct net_link *link)
 {
-    if (link->state != NET_NEW) /* a peer that we never called has given us up */
+    if (link->state != NET_NEW) /* otherwise a peer that we never called has given us up */
         net_kill(link, link->state == NET_OPEN ? -ENOTCONN : -EHOSTUNREACH, NET_DIED);
 }
 
@@ -496,7 +495,7 @@ void net_arrived(struct net *net, struct net_link *link, const struct net_prefix
         struct net_welcome welcome;
         struct net_auth auth;
         struct version version;
-    } copy; /* the original is another process's to change */
+    } copy; /* another process may change the original */
     struct version mark;
 
     memcpy(&copy, body, net_body_size(kind));
@@ -541,10 +540,10 @@ void net_arrived(struct net *net, struct net_link *link, const struct net_prefix
     }
 }
 
-/* ---- what does not arrive ---- */
+/* ---- lost packets ---- */
 
-/* The caller was another one, or is gone, or computes: the next one has its place.  Its name
- * stays known, since it may have our answer before it. */
+/* The caller was replaced, is gone, or computes: frees its place for others.  Its name stays
+ * known, because it may have our answer already. */
 static void forget_call(struct net_link *link)
 {
     set(link, NET_NEW);
@@ -558,8 +557,8 @@ static bool is_of_handshake(enum net_kind kind)
     return kind == NET_HELLO || kind == NET_WELCOME || kind == NET_AUTH;
 }
 
-/* HELLO and WELCOME are not missed: others of them have arrived.  Whatever else is lost ends the
- * link. */
+/* A lost HELLO or WELCOME does not matter: a repetition has arrived.  The loss of any other
+ * packet ends the link. */
 static void failed_when_open(struct net_link *link, enum net_kind kind, bool may_heal)
 {
     if (kind == NET_HELLO || kind == NET_WELCOME)
@@ -570,8 +569,8 @@ static void failed_when_open(struct net_link *link, enum net_kind kind, bool may
         net_kill(link, -ENOTCONN, NET_DIED);
 }
 
-/* A connection that broke may come again: the packet is sent again, and whether somebody is
- * there to hear it is seen then. */
+/* A broken connection may be made again: the packet is repeated, and shows whether the peer is
+ * still there. */
 void net_failed(struct net_link *link, enum net_kind kind, enum net_failure failure)
 {
     bool is_known = link->state == NET_OPEN && !is_of_handshake(kind);
@@ -594,7 +593,7 @@ void net_failed(struct net_link *link, enum net_kind kind, enum net_failure fail
 
 /* ---- waiting ---- */
 
-/* Nobody has answered for so long that the user is to hear of it, once. */
+/* The peer has not answered for so long that the user is warned, once. */
 static void warn(struct net_link *link, uint64_t now)
 {
     char peer[NET_PEER_TEXT];
@@ -608,7 +607,7 @@ static void warn(struct net_link *link, uint64_t now)
              (unsigned long long)(HANDSHAKE_NS / CLOCK_S), link->net->timeout);
 }
 
-/* Pauses grow: each is as long as all that was before. */
+/* Pauses grow: each is as long as the whole time before it. */
 static bool say_again(struct net_link *link, enum net_kind kind, uint64_t now)
 {
     uint64_t pause = link->said_ns - link->since_ns;

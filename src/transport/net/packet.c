@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * packet.c - the one place that reads what has not been authenticated yet.
+ * packet.c - the only file that reads packets which are not authenticated.
  */
 #include "transport/net/packet.h"
 
@@ -26,7 +26,7 @@ bool net_is_authentic(const uint8_t key[TRANSPORT_KEY_SIZE], enum net_kind kind,
     uint64_t right[2];
 
     net_sign(key, kind, said, right);
-    return ((right[0] ^ mac[0]) | (right[1] ^ mac[1])) == 0; /* in the same time always */
+    return ((right[0] ^ mac[0]) | (right[1] ^ mac[1])) == 0; /* in constant time */
 }
 
 size_t net_body_size(enum net_kind kind)
@@ -68,7 +68,7 @@ const char *net_check(const void *bytes, size_t size, size_t packet_max,
     if (prefix->kind == NET_DATA) {
         if (size < sizeof(struct wire_header) + net_padding(prefix))
             return "a packet too short for its header";
-        /* the receive buffers that take many packets have space for a longer one */
+        /* receive buffers for many packets have space for a longer one */
         return size - net_padding(prefix) <= packet_max ? NULL : "a packet too long";
     }
     if (net_padding(prefix) != 0 ||

@@ -1,42 +1,42 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * packet.h - what travels between two endpoints on a network, in front of a packet.
+ * packet.h - the packet format between two endpoints on a network: the prefix, and control
+ * packets.
  *
  *   caller                                      callee
- *   HELLO    who, whom, id, token, nonce  --->  of our job? then a link for it, not open yet
+ *   HELLO    from, to, id, token, nonce   --->  of our job? then a link, not open yet
  *            open                         <---  WELCOME  id, token, nonce
- *   AUTH     that it is who answers now   --->  open
- *           (open                         <---  READY, where messages go another way)
- *            refused                      <---  OTHER, where the versions differ
+ *   AUTH     answers the nonce            --->  open
+ *           (open                         <---  READY, if messages use another path)
+ *            refused                      <---  OTHER, if the versions differ
  *   DATA ...                              --->
  *
- * Each side hands the other an id and a token in this handshake; a packet names those of the
- * link that it is for, and a packet that names none is dropped.  So nobody is known by the
- * address that something came from, which not all providers tell.
+ * In this handshake each side gives the other an id and a token.  A packet carries the id and
+ * token of the receiver's link, and is dropped if there is no such link.  So no side is
+ * identified by the source address of a packet, which not all providers report.
  *
- * HELLO, WELCOME and AUTH carry a MAC (transport/siphash.h) over all that the two have said
- * so far, with their addresses and their parts, under the job's key.  A HELLO that was recorded
- * can be repeated by anybody: the callee then answers the endpoint that it names, which does not
- * know the id, and nothing is open.  AUTH answers a nonce that is used once.
+ * HELLO, WELCOME and AUTH carry a MAC (transport/siphash.h), under the job's key, of everything
+ * that the two sides have sent so far, with their addresses and roles.  A recorded HELLO can be
+ * repeated by anyone: the callee then answers the endpoint that the HELLO names, which does not
+ * know the id, so no link is opened.  AUTH answers a nonce that is used once.
  *
- * If both call, the call of the smaller address counts: its owner drops the other's HELLO; the
- * other answers instead of waiting for an answer.
+ * If both sides call, the call of the smaller address counts: its owner drops the other side's
+ * HELLO; the other side answers instead of waiting for an answer.
  *
- * HELLO, its MAC and OTHER look like this in all versions, from 4 on: so that two of different
- * versions can tell each other which.
+ * HELLO, its MAC and OTHER have the same format in all versions from 4 on, so that two
+ * different versions can tell each other which they are.
  *
- * A provider may lose what it had sent when a connection breaks, make another one, and say
- * nothing.  So DATA is counted, and the side that finds some missing ends the link and says
- * BROKEN; PING and PONG carry the count, too, for a side that only waits.
+ * A provider may lose sent packets when a connection breaks, reconnect, and report nothing.  So
+ * DATA is counted, and a side that finds packets missing ends the link and sends BROKEN; PING
+ * and PONG carry the count, too, for a side that only waits.
  *
- * Integers are little-endian, as on all machines that this runs on.  The length of each
- * packet is a multiple of 8, so that packets that a provider puts behind one another are
- * aligned.
+ * Integers are little-endian, as on all supported machines.  The length of each packet is a
+ * multiple of 8, so that packets are aligned when a provider places them one after another.
  *
  *   offset size field
  *      0     1  kind      enum net_kind
  *      1     1  version   NET_VERSION
- *      2     2  count     3 low bits: bytes of padding behind the packet of a DATA; above:
+ *      2     2  count     3 low bits: bytes of padding after the packet of a DATA; above:
  *                         DATA that left on this link before, modulo 8192; 0 in a handshake
  *      4     4  to        id of the receiver's link; HELLO: 0
  *      8     8  token     of that link; HELLO: the caller's mark (version.h)
@@ -57,12 +57,12 @@ enum net_kind {
     NET_HELLO,
     NET_WELCOME,
     NET_AUTH,
-    NET_REFUSED, /* answer to a HELLO of the job that is for somebody else */
+    NET_REFUSED, /* answer to a HELLO of the job for another endpoint */
     NET_PING,    /* are you there? */
     NET_PONG,
-    NET_BYE,    /* the last one: the sender closes */
-    NET_BROKEN, /* the link has ended: packets were lost, or who says this has given up */
-    NET_READY,  /* answer to AUTH, where a transport wants one */
+    NET_BYE,    /* the last packet: the sender closes */
+    NET_BROKEN, /* the link has ended: packets were lost, or its sender has given up */
+    NET_READY,  /* answer to AUTH, if the transport confirms */
     NET_OTHER,  /* answer to a HELLO of the job in another version: the callee's mark */
     NET_KINDS
 };
@@ -86,13 +86,13 @@ static inline unsigned net_count(const struct net_prefix *prefix)
     return prefix->count >> 3;
 }
 
-/* Does it count the DATA before it? */
+/* Does a packet of this kind carry the count of DATA before it? */
 static inline bool net_counts(enum net_kind kind)
 {
     return kind == NET_DATA || kind == NET_PING || kind == NET_PONG || kind == NET_BYE;
 }
 
-/* How a side of a link is named by the other. */
+/* The name by which the other side refers to a side of a link. */
 struct net_name {
     uint32_t id;
     uint32_t rank; /* transport_config.rank */
@@ -106,7 +106,7 @@ struct net_hello {
     uint64_t mac[2];
 };
 
-/* What a side tells the other about itself; a transport says what it means. */
+/* Data about a side for the other one; its meaning is the transport's. */
 struct net_offer {
     uint64_t words[3];
 };
@@ -128,25 +128,26 @@ static_assert(sizeof(struct net_hello) == 2 * TRANSPORT_ADDRESS_SIZE + 48, "pack
 static_assert(sizeof(struct net_welcome) == 72, "packet format");
 static_assert(sizeof(struct net_auth) == 40, "packet format");
 
-/* All that was said in a handshake; zero what was not said yet. */
+/* The contents of a handshake so far; the rest is zero. */
 struct net_transcript {
-    struct version version; /* the caller's; of HELLO alone */
+    struct version version; /* the caller's; only of HELLO */
     struct transport_address caller, callee;
     struct net_name from_caller, from_callee;
     struct net_offer offer_of_caller, offer_of_callee;
 };
 
-/* The MAC of a packet of this kind, behind which all of `said` is said, under key. */
+/* The MAC, under key, of a packet of this kind that follows a handshake with contents
+ * `said`. */
 void net_sign(const uint8_t key[TRANSPORT_KEY_SIZE], enum net_kind kind,
               const struct net_transcript *said, uint64_t mac[2]);
 bool net_is_authentic(const uint8_t key[TRANSPORT_KEY_SIZE], enum net_kind kind,
                       const struct net_transcript *said, const uint64_t mac[2]);
 
-/* Bytes behind the prefix of a packet of this kind; 0 for one that has none, or any. */
+/* Bytes after the prefix of a packet of this kind; 0 if there are none, or any number. */
 size_t net_body_size(enum net_kind kind);
 
-/* Reads the prefix of what arrived, [bytes, bytes+size), of which a packet of the core is at most
- * packet_max.  NULL, or what is wrong. */
+/* Reads the prefix of a packet that has arrived, [bytes, bytes+size), and validates it; a
+ * packet of the core has at most packet_max bytes.  NULL, or the reason of the refusal. */
 const char *net_check(const void *bytes, size_t size, size_t packet_max,
                       struct net_prefix *prefix);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * conn.c - a way to another endpoint over the network: how it is made, and what is done for net.c,
- * which opens and ends it.  tx.c, rx.c and rdma.c use it, and keepalive.c finds out whether somebody
- * is there at all.
+ * conn.c - a link to another endpoint over the network: makes it, and implements the functions
+ * that net.c, which opens and ends links, needs.  tx.c, rx.c and rdma.c use links, and
+ * keepalive.c finds out whether the peer is alive.
  */
 #include <errno.h>
 #include <string.h>
@@ -54,9 +54,9 @@ static int link_init(struct ofi *ofi, struct ofi_link *link,
     link->probe.fd = -1;
     known = fi_av_insert(ofi->domain.av, address->network, 1, &link->to, 0, NULL);
     if (known == -FI_ENOMEM)
-        return -ENOMEM; /* another time there may be */
+        return -ENOMEM; /* there may be memory later */
     if (known != 1) {
-        link->net.is_nowhere = true; /* well-formed, and no address to the provider */
+        link->net.is_nowhere = true; /* well-formed, but refused by the provider */
         net_kill(&link->net, -EHOSTUNREACH, NET_CLOSED);
     }
     return 0;
@@ -98,7 +98,7 @@ static void ofi_conn_destroy(struct ofi_link *link)
     mem_free(link);
 }
 
-/* ---- what net.c wants done ---- */
+/* ---- functions for net.c ---- */
 
 static void on_control(struct net_link *net, enum net_kind kind)
 {
@@ -163,7 +163,8 @@ static const char *on_place(const struct net_link *net, char text[NET_PLACE])
     return text;
 }
 
-/* A process in another network namespace listens at its own loopback interface. */
+/* Another possible cause: a process in another network namespace listens on its own loopback
+ * interface. */
 static const char *on_or_else(const struct net_link *net)
 {
     const struct ofi_link *link = container_of(net, struct ofi_link, net);
@@ -189,7 +190,7 @@ const struct net_ops ofi_net_ops = {
     .or_else = on_or_else,
 };
 
-/* ---- all of them ---- */
+/* ---- all links ---- */
 
 void ofi_conns_init(struct ofi *ofi)
 {

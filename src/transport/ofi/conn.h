@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * conn.h - a way to another endpoint over the network: conn.c.  net/net.h opens and ends it.
+ * conn.h - a link to another endpoint over the network: conn.c.  net/net.h opens and ends it.
  *
- * A link is a list of parts; each belongs to the file of its name, which alone writes it.
+ * A link is a list of parts; each part is written only by the file of the same name.
  *
  * Invariants
  *   I1  by_id[link.id - 1] is the link; ids are never used twice
- *   I2  of a DEAD link no packet of the core waits, nothing is moved, and nobody tries to connect
- *       to its peer
+ *   I2  for a DEAD link no packet of the core waits, no operation moves data, and no probe
+ *       connects to its peer
  */
 #ifndef OFI_CONN_H
 #define OFI_CONN_H
@@ -24,7 +24,7 @@
 
 struct ofi_link {
     struct link_member member; /* first: the core's link */
-    fi_addr_t to;              /* the provider's */
+    fi_addr_t to;              /* the provider's address of the peer */
     struct net_link net;
     struct ofi_link_tx tx;
     struct ofi_link_rx rx;
@@ -42,11 +42,11 @@ struct ofi_conns {
 void ofi_conns_init(struct ofi *ofi);
 void ofi_conns_close(struct ofi *ofi);
 
-/* May packets to this address go over this network?  0; -EINVAL no address of this transport;
- * -EHOSTUNREACH of another provider. */
+/* May packets to this address use this network?  0; -EINVAL not an address of this transport;
+ * -EHOSTUNREACH an address of another provider. */
 int ofi_link_check_address(const struct ofi *ofi, const struct transport_address *address);
 
-/* The link to address, made if there is none.  0; -ENOMEM, or as above. */
+/* Finds or makes the link to address.  0; -ENOMEM, or an error of the above. */
 int ofi_link_get(struct ofi *ofi, const struct transport_address *address,
                  struct ofi_link **out);
 

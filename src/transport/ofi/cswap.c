@@ -2,22 +2,24 @@
 /*
  * cswap.c - words that peers compare and swap.
  *
- * They lie in memory that is registered once; peers learn in the handshake where.  Every
- * swap is the provider's (fi_compare_atomic), our own too: what a network adapter does to a
- * word is one step only for what the same adapter does.
+ * The words are in memory that is registered once; peers learn the place in the handshake.  The
+ * provider does every swap (fi_compare_atomic), also our own: an operation of a network adapter
+ * on a word is atomic only to operations of the same adapter.
  *
- * Who only wants to know whether something has changed loads the word (load_local): an adapter
- * may write there later than it has told the peer, but nobody decides anything by that.
+ * A caller that only wants to know whether something has changed loads the word (load_local):
+ * an adapter may write there later than it has reported to the peer, but no decision depends on
+ * this load.
  *
- * A swap of a peer's word ends when the provider says so.  One of our own is waited for.
- * It needs nobody else, both of its ends are here; but the provider tells of other things
- * meanwhile, and nothing may go up to the core now.  So these are put aside, and the next
- * poll() begins with them.
+ * A swap of a peer's word ends when the provider completes it.  For a swap of our own word we
+ * wait.  It needs no other process, because both of its ends are here; but other operations
+ * complete meanwhile, and the core must not be called now.  So these completions are put aside,
+ * and the next poll() begins with them.
  *
- * Should one not come back within OWN_NS, or should there be no memory to put things aside,
- * our own swaps are the processor's from then on: not one step with an adapter's any more,
- * but with those of a provider that swaps in our own calls, as those over TCP do.  The one
- * that may still come does no harm, since the core never gives a word the same value twice.
+ * If a swap does not complete within OWN_NS, or there is no memory to put completions aside,
+ * the processor does our own swaps from then on.  These are not atomic to the swaps of an
+ * adapter, but they are to the swaps of a provider that swaps inside our own calls, as
+ * providers over TCP do.  The late swap does no harm, because the core never gives a word the
+ * same value twice.
  */
 #include <errno.h>
 #include <string.h>
@@ -31,9 +33,9 @@
 #define OWN_NS        (2 * CLOCK_S)
 #define ENTRIES_FIRST 64
 
-/* ---- what comes meanwhile ---- */
+/* ---- completions that are put aside ---- */
 
-/* Space for one more.  0; -ENOMEM. */
+/* Makes space for one more completion.  0; -ENOMEM. */
 static int aside_reserve(struct ofi_cswap *words)
 {
     size_t capacity = words->capacity == 0 ? ENTRIES_FIRST : 2 * words->capacity;
@@ -67,7 +69,7 @@ bool ofi_cswap_entry(struct ofi *ofi, struct ofi_entry *entry)
     return true;
 }
 
-/* Reads one entry of the provider's queue, if there is one. */
+/* Reads a completion of the provider's queue, if there is one. */
 static bool read_entry(struct ofi *ofi, struct ofi_entry *out)
 {
     struct fi_cq_err_entry failed = {.err_data_size = 0};
@@ -85,7 +87,7 @@ static bool read_entry(struct ofi *ofi, struct ofi_entry *out)
     return true;
 }
 
-/* ---- ours ---- */
+/* ---- own words ---- */
 
 static int ofi_cswap_start(struct ofi *ofi, struct ofi_rdma_op *op, fi_addr_t to,
                            const struct ofi_place *place, uint64_t index)
@@ -98,7 +100,7 @@ static int ofi_cswap_start(struct ofi *ofi, struct ofi_rdma_op *op, fi_addr_t to
                                   FI_UINT64, FI_CSWAP, &op->operation.context);
 }
 
-/* 0: it has come back; 1: not yet; -ENOMEM; or it has failed. */
+/* 0: our swap has completed; 1: not yet; -ENOMEM; or the error of the swap. */
 static int find_own(struct ofi *ofi)
 {
     struct ofi_cswap *words = &ofi->cswap;
@@ -183,7 +185,7 @@ static int ofi_load_local(struct transport *t, uint64_t index, uint64_t *found)
     return 0;
 }
 
-/* ---- a peer's ---- */
+/* ---- words of peers ---- */
 
 static int ofi_cswap(struct link *l, uint64_t index, uint64_t expected, uint64_t desired,
                      uint64_t *found, uint64_t cookie)

@@ -11,35 +11,35 @@
 
 #define OFI_WORDS 1024
 
-/* Where the words of an endpoint are, as its provider counts: what we offer in a handshake. */
+/* Where an endpoint's words are, in the provider's terms: our offer in a handshake. */
 struct ofi_place {
     uint64_t address, key;
-    uint32_t count; /* 0: nowhere */
+    uint32_t count; /* 0: there are none */
     uint32_t zero;
 };
 
-/* What the provider said and was not looked at yet. */
+/* A completion of the provider that was put aside. */
 struct ofi_entry {
     struct fi_cq_data_entry entry;
-    int error; /* of an operation that failed, or 0 */
+    int error; /* if the operation failed, or 0 */
 };
 
 struct ofi_cswap {
-    bool has_atomics; /* of the provider */
+    bool has_atomics; /* the provider has atomics */
     uint64_t *bytes;  /* [OFI_WORDS]; NULL: there are none */
     struct fid_mr *mr;
     fi_addr_t self;
     struct ofi_rdma_op own; /* our own swap: OWN */
     struct ofi_place place; /* for peers */
-    bool is_broken;         /* our own swaps do not come back: no more of them */
-    /* what came while a swap of our own was waited for */
+    bool is_broken;         /* our own swaps did not complete: no more of them */
+    /* completions that came during a wait for a swap of our own */
     struct ofi_entry *entries;
     size_t first, count, capacity;
 };
 
 extern const struct transport_atomics ofi_atomics;
 
-/* Makes words that peers may swap, if the provider can.  0, with or without; -ENOMEM, or
+/* Makes words that peers may swap, if the provider can.  0, with or without words; -ENOMEM, or
  * another error. */
 int ofi_cswap_open(struct ofi *ofi);
 void ofi_cswap_close(struct ofi *ofi);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * describe.c - what the network of this machine is, for people who ask.
+ * describe.c - describes the network of this machine, for tools.
  *
- * An endpoint is opened and closed again: only so is it known what would be used, or why there
- * is nothing that could be.
+ * An endpoint is opened and closed again: only this shows what would be used, or why nothing
+ * can be used.
  */
 #include <stdio.h>
 
@@ -12,7 +12,7 @@
 
 static const char *threading_name(enum fi_threading threading)
 {
-    switch ((int)threading) { /* a later libfabric may have others */
+    switch ((int)threading) { /* a later libfabric may have more values */
     case FI_THREAD_SAFE:
         return "safe";
     case FI_THREAD_FID:
@@ -28,7 +28,7 @@ static const char *threading_name(enum fi_threading threading)
     }
 }
 
-/* Names of hundreds of bytes are cut. */
+/* Long names are cut. */
 static void copy_name(char *text, size_t capacity, const char *name)
 {
     snprintf(text, capacity, "%.*s", (int)capacity - 1, name != NULL ? name : "");

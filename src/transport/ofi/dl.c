@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * dl.c - dl.h says it all.
+ * dl.c - see dl.h.
  */
 #include "transport/ofi/dl.h"
 
@@ -15,7 +15,7 @@
 #include "base/log.h"
 
 #define LIBRARY_NAME "libfabric.so.1"
-#define OLDEST       FI_VERSION(1, 5) /* fi_info as we read it */
+#define OLDEST       FI_VERSION(1, 5) /* the first version with this struct fi_info */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ofi_dl dl;
@@ -34,8 +34,8 @@ static bool ofi_dl_find(void *handle, const char *name, void *function, size_t s
     return found != NULL;
 }
 
-/* It stays loaded: its providers have threads, and handlers that run at exit.  A privileged program uses it only if it has
- * loaded it itself. */
+/* The library stays loaded: its providers have threads, and handlers that run at exit.  A
+ * privileged program uses libfabric only if it has loaded the library itself. */
 static int ofi_dl_load(void)
 {
     bool is_trusted = !environ_is_privileged();

@@ -2,9 +2,9 @@
 /*
  * dl.h - libfabric, loaded when the first endpoint needs it.
  *
- * Who talks through shared memory alone shall not pay for a library that looks for network
- * adapters when it starts: nothing is linked with libfabric.  Of its functions only these
- * have to be found; all others are behind pointers of the objects that they make.
+ * A process that uses only shared memory should not pay for a library that searches for network
+ * adapters when it is loaded: nothing is linked with libfabric.  Only these functions need a
+ * symbol lookup; all others are reached through pointers in libfabric's objects.
  */
 #ifndef OFI_DL_H
 #define OFI_DL_H
@@ -19,7 +19,7 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 
-/* What we were written for; an older library is asked for what it has. */
+/* The version that this code was written for; an older library is asked for its own version. */
 #define OFI_API_VERSION FI_VERSION(1, 17)
 
 struct ofi_dl {
@@ -32,7 +32,7 @@ struct ofi_dl {
     uint32_t (*version)(void);
 };
 
-/* 0 and *out, which stays; -ENOTSUP: it is not installed, or too old; logged. */
+/* 0 and *out, which stays loaded; -ENOTSUP: not installed, or too old; logged. */
 int ofi_dl_get(const struct ofi_dl **out);
 
 #endif

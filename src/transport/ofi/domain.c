@@ -2,8 +2,8 @@
 /*
  * domain.c - opening libfabric's objects, and registering memory.
  *
- * Matching is not asked for.  Keys that are ours to choose are random: a peer can be told of one
- * region and not guess the next.
+ * Tag matching is not requested.  Keys that we choose are random: a peer that knows the key of
+ * one region cannot guess the next.
  */
 #include "transport/ofi/domain.h"
 

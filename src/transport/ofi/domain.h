@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * domain.h - libfabric's objects of an endpoint, and memory that is registered with them.
+ * domain.h - libfabric's objects of an endpoint, and memory registered with them.
  *
  *   fabric -> domain -> endpoint (reliable datagrams, messages and RMA)
  *                       completion queue, one for everything, with a descriptor to sleep on
@@ -13,7 +13,7 @@
 
 struct ofi;
 
-/* What a completion of the provider is about. */
+/* The kind of operation that a completion belongs to. */
 enum ofi_operation_kind { OFI_SENDING, OFI_RECEIVING, OFI_MOVING, OFI_SWAPPING, OFI_OWN };
 
 struct ofi_operation {
@@ -32,24 +32,25 @@ struct ofi_domain {
     int fd; /* readable when there may be something to poll, or -1 */
 };
 
-/* Behind choosing dl and info.  0; -ENOMEM, -EIO, logged. */
+/* Call after choosing dl and info.  0; -ENOMEM, -EIO, logged. */
 int ofi_domain_open(struct ofi *ofi);
-/* Before what is registered is let go of, and behind it. */
+/* Call the first before registrations are released, the second after. */
 void ofi_domain_close_endpoint(struct ofi *ofi);
 void ofi_domain_close(struct ofi *ofi);
 
 /* Logs that `what` failed with the provider's error.  -ENOMEM or -EIO. */
 int ofi_domain_failed(const struct ofi *ofi, const char *what, int err);
 
-/* Does the provider ask for this bit of mr_mode? */
+/* Does the provider require this bit of mr_mode? */
 bool ofi_domain_asks_for(const struct ofi *ofi, uint64_t mr_mode);
 
-/* Registers our own [bytes, bytes+size) if the provider wants that; *mr may become NULL.
+/* Registers our own [bytes, bytes+size) if the provider requires that; *mr may become NULL.
  * 0; -ENOMEM, or another error. */
 int ofi_register(struct ofi *ofi, void *bytes, size_t size, uint64_t access,
                  struct fid_mr **mr);
 
-/* Registers in any case, as fi_mr_reg, with a key of ours unless the provider makes them. */
+/* Registers in any case, like fi_mr_reg, with a key of our own unless the provider chooses
+ * keys. */
 int ofi_register_keyed(struct ofi *ofi, const void *bytes, size_t size, uint64_t access,
                        struct fid_mr **mr);
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * keepalive.c - is a peer that somebody waits for still there?
+ * keepalive.c - is a peer alive that something waits for?
  *
- * A peer that closes says BYE, so a connection that breaks without one is a death.  Who only
- * waits sends nothing that could break: so check() asks a silent peer whether it is there, and
- * ofi_keepalive_tend_link() does for who has packets that do not leave.  An answer is waited for only if there is
- * a time limit, because a peer that computes does not answer; but the question to one that is
- * no more fails, or does not leave, and then tcp_probe.c finds out why.
+ * A peer that closes sends BYE, so a connection that breaks without one means a death.  A side
+ * that only waits sends nothing that could fail: so check() sends a PING to a silent peer, and
+ * ofi_keepalive_tend_link() does so for links whose packets do not leave.  An answer is
+ * expected only if there is a time limit, because a peer that computes does not answer; but a
+ * PING to a dead peer fails, or does not leave, and then tcp_probe.c finds out why.
  */
 #include <errno.h>
 
@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "transport/ofi/ofi.h"
 
-#define SILENCE_NS (500 * CLOCK_MS) /* then it is asked */
+#define SILENCE_NS (500 * CLOCK_MS) /* then a PING is sent */
 
 static void ofi_keepalive_ask(struct ofi_link *link, uint64_t now)
 {
@@ -53,7 +53,7 @@ static void tend_open(struct ofi_link *link, uint64_t now)
     }
 }
 
-/* Somebody waits for it. */
+/* Something waits for the peer of this link. */
 static void ofi_keepalive_tend_link(struct ofi_link *link, uint64_t now)
 {
     ofi_rdma_checked(link);
@@ -67,7 +67,7 @@ static void ofi_keepalive_tend_link(struct ofi_link *link, uint64_t now)
         if (!link->net.is_self)
             tend_open(link, now);
         break;
-    case NET_DEAD: /* its last word is not tried for long */
+    case NET_DEAD: /* its last packet is not tried for long */
         ofi_tx_forget(link, ~0u);
         ofi_tx_drop(link);
         break;
@@ -76,7 +76,7 @@ static void ofi_keepalive_tend_link(struct ofi_link *link, uint64_t now)
     }
 }
 
-/* Does something of this link's own wait for its peer? */
+/* Does this link itself have something that waits for the peer? */
 static bool is_waiting(const struct ofi_link *link)
 {
     return link->net.state != NET_OPEN || list_is_linked(&link->tx.in_busy) ||
@@ -97,13 +97,13 @@ int ofi_keepalive_check(struct link *l)
     struct ofi_link *link = ofi_link_of(l);
 
     if (link->net.state == NET_NEW)
-        net_call(&link->net); /* somebody waits for it */
+        net_call(&link->net); /* the caller waits for the peer */
     else
         ofi_keepalive_tend_link(link, clock_now());
     return net_verdict(&link->net);
 }
 
-/* Only a peer that we have called, or that has called us, is known to be there. */
+/* Only a peer that we have called, or that has called us, is known. */
 int ofi_keepalive_check_address(const struct transport *t,
                                 const struct transport_address *address)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * keepalive.h - is a peer that somebody waits for still there?  keepalive.c
+ * keepalive.h - is a peer alive that something waits for?  keepalive.c
  */
 #ifndef OFI_KEEPALIVE_H
 #define OFI_KEEPALIVE_H
@@ -14,20 +14,20 @@ struct ofi_keepalive {
 };
 
 struct ofi_link_keepalive {
-    uint64_t heard_ns;  /* when something came last; 0: since somebody looked at the clock */
+    uint64_t heard_ns;  /* when a packet came last; 0: since the last look at the clock */
     uint64_t asked_ns;  /* when a PING was last sent */
-    uint64_t silent_ns; /* when the first PING was sent that has no answer; 0: none */
+    uint64_t silent_ns; /* when the first unanswered PING was sent; 0: none */
 };
 
-/* As transport_ops.check, and .check_address */
+/* As transport_ops.check and .check_address */
 int ofi_keepalive_check(struct link *link);
 int ofi_keepalive_check_address(const struct transport *t,
                                 const struct transport_address *address);
 
-/* Looks after the peers for which something waits. */
+/* Checks the peers that something waits for. */
 void ofi_keepalive_tend(struct ofi *ofi);
 
-/* Something has come from the peer. */
+/* A packet has come from the peer. */
 static inline void ofi_keepalive_heard(struct ofi_link_keepalive *keepalive)
 {
     keepalive->heard_ns = keepalive->silent_ns = 0;

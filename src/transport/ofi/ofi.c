@@ -2,14 +2,15 @@
 /*
  * ofi.c - a network endpoint over libfabric: opening, polling, waiting, closing.
  *
- * ofi.h says which part is where, net/packet.h how two endpoints get to know each other.
+ * ofi.h lists the files, net/packet.h shows how two endpoints meet.
  *
- * wait() sleeps on the descriptor of the completion queue and on an eventfd, by which wake()
- * ends it.  fi_trywait() says whether the provider will signal what comes; if it says no, or
- * there is no descriptor, or a packet waits for what signals nothing, it sleeps a slice.
+ * wait() sleeps on the descriptor of the completion queue and on an eventfd, for wake().
+ * fi_trywait() says whether the provider will signal completions; if it will not, or there is
+ * no descriptor, or a packet waits for something that is not signalled, wait() sleeps for a
+ * short slice.
  *
- * close() says BYE on each link and waits a moment until the provider has sent it; what was
- * sent before and is_flushed() is delivered, as far as the network lives.
+ * close() sends BYE on each link and waits briefly until the provider has sent it; packets that
+ * were sent before and for which is_flushed() was true are delivered, if the network works.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -31,11 +32,11 @@
 #include "transport/ofi/provider.h"
 
 #define ENTRIES_MAX    16   /* completions read at once */
-#define TEND_POLLS     4096 /* between two looks at handshakes, and at what does not leave */
+#define TEND_POLLS     4096 /* between two checks of handshakes and stuck packets */
 #define TEND_SLEEPS    16   /* between two such checks of an endpoint that sleeps */
 #define BYE_NS         (200 * CLOCK_MS)
-#define SLICE_MS       50 /* that it sleeps although it will be told: a provider may forget */
-#define SLICE_BLIND_MS 1  /* that it sleeps if nobody may tell it */
+#define SLICE_MS       50 /* the longest sleep: a provider may fail to signal */
+#define SLICE_BLIND_MS 1  /* the longest sleep if nothing signals */
 
 /* ---- addresses ---- */
 
@@ -168,7 +169,7 @@ static void completed(struct ofi *ofi, const struct fi_cq_data_entry *entry)
         ofi_rdma_ended(ofi, rdma_op_of(operation), 0);
         break;
     case OFI_OWN:
-        break; /* nobody waits for it any more */
+        break; /* the operation's result is not needed */
     case OFI_RECEIVING: {
         struct ofi_receive *receive = receive_of(operation);
         bool has_packet = (entry->flags & FI_RECV) != 0 && entry->len != 0;
@@ -181,8 +182,8 @@ static void completed(struct ofi *ofi, const struct fi_cq_data_entry *entry)
     }
 }
 
-/* A packet that was cut off has taken all that was left of its buffer: there is nothing that
- * the provider could keep it for, but not every one says that it lets go. */
+/* A truncated packet has taken all the space of its buffer: the provider cannot use the buffer
+ * further, but not every provider reports that it releases it. */
 static void receive_failed(struct ofi *ofi, struct ofi_receive *receive, uint64_t flags,
                            int error)
 {
@@ -224,7 +225,7 @@ static void take_error(struct ofi *ofi)
         operation_failed(ofi, entry.op_context, entry.flags, entry.err);
 }
 
-/* What cswap.c has read and put aside. */
+/* Handles completions that cswap.c has put aside. */
 static OUT_OF_LINE int take_aside(struct ofi *ofi, int budget)
 {
     struct ofi_entry aside;
@@ -287,7 +288,7 @@ static bool ofi_is_flushed(struct transport *t)
 
 /* ---- waiting ---- */
 
-/* Does something wait that no completion announces? */
+/* Does something wait that no completion will signal? */
 static bool is_blind(const struct ofi *ofi)
 {
     return ofi->domain.fd < 0 || !list_is_empty(&ofi->tx.busy) ||
@@ -349,7 +350,7 @@ static int ofi_wait(struct transport *t, int64_t timeout_ns)
         return -ETIMEDOUT;
     err = sleep_on(ofi, ready == 0 ? fd : -1, slice_ms(timeout_ns, most));
     if (err == -ETIMEDOUT && (timeout_ns < 0 || timeout_ns > most * (int64_t)CLOCK_MS))
-        return 0; /* there is time left: look, and sleep again */
+        return 0; /* there is time left: poll, and sleep again */
     return err;
 }
 
@@ -411,7 +412,7 @@ static struct ofi *ofi_create(const struct transport_config *config)
     ofi_conns_init(ofi);
     ofi->bell = sys_eventfd(0, EFD_NONBLOCK);
     if (ofi->bell < 0)
-        ofi->bell = -errno; /* open_all() says so */
+        ofi->bell = -errno; /* open_all() reports it */
     return ofi;
 }
 
@@ -460,16 +461,15 @@ static int ofi_open(const struct transport_config *config, struct transport **ou
 
 /* ---- close ---- */
 
-/* Everything has left, and what was to be read or written is over: tcp;ofi_rxm of
- * libfabric 1.17 does not survive the closing of an endpoint that reads from one which is no
- * more. */
+/* Has everything left, and are all reads and writes over?  tcp;ofi_rxm of libfabric 1.17
+ * crashes if an endpoint is closed while it reads from an endpoint that is gone. */
 static bool has_sent_bye(const struct ofi *ofi)
 {
     return ofi->tx.free_count == OFI_BUFFERS && list_is_empty(&ofi->tx.busy) &&
            ofi->rdma.count == 0;
 }
 
-/* Who was answered takes the link for open, or soon will. */
+/* A peer that was answered treats the link as open, or soon will. */
 static bool expects_bye(const struct ofi_link *link)
 {
     return (link->net.state == NET_OPEN || link->net.state == NET_ANSWERING) &&

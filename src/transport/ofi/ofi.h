@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ofi.h - the parts of a network endpoint; never leaves this folder.
+ * ofi.h - the parts of a network endpoint; only for this folder.
  *
  *   send ─> buffer ─> link.queue ─> fi_send ──────────> their receive buffer
  *           (a copy, registered)        completion gives the buffer back
  *
  *   fi_recv: receive buffers, each for many packets ─> link by id and token ─> deliver
- *                                                       └ refused: stays where it lies,
- *                                                         link.held, and so does what follows
+ *                                                       └ refused: stays in place, on
+ *                                                         link.held, and so do later packets
  *
- * Who may call whom (each also everything below it):
+ * Allowed calls (each file may also call those below it):
  *
  *   ofi.c          opens, polls, waits, closes
- *   keepalive.c    looks for peers that are silent
- *   conn.c         makes links, and clears up behind them
+ *   keepalive.c    checks silent peers
+ *   conn.c         makes links, and cleans up after them
  *   tx.c  rx.c  rdma.c  cswap.c       send, receive, read and write, swap
  *   tcp_probe.c  domain.c  packet.c   a TCP connect as a test; libfabric's objects; formats
  *   provider.c  dl.c                  which provider; libfabric itself
  *
- * How links are opened, and end, is shared with other transports: net/net.h.  What that has to
- * tell goes up through struct net_ops (conn.c).
+ * net/net.h, which opens and ends links, is shared with other transports.  It calls up through
+ * struct net_ops (conn.c).
  */
 #ifndef OFI_OFI_H
 #define OFI_OFI_H
@@ -31,7 +31,7 @@ struct ofi {
     const struct transport_events *events;
     void *arg;
     struct net net;
-    int bell; /* eventfd, for wake(); -1 if somebody else waits for us */
+    int bell; /* eventfd, for wake(); -1 if the owner waits for us */
     bool is_closing;
     struct ofi_domain domain;
     struct ofi_conns conns;
@@ -49,7 +49,7 @@ struct transport_network;
 /* As transport_network_ops.describe: describe.c. */
 int ofi_describe(const struct transport_config *config, struct transport_network *network);
 
-/* Do the invariants hold?  Between calls from above and from the provider.  With MBX_CHECKS. */
+/* Do the invariants hold, between calls from above and from the provider?  With MBX_CHECKS. */
 bool ofi_is_valid(const struct ofi *ofi);
 bool ofi_link_is_valid(const struct ofi_link *link);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ofi_none.c - the network where libfabric's headers were not there to build with.
+ * ofi_none.c - the network transport in a build without libfabric's headers.
  */
 #include <errno.h>
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ofi_valid.c - the links of a network endpoint and what they share: conn.h, tx.h, rx.h, rdma.h.
+ * ofi_valid.c - checks the links of a network endpoint and their shared state: conn.h, tx.h,
+ * rx.h, rdma.h.
  *
- * tx.h I3 is about two moments, not about a state: hello_fuzz sees a packet that overtakes another.
+ * tx.h I3 compares two moments, so no state shows it: hello_fuzz notices a packet that
+ * overtakes another.
  */
 #include <string.h>
 
@@ -70,7 +72,7 @@ bool ofi_link_is_valid(const struct ofi_link *link)
            rx_is_valid(link) && rdma_is_valid(link);
 }
 
-/* ---- what links share ---- */
+/* ---- shared state of links ---- */
 
 /* Sums over all links. */
 struct census {
@@ -92,7 +94,7 @@ static void count_link(const struct ofi_link *link, struct census *census)
 
 static bool buffers_are_valid(const struct ofi *ofi, const struct census *census)
 {
-    uint32_t unlinked = 0; /* the provider's */
+    uint32_t unlinked = 0; /* buffers that the provider has */
 
     for (uint32_t i = 0; i < OFI_BUFFERS; i++)
         unlinked += !list_is_linked(&ofi->tx.buffers[i].node);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * packet_test.c - what an unauthenticated process sends is refused before it is read further; greetings between
- * sides that are late, or close, or of another version, or of which packets are lost.
+ * packet_test.c - packets of an unauthenticated process are refused before they are read
+ * further; greetings between sides that are late, or close, or have another version, or lose
+ * packets.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -72,7 +73,7 @@ static void only_what_follows_a_greeting_counts(void **state)
     }
 }
 
-/* One that is too long would not fit into what it is copied to. */
+/* A longer packet would not fit into the buffer that it is copied to. */
 static void no_packet_is_longer_than_any_that_is_sent(void **state)
 {
     static unsigned char bytes[2 * OFI_MESSAGE_MAX] = {NET_DATA, NET_VERSION};
@@ -87,7 +88,7 @@ static void no_packet_is_longer_than_any_that_is_sent(void **state)
 
 static void no_other_kind_or_version_is_read(void **state)
 {
-    unsigned char bytes[72] = {NET_DATA, NET_VERSION}; /* no other kind is so long */
+    unsigned char bytes[72] = {NET_DATA, NET_VERSION}; /* longer than any other kind */
     struct net_prefix prefix;
 
     (void)state;
@@ -208,7 +209,7 @@ static void poll_until(struct side *sides, unsigned count, const unsigned *count
     assert_true(*counter > 0);
 }
 
-/* Until the second has heard the greeting of the first, and has answered. */
+/* Polls until the second side has received the first one's greeting, and has answered. */
 static void poll_until_greeted(struct side *sides)
 {
     uint64_t start = clock_now();
@@ -237,7 +238,7 @@ static void another_jobs_key_is_refused(void **state)
         transport_ofi.close(sides[i].t);
 }
 
-/* A packet that no receive buffer has space for, past all that would stop it. */
+/* Sends a packet that fits into no receive buffer, past all checks of the sender. */
 static void send_too_long(struct side *from, struct link *link)
 {
     static unsigned char bytes[2 * OFI_MULTI_SIZE];
@@ -274,7 +275,7 @@ static void what_is_too_long_takes_no_buffer_along(void **state)
         transport_ofi.close(sides[i].t);
 }
 
-/* ---- looking ---- */
+/* ---- checking addresses ---- */
 
 static int look(const struct side *from, const struct side *at)
 {
@@ -284,8 +285,8 @@ static int look(const struct side *from, const struct side *at)
     return transport_ofi.check_address(from->t, &address);
 }
 
-/* Nobody asks for a link by looking, but there may be one: who has greeted is seen, and seen to
- * have gone. */
+/* A check makes no link, but there may be one: a peer that has greeted is found, and found gone
+ * later. */
 static void who_has_greeted_can_be_looked_at(void **state)
 {
     struct side sides[3];
@@ -316,7 +317,7 @@ static void who_has_greeted_can_be_looked_at(void **state)
 
 static unsigned char there[8], here[8];
 
-/* Reads from `at` until nothing more can begin; how many did. */
+/* Begins reads from `at` until no more can begin; returns how many began. */
 static unsigned read_many(struct link *link, struct side *at, unsigned most)
 {
     struct transport_address address;
@@ -333,7 +334,7 @@ static unsigned read_many(struct link *link, struct side *at, unsigned most)
     return begun;
 }
 
-/* What is read from one who makes no call does not take all places that there are. */
+/* Reads from a peer that makes no calls do not use up all operations. */
 static void who_does_not_answer_leaves_space_for_others(void **state)
 {
     struct side sides[3];
@@ -365,7 +366,8 @@ static void nothing_is_delivered_by_a_close(void **state)
     assert_int_equal(side.accepted + side.delivered, 0);
 }
 
-/* One side greets, and the other one closes behind its answer.  What the first makes of it. */
+/* One side greets, and the other one closes after its answer.  Returns the first side's
+ * error. */
 static int greet_and_lose(void)
 {
     struct side sides[2];
@@ -385,7 +387,7 @@ static int greet_and_lose(void)
     return err;
 }
 
-/* An answer that has not left when its side closes leaves nothing to say farewell to. */
+/* The answer may not have left when its side closes: then there is no BYE to send. */
 static void who_closes_behind_his_answer_has_not_died(void **state)
 {
     int err = 0;
@@ -396,11 +398,11 @@ static void who_closes_behind_his_answer_has_not_died(void **state)
     assert_int_equal(err, -ENOTCONN);
 }
 
-/* ---- who computes between two calls ---- */
+/* ---- peers that compute between two calls ---- */
 
 static uint64_t skipped_ns;
 
-/* The system's clock, and what was skipped. */
+/* The system's clock, plus the skipped time. */
 static uint64_t late_clock(void)
 {
     struct timespec now;
@@ -409,15 +411,15 @@ static uint64_t late_clock(void)
     return (uint64_t)now.tv_sec * CLOCK_S + (uint64_t)now.tv_nsec + skipped_ns;
 }
 
-/* For so long that greetings are looked at. */
+/* Polls long enough for handshakes to be checked. */
 static void poll_for_long(struct side *side)
 {
     for (unsigned i = 0; i < 20000; i++)
         transport_ofi.poll(side->t, 16);
 }
 
-/* Both have something to say, and one of them makes no call for 20 s: who greets, behind the
- * answer, or who is greeted. */
+/* Both sides have a message, and one of them makes no calls for 20 s: the caller after the
+ * answer, or the callee. */
 static void meet_late(bool caller_is_late)
 {
     struct side sides[2];
@@ -455,11 +457,11 @@ static void who_is_greeted_and_computes_is_not_given_up(void **state)
 
 /* ---- packets of a greeting that are lost ---- */
 
-/* This many of this kind that leave are read by nobody; and how many were not. */
+/* `count` packets of this kind are sent to nobody; so_far counts them. */
 static struct {
     enum net_kind kind;
     unsigned count, so_far;
-    bool is_told; /* the provider says so */
+    bool is_told; /* the provider reports an error */
 } lost;
 
 static struct fi_ops_msg provider_msg;
@@ -467,7 +469,7 @@ static struct fi_ops_msg provider_msg;
 static ssize_t send_or_lose(struct fid_ep *ep, const void *bytes, size_t size, void *desc,
                             fi_addr_t to, void *context)
 {
-    unsigned char *kind = (unsigned char *)(uintptr_t)bytes; /* the buffer is ours */
+    unsigned char *kind = (unsigned char *)(uintptr_t)bytes; /* the buffer is the test's */
     bool is_lost = *kind == lost.kind && lost.count != 0;
     ssize_t err;
 
@@ -489,7 +491,7 @@ static uint64_t test_clock(void)
     return test_ns;
 }
 
-/* Two sides whose clock stands still, and that lose so many of this kind. */
+/* Two sides whose clock stands still, and that lose `count` packets of this kind. */
 static void open_losing(struct side *sides, enum net_kind kind, unsigned count)
 {
     static struct fi_ops_msg losing;
@@ -511,11 +513,11 @@ static void open_losing(struct side *sides, enum net_kind kind, unsigned count)
     }
 }
 
-/* Nothing but what was lost looked wrong to anybody. */
+/* Only the lost packets were dropped. */
 static void close_losing(struct side *sides)
 {
     assert_int_equal(sides[0].dropped + sides[1].dropped, lost.so_far);
-    clock_set(late_clock); /* a close waits a moment */
+    clock_set(late_clock); /* a close waits briefly */
     for (unsigned i = 0; i < 2; i++)
         transport_ofi.close(sides[i].t);
     clock_set(NULL);
@@ -533,15 +535,15 @@ static bool is_in(const struct side *side, enum net_state state)
            ofi_of(side->t)->conns.by_id[0]->net.state == state;
 }
 
-/* So many polls of both that each packet arrives and each link is looked at, while the time is
- * the same. */
+/* Polls both sides so often that each packet arrives and each link is checked; the clock stands
+ * still. */
 static void poll_both(struct side *sides)
 {
     for (unsigned i = 0; i < 20000; i++)
         transport_ofi.poll(sides[i % 2].t, 16);
 }
 
-/* Until the second is in that state, or the first has waited long enough for it. */
+/* Polls until the second side is in that state, or the first has waited long enough for it. */
 static void poll_until_in(struct side *sides, enum net_state state)
 {
     for (unsigned i = 0; !is_in(&sides[1], state) && i < 300; i++)
@@ -549,7 +551,7 @@ static void poll_until_in(struct side *sides, enum net_state state)
     assert_true(is_in(&sides[1], state));
 }
 
-/* Calls without a message, as who waits for one does. */
+/* Calls without a message, as a side that waits for one does. */
 static void call(struct side *from, const struct side *to)
 {
     struct transport_address address;
@@ -570,14 +572,14 @@ static void expect_they_talk(struct side *sides)
         assert_int_equal(sides[i].delivered, 1);
 }
 
-/* Polls both, a second apart, before who was greeted has forgotten it. */
+/* Polls both, a second apart, before the callee forgets the caller. */
 static void let_seconds_pass(struct side *sides, unsigned seconds)
 {
     for (unsigned i = 0; i < seconds; i++, test_ns += CLOCK_S)
         poll_both(sides);
 }
 
-/* The first three of this kind are lost, and none is missed. */
+/* The first three packets of this kind are lost, and the link opens all the same. */
 static void expect_said_again(enum net_kind kind)
 {
     struct side sides[2];
@@ -592,7 +594,7 @@ static void expect_said_again(enum net_kind kind)
     close_losing(sides);
 }
 
-/* HELLO alone would come again, and be no news. */
+/* A repeated HELLO alone would change nothing. */
 static void a_lost_answer_is_said_again(void **state)
 {
     (void)state;
@@ -605,8 +607,8 @@ static void a_lost_proof_is_said_again(void **state)
     expect_said_again(NET_AUTH);
 }
 
-/* Nothing of a proof arrived for so long that who was greeted has forgotten it, and who greeted
- * takes the link for open. */
+/* No AUTH arrives for so long that the callee forgets the caller, which treats the link as
+ * open. */
 static void forget_proof(struct side *sides)
 {
     open_losing(sides, NET_AUTH, 1000);
@@ -659,8 +661,8 @@ static void a_proof_that_cannot_leave_is_said_again(void **state)
     close_losing(sides);
 }
 
-/* What a connection took along is told late: the link is open by another one, or says the proof
- * again. */
+/* The loss of a connection's packets is reported late: meanwhile the link was opened over
+ * another one, or AUTH is repeated. */
 static void what_is_known_not_to_have_arrived_ends_no_link(void **state)
 {
     static const enum net_kind kinds[] = {NET_HELLO, NET_WELCOME, NET_AUTH};
@@ -688,7 +690,7 @@ static void what_is_known_not_to_have_arrived_ends_no_link(void **state)
     close_losing(sides);
 }
 
-/* Who has given up a peer answers no greeting of it, but says so. */
+/* A side that has given up a peer does not answer its greeting, but sends BROKEN. */
 static void who_greets_whom_has_given_it_up_is_told(void **state)
 {
     struct side sides[2];
@@ -705,7 +707,7 @@ static void who_greets_whom_has_given_it_up_is_told(void **state)
     close_losing(sides);
 }
 
-/* The same if it has answered, and does not know that nobody waits for that any more. */
+/* The peer has answered already, and does not know that it was given up. */
 static void who_answers_whom_has_given_it_up_is_told(void **state)
 {
     struct side sides[2];
@@ -729,13 +731,13 @@ static void be_quiet(void *arg, enum log_level level, const char *text)
 /* ---- sides of different versions ---- */
 
 static uint8_t shared[TRANSPORT_KEY_SIZE]; /* the key of both */
-static struct version other; /* what HELLO and OTHER have for a mark on their way */
-static bool is_for_another;  /* HELLO is for who had the address before */
+static struct version other; /* the mark that replaces the one in HELLO and OTHER */
+static bool is_for_another;  /* HELLO is for an earlier endpoint at the address */
 
 static ssize_t send_as_other(struct fid_ep *ep, const void *bytes, size_t size, void *desc,
                              fi_addr_t to, void *context)
 {
-    unsigned char *packet = (unsigned char *)(uintptr_t)bytes; /* the buffer is ours */
+    unsigned char *packet = (unsigned char *)(uintptr_t)bytes; /* the buffer is the test's */
     struct net_hello *hello = (struct net_hello *)(void *)(packet + sizeof(struct net_prefix));
     struct net_prefix *prefix = (struct net_prefix *)(void *)packet;
 
@@ -757,7 +759,7 @@ static ssize_t send_as_other(struct fid_ep *ep, const void *bytes, size_t size, 
     return provider_msg.send(ep, bytes, size, desc, to, context);
 }
 
-static unsigned told; /* warnings that name both versions and the cure */
+static unsigned told; /* warnings that name both versions and the remedy */
 
 static void count_told(void *arg, enum log_level level, const char *text)
 {
@@ -773,7 +775,7 @@ static void count_told(void *arg, enum log_level level, const char *text)
             strstr(text, ours) != NULL && strstr(text, "must use the same version") != NULL;
 }
 
-/* Two that are of another version for each other. */
+/* Two sides that show each other another version. */
 static void open_others(struct side *sides, uint8_t format, uint8_t packets)
 {
     static struct fi_ops_msg as_other;
@@ -802,7 +804,7 @@ static void close_others(struct side *sides)
     log_set_sink(be_quiet, NULL);
 }
 
-/* One calls the other; or both call. */
+/* One side calls the other; or both call. */
 static void meet_other(uint8_t format, uint8_t packets, bool both)
 {
     struct link *link, *back = NULL;
@@ -820,7 +822,7 @@ static void meet_other(uint8_t format, uint8_t packets, bool both)
     if (both)
         assert_int_equal(transport_ofi.check(back), -EPROTONOSUPPORT);
     poll_both(sides);
-    assert_int_equal(told, 2); /* once by each of them */
+    assert_int_equal(told, 2); /* once by each side */
     assert_int_equal(sides[0].accepted + sides[1].accepted, 0);
     close_others(sides);
 }
@@ -834,7 +836,8 @@ static void sides_of_different_versions_say_so(void **state)
     meet_other(NET_VERSION + 1, WIRE_VERSION, true);
 }
 
-/* The caller hears that the endpoint is not there, as one of our version does; and we have not met the caller. */
+/* The caller learns that the endpoint is gone, as a caller of our version does; we have not met
+ * the caller. */
 static void a_call_of_another_version_for_somebody_else_ends_nothing(void **state)
 {
     struct transport_address caller;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * params.c - params.h says it all.
+ * params.c - see params.h.
  */
 #include "transport/ofi/params.h"
 

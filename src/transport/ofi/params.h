@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * params.h - what users can set of the network; known in builds without libfabric, too.
+ * params.h - the user parameters of the network; present in builds without libfabric, too.
  */
 #ifndef OFI_PARAMS_H
 #define OFI_PARAMS_H

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * provider.c - which provider, over which interface.
+ * provider.c - chooses the provider and the interface.
  *
- * libfabric lists what it has, the best first; we take the first that will do: reliable
- * datagrams whose sends stay in order.  What can also move memory is preferred to what
- * cannot, and then what can put many packets into one receive buffer.  Matching is never
- * asked for: FI_TAGGED is not among the hints.
+ * libfabric lists its providers, the best first; the first suitable one is taken: reliable
+ * datagrams, with sends in order.  Providers that can also read and write memory are preferred,
+ * then providers that can put many packets into one receive buffer.  Tag matching is never
+ * requested: FI_TAGGED is not among the hints.
  *
- * Passed over unless they are named: our own provider, which would come back here; those that
- * only reach this machine, which is shm's part; and those that libfabric keeps for testing.
+ * These are skipped unless named: Matchbox's own provider, which would come back here;
+ * providers that only reach this machine, which is the task of shm; and libfabric's test
+ * providers.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -39,8 +40,8 @@ static bool is_address(const char *interface)
     return strchr(interface, ':') != NULL || (interface[0] >= '0' && interface[0] <= '9');
 }
 
-/* Is it of the interface that was asked for?  Some providers, ofi_rxm for one, do not heed a
- * name among the hints; an address they do. */
+/* Does it use the requested interface?  Some providers, such as ofi_rxm, ignore a name among
+ * the hints; they respect an address. */
 static bool ofi_provider_is_there(const struct fi_info *info, const char *interface)
 {
     const char *name = info->domain_attr->name;
@@ -77,7 +78,7 @@ static struct fi_info *make_hints(const struct ofi_dl *dl, const char *provider,
     hints->domain_attr->control_progress = FI_PROGRESS_MANUAL;
     hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
     if (provider[0] != '\0')
-        hints->fabric_attr->prov_name = strdup(provider); /* libfabric frees it */
+        hints->fabric_attr->prov_name = strdup(provider); /* libfabric frees the copy */
     if (domain != NULL)
         hints->domain_attr->name = strdup(domain);
     return hints;
@@ -117,10 +118,10 @@ static struct fi_info *choose(const struct ofi_dl *dl, const char *provider,
     return chosen;
 }
 
-/* Says what narrowed the choice to nothing. */
+/* Logs why no provider is left. */
 static void complain(const char *provider, const char *interface)
 {
-    const char *filter = environ_get("FI_PROVIDER"); /* libfabric's own; mbx exec sets it */
+    const char *filter = environ_get("FI_PROVIDER"); /* of libfabric; mbx exec sets it */
 
     if (strstr(provider, own) != NULL)
         LOG_ERROR(
@@ -136,7 +137,7 @@ static void complain(const char *provider, const char *interface)
                   filter != NULL ? filter : "");
 }
 
-/* The same once more with atomics, if it has them. */
+/* Replaces *info by the same provider with atomics, if it has them. */
 static void add_atomics(const struct ofi_dl *dl, const char *interface, uint64_t caps,
                         struct fi_info **info)
 {

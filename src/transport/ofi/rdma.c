@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rdma.c - reading and writing a peer's memory, and what of ours peers may reach.
+ * rdma.c - reads and writes a peer's memory, and exposes our own to peers.
  *
- * A region is registered when it is exposed and forgotten when it is unexposed: nothing is
- * cached here, so nothing can outlive its mapping.  Where registering is expensive the
- * provider has a cache of its own (FI_MR_CACHE_*), which watches the mappings of the process
- * from below; a second one above it could not know when to let go.
+ * A region is registered when it is exposed and deregistered when it is unexposed: nothing is
+ * cached here, so no registration can outlive its mapping.  If registration is expensive, the
+ * provider has a cache (FI_MR_CACHE_*), which watches the mappings of the process from below; a
+ * second cache above it could not know when to deregister.
  *
- * A provider counts addresses of remote memory from 0 in each region or as the owner does
- * (FI_MR_VIRT_ADDR).  To the core 0 is no address, so the former ones begin at OFFSET here.
+ * A provider addresses remote memory either from 0 in each region, or by the owner's virtual
+ * addresses (FI_MR_VIRT_ADDR).  For the core 0 is no address, so in the first case addresses
+ * begin at OFFSET here.
  *
- * write() ends when the bytes are in the peer's memory (FI_DELIVERY_COMPLETE): what it is
- * told afterwards finds them there.
+ * write() ends when the bytes are in the peer's memory (FI_DELIVERY_COMPLETE): later packets
+ * find them there.
  */
 #include <errno.h>
 #include <string.h>
@@ -116,7 +117,7 @@ void ofi_rdma_give(struct ofi *ofi, struct ofi_rdma_op *op)
     list_add_tail(&ofi->rdma.free, &op->node);
 }
 
-/* Where the provider finds what expose() called address. */
+/* The provider's address for an address from expose(). */
 static uint64_t provider_address(const struct ofi *ofi, uint64_t address)
 {
     return ofi_domain_asks_for(ofi, FI_MR_VIRT_ADDR) ? address : address - OFFSET;
@@ -194,7 +195,7 @@ static int ofi_read(struct link *l, void *dst, uint64_t address, uint64_t key, s
     struct ofi_link *link = ofi_link_of(l);
 
     if (link->net.is_self)
-        return -ENOTSUP; /* what an endpoint sends itself is copied */
+        return -ENOTSUP; /* an endpoint's messages to itself are copied */
     return ofi_rdma_move(link, false, dst, address, key, size, cookie);
 }
 
@@ -208,7 +209,7 @@ static int ofi_write(struct link *l, uint64_t address, uint64_t key, const void 
     return ofi_rdma_move(link, true, (void *)(uintptr_t)src, address, key, size, cookie);
 }
 
-/* Tells who waits for it, if anybody does. */
+/* Reports the end of the operation, if its result is needed. */
 static void rdma_report(struct ofi *ofi, const struct ofi_rdma_op *op, int error)
 {
     if (ofi->is_closing)
@@ -233,7 +234,7 @@ void ofi_rdma_ended(struct ofi *ofi, struct ofi_rdma_op *op, int error)
     rdma_report(ofi, &ended, error);
 }
 
-/* The operations stay the provider's until it says that they have ended. */
+/* The provider keeps the operations until they complete. */
 void ofi_rdma_fail(struct ofi_link *link)
 {
     struct ofi *ofi = ofi_of_link(link);
@@ -251,7 +252,7 @@ void ofi_rdma_fail(struct ofi_link *link)
     link->rdma.moving_count = 0;
 }
 
-/* ---- who waits ---- */
+/* ---- waiting ---- */
 
 bool ofi_rdma_is_waiting(const struct ofi_link *link)
 {

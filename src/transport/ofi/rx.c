@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rx.c - what arrives: from the provider's completion to deliver().
+ * rx.c - received packets: from the provider's completion to deliver().
  *
- * A receive buffer takes many packets where the provider can do that (FI_MULTI_RECV) and does
- * it right, else one.  The provider says when it is done with a buffer, and then gets it again,
- * unless packets in it are held.
+ * A receive buffer takes many packets if the provider can do that correctly (FI_MULTI_RECV),
+ * otherwise one.  The provider reports when it is done with a buffer, and then gets the buffer
+ * again, unless packets in it are held.
  *
- * A packet that deliver() did not take stays where it lies, and so do those of the same link
- * behind it.  They are chained through their prefixes, which nobody reads any more: so
- * holding needs no memory, and what can be held is bounded by the buffers.  A link that holds
- * all of them holds up the others, until the core has memory again.
+ * A packet that deliver() did not take stays in place, and so do the later packets of its link.
+ * They are chained through their prefixes, which are not needed any more: so holding needs no
+ * memory, and the buffers limit how much can be held.  A link that holds all buffers stops the
+ * other links until the core has memory again.
  */
 #include <errno.h>
 #include <string.h>
@@ -22,7 +22,7 @@ static_assert(sizeof(struct ofi_held) == sizeof(struct net_prefix), "it takes it
 
 /* ---- delivering ---- */
 
-/* Asks the core who this is.  0; -EAGAIN later; or it is refused. */
+/* Presents the peer to the core.  0; -EAGAIN later; or the peer is refused. */
 static int present(struct ofi *ofi, struct ofi_link *link)
 {
     uint32_t peer;
@@ -40,10 +40,10 @@ static int present(struct ofi *ofi, struct ofi_link *link)
     return err;
 }
 
-/* A provider may put packets behind one another as it likes. */
+/* A provider may place packets at any alignment. */
 static int deliver_aligned(struct ofi *ofi, uint32_t peer, const void *packet, size_t size)
 {
-    alignas(8) unsigned char copy[OFI_PACKET_MAX]; /* net_check() lets nothing longer in */
+    alignas(8) unsigned char copy[OFI_PACKET_MAX]; /* net_check() refuses longer packets */
 
     if (likely((uintptr_t)packet % 8 == 0))
         return ofi->events->deliver(ofi->arg, peer, packet, size);
@@ -122,7 +122,7 @@ int ofi_rx_deliver_held(struct ofi *ofi)
     return taken;
 }
 
-/* ---- what has arrived ---- */
+/* ---- packets that have arrived ---- */
 
 static struct ofi_link *ofi_rx_find(const struct ofi *ofi, const struct net_prefix *prefix)
 {
@@ -151,7 +151,7 @@ static void arrived_data(struct ofi *ofi, struct ofi_link *link, struct ofi_rece
     ofi_rx_hold(ofi, link, receive, bytes, size);
 }
 
-/* Does it not fit what came before on its link?  If it is ahead of it, that was lost. */
+/* Is the packet out of order on its link?  If it is ahead, earlier packets were lost. */
 static bool is_out_of_turn(struct ofi *ofi, struct ofi_link *link,
                            const struct net_prefix *prefix)
 {
@@ -182,7 +182,7 @@ static void ofi_rx_arrived(struct ofi *ofi, struct ofi_receive *receive, unsigne
     struct ofi_link *link = wrong == NULL ? ofi_rx_find(ofi, &prefix) : NULL;
 
     if (wrong == NULL && prefix.kind == NET_HELLO)
-        net_arrived(&ofi->net, NULL, &prefix, body); /* it names no link */
+        net_arrived(&ofi->net, NULL, &prefix, body); /* HELLO names no link */
     else if (link == NULL)
         ofi->events->dropped(ofi->arg, wrong != NULL ? wrong : "a packet for no link");
     else if (is_out_of_turn(ofi, link, &prefix))
@@ -238,7 +238,7 @@ int ofi_rx_give(struct ofi *ofi)
 }
 
 /*
- * ofi_rxm over tcp reads a packet from its socket straight into the buffer that it will report.
+ * ofi_rxm over tcp reads a packet from its socket directly into the buffer that it will report.
  * If that buffer takes many packets, and packets of two peers come at once, it sometimes (1.17:
  * one job in four of flood_test --network on a busy machine) reports a place where it wrote
  * nothing, and the packet is lost.  Buffers for one packet each have not been seen to lose one.

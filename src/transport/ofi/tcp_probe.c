@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tcp_probe.c - does a peer that nothing can be sent to still listen?
+ * tcp_probe.c - does a peer to which sends fail still listen?
  *
- *   packets leave                          ask it nothing: it computes, or is stopped
- *   they do not ─> TCP connect to it ─┬─> refused    its process has ended
- *                                     ├─> accepted   it is there; look again later
- *                                     └─> nothing    nobody knows; look again later
+ *   packets leave                          no probe: the peer may compute, or be stopped
+ *   they do not ─> TCP connect to it ─┬─> refused     its process has ended
+ *                                     ├─> accepted    it is alive; probe again later
+ *                                     └─> no answer   unknown; probe again later
  *
- * Some providers over TCP connect again and again to a peer that is no more, and never say
- * so.  But where an endpoint's address is that of the socket at which it listens, the system
- * of the other machine knows: it accepts a connection for a process that does not even run,
- * and refuses it when there is none.  So this needs no progress of the other side, and who
- * computes for an hour is never taken for dead.
+ * Some providers over TCP reconnect again and again to a dead peer without reporting it.  But
+ * if an endpoint's address is the address of a listening socket, the other machine's system
+ * knows: it accepts a connection even for a process that is stopped, and refuses one if there
+ * is no process.  So the probe needs no progress of the other side, and a peer that computes
+ * for an hour is never taken for dead.
  *
- * A connection is closed at once, unused; the other provider finds one that ended before it
- * began.  So that these do not pile up at who is stopped, the pauses between two checks grow.
+ * A connection is closed at once, unused; the other provider finds a connection that ended
+ * before it began.  The pauses between two probes grow, so that connections to a stopped
+ * process do not pile up.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -28,11 +29,11 @@
 #include "base/sys.h"
 #include "transport/ofi/ofi.h"
 
-#define PAUSE_NS     (500 * CLOCK_MS) /* before the second check */
+#define PAUSE_NS     (500 * CLOCK_MS) /* before the second probe */
 #define PAUSE_MAX_NS (32 * CLOCK_S)
-#define ANSWER_NS    (4 * CLOCK_S) /* then a connection is given up */
+#define ANSWER_NS    (4 * CLOCK_S) /* then a connect is given up */
 
-/* Does an endpoint of this provider listen where its address says, by TCP? */
+/* Do this provider's endpoints listen on their addresses with TCP? */
 static bool listens(const struct ofi *ofi)
 {
     const char *name = ofi->domain.info->fabric_attr->prov_name;
@@ -40,7 +41,7 @@ static bool listens(const struct ofi *ofi)
     return strncmp(name, "tcp", 3) == 0 || strcmp(name, "net") == 0;
 }
 
-/* The size of the socket's address in *to; 0: it is none. */
+/* Writes the socket address of the peer; returns its size; 0: there is none. */
 static socklen_t address_of(const struct ofi_link *link, struct sockaddr_storage *to)
 {
     const struct transport_address *address = &link->member.address;
@@ -97,7 +98,7 @@ void ofi_tcp_probe_forget(struct ofi_link *link)
     link->probe.pause_ns = 0;
 }
 
-/* It was not refused: the next check is later. */
+/* The connection was not refused: sets the time of the next probe. */
 static int pause_probing(struct ofi_link *link, uint64_t now)
 {
     uint64_t pause = link->probe.pause_ns == 0 ? PAUSE_NS : 2 * link->probe.pause_ns;

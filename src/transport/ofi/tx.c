@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tx.c - what leaves: packets of the core, and control packets of links.
+ * tx.c - sends packets of the core, and control packets of links.
  *
  *   short, and nothing waits ──> inject
- *   else ──> a buffer ──> link.queue ──> the provider ──> its completion gives the buffer back
+ *   otherwise ──> a buffer ──> link.queue ──> the provider ──> its completion frees the buffer
  *
- * What is sent before the link is open waits in its queue.  What cannot leave because the
- * provider is full waits there, too; beyond OFI_QUEUE_MAX packets send() says "full".
+ * Packets that are sent before the link is open wait in its queue, and so do packets that the
+ * provider has no space for; beyond OFI_QUEUE_MAX packets send() returns -EAGAIN.
  */
 #include <errno.h>
 #include <string.h>
@@ -17,7 +17,7 @@
 #include "base/mem.h"
 #include "transport/ofi/ofi.h"
 
-#define STUCK_NS   (100 * CLOCK_MS) /* what leaves no sooner may never do */
+#define STUCK_NS   (100 * CLOCK_MS) /* a packet that has not left by then may never leave */
 #define INJECT_MAX 256
 
 static struct ofi_link *busy_link(struct list *node)
@@ -40,7 +40,7 @@ static struct ofi_buffer *buffer_take(struct ofi *ofi, uint32_t reserve)
 static void buffer_give(struct ofi *ofi, struct ofi_buffer *buffer)
 {
     buffer->link = NULL;
-    list_add_head(&ofi->tx.free, &buffer->node); /* the one that the cache still has */
+    list_add_head(&ofi->tx.free, &buffer->node); /* probably still in the cache */
     ofi->tx.free_count++;
 }
 
@@ -49,7 +49,7 @@ static void write_prefix(unsigned char *bytes, const struct ofi_link *link, size
     net_write_prefix(&link->net, NET_DATA, link->tx.data_count, padding, bytes);
 }
 
-/* Did a connection end that there was? */
+/* Did an existing connection end? */
 static bool is_break(int error)
 {
     return error == FI_ENOTCONN || error == FI_ECONNRESET || error == FI_ECONNABORTED ||
@@ -94,7 +94,7 @@ void ofi_tx_drop(struct ofi_link *link)
     list_remove(&link->tx.in_busy);
 }
 
-/* ---- leaving ---- */
+/* ---- handing packets to the provider ---- */
 
 void ofi_tx_mark_busy(struct ofi_link *link)
 {
@@ -108,7 +108,7 @@ void ofi_tx_control(struct ofi_link *link, enum net_kind kind)
     ofi_tx_mark_busy(link);
 }
 
-/* A link of which nothing waits is not busy. */
+/* A link with nothing to send is not busy. */
 static void be_idle(struct ofi_link *link)
 {
     if (link->tx.pending == 0 && list_is_empty(&link->tx.queue))
@@ -152,7 +152,7 @@ static int send_control(struct ofi_link *link, enum net_kind kind)
     if (buffer == NULL)
         return -EAGAIN;
     buffer->size = net_write(&link->net, kind, link->tx.data_count, buffer->bytes);
-    link->tx.pending &= (uint16_t) ~(1u << kind); /* unless it fails, and is to be sent again */
+    link->tx.pending &= (uint16_t) ~(1u << kind); /* set again if it has to be sent again */
     err = hand_over(link, buffer);
     if (err == -EAGAIN) {
         buffer_give(ofi, buffer);
@@ -161,11 +161,11 @@ static int send_control(struct ofi_link *link, enum net_kind kind)
     return err;
 }
 
-/* The control packets that leave in front of a link's packets. */
+/* The control packets that leave before a link's data packets. */
 static const enum net_kind before[] = {NET_HELLO, NET_WELCOME, NET_AUTH,   NET_REFUSED,
                                        NET_PING,  NET_PONG,    NET_BROKEN, NET_OTHER};
 
-/* Those of kinds[0..count) that are pending.  *sent counts. */
+/* Sends the pending ones among kinds[0..count).  Adds their number to *sent. */
 static int push_control(struct ofi_link *link, const enum net_kind *kinds, size_t count,
                         int *sent)
 {
@@ -186,7 +186,7 @@ static int ofi_tx_leave(struct ofi_link *link, struct ofi_buffer *buffer)
     if (!link->net.is_self) {
         int err;
 
-        /* only now: what it is called there may be known since a moment ago */
+        /* only now: the peer's name for this link may have become known just before */
         write_prefix(buffer->bytes, link, buffer->padding);
         err = hand_over(link, buffer);
         ofi->tx.begun += err == 0;
@@ -202,7 +202,7 @@ static int ofi_tx_leave(struct ofi_link *link, struct ofi_buffer *buffer)
 
 static int push_queue(struct ofi_link *link, int *pushed)
 {
-    uint32_t most = link->tx.queued; /* to ourselves there may be ever more */
+    uint32_t most = link->tx.queued; /* a link to ourselves may queue more meanwhile */
     int err = 0;
 
     while (link->net.state == NET_OPEN && !list_is_empty(&link->tx.queue) && most-- != 0) {
@@ -260,7 +260,7 @@ static void ofi_tx_write_packet(unsigned char *bytes, const struct transport_pac
         memcpy(bytes + packet->body_size, packet->payload, packet->payload_size);
 }
 
-/* The short way of a short packet.  0; or it has to take the long one. */
+/* The fast path for a short packet.  0; otherwise use the slow path. */
 static int inject(struct ofi_link *link, const struct transport_packet *packet, size_t size,
                   size_t padding)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tx.h - what leaves: tx.c.
+ * tx.h - sends packets: tx.c.
  *
  * Invariants
  *   I1  a link is on busy if and only if it has control packets pending or its queue is not
  *       empty
  *   I2  a buffer is free, or on the queue of one link, or the provider's until its completion;
- *       a queue has no more than OFI_QUEUE_MAX
- *   I3  packets of a link leave in the order of send(): past a queue that is not empty
- *       nothing is sent
+ *       a queue has at most OFI_QUEUE_MAX
+ *   I3  packets of a link leave in the order of send(): nothing is sent past a queue that is
+ *       not empty
  */
 #ifndef OFI_TX_H
 #define OFI_TX_H
@@ -19,11 +19,11 @@
 #include "transport/ofi/domain.h"
 #include "transport/net/packet.h"
 
-/* A packet of the core, at most; and with prefix and padding. */
+/* The largest packet of the core; and with prefix and padding. */
 #define OFI_PACKET_MAX  (16384 - 256)
 #define OFI_MESSAGE_MAX (OFI_PACKET_MAX + 16 + 8)
 
-#define OFI_BUFFERS     64 /* packets that may be on their way */
+#define OFI_BUFFERS     64 /* packets in flight or queued */
 #define OFI_RESERVE     8  /* of these, for control packets */
 #define OFI_QUEUE_MAX   16 /* packets that wait for one link */
 
@@ -57,30 +57,31 @@ struct ofi_link_tx {
 };
 
 int ofi_tx_open(struct ofi *ofi);
-/* Behind closing libfabric's endpoint. */
+/* Call after closing libfabric's endpoint. */
 void ofi_tx_close(struct ofi *ofi);
 void ofi_tx_init_link(struct ofi_link_tx *tx);
 
 /* As transport_ops.send. */
 int ofi_tx_send(struct link *link, const struct transport_packet *packet);
 
-/* A control packet of this kind is to leave, from the next poll() on. */
+/* Queues a control packet of this kind; it leaves from the next poll() on. */
 void ofi_tx_control(struct ofi_link *link, enum net_kind kind);
-/* Control packets of these kinds (1 << enum net_kind) are not to leave any more. */
+/* Removes queued control packets of these kinds (1 << enum net_kind). */
 void ofi_tx_forget(struct ofi_link *link, unsigned kinds);
 
-/* Is a control packet of this kind pending for long, and does not leave? */
+/* Has a control packet of this kind been pending for long without leaving? */
 bool ofi_tx_is_stuck(const struct ofi_link *link, enum net_kind kind, uint64_t since_ns,
                      uint64_t now);
 
-/* What is pending or queued is to leave, from the next poll() on. */
+/* Lets pending and queued packets leave, from the next poll() on. */
 void ofi_tx_mark_busy(struct ofi_link *link);
 
-/* Sends what waits, of one link or of all, as far as there is space.  How much went. */
+/* Sends waiting packets of one link, or of all, while there is space.  Returns how many
+ * left. */
 int ofi_tx_push(struct ofi_link *link);
 int ofi_tx_push_all(struct ofi *ofi);
 
-/* What waits will not be sent. */
+/* Drops all waiting packets. */
 void ofi_tx_drop(struct ofi_link *link);
 
 /* The provider is done with a buffer, or could not send it. */

@@ -2,9 +2,9 @@
 /*
  * alive.c - does a process of this machine still run?
  *
- * A process that has been killed stays visible to kill() until its parent looks, so a
- * pidfd is asked instead: it is readable from the moment when the last thread is gone.
- * Where numbers take the place of pids, the name of the process is looked for (passing.h).
+ * A killed process remains visible to kill() until its parent reaps it, so a pidfd is polled
+ * instead: it becomes readable when the last thread is gone.  If numbers replace pids, the name
+ * of the process is looked up (passing.h).
  */
 #include "transport/shm/alive.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bell.c - bell.h explains who must see what.
+ * bell.c - bell.h explains the protocol.
  */
 #include "transport/shm/bell.h"
 
@@ -12,10 +12,10 @@
 #include "base/program.h"
 #include "base/sys.h"
 
-/* Of this process. */
+/* The registration of this process. */
 static struct {
     pthread_mutex_t lock;
-    pid_t process; /* that has been registered, or will be: behind a fork() another one */
+    pid_t process; /* the registered process; after a fork() it is another one */
     _Atomic enum bell_state state;
 } registry = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -27,7 +27,7 @@ static void *registry_run(void *arg)
     return arg;
 }
 
-/* All signals are for the other threads.  False: there is none. */
+/* Blocks all signals in the new thread.  False: the thread was not created. */
 static bool registry_start(void)
 {
     sigset_t all, before;
@@ -43,7 +43,7 @@ static bool registry_start(void)
 
 enum bell_state bell_register(void)
 {
-    /* the loader's lock, and what it calls, is not for behind ours */
+    /* program_stays() may take the loader's lock, which must not be taken while holding ours */
     bool beside = !sys_has_one_thread() && program_stays();
 
     pthread_mutex_lock(&registry.lock);
@@ -92,7 +92,7 @@ void bell_rouse(struct segment_bell *bell, uint32_t count)
 {
     uint32_t sleeping = atomic_load(&bell->sleeping);
 
-    /* whoever takes it makes the system call, so a sleeper costs one */
+    /* the side that clears it makes the system call, so each sleep costs only one */
     if (sleeping != 0 && (int32_t)(count - sleeping) > 0 &&
         atomic_compare_exchange_strong(&bell->sleeping, &sleeping, 0))
         sys_futex_wake(&bell->count, 1);
@@ -112,11 +112,11 @@ void bell_notify_space(struct segment *s)
 void bell_ring(struct segment *s, uint32_t slot)
 {
     uint64_t bit = UINT64_C(1) << slot % 64;
-    /* the release pairs with the acquire in poll's answer_doorbell() */
+    /* the release pairs with the acquire in answer_bell() */
     uint64_t before =
         atomic_fetch_or_explicit(&s->control->ready[slot / 64], bit, memory_order_acq_rel);
 
-    /* still set: we rang for it and the owner has not looked yet, but will */
+    /* already set: we rang for the slot, and the receiver will still look */
     if ((before & bit) == 0)
         bell_wake(&s->control->doorbell);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bell_test.c - whoever sleeps is woken when there is something for him.
+ * bell_test.c - every sleeper is woken when there is something for it.
  *
- * Nobody sleeps for ever: after a slice of 100 ms each checks by himself, and a lost
- * wake would cost only time.  Here they do not (sys_trust_wakes): who is not woken aborts.
- * The test of the barriers makes both sides meet instead.
+ * No sleep is endless: each sleeper checks by itself after 100 ms, and a lost wake-up would
+ * only cost time.  In these tests sleepers do not check (sys_trust_wakes): one that is not
+ * woken aborts.  The test of the barriers makes both sides meet instead.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,7 +24,7 @@
 
 #define ROUNDS 20000
 
-/* Answers each packet with one, asleep in between. */
+/* Answers each packet with one, and sleeps in between. */
 static void echo(struct node *node, uint64_t rounds)
 {
     for (uint64_t i = 0; i < rounds; i++) {
@@ -68,7 +68,7 @@ static void no_wake_is_lost(void **state)
 
 #define RACES 20000
 
-/* Looks at once, but lets others run on a machine with one core; not for ever. */
+/* Polls without sleeping, but yields on a machine with one core; has a time limit. */
 static void spin(unsigned *turns)
 {
     if (++*turns % 1000 == 0)
@@ -77,14 +77,14 @@ static void spin(unsigned *turns)
     cpu_relax();
 }
 
-/* A little while: some nanoseconds for each turn. */
+/* Waits some nanoseconds for each turn. */
 static void idle(uint64_t turns)
 {
     for (volatile uint64_t left = turns; left > 0;)
         left = left - 1;
 }
 
-/* Sends packet i as soon as the other side says i. */
+/* Sends packet i as soon as the other side requests it. */
 static void race_child(void)
 {
     struct link *link;
@@ -96,7 +96,7 @@ static void race_child(void)
     for (uint64_t i = 0; i < RACES; i++) {
         for (unsigned turns = 0; atomic_load(&board->number) != i + 1;)
             spin(&turns);
-        /* its line is then at hand: armed can be read before what is published is seen */
+        /* fetches the line: armed can then be read before the published packet is visible */
         if (i != 0)
             atomic_load(&link_of(link)->out.shared->armed);
         CHECK(send_number(link, i) == 0);
@@ -111,14 +111,14 @@ static void race_fenced_child(void)
     race_child();
 }
 
-/* Arms just when the sender publishes, each time at another moment: did one see the packet, or
- * the other ring?  Else looking once more does. */
+/* Arms just when the sender publishes, each time at another moment.  Did the receiver see the
+ * packet, or the sender ring?  If neither, the second look must find it. */
 static bool race(struct node *node, uint64_t i)
 {
     struct shm *shm = inside(node);
     bool seen, rang;
 
-    assert_false(inbound_any(shm)); /* and takes the line that the sender writes next */
+    assert_false(inbound_any(shm)); /* also fetches the line that the sender writes next */
     atomic_store(&board->number, i + 1);
     idle(i * 13 % 200);
     inbound_arm_all(shm);
@@ -137,14 +137,14 @@ static bool race(struct node *node, uint64_t i)
     return seen || rang;
 }
 
-/* How often neither the one saw the packet nor the other rang. */
+/* Counts how often neither the receiver saw the packet nor the sender rang. */
 static unsigned race_against(void (*sender)(void))
 {
     struct node node;
     unsigned missed = 0;
     pid_t child;
 
-    payload_limit = 1; /* be quick */
+    payload_limit = 1; /* for speed */
     child = start(sender);
     assert_int_equal(node_open_as(&node, 0), 0);
     stage_set(1);
@@ -162,14 +162,14 @@ static void arming_and_publishing_cannot_miss_each_other(void **state)
     assert_int_equal(race_against(race_fenced_child), 0);
 }
 
-/* Whether membarrier reaches the sender is the system's business. */
+/* The system decides whether membarrier reaches the sender, so misses are not checked. */
 static void what_membarrier_missed_is_found(void **state)
 {
     (void)state;
     (void)race_against(race_child);
 }
 
-/* The sender reads armed before the receiver arms, and what it publishes is seen only then. */
+/* The sender reads armed before the receiver arms, and its packet becomes visible only then. */
 static void send_unseen(struct link *link, uint64_t number)
 {
     struct ring *ring = link_of(link)->out.shared;
@@ -189,7 +189,7 @@ static void cool_all(struct node *node)
     inbound_retire_all(shm);
 }
 
-/* Nobody rings for them: not while the receiver sleeps, nor while it polls. */
+/* Packets without a ring: one while the receiver sleeps, one while it polls. */
 static void what_nobody_rang_for_is_found(void **state)
 {
     struct node receiver, sender;
@@ -214,7 +214,7 @@ static void what_nobody_rang_for_is_found(void **state)
     node_close(&receiver);
 }
 
-/* What is armed after the first of them is not looked at too early, nor put off for ever. */
+/* Rings that are armed later neither bring the second look forward nor put it off for ever. */
 static void doubts_end(void **state)
 {
     struct node node;
@@ -233,7 +233,8 @@ static void doubts_end(void **state)
     node_close(&node);
 }
 
-/* Counts, and looks at who sleeps only when that one has answered and sleeps again. */
+/* A sender counts, but looks for a sleeper only after the sleeper has answered and sleeps
+ * again. */
 static void who_is_late_rouses_nobody(void **state)
 {
     struct segment_bell bell = {0};
@@ -244,10 +245,10 @@ static void who_is_late_rouses_nobody(void **state)
     seen = atomic_load(&bell.count);
     bell_lie_down(&bell, seen);
     bell_rouse(&bell, late);
-    assert_int_not_equal(atomic_load(&bell.sleeping), 0); /* the next one will wake it */
+    assert_int_not_equal(atomic_load(&bell.sleeping), 0); /* the next wake will find it */
     bell_wake(&bell);
     assert_int_equal(atomic_load(&bell.sleeping), 0);
-    atomic_store(&bell.count, UINT32_MAX - 1); /* the count begins anew */
+    atomic_store(&bell.count, UINT32_MAX - 1); /* the count wraps around */
     bell_lie_down(&bell, UINT32_MAX - 1);
     bell_wake(&bell);
     assert_int_equal(atomic_load(&bell.sleeping), 0);
@@ -260,8 +261,8 @@ static void echo_without_membarrier(void)
     echo_child();
 }
 
-/* The owner of a segment without membarrier asks senders for fences; a sender that
- * could not register uses them. */
+/* The owner of a segment without membarrier requests fences from senders; a sender that could
+ * not register uses them, too. */
 static void no_wake_is_lost_without_membarrier(void **state)
 {
     pid_t child = start(echo_without_membarrier);
@@ -301,7 +302,7 @@ static void *stand_by(void *lock)
     return lock;
 }
 
-/* Polls until the process is registered, or cannot be. */
+/* Polls until the process is registered, or registration has failed. */
 static void settle(struct node *node)
 {
     unsigned turns = 0;
@@ -312,7 +313,7 @@ static void settle(struct node *node)
     }
 }
 
-/* Two threads; the other one waits until lock is free. */
+/* Opens a node in a process with two threads; the other one waits until lock is free. */
 static void open_with_threads(struct node *node, pthread_mutex_t *lock, pthread_t *other)
 {
     pthread_mutex_lock(lock);
@@ -342,7 +343,8 @@ static void ping_with_threads(void)
     close_with_threads(&node, &lock, other);
 }
 
-/* Such a process is registered by one more thread.  Until then its senders use fences. */
+/* A process with several threads is registered by one more thread.  Until then its senders use
+ * fences. */
 static void a_process_with_threads_registers_beside(void **state)
 {
     pid_t child = start(echo_child), pinging = start(ping_with_threads);

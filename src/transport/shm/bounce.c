@@ -1,27 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bounce.c - bounce buffers of our segment, out of which peers unpack what we have packed there.
+ * bounce.c - bounce buffers of our segment, from which peers unpack what we have packed there.
  *
  *   our segment, buffer i         taken_for[i], private to the sender     taken[i], shared
  *     free                        NULL                                    0
  *     taken                       the link                                1
  *     released                    the link                                0, by the receiver
  *
- * They are used in rotation, and may be more than the second cache of a core holds: then what is packed goes into lines
- * that have left the receiver's cache.  To fetch a line out of the cache of another core takes three
- * times as long (docs/decisions/0032).  Where that cache holds all buffers, BOUNCE_FEW are as
- * good; and they are enough for a receiver whose messages find no receives.
+ * The buffers are used in rotation, and may be more than a core's second cache holds: then the
+ * sender packs into lines that have left the receiver's cache.  Fetching a line from the cache
+ * of another core takes three times as long (docs/decisions/0032).  If the second cache holds
+ * all buffers, BOUNCE_FEW are as good; they are also enough for a receiver whose messages are
+ * unexpected.
  *
- * A receiver says in its slot for a sender how many buffers that may use.  Before that it maps all of the sender's
- * segment, and holds it until it has taken all that this sender has sent: a sender may close, and be
- * gone, after a packet that names a buffer.
+ * A receiver sets, in its slot for a sender, how many buffers the sender may use.  Before that
+ * it maps the sender's whole segment, and holds it until it has taken all packets of this
+ * sender: a sender may close and be gone after a packet that names a buffer.
  *
- * A buffer that is read becomes resident in the receiver, and stays so.  The resident buffers of all senders of an
- * endpoint never exceed its limit: before one more would, it unmaps all of them, which costs their
- * next reader a fault for each page.  To make this rare, the limit is divided among the senders that have resident
- * buffers, and the slot says how many each of them may use.
+ * A buffer that is read becomes resident in the receiver, and stays resident.  The resident
+ * buffers of all senders of an endpoint never exceed its limit: before one more would, the
+ * receiver unmaps all of them, which costs the next reads a fault for each page.  To make this
+ * rare, the limit is divided among the senders that have resident buffers; the slot says how
+ * many each may use.
  *
- * Buffers that a receiver did not release, because it has died, are free when the link to it ends.
+ * Buffers that a dead receiver did not release become free when the link to it ends.
  */
 #include <errno.h>
 #include <string.h>
@@ -71,15 +73,16 @@ static uint32_t shm_bounce_rotation(struct link *l)
         slot_buffers(allowed));
 }
 
-/* pairs with the release in shm_bounce_release(): all of it was read */
+/* pairs with the release in shm_bounce_release(): the receiver has read all of it */
 static bool buffer_is_free(struct shm *shm, uint32_t i)
 {
     return shm->taken_for[i] == NULL ||
            atomic_load_explicit(&shm->own->file->taken[i], memory_order_acquire) == 0;
 }
 
-/* Receivers release buffers in the order in which they were taken: if the last one is free, those before it are, unless
- * another receiver has them.  shm_bounce_take() finds that out. */
+/* Receivers release buffers in the order in which they were taken: if the last one is free,
+ * those before it are free, too, unless another receiver has them, which shm_bounce_take()
+ * notices. */
 static bool shm_bounce_has_free(struct link *l, size_t bytes)
 {
     const uint32_t rotation = shm_bounce_rotation(l);
@@ -94,7 +97,7 @@ static bool shm_bounce_has_free(struct link *l, size_t bytes)
 static void *take_buffer(struct shm *shm, struct shm_link *link, uint32_t i)
 {
     shm->taken_for[i] = link;
-    /* the packet that names it is published after this */
+    /* the packet that names the buffer is published after this */
     atomic_store_explicit(&shm->own->file->taken[i], 1, memory_order_relaxed);
     return segment_buffer(shm->own, i);
 }
@@ -116,7 +119,7 @@ static void *shm_bounce_take(struct link *l, uint32_t among, uint32_t *buffer, s
     return NULL;
 }
 
-/* The link may have ended since: then the buffer is free already. */
+/* The link may have ended meanwhile: then the buffer is free already. */
 static void shm_bounce_untake(struct link *l, uint32_t buffer)
 {
     struct shm *shm = shm_of(l->transport);
@@ -142,20 +145,21 @@ static struct segment_slot *slot_of_sender(const struct shm *shm, const struct s
     return NULL;
 }
 
-/* The senders that have resident buffers, with this one. */
+/* The number of senders with resident buffers, including this one. */
 static uint32_t senders_with(const struct shm *shm, const struct bounce_sender *sender)
 {
     return shm->senders_read + (sender->resident == 0);
 }
 
-/* Buffers of so many senders that may be resident.  Each sender has a ring and more, which nobody counts: if there are
- * several, half of the limit is left for that. */
+/* How many buffers may be resident in all, for this many senders.  Each sender also has a ring
+ * and more memory, which is not counted: with several senders, half of the limit is left for
+ * that. */
 static uint32_t buffers_that_fit(const struct shm *shm, uint32_t senders)
 {
     return shm->resident_most / (senders == 1 ? 1 : 2);
 }
 
-/* Buffers that this sender may use, so that there is space for all senders. */
+/* The buffers that this sender may use, so that there is space for all senders. */
 static uint32_t share(const struct shm *shm, const struct bounce_sender *sender)
 {
     uint32_t senders = senders_with(shm, sender);
@@ -213,7 +217,7 @@ static bool shm_bounce_allows(struct link *l)
     return sender != NULL && slot_buffers(sender->allowed) != 0;
 }
 
-/* No buffer of this sender stays resident here: the pages belong to the sender, and stay as they are. */
+/* Removes this sender's buffers from our page table; the sender's pages stay unchanged. */
 static void empty(struct shm *shm, struct bounce_sender *sender)
 {
     if (sender->resident == 0)
@@ -262,14 +266,14 @@ void bounce_let_go(struct shm_link *link)
 
     if (sender == NULL)
         return;
-    empty(shm_of(link->link.transport), sender); /* the link may go on to hold the segment */
+    empty(shm_of(link->link.transport), sender); /* the link may still hold the segment */
     segment_detach(sender->segment);
     list_remove(&sender->in_senders);
     mem_free(sender);
     link->sender = NULL;
 }
 
-/* Buffer i of this sender is about to be read, for the first time since it was emptied. */
+/* Buffer i of this sender is about to be read, for the first time since empty(). */
 static OUT_OF_LINE void become_resident(struct shm *shm, struct bounce_sender *sender,
                                         uint32_t i)
 {
@@ -297,10 +301,10 @@ static void shm_bounce_release(struct link *l, uint64_t buffer)
 {
     struct shm *shm = shm_of(l->transport);
 
-    /* pairs with the acquire in shm_bounce_take() */
+    /* pairs with the acquire in buffer_is_free() */
     atomic_store_explicit(&link_of(l)->sender->segment->file->taken[buffer], 0,
                           memory_order_release);
-    if (unlikely(shm->resident > shm->resident_most)) /* there is not space for a single one */
+    if (unlikely(shm->resident > shm->resident_most)) /* the limit is less than one buffer */
         empty_all(shm);
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cma.c - cross-memory attach: copying straight out of another process's memory, and into it.
+ * cma.c - cross-memory attach: copies directly from and to the memory of another process.
  *
- * Nothing is registered: whoever exposes says where its buffer lies, and that it is its
- * own (the cookie of its endpoint); the other side asks the system to move the bytes.
+ * Nothing is registered: expose() returns the buffer's address, and the cookie of the endpoint
+ * as a key; the other side makes system calls that copy the bytes.
  */
 #include <errno.h>
 #include <string.h>
@@ -15,8 +15,8 @@
 #include "transport/shm/denied.h"
 #include "transport/shm/shm.h"
 
-/* How long a pid is believed to be the same process.  The kernel gives a number again when it has given all others: in this
- * time nobody makes that many processes, not even where there are 32,768 numbers. */
+/* How long a pid is trusted to be the same process.  The kernel reuses a number only after all
+ * others: in this time nobody creates that many processes, not even with 32,768 numbers. */
 #define READ_CHECK_NS (10 * CLOCK_MS)
 
 static bool cma_is_there(const struct shm_link *link)
@@ -27,7 +27,7 @@ static bool cma_is_there(const struct shm_link *link)
                                               : segment_probe(&address) != -ENOENT;
 }
 
-/* 0 if the pid is still the process that we know. */
+/* 0 if the pid is still the process that was met. */
 static int check_identity(struct shm_link *link)
 {
     uint64_t now = clock_now();
@@ -60,8 +60,8 @@ static int access_failed(struct shm_link *link, int err)
     }
 }
 
-/* By the system, also within one process: the address is what a packet said, and a wrong
- * one is to be an error and not a crash. */
+/* Uses system calls also within one process: the address comes from a packet, and a wrong one
+ * must be an error and not a crash. */
 static int read_memory(struct shm_link *link, unsigned char *dst, uint64_t address, size_t size)
 {
     while (size > 0) {
@@ -95,7 +95,7 @@ static int write_memory(struct shm_link *link, const unsigned char *src, uint64_
     return 0;
 }
 
-/* Where pids mean nothing, or the kernel forbids it, nothing is tried. */
+/* -ENOTSUP without a system call, if pids have no meaning or the kernel forbids access. */
 static int check_host(struct shm *shm, const struct shm_link *link)
 {
     if (segment_is_of_host(link->remote, shm->host))
@@ -110,7 +110,7 @@ static int check_host(struct shm *shm, const struct shm_link *link)
     return -ENOTSUP;
 }
 
-/* May we touch the memory behind this link, as what was exposed with this key? */
+/* May we access the memory of the other side of this link, exposed with this key? */
 static int check_access(struct shm *shm, struct shm_link *link, uint64_t key)
 {
     int err;
@@ -143,13 +143,13 @@ static int shm_read(struct link *l, void *dst, uint64_t address, uint64_t key, s
         err = read_memory(link, dst, address, size);
     if (err != 0)
         return err;
-    /* an owner that closes may use its memory for something else: what was read before
-     * it said so is good.  The fence: no read above is done behind the check. */
+    /* an owner that closes may reuse its memory: reads before it closed are valid.  The fence
+     * keeps the reads above before this check. */
     atomic_thread_fence(memory_order_acquire);
     return has_closed(link) ? link_kill(link, -ENOTCONN) : 0;
 }
 
-/* An owner that closes while this writes may find it written a moment later. */
+/* If the owner closes during the write, its memory may still be written a moment later. */
 static int shm_write(struct link *l, uint64_t address, uint64_t key, const void *src,
                      size_t size, void *cookie)
 {
@@ -170,7 +170,7 @@ static int shm_expose(struct link *l, const void *buf, size_t size, uint64_t *ad
 
     (void)size;
     if (shm->role == SHM_RECEIVER)
-        return -ENOTSUP; /* its memory is not that of the process in the address */
+        return -ENOTSUP; /* its memory is not in the process of the address */
     *address = (uintptr_t)buf;
     *key = shm->address.cookie;
     return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * dead_test.c - senders and receivers that are killed while they stream, reserve a slot or are sent to.
+ * dead_test.c - senders and receivers are killed while they stream, reserve a slot or receive.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +21,7 @@
 #include "transport/memory.h"
 #include "transport/shm/shm_testing.h"
 
-/* ---- the dead ---- */
+/* ---- dead processes ---- */
 
 static void stream_until_killed(void)
 {
@@ -41,7 +41,7 @@ static void stream_until_killed(void)
     }
 }
 
-/* Until something was sent that node has not taken. */
+/* Waits until a packet was sent that node has not taken. */
 static void await_more(const struct node *node)
 {
     uint64_t deadline = clock_now() + (uint64_t)PATIENCE_NS;
@@ -51,7 +51,7 @@ static void await_more(const struct node *node)
     CHECK(atomic_load(&board->number) > node->arrived);
 }
 
-/* Kills it somewhere in its stream, and leaves a zombie: that is dead, too. */
+/* Kills the child somewhere in its stream, and leaves a zombie: a zombie is dead, too. */
 static void kill_a_stream(uint64_t after)
 {
     pid_t child = start(stream_until_killed);
@@ -74,8 +74,8 @@ static void kill_a_stream(uint64_t after)
     stage_set(0);
 }
 
-/* A sender that has no core between writing a packet and looking whether the receiver sleeps finds that it has
- * closed.  What it had taken before has been sent. */
+/* A sender that loses its core between writing a packet and looking whether the receiver sleeps
+ * finds that the receiver has closed.  A packet that the receiver had taken counts as sent. */
 static void what_was_taken_before_the_close_was_sent(void **state)
 {
     (void)state;
@@ -112,7 +112,7 @@ static void reserve_and_die(void)
     stage_await(1);
     CHECK(node_open_as(&node, 1) == 0);
     link = link_of(attach_to(&node, 0));
-    atomic_store(&link->remote->control->used, 4); /* as who reserves says before */
+    atomic_store(&link->remote->control->used, 4); /* as a sender sets before it reserves */
     atomic_store(&link->remote->slots[3].sender,
                  slot_word(SLOT_RESERVED, inside(&node)->address.process));
     raise(SIGKILL);
@@ -181,7 +181,8 @@ static uint64_t stopped(void)
     return stopped_ns;
 }
 
-/* All but poll(), which is the thread's that passes segments: it begins when there is a core for it. */
+/* System calls except poll(), which the thread that passes segments makes when it gets a
+ * core. */
 static uint64_t calls_of_ours(void)
 {
     uint64_t polls, calls;
@@ -193,7 +194,7 @@ static uint64_t calls_of_ours(void)
     return calls;
 }
 
-/* System calls of so many polls in which nothing comes. */
+/* System calls of this many polls in which nothing arrives. */
 static uint64_t calls_of_polls(struct node *node, unsigned polls)
 {
     uint64_t before = calls_of_ours();
@@ -203,8 +204,9 @@ static uint64_t calls_of_polls(struct node *node, unsigned polls)
     return calls_of_ours() - before;
 }
 
-/* The looks for the dead begin with the first poll that might look, and not with one: a job in which
- * everybody meets everybody would ask the system about each, whom it has just heard. */
+/* The time until the first check for dead peers begins with the first poll: otherwise, in a job
+ * in which all processes meet, each would ask the system about all others, from which it has
+ * just heard. */
 static void who_has_just_been_met_is_not_looked_for(void **state)
 {
     pid_t child = start(only_exist);
@@ -215,7 +217,7 @@ static void who_has_just_been_met_is_not_looked_for(void **state)
     stopped_ns = clock_now();
     clock_set(stopped);
     assert_int_equal(node_open(&node), 0);
-    stopped_ns += CLOCK_S; /* the program did something else */
+    stopped_ns += CLOCK_S; /* time in which the program does not poll */
     assert_int_equal(send_number(attach_to(&node, 1), 0), 0);
     assert_int_equal(calls_of_polls(&node, 3000), 0);
     stopped_ns += 99 * CLOCK_MS;
@@ -229,7 +231,7 @@ static void who_has_just_been_met_is_not_looked_for(void **state)
     reap(child);
 }
 
-/* The sender that had the slot before has set its bit late, and died before it rang. */
+/* The slot's previous sender has set its bit late, and died before it rang. */
 static void a_first_packet_that_rang_for_nobody_is_found(void **state)
 {
     struct node node, sender;
@@ -241,7 +243,7 @@ static void a_first_packet_that_rang_for_nobody_is_found(void **state)
     clock_set(stopped);
     assert_int_equal(node_open_as(&node, 0), 0);
     assert_int_equal(node_open(&sender), 0);
-    calls_of_polls(&node, 3000); /* the time until the next look for the dead begins */
+    calls_of_polls(&node, 3000); /* starts the time until the next check for dead peers */
     link = connect_to(&sender, 0);
     atomic_fetch_or(&inside(&node)->control->ready[0], UINT64_C(1));
     assert_int_equal(send_number(link, 0), 0);
@@ -256,7 +258,7 @@ static void a_first_packet_that_rang_for_nobody_is_found(void **state)
     node_close(&node);
 }
 
-/* A process with this number, or -1.  It is a copy of this one, and waits to be killed. */
+/* A copy of this process with this pid, which waits to be killed; or -1. */
 static pid_t start_as(pid_t number)
 {
     struct clone_args args = {
@@ -270,7 +272,7 @@ static pid_t start_as(pid_t number)
         pause();
 }
 
-/* Its memory is another process's, with other contents at the same address. */
+/* Its memory now belongs to another process, with other contents at the same address. */
 static void memory_of_a_number_that_is_used_again_is_left_alone(void **state)
 {
     pid_t child = start(only_exist), other;
@@ -296,12 +298,12 @@ static void memory_of_a_number_that_is_used_again_is_left_alone(void **state)
     clock_set(NULL);
     node_close(&node);
     if (other != child)
-        skip(); /* only root may choose a number, and somebody may have got it before */
+        skip(); /* only root may choose a pid, and it may be in use */
     kill_unreaped(other);
     reap(other);
 }
 
-/* "passed": segments are passed as descriptors. */
+/* Argument "passed": segments are passed as descriptors. */
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {

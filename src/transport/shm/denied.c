@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * denied.c - what /proc tells about a refusal.
+ * denied.c - finds the cause of a refusal in /proc.
  *
  *   /proc/PID      belongs to the user of the process
- *   /proc/PID/fd   to root, if the process is not dumpable
+ *   /proc/PID/fd   belongs to root, if the process is not dumpable
  */
 #include "transport/shm/denied.h"
 
@@ -64,7 +64,7 @@ void denied_passing(char text[DENIED_SIZE])
         "the network");
 }
 
-/* The number behind `key` in a file below /proc, or -1. */
+/* The number that follows `key` in a file below /proc, or -1. */
 static long number_in(const char *path, const char *key)
 {
     char text[4096];

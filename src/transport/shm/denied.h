@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * denied.h - why the kernel does not let this process look into another one.
+ * denied.h - explains why the kernel does not let this process access another one.
  *
- * For log lines: what can be found out afterwards, and what the user can do about it.
+ * For log lines: the cause, as far as it can be found afterwards, and the remedy.
  */
 #ifndef SHM_DENIED_H
 #define SHM_DENIED_H
@@ -11,13 +11,14 @@
 
 #define DENIED_SIZE 256
 
-/* Of the process's descriptors: continues "pid 4711 ". */
+/* For the process's descriptors: continues "pid 4711 ". */
 void denied_descriptor(uint32_t pid, char text[DENIED_SIZE]);
 
-/* Of a descriptor that it does not pass (passing.h): continues "pid 4711 ". */
+/* For a descriptor that the process does not pass (passing.h): continues "pid 4711 ". */
 void denied_passing(char text[DENIED_SIZE]);
 
-/* Of its memory (process_vm_readv, process_vm_writev), by this errno: who may have forbidden it. */
+/* For the process's memory (process_vm_readv, process_vm_writev): what may have caused this
+ * errno. */
 void denied_memory(int error, char text[DENIED_SIZE]);
 
 #endif

@@ -21,18 +21,19 @@
 #include "base/sys.h"
 
 #define DIRECTORY_MAGIC UINT64_C(0x33746e6f7266626d) /* "mbfront3" */
-#define DIRECTORY_TURNS 4 /* in each of which another process is faster */
+#define DIRECTORY_TURNS 4 /* attempts, each lost to a faster process */
 #define SEALS           (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
-/* The file of which the first one of a job locks a range.  Its length says where the directory is. */
+/* The first process of a job locks a range of this file; its length encodes where the directory
+ * is. */
 #define MARK_FILE         "/dev/zero"
-#define MARK_PROCESS_BITS 22 /* the kernel has no longer numbers */
+#define MARK_PROCESS_BITS 22 /* the kernel's pids are not longer */
 #define MARK_PLACE_BITS   16
 #define MARK_BITS         (MARK_PROCESS_BITS + MARK_PLACE_BITS)
 
 struct directory_label {
-    _Atomic uint64_t label;  /* 0: nobody has it */
-    _Atomic uint64_t cookie; /* 0: not yet */
+    _Atomic uint64_t label;  /* 0: unused */
+    _Atomic uint64_t cookie; /* 0: not set yet */
 };
 
 struct directory_head {
@@ -49,15 +50,15 @@ static_assert(sizeof(struct directory_head) <= DIRECTORY_UNIT,
 
 struct directory {
     struct directory_head *head;
-    uint32_t parts; /* as it was found good */
+    uint32_t parts; /* validated */
     uint64_t job;
     int fd;
-    int mark; /* of who has made it: the descriptor with the lock; or -1 */
+    int mark; /* in the process that made it: the descriptor with the lock; otherwise -1 */
     unsigned users;
     struct list node;
 };
 
-/* Those of this process. */
+/* The directories that this process has joined. */
 static struct {
     pthread_mutex_t lock;
     struct list all;
@@ -99,17 +100,17 @@ int shared_file_check(int fd, size_t *size)
     return (seals & F_SEAL_SHRINK) != 0 ? 0 : -EPROTO;
 }
 
-/* As they are when there is no such file, or it is not for us. */
+/* Converts errno: the file does not exist, or is not for us. */
 static int open_error(void)
 {
     if (errno == EACCES || errno == EPERM)
-        return -EPERM; /* -EACCES says that its contents are not for us */
-    /* a descriptor that is not a file any more, or not of this kind */
+        return -EPERM; /* -EACCES means another key */
+    /* the descriptor is not a file any more, or of another kind */
     return errno == ESRCH || errno == ENXIO || errno == EISDIR ? -ENOENT : -errno;
 }
 
-/* A file of our user is opened by its path, any other thing is not: a process that has the number by now, and is
- * another user's, may have anything there, and root may open it. */
+/* Opens a path only if it is a file of our user: another user's process may have got the number
+ * meanwhile, with any kind of file there, and root could open it. */
 static int open_own(int path)
 {
     char name[64];
@@ -192,7 +193,7 @@ void *directory_find(const struct directory *d, uint64_t cookie)
     return NULL;
 }
 
-/* The entry of this label, which is made if `makes`.  NULL: there is none, or no space. */
+/* The entry of this label, created if `makes`.  NULL: there is none, or no space. */
 static struct directory_label *label_entry(const struct directory *d, uint64_t label,
                                            bool makes)
 {
@@ -222,7 +223,8 @@ uint64_t directory_labelled(const struct directory *d, uint64_t label)
 {
     const struct directory_label *entry = label_entry(d, label, false);
 
-    /* pairs with the exchange in directory_label(): what its owner has written into the control block is there */
+    /* pairs with the exchange in directory_label(): sees the control block as its owner wrote
+     * it */
     return entry != NULL ? atomic_load_explicit(&entry->cookie, memory_order_acquire) : 0;
 }
 
@@ -254,7 +256,7 @@ static void unmap(struct directory *d)
     sys_close(d->fd);
 }
 
-/* The first byte of what the first one of the job locks of MARK_FILE. */
+/* The first byte of the range of MARK_FILE that the job's first process locks. */
 static struct flock mark_of(uint64_t job)
 {
     uint64_t mixed = (job + geteuid()) * UINT64_C(0x9e3779b97f4a7c15);
@@ -265,7 +267,8 @@ static struct flock mark_of(uint64_t job)
                           .l_len = 1};
 }
 
-/* Others shall find descriptor fd of this process.  0; -EAGAIN somebody was faster; other errors. */
+/* Lets others find descriptor fd of this process.  0; -EAGAIN another process was faster; other
+ * errors. */
 static int lock_mark(uint64_t job, int mark, int fd)
 {
     struct flock lock = mark_of(job);
@@ -288,7 +291,7 @@ static int make(struct directory *d, int mark)
     d->head->job = d->job;
     d->head->parts = d->parts;
     d->head->magic = DIRECTORY_MAGIC;
-    err = lock_mark(d->job, mark, fd); /* from now on it is found */
+    err = lock_mark(d->job, mark, fd); /* from now on others find it */
     if (err == 0)
         d->mark = mark;
     else
@@ -311,7 +314,7 @@ static int directory_check(const struct directory *d, int fd)
     if (err != 0)
         return err;
     if (size != size_of(d->parts))
-        return -ENOENT; /* also one for control blocks of another size */
+        return -ENOENT; /* also for control blocks of another size */
     if (sys_read(fd, &head, offsetof(struct directory_head, table)) !=
         (ssize_t)offsetof(struct directory_head, table))
         return -ENOENT;
@@ -320,7 +323,7 @@ static int directory_check(const struct directory *d, int fd)
                : -ENOENT;
 }
 
-/* The file is descriptor place of process.  0; errors. */
+/* The directory may be descriptor `place` of process.  0; errors. */
 static int find_at(struct directory *d, uint32_t process, uint32_t place)
 {
     int fd = shared_file_open(process, place);
@@ -333,7 +336,7 @@ static int find_at(struct directory *d, uint32_t process, uint32_t place)
     return err;
 }
 
-/* The file that a lock stands for, whoever has made that.  0; errors. */
+/* Follows a lock, which anyone may have made, to the file.  0; errors. */
 static int directory_find_owner(struct directory *d, const struct flock *lock)
 {
     if (lock->l_type != F_WRLCK || lock->l_start != mark_of(d->job).l_start ||
@@ -343,7 +346,7 @@ static int directory_find_owner(struct directory *d, const struct flock *lock)
                    (uint32_t)(lock->l_len & ((1 << MARK_PLACE_BITS) - 1)));
 }
 
-/* One turn: 0, joined; -EAGAIN, again; other errors. */
+/* One attempt: 0 joined; -EAGAIN try again; other errors. */
 static int directory_meet(struct directory *d, int mark)
 {
     struct flock lock = mark_of(d->job);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * directory_test.c - the directory of a job: who finds whom in it, and what happens without.
+ * directory_test.c - the directory of a job: lookups, failures, and jobs without a directory.
  *
- * The tests of shared memory run once more with a directory (transport_shm_in_directory and so on);
- * here is what only that file has.
+ * The shared memory tests run a second time with a directory (transport_shm_in_directory and so
+ * on); this file tests only the directory itself.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,12 +27,12 @@
 #include "transport/labels.h"
 #include "transport/shm/directory.h"
 
-#define NUMBERS 100 /* more than a mailbox takes */
+#define NUMBERS 100 /* more packets than a mailbox takes */
 
-static uint64_t job;   /* of the test that runs */
-static bool in_no_job; /* the next node */
+static uint64_t job;   /* of the running test */
+static bool in_no_job; /* the next node has no job */
 
-/* With space for so many senders. */
+/* Opens a node with space for this many senders. */
 static int node_open_in_job_of(uint32_t peers, struct node *node, unsigned i)
 {
     struct transport_config config = config_for(node);
@@ -69,7 +69,7 @@ static int set_up_job(void **state)
 
 /* ---- finding each other ---- */
 
-/* Sends to number 0, which it finds without a file being opened, until it needs the ring. */
+/* Sends to number 0, which it finds without opening a file, until it needs the ring. */
 static void send_unopened(void)
 {
     struct node node;
@@ -101,7 +101,7 @@ static void attach_to_wrong_place(void)
     node_close(&node);
 }
 
-/* The cookie alone is no address. */
+/* The cookie must belong to the rest of the address. */
 static void an_address_of_another_place_is_not_found(void **state)
 {
     pid_t child = start(attach_to_wrong_place);
@@ -168,7 +168,7 @@ static void others_reach_a_control_block_of_a_job(void **state)
 
 #define MANY_PEERS 1024 /* their slots lie in several parts */
 
-/* Slots lie where no other does, each in its control block. */
+/* The slots do not overlap, and all lie in their control block. */
 static void check_places(const struct segment *s)
 {
     const unsigned char *block = (const unsigned char *)s->control, *last = block;
@@ -199,7 +199,7 @@ static void send_through_a_late_slot(void)
     node_close(&node);
 }
 
-/* The next sender gets this slot, and leaves it. */
+/* The next sender uses this slot, and frees it. */
 static void use_a_late_slot(uint32_t slot)
 {
     pid_t child = start(send_through_a_late_slot);
@@ -243,7 +243,7 @@ static void send_from_outside_through_a_late_slot(void)
     send_through_a_late_slot();
 }
 
-/* Who is not of the job maps the parts of one control block. */
+/* A process of another job maps the parts of only one control block. */
 static void others_reach_slots_in_later_parts(void **state)
 {
     pid_t child = start(send_from_outside_through_a_late_slot);
@@ -261,7 +261,8 @@ static void others_reach_slots_in_later_parts(void **state)
     node_close(&node);
 }
 
-/* The memory of a control block whose owner has closed is given back, in all of its parts that were used. */
+/* After its owner has closed, the memory of a control block is given back, in all used
+ * parts. */
 static void a_closed_control_block_keeps_a_page(void **state)
 {
     struct directory *directory = directory_join(job, 3);
@@ -276,7 +277,7 @@ static void a_closed_control_block_keeps_a_page(void **state)
     assert_int_equal(block[DIRECTORY_UNIT - 1], 0);
     assert_int_equal(block[DIRECTORY_STRIDE], 0);
     assert_int_equal(block[DIRECTORY_STRIDE + DIRECTORY_UNIT - 1], 0);
-    assert_int_equal(block[2 * DIRECTORY_STRIDE], 1); /* it was said not to be used */
+    assert_int_equal(block[2 * DIRECTORY_STRIDE], 1); /* this part was said to be unused */
     directory_leave(directory);
 }
 
@@ -319,12 +320,12 @@ static void share_and_be_killed(void)
 
     CHECK(node_open_in_job(&node, 1) == 0 && is_in_directory(&node));
     CHECK(transport_share(node.t, 1, &board->address[1]) == 0);
-    CHECK(transport_share(node.t, 2, &board->address[1]) == 0); /* one may have several */
+    CHECK(transport_share(node.t, 2, &board->address[1]) == 0); /* a second label */
     stage_set(2);
     stage_await(9);
 }
 
-/* As its address stays with a launcher. */
+/* The label stays, as its address stays with a launcher. */
 static void the_label_of_a_killed_process_stays(void **state)
 {
     struct transport_address found, address;
@@ -350,10 +351,10 @@ static void be_first(void)
 
     CHECK(node_open_in_job(&node, 1) == 0 && is_in_directory(&node));
     stage_set(1);
-    stage_await(9); /* killed before */
+    stage_await(9); /* killed before that */
 }
 
-/* The name ends with who has made the file: the next one makes another. */
+/* The lock ends with the process that made the file: the next one makes another file. */
 static void a_job_goes_on_behind_the_first_one(void **state)
 {
     pid_t child = start(be_first);
@@ -386,7 +387,7 @@ static void places_are_given_in_order_and_once(void **state)
     assert_null(directory_take(directory, 7, &at));
     assert_non_null(directory_find(directory, 7 + DIRECTORY_PLACES / 2 - 1));
     assert_null(directory_find(directory, 7 + DIRECTORY_PLACES / 2));
-    assert_int_equal(node_open_in_job(&node, 0), 0); /* nodes have eight peers: the same size */
+    assert_int_equal(node_open_in_job(&node, 0), 0); /* the same size */
     assert_false(is_in_directory(&node));
     node_close(&node);
     directory_leave(directory);
@@ -404,7 +405,7 @@ static int share(const struct node *node, uint64_t label)
     return transport_share(node->t, label, &address);
 }
 
-/* Neither the next label nor one that falls on the same entry leads there. */
+/* Neither the next label nor one with the same table entry finds the address. */
 static void look_for_label(void)
 {
     struct transport_address found;
@@ -463,7 +464,7 @@ static void labels_are_few(void **state)
     node_close(&node);
 }
 
-/* What somebody has written there and is not the address of the control block with this label. */
+/* The address in the control block is not the address of the endpoint with this label. */
 static void a_wrong_address_is_not_found(void **state)
 {
     struct transport_address found;
@@ -494,7 +495,8 @@ static void without_a_file_nothing_is_shared(void **state)
 
 #define MIX UINT64_C(0x9e3779b97f4a7c15) /* odd */
 
-/* The bytes [first + skip, first + skip + length): the first process of the job locks some from `first` on. */
+/* The bytes [first + skip, first + skip + length); `first` begins the range of the job's first
+ * process. */
 static struct flock range_of(off_t skip, off_t length)
 {
     uint64_t mixed = (job + geteuid()) * MIX;
@@ -512,7 +514,7 @@ static int lock_mark(int mark, off_t skip, off_t length)
     return fcntl(mark, F_OFD_SETLK, &lock);
 }
 
-/* A job with the last range of the file: no other job has a lock after it. */
+/* A job with the last range of the file: no other job's lock is after it. */
 static uint64_t last_job(void)
 {
     uint64_t inverse = MIX;
@@ -522,7 +524,7 @@ static uint64_t last_job(void)
     return (UINT64_MAX - (uint64_t)getpid()) * inverse - geteuid();
 }
 
-/* So a lock says where the directory is. */
+/* The length of a lock that leads to this descriptor. */
 static off_t length_for(pid_t process, int fd)
 {
     return (off_t)process << 16 | fd;
@@ -537,7 +539,8 @@ static void join_by_length(void)
     node_close(&node);
 }
 
-/* The first one of the job has a lock where this test looks for it, and it is as this test makes it. */
+/* The job's first process has its lock where this test looks for it, with the expected
+ * length. */
 static void the_lock_says_where_the_file_is(void **state)
 {
     int mark = open("/dev/zero", O_RDWR | O_CLOEXEC);
@@ -558,7 +561,8 @@ static void the_lock_says_where_the_file_is(void **state)
     close(mark);
 }
 
-/* Opens an endpoint while somebody else has the lock: in few calls, and without the file. */
+/* Opens an endpoint while another process holds the lock: in few calls, and without the
+ * file. */
 static void join_without(void)
 {
     uint64_t calls = sys_calls();
@@ -570,7 +574,8 @@ static void join_without(void)
     node_close(&node);
 }
 
-/* The same with all of the file from the job's range on.  Another run of this test may have it: waits. */
+/* The lock covers the whole file from the job's range on.  Another run of this test may hold
+ * it: waits. */
 static void a_lock_to_the_end_keeps_nobody_waiting(void **state)
 {
     int mark = open("/dev/zero", O_RDWR | O_CLOEXEC);
@@ -585,7 +590,7 @@ static void a_lock_to_the_end_keeps_nobody_waiting(void **state)
     close(mark);
 }
 
-/* Whoever has the lock of the job, and whatever that says, keeps nobody waiting. */
+/* A holder of the job's lock, whatever its length encodes, delays no process. */
 static void who_takes_the_lock_takes_no_more(void **state)
 {
     int mark = open("/dev/zero", O_RDWR | O_CLOEXEC),
@@ -593,13 +598,13 @@ static void who_takes_the_lock_takes_no_more(void **state)
     const struct {
         off_t skip, length;
     } locks[] = {
-        {-1, 2},                                  /* it begins elsewhere */
+        {-1, 2},                                  /* another start */
         {5, 1},                                   /* the first byte is free */
         {0, 1},                                   /* process 0 */
-        {0, (off_t)1 << 40},                      /* no number of a process */
-        {0, length_for((1 << 22) - 1, 3)},        /* of nobody */
-        {0, length_for(getpid(), (1 << 16) - 1)}, /* no descriptor */
-        {0, length_for(getpid(), other)},         /* a file of another kind */
+        {0, (off_t)1 << 40},                      /* not a pid */
+        {0, length_for((1 << 22) - 1, 3)},        /* no process has this pid */
+        {0, length_for(getpid(), (1 << 16) - 1)}, /* no such descriptor */
+        {0, length_for(getpid(), other)},         /* another kind of file */
     };
 
     (void)state;
@@ -614,8 +619,8 @@ static void who_takes_the_lock_takes_no_more(void **state)
     close(other);
 }
 
-/* Another process has taken the lock between two calls of this one: it is looked for once more, and the file that was made
- * for nothing is gone (tear_down()). */
+/* Another process takes the lock between two calls of this one: this one looks again, and
+ * removes the file that it made needlessly (tear_down()). */
 static void who_was_faster_is_found(void **state)
 {
     struct node node;
@@ -627,8 +632,8 @@ static void who_was_faster_is_found(void **state)
     node_close(&node);
 }
 
-/* What a lock names is looked at before it is opened: one that had opened this would have been a writer, and a
- * reader is told when the last one has gone. */
+/* The kind of file that a lock names is checked before it is opened: opening this FIFO would
+ * make a writer, and its reader would notice when the last writer is gone. */
 static void what_is_no_file_is_not_opened(void **state)
 {
     int mark = open("/dev/zero", O_RDWR | O_CLOEXEC);
@@ -651,8 +656,8 @@ static void what_is_no_file_is_not_opened(void **state)
     close(mark);
 }
 
-/* Each system call of opening fails in turn: the endpoint opens without the file, or says why it does
- * not, and nothing is left (tear_down()). */
+/* Each system call of opening fails in turn: the endpoint opens without the file, or reports
+ * why it does not, and nothing leaks (tear_down()). */
 static void what_fails_leaves_nothing(void **state)
 {
     unsigned without = 0, failed = 0;

@@ -19,8 +19,8 @@
 
 /* ---- everything fails once ---- */
 
-/* Sends as soon as there is a slot.  No system call, so that a life has the same ones
- * however long it takes. */
+/* Sends as soon as there is a slot.  Makes no system call, so that the number of calls in a
+ * life does not depend on its duration. */
 static int send_patiently(struct link *link)
 {
     uint64_t deadline = clock_now() + (uint64_t)PATIENCE_NS;
@@ -65,7 +65,7 @@ static int short_life(void)
     return err == -ETIMEDOUT ? 0 : err;
 }
 
-/* A life that leaves nothing; its n-th system call or allocation fails. */
+/* A life without leaks; its n-th system call or allocation fails. */
 static int failed_life(uint64_t call, uint64_t allocation, int error)
 {
     uint64_t mem = mem_live();
@@ -90,7 +90,7 @@ static void fail_each_call(int error)
         int err = failed_life(n, 0, error);
 
         calls = sys_calls() - before;
-        /* the error itself; what it means for the link; what it means for reads */
+        /* the error itself; the resulting error of the link; the resulting error of reads */
         CHECK(err == 0 || err == -error || err == -EHOSTUNREACH || err == -ENOTSUP);
     }
 }
@@ -126,19 +126,19 @@ static void every_failure_between_processes_is_clean(void **state)
                      0);
     stage_set(1);
     while (!has_ended(child)) {
-        owner.arrived = 0; /* each life begins at 0 */
+        owner.arrived = 0; /* each life sends from 0 on */
         transport_shm.poll(owner.t, 1);
     }
     ended_well(child);
     owner.arrived = 0;
     await_free_slots(&owner);
-    /* what was taken for sent has come, whatever failed before and after */
+    /* all packets that were taken have arrived, whatever failed before and after */
     assert_int_equal(owner.accepted, atomic_load(&board->number));
     assert_int_equal(owner.dropped, 0);
     node_close(&owner);
 }
 
-/* "passed": segments are passed as descriptors. */
+/* Argument "passed": segments are passed as descriptors. */
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {

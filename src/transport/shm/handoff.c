@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * handoff.c - an endpoint whose packets somebody else takes.
+ * handoff.c - an endpoint whose packets another thread or process receives.
  *
  *             hand_over()        take_over()
  *   RECEIVER_OWNER --> RECEIVER_NOBODY --> RECEIVER_OTHER, pid
@@ -10,35 +10,35 @@
  *        +--------------------------------------------+
  *                 take_back(), if pid is dead
  *
- * The receiving half of an endpoint is its rings, the slots, the ready bits and the
- * doorbell.  All of it lies in the segment, so a second struct shm over the same segment
- * can run it: in a thread, with the same mapping, or in another process, which finds the
- * segment through /proc as every sender does and proves itself by the same key.  Nothing
- * needs to be inherited, and nobody but the two halves knows: a sender rings the same bell.
+ * The receiving half of an endpoint is its rings, the slots, the ready bits and the doorbell.
+ * All of it lies in the segment, so a second struct shm over the same segment can run it: in a
+ * thread, with the same mapping, or in another process, which finds the segment through /proc
+ * as every sender does and proves that it has the same key.  Nothing needs to be inherited, and
+ * only the two halves know: a sender rings the same bell.
  *
- * What a receiver knows besides is how far it has read each ring.  ring.h's head tells the
- * sender in batches; so the one who has taken over writes for each packet, into the line of the
- * slot, which senders hardly look at:
+ * A receiver's only other state is how far it has read each ring.  It publishes ring.h's head
+ * to the sender in batches; so a half that has taken over also writes for each packet, into a
+ * line of the slot that senders seldom read:
  *
- *   taken = head, in delivery | deliver() | release | taken = head behind it
+ *   taken = head, in delivery | deliver() | release | taken = head after it
  *
- * Whoever continues begins at taken, or at the published head if that is further on.  Killed
- * anywhere, at most the packet of one such pair of marks is delivered twice, and the mark
- * says that it may have been.  In one process or two, what the dead one did before it died
- * is seen by who has learnt of its death.
+ * The next receiver begins at taken, or at the published head if that is further.  If the
+ * receiver is killed at any instruction, at most the packet between one such pair of marks is
+ * delivered twice, and the mark says that it may have been.  Whether in one process or two, all
+ * that the dead receiver did is visible to a side that has learnt of its death.
  *
- * Everything else can be looked up again: whoever begins to receive sets the ready bits of
- * all slots that are somebody's, and the next poll begins each of them as if its sender had
- * rung for the first time.  Because that is done lazily, taking over cannot fail.
+ * Everything else can be looked up again: a new receiver sets the ready bits of all slots that
+ * have a sender, and the next poll begins each of them as if its sender had rung for the first
+ * time.  Because that is done lazily, taking over cannot fail.
  *
- * The two halves have a bell each (bell.h).  Each reserves slots of its own in other segments:
- * under the endpoint's address, but the slot's word holds the pid of the one who sends, so that
- * the slots of a dead half are freed, and those of the other stay.
+ * Each of the two halves has a bell (bell.h), and reserves its own slots in other segments:
+ * under the endpoint's address, but with the pid of the half in the slot's word, so that the
+ * slots of a dead half are freed, and the other half's stay.
  *
  * Invariants
- *   I1  at most one struct shm of a segment has another role than SHM_HANDED_OVER
+ *   I1  at most one struct shm of a segment has a role other than SHM_HANDED_OVER
  *   I2  while the role of the owner is SHM_WHOLE, control->receiver is RECEIVER_OWNER
- *   I3  while the endpoint is handed over, slots[i].taken is right for each slot that is READY
+ *   I3  while the endpoint is handed over, slots[i].taken is up to date for each READY slot
  */
 #include <errno.h>
 #include <string.h>
@@ -106,7 +106,7 @@ static int shm_take_back(struct transport *t)
     if (!other_has_ended(shm))
         return -EBUSY;
     atomic_store(&shm->control->receiver, receiver_word(RECEIVER_OWNER, 0));
-    bell_get_up(&shm->control->doorbell); /* it is not the dead one who sleeps */
+    bell_get_up(&shm->control->doorbell); /* the dead half does not sleep any more */
     shm->role = SHM_WHOLE;
     shm_hear(shm, &shm->control->doorbell);
     inbound_adopt_all(shm);
@@ -153,7 +153,7 @@ static void set_ops(struct shm *shm)
     shm->base.ops = &shm->ops;
 }
 
-/* The endpoint in whose place we shall receive: its address, and its segment. */
+/* Finds the endpoint to receive for: its address, and its segment. */
 static int handoff_find(struct shm *shm, const struct transport_address *address)
 {
     const struct segment_source from = {.address = address,

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * handoff_kill_test.c - whoever receives in an endpoint's place may be killed at any moment.
+ * handoff_kill_test.c - a process that has taken over is killed at any moment.
  *
  *   this process                                child
  *   owner 0, senders 1 to 3
- *   split                            --->       join, poll: notes each packet
+ *   hand over                        --->       take over, poll: record each packet
  *   the senders send                            ...
- *   kill it, rejoin, receive the rest           dead
- *   check the notes of both
+ *   kill it, take back, receive the rest        dead
+ *   check the records of both
  *
- * Nothing may be missing or out of order, and of each death at most one packet may come
- * twice, announced.  One test kills when it likes; the others behind a given number of
- * instructions of join and of poll.
+ * No packet may be missing or out of order, and for each death at most one packet may come
+ * twice, announced.  One test kills at random times; the others kill after a given number of
+ * instructions of take_over() and of poll().
  *
- *   split_kill_test [--long]    --long: thousands of random kills, and each instruction
+ *   transport_shm_handoff_kill [--long]    --long: thousands of random kills, and each instruction
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -40,13 +40,13 @@
 static unsigned random_kills = 40;
 static bool each_instruction;
 
-/* ---- one endpoint and those who send to it ---- */
+/* ---- an endpoint and its senders ---- */
 
 struct fixture {
     struct half owner;
     struct node sender[PEERS]; /* 1 .. */
     struct link *link[PEERS];
-    uint64_t first[PEERS], next[PEERS]; /* numbers: since the last check, and to be sent */
+    uint64_t first[PEERS], next[PEERS]; /* since the last check; to be sent */
     unsigned kills;                     /* since the last check */
     struct random random;
 };
@@ -84,7 +84,7 @@ static void fixture_close(struct fixture *fix)
     half_close(&fix->owner);
 }
 
-/* All that was sent is received; was it as promised? */
+/* Receives all packets that were sent, and checks them. */
 static void fixture_check(struct fixture *fix)
 {
     half_drain(&fix->owner);
@@ -107,7 +107,7 @@ static void answer(struct half *joined)
             send_number(joined->link[i], atomic_load(&notes->count));
 }
 
-/* Receives, refuses, sleeps and answers; dies at any moment. */
+/* Receives, refuses, sleeps and answers; may be killed at any moment. */
 static void live_dangerously(void)
 {
     struct half joined;
@@ -153,7 +153,7 @@ static void kill_at_random(struct fixture *fix)
     reap(child);
 }
 
-/* Another endpoint takes the place of a sender. */
+/* Another endpoint replaces a sender. */
 static void replace_a_sender(struct fixture *fix)
 {
     unsigned i = 1 + (unsigned)random_below(&fix->random, PEERS - 1);
@@ -170,7 +170,7 @@ static void nothing_is_lost_by_a_kill(void **state)
     fixture_open(&fix);
     for (unsigned n = 1; n <= random_kills; n++) {
         kill_at_random(&fix);
-        send_at_random(&fix); /* also before anyone has looked again */
+        send_at_random(&fix); /* also before the receiver has looked again */
         for (uint64_t polls = random_below(&fix.random, 20); polls > 0; polls--)
             fix.owner.t->ops->poll(fix.owner.t, 4);
         if (n % 4 == 0)
@@ -180,26 +180,26 @@ static void nothing_is_lost_by_a_kill(void **state)
     }
     fixture_check(&fix);
     for (unsigned i = 1; i < PEERS; i++)
-        await_free_slots(&fix.sender[i]); /* those of the dead, while their endpoint lives */
+        await_free_slots(&fix.sender[i]); /* slots of dead halves, while their endpoint lives */
     fixture_close(&fix);
 }
 
-/* ---- killed behind a number of instructions ---- */
+/* ---- killed after a number of instructions ---- */
 
 /*
- * The life of who has joined, in spans that are stepped through one at a time:
+ * The life of a half that has taken over, in spans; one span at a time is single-stepped:
  *
  *   span   FROM_JOIN        0         1          ...   6
- *          join()           poll      deliver 1        deliver 6, the last; the slot of who
- *                                                      has left; an answer; close
+ *          take_over()      poll      deliver 1        deliver 6, the last; the slot of the
+ *                                                      sender that left; an answer; close
  *
- * Each ends where the next one begins, and with it the child.
+ * Each span ends where the next one begins; the stepped one also ends the child.
  */
 #define FROM_JOIN (-1)
 #define PACKETS   6
 /*
  * How often each span is killed, and the instructions that a span may have.  Under
- * AddressSanitizer most instructions belong to the sanitizer: there are many more of them.
+ * AddressSanitizer there are many more instructions, most of them the sanitizer's.
  */
 #if defined(__SANITIZE_ADDRESS__)
 #define POLL_KILLS 2
@@ -211,17 +211,17 @@ static void nothing_is_lost_by_a_kill(void **state)
 #define LIFE_MAX   100000
 #endif
 
-static int span_stepped;    /* the one that is stepped through */
-static int span;            /* where we are */
-static uint64_t steps_left; /* of it, to live; or until this is true */
+static int span_stepped;    /* the span that is single-stepped */
+static int span;            /* the current span */
+static uint64_t steps_left; /* instructions to live in it; or until this is true */
 static bool (*dies_when)(void);
-static const struct segment *seen; /* by who has joined */
+static const struct segment *seen; /* the segment, as taken over */
 
-/* Not under ThreadSanitizer, of which each step would be a hundred. */
+/* Not under ThreadSanitizer, where each step would be a hundred. */
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 #define CAN_STEP true
 
-/* Behind each instruction. */
+/* Called after each instruction. */
 static void on_step(int signal)
 {
     (void)signal;
@@ -230,8 +230,8 @@ static void on_step(int signal)
         kill(getpid(), SIGKILL);
 }
 
-/* The processor's trap flag: the system sends SIGTRAP behind each instruction, but not
- * within its handler. */
+/* The processor's trap flag: the system sends SIGTRAP after each instruction, except within the
+ * handler. */
 static void steps_begin(void)
 {
     CHECK(signal(SIGTRAP, on_step) != SIG_ERR);
@@ -280,8 +280,8 @@ static void live_by_steps(void)
     kill(getpid(), SIGKILL);
 }
 
-/* One sender goes on, one has just left.  Some packets of several cells, so that there is a
- * skip to be followed now and then. */
+/* One sender continues, one has just left.  Some packets have several cells, so that there is a
+ * skip record sometimes. */
 static void send_a_few(struct fixture *fix)
 {
     sender_open(fix, 2);
@@ -293,7 +293,7 @@ static void send_a_few(struct fixture *fix)
     fix->sender[2].t = NULL;
 }
 
-/* How many instructions it did. */
+/* Returns how many instructions it executed. */
 static uint64_t kill_behind(struct fixture *fix, uint64_t steps)
 {
     send_a_few(fix);
@@ -306,7 +306,7 @@ static uint64_t kill_behind(struct fixture *fix, uint64_t steps)
     fixture_check(fix);
     assert_int_equal(owner_slots(fix), 1);
     inbound_sweep(inside(&fix->sender[1]), 8);
-    await_free_slots(&fix->sender[1]); /* the dead one has answered, or begun to */
+    await_free_slots(&fix->sender[1]); /* the dead half has answered, or begun to */
     return atomic_load(&board->number);
 }
 
@@ -348,14 +348,14 @@ static void nothing_is_lost_wherever_join_is_killed(void **state)
     step_through(FROM_JOIN, FROM_JOIN, JOIN_KILLS);
 }
 
-/* Slot 1 is that of the sender that has left. */
+/* Slot 1 belongs to the sender that has left. */
 static bool is_half_cleared(void)
 {
     return seen != NULL && atomic_load(&segment_mailbox(seen, 1)->closed) == 0 &&
            slot_state_of(atomic_load(&seen->slots[1].sender)) != SLOT_FREE;
 }
 
-/* The ring does not say any more that its sender has left, and the slot is not yet free. */
+/* The mailbox does not show any more that its sender has left, and the slot is not yet free. */
 static void a_slot_that_was_being_cleared_is_cleared_again(void **state)
 {
     static struct fixture fix;
@@ -370,7 +370,7 @@ static void a_slot_that_was_being_cleared_is_cleared_again(void **state)
     dies_when = is_half_cleared;
     kill_behind(&fix, UINT64_MAX);
     dies_when = NULL;
-    assert_true(atomic_load(&board->stage) == 0); /* it did not get to its end */
+    assert_true(atomic_load(&board->stage) == 0); /* it did not reach its end */
     fixture_close(&fix);
 }
 
@@ -430,7 +430,7 @@ static void a_repeat_stays_one_until_it_is_taken(void **state)
     fixture_close(&fix);
 }
 
-/* ---- the end of the owner's patience ---- */
+/* ---- a half that is slow ---- */
 
 static void be_slow(void)
 {
@@ -459,7 +459,7 @@ static void who_lives_is_not_taken_for_dead(void **state)
     kill_unreaped(child);
     half_take_back(&fix.owner);
     reap(child);
-    fix.kills = 0; /* it never looked at it */
+    fix.kills = 0; /* the killed half never looked */
     fixture_check(&fix);
     fixture_close(&fix);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * handoff_test.c - the two halves of a split endpoint at work: in two threads, in two
- * processes.  What happens when one is killed is in handoff_kill_test.c.
+ * handoff_test.c - the two halves of a split endpoint at work: in two threads, and in two
+ * processes.  handoff_kill_test.c kills one of them.
  *
- * Number 0 of the board is the endpoint that is split, 1 a peer.  At the peer the packets
- * of the two halves are told apart by their numbers.
+ * Number 0 of the board is the endpoint that is split, 1 a peer.  The peer distinguishes the
+ * packets of the two halves by their numbers.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -79,7 +79,7 @@ static void peer_open(struct peer *peer)
     transport_shm.address(peer->node.t, &board->address[1]);
 }
 
-/* Streams to the endpoint and takes what both its halves send. */
+/* Streams to the endpoint and receives the packets of both halves. */
 static void *run_peer(void *arg)
 {
     struct peer *peer = arg;
@@ -94,9 +94,9 @@ static void *run_peer(void *arg)
     return NULL;
 }
 
-/* ---- the half that has joined ---- */
+/* ---- the half that has taken over ---- */
 
-/* Sends [first, end) to peer 1, sleeping where there is no space. */
+/* Sends [first, end) to peer 1, and sleeps when there is no space. */
 static void half_stream(struct half *half, uint64_t first, uint64_t end)
 {
     while (first < end) {
@@ -112,7 +112,7 @@ static void half_stream(struct half *half, uint64_t first, uint64_t end)
     }
 }
 
-/* Receives in the endpoint's place, and answers as much as it was sent. */
+/* Takes over, receives, and sends as many packets as it got. */
 static void *serve(void *arg)
 {
     struct half joined;
@@ -127,7 +127,7 @@ static void *serve(void *arg)
     return NULL;
 }
 
-/* What the owner does meanwhile, in the thread that has split it. */
+/* The work of the owner meanwhile, in the thread that has split the endpoint. */
 static void work_beside(struct half *owner, pthread_t peer)
 {
     half_stream(owner, OWNERS_FIRST, OWNERS_FIRST + STREAM);
@@ -140,7 +140,7 @@ static void work_beside(struct half *owner, pthread_t peer)
     transport_wake_other(owner->t);
 }
 
-/* Another stream, to the owner as if nothing had been. */
+/* Another stream, to the owner, as if nothing had happened. */
 static void work_after(struct half *owner, struct peer *peer)
 {
     half_take_back(owner);
@@ -202,7 +202,7 @@ static void a_process_can_receive_in_its_place(void **state)
 
 static uint64_t next_number[PEERS]; /* by sender, 1 .. */
 
-/* Fills rings, or not quite. */
+/* Fills rings completely, or almost. */
 static void send_some(struct node *sender, struct random *random)
 {
     for (uint64_t n = random_below(random, 120); n > 0; n--) {
@@ -222,7 +222,7 @@ static void poll_some(struct half *half, struct random *random)
     half->refuses = 0;
 }
 
-/* Split, perhaps joined, perhaps twice, and back. */
+/* Hands over, perhaps takes over, perhaps twice, and takes back. */
 static void hand_over(struct half *owner, struct node *sender, struct random *random)
 {
     struct half joined;
@@ -266,7 +266,7 @@ static void each_continues_where_the_other_stopped(void **state)
     half_close(&owner);
 }
 
-/* What a sender does while nobody receives is not lost: it leaves, another one comes. */
+/* A sender that comes and goes while nobody receives loses nothing; another one follows. */
 static void senders_come_and_go_meanwhile(void **state)
 {
     struct half owner, joined;
@@ -275,7 +275,7 @@ static void senders_come_and_go_meanwhile(void **state)
     (void)state;
     half_open(&owner, 0);
     half_hand_over(&owner);
-    for (unsigned i = 0; i < 20; i++) { /* more than there are slots */
+    for (unsigned i = 0; i < 20; i++) { /* more senders than slots */
         assert_int_equal(node_open_as(&sender, 1), 0);
         assert_int_equal(send_number(connect_to(&sender, 0), i), 0);
         node_close(&sender);
@@ -301,8 +301,8 @@ static struct transport_config config_sharing(struct node *node, bool shares_cor
     return config;
 }
 
-/* Where ranks share cores the rings are longer, and a peer that has its core for itself is sent no
- * longer packets by whoever receives in an endpoint's place, either. */
+/* If ranks share cores the rings are longer; but a peer with a core of its own gets no longer
+ * packets, also not from a half that has taken over. */
 static void longer_rings_change_no_packet(void **state)
 {
     struct node owner, joined, peer;
@@ -333,7 +333,7 @@ static void longer_rings_change_no_packet(void **state)
 
 #define NUDGES 5000
 
-/* Answers each command (board->number counts them) by counting it, and a nudge. */
+/* Answers each command (board->number counts them) by counting it, and by a wake-up. */
 static void *obey(void *arg)
 {
     struct half joined;
@@ -360,7 +360,7 @@ static void obey_in_a_child(void)
     obey(NULL);
 }
 
-/* Neither this process nor the child checks by itself: a lost wake aborts it. */
+/* Neither this process nor the child checks by itself: a lost wake-up aborts it. */
 static pid_t start_trusting(void (*story)(void))
 {
     sys_trust_wakes(PATIENCE_NS);
@@ -423,7 +423,7 @@ static void a_nudge_is_kept_for_the_next_wait(void **state)
 
     (void)state;
     half_open(&owner, 0);
-    transport_wake_other(owner.t); /* nobody is there */
+    transport_wake_other(owner.t); /* there is no other half */
     assert_int_equal(owner.t->ops->wait(owner.t, 0), -ETIMEDOUT);
     half_hand_over(&owner);
     assert_int_equal(half_take_over(&joined), 0);
@@ -432,7 +432,7 @@ static void a_nudge_is_kept_for_the_next_wait(void **state)
         assert_int_equal(owner.t->ops->wait(owner.t, CLOCK_MS), -ETIMEDOUT);
         assert_int_equal(joined.t->ops->wait(joined.t, CLOCK_MS), -ETIMEDOUT);
         transport_wake_other(owner.t);
-        assert_int_equal(owner.t->ops->wait(owner.t, 0), -ETIMEDOUT); /* not itself */
+        assert_int_equal(owner.t->ops->wait(owner.t, 0), -ETIMEDOUT); /* did not wake itself */
         assert_int_equal(joined.t->ops->wait(joined.t, PATIENCE_NS), 0);
         joined.t->ops->poll(joined.t, 16);
         transport_wake_other(joined.t);
@@ -441,12 +441,12 @@ static void a_nudge_is_kept_for_the_next_wait(void **state)
         owner.t->ops->poll(owner.t, 16);
     }
     half_close(&joined);
-    assert_int_equal(owner.t->ops->wait(owner.t, PATIENCE_NS), 0); /* learns of the end */
+    assert_int_equal(owner.t->ops->wait(owner.t, PATIENCE_NS), 0); /* woken by the close */
     half_take_back(&owner);
     half_close(&owner);
 }
 
-/* ---- two who wait for space ---- */
+/* ---- two halves wait for space ---- */
 
 #define SLOW 1500 /* packets of each half: they fill a ring some 100 times */
 
@@ -507,7 +507,7 @@ static void read_as_joined(void)
 
     stage_await(1);
     CHECK(half_take_over(&joined) == 0);
-    for (unsigned i = 0; i < 2; i++) { /* the application's, and a peer's */
+    for (unsigned i = 0; i < 2; i++) { /* the endpoint's own memory, and a peer's */
         struct link *link = half_link(&joined, i);
 
         memset(copy, 0, sizeof copy);
@@ -556,7 +556,7 @@ static void halves_come_in_turn(void **state)
     (void)state;
     half_open(&owner, 0);
     memcpy(&notes->handle.address, &board->address[0], sizeof board->address[0]);
-    assert_int_equal(half_take_over(&joined), -EBUSY); /* it is whole */
+    assert_int_equal(half_take_over(&joined), -EBUSY); /* it is not handed over */
     assert_int_equal(transport_take_back(owner.t), -EINVAL);
     half_hand_over(&owner);
     assert_memory_equal(&notes->handle.address, &board->address[0], sizeof board->address[0]);
@@ -602,7 +602,7 @@ static void a_wrong_handle_or_key_is_refused(void **state)
 
 /* ---- everything fails once ---- */
 
-/* Joins, receives what is there, answers, closes; its n-th call or allocation fails. */
+/* Takes over, receives what is there, answers, closes; its n-th call or allocation fails. */
 static int failed_life(uint64_t call, uint64_t allocation, int error)
 {
     uint64_t mem = mem_live();
@@ -645,7 +645,7 @@ static void fail_everything(void)
             failed += err != 0;
         }
     }
-    CHECK(failed >= 16); /* the host's two files, and finding the segment */
+    CHECK(failed >= 16); /* the host's two files, and the calls that find the segment */
     failed = 0;
     for (uint64_t n = 1; n <= 13; n++) {
         int err = failed_life(0, n, 0);
@@ -653,7 +653,7 @@ static void fail_everything(void)
         CHECK(err == 0 || err == -ENOMEM);
         failed += err != 0;
     }
-    CHECK(failed == 5); /* the endpoint, its segment and the file of that, its two tables */
+    CHECK(failed == 5); /* the endpoint, its segment and its file, its two tables */
     CHECK(failed_life(0, 0, 0) == 0);
 }
 

@@ -18,7 +18,7 @@
 
 struct notes *notes;
 
-/* ---- what a half hears ---- */
+/* ---- events of a half ---- */
 
 static int on_accept(void *arg, struct link *link, const struct transport_address *address,
                      uint32_t *peer)
@@ -28,7 +28,7 @@ static int on_accept(void *arg, struct link *link, const struct transport_addres
     for (uint32_t i = 0; i < PEERS; i++) {
         if (memcmp(address, &board->address[i], sizeof *address) != 0)
             continue;
-        CHECK(half->link[i] == NULL); /* each address is one peer, however many rings it has */
+        CHECK(half->link[i] == NULL); /* each address is one peer, with any number of rings */
         half->link[i] = link;
         *peer = i;
         return 0;
@@ -154,7 +154,7 @@ void half_drain(struct half *half)
         continue;
 }
 
-/* ---- what was heard ---- */
+/* ---- recorded packets ---- */
 
 static void wrong_note(uint64_t i, uint64_t wanted)
 {

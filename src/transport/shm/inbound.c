@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * inbound.c - a ring that somebody else writes to, from the first ring of the bell to
- * the slot being free again.
+ * inbound.c - a ring that a sender writes to, from the first ring of the bell until the slot is
+ * free again.
  *
  *             bell                introduce              settle
  *   (nothing) ----> NEW, hot ----------------> OPEN, hot -------> (nothing), slot FREE
@@ -10,15 +10,15 @@
  *                     +-----------> REFUSED      +-> OPEN, cool
  *                                               idle, armed
  *
- * A hot ring is polled; a cool one is armed and its sender rings the bell (bell.h).  A
- * while after rings have cooled, all cool ones are looked at once more.
+ * A hot ring is polled; a cool one is armed and its sender rings the bell (bell.h).  A short
+ * time after rings have cooled, all cool ones are looked at once more.
  *
- * A sender begins in its mailbox (segment.h).  When it has moved, it rings; what is still in the
- * mailbox is delivered, and then `settle` goes on in the ring.
+ * A sender begins in its mailbox (segment.h).  When it moves, it rings; the rest of the mailbox
+ * is delivered, and then `settle` continues in the ring.
  *
- * Nothing of a sender is looked at before its proof is right.  What the slot says is
- * copied first.  A sender that broke something is refused: its slot is free again
- * only when it has ended, for until then it might write.
+ * Nothing of a sender is read before its proof is verified.  The contents of the slot are
+ * copied first.  A sender that broke a rule is refused: its slot becomes free only when the
+ * sender has ended, because until then it might write.
  */
 #include <errno.h>
 #include <string.h>
@@ -27,7 +27,7 @@
 #include "base/mem.h"
 #include "transport/shm/shm.h"
 
-#define HOT_FREE 4 /* so many rings are polled whether they are idle or not */
+#define HOT_FREE 4 /* this many rings are polled even if idle */
 
 static struct ring *ring_of(const struct inbound *in)
 {
@@ -36,7 +36,7 @@ static struct ring *ring_of(const struct inbound *in)
 
 static void set_armed(struct inbound *in, uint32_t armed)
 {
-    /* relaxed: what must be seen in order is behind bell_arm_barrier() */
+    /* relaxed: bell_arm_barrier() follows where order matters */
     atomic_store_explicit(&ring_of(in)->armed, armed, memory_order_relaxed);
 }
 
@@ -50,7 +50,7 @@ static void heat(struct shm *shm, struct inbound *in)
     shm->hot[shm->hot_count++] = in;
 }
 
-/* Takes hot[i] out; the last one takes its place. */
+/* Removes hot[i]; the last one takes its place. */
 static void cool(struct shm *shm, uint32_t i)
 {
     shm->hot[i]->hot = false;
@@ -66,7 +66,7 @@ static void leave_hot(struct shm *shm, struct inbound *in)
 
 /* ---- beginning ---- */
 
-/* Begins where whoever received before us stopped; a new ring begins at 0. */
+/* Continues where the previous receiver stopped; a new ring begins at 0. */
 static void resume(struct shm *shm, struct inbound *in)
 {
     /* pairs with the release in inbound_mark() */
@@ -82,11 +82,11 @@ static void resume(struct shm *shm, struct inbound *in)
         has_moved ? segment_ring(shm->own, in->slot) : segment_mailbox(shm->own, in->slot),
         has_moved ? segment_ring_cells(shm->own, in->slot) : SEGMENT_MAILBOX_CELLS,
         taken_head(taken));
-    /* if it was released in between, the mark came too late */
+    /* if the record was released in between, the mark was not updated in time */
     in->may_repeat = taken_in_delivery(taken) && in->ring.head == taken_head(taken);
 }
 
-/* Goes on in the ring, behind the mailbox. */
+/* Continues in the ring, after the mailbox. */
 static void inbound_move(struct shm *shm, struct inbound *in)
 {
     ring_consumer_init(&in->ring, segment_ring(shm->own, in->slot),
@@ -95,21 +95,22 @@ static void inbound_move(struct shm *shm, struct inbound *in)
     in->stage = inbound_is_ending(in) ? INBOUND_ENDS_IN_RING : INBOUND_IN_RING;
 }
 
-/* Has the sender said that it goes on in the ring, and we are not there? */
+/* Has the sender moved to the ring, while we are still in the mailbox? */
 static bool is_left_behind(const struct shm *shm, const struct inbound *in)
 {
-    /* pairs with the release in link_move(): all that went into the mailbox */
+    /* pairs with the release in link_move(): all packets in the mailbox */
     return !inbound_has_moved(in) &&
            atomic_load_explicit(&segment_mailbox(shm->own, in->slot)->moved,
                                 memory_order_acquire) != 0;
 }
 
-/* Behind saying in the segment that we read no more: the sender shall look there, wherever it is. */
+/* After the segment says that we read no more: makes the sender look there, in mailbox or
+ * ring. */
 static void ask_to_be_notified(const struct shm *shm, uint32_t slot)
 {
     struct ring *mailbox = segment_mailbox(shm->own, slot);
 
-    __sync_synchronize(); /* before the check where it is: link_move() */
+    __sync_synchronize(); /* before the look where the sender is: link_move() */
     atomic_store_explicit(&mailbox->armed, 1, memory_order_relaxed);
     if (atomic_load_explicit(&mailbox->moved, memory_order_relaxed) != 0)
         atomic_store_explicit(&segment_ring(shm->own, slot)->armed, 1, memory_order_relaxed);
@@ -145,31 +146,31 @@ static void settle_refused(struct shm *shm, struct inbound *in);
 static void free_slot(struct shm *shm, uint32_t slot);
 static int identify(struct shm *shm, struct inbound *in, struct transport_address *address);
 
-/* Whoever received before us may have left a sender asleep, which he was about to wake. */
+/* The previous receiver may have died just before it woke a sender that waits for space. */
 static void wake_left_producer(struct shm *shm, struct inbound *in)
 {
     struct transport_address address;
 
     ring_consumer_flush(&in->ring);
-    __sync_synchronize(); /* as behind each release: take() */
+    __sync_synchronize(); /* as after each release: take_records() */
     if (atomic_load_explicit(&ring_of(in)->producer_waiting, memory_order_relaxed) != 0 &&
         identify(shm, in, &address) == 0)
         inbound_wake_producer(in);
 }
 
-/* A slot that we have not looked at; NULL if there is nothing in it for us now. */
+/* Begins a slot that was not looked at before; NULL if it has nothing for us now. */
 static struct inbound *inbound_begin(struct shm *shm, uint32_t slot)
 {
     enum slot_state state = state_of_slot(shm, slot);
     struct inbound *in;
 
     if (state == SLOT_CLEARING)
-        free_slot(shm, slot); /* whoever began that is dead */
+        free_slot(shm, slot); /* the receiver that began to clear it is dead */
     if (state != SLOT_READY && state != SLOT_REFUSED)
         return NULL;
     in = inbound_create(shm, slot);
     if (in == NULL) {
-        bell_ring(shm->own, slot); /* no memory: look again with the next poll */
+        bell_ring(shm->own, slot); /* no memory: the next poll looks again */
         return NULL;
     }
     if (state == SLOT_REFUSED) {
@@ -185,7 +186,7 @@ void inbound_ring(struct shm *shm, uint32_t slot)
 {
     struct inbound *in = shm->inbound[slot];
 
-    shm->base.hint.word = transport_word_set(); /* it may end with nothing in its ring */
+    shm->base.hint.word = transport_word_set(); /* it may end without a packet in its ring */
     if (in == NULL)
         in = inbound_begin(shm, slot);
     if (in == NULL)
@@ -200,7 +201,7 @@ void inbound_ring(struct shm *shm, uint32_t slot)
         heat(shm, in);
 }
 
-/* Leaves it alone until its sender ends. */
+/* Reads nothing more until the sender ends. */
 static void inbound_refuse(struct shm *shm, struct inbound *in, const char *reason)
 {
     struct segment_slot *slot = segment_slot(shm->own, in->slot);
@@ -217,7 +218,7 @@ static void inbound_refuse(struct shm *shm, struct inbound *in, const char *reas
     settle_refused(shm, in);
 }
 
-/* Who is it, and does he know the key?  0 and his address; -EPERM; -ENOMEM. */
+/* Reads the sender's address and verifies its proof.  0 and the address; -EPERM; -ENOMEM. */
 static int identify(struct shm *shm, struct inbound *in, struct transport_address *address)
 {
     struct segment_slot *slot = segment_slot(shm->own, in->slot);
@@ -232,7 +233,7 @@ static int identify(struct shm *shm, struct inbound *in, struct transport_addres
     return err == 0 || err == -ENOMEM ? err : -EPERM;
 }
 
-/* Asks the core.  0; -EAGAIN later; -EPERM. */
+/* Presents the sender to the core.  0; -EAGAIN later; -EPERM. */
 static int present(struct shm *shm, struct shm_link *link,
                    const struct transport_address *address)
 {
@@ -250,8 +251,8 @@ static int present(struct shm *shm, struct shm_link *link,
     return 0;
 }
 
-/* The record that waits, if it was in delivery when whoever received before us ended, is
- * announced as a repeat as often as it is offered; the next one makes the ring OPEN. */
+/* If the previous receiver was delivering the waiting record when it ended, each offer of the
+ * record is announced as a repeat; the next record makes the ring OPEN. */
 static void open_or_repeat(struct shm *shm, struct inbound *in)
 {
     if (inbound_repeats(in)) {
@@ -289,7 +290,7 @@ static void free_slot(struct shm *shm, uint32_t number)
     struct segment_slot *slot = segment_slot(own, number);
     uint64_t word = atomic_load_explicit(&slot->sender, memory_order_relaxed);
 
-    /* first: if we are killed on the way, who receives behind us clears it again */
+    /* first: if we are killed meanwhile, the next receiver clears the slot again */
     atomic_store_explicit(&slot->sender, slot_word(SLOT_CLEARING, slot_sender_of(word)),
                           memory_order_release);
     segment_clear_ring(own, number);
@@ -301,12 +302,12 @@ static void free_slot(struct shm *shm, uint32_t number)
                               memory_order_relaxed);
     /* pairs with the acquire in take_slot_of() */
     atomic_store_explicit(&slot->sender, slot_word(SLOT_FREE, 0), memory_order_release);
-    /* behind that: a sender that sees the count shall find the slot */
+    /* after that: a sender that sees the count must find the slot free */
     atomic_fetch_add_explicit(&own->control->left, 1, memory_order_release);
 }
 
-/* Nothing will follow from that sender.  If it has closed altogether, its segment is let go of now:
- * nobody may ever send to it again, and then nothing else would. */
+/* Nothing more will come from that sender.  If it has closed, its segment is detached now:
+ * perhaps nothing is ever sent to it again, and then nothing else would detach it. */
 static void end_answer(const struct shm *shm, const struct inbound *in)
 {
     link_learn(in->answer, inbound_has_closed(shm, in) ? PRESENCE_CLOSED : PRESENCE_LOST);
@@ -346,19 +347,19 @@ OUT_OF_LINE bool inbound_settle(struct shm *shm, struct inbound *in)
 
 void inbound_close_all(struct shm *shm)
 {
-    /* a sender that sees us closed knows what we have taken: link_armed() */
+    /* a sender that sees us closed knows which packets we have taken: link_armed() */
     for (uint32_t i = 0; i < shm->inbound_end; i++)
         if (shm->inbound[i] != NULL)
             ring_consumer_flush(&shm->inbound[i]->ring);
-    /* before the look at the slots: see the end of link_reserve() */
+    /* before the look at the slots: pairs with the end of link_reserve() */
     atomic_store(&shm->control->closed, 1);
     for (uint32_t i = 0, end = shm_slots(shm); i < end; i++) {
-        /* the word is the sender's to write: what is ours is let go of, whatever it says */
+        /* the sender may write any word: what is ours is released whatever it says */
         if (state_of_slot(shm, i) == SLOT_FREE && shm->inbound[i] == NULL)
             continue;
         ask_to_be_notified(shm, i);
         if (shm->inbound[i] != NULL && is_left_behind(shm, shm->inbound[i]))
-            inbound_move(shm, shm->inbound[i]); /* it waits there, if it does */
+            inbound_move(shm, shm->inbound[i]); /* if the sender waits, it waits there */
         if (shm->inbound[i] != NULL)
             inbound_wake_producer(shm->inbound[i]);
         mem_free(shm->inbound[i]);
@@ -366,7 +367,7 @@ void inbound_close_all(struct shm *shm)
     }
 }
 
-/* ---- another one receives ---- */
+/* ---- another receiver ---- */
 
 void inbound_leave_all(struct shm *shm)
 {
@@ -381,7 +382,7 @@ void inbound_leave_all(struct shm *shm)
         mem_free(in);
     }
     shm->hot_count = 0;
-    shm->doubt = false; /* who continues looks at all slots */
+    shm->doubt = false; /* the next receiver looks at all slots */
 }
 
 void inbound_adopt_all(struct shm *shm)
@@ -403,7 +404,7 @@ OUT_OF_LINE void inbound_wake_producer(struct inbound *in)
     if (atomic_load_explicit(&ring->producer_waiting, memory_order_relaxed) == 0)
         return;
     atomic_store_explicit(&ring->producer_waiting, 0, memory_order_relaxed);
-    /* if it cannot be told, it looks again by itself */
+    /* if it cannot be notified, the sender looks again by itself */
     if (in->answer != NULL && link_attach(in->answer) == 0)
         bell_notify_space(in->answer->remote);
 }
@@ -478,7 +479,7 @@ bool inbound_any(const struct shm *shm)
     return false;
 }
 
-/* Arms the idle ones beyond HOT_FREE; how many. */
+/* Arms idle rings beyond HOT_FREE; returns how many. */
 static uint32_t arm_idle(struct shm *shm)
 {
     uint32_t armed = 0;
@@ -521,14 +522,14 @@ void inbound_cool_idle(struct shm *shm)
         shm->hot[i]->busy = false;
 }
 
-/* ---- the dead ---- */
+/* ---- dead senders ---- */
 
-/* The sender of slot is dead: what it sent is still delivered. */
+/* The sender of slot is dead: its packets are still delivered. */
 static void bury(struct shm *shm, uint32_t slot)
 {
     LOG_DEBUG("shm: the sender in slot %u is dead", slot);
     if (shm->inbound[slot] == NULL && state_of_slot(shm, slot) != SLOT_READY) {
-        free_slot(shm, slot); /* it died while it reserved */
+        free_slot(shm, slot); /* it died while reserving */
         return;
     }
     inbound_ring(shm, slot);
@@ -539,8 +540,8 @@ static void bury(struct shm *shm, uint32_t slot)
         inbound_destroy(shm, shm->inbound[slot]);
 }
 
-/* The sender who had the slot before may have set its bit late, and died before it rang: then the first packet of this
- * one has found the bit set, and rung for nobody. */
+/* The slot's previous sender may have set its bit late, and died before it rang: then the first
+ * packet of this sender found the bit set, and did not ring. */
 static void begin_unrung(struct shm *shm, uint32_t slot)
 {
     if (shm->inbound[slot] == NULL && state_of_slot(shm, slot) == SLOT_READY)

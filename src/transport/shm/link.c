@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * link.c - a way to another endpoint, from the first packet to the last.
+ * link.c - a link to another endpoint, from the first packet to the last.
  *
- *   IDLE ---> STARTING ---> OPEN <---> FULL    a packet opens it; one that is long, or not one of
- *     |        ^   |          ^                the first, moves it; a packet finds no space
- *     |        |   +---> CRAMPED             we have no memory left to map the ring
- *     +---> STARVED                         the receiver has no free slot, or we have no
+ *   IDLE ---> STARTING ---> OPEN <---> FULL    a packet opens it; a long packet, or a later one,
+ *     |        ^   |          ^                moves it; a packet finds no space
+ *     |        |   +---> CRAMPED             no memory left to map the ring
+ *     +---> STARVED                         the receiver has no free slot, or there are no
  *     |        |                            descriptors or memory left to map it
  *     +--------+-------> DEAD               from every state: the other side is gone
  *
- * Opening needs nothing of the receiver: we map its segment, reserve a free slot, and
- * may write at once.  What is in the ring belongs to the receiver; it survives us.
+ * Opening needs nothing from the receiver: the sender maps the receiver's segment, reserves a
+ * free slot, and may write at once.  Packets in the ring belong to the receiver and survive the
+ * sender.
  *
- * Order of opening (link_reserve): reserve the slot, so it is ours alone; write who we are
- * and that we know the key, and that the receiver wants to be notified; say READY with a release.
- * The first packet then rings the bell, as one for a ring that has cooled does.
+ * Order of opening (link_reserve): reserve the slot, so that it is exclusive; write our
+ * address, the proof that we know the key, and that the receiver wants to be notified; set
+ * READY with a release.  The first packet then rings the bell, like a packet for a ring that
+ * has cooled.
  *
- * Order of moving (link_move): all that went into the mailbox is published; say `moved` with a
- * release; ring the bell; then write into the ring.  The receiver goes there when it has seen `moved`
- * and then found the mailbox empty.
+ * Order of moving (link_move): all packets in the mailbox are published; set `moved` with a
+ * release; ring the bell; then write into the ring.  The receiver moves when it has seen
+ * `moved` and then found the mailbox empty.
  */
 #include <errno.h>
 #include <string.h>
@@ -31,7 +33,7 @@
 #include "transport/shm/denied.h"
 #include "transport/shm/shm.h"
 
-#define REFUSED_CHECK 65536 /* sends to a full ring between looks at its owner */
+#define REFUSED_CHECK 65536 /* sends to a full ring between checks of its owner */
 
 static struct shm *owner_of(const struct shm_link *link)
 {
@@ -58,7 +60,7 @@ uint64_t shm_owner_proof(const struct shm *shm, const struct transport_address *
     return shm_proof(shm, owner->cookie, &network);
 }
 
-/* ---- being there ---- */
+/* ---- addresses ---- */
 
 int link_check_address(const struct shm *shm, const struct transport_address *address)
 {
@@ -68,11 +70,11 @@ int link_check_address(const struct shm *shm, const struct transport_address *ad
         return -EINVAL;
     if (address->host != shm->address.host)
         return -EHOSTUNREACH;
-    /* a host and a meeting place are never equal */
+    /* a host never equals a meeting place */
     return is_passed == passing_is_number(shm->address.process) ? 0 : -EINVAL;
 }
 
-/* What of an address tells a link from all others of this endpoint. */
+/* The parts of an address that tell a link from all others of this endpoint. */
 struct link_name {
     uint64_t cookie, proof;
     uint32_t process, place, credit;
@@ -90,7 +92,8 @@ static struct link_name link_name_of(const struct shm *shm,
     };
 }
 
-/* A cookie is 64 random bits, and whoever makes his otherwise makes the search for it slower. */
+/* A cookie is 64 random bits; an owner that chooses it otherwise makes its own lookup
+ * slower. */
 static uint32_t cookie_hash(uint64_t cookie)
 {
     return (uint32_t)hash_mix(cookie);
@@ -101,7 +104,7 @@ static uint32_t link_hash(const struct link *link)
     return cookie_hash(container_of(link, struct shm_link, link)->cookie);
 }
 
-/* Whatever its credit is? */
+/* Does the link lead there, whatever the credit? */
 static bool link_leads_to(const struct shm_link *link, const struct link_name *name)
 {
     return link->cookie == name->cookie && link->proof == name->proof &&
@@ -183,11 +186,12 @@ static struct ring *mailbox_of(const struct shm_link *link)
     return segment_mailbox(link->remote, link->slot);
 }
 
-/* Lets go of ring and mapping: the receiver drains what is there and frees the slot. */
+/* Gives up ring and mapping: the receiver drains the ring and frees the slot. */
 static void link_release(struct shm_link *link)
 {
     if (link_has_slot(link)) {
-        /* the release pairs with the acquire in inbound_has_closed(): all is published */
+        /* the release pairs with the acquire in inbound_has_closed(): all packets are
+         * published */
         atomic_store_explicit(&mailbox_of(link)->closed, 1, memory_order_release);
         bell_ring(link->remote, link->slot);
     }
@@ -205,7 +209,7 @@ static bool is_ours(const struct shm_link *link)
     return link_sender(link) == owner_of(link)->process;
 }
 
-/* What the other side has said in its segment, or in the slot of ours that it sends through. */
+/* The rank that the other side has written into its segment, or into its slot in ours. */
 static uint32_t rank_of(const struct shm_link *link)
 {
     const struct shm *shm = owner_of(link);
@@ -260,13 +264,13 @@ void link_destroy(struct shm_link *link)
 
 /* ---- opening ---- */
 
-/* The error of a link whose other side is not there. */
+/* The error of a link whose other side does not exist. */
 static int absence_of(const struct shm_link *link)
 {
     return link->presence >= PRESENCE_MET ? -ENOTCONN : -EHOSTUNREACH;
 }
 
-/* What failing to map another's segment means for the link. */
+/* The effect on the link of a failure to map the other side's segment. */
 static int attach_failed(struct shm_link *link, int err)
 {
     char denied[DENIED_SIZE];
@@ -274,7 +278,7 @@ static int attach_failed(struct shm_link *link, int err)
     switch (err) {
     case -ENOENT:
         return link_kill(link, absence_of(link));
-    case -EAGAIN: /* it has not been passed yet */
+    case -EAGAIN: /* the descriptor has not been passed yet */
         return err;
     case -EMFILE:
     case -ENFILE:
@@ -306,8 +310,8 @@ static int attach_failed(struct shm_link *link, int err)
     }
 }
 
-/* Opens the other side's segment as far as extent says.  `asked`, which lies in the place of `out`, is used while nothing
- * is open. */
+/* Opens the other side's segment up to `extent`.  `asked`, which shares memory with `out`, is
+ * used while nothing is open. */
 static int open_remote(struct shm_link *link, enum segment_extent extent)
 {
     const struct transport_address address = link_address(link);
@@ -348,12 +352,13 @@ int link_attach_all(struct shm_link *link)
     if (err != 0)
         return attach_failed(link, err);
     if (link->state == LINK_STARTING || link->state == LINK_CRAMPED)
-        link->out.shared = mailbox_of(link); /* it may lie elsewhere now */
+        link->out.shared = mailbox_of(link); /* the mapping may have moved */
     return 0;
 }
 
-/* Slot i is about to be reserved.  The receiver looks for senders in the slots that are used only: it closes and
- * looks behind that, we reserve and look whether it has closed (link_reserve()). */
+/* Slot i is about to be reserved.  The receiver looks for senders only in used slots: it closes
+ * and then looks; a sender reserves and then looks whether the receiver has closed
+ * (link_reserve()). */
 static void use_slot(struct segment *s, uint32_t i)
 {
     uint32_t used = atomic_load(&s->control->used);
@@ -362,7 +367,7 @@ static void use_slot(struct segment *s, uint32_t i)
         ;
 }
 
-/* Takes a free slot of [first, end) for us: its index, or -1. */
+/* Reserves a free slot of [first, end): its index, or -1. */
 static int64_t take_slot_of(struct segment *s, uint32_t first, uint32_t end, uint32_t process)
 {
     for (uint32_t i = first; i < end; i++) {
@@ -380,21 +385,21 @@ static int64_t take_slot_of(struct segment *s, uint32_t first, uint32_t end, uin
     return -1;
 }
 
-/* Takes a slot of those that are used, if somebody has left one: who is one of many senders does not look at those
- * of all others.  Its index, or -1. */
+/* Reserves a used slot that has become free, if there may be one: so a sender among many does
+ * not scan the slots of all others.  Its index, or -1. */
 static int64_t take_left_slot(struct segment *s, uint32_t used, uint32_t process)
 {
     /* pairs with the release in free_slot(): the slot is free, too */
     uint32_t left = atomic_load_explicit(&s->control->left, memory_order_acquire);
     int64_t i = left != 0 ? take_slot_of(s, 0, used, process) : -1;
 
-    if (left != 0) /* what others do to it meanwhile counts */
+    if (left != 0) /* a change by others meanwhile wins */
         atomic_compare_exchange_strong_explicit(&s->control->left, &left, i >= 0 ? left - 1 : 0,
                                                 memory_order_relaxed, memory_order_relaxed);
     return i;
 }
 
-/* Takes a free slot for us: its index, or -1.  One that was used costs no new memory. */
+/* Reserves a free slot: its index, or -1.  A used one costs no new memory. */
 static int64_t take_slot(struct segment *s, uint32_t process)
 {
     uint32_t used = segment_slots_used(s);
@@ -402,7 +407,7 @@ static int64_t take_slot(struct segment *s, uint32_t process)
 
     if (i < 0)
         i = take_slot_of(s, used, s->peers, process);
-    return i >= 0 ? i : take_slot_of(s, 0, used, process); /* whatever `left` says */
+    return i >= 0 ? i : take_slot_of(s, 0, used, process); /* `left` may be wrong */
 }
 
 static int no_slot(struct shm_link *link)
@@ -441,13 +446,13 @@ static int link_reserve(struct shm_link *link)
     link->slot = (uint32_t)i;
     link->fence = shm->fence || s->needs_fence;
     ring_producer_init(&link->out, mailbox_of(link), SEGMENT_MAILBOX_CELLS);
-    /* the receiver looks here when a packet is there, once */
+    /* a packet there rings for the receiver, once */
     atomic_store_explicit(&mailbox_of(link)->armed, 1, memory_order_relaxed);
     /* pairs with the acquire in state_of_slot(): address and proof */
     atomic_store_explicit(&slot->sender, slot_word(SLOT_READY, shm->process),
                           memory_order_release);
     set_state(link, LINK_STARTING);
-    /* a receiver that closes says so first and then looks for senders */
+    /* a receiver that closes sets `closed` first and then looks for senders */
     __sync_synchronize();
     return atomic_load(&s->control->closed) != 0 ? link_kill(link, -ENOTCONN) : 0;
 }
@@ -466,7 +471,7 @@ static int link_open(struct shm_link *link)
 /* 0, or the receiver has closed, refused us, or broken the ring. */
 static int check_receiver(struct shm_link *link);
 
-/* From the mailbox to the ring. */
+/* Moves from the mailbox to the ring. */
 static int link_move(struct shm_link *link)
 {
     struct ring *mailbox;
@@ -479,22 +484,23 @@ static int link_move(struct shm_link *link)
     mailbox = mailbox_of(link);
     ring_producer_init(&link->out, segment_ring(link->remote, link->slot),
                        segment_ring_cells(link->remote, link->slot));
-    /* pairs with the acquire in inbound_ring(): all that went into the mailbox */
+    /* pairs with the acquire in is_left_behind(): all packets in the mailbox */
     atomic_store_explicit(&mailbox->moved, 1, memory_order_release);
     set_state(link, LINK_OPEN);
     bell_ring(link->remote, link->slot);
-    /* a receiver that closes, or refuses us, says so first and then looks where we are: ask_to_be_notified() */
+    /* a receiver that closes, or refuses us, says so first and then looks where we are:
+     * ask_to_be_notified() */
     __sync_synchronize();
     return check_receiver(link);
 }
 
-/* Is there space for a packet of size bytes in the mailbox, and may it stay there? */
+/* Makes space for a packet of size bytes in the mailbox, or moves to the ring. */
 static int link_start(struct shm_link *link, uint32_t size)
 {
     if (size > RING_CELL_SIZE || link->out.tail >= SEGMENT_MAILBOX_LIFE)
         return link_move(link);
     if (ring_reserve_cell(&link->out) == NULL) {
-        int err = check_receiver(link); /* it may have broken the ring */
+        int err = check_receiver(link); /* the receiver may have broken the ring */
 
         return err == 0 ? link_move(link) : err;
     }
@@ -528,7 +534,7 @@ OUT_OF_LINE int link_prepare(struct shm_link *link, uint32_t size)
     return link->error;
 }
 
-/* ---- trouble ---- */
+/* ---- errors ---- */
 
 static int check_receiver(struct shm_link *link)
 {
@@ -571,7 +577,7 @@ OUT_OF_LINE int link_armed(struct shm_link *link)
 {
     int err;
 
-    /* it took the packet before it closed, and before we looked whether it is to be woken */
+    /* the receiver took the packet before it closed, and before we looked whether to wake it */
     if (atomic_load(&link->remote->control->closed) != 0 && ring_is_taken(&link->out)) {
         link_kill(link, -ENOTCONN);
         return 0;
@@ -582,8 +588,8 @@ OUT_OF_LINE int link_armed(struct shm_link *link)
     return err;
 }
 
-/* Has it stopped without a word?  What it sends us through may have one for us that we have not
- * noticed yet.  Who is gone, and has never said anything, has not said that it closes. */
+/* Has it ended without closing?  Its slot here may contain a `closed` that we have not seen
+ * yet.  If it never sent anything, it is unknown whether it closed. */
 static bool has_died(const struct shm_link *link)
 {
     const struct shm *shm = owner_of(link);
@@ -609,11 +615,11 @@ int link_check(struct shm_link *link)
     }
     if (link->state != LINK_DEAD)
         return 0;
-    /* who is on the way out is seen as alive a little longer than its memory is there */
+    /* a process that is ending is seen as alive a little longer than its memory exists */
     return has_died(link) ? -EHOSTDOWN : link->error;
 }
 
-/* Is this the address of the endpoint that link leads to, whatever its credit? */
+/* Is this the address of the link's other side, whatever the credit? */
 static bool is_address_of(const struct shm *shm, const struct shm_link *link,
                           const struct transport_address *address)
 {
@@ -625,9 +631,9 @@ static bool is_address_of(const struct shm *shm, const struct shm_link *link,
     return link_leads_to(link, &name);
 }
 
-/* Does a slot of ours belong to this sender?  One that is READY says of which endpoint it is; the word may
- * be that of another process, which receives in the endpoint's place (handoff.c).  Any other slot says the process
- * alone. */
+/* Does a slot of ours belong to this link's other side?  A READY slot has the endpoint's
+ * address; its word may name another process, which has taken over from the endpoint
+ * (handoff.c).  Any other slot names only the process. */
 static bool has_our_slot(const struct shm *shm, const struct shm_link *link)
 {
     for (uint32_t i = 0, end = shm_slots(shm); i < end; i++) {
@@ -657,7 +663,7 @@ bool link_is_over(struct shm_link *link)
     if (shm->role != SHM_WHOLE)
         return false;
     if (link->state != LINK_DEAD && link->remote == NULL && link->presence >= PRESENCE_CLOSED)
-        (void)link_attach(link); /* it sent, and we never did: its segment tells */
+        (void)link_attach(link); /* it has sent, and we never did: its segment shows it */
     err = link_check(link);
     return err != 0 && err != -EHOSTDOWN && !has_our_slot(shm, link);
 }
@@ -672,7 +678,7 @@ bool link_ask_for_space(struct shm *shm)
     list_for_each (node, &shm->blocked) {
         struct shm_link *link = container_of(node, struct shm_link, in_blocked);
 
-        /* before our barrier; the receiver looks at it behind each release */
+        /* before our barrier; the receiver looks at it after each release */
         if (link->state != LINK_FULL)
             continue;
         atomic_store_explicit(&link->out.shared->producer_waiting, 1, memory_order_relaxed);

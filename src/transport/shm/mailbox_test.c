@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mailbox_test.c - the first packets of a sender, which go into a short ring in its slot, and how it moves to its ring.
+ * mailbox_test.c - a sender's first packets go into a short ring in its slot; then it moves to
+ * its ring.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +24,7 @@
 
 #define SHORT 8 /* payloads below this go into one cell */
 
-/* Packets of one cell do not touch the ring, nor map it, until the mailbox is full. */
+/* Packets of one cell neither touch nor map the ring until the mailbox is full. */
 static void begin_in_a_mailbox(void)
 {
     struct node node;
@@ -39,11 +40,11 @@ static void begin_in_a_mailbox(void)
         CHECK(link->state == LINK_STARTING);
         CHECK(file == NULL || (file->rings == NULL && file->mapped < file->size));
     }
-    /* it is tried again */
+    /* the mapping fails once, and is tried again */
     sys_fail_name(file != NULL && file->base != NULL ? "mremap" : "mmap", 1, ENOMEM);
     CHECK(send_number(&link->link, SEGMENT_MAILBOX_MOST) == -EAGAIN);
     CHECK(link->state == LINK_CRAMPED);
-    stage_set(2); /* nothing is read before */
+    stage_set(2); /* the receiver reads nothing before */
     stage_await(3);
     CHECK(transport_shm.wait(node.t, PATIENCE_NS) == 0);
     stream(&node, &link->link, SEGMENT_MAILBOX_MOST, STREAM);
@@ -72,7 +73,7 @@ static void the_first_packets_cost_no_ring(void **state)
     node_close(&node);
 }
 
-/* Packets that are read one by one stay in the mailbox, for its life. */
+/* Packets that are read one by one stay in the mailbox, up to its limit. */
 static void a_mailbox_is_used_again(void **state)
 {
     struct node node, sender;
@@ -96,7 +97,8 @@ static void a_mailbox_is_used_again(void **state)
     node_close(&node);
 }
 
-/* The receiver is told of the first packet by who has reserved the slot, and of the next ones when it has looked. */
+/* The sender rings for its first packet, and for later ones only after the receiver has
+ * looked. */
 static void a_first_packet_rings_once(void **state)
 {
     struct node node, sender;
@@ -114,14 +116,15 @@ static void a_first_packet_rings_once(void **state)
     assert_int_equal(send_number(link, 0), 0);
     assert_int_equal(link_of(link)->state, LINK_STARTING);
     assert_int_equal(atomic_load(&bell->count) - before, BELL_STEP);
-    assert_int_equal(send_number(link, 1), 0); /* nobody has looked yet */
+    assert_int_equal(send_number(link, 1), 0); /* the receiver has not looked yet */
     assert_int_equal(atomic_load(&bell->count) - before, BELL_STEP);
     await(&node, 2);
     node_close(&sender);
     node_close(&node);
 }
 
-/* A reservation alone rings for nobody, who would get up, find nothing and lie down again before the packet is there. */
+/* A reservation alone does not ring: the receiver would wake up, find nothing and sleep again
+ * before the packet is there. */
 static void a_reservation_without_a_packet_is_silent(void **state)
 {
     struct node node, sender;
@@ -177,7 +180,8 @@ static uint32_t slot_of_first_packet(struct node *sender)
     return link->slot;
 }
 
-/* A sender takes the next slot, and does not look at those of others; but one that was left comes first. */
+/* A sender takes the next unused slot, without looking at others' slots; but a freed one comes
+ * first. */
 static void slots_are_taken_in_order(void **state)
 {
     struct node node, senders[3], more[4];
@@ -199,21 +203,22 @@ static void slots_are_taken_in_order(void **state)
     assert_int_equal(atomic_load(left), 1);
     assert_int_equal(slot_of_first_packet(&more[0]), 1);
     assert_int_equal(atomic_load(left), 0);
-    atomic_store(left, 7); /* it is anybody's to write */
+    atomic_store(left, 7); /* any process may write it */
     assert_int_equal(slot_of_first_packet(&more[1]), 3);
     assert_int_equal(atomic_load(left), 0);
     atomic_store(&inside(&node)->own->slots[0].sender, slot_word(SLOT_FREE, 0));
     assert_int_equal(slot_of_first_packet(&more[2]), 4);
     atomic_store(&inside(&node)->control->used, inside(&node)->own->peers);
-    assert_int_equal(slot_of_first_packet(&more[3]), 0); /* there is no other */
+    assert_int_equal(slot_of_first_packet(&more[3]), 0); /* there is no other slot */
     for (unsigned i = 0; i < ARRAY_COUNT(more); i++)
         node_close(&more[i]);
     node_close(&senders[2]);
     node_close(&node);
-    node_close(&senders[0]); /* whose slot another one had */
+    node_close(&senders[0]); /* its slot was given to another sender */
 }
 
-/* How many pages with slots are there; but for those of the last slot, which may have something else behind it. */
+/* Pages with slots in memory; without the last slot's pages, which may have other contents
+ * after it. */
 static unsigned pages_of_slots(const struct segment *s)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), last = 0;
@@ -233,8 +238,8 @@ static unsigned pages_of_slots(const struct segment *s)
     return count;
 }
 
-/* The memory of slots that no sender has reserved is not there, whoever has looked for the dead, or for those
- * who have sent. */
+/* Slots that no sender has reserved use no memory, although the receiver has looked for dead
+ * senders and for packets. */
 static void slots_that_nobody_uses_cost_nothing(void **state)
 {
     struct node node, sender;
@@ -262,7 +267,7 @@ static void slots_that_nobody_uses_cost_nothing(void **state)
     node_close(&node);
 }
 
-/* So many packets and four more, wherever the receiver looks in between. */
+/* Sends `count` packets and four more; the receiver looks once after `looked` packets. */
 static void begin_with(uint64_t count, uint64_t looked)
 {
     struct node node, sender;
@@ -278,7 +283,7 @@ static void begin_with(uint64_t count, uint64_t looked)
     }
     for (uint64_t i = count; i < count + 4; i++)
         assert_int_equal(send_number(link, i), 0);
-    if (count == looked) /* what was sent before the sender closes, in both, arrives */
+    if (count == looked) /* packets in mailbox and ring arrive after the sender closes */
         node_close(&sender);
     await(&node, count + 4);
     assert_false(node.wrong);
@@ -315,7 +320,7 @@ static void move_and_die(void)
     stage_await(3);
     CHECK(link_attach_all(link) == 0);
     mailbox = segment_mailbox(link->remote, link->slot);
-    atomic_store(&mailbox->moved, 1); /* and it does not ring */
+    atomic_store(&mailbox->moved, 1); /* moved, but not rung */
     raise(SIGKILL);
 }
 
@@ -338,7 +343,7 @@ static void a_sender_killed_while_it_moves_is_let_go_of(void **state)
     stage_set(0);
 }
 
-/* "passed": segments are passed as descriptors. */
+/* Argument "passed": segments are passed as descriptors. */
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * memory_test.c - memory of another process: what is read from it, and its bounce buffers.
+ * memory_test.c - reads of another process's memory, and its bounce buffers.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -95,13 +95,13 @@ static void fill_and_leave(void)
     stage_await(3);
     CHECK(transport_bounce_can_take(link));
     inside(&node)->bounce_rotation = 77;
-    CHECK(transport_bounce_rotation(link) == 16); /* the receiver wants few, */
+    CHECK(transport_bounce_rotation(link) == 16); /* the receiver requests few, */
     stage_set(4);
     stage_await(5);
     CHECK(transport_bounce_can_take(link));
-    CHECK(transport_bounce_rotation(link) == 77); /* and now any */
+    CHECK(transport_bounce_rotation(link) == 77); /* and now all */
     CHECK(transport_bounce_take(link, &buffer, &size) != NULL && buffer == 0);
-    for (uint32_t i = 1; i < 6; i++) { /* one of the first three, in turn */
+    for (uint32_t i = 1; i < 6; i++) { /* one of the first three, in rotation */
         transport_bounce_untake(link, buffer);
         CHECK(transport_bounce_take_among(link, 3, &buffer, &size) != NULL && buffer == i % 3);
     }
@@ -110,11 +110,11 @@ static void fill_and_leave(void)
     CHECK(transport_bounce_take_among(link, 3, &buffer, &size) == NULL);
     for (uint32_t i = 0; i < 3; i++)
         transport_bounce_untake(link, i);
-    do { /* until it is the turn of the first one again */
+    do { /* until the first one is next */
         CHECK(transport_bounce_take(link, &buffer, &size) != NULL);
         transport_bounce_untake(link, buffer);
     } while (buffer != 0);
-    for (uint32_t i = 0; i < SEGMENT_BUFFERS; i++) { /* in turn, also if one is free again */
+    for (uint32_t i = 0; i < SEGMENT_BUFFERS; i++) { /* in rotation, even with a free one */
         unsigned char *bytes = transport_bounce_take(link, &buffer, &size);
 
         CHECK(bytes != NULL && size == SEGMENT_BUFFER_SIZE);
@@ -125,7 +125,7 @@ static void fill_and_leave(void)
     CHECK(transport_bounce_take(link, &buffer, &size) == NULL &&
           transport_bounce_can_take(link));
     stage_set(6);
-    stage_await(7); /* the receiver has given back two */
+    stage_await(7); /* the receiver has released two */
     for (unsigned i = 0; i < 2; i++) {
         CHECK(transport_bounce_take(link, &buffer, &size) != NULL);
         CHECK(buffer == 3 || buffer == 77);
@@ -137,8 +137,8 @@ static void fill_and_leave(void)
     node_close(&node);
 }
 
-/* All buffers are used in rotation where they are more than a second cache holds, and few where they are not, or nobody
- * says. */
+/* All buffers are used in rotation if the second cache does not hold them; few if it does, or
+ * its size is unknown. */
 static void how_many_are_used_in_rotation(void **state)
 {
     (void)state;
@@ -149,7 +149,7 @@ static void how_many_are_used_in_rotation(void **state)
     assert_int_equal(bounce_rotation(SEGMENT_BUFFERS * SEGMENT_BUFFER_SIZE), 16);
 }
 
-/* The segment of the other side may have to be asked for first. */
+/* The segment of the other side may have to be requested first. */
 static int map_buffers(struct node *node)
 {
     int err;
@@ -161,7 +161,7 @@ static int map_buffers(struct node *node)
     return err;
 }
 
-/* How many pages of this memory does our page table have?  Only the kernel knows. */
+/* Pages of this memory in our page table, which only the kernel knows. */
 static size_t pages_resident(const void *memory, size_t size)
 {
     int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
@@ -180,7 +180,7 @@ static size_t pages_resident(const void *memory, size_t size)
     return found;
 }
 
-/* Of the buffers of the sender to node. */
+/* Resident buffers of the sender to node. */
 static size_t buffers_resident(const struct node *node)
 {
     const struct segment *segment = link_of(node->link)->sender->segment;
@@ -201,14 +201,14 @@ static void read_buffer(const struct node *node, uint32_t i)
     transport_bounce_release(node->link, i);
 }
 
-/* So many buffers of the node's sender are resident, and it says so. */
+/* This many buffers of the node's sender are resident, and the transport reports so. */
 static void expect_resident(const struct node *node, size_t buffers)
 {
     assert_int_equal(buffers_resident(node), buffers);
     assert_int_equal(transport_bounce_resident(node->t), buffers * SEGMENT_BUFFER_SIZE);
 }
 
-/* The other side has filled all its buffers, and gone. */
+/* The sender has filled all its buffers, and is gone. */
 static void open_beside_buffers(struct node *node)
 {
     pid_t child = start(fill_and_leave);
@@ -245,13 +245,13 @@ static void buffers_can_be_read_when_their_sender_has_gone(void **state)
     assert_null(transport_bounce_find(node.link, 0, SEGMENT_BUFFER_SIZE + 1));
     await(&node, 2);
     await_free_slots(&node);
-    assert_null(transport_bounce_find(node.link, 0, 1)); /* all that it sent is here */
+    assert_null(transport_bounce_find(node.link, 0, 1)); /* all its packets were taken */
     /* the next sender in the slot may use none */
     assert_int_equal(atomic_load(&inside(&node)->own->slots[0].allowed), 0);
     node_close(&node);
 }
 
-/* Whatever is read, no more than there is space for becomes resident. */
+/* However much is read, no more than the limit becomes resident. */
 static void buffers_that_were_read_stay_within_their_limit(void **state)
 {
     struct node node;
@@ -261,7 +261,7 @@ static void buffers_that_were_read_stay_within_their_limit(void **state)
     expect_resident(&node, 0);
     read_buffer(&node, 40);
     read_buffer(&node, 40);
-    expect_resident(&node, 1); /* and not what lies around it */
+    expect_resident(&node, 1); /* and not the pages around it */
     for (uint32_t i = 0; i < SEGMENT_BUFFERS; i++)
         read_buffer(&node, i);
     expect_resident(&node, SEGMENT_BUFFERS);
@@ -281,14 +281,15 @@ static void buffers_that_were_read_stay_within_their_limit(void **state)
     node_close(&node);
 }
 
-/* As what the slot of the first sender says. */
+/* The number of buffers that the first sender's slot allows. */
 static uint32_t may_name(const struct node *node)
 {
     transport_bounce_allow(node->link, false);
     return slot_buffers(atomic_load(&inside(node)->own->slots[0].allowed));
 }
 
-/* A sender may use what there is space for.  Of several senders those that have resident buffers share half of that. */
+/* A sender may use as many buffers as fit.  Several senders with resident buffers share half of
+ * that. */
 static void buffers_are_divided_among_senders(void **state)
 {
     struct node node;
@@ -298,7 +299,7 @@ static void buffers_are_divided_among_senders(void **state)
     assert_int_equal(may_name(&node), SEGMENT_BUFFERS);
     transport_bounce_limit(node.t, 60 * SEGMENT_BUFFER_SIZE);
     assert_int_equal(may_name(&node), 60);
-    inside(&node)->senders_read += 2; /* as if there were two others */
+    inside(&node)->senders_read += 2; /* as if there were two other senders */
     assert_int_equal(may_name(&node), 10);
     read_buffer(&node, 1);
     assert_int_equal(may_name(&node), 10);
@@ -316,7 +317,7 @@ static void buffers_are_divided_among_senders(void **state)
     node_close(&node);
 }
 
-/* Of which some were read. */
+/* Some of the buffers were read. */
 static void buffers_of_who_has_gone_are_not_resident(void **state)
 {
     struct node node;
@@ -369,16 +370,16 @@ static void what_a_killed_receiver_has_not_given_back_is_free(void **state)
     assert_int_equal(transport_shm.check(link), -EHOSTDOWN);
     for (uint32_t i = 0; i < SEGMENT_BUFFERS; i++)
         assert_null(inside(&node)->taken_for[i]);
-    assert_null(transport_bounce_take(link, &buffer, &size)); /* and to nobody who is dead */
+    assert_null(transport_bounce_take(link, &buffer, &size)); /* nor for a dead receiver */
     transport_bounce_untake(link, 0);
-    inside(&node)->taken_for[0] = &other; /* another peer has it since */
+    inside(&node)->taken_for[0] = &other; /* another peer has it meanwhile */
     transport_bounce_untake(link, 0);
     assert_ptr_equal(inside(&node)->taken_for[0], &other);
     inside(&node)->taken_for[0] = NULL;
     node_close(&node);
 }
 
-/* "passed": segments are passed as descriptors. */
+/* Argument "passed": segments are passed as descriptors. */
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {

@@ -2,17 +2,19 @@
 /*
  * passing.c - see passing.h.
  *
- * Both sides speak in datagrams, so that nobody can keep the thread waiting.  What comes is copied, and every
- * descriptor that was not asked for is closed.
+ * Both sides use datagrams, so that no peer can keep the thread waiting.  Messages are copied,
+ * and every unrequested descriptor is closed.
  *
- * Anybody can send to these sockets, and who closes a stranger's descriptor waits for it as long as the stranger likes.  So
- * none is taken: the kernel drops what does not begin as it has to, while it is still the sender's (take_only()).
+ * Anyone can send to these sockets, and closing a stranger's descriptor can block for as long
+ * as the stranger likes.  So none is accepted: the kernel drops a message that does not begin
+ * with the required bytes, while the descriptor still belongs to its sender (take_only()).
  *
- *   a request    names a cookie of this process, PASSING_TOKEN bits of which strangers do not know
- *   a reply      has the number of the request, which was told to one socket alone; if that is a stranger's, who has the name of
- *                a process that has ended, the reply is left where it is, and the socket with it, until the process ends
+ *   a request    names a cookie of this process; strangers do not know PASSING_TOKEN bits of it
+ *   a reply      has the number of the request, which was told to one socket only; if that socket is
+ *                a stranger's, with the name of a process that has ended, the reply stays unread, and
+ *                our socket open, until the process ends
  *
- * A reply that is lost (no space, no memory) is asked for again after PASSING_AGAIN_NS.
+ * A request whose reply is lost (no space, no memory) is repeated after PASSING_AGAIN_NS.
  */
 #include "transport/shm/passing.h"
 
@@ -38,10 +40,10 @@
 #define PASSING_MAGIC    UINT64_C(0x317373617078626d) /* "mbxpass1" */
 #define PASSING_WAIT_MS  20
 #define PASSING_AGAIN_NS CLOCK_S
-#define PASSING_TRIES    1000 /* numbers that may be taken */
+#define PASSING_TRIES    1000 /* attempts at a free number */
 #define PASSING_READS    3
-#define PASSING_FDS      4                /* descriptors of one datagram that are looked at */
-#define PASSING_COUNTED  UINT64_C(0xffff) /* the bits of a cookie that are no token: a count */
+#define PASSING_FDS      4                /* descriptors that are read from a datagram */
+#define PASSING_COUNTED  UINT64_C(0xffff) /* the count in a cookie, not the token */
 
 struct request_text {
     uint64_t magic;
@@ -53,11 +55,11 @@ struct request_text {
 struct reply_text {
     uint64_t magic;
     uint64_t nonce;
-    int64_t error; /* 0, and a descriptor; or -ENOENT, -EACCES, -EPERM */
+    int64_t error; /* 0, with a descriptor; or -ENOENT, -EACCES, -EPERM */
 };
 
-/* The pairs of bytes with which each begins, as take_only() has them. */
-#define REQUEST_PAIRS 0xe0fu /* the magic, and the cookie but for its count */
+/* The pairs of bytes that each message must begin with, for take_only(). */
+#define REQUEST_PAIRS 0xe0fu /* the magic, and the cookie without its count */
 #define REPLY_PAIRS   0x0ffu /* the magic and the nonce */
 
 static_assert(offsetof(struct request_text, cookie) == 16 &&
@@ -70,7 +72,7 @@ union control {
     char bytes[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(PASSING_FDS * sizeof(int))];
 };
 
-/* What one datagram brought. */
+/* A received datagram. */
 struct arrival {
     struct sockaddr_un from;
     socklen_t from_size;
@@ -83,14 +85,14 @@ static struct {
     pthread_mutex_t lock;
     unsigned users;
     uint32_t number;
-    uint64_t token; /* of all cookies */
-    uint64_t count; /* and of the last one */
-    int fd;         /* bound to our name */
+    uint64_t token; /* the common part of all cookies */
+    uint64_t count; /* the count in the last one */
+    int fd;         /* socket, bound to our name */
     int bell;       /* eventfd: the thread is to end */
     pthread_t thread;
 } server = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* The abstract name of a number; its size. */
+/* Writes the abstract name of a number; returns its size. */
 static socklen_t passing_name_of(uint32_t number, struct sockaddr_un *name)
 {
     int length;
@@ -102,8 +104,8 @@ static socklen_t passing_name_of(uint32_t number, struct sockaddr_un *name)
 
 /* ---- datagrams ---- */
 
-/* From now on fd takes no datagrams but those of size bytes that begin as text does, in each pair i of bytes whose bit is in
- * `pairs`.  0; system errors. */
+/* From now on fd accepts only datagrams of size bytes that equal `text` in each pair i of bytes
+ * whose bit is in `pairs`.  0; system errors. */
 static int take_only(int fd, const void *text, size_t size, unsigned pairs)
 {
     struct sock_filter steps[3 + 2 * 12 + 1] = {
@@ -123,7 +125,7 @@ static int take_only(int fd, const void *text, size_t size, unsigned pairs)
         steps[program.len++] =
             (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JEQ | BPF_K, be16toh(pair));
     }
-    for (unsigned short i = 1; i < program.len; i += 2) /* to the last step */
+    for (unsigned short i = 1; i < program.len; i += 2) /* jumps to the last step */
         steps[i].jf = (unsigned char)(program.len - i);
     steps[program.len++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, UINT32_MAX);
     steps[program.len++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, 0);
@@ -156,7 +158,7 @@ static void take_user(const struct cmsghdr *part, struct arrival *arrival)
     arrival->is_own_user = who.uid == geteuid();
 }
 
-/* One datagram of at most size bytes.  0; -EAGAIN there is none; system errors. */
+/* Receives a datagram of at most size bytes.  0; -EAGAIN there is none; system errors. */
 static int receive(int fd, void *text, size_t size, struct arrival *arrival)
 {
     union control control;
@@ -196,7 +198,7 @@ struct answer {
     struct reply_text text;
 };
 
-/* fd -1: none. */
+/* fd: the descriptor to pass; -1: none. */
 static int send_reply(void *arg, int fd)
 {
     const struct answer *answer = arg;
@@ -222,7 +224,7 @@ static int send_reply(void *arg, int fd)
         CMSG_FIRSTHDR(&message)->cmsg_len = CMSG_LEN(sizeof fd);
         memcpy(CMSG_DATA(CMSG_FIRSTHDR(&message)), &fd, sizeof fd);
     }
-    sys_sendmsg(server.fd, &message, MSG_DONTWAIT); /* lost: who wants it asks again */
+    sys_sendmsg(server.fd, &message, MSG_DONTWAIT); /* if it is lost, the request is repeated */
     return 0;
 }
 
@@ -240,7 +242,7 @@ static void answer_request(const struct arrival *from, const struct request_text
     send_reply(&answer, -1);
 }
 
-/* If there is one. */
+/* Serves a request, if there is one. */
 static void serve_one(void)
 {
     struct request_text request;
@@ -255,8 +257,8 @@ static void serve_one(void)
         answer_request(&arrival, &request);
 }
 
-/* Looks at the bell between any two datagrams: whoever sends without end, or a call that fails
- * without end, does not keep the process from ending. */
+/* Checks the bell between any two datagrams: neither an endless sender, nor a call that keeps
+ * failing, can keep the process from ending. */
 static void *serve(void *arg)
 {
     struct pollfd fds[2] = {{.fd = server.fd, .events = POLLIN},
@@ -271,7 +273,7 @@ static void *serve(void *arg)
     }
 }
 
-/* All signals are for the other threads. */
+/* Blocks all signals in the new thread. */
 static int start_thread(void)
 {
     sigset_t all, before;
@@ -304,7 +306,7 @@ static int bind_number(int fd, uint32_t *number)
     return -EADDRINUSE;
 }
 
-/* One without a name, which nobody has sent anything to yet, and that take_only()s. */
+/* Makes a socket without a name, to which nobody has sent anything yet, with take_only(). */
 static int open_socket(const void *text, size_t size, unsigned pairs)
 {
     int fd = sys_socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK), err;
@@ -414,7 +416,7 @@ void passing_stop(void)
     const uint64_t one = 1;
 
     pthread_mutex_lock(&server.lock);
-    if (server.users != 0 && --server.users == 0) { /* 0: in a child */
+    if (server.users != 0 && --server.users == 0) { /* 0 in a child */
         while (sys_write(server.bell, &one, sizeof one) < 0)
             ;
         pthread_join(server.thread, NULL);
@@ -454,12 +456,13 @@ bool passing_is_alive(uint32_t number)
     return err != -ECONNREFUSED;
 }
 
-/* 0; -EPERM what comes next was sent by a stranger; -EAGAIN nothing has come; system errors. */
+/* 0; -EPERM the next message was sent by a stranger; -EAGAIN nothing has come; system
+ * errors. */
 static int passing_peek(int fd)
 {
     union {
         struct cmsghdr align;
-        char bytes[CMSG_SPACE(sizeof(struct ucred))]; /* and no descriptor */
+        char bytes[CMSG_SPACE(sizeof(struct ucred))]; /* no space for a descriptor */
     } control;
     struct msghdr message = {.msg_control = control.bytes,
                              .msg_controllen = sizeof control.bytes};
@@ -479,15 +482,15 @@ void passing_forget(struct passing_request *request)
     if (!request->waits)
         return;
     request->waits = false;
-    sys_shutdown(request->fd, SHUT_RD); /* nothing comes behind the last check */
-    /* who has replied may reset the connection, and that is said first */
+    sys_shutdown(request->fd, SHUT_RD); /* nothing can come after the last check */
+    /* a replier may reset the connection, and that error is reported first */
     for (int i = 0; i < PASSING_READS && err == -ECONNRESET; i++)
         err = passing_peek(request->fd);
     if (err != -EPERM && err != -ECONNRESET)
         sys_close(request->fd);
 }
 
-/* A socket of our own, which only that process can answer to. */
+/* Makes a socket that only that process can answer to. */
 static int open_asking(uint32_t number, uint64_t nonce)
 {
     const struct reply_text text = {.magic = PASSING_MAGIC, .nonce = nonce};
@@ -529,7 +532,7 @@ static int send_request(uint32_t number, uint64_t cookie, uint64_t key_check,
     return err == -ENOBUFS ? -EAGAIN : err;
 }
 
-/* The descriptor, or an error. */
+/* Returns the descriptor, or an error. */
 static int read_reply(const struct passing_request *request)
 {
     struct reply_text reply;

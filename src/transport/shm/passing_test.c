@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * passing_test.c - segments passed as descriptors: who gets one, who does not, and what an impostor
- * or noise can do.  shm_test.c runs whole endpoints over it, tests/launch/containers_test.py in
- * namespaces.
+ * passing_test.c - segments passed as descriptors: who gets one, who does not, and attempts by
+ * impostors or noise.  shm_test.c runs whole endpoints over it, tests/launch/containers_test.py
+ * in namespaces.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -38,7 +38,7 @@
 #define KEY_CHECK UINT64_C(0x5555666677778888)
 #define NOBODY    65534
 
-/* An owner: a process with one segment, that waits to be killed. */
+/* An owner: a process with a segment, which waits to be killed. */
 struct owner {
     pid_t pid;
     struct name {
@@ -115,7 +115,7 @@ static struct transport_address address_of(const struct owner *owner)
                                       .cookie = owner->name.cookie};
 }
 
-/* As often as it takes on a busy machine. */
+/* Repeats the request as often as needed on a busy machine. */
 static int ask(uint32_t number, uint64_t cookie, uint64_t key_check)
 {
     struct passing_request request = {0};
@@ -158,7 +158,7 @@ static int nothing_is_left(void **state)
     return 0;
 }
 
-/* ---- those who mean well ---- */
+/* ---- correct processes ---- */
 
 static void the_segment_of_another_process_is_mapped(void **state)
 {
@@ -166,7 +166,7 @@ static void the_segment_of_another_process_is_mapped(void **state)
     struct segment *s = NULL;
 
     (void)state;
-    /* more than once: whoever reads the head does not move it for the next one */
+    /* more than once: reading the head does not move the file offset for the next reader */
     for (int i = 0; i < 2; i++) {
         assert_int_equal(attach(&owner, KEY_CHECK, &s), 0);
         assert_int_equal(s->slots[1].proof, 4711);
@@ -218,13 +218,13 @@ static void the_end_of_a_process_is_seen(void **state)
 
     (void)state;
     assert_true(process_is_alive(owner.name.number));
-    stop(&owner); /* it lives, though it does not answer */
+    stop(&owner); /* it is alive, although it does not answer */
     assert_true(process_is_alive(owner.name.number));
     kill_owner(&owner);
     assert_false(process_is_alive(owner.name.number));
 }
 
-/* A child that goes on does not look like its parent. */
+/* A forked child is not mistaken for its parent. */
 static void a_child_has_another_number(void **state)
 {
     uint32_t number, own = 0;
@@ -240,10 +240,10 @@ static void a_child_has_another_number(void **state)
     if (pid == 0) {
         bool is_parents = passing_is_own(number);
 
-        passing_stop(); /* of an endpoint of the parent: nothing */
-        if (read(ends[0], &own, sizeof own) != sizeof own) /* the parent has let go */
+        passing_stop(); /* for the parent's endpoint: does nothing */
+        if (read(ends[0], &own, sizeof own) != sizeof own) /* the parent has closed it */
             _exit(1);
-#ifdef __SANITIZE_THREAD__ /* it starts no threads behind a fork */
+#ifdef __SANITIZE_THREAD__ /* no threads after a fork */
         _exit(is_parents || passing_is_alive(number));
 #else
         _exit(is_parents || passing_is_alive(number) || passing_start(&own) != 0 ||
@@ -323,7 +323,7 @@ static void every_failing_call_is_clean(void **state)
     kill_owner(&owner);
 }
 
-/* ---- those who do not ---- */
+/* ---- hostile processes ---- */
 
 static socklen_t name_of(uint32_t number, struct sockaddr_un *name)
 {
@@ -333,7 +333,8 @@ static socklen_t name_of(uint32_t number, struct sockaddr_un *name)
                                         "matchbox/%08x", number));
 }
 
-/* Sends size bytes with up to two descriptors (-1: none) on a connected socket, or to a name. */
+/* Sends size bytes with up to two descriptors (-1: none), on a connected socket or to a
+ * name. */
 static void send_with(int socket, const struct msghdr *to, const void *bytes, size_t size,
                       int first, int second)
 {
@@ -361,7 +362,7 @@ static void send_with(int socket, const struct msghdr *to, const void *bytes, si
     assert_true(sendmsg(socket, &message, 0) >= 0);
 }
 
-/* What is no request is not answered, and descriptors that come with it are closed. */
+/* Malformed requests are not answered, and descriptors that come with them are closed. */
 static void noise_is_not_answered(void **state)
 {
     struct sockaddr_un name;
@@ -388,7 +389,7 @@ static void noise_is_not_answered(void **state)
         send_with(socket_fd, NULL, bytes, random_below(&random, sizeof bytes),
                   i % 3 != 0 ? 0 : -1, i % 3 == 2 ? 1 : -1);
     }
-    /* it has read them when it answers what comes behind them */
+    /* its answer to the next request shows that it has read them */
     assert_int_equal(ask(number, passing_cookie(), KEY_CHECK), -ENOENT);
     assert_int_equal(recv(socket_fd, bytes, sizeof bytes, MSG_DONTWAIT), -1);
     assert_int_equal(sys_fds_live(), fds);
@@ -396,7 +397,8 @@ static void noise_is_not_answered(void **state)
     passing_stop();
 }
 
-/* One datagram that cannot be taken is as good as a flood: there is always one more. */
+/* A single datagram that cannot be received is like an endless flood: there is always another
+ * one. */
 static void datagrams_without_end_do_not_keep_a_process_from_ending(void **state)
 {
     struct passing_request request = {0};
@@ -407,7 +409,7 @@ static void datagrams_without_end_do_not_keep_a_process_from_ending(void **state
     assert_int_equal(passing_start(&number), 0);
     assert_int_equal(sys_fail_name("recvmsg", SYS_FAIL_ALWAYS, ENOMEM), 0);
     assert_int_equal(passing_ask(number, passing_cookie(), KEY_CHECK, &request), -ENOMEM);
-    /* the thread is at it */
+    /* the thread is busy with it */
     calls = sys_calls();
     while (sys_calls() < calls + 100)
         sched_yield();
@@ -415,10 +417,10 @@ static void datagrams_without_end_do_not_keep_a_process_from_ending(void **state
     passing_forget(&request);
 }
 
-/* Answers the one request that waits at fd, in its own way. */
+/* A wrong answer to the request that waits at fd. */
 struct lie {
-    int64_t magic, nonce, error; /* what is added */
-    size_t cut;                  /* bytes less */
+    int64_t magic, nonce, error; /* added to the right values */
+    size_t cut;                  /* bytes that are missing */
     int fds[2];
 };
 
@@ -437,13 +439,14 @@ static void lie_to(int fd, const struct lie *lie)
     send_with(fd, &message, reply, sizeof reply - lie->cut, lie->fds[0], lie->fds[1]);
 }
 
-/* Of a process that never was, as is the one behind it; nobody else who runs this test has them. */
+/* The number of a process that never existed, like the next one; no other run of this test uses
+ * them. */
 static uint32_t number_of_nobody(void)
 {
     return PASSING_BIT | (uint32_t)getpid() << 1;
 }
 
-/* What an impostor's reply comes to, for whoever wants to map it. */
+/* The result of mapping with an impostor's reply. */
 static int attach_to_impostor(const struct lie *lie)
 {
     struct owner owner = {.pid = getpid(),
@@ -505,7 +508,7 @@ static void replies_of_impostors_are_refused(void **state)
                      -EACCES);
 }
 
-/* Descriptors that are no segment. */
+/* Descriptors of files that are not segments. */
 static void files_of_impostors_are_not_mapped(void **state)
 {
     int ends[2], zero = open("/dev/zero", O_RDWR), plain = open("/", O_TMPFILE | O_RDWR, 0600);
@@ -524,7 +527,7 @@ static void files_of_impostors_are_not_mapped(void **state)
     assert_int_equal(attach_to_impostor(&(struct lie){.fds = {unsealed, -1}}), -EPROTO);
     assert_int_equal(attach_to_impostor(&(struct lie){.fds = {empty, -1}}), -ENOENT);
     assert_int_equal(attach_to_impostor(&(struct lie){.fds = {sealed, -1}}), -ENOENT);
-    /* all is right but the size, then but the key */
+    /* everything is right except the size, then except the key */
     forged = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, sealed, 0);
     assert_true(forged != MAP_FAILED);
     *forged = head;
@@ -549,7 +552,7 @@ static uint64_t set_clock(void)
     return now_ns;
 }
 
-/* A reply that is lost is asked for again. */
+/* A lost reply is requested again. */
 static void a_lost_reply_is_asked_for_again(void **state)
 {
     struct owner owner = {.name = {.number = number_of_nobody() | 1, .cookie = COOKIE}};
@@ -581,17 +584,17 @@ static void a_lost_reply_is_asked_for_again(void **state)
     close(fd);
 }
 
-/* ---- another user, who is hostile ---- */
+/* ---- another user, hostile ---- */
 
 static void be_nobody(void)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (setresuid(NOBODY, NOBODY, NOBODY) != 0)
         _exit(77);
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* the other one has ended with the user */
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* the change of the user has cleared it */
 }
 
-/* Has nobody the writing end of this pipe any more? */
+/* Has the writing end of this pipe been closed everywhere? */
 static bool has_hung_up(int end)
 {
     struct pollfd poll_fd = {.fd = end, .events = POLLIN};
@@ -599,7 +602,8 @@ static bool has_hung_up(int end)
     return poll(&poll_fd, 1, 0) == 1 && (poll_fd.revents & POLLHUP) != 0;
 }
 
-/* Sends text with a descriptor that it alone has, and ends.  Does a process that stands still have that descriptor then? */
+/* Sends text with the only copy of a descriptor, and ends.  Does a stopped process have the
+ * descriptor then? */
 static bool reaches(uint32_t number, const void *text, size_t size)
 {
     struct sockaddr_un name;
@@ -627,7 +631,8 @@ static bool reaches(uint32_t number, const void *text, size_t size)
     return has_reached;
 }
 
-/* It is dropped while it is still his: whoever has it closes it, and may be kept waiting so. */
+/* The message is dropped while the descriptor still belongs to the stranger: a process that
+ * gets it must close it, which the stranger can delay. */
 static void what_strangers_send_does_not_arrive(void **state)
 {
     struct owner owner;
@@ -647,7 +652,8 @@ static void what_strangers_send_does_not_arrive(void **state)
         assert_false(reaches(owner.name.number, text, sizeof right));
         memcpy(text, right, sizeof right);
         text[2] ^= UINT64_C(1) << bit;
-        /* who knows all but the count knows an address; the owner has space for ten */
+        /* a sender that knows all but the count knows an address; the owner has space for
+         * ten */
         if (bit == 0 || bit >= 15)
             assert_int_equal(reaches(owner.name.number, text, sizeof right), bit < 16);
     }
@@ -658,7 +664,7 @@ static void what_strangers_send_does_not_arrive(void **state)
     kill_owner(&owner);
 }
 
-/* Answers the next request with a descriptor that it alone has, and ends. */
+/* Answers the next request with the only copy of a descriptor, and ends. */
 static void answer_as_nobody(uint32_t number, const int ends[2], int ready)
 {
     struct sockaddr_un name;
@@ -672,7 +678,7 @@ static void answer_as_nobody(uint32_t number, const int ends[2], int ready)
     _exit(0);
 }
 
-/* Asks, has an answer, says what it comes to, and lives on. */
+/* Sends a request, gets a reply, reports the result, and goes on. */
 static void ask_and_live(uint32_t number, int go, int told)
 {
     struct passing_request request = {0};
@@ -691,7 +697,8 @@ static void ask_and_live(uint32_t number, int go, int told)
         pause();
 }
 
-/* He has the name of a process that has ended: what he passes is neither taken nor closed. */
+/* The stranger has the name of a process that has ended: its descriptor is neither taken nor
+ * closed. */
 static void what_a_stranger_answers_is_left_alone(void **state)
 {
     uint32_t number = number_of_nobody();

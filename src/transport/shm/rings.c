@@ -8,10 +8,11 @@
 #include "transport/shm/shm.h"
 
 #define BYTES_DEFAULT (UINT64_C(16) << 10)
-#define BYTES_SHARED  (UINT64_C(32) << 10) /* where ranks share cores */
-#define LONG_SHIFT    2u                   /* the longer ones have 64 KiB */
+#define BYTES_SHARED  (UINT64_C(32) << 10) /* if ranks share cores */
+#define LONG_SHIFT    2u                   /* the longer rings have 64 KiB */
 
-/* The most cells that fit into bytes, at most RINGS_BYTES_MAX; the head of the ring comes on top. */
+/* The most cells that fit into bytes, at most RINGS_BYTES_MAX; the ring's head is
+ * additional. */
 static uint32_t cells_for(uint64_t bytes)
 {
     uint32_t cells = RING_MIN_CELLS;
@@ -35,7 +36,7 @@ struct rings_choice rings_choose(const struct transport_config *config)
     choice.rings.cells = cells_for(choice.bytes);
     if (!is_set && !shares && bounce_fits(choice.second_cache))
         choice.rings.long_shift = LONG_SHIFT;
-    /* not all ranks know alike whether they share cores; so that changes no packet */
+    /* ranks may disagree on whether they share cores; so that does not change packets */
     choice.packet_max = ring_max_record(cells_for(is_set ? set : BYTES_DEFAULT));
     return choice;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * segment.c - a segment of ours, from making to closing it, and what those of this process share.
+ * segment.c - our own segments, from creation to close, and the segments within this process.
  */
 #include "transport/shm/segment.h"
 
@@ -73,7 +73,7 @@ static void publish(struct segment *s)
     pthread_mutex_unlock(&local.lock);
 }
 
-/* Its control block goes into the directory of its job, if it can. */
+/* Places the control block in the directory of the job, if possible. */
 static void place_in_directory(struct segment *s, uint64_t job)
 {
     struct directory *directory =
@@ -91,7 +91,7 @@ static void place_in_directory(struct segment *s, uint64_t job)
     }
 }
 
-/* In its file, and where its control block is if that is elsewhere. */
+/* Writes the head into the segment's file, and to its control block if that is elsewhere. */
 static void write_head(struct segment *s)
 {
     const struct segment_file *file = s->file;
@@ -156,7 +156,7 @@ int segment_create(const struct segment_config *config, struct segment **out)
     return 0;
 }
 
-/* ---- those of this process ---- */
+/* ---- segments of this process ---- */
 
 struct segment *segment_find_local(const struct transport_address *address)
 {
@@ -217,7 +217,7 @@ int segment_pass(uint64_t cookie, uint64_t key_check, int (*pass)(void *arg, int
 
 /* ---- labels ---- */
 
-/* The control of the segment with this cookie in the directory, while its owner is open, or NULL. */
+/* The control block with this cookie in the directory, if its owner is open; or NULL. */
 static struct segment_control *live_block(const struct directory *directory, uint64_t cookie)
 {
     struct segment_control *control = cookie != 0 ? directory_find(directory, cookie) : NULL;
@@ -239,7 +239,7 @@ int segment_share(struct segment *s, uint64_t label, const struct transport_addr
     now = directory_labelled(directory, label);
     if (live_block(directory, now) != NULL)
         return -EEXIST;
-    if (s->control->address.cookie != s->file->cookie) /* others read it once it has a label */
+    if (s->control->address.cookie != s->file->cookie) /* others read it after labelling */
         s->control->address = *address;
     return directory_label(directory, label, now, s->file->cookie);
 }
@@ -260,7 +260,7 @@ int segment_find(const struct segment *s, uint64_t label, struct transport_addre
     return address->cookie == cookie ? 0 : -ENOENT;
 }
 
-/* ---- ends ---- */
+/* ---- users and close ---- */
 
 struct segment *segment_hold(struct segment *s)
 {
@@ -289,7 +289,7 @@ void segment_close(struct segment *s)
     pthread_mutex_lock(&local.lock);
     list_remove(&s->file->in_local);
     pthread_mutex_unlock(&local.lock);
-    sys_close(s->file->fd); /* now, and not with the last user: nobody shall find it any more */
+    sys_close(s->file->fd); /* now, not with the last user: nobody must find it any more */
     s->file->fd = -1;
     if (s->file->directory != NULL) {
         s->control->head.magic = 0;
@@ -305,7 +305,8 @@ void segment_clear_ring(struct segment *s, uint32_t i)
     size_t size = ring_bytes(segment_ring_cells(s, i));
     off_t offset = (off_t)((unsigned char *)ring - (unsigned char *)s->file->base);
 
-    /* the ring first: whoever is killed in between is followed by one who sees that there is one */
+    /* the ring first: after a kill in between, `moved` tells the next receiver that there is a
+     * ring */
     if (atomic_load_explicit(&mailbox->moved, memory_order_relaxed) != 0 &&
         sys_fallocate_punch(s->file->fd, offset, (off_t)size) < 0)
         memset((void *)ring, 0, size);

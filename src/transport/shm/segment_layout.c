@@ -10,7 +10,7 @@
 
 #include "base/sys.h"
 
-/* ---- where everything lies ---- */
+/* ---- sizes and offsets ---- */
 
 static size_t control_size(uint32_t peers)
 {
@@ -59,7 +59,8 @@ size_t layout_block_size(struct segment_layout layout)
     return min_size(layout_size(layout), round_up(slots_end(layout.peers), DIRECTORY_UNIT));
 }
 
-/* In the directory of a job it is in parts of a DIRECTORY_UNIT: control and the first slots, and then so many in each. */
+/* In a job's directory the control block has parts of DIRECTORY_UNIT bytes: first the control
+ * and the first slots, then this many slots in each part. */
 #define PART_SLOTS ((uint32_t)(DIRECTORY_UNIT / sizeof(struct segment_slot)))
 
 static uint32_t first_slots(uint32_t peers)
@@ -94,7 +95,7 @@ struct segment_slot *segment_far_slot(const struct segment *s, uint32_t i)
     return (struct segment_slot *)(void *)part + behind % PART_SLOTS;
 }
 
-/* ---- where a segment lies ---- */
+/* ---- mappings ---- */
 
 void layout_set(struct segment *s, struct segment_layout layout)
 {
@@ -126,9 +127,9 @@ void layout_place_file(struct segment *s, void *base, size_t mapped)
     file->taken = (_Atomic uint32_t *)(void *)(bytes + taken_offset(layout_of(s)));
 }
 
-/* ---- whether it is one ---- */
+/* ---- validation ---- */
 
-/* One without a mark? */
+/* Is it a head of an early version, without a mark? */
 static bool head_is_early(const struct segment_head *head)
 {
     unsigned last = head->magic >> 56, ours = SEGMENT_MAGIC >> 56;
@@ -159,8 +160,8 @@ struct segment_layout head_layout(const struct segment_head *head)
     return (struct segment_layout){head->peers, {head->ring_cells, head->long_shift}};
 }
 
-/* First whose it is: pid and descriptor may be those of another endpoint by now, whose version says nothing of the
- * one that is looked for. */
+/* Checks first whose head it is: pid and descriptor may belong to another endpoint by now,
+ * whose version says nothing about the one that is searched. */
 int head_check(const struct segment_head *head, size_t size, uint64_t cookie,
                uint64_t key_check)
 {
@@ -177,7 +178,7 @@ int head_check(const struct segment_head *head, size_t size, uint64_t cookie,
 
 int head_read(int fd, struct segment_head *head)
 {
-    ssize_t size = sys_pread(fd, head, sizeof *head, 0); /* its offset may be the owner's */
+    ssize_t size = sys_pread(fd, head, sizeof *head, 0); /* the file offset is shared */
 
     if (size < 0)
         return errno == ESPIPE ? -ENOENT : -errno;

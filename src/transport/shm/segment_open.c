@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * segment_open.c - the one way to the segment of another endpoint.
+ * segment_open.c - opens the segments of other endpoints.
  *
- * segment_open() looks in these places, in this order (placements[]):
+ * segment_open() tries these places, in this order (placements[]):
  *
- *   place           found by                         what is mapped for SEGMENT_BLOCK
- *   this process    the list of those that are open  nothing: it is shared, and counted
+ *   place           found by                         what SEGMENT_BLOCK maps
+ *   this process    the list of open segments        nothing: the segment is shared, and counted
  *   the job's file  its cookie, in the directory     nothing: that file is mapped already
- *   its own file    /proc/<pid>/fd/<fd>, or a        the control block; or if that is in the file of a
- *                   passed descriptor (passing.h)    job that is not ours: it alone
+ *   its own file    /proc/<pid>/fd/<fd>, or a        the control block; if that is in the file of
+ *                   passed descriptor (passing.h)    another job, only the control block there
  *
- * The rest (SEGMENT_ALL) is always in its own file.  What may be believed of a file and a control block is
- * in segment_layout.h.
+ * The rest (SEGMENT_ALL) is always in the segment's own file.  segment_layout.h says how files
+ * and control blocks are validated.
  */
 #include <errno.h>
 #include <unistd.h>
@@ -22,7 +22,7 @@
 
 /* ---- its own file ---- */
 
-/* What is constant of a head that was found good. */
+/* Takes the constants of a validated head. */
 static void take_head(struct segment *s, const struct segment_head *head)
 {
     layout_set(s, head_layout(head));
@@ -30,7 +30,7 @@ static void take_head(struct segment *s, const struct segment_head *head)
     s->users = 1;
 }
 
-/* Maps the control block, which is in another file of the owner, if that is what head says it is. */
+/* Maps the control block in another file of the owner, after validating it against head. */
 static int map_block(struct segment *s, int fd, const struct segment_head *head)
 {
     size_t size = 0, at = head->block_at * DIRECTORY_UNIT, spread = layout_spread(s->peers);
@@ -70,8 +70,9 @@ static int open_block(struct segment *s, uint32_t process, const struct segment_
     return err;
 }
 
-/* The head of the file of s was found good.  It says how s is laid out and where its control block lies; if that is
- * known, it must agree.  0; -EPROTO; the errors of opening a control block. */
+/* The head of the file of s is valid.  It defines the layout and where the control block is; if
+ * these are known already, they must agree.  0; -EPROTO; the errors of opening a control
+ * block. */
 static int believe_head(struct segment *s, const struct transport_address *address,
                         const struct segment_head *head)
 {
@@ -87,7 +88,7 @@ static int believe_head(struct segment *s, const struct transport_address *addre
     return head->block_place != 0 ? open_block(s, address->process, head) : 0;
 }
 
-/* Maps what is wanted of the file behind fd, of which nothing is mapped yet. */
+/* Maps the file of fd up to `extent`; nothing of it is mapped yet. */
 static int map_file(struct segment *s, int fd, const struct transport_address *address,
                     enum segment_extent extent)
 {
@@ -116,7 +117,8 @@ static int open_descriptor(const struct segment_source *from)
                : -EINVAL;
 }
 
-/* Opens the file of s.  The mapping keeps the memory: the descriptor is kept only to receive. */
+/* Opens the file of s.  The mapping keeps the memory; the descriptor is kept only to
+ * receive. */
 static int open_file(struct segment *s, const struct segment_source *from,
                      enum segment_extent extent)
 {
@@ -161,7 +163,7 @@ static int open_local(const struct segment_source *from, enum segment_extent ext
 {
     struct segment *s = segment_find_local(from->address);
 
-    (void)extent; /* its owner has mapped all of it */
+    (void)extent; /* the owner has mapped all of it */
     if (s == NULL)
         return -ENOENT;
     if (s->file->key_check != from->key_check) {
@@ -172,7 +174,8 @@ static int open_local(const struct segment_source *from, enum segment_extent ext
     return 0;
 }
 
-/* Nothing is asked of the system.  -ENOENT: it is not there, or not as it should be, and its file will tell why. */
+/* Makes no system call.  -ENOENT: the control block is missing or invalid, and the segment's
+ * own file will show why. */
 static int open_in_job(const struct segment_source *from, enum segment_extent extent,
                        struct segment **out)
 {
@@ -201,14 +204,14 @@ static int open_in_job(const struct segment_source *from, enum segment_extent ex
     return 0;
 }
 
-/* ---- where it may be ---- */
+/* ---- places ---- */
 
-/* Where a segment may be. */
+/* A place where a segment may be. */
 struct placement {
     bool (*may_be_there)(const struct segment_source *from);
     int (*open)(const struct segment_source *from, enum segment_extent extent,
                 struct segment **out);
-    bool is_last; /* if it may be there it is nowhere else */
+    bool is_last; /* if it may be there, no other place is tried */
 };
 
 static bool may_be_here(const struct segment_source *from)
@@ -250,7 +253,7 @@ static int open_new(const struct segment_source *from, enum segment_extent exten
 
 /* ---- opening ---- */
 
-/* Maps all of its file, of which a part is mapped. */
+/* Maps the rest of its file, of which a part is mapped. */
 static int map_rest(struct segment *s)
 {
     struct segment_file *file = s->file;
@@ -262,14 +265,14 @@ static int map_rest(struct segment *s)
     return 0;
 }
 
-/* Its control block is in the directory of the job, and nothing was known of its file. */
+/* The control block is in the job's directory, and the segment's file was not opened yet. */
 static int meet_file(struct segment *s, const struct segment_source *from)
 {
     int err = segment_add_file(s, from->address->cookie, from->key_check);
 
     if (err != 0)
         return err;
-    s->file->host = from->address->host; /* as its head there has it: open_in_job() */
+    s->file->host = from->address->host; /* open_in_job() has checked it against the head */
     err = open_file(s, from, SEGMENT_ALL);
     if (err != 0) {
         mem_free(s->file);
@@ -282,7 +285,7 @@ int segment_open(const struct segment_source *from, enum segment_extent extent,
                  struct segment **s)
 {
     if (extent == SEGMENT_TO_RECEIVE && passing_is_number(from->address->process))
-        return -EINVAL; /* endpoints with a device pass nothing */
+        return -EINVAL; /* endpoints with a device do not pass segments */
     if (*s == NULL)
         return open_new(from, extent, s);
     assert(extent != SEGMENT_TO_RECEIVE);

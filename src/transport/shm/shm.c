@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * shm.c - the shortest way between two processes of one machine.
+ * shm.c - the shared memory transport between processes of one machine.
  *
  *   sender                                        receiver
  *   shm_send: write into the receiver's ring      shm_poll: look at each hot ring, and
  *             publish                                       at the doorbell for the rest
  *             armed? ring the bell     ------->   shm_wait: arm, barrier, look, sleep
  *
- * An inline packet is one cache line written and one line read; nothing else moves
- * while the receiver polls.  The rings lie in the receiver's segment (segment.h), the
- * bell is explained in bell.h, links in link.c, inbound rings in inbound.c, who receives
- * instead of the owner in handoff.c.  This file opens and closes an endpoint; shm_packets.c and
- * shm_wait.c have the calls of the drawing.
+ * An inline packet is one cache line written and one line read; nothing else moves while the
+ * receiver polls.  The rings lie in the receiver's segment (segment.h); bell.h explains the
+ * bell, link.c links, inbound.c inbound rings, and handoff.c how another process receives
+ * instead of the owner.  This file opens and closes an endpoint; shm_packets.c and shm_wait.c
+ * have the calls of the drawing.
  *
- * The job's key is shown by neither side: each proves that it knows it (siphash.h), the
- * receiver when it is mapped, the sender when its first packet is looked at.
+ * Neither side shows the job's key: each proves that it knows the key (siphash.h), the receiver
+ * when it is mapped, the sender when its first packet is looked at.
  *
- * A process that is killed is noticed by those who look for it: whoever waits or polls
- * for long asks the system about some of the others, now and then (sweep).
+ * A killed process is noticed by polling: an endpoint that waits or polls for long asks the
+ * system about some of its peers at intervals (sweep).
  *
- * Threads: one at a time per endpoint, but for one that sleeps in shm_wait(): what it did
- * to sleep stays right whatever the others do, because it is not a state of the endpoint.
- * The rings that it has armed are cold ones now, which ring the bell until a poll has made
- * them hot again; and when the bell has rung since it lay down, it gets up, whoever has
- * answered.  Endpoints of one process may be used by different threads.  An endpoint is
- * not usable in a child after fork().
+ * Threads: one at a time per endpoint, except for one that sleeps in shm_wait(): its
+ * preparations for the sleep stay valid whatever other threads do, because they are not a state
+ * of the endpoint.  The rings that it has armed are now cold rings, which ring the bell until a
+ * poll makes them hot again; and if the bell has rung since the sleep began, the sleeper gets
+ * up, whichever thread answers.  Different threads may use different endpoints of a process.
+ * An endpoint is not usable in a child after fork().
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -93,7 +93,7 @@ static int shm_reaches(const struct transport *t, const struct transport_address
     return err;
 }
 
-/* As link_check() of a link through which nothing has gone. */
+/* Like link_check() of a link without traffic. */
 static int shm_is_there(const struct transport *t, const struct transport_address *address)
 {
     const struct shm *shm = shm_of(t);
@@ -134,7 +134,7 @@ static void shm_forget(struct link *link)
 static bool shm_is_flushed(struct transport *t)
 {
     (void)t;
-    return true; /* it is in the receivers' memory */
+    return true; /* packets are in the receivers' memory */
 }
 
 /* ---- open and close ---- */
@@ -156,7 +156,7 @@ static int check_config(const struct transport_config *config)
     return 0;
 }
 
-/* Without it, who is elsewhere is reached over the network, or not at all. */
+/* Without passing, peers in other namespaces are reached over the network, or not at all. */
 static void start_passing(struct shm *shm)
 {
     int err = passing_start(&shm->process);
@@ -170,7 +170,7 @@ static void start_passing(struct shm *shm)
             -err, strerror(-err));
 }
 
-/* All of it but the descriptor. */
+/* Makes the address, except for the descriptor. */
 static int shm_make_address(struct shm *shm, const struct transport_config *config)
 {
     struct transport_address *address = &shm->address;
@@ -206,7 +206,7 @@ static int create_segment(struct shm *shm, const struct transport_config *config
         .host = shm->host,
         .needs_fence = !bell_can_barrier(),
         .rank = config->rank,
-        /* what is passed has no control block elsewhere */
+        /* a passed segment has its control block in its own file */
         .job = config->settings.shm.directory && !shm->passes ? config->settings.shm.job : 0,
     };
     int err = segment_create(&segment, &shm->own);
@@ -228,7 +228,7 @@ static int create_tables(struct shm *shm)
 
 static void allow_reads(const struct shm *shm)
 {
-    /* with Yama, only a parent may read otherwise; without it this fails */
+    /* with Yama, only a parent could read otherwise; without Yama this call fails */
     if (shm->attach)
         sys_prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
 }

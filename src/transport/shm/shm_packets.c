@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * shm_packets.c - packets go into the rings of receivers, and come out of those of senders.
+ * shm_packets.c - sends packets into the rings of receivers, and receives from our own rings.
  *
- * A sender writes into the receiver's ring, and rings the bell if the receiver does not look.  A receiver looks at
- * each ring that had a packet lately in every poll (hot); the others ring the bell.  Now and then a poll also looks
- * for senders that have died, and for rings that have become cold (tend).
+ * A sender writes into the receiver's ring, and rings the bell if the receiver does not poll
+ * that ring.  In every poll a receiver looks at each ring that had a packet lately (hot); the
+ * other rings ring the bell.  At intervals a poll also looks for dead senders, and for rings
+ * that have become cold (tend).
  */
 #include <string.h>
 
@@ -12,11 +13,12 @@
 #include "base/copy.h"
 #include "transport/shm/shm.h"
 
-#define SWEEP_COUNT 16 /* processes that one look for the dead asks for */
+#define SWEEP_COUNT 16 /* processes that one check for dead peers asks about */
 
 /* ---- sending ---- */
 
-/* Behind ring_publish(): does the receiver look by itself?  0, or the error for send(). */
+/* After ring_publish(): notifies the receiver if it has armed the ring.  0, or the error for
+ * send(). */
 static inline int link_notify(struct shm_link *link)
 {
     bell_publish_barrier(link->fence);
@@ -45,7 +47,7 @@ static inline unsigned char *record_begin(struct shm_link *link,
     return record;
 }
 
-/* A packet of more than a cell, or for a link that is not OPEN. */
+/* A packet of more than one cell, or for a link that is not OPEN. */
 static OUT_OF_LINE int send_long(struct shm_link *link, const struct transport_packet *packet,
                                  uint32_t size)
 {
@@ -60,7 +62,7 @@ static OUT_OF_LINE int send_long(struct shm_link *link, const struct transport_p
     return link_notify(link);
 }
 
-/* As transport_compose.send: into the ring, and published with the size that it has come to. */
+/* As transport_compose.send: writes into the ring, and publishes the size that was filled. */
 int shm_compose(struct link *l, const struct transport_packet *packet, transport_fill_fn *fill,
                 void *arg)
 {
@@ -73,7 +75,8 @@ int shm_compose(struct link *l, const struct transport_packet *packet, transport
 
     if (record == NULL)
         return err;
-    /* The receiver has these lines.  Stores of a few bytes each would wait for one after the other. */
+    /* The receiver has these lines.  Small stores would wait for the lines one after
+     * another. */
     for (size_t at = 0; at < begin + packet->payload_size; at += CACHE_LINE)
         prefetch_for_store(record + at);
     filled = fill(arg, record + begin, packet->payload_size);
@@ -84,7 +87,7 @@ int shm_compose(struct link *l, const struct transport_packet *packet, transport
     return link_notify(link);
 }
 
-/* A packet of one cell calls nothing before it has left. */
+/* A packet of one cell calls no function before it has left. */
 int shm_send(struct link *l, const struct transport_packet *packet)
 {
     struct shm_link *link = link_of(l);
@@ -117,7 +120,7 @@ static OUT_OF_LINE int send_eager_long(struct shm_link *link, uint32_t context_i
     return send_long(link, &packet, (uint32_t)(sizeof header + size));
 }
 
-/* As shm_send(). */
+/* Like shm_send(). */
 int shm_send_eager(struct link *l, uint32_t context_id, uint64_t tag, uint64_t data,
                    const void *payload, size_t size)
 {
@@ -151,7 +154,7 @@ static void answer_bell(struct shm *shm)
 
         if (atomic_load_explicit(ready, memory_order_relaxed) == 0)
             continue;
-        /* pairs with the release in bell_ring(): what was published before */
+        /* pairs with the release in bell_ring(): sees what was published before */
         bits = atomic_exchange_explicit(ready, 0, memory_order_acq_rel);
         for (; bits != 0; bits &= bits - 1) {
             uint32_t slot = first + (uint32_t)__builtin_ctzll(bits);
@@ -169,12 +172,11 @@ static inline void shm_packets_begin(struct shm *shm, const struct inbound *in)
     inbound_mark(shm, in, true);
 }
 
-/* Delivers up to budget packets, record of this size first; how many.  marking: the
- * segment says before and behind each how far we are.
+/* Delivers up to budget packets, the record of this size first; returns how many.  marking: the
+ * segment says before and after each packet how far we are.
  *
- * After a pause it takes one and returns without looking for a second: the sender has
- * just written the frame word there, so that look would be a cache miss that stands
- * between a ping and its pong. */
+ * After a pause, delivers one packet and does not look for a second: the sender has just written
+ * the frame word there, so that look would be a cache miss between a ping and its pong. */
 static ALWAYS_INLINE int take_records(struct shm *shm, struct inbound *in, void *record,
                                       uint32_t size, int budget, bool marking)
 {
@@ -184,7 +186,7 @@ static ALWAYS_INLINE int take_records(struct shm *shm, struct inbound *in, void 
         budget = 1;
     do {
         if (unlikely(in->state != INBOUND_OPEN) && !inbound_introduce(shm, in))
-            return n; /* and in may be gone */
+            return n; /* `in` may be freed */
         if (marking)
             shm_packets_begin(shm, in);
         if (unlikely(shm->events->deliver(shm->arg, in->answer->link.peer, record, size) !=
@@ -199,8 +201,8 @@ static ALWAYS_INLINE int take_records(struct shm *shm, struct inbound *in, void 
         n++;
     } while (n < budget && (record = ring_peek(&in->ring, &size)) != NULL);
     in->flowing = in->busy = n != 0;
-    /* what was released, and then the check, for a producer that goes to sleep: bell.h's
-     * rule with the sides exchanged */
+    /* what was released comes before this check, for a sender that goes to sleep: bell.h's rule
+     * with the sides exchanged */
     bell_publish_barrier(shm->fence);
     if (unlikely(atomic_load_explicit(&in->ring.shared->producer_waiting,
                                       memory_order_relaxed) != 0))
@@ -223,8 +225,8 @@ static OUT_OF_LINE int take_marking(struct shm *shm, struct inbound *in, void *r
     return take_records(shm, in, record, size, budget, true);
 }
 
-/* As take_some(), if something is there; *found: the next record is to be looked for, and else
- * seen at *word. */
+/* Like take_some(), if there is a record; *found: a record must be searched for; otherwise the
+ * next one will be seen at *word. */
 static ALWAYS_INLINE int drain_by(struct shm *shm, struct inbound *in, int budget,
                                   take_fn *take_some, const _Atomic uint32_t **word)
 {
@@ -243,7 +245,7 @@ static ALWAYS_INLINE int drain_by(struct shm *shm, struct inbound *in, int budge
     return 0;
 }
 
-/* All hot rings, at least one, in turn, beginning with another one each time. */
+/* Drains all hot rings, at least one, in turn, beginning with another one each time. */
 static ALWAYS_INLINE int drain_all_by(struct shm *shm, int budget, take_fn *take_some)
 {
     uint32_t count = shm->hot_count;
@@ -269,13 +271,13 @@ static OUT_OF_LINE int drain_all(struct shm *shm, int budget)
     return drain_all_by(shm, budget, shm_packets_take);
 }
 
-/* Looks for dead senders.  True if one was found. */
+/* Checks for dead senders.  True if one was found. */
 static bool sweep_slots(struct shm *shm)
 {
     uint32_t slots = SWEEP_COUNT;
 
     if (shm->role == SHM_HANDED_OVER)
-        return false; /* the one who receives looks */
+        return false; /* the receiver checks */
     if (atomic_load_explicit(&shm->control->starved, memory_order_relaxed) != 0) {
         atomic_store_explicit(&shm->control->starved, 0, memory_order_relaxed);
         slots = shm_slots(shm);
@@ -296,7 +298,7 @@ bool shm_sweep(struct shm *shm, uint64_t now)
     return link_sweep(shm, SWEEP_COUNT) || found;
 }
 
-/* Senders use no fences any more, once the process is registered. */
+/* Once the process is registered, its senders need no fences any more. */
 static void settle_fences(struct shm *shm)
 {
     enum bell_state state = bell_registered();
@@ -333,12 +335,12 @@ static inline int poll_hot(struct shm *shm, int budget)
     return shm->hot_count != 0 ? drain_all(shm, budget) : 0;
 }
 
-/* One poll less until shm_packets_tend(); is there something to do but polling? */
+/* Counts a poll until shm_packets_tend(); is there more to do than polling? */
 static inline bool is_due(struct shm *shm)
 {
     struct transport_hint *hint = &shm->base.hint;
 
-    hint->left -= hint->left != 0; /* looks may have used them up */
+    hint->left -= hint->left != 0; /* transport_is_quiet() may have used them up */
     return unlikely(shm_bell_rang(shm)) || unlikely(hint->left == 0);
 }
 
@@ -357,8 +359,8 @@ static OUT_OF_LINE int poll_and_tend(struct shm *shm, int budget)
     return poll_hot(shm, budget);
 }
 
-/* A check that finds nothing calls nothing: it is what a message that is on its way finds
- * us doing. */
+/* A poll that finds nothing calls no function: an arriving message finds the receiver in such a
+ * poll. */
 int shm_poll(struct transport *t, int budget)
 {
     struct shm *shm = shm_of(t);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * shm_test.c - what only shared memory can get wrong: other processes.
+ * shm_test.c - tests for what only shared memory can get wrong: other processes.
  *
- * transport_test.c has what holds for every transport.  Here the other side is a child
- * process that means well, or a thread: links, slots for few, and who is polled.  mailbox_test.c has the first
- * packets, memory_test.c what is read, and bounce buffers, dead_test.c who is killed, fail_test.c what the system refuses,
- * and shm_violations_test.c those who do not mean well.
+ * transport_test.c tests what holds for every transport.  Here the other side is a correct
+ * child process, or a thread: links, few slots, and hot rings.  mailbox_test.c tests the first
+ * packets, memory_test.c reads and bounce buffers, dead_test.c killed processes, fail_test.c
+ * failing system calls, and shm_violations_test.c incorrect processes.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +19,7 @@
 
 #include "transport/shm/shm_testing.h"
 
-/* ---- two processes that mean well ---- */
+/* ---- two correct processes ---- */
 
 #define STREAM 20000
 
@@ -54,7 +54,7 @@ static void streams_between_processes_arrive_whole(void **state)
 
 #define STRANGERS 40 /* more than fit into the first table */
 
-/* The i-th address of this machine, at which nobody is. */
+/* The i-th address of this machine that has no endpoint. */
 static struct transport_address stranger(const struct node *node, uint32_t i)
 {
     struct transport_address address;
@@ -74,14 +74,15 @@ static struct link *link_to(const struct node *node, const struct transport_addr
     return link;
 }
 
-/* A byte of it is another one. */
+/* The address with one changed byte. */
 static struct transport_address with_byte(struct transport_address address, size_t at)
 {
     ((unsigned char *)&address)[at] ^= 1;
     return address;
 }
 
-/* A link keeps less than an address, and tells apart what differs in any byte of it. */
+/* A link keeps less than an address, but addresses that differ in any byte have different
+ * links. */
 static void each_address_has_one_link(void **state)
 {
     struct transport_address address, other;
@@ -120,7 +121,7 @@ static void each_address_has_one_link(void **state)
     node_close(&node);
 }
 
-/* ---- space for few ---- */
+/* ---- few slots ---- */
 
 static void senders_beyond_the_slots_wait_for_one(void **state)
 {
@@ -138,7 +139,7 @@ static void senders_beyond_the_slots_wait_for_one(void **state)
         assert_int_equal(send_number(link[i], 0), i < 2 ? 0 : -EAGAIN);
     }
     assert_int_equal(send_number(link[3], 0), -EAGAIN);
-    assert_int_equal(transport_shm.wait(sender[3].t, PATIENCE_NS), 0); /* it looks again */
+    assert_int_equal(transport_shm.wait(sender[3].t, PATIENCE_NS), 0); /* its wait ends */
     assert_int_equal(send_number(link[3], 0), -EAGAIN);
 
     node_close(&sender[0]); /* but its packet is still there */
@@ -154,7 +155,8 @@ static void senders_beyond_the_slots_wait_for_one(void **state)
     node_close(&owner);
 }
 
-/* It has closed, and its packet is unread; another process may have reserved its slot (handoff.c). */
+/* The sender has closed, and its packet is unread; another process may have reserved its slot
+ * (handoff.c). */
 static void send_unread(uint32_t other)
 {
     struct node receiver, sender;
@@ -184,7 +186,7 @@ static void a_sender_is_over_when_its_packets_are_read(void **state)
         send_unread((uint32_t)getppid());
 }
 
-/* Exactly the hot ones are not armed (I2 of shm.h). */
+/* Exactly the hot rings are not armed (I2 of shm.h). */
 static bool hot_is_valid(const struct node *node)
 {
     const struct shm *shm = inside(node);
@@ -202,11 +204,11 @@ static bool hot_is_valid(const struct node *node)
     return hot == shm->hot_count;
 }
 
-/* ---- where ranks share cores ---- */
+/* ---- ranks that share cores ---- */
 
 #define MESSAGE 4096
 
-/* With a second cache in which rings have no space, whatever that of this machine is. */
+/* Opens with a second cache too small for rings, whatever this machine has. */
 static void open_auto(struct node *node, bool shares_cores)
 {
     struct transport_config config = config_for(node);
@@ -217,7 +219,7 @@ static void open_auto(struct node *node, bool shares_cores)
     assert_int_equal(node_open_with(node, &config), 0);
 }
 
-/* How many messages of 4 KiB go to a receiver that does not look. */
+/* Messages of 4 KiB that fit while the receiver does not poll. */
 static unsigned messages_ahead(bool receiver_shares, bool sender_shares)
 {
     static const unsigned char payload[MESSAGE];
@@ -231,7 +233,7 @@ static unsigned messages_ahead(bool receiver_shares, bool sender_shares)
 
     open_auto(&receiver, receiver_shares);
     open_auto(&sender, sender_shares);
-    /* what one of them sends goes into a packet of the other one, too */
+    /* both have the same largest packet */
     assert_int_equal(sender.t->limits.packet_max, receiver.t->limits.packet_max);
     transport_shm.address(receiver.t, &board->address[0]);
     link = connect_to(&sender, 0);
@@ -243,7 +245,7 @@ static unsigned messages_ahead(bool receiver_shares, bool sender_shares)
     return count;
 }
 
-/* Two in each exchange, and two exchanges ahead. */
+/* Two messages in each exchange, and two exchanges ahead. */
 static void two_exchanges_go_to_a_receiver_without_a_core(void **state)
 {
     (void)state;
@@ -253,7 +255,7 @@ static void two_exchanges_go_to_a_receiver_without_a_core(void **state)
     assert_int_equal(messages_ahead(false, false), 3);
 }
 
-/* ---- where a second cache holds all ---- */
+/* ---- a second cache that holds all buffers ---- */
 
 #define LONG_RING_SENDERS (SEGMENT_LONG_RINGS + 2)
 
@@ -267,7 +269,8 @@ static void open_with_cache(struct node *node, size_t second_cache)
     assert_int_equal(node_open_with(node, &config), 0);
 }
 
-/* How many messages of 4 KiB go to a receiver that does not look; then packets go round its ring. */
+/* Messages of 4 KiB that fit while the receiver does not poll; then packets wrap around its
+ * ring. */
 static unsigned fill_and_go_round(struct node *receiver, struct node *sender)
 {
     static const unsigned char payload[MESSAGE];
@@ -288,7 +291,7 @@ static unsigned fill_and_go_round(struct node *receiver, struct node *sender)
     for (uint64_t at = 0; at < 1000; at++) {
         while ((err = send_number(link, at)) == -EAGAIN && tries-- > 0) {
             transport_shm.poll(receiver->t, 16);
-            transport_shm.poll(sender->t, 16); /* that there is space again */
+            transport_shm.poll(sender->t, 16); /* learns that there is space again */
         }
         assert_int_equal(err, 0);
         await(receiver, at + 1);
@@ -371,14 +374,14 @@ static void nobody_waits_for_a_sender_that_left(void **state)
     (void)state;
     assert_int_equal(node_open_as(&owner, 0), 0);
     payload_limit = 100;
-    for (unsigned i = 0; i < 50; i++) { /* more than there are slots */
+    for (unsigned i = 0; i < 50; i++) { /* more senders than slots */
         assert_int_equal(node_open(&sender), 0);
         owner.arrived = 0;
         for (unsigned number = 0; number < 200; number++) { /* once around the ring */
             assert_int_equal(send_number(connect_to(&sender, 0), number), 0);
             if (number % 3 == 0)
                 await(&owner, number + 1);
-            transport_shm.poll(owner.t, 1); /* one too many, sometimes */
+            transport_shm.poll(owner.t, 1); /* sometimes one poll too many */
         }
         node_close(&sender);
         await(&owner, 200);
@@ -398,7 +401,7 @@ struct half {
     uint64_t sum;
 };
 
-/* A value that only the packets order: a checker of threads sees if they do not. */
+/* A value that only the packets order: a thread checker notices if they do not. */
 static uint64_t baton;
 
 static void *run_half(void *arg)
@@ -460,7 +463,7 @@ static void two_threads_stream_both_ways(void **state)
         node_close(&half[i].node);
 }
 
-/* "passed": segments are passed as descriptors. */
+/* Argument "passed": segments are passed as descriptors. */
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {

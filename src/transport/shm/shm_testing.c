@@ -30,7 +30,7 @@ size_t payload_limit;
 bool nodes_pass;
 
 static uint64_t directory_job; /* not 0: there is a directory */
-static pid_t running;          /* a child that was started and not yet waited for, or 0 */
+static pid_t running;          /* a child that was not reaped yet, or 0 */
 static uint64_t mem_before;
 static int64_t fds_before, maps_before;
 
@@ -47,7 +47,7 @@ void stage_set(uint32_t stage)
     atomic_store(&board->stage, stage);
 }
 
-/* Nobody waits for a child that has ended: it has said why. */
+/* Does not wait for a child that has ended: it has logged why. */
 void stage_await(uint32_t stage)
 {
     bool comes = true;
@@ -66,13 +66,13 @@ unsigned char byte_of(uint64_t number, size_t i)
     return (unsigned char)(number * 131 + i * 7);
 }
 
-/* Many sizes, in no order. */
+/* Many sizes, without order. */
 static size_t payload_size(uint64_t number)
 {
     return number * 41 % payload_limit;
 }
 
-/* ---- what a node hears ---- */
+/* ---- events of a node ---- */
 
 static int on_accept(void *arg, struct link *link, const struct transport_address *address,
                      uint32_t *peer)
@@ -86,7 +86,7 @@ static int on_accept(void *arg, struct link *link, const struct transport_addres
     return 0;
 }
 
-/* Is it packet number, whole? */
+/* Is it packet `number`, complete? */
 bool is_packet(uint64_t number, const void *packet, size_t size)
 {
     const unsigned char *payload = (const unsigned char *)packet + sizeof(struct wire_header);
@@ -261,7 +261,7 @@ void await(struct node *node, uint64_t count)
 
 /* ---- children ---- */
 
-/* cmocka goes on to the next test after a crash: not in a child. */
+/* cmocka continues with the next test after a crash: not in a child. */
 static void crash_plainly(void)
 {
     static const int signals[] = {SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS};
@@ -277,7 +277,7 @@ pid_t start(void (*story)(void))
     assert_true(child >= 0);
     if (child == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        running = 0; /* one that was started before is no child of this one */
+        running = 0; /* an earlier child is not a child of this process */
         crash_plainly();
         story();
         _exit(0);
@@ -370,7 +370,7 @@ bool is_passed(int argc, char **argv)
     return argc > 1 && strcmp(argv[1], "passed") == 0;
 }
 
-/* Most of what is tested is worth a line in the log. */
+/* Most of the tests would log. */
 static void be_quiet(void *arg, enum log_level level, const char *text)
 {
     (void)arg;
@@ -381,7 +381,7 @@ static void be_quiet(void *arg, enum log_level level, const char *text)
 int set_up_all(void **state)
 {
     (void)state;
-    setvbuf(stdout, NULL, _IONBF, 0); /* CHECK loses no line of cmocka's */
+    setvbuf(stdout, NULL, _IONBF, 0); /* CHECK must not lose lines of cmocka */
     log_set_sink(be_quiet, NULL);
     if (getenv("SHM_TESTING_DIRECTORY") != NULL)
         directory_job = (uint64_t)getpid();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * shm_testing.h - what the tests of shared memory share: endpoints that count, children
- * that tell a story, and a page that all of them see.
+ * shm_testing.h - shared code of the shared memory tests: endpoints that count packets,
+ * children that run a story, and a page that all of them see.
  *
  *   test                               child, forked before an endpoint is opened
  *   child = start(story)       --->    story()
@@ -10,11 +10,11 @@
  *   await(&node, n)            <---    stream(&node, link, 0, n)
  *   ended_well(child)          <---    returns
  *
- * A packet's contents follow from its number, so a receiver knows what must have come:
- * each node takes the numbers from 0.
+ * A packet's contents follow from its number, so a receiver can check them: each node receives
+ * the numbers from 0 on.
  *
- * CHECK ends the process, in a child as in the test itself: what it names cannot be
- * continued from.  A file that includes this also includes cmocka.h.
+ * CHECK ends the process, in a child as in the test itself: the test cannot continue after it
+ * fails.  A file that includes this also includes cmocka.h.
  */
 #ifndef SHM_SHM_TESTING_H
 #define SHM_SHM_TESTING_H
@@ -33,30 +33,30 @@
 void story_failed(const char *file, int line, const char *condition)
     __attribute__((noreturn, cold));
 
-/* ---- the board: what test and child both see ---- */
+/* ---- the board: memory of test and child ---- */
 
 struct board {
     struct transport_address address[4]; /* by the number given to node_open_as() */
     uint64_t remote, key;                /* of exposed memory */
     _Atomic uint64_t number;             /* the test's own */
     _Atomic uint32_t stage;              /* the step that the story has reached */
-    char text[256];                      /* what the child has said, as the test defines it */
+    char text[256];                      /* text of the child; each test defines its meaning */
 };
 
 extern struct board *board;
 
-/* What was written to the board before stage_set() is seen behind stage_await(). */
+/* stage_await() sees all writes to the board before stage_set(). */
 void stage_set(uint32_t stage);
 void stage_await(uint32_t stage);
 
-/* ---- one endpoint and what it heard ---- */
+/* ---- an endpoint and its packets ---- */
 
 struct node {
     struct transport *t;
-    struct link *link; /* the one that was accepted last */
+    struct link *link; /* accepted last */
     uint64_t arrived;  /* packets: the number that must come next */
     uint32_t accepted, dropped;
-    bool wrong; /* something came that was not what had to come */
+    bool wrong; /* a wrong packet came */
     const char *reason;
 };
 
@@ -70,12 +70,12 @@ void node_close(struct node *node);
 
 struct link *connect_to(struct node *node, unsigned i);
 
-/* The same, and its segment is mapped: who passes it answers when it has a core, and until then a packet is
- * refused, and a read. */
+/* Like connect_to(), and maps the peer's segment: an owner that passes its segment answers only
+ * when it gets a core, and until then packets and reads are refused. */
 struct link *attach_to(struct node *node, unsigned i);
 struct shm *inside(const struct node *node);
 
-/* Slots that are somebody's, or not yet let go of. */
+/* Slots with a sender, or not yet released. */
 unsigned slots_taken(const struct node *node);
 
 /* Polls and sleeps until no slot is taken. */
@@ -86,10 +86,10 @@ void await_free_slots(struct node *node);
 #define PAYLOAD_MAX 2000
 
 /* Payloads are shorter than this: PAYLOAD_MAX, or what a test sets before it forks. */
-extern bool nodes_pass; /* their segments as descriptors: passing.h */
+extern bool nodes_pass; /* pass segments as descriptors: passing.h */
 extern size_t payload_limit;
 
-/* Byte i of a payload, or of memory, of this number. */
+/* Byte i of a payload, or of memory, with this number. */
 unsigned char byte_of(uint64_t number, size_t i);
 
 int send_number(struct link *link, uint64_t number);
@@ -97,7 +97,7 @@ int send_number(struct link *link, uint64_t number);
 /* Is this what send_number() sends? */
 bool is_packet(uint64_t number, const void *packet, size_t size);
 
-/* Sends all of [first, end), sleeping where there is no space. */
+/* Sends all of [first, end), and sleeps when there is no space. */
 void stream(struct node *node, struct link *link, uint64_t first, uint64_t end);
 
 /* Sleeps until count packets have come. */
@@ -105,7 +105,7 @@ void await(struct node *node, uint64_t count);
 
 /* ---- children ---- */
 
-/* One at a time; what a failed test leaves is killed by tear_down(). */
+/* One child at a time; tear_down() kills a child that a failed test has left. */
 pid_t start(void (*story)(void));
 
 bool has_ended(pid_t child);
@@ -114,19 +114,19 @@ void ended_well(pid_t child);
 /* A story: opens number 1, exposes 100,000 bytes of byte_of(5, i), and waits to be killed. */
 void only_exist(void);
 
-/* Dead on return, but not waited for: a zombie. */
+/* The child is dead on return, but not reaped: a zombie. */
 void kill_unreaped(pid_t child);
 void reap(pid_t child);
 
 /* ---- around each test, and around all ---- */
 
 int set_up(void **state);
-int tear_down(void **state); /* nothing is left of memory, descriptors, mappings */
+int tear_down(void **state); /* checks for leaks of memory, descriptors, mappings */
 
 int set_up_all(void **state);
 int tear_down_all(void **state);
 
-/* Does the command line say "passed": segments are passed as descriptors (nodes_pass)? */
+/* Is "passed" on the command line: segments are passed as descriptors (nodes_pass)? */
 bool is_passed(int argc, char **argv);
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * shm_valid.c - links and inbound rings: shm.h I1, I2, I3, I4, I6, I7, I8.  Nothing that another
- * process may write is looked at.
+ * shm_valid.c - checks links and inbound rings: shm.h I1, I2, I3, I4, I6, I7, I8.  Reads
+ * nothing that another process may write.
  */
 #include "base/check.h"
 #include "transport/shm/shm.h"
@@ -11,7 +11,7 @@ static const struct shm *owner_of(const struct shm_link *link)
     return shm_of(link->link.transport);
 }
 
-/* Where the packets of a link with a slot go. */
+/* Checks where the packets of a link with a slot go. */
 static bool out_is_valid(const struct shm_link *link)
 {
     const struct segment *s = link->remote;

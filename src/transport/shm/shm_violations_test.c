@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * shm_violations_test.c - shared memory and processes that do not keep to its protocol.
+ * shm_violations_test.c - shared memory with processes that break its protocol.
  *
- * Whoever can open a segment can write anything to it at any time.  What is asked here:
- * that a process without the key is not heard, that a damaged ring costs only the link
- * that damaged it, and that no contents make us touch memory that is not there.
+ * A process that can open a segment can write anything to it at any time.  The tests check that
+ * a process without the key is ignored, that a damaged ring costs only the link that damaged
+ * it, and that no contents make us access unmapped memory.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -42,7 +42,7 @@ static void proofs_are_siphash(void **state)
     assert_int_equal(siphash(key, key, 8), UINT64_C(0x93f5f5799a932462));
 }
 
-/* ---- who does not know the key ---- */
+/* ---- senders without the key ---- */
 
 static void another_jobs_key_is_refused(void **state)
 {
@@ -60,7 +60,7 @@ static void another_jobs_key_is_refused(void **state)
     node_close(&owner);
 }
 
-/* Somebody who can open the segment, but does not know the key. */
+/* A process that can open the segment, but does not know the key. */
 static void a_sender_without_proof_is_refused(void **state)
 {
     struct node owner, byzantine;
@@ -70,7 +70,7 @@ static void a_sender_without_proof_is_refused(void **state)
     assert_int_equal(node_open_as(&owner, 0), 0);
     assert_int_equal(node_open(&byzantine), 0);
     link = connect_to(&byzantine, 0);
-    assert_int_equal(link_attach(link_of(link)), 0); /* as if it had not been checked */
+    assert_int_equal(link_attach(link_of(link)), 0); /* attaches without a check of the key */
     inside(&byzantine)->key[0]++;
     assert_int_equal(send_number(link, 0), 0);
     transport_shm.poll(owner.t, 16);
@@ -102,7 +102,7 @@ static void a_proof_of_another_sender_is_refused(void **state)
     node_close(&owner);
 }
 
-/* ... at one receiver: who was given it cannot use it elsewhere. */
+/* ... and one receiver: the receiver that got it cannot use it elsewhere. */
 static void a_proof_for_another_receiver_is_refused(void **state)
 {
     struct node owner, byzantine, correct;
@@ -131,7 +131,7 @@ static void a_proof_for_another_receiver_is_refused(void **state)
 
 /* ---- damage ---- */
 
-/* What the next record of link says about its length. */
+/* Overwrites the length in the next record of link. */
 static void damage_frame(struct link *link, uint32_t frame)
 {
     const struct ring_producer *out = &link_of(link)->out;
@@ -177,7 +177,7 @@ static void a_damaged_ring_is_dropped(void **state)
     drop_damaged(1);
     drop_damaged(RING_FRAME_SIZE - 1);
     drop_damaged(longest + 1);
-    drop_damaged(longest * 4); /* more than the ring */
+    drop_damaged(longest * 4); /* longer than the ring */
     drop_damaged(UINT32_MAX - 1);
 }
 
@@ -192,7 +192,7 @@ static void a_receiver_that_breaks_the_ring_is_left(void **state)
     assert_int_equal(node_open_as(&owner, 0), 0);
     assert_int_equal(node_open(&sender), 0);
     link = connect_to(&sender, 0);
-    do /* nobody reads, so the mailbox is soon full */
+    do /* there is no reader, so the mailbox is soon full */
         assert_int_equal(send_number(link, number++), 0);
     while (link_of(link)->state != LINK_OPEN);
     atomic_store(&link_of(link)->out.shared->head, UINT64_MAX / 2);
@@ -206,7 +206,8 @@ static void a_receiver_that_breaks_the_ring_is_left(void **state)
 
 /* ---- noise ---- */
 
-/* Any byte that others can write: the control page, the slots, the begin of ring 0. */
+/* Overwrites any byte that others can write: the control page, the slots, the beginning of ring
+ * 0. */
 static void corrupt_anywhere(struct segment *own, struct random *r)
 {
     unsigned char *block = (unsigned char *)own->control,
@@ -220,7 +221,7 @@ static void corrupt_anywhere(struct segment *own, struct random *r)
     *at = (unsigned char)(random_next(r) >> 56 >> random_below(r, 9)); /* often small */
 }
 
-/* The frame word of one of the last records of this link, or of the next. */
+/* Overwrites the frame word of one of the last records of this link, or of the next record. */
 static void corrupt_frame(struct shm_link *link, struct random *r)
 {
     const struct ring_producer *out = &link->out;
@@ -231,7 +232,7 @@ static void corrupt_frame(struct shm_link *link, struct random *r)
         atomic_store(ring_frame(out->shared, cell), frame);
 }
 
-/* One life of an endpoint among processes that corrupt its segment. */
+/* The life of an endpoint among processes that corrupt its segment. */
 static void endure(uint64_t seed)
 {
     struct node owner, sender;
@@ -263,7 +264,7 @@ static void endure(uint64_t seed)
     node_close(&owner);
 }
 
-/* In a child: it may crash, and the board then tells with which seed. */
+/* Runs in a child: if it crashes, the board has the seed. */
 static void endure_all(void)
 {
     uint64_t mem = mem_live();
@@ -289,11 +290,11 @@ static void noise_in_the_segment_is_survived(void **state)
     ended_well(child);
 }
 
-/* ---- what others find at an address ---- */
+/* ---- heads and files of segments ---- */
 
 #define ENOUGH UINT32_MAX /* a stage: the child may end */
 
-/* Maps what is at address 0 once for each even stage, and says how that went. */
+/* Maps the segment at address 0 once for each even stage, and reports the result. */
 static void attach_on_demand(void)
 {
     struct node node;
@@ -308,14 +309,14 @@ static void attach_on_demand(void)
             break;
         link = connect_to(&node, 0);
         atomic_store(&board->number, (uint64_t)-link_attach_all(link_of(link)));
-        link_destroy(link_of(link)); /* and forget it: a link is for ever */
+        link_destroy(link_of(link)); /* forgets the link, which nothing else would */
         link_table_fini(&inside(&node)->links);
         stage_set(stage + 1);
     }
     node_close(&node);
 }
 
-/* What the child finds at address 0 as it is now. */
+/* The child's result of mapping address 0 now. */
 static int attached_elsewhere(void)
 {
     uint32_t stage = atomic_load(&board->stage) + 1;
@@ -325,7 +326,7 @@ static int attached_elsewhere(void)
     return -(int)atomic_load(&board->number);
 }
 
-/* Owner, and a child that looks at it. */
+/* Opens an owner, and a child that maps its segment. */
 static pid_t open_watched(struct node *owner)
 {
     pid_t child = start(attach_on_demand);
@@ -373,7 +374,7 @@ static void a_damaged_head_is_not_believed(void **state)
     close_watched(&owner, child);
 }
 
-/* What the child has logged that names both versions and the cure. */
+/* Keeps the child's log line if it names both versions and the remedy. */
 static void note_version(void *arg, enum log_level level, const char *text)
 {
     char ours[96];
@@ -394,7 +395,7 @@ static void attach_and_note(void)
     attach_on_demand();
 }
 
-/* In its file, and in that of its control block if it is elsewhere. */
+/* Writes the head into the segment's file, and to its control block if that is elsewhere. */
 static void put_head(struct node *owner, const struct segment_head *head)
 {
     struct segment *own = inside(owner)->own;
@@ -403,7 +404,7 @@ static void put_head(struct node *owner, const struct segment_head *head)
     own->control->head = *head;
 }
 
-/* It has an error of its own, and one line says which versions these are. */
+/* The version has an error code of its own, and a log line names both versions. */
 static void a_segment_of_another_version_is_named(void **state)
 {
     static const char *const says[] = {
@@ -435,7 +436,7 @@ static void a_segment_of_another_version_is_named(void **state)
         if (i < ARRAY_COUNT(says))
             assert_non_null(strstr(board->text, says[i]));
     }
-    for (unsigned i = 0; i < ARRAY_COUNT(bad); i++) { /* these heads, of another endpoint */
+    for (unsigned i = 0; i < ARRAY_COUNT(bad); i++) { /* the same, with another cookie */
         another = bad[i];
         another.cookie++;
         if (i == 1)
@@ -446,7 +447,7 @@ static void a_segment_of_another_version_is_named(void **state)
         assert_true(board->text[0] == '\0');
     }
     board->text[0] = '\0';
-    good.version.patch++; /* of the same formats: they understand each other */
+    good.version.patch++; /* same formats: compatible */
     put_head(&owner, &good);
     close_watched(&owner, child);
     assert_true(board->text[0] == '\0');
@@ -464,8 +465,8 @@ static void a_closed_segment_is_not_used(void **state)
     close_watched(&owner, child);
 }
 
-/* A file with the contents of a segment; its owner could make it shorter than what
- * others have mapped, if seals are not what they should be. */
+/* A file with the contents of a segment; without the seals its owner could truncate it while
+ * others have it mapped. */
 static int copy_of_segment(const struct segment *s, int seals)
 {
     int fd = memfd_create("byzantine", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -510,7 +511,7 @@ static void what_is_no_sealed_segment_is_not_mapped(void **state)
     close_watched(&owner, child);
 }
 
-/* Is a file that has a name there mapped here? */
+/* Is a file with a directory entry mapped here? */
 static bool maps_a_name(void)
 {
     FILE *maps = fopen("/proc/self/maps", "re");
@@ -525,7 +526,7 @@ static bool maps_a_name(void)
     return found;
 }
 
-/* So there is nothing that could be left behind, however a process ends. */
+/* A file without a name disappears however its processes end. */
 static void a_segment_keeps_its_size_and_has_no_name(void **state)
 {
     struct node owner;

@@ -2,7 +2,7 @@
 /*
  * shm_wait.c - sleeps until a packet, space or an end may be there.
  *
- * bell.h says why no wake-up is lost.
+ * bell.h explains why no wake-up is lost.
  */
 #include <errno.h>
 
@@ -10,9 +10,9 @@
 #include "base/sys.h"
 #include "transport/shm/shm.h"
 
-#define SLICE_NS         SHM_SWEEP_NS    /* a sleep without a look for the dead */
-#define SLICE_STARVED_NS (10 * CLOCK_MS) /* nobody tells when a slot, or memory, is free */
-#define SLICE_UNSURE_NS  CLOCK_MS        /* the bell may not ring: no barrier */
+#define SLICE_NS         SHM_SWEEP_NS    /* the longest sleep without a check for dead peers */
+#define SLICE_STARVED_NS (10 * CLOCK_MS) /* free slots, or memory, are not signalled */
+#define SLICE_UNSURE_NS  CLOCK_MS        /* the bell may not ring: the barrier failed */
 
 static bool has_work(struct shm *shm)
 {
@@ -29,7 +29,7 @@ static bool is_starved(const struct shm *shm)
     return false;
 }
 
-/* Sleeps while the bell is as we have seen it; 0 or the error of the futex. */
+/* Sleeps while the bell's count is `seen`; 0 or the error of the futex. */
 static int sleep_slice(struct shm *shm, uint32_t seen, uint64_t timeout_ns)
 {
     int err;
@@ -42,10 +42,10 @@ static int sleep_slice(struct shm *shm, uint32_t seen, uint64_t timeout_ns)
     return err;
 }
 
-/* 0 something may be there; -ETIMEDOUT; -EINTR. */
+/* 0: there may be something; -ETIMEDOUT; -EINTR. */
 static int sleep_until(struct shm *shm, uint64_t deadline, uint64_t slice)
 {
-    uint32_t seen = shm->base.hint.seen; /* another thread may answer while we sleep */
+    uint32_t seen = shm->base.hint.seen; /* another thread may answer the bell while we sleep */
 
     for (;;) {
         uint64_t now = clock_now(), nap;
@@ -81,7 +81,7 @@ static int arm_and_sleep(struct shm *shm, uint64_t deadline)
 
     inbound_arm_all(shm);
     sure = bell_arm_barrier(shm->own);
-    found = has_work(shm); /* once: a link that has just died is told of only once */
+    found = has_work(shm); /* once: a link that has just died is reported only once */
     if (!sure || found)
         inbound_disarm_all(shm);
     else
@@ -104,7 +104,7 @@ int shm_wait(struct transport *t, int64_t timeout_ns)
         return 0;
     if (timeout_ns == 0)
         return -ETIMEDOUT;
-    /* before the last look at the count, which futex_wait makes: see bell.h */
+    /* before the last look at the count, in futex_wait: see bell.h */
     bell_lie_down(shm->bell, shm->base.hint.seen);
     err = arm_and_sleep(shm, deadline_of(timeout_ns));
     bell_get_up(shm->bell);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * words.c - the words of a segment, which peers swap and load as we do: by the processor.
+ * words.c - the words of a segment: the processor swaps and loads them, for peers and for us.
  *
- * Everything is done when the call returns, so no cookie is ever told of.
+ * Every operation is done when the call returns, so no cookie is ever reported.
  */
 #include "transport/atomics.h"
 
@@ -14,7 +14,7 @@ static int cswap(_Atomic uint64_t *words, uint64_t index, uint64_t expected, uin
     if (index >= SEGMENT_WORDS + SEGMENT_TABLE)
         return -EINVAL;
     *found = expected;
-    /* release: what the winner has written before; acquire: what the loser reads behind it */
+    /* release: what the winner has written before; acquire: what the loser reads after it */
     atomic_compare_exchange_strong_explicit(&words[index], found, desired, memory_order_acq_rel,
                                             memory_order_acquire);
     return 0;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * conn.c - a way to another endpoint: how it is made, what is done for net/net.c, which opens and
- * ends it, and whether somebody is there at all.
+ * conn.c - a link to another endpoint: makes it, implements the functions that net/net.c, which
+ * opens and ends links, needs, and finds out whether the peer is alive.
  *
- * A peer that closes says BYE, so a queue pair that fails without one has lost its peer: the adapter
- * there does not answer, which it does for a process that computes or is stopped.  Who only waits
- * sends nothing that could fail, so check() and ib_conn_tend() let a write of no bytes leave for a peer
- * that has been silent; no software answers it.
+ * A peer that closes sends BYE, so a queue pair that fails without one has lost its peer: the
+ * peer's adapter does not answer, although it does for a process that computes or is stopped.
+ * A side that only waits sends nothing that could fail, so check() and ib_conn_tend() send a
+ * write of no bytes to a silent peer; its adapter answers, without software.
  *
- * Of a process on this host that has not been met the pid tells whether it has ended.
+ * For a process on this host that was not met, its pid shows whether it has ended.
  */
 #include "transport/verbs/conn.h"
 
@@ -23,8 +23,8 @@
 #include "base/sys.h"
 #include "transport/verbs/ib.h"
 
-#define SILENCE_NS (500 * CLOCK_MS) /* then its adapter is asked */
-#define LINGER_NS  CLOCK_S          /* queue pairs that have failed stay so long */
+#define SILENCE_NS (500 * CLOCK_MS) /* then its adapter is probed */
+#define LINGER_NS  CLOCK_S          /* failed queue pairs are kept for this time */
 
 static struct ib_link *link_of_net(struct net_link *net)
 {
@@ -110,7 +110,7 @@ int ib_link_get(struct ib *ib, const struct transport_address *address, struct i
     return 0;
 }
 
-/* ---- by the number of a queue pair ---- */
+/* ---- lookup by queue pair number ---- */
 
 struct numbered {
     struct ib_link *link;
@@ -123,7 +123,7 @@ static uint64_t number_hash(const void *arg, const void *slot)
     return ((const struct numbered *)slot)->number;
 }
 
-/* A pair that is no more leaves its numbers here; another one may have got them. */
+/* Entries of a destroyed pair stay; another pair may have got the numbers. */
 static bool number_is(const void *arg, const void *slot, const void *number)
 {
     const struct numbered *numbered = slot;
@@ -136,7 +136,7 @@ static bool number_is(const void *arg, const void *slot, const void *number)
 
 static const struct hash_kind by_number = {sizeof(struct numbered), number_hash, number_is};
 
-/* A link is there once for each of its two numbers. */
+/* Adds the link under each of its two numbers. */
 static int number_add(struct ib *ib, struct ib_link *link)
 {
     int err = hash_add(&ib->conns.by_number, &by_number, NULL,
@@ -156,7 +156,7 @@ struct ib_link *ib_link_by_number(const struct ib *ib, uint32_t number)
     return numbered != NULL ? numbered->link : NULL;
 }
 
-/* ---- what net.c wants done ---- */
+/* ---- functions for net.c ---- */
 
 static void on_control(struct net_link *net, enum net_kind kind)
 {
@@ -164,7 +164,7 @@ static void on_control(struct net_link *net, enum net_kind kind)
 
     if (kind == NET_BYE)
         ib_tx_control(link, IB_FRAME_BYE);
-    else if (kind != NET_PONG) /* nobody asks by PING */
+    else if (kind != NET_PONG) /* PING is not used */
         ib_ud_control(link, kind);
 }
 
@@ -178,7 +178,7 @@ static bool on_is_wanted(const struct net_link *net)
     return link_of_net((struct net_link *)(uintptr_t)net)->tx.queued != 0;
 }
 
-/* Buffers for what the peer may send, and queue pairs. */
+/* Makes buffers for the peer's packets, and queue pairs. */
 static int on_prepare(struct net_link *net)
 {
     struct ib_link *link = link_of_net(net);
@@ -187,7 +187,7 @@ static int on_prepare(struct net_link *net)
 
     if (link->pair.state != IB_PAIR_NONE)
         return 0;
-    /* a device that matches has to know by which number */
+    /* a matching device has to know the peer's number */
     err = ib_has_inlet(ib) ? ib_rx_present(link) : 0;
     if (err == 0)
         err = ib_rx_welcome(link);
@@ -250,7 +250,7 @@ static void ib_conn_on_ended(struct net_link *net)
     link->failed_ns = 0;
 }
 
-/* Has the process that had this address ended?  A pid that is used again hides it. */
+/* Has the process with this address ended?  A reused pid hides it. */
 static bool on_is_gone(struct net_link *net, uint64_t now)
 {
     const struct transport_address *address = net->address;
@@ -330,7 +330,7 @@ void ib_conns_lose(struct ib *ib)
     ib_rma_lose(ib);
 }
 
-/* ---- looking after them ---- */
+/* ---- checking peers ---- */
 
 static void tend_open(struct ib_link *link, uint64_t now)
 {
@@ -342,12 +342,13 @@ static void tend_open(struct ib_link *link, uint64_t now)
     ib_rma_ask(link);
 }
 
-/* Queue pairs of which nothing is in flight are given back after a while, in which the adapter has
- * told of all that it had begun to receive.  A device has told us: what it has counted and does not
- * tell, with a queue pair that is no more, it would wait for in vain. */
+/* Gives back failed queue pairs without requests after a while, in which the adapter has
+ * reported everything that it had begun to receive.  If a device receives, its completion queue
+ * must also have been found empty: the adapter counts unexpected messages, and would wait for
+ * ever for the host to handle one whose completion was lost with the queue pair. */
 static void tend_dead(struct ib_link *link, uint64_t now)
 {
-    ib_ud_forget(link, ~0u); /* its last word is not tried for long */
+    ib_ud_forget(link, ~0u); /* its last packet is not tried for long */
     if (link->pair.state != IB_PAIR_FAILED || link->tx.in_flight != 0 ||
         link->rma.in_flight != 0)
         return;
@@ -371,7 +372,7 @@ static void ib_conn_tend(struct ib_link *link, uint64_t now)
         tend_dead(link, now);
 }
 
-/* Does something of this link's own wait for its peer? */
+/* Does this link itself have something that waits for the peer? */
 static bool is_waiting(const struct ib_link *link)
 {
     return link->net.state != NET_OPEN || link->tx.queued != 0 || ib_rma_is_waiting(link);
@@ -396,13 +397,13 @@ int ib_conns_check(struct link *l)
     struct ib_link *link = ib_link_of(l);
 
     if (link->net.state == NET_NEW)
-        net_call(&link->net); /* somebody waits for it */
+        net_call(&link->net); /* the caller waits for the peer */
     else
         ib_conn_tend(link, clock_now());
     return net_verdict(&link->net);
 }
 
-/* Only a peer that we have called, or that has called us, is known to be there. */
+/* Only a peer that we have called, or that has called us, is known. */
 int ib_conns_check_address(const struct transport *t, const struct transport_address *address)
 {
     const struct ib *ib = ib_of(t);
@@ -415,7 +416,7 @@ int ib_conns_check_address(const struct transport *t, const struct transport_add
     return ib_conns_check(&known->link);
 }
 
-/* ---- all of them ---- */
+/* ---- all links ---- */
 
 void ib_conns_init(struct ib *ib)
 {

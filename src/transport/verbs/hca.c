@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hca.c - the adapter that an endpoint uses, and what all of its links share.
+ * hca.c - the adapter of an endpoint, and objects that all of its links share.
  *
  *   MBX_VERBS_DEVICE, or the first with a port that is up ─> context ─> protection domain
- *     ├─ completion channel ─ completion queues: of what was sent, of what was received
+ *     ├─ completion channel ─ completion queues: for sends, for receives
  *     └─ shared receive queue
  *
  * The network part of an address (address.h), 28 bytes:
@@ -11,7 +11,8 @@
  *    0  16  GID          16  2  LID          20  4  number of the UD queue pair
  *                        18  2  zero         24  4  its queue key
  *
- * Within a subnet packets go by LID where there is one; else, and always over Ethernet, by GID.
+ * Within a subnet packets use the LID if there is one; otherwise, and always over Ethernet, the
+ * GID.
  */
 #include "transport/verbs/hca.h"
 
@@ -28,7 +29,7 @@
 
 #define RECEIVES_MAX 16384
 #define GIDS_MAX     32
-#define LID_UNICAST  0xc000 /* below it */
+#define LID_UNICAST  0xc000 /* unicast LIDs are below */
 #define HOPS         64
 
 struct place {
@@ -49,7 +50,7 @@ int ib_hca_failed(const struct ib *ib, const char *call, int err)
 
 /* ---- which device ---- */
 
-/* "mlx5_0:1": the name, and the port or 0. */
+/* Splits "mlx5_0:1" into the name, and the port or 0. */
 static void split(const char *wanted, char *name, size_t size, uint8_t *port)
 {
     const char *colon = strchr(wanted, ':');
@@ -59,7 +60,7 @@ static void split(const char *wanted, char *name, size_t size, uint8_t *port)
     *port = colon != NULL ? (uint8_t)strtoul(colon + 1, NULL, 10) : 0;
 }
 
-/* The port, or the first that is up; 0: there is none. */
+/* This port, or the first active one; 0: there is none. */
 static uint8_t find_port(struct ibv_context *context, uint8_t port, uint8_t count,
                          struct ibv_port_attr *attr)
 {
@@ -77,8 +78,8 @@ static bool is_ipv4(const union ibv_gid *gid)
     return memcmp(gid->raw, prefix, sizeof prefix) == 0;
 }
 
-/* Over Ethernet the last of those of the first IPv4 address, which are in the order of the
- * versions of RoCE; else the first. */
+/* Over Ethernet: the last GID of the first IPv4 address; its GIDs are in the order of the RoCE
+ * versions.  Otherwise the first GID. */
 static uint8_t choose_gid(struct ibv_context *context, uint8_t port,
                           const struct ibv_port_attr *attr)
 {
@@ -131,7 +132,7 @@ static int take_port(struct ib *ib, struct ibv_context *context, uint8_t port,
     return 0;
 }
 
-/* 0; -ENODATA: another one may do. */
+/* 0; -ENODATA: another device may be suitable. */
 static int try_device(struct ib *ib, struct ibv_device *device, uint8_t port,
                       const struct transport_config *config)
 {
@@ -182,7 +183,7 @@ static int find_device(struct ib *ib, const struct transport_config *config)
     return -ENODATA;
 }
 
-/* ---- what links share ---- */
+/* ---- shared objects of links ---- */
 
 static int make_shared(struct ib *ib)
 {
@@ -208,7 +209,7 @@ static int make_shared(struct ib *ib)
     return 0;
 }
 
-/* Reading an event of either kind never blocks. */
+/* Makes reading an event of either kind non-blocking. */
 static int never_block(struct ib *ib, int fd)
 {
     int flags = fcntl(fd, F_GETFL);

@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ib.h - the parts of an endpoint over verbs (InfiniBand, RoCE); never leaves this folder, but for
- * verbs_inlet.h, and verbs_frame.h, verbs_library.h and verbs_regions.h, which a device uses, too.
+ * ib.h - the parts of an endpoint over verbs (InfiniBand, RoCE); only for this folder, except
+ * verbs_inlet.h, verbs_frame.h, verbs_library.h and verbs_regions.h, which a device uses, too.
  *
  *   send ─> inline, or a slot (a copy, registered) ─> out ═══════> in ─> buffer of the shared
  *           └ link.queue: no credit, or not open      (RC)        (RC)   receive queue ─> deliver
- *                                                                         └ refused: stays where
- *                                                                           it lies, link.held
+ *                                                                         └ refused: stays in place,
+ *                                                                           on link.held
  *   handshakes ─> datagrams (UD) ─> the other side's UD queue pair
  *
- * Two queue pairs for each peer: `out`, on which we send, read and write, and `in`, on which the
- * peer's `out` does that.  Both receive from the shared receive queue; `in` may be that of a device
- * (verbs_inlet.h), which then reads and answers on it: its answers (FIN) come by the peer's `out`.
+ * Two queue pairs for each peer: `out`, on which we send, read and write, and `in`, the remote
+ * end of the peer's `out`.  Both receive from the shared receive queue.  `in` may belong to a
+ * device (verbs_inlet.h), which then reads on it and sends answers (FIN) on it; these arrive on
+ * the peer's `out`.
  *
- * Who may call whom (each also everything below it):
+ * Allowed calls (each file may also call those below it):
  *
  *   verbs.c        opens, polls, waits, closes
- *   conn.c         makes links, looks after them; what net/net.c wants done
- *   ud.c           handshakes, as datagrams
- *   inlet.c        what a device that receives tells
+ *   conn.c         makes links, checks them; functions for net/net.c
+ *   ud.c           handshake datagrams
+ *   inlet.c        reports of a device that receives
  *   rma.c  tx.c  rx.c    read and write, send, receive
  *   tag.c          messages that the peer's adapter matches
  *   pair.c         queue pairs of a link
- *   hca.c          the adapter: device, port, what all links share
+ *   hca.c          the adapter: device, port, objects that all links share
  *   verbs_regions.c    memory that an adapter may use
  *   verbs_library.c    libibverbs, loaded when it is used
  */
@@ -36,7 +37,7 @@ enum ib_queue { IB_SENT, IB_RECEIVED, IB_QUEUES };
 
 #define IB_ASIDE 16 /* completions read at once */
 
-/* Completions that were read and not looked at yet; a count below 0: the adapter is lost. */
+/* Completions that were read and not handled yet; a negative count: the adapter is lost. */
 struct ib_aside {
     int count;
     struct ibv_wc wcs[IB_ASIDE];
@@ -49,10 +50,10 @@ struct ib {
     struct net net;
     int bell; /* eventfd, for wake(); -1 if there is none */
     bool is_closing;
-    bool is_lost;    /* the adapter is: no link works any more */
-    bool is_armed;   /* the completion channel tells of what comes */
-    bool has_moved;  /* something has completed since it was armed */
-    bool is_meeting; /* a handshake may have to be said again */
+    bool is_lost;    /* the adapter is lost: no link works any more */
+    bool is_armed;   /* the completion channel will report arrivals */
+    bool has_moved;  /* something has completed since the last arming */
+    bool is_meeting; /* a handshake packet may have to be repeated */
     uint32_t until_tend;
     struct ib_hca hca;
     struct ib_conns conns;
@@ -61,10 +62,10 @@ struct ib {
     struct ib_rx rx;
     struct ib_rma rma;
     struct ib_aside aside[IB_QUEUES];
-    struct list failing; /* link.in_failing: their queue pair has failed */
+    struct list failing; /* link.in_failing: links whose queue pair has failed */
 };
 
-/* What a completion is of: the low bits of a wr_id; above: a number. */
+/* The object of a completion: the low bits of a wr_id; above: its number. */
 enum ib_kind { IB_SEND, IB_RECEIVE, IB_RMA, IB_UD_SEND, IB_UD_RECEIVE };
 
 #define IB_KIND_BITS 3
@@ -84,19 +85,19 @@ static inline uint32_t ib_number_of(uint64_t wr_id)
     return (uint32_t)(wr_id >> IB_KIND_BITS);
 }
 
-/* Does a device receive in our place (verbs_inlet.h)? */
+/* Does a device receive instead of this transport (verbs_inlet.h)? */
 static inline bool ib_has_inlet(const struct ib *ib)
 {
     return ib->conns.inlet.attach != NULL;
 }
 
-/* verbs.c: t, if it is such an endpoint; NULL. */
+/* verbs.c: t, if it is an endpoint over verbs; otherwise NULL. */
 struct ib *ib_own(const struct transport *t);
 
-/* verbs.c: says BYE, once; nothing is delivered any more. */
+/* verbs.c: sends BYE, once; nothing is delivered after it. */
 void ib_end(struct ib *ib);
 
-/* Do the invariants hold?  Between calls from above.  With MBX_CHECKS. */
+/* Do the invariants hold, between calls from above?  With MBX_CHECKS. */
 bool ib_is_valid(const struct ib *ib);
 
 static inline struct ib *ib_of(const struct transport *t)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ib_valid.c - the links of an endpoint over verbs and what they share: conn.h, tx.h, rx.h, rma.h,
- * ud.h.
+ * ib_valid.c - checks the links of an endpoint over verbs and their shared state: conn.h, tx.h,
+ * rx.h, rma.h, ud.h.
  *
- * tx.h I3 is about two moments, not about a state.
+ * tx.h I3 compares two moments, so no state shows it.
  */
 #include "base/check.h"
 #include "transport/verbs/ib.h"
@@ -33,7 +33,7 @@ static bool rx_is_valid(const struct ib_link *link)
 {
     const struct ib_link_rx *rx = &link->rx;
     const struct list *node;
-    uint32_t held = 0; /* of the window */
+    uint32_t held = 0; /* packets of the window */
 
     list_for_each (node, &rx->held)
         held += !container_of(node, struct ib_buffer, node)->is_answer;

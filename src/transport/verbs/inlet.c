@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * inlet.c - what a device that receives in our place tells (verbs_inlet.h).
+ * inlet.c - handles reports of a device that receives instead of the transport (verbs_inlet.h).
  */
 #include <errno.h>
 

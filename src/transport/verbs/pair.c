@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pair.c - the two queue pairs of a link: made, connected, failed, destroyed.
+ * pair.c - the two queue pairs of a link: create, connect, fail, destroy.
  *
  *        we                      the peer
- *   out  ─────────────────────>  in       what we send, read and write
- *   in   <─────────────────────  out      what the peer sends, reads and writes
+ *   out  ─────────────────────>  in       we send, read and write
+ *   in   <─────────────────────  out      the peer sends, reads and writes
  *
  * An offer (net/packet.h) holds, in words of 32 bits:
  *
@@ -12,11 +12,12 @@
  *   1  number of in, and above that reads at a time       4  how many packets of ours may be unread
  *   2  first number of out's packets                      5  tag, or 0: messages are not tagged
  *
- * Tag: above 16 bits, the layout of the tags that our adapter matches; below, the source that
- * it knows the peer by.  If both have such an adapter, with one layout, messages are tagged.
+ * Tag: above 16 bits, the layout of the tags that our adapter matches; below, the number by
+ * which our adapter knows the peer.  If both sides have such an adapter, with the same layout,
+ * messages are tagged.
  *
- * A peer that does not answer for RETRIES times the timeout is dead.  That a peer has no receive
- * posted (RNR) is waited for without end: credit (tx.h) keeps it from happening.
+ * A peer that does not answer for RETRIES times the timeout is dead.  If a peer has no receive
+ * posted (RNR), requests are retried without limit: credit (tx.h) prevents this case.
  */
 #include "transport/verbs/pair.h"
 
@@ -34,7 +35,7 @@
 #define RNR_ALWAYS 7
 #define RNR_TIMER  12 /* 0.64 ms */
 #define SEND_QUEUE (IB_LINK_SENDS + IB_LINK_RMA + 8)
-#define TAG_LAYOUT 16 /* in tag: from this bit on */
+#define TAG_LAYOUT 16 /* the first bit of the layout in tag */
 #define TAG_SOURCE 0xffffu
 
 struct offer {
@@ -57,7 +58,7 @@ static struct ibv_qp *ib_pair_create(struct ib *ib, uint32_t entries, uint32_t *
     };
     struct ibv_qp *qp = ibv_create_qp(ib->hca.pd, &attr);
 
-    /* nobody says how much an adapter takes inline */
+    /* the limit of an adapter for inline data cannot be queried */
     while (qp == NULL && attr.cap.max_inline_data > 0) {
         attr.cap.max_inline_data = *inline_max = *inline_max / 2;
         qp = ibv_create_qp(ib->hca.pd, &attr);
@@ -78,7 +79,7 @@ static int initialise(struct ib *ib, struct ibv_qp *qp)
     return err == 0 ? 0 : ib_hca_failed(ib, "ibv_modify_qp(INIT)", err);
 }
 
-/* `in`: the device's if there is one, else ours.  0; -errno. */
+/* Makes `in`: the device's if there is a device, otherwise our own.  0; -errno. */
 static int make_in(struct ib_link *link)
 {
     struct ib *ib = ib_of_link(link);
@@ -121,7 +122,7 @@ int ib_pair_make(struct ib_link *link)
 
 /* ---- offers ---- */
 
-/* The word of an offer that says how our adapter knows the peer. */
+/* The word of an offer with the layout, and the number by which our adapter knows the peer. */
 static uint32_t tag_of(const struct ib_link *link)
 {
     const struct ib *ib = ib_of_link(link);
@@ -163,7 +164,7 @@ static bool is_offer(const struct offer *offer)
 
 struct ends {
     struct ibv_qp *qp;
-    uint32_t number, psn, peer_psn; /* of the other end; with which we, and they, begin */
+    uint32_t number, psn, peer_psn; /* of the remote queue pair; first PSNs, ours and theirs */
 };
 
 static int connect(struct ib_link *link, const struct ends *ends, const struct offer *offer)
@@ -200,7 +201,7 @@ static int connect(struct ib_link *link, const struct ends *ends, const struct o
     return err == 0 ? 0 : ib_hca_failed(ib, "ibv_modify_qp(RTS)", err);
 }
 
-/* Are messages tagged?  The peer's adapter has to compare what ours does. */
+/* Are messages tagged?  Only if the peer's adapter compares the same bits as ours. */
 static bool is_tagged(struct ib_link *link, uint32_t tag)
 {
     struct ib_conns *conns = &ib_of_link(link)->conns;
@@ -259,7 +260,7 @@ void ib_pair_fail(struct ib_link *link)
 
     if (pair->state == IB_PAIR_NONE || pair->state == IB_PAIR_FAILED)
         return;
-    /* `in` first: the peer's adapter writes nothing from here on */
+    /* `in` first: the peer's adapter must write nothing from here on */
     if (pair->in != NULL)
         ibv_modify_qp(pair->in, &attr, IBV_QP_STATE);
     ibv_modify_qp(pair->out, &attr, IBV_QP_STATE);

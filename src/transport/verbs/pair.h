@@ -18,28 +18,28 @@ enum ib_pair_state { IB_PAIR_NONE, IB_PAIR_MADE, IB_PAIR_CONNECTED, IB_PAIR_FAIL
 struct ib_link_pair {
     enum ib_pair_state state;
     struct ibv_qp *out, *in;
-    uint32_t out_psn, in_psn; /* with which they begin to send */
+    uint32_t out_psn, in_psn; /* their first packet sequence numbers */
     uint32_t inline_max;      /* of out */
-    bool is_inlet;            /* in is the device's (verbs_inlet.h) */
-    bool is_tagged;  /* messages are matched by the peer's adapter, and ours by our own */
-    uint32_t number; /* tagged: what the peer calls us, the source in our tags */
+    bool is_inlet;            /* `in` belongs to the device (verbs_inlet.h) */
+    bool is_tagged;           /* both sides' adapters match the messages that arrive */
+    uint32_t number;          /* tagged: the peer's number for us, the source in our tags */
 };
 
-/* Queue pairs that are not connected.  0; -errno. */
+/* Makes queue pairs that are not connected.  0; -errno. */
 int ib_pair_make(struct ib_link *link);
 
-/* What the peer has to know of them. */
+/* Writes what the peer must know of the queue pairs. */
 void ib_pair_offer(const struct ib_link *link, struct net_offer *offer);
 
-/* Connects them with those of an offer, and says how many packets the peer takes at a time.
- * 0; -EPROTO nobody offers that; -errno. */
+/* Connects our queue pairs with the offered ones; *window: how many packets the peer takes at a
+ * time.  0; -EPROTO the offer is invalid; -errno. */
 int ib_pair_connect(struct ib_link *link, const struct net_offer *offer, uint32_t *window);
 
-/* Nothing is sent or received any more; what was under way ends with an error. */
+/* Nothing is sent or received any more; pending requests end with an error. */
 void ib_pair_fail(struct ib_link *link);
 void ib_pair_destroy(struct ib_link *link);
 
-/* `in` alone: the peer's adapter writes nothing from here on. */
+/* Destroys only `in`: the peer's adapter writes nothing from here on. */
 void ib_pair_destroy_in(struct ib_link *link);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * params.h - what users can set of the transport over verbs; known in builds without libibverbs, too.
+ * params.h - the user parameters of the transport over verbs; present in builds without
+ * libibverbs, too.
  */
 #ifndef IB_PARAMS_H
 #define IB_PARAMS_H

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rma.c - reading and writing a peer's memory, and what of ours peers may reach.
+ * rma.c - reads and writes a peer's memory, and exposes our own to peers.
  *
- * Registrations are those of verbs_regions.h, which last longer than what they were made for if that can
- * be right.  So a key of the adapter is that of several exposures: the key that the core knows has a
- * number above the adapter's 32 bits, which no other one has.  The peer's adapter tells the low half of
- * it in a FIN, with all else that the request said, and with the number that no other request has that
- * waits for a FIN of that peer.
+ * Registrations belong to verbs_regions.h, which may keep them longer than the exposure that
+ * they were made for.  So several exposures may have the same adapter key: the core's key has a
+ * number above the adapter's 32 bits, which is unique.  In a FIN the peer's adapter repeats the
+ * low half of the key, the other contents of the request, and a number that is unique among the
+ * requests that wait for a FIN of that peer.
  *
- * An operation longer than what the adapter moves at once is asked for piece by piece.  A write is
- * done when the peer's adapter has it all; a packet behind it finds it there.
+ * An operation longer than the adapter's limit is posted in pieces.  A write is done when the
+ * peer's adapter has all of it; a later packet finds the bytes there.
  *
- * The adapter refuses what it was not allowed, and then the queue pair is of no use: a peer that asks for
- * what is not exposed ends the link.
+ * The adapter refuses an access that was not allowed, and then the queue pair has failed: a
+ * peer that accesses memory that is not exposed ends the link.
  */
 #include "transport/verbs/rma.h"
 
@@ -26,15 +26,16 @@
 
 /* ---- exposing ---- */
 
-#define NUMBER_SHIFT 32 /* of an exposure, in its key */
+#define NUMBER_SHIFT 32 /* of an exposure's number in its key */
 
 static struct list *exposures_of(struct ib *ib, uint64_t key)
 {
     return &ib->rma.exposures[(key >> NUMBER_SHIFT) % IB_EXPOSURE_LISTS];
 }
 
-/* Memory that cannot be written, such as constants, is to be read alone: the kernel says EFAULT.  Any other
- * failure says nothing of the memory, and a peer that writes to what is to be read loses its link. */
+/* Memory that cannot be written, such as constants, is registered for reading only: the kernel
+ * returns EFAULT.  Other failures say nothing about the memory.  A peer that writes to
+ * read-only memory loses its link. */
 static struct verbs_region *register_exposed(struct ib *ib, const void *buf, size_t size)
 {
     struct verbs_region *region = verbs_region_get(
@@ -55,7 +56,7 @@ static int ib_expose(struct link *l, const void *buf, size_t size, uint64_t *add
     if (exposure == NULL)
         return -ENOMEM;
     if (size ==
-        0) { /* a rendezvous of nothing has a key, too, and an adapter registers no nothing */
+        0) { /* an empty rendezvous needs a key, too, but 0 bytes cannot be registered */
         buf = &exposure->nothing;
         size = 1;
     }
@@ -88,7 +89,7 @@ static struct ib_exposure *exposure_find(struct ib *ib, uint64_t key)
     return NULL;
 }
 
-/* ---- which request a FIN answers ---- */
+/* ---- FINs and their requests ---- */
 
 static uint64_t *word_of(struct ib_link_rma *rma, uint32_t number, uint64_t *bit)
 {
@@ -96,7 +97,8 @@ static uint64_t *word_of(struct ib_link_rma *rma, uint32_t number, uint64_t *bit
     return &rma->numbered[number / 64];
 }
 
-/* The first free number from next_number on, and so one that was free for long.  False: none is. */
+/* Takes the first free number from next_number on, which has been free for long.  False: none
+ * is free. */
 static bool take_number(struct ib_link_rma *rma, uint32_t *number)
 {
     for (uint32_t i = 0; i < VERBS_NUMBERS; i++) {
@@ -138,7 +140,7 @@ bool ib_rma_expect(struct ib_link *link, struct verbs_fin *fin, uint64_t key, ui
     if (exposure == NULL ||
         (exposure->expects == NULL && link->rma.expected_count >= link->rx.window))
         return false;
-    expect_no_more(exposure); /* it may have been told that the adapter is full */
+    expect_no_more(exposure); /* an earlier attempt may have failed: the adapter was full */
     if (!take_number(&link->rma, &exposure->number))
         return false;
     fin->app_ctx |= exposure->number << VERBS_NUMBER_SHIFT;
@@ -224,7 +226,7 @@ static void ib_rma_give(struct ib *ib, struct ib_rma_op *op)
     list_add_tail(&ib->rma.free, &op->node);
 }
 
-/* Asks the adapter for the next piece; of nothing for a question.  0; -EAGAIN. */
+/* Posts the next piece; for a probe, a write of 0 bytes.  0; -EAGAIN. */
 static int ib_rma_post(struct ib *ib, struct ib_rma_op *op)
 {
     struct ib_link *link = op->counted;
@@ -266,7 +268,7 @@ static int ib_rma_move(struct ib_link *link, bool is_write, void *here, uint64_t
     int err;
 
     if (link->net.is_self)
-        return -ENOTSUP; /* what an endpoint sends itself is copied */
+        return -ENOTSUP; /* an endpoint's messages to itself are copied */
     if ((err = reach(link)) != 0)
         return err;
     if (size == 0)
@@ -320,7 +322,7 @@ void ib_rma_ask(struct ib_link *link)
     struct ib_rma_op *op = ib_rma_take(link);
 
     if (op == NULL)
-        return; /* what is under way tells as much */
+        return; /* pending operations show as much */
     op->is_write = true;
     if (ib_rma_post(ib, op) == 0)
         ib_rma_begin(op);
@@ -328,7 +330,7 @@ void ib_rma_ask(struct ib_link *link)
         ib_rma_give(ib, op);
 }
 
-/* ---- the end of them ---- */
+/* ---- completion ---- */
 
 static void unlink_op(struct ib_rma_op *op)
 {
@@ -351,7 +353,7 @@ struct ib_link *ib_rma_done(struct ib *ib, uint32_t number, bool is_success)
     if (is_success && op->left > 0 && op->link != NULL) {
         if (ib_rma_post(ib, op) == 0)
             return op->link;
-        is_success = false; /* its queue pair takes nothing any more */
+        is_success = false; /* its queue pair accepts nothing any more */
     }
     link = op->counted;
     cookie = op->cookie;
@@ -365,8 +367,8 @@ struct ib_link *ib_rma_done(struct ib *ib, uint32_t number, bool is_success)
     return link;
 }
 
-/* The queue pair has failed.  Until the adapter says that an operation has ended it may write to its
- * memory, so whoever waits for it is not told before. */
+/* The queue pair has failed.  The adapter may write to an operation's memory until it
+ * completes, so the caller is not told before. */
 void ib_rma_fail(struct ib_link *link)
 {
     struct list *node;
@@ -387,7 +389,7 @@ void ib_rma_lose(struct ib *ib)
     }
 }
 
-/* ---- who waits ---- */
+/* ---- waiting ---- */
 
 bool ib_rma_is_waiting(const struct ib_link *link)
 {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rx.c - what arrives: from the completion of a receive to deliver().
+ * rx.c - received packets: from the completion of a receive to deliver().
  *
- *   shared receive queue ─> buffer ─> link, by the number of the queue pair ─> deliver ─> posted again
- *                                                   └ not taken: held, and what follows it of this link
+ *   shared receive queue ─> buffer ─> link, by queue pair number ─> deliver ─> posted again
+ *                                                    └ not taken: held, as are the link's later packets
  *
- * A packet that deliver() did not take stays where it lies; its sender has that much less to send,
- * and other links go on.  No buffer of another link is used up by that (rx.h I2).
+ * A packet that deliver() did not take stays in place; its sender's credit is less by it, and
+ * other links go on: holding takes no buffer from another link (rx.h I2).
  *
- * What a peer may not do ends its link: more packets than its window, more credit than it was sent
- * packets, frames of no known kind.
+ * A peer that breaks a rule ends its link: more packets than its window, more credit than
+ * packets were sent to it, frames of unknown kinds.
  */
 #include "transport/verbs/rx.h"
 
@@ -112,7 +112,7 @@ static uint32_t receives_max(const struct ib *ib)
     return (uint32_t)min_size(ib->hca.receives_max, buffers - min_size(buffers, IB_SLACK));
 }
 
-/* Half of the receives are for peers with a whole window; those that come later have less. */
+/* Half of the receives are for peers with a full window; later peers get less. */
 static uint32_t choose_window(const struct ib *ib)
 {
     uint32_t most = receives_max(ib) / 2;
@@ -169,7 +169,7 @@ bool ib_rx_has_to_report(const struct ib_link *link)
     return 2 * link->rx.owed >= link->rx.window && link->rx.owed != 0;
 }
 
-/* A packet of the core has been read. */
+/* The core has read a packet. */
 static void was_read(struct ib_link *link)
 {
     link->rx.owed++;
@@ -254,7 +254,7 @@ int ib_rx_deliver_held(struct ib *ib)
     return taken;
 }
 
-/* ---- what has arrived ---- */
+/* ---- packets that have arrived ---- */
 
 static void broke_a_rule(struct ib *ib, struct ib_link *link, const char *what)
 {
@@ -268,7 +268,7 @@ static void broke_a_rule(struct ib *ib, struct ib_link *link, const char *what)
     ib_ud_control(link, NET_BROKEN);
 }
 
-/* NULL, or what is wrong with a frame of a connected peer. */
+/* Validates a frame of a connected peer.  NULL, or the reason of the refusal. */
 static const char *ib_rx_check(const struct ib_link *link, const struct ib_frame *frame,
                                size_t size)
 {
@@ -286,7 +286,7 @@ static const char *ib_rx_check(const struct ib_link *link, const struct ib_frame
     return NULL;
 }
 
-/* True: the buffer is to be posted again by who has taken the packet. */
+/* True: the buffer is kept, and posted again once the packet is taken. */
 static bool arrived_data(struct ib *ib, struct ib_link *link, uint32_t number, size_t size)
 {
     struct ib_buffer *buffer = buffer_at(ib, number);
@@ -300,7 +300,7 @@ static bool arrived_data(struct ib *ib, struct ib_link *link, uint32_t number, s
     return list_is_linked(&buffer->node);
 }
 
-/* What the peer's adapter answers, to our `out`.  As arrived_data(). */
+/* An answer of the peer's adapter, to our `out`.  Returns as arrived_data(). */
 static bool arrived_answer(struct ib *ib, struct ib_link *link, uint32_t number, size_t size)
 {
     struct ib_buffer *buffer = buffer_at(ib, number);
@@ -356,7 +356,7 @@ static bool ib_rx_packet_arrived(struct ib *ib, struct ib_link *link, uint32_t n
     buffer_at(ib, number)->is_answer = false;
     if (!is_confirmed(ib, link))
         return false;
-    if (wc->opcode != IBV_WC_RECV) { /* what lies in the buffer is of an earlier packet */
+    if (wc->opcode != IBV_WC_RECV) { /* the buffer has an earlier packet */
         broke_a_rule(ib, link, "a write with immediate data");
         return false;
     }
@@ -366,7 +366,7 @@ static bool ib_rx_packet_arrived(struct ib *ib, struct ib_link *link, uint32_t n
            arrived_data(ib, link, number, size);
 }
 
-/* ---- what has arrived by a device ---- */
+/* ---- packets through a device ---- */
 
 bool ib_rx_begin(struct ib_link *link)
 {
@@ -389,7 +389,7 @@ void ib_rx_end(struct ib_link *link)
     was_read(link);
 }
 
-/* It has not met what the device holds, and could have: its sender lets messages go past the device. */
+/* The packet should have been matched by the device, but was sent without a tag. */
 static bool is_past(const struct ib_link *link, const void *packet)
 {
     struct wire_header header;

@@ -3,15 +3,15 @@
  * tag.c - messages that the peer's adapter matches (verbs_frame.h).
  *
  *   EAGER ───────────────────────────────> TMH EAGER
- *   RTS of what the adapter can read ────> TMH RNDV, RVH, the request     <── FIN: TMH, RVH
- *   RTS of what it cannot ───────────────> TMH EAGER, announced, the request
- *   all else ────────────────────────────> as it is
+ *   RTS, if the adapter can read it ─────> TMH RNDV, RVH, the request     <── FIN: TMH, RVH
+ *   RTS, otherwise ──────────────────────> TMH EAGER, announced, the request
+ *   other packets ───────────────────────> unchanged
  *
- * A new header is shorter than that of the packet, and stands right in front of what follows.
+ * The new header is shorter than the packet's, and directly precedes the rest.
  *
- * A FIN of the adapter takes a receive here, without credit.  So no more rendezvous are open than
- * there are receives for the peer; further messages are announced.  A FIN says again what its request
- * said, with its number (rma.c).
+ * A FIN of the adapter takes a receive here, without credit.  So at most as many rendezvous are
+ * open as there are receives for the peer; further messages are announced.  A FIN repeats the
+ * contents of its request, with its number (rma.c).
  */
 #include "transport/verbs/tag.h"
 
@@ -22,7 +22,7 @@
 #include "transport/verbs/ib.h"
 #include "transport/verbs/verbs_frame.h"
 
-/* The longest message that one entry of an adapter receives: lengths have 32 bits. */
+/* The longest message that an adapter's entry receives: lengths have 32 bits. */
 #define READ_MAX (UINT32_C(1) << 30)
 
 static struct mbx_device_envelope ib_tag_envelope_of(const struct ib_link *link,
@@ -32,7 +32,7 @@ static struct mbx_device_envelope ib_tag_envelope_of(const struct ib_link *link,
         .context_id = header->context_id, .source = link->pair.number, .tag = header->tag};
 }
 
-/* Both sides have one layout, and a source that fits. */
+/* Both sides have the same layout, and the source fits into it. */
 bool ib_tag_fits(const struct ib_link *link, const struct wire_header *header)
 {
     const struct mbx_device_envelope envelope = ib_tag_envelope_of(link, header);
@@ -116,7 +116,7 @@ uint32_t ib_tag_frame(struct ib_link *link, unsigned char *packet, size_t size)
         assert(size == IB_TAG_HEAD); /* limits.data_max: there is no payload */
         return frame_rts(link, packet, tmh, header.data);
     }
-    assert(header.type == WIRE_EAGER && header.data <= VERBS_DATA_MAX); /* likewise */
+    assert(header.type == WIRE_EAGER && header.data <= VERBS_DATA_MAX); /* data_max again */
     tmh.app_ctx = htobe32((uint32_t)header.data);
     (void)size;
     return ib_tag_put(packet, sizeof header, &tmh, sizeof tmh);

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tx.c - what leaves on a link's queue pair: packets of the core, and control packets.
+ * tx.c - sends packets of the core, and control packets, on a link's queue pair.
  *
- *   open, credit, nothing waits ──> short: inline, from where it lies
- *                               └─> longer: a slot ──> the adapter
- *   else ──> a slot ──> link.queue ──────────────────> the adapter, from a poll() on
+ *   open, credit, queue empty ──> short: inline, without a copy
+ *                             └─> longer: a slot ──> the adapter
+ *   otherwise ──> a slot ──> link.queue ───────────> the adapter, from a poll() on
  *
- * A slot counts what the adapter has in flight, also of what leaves inline; its completion, which
- * says that the peer's adapter has it, gives it back.
+ * A slot counts requests of the adapter in flight, including inline ones; its completion, which
+ * means that the peer's adapter has the packet, frees the slot.
  *
- * Credit: each side has posted a window of buffers for the other's packets, and tells with each packet
- * how many are posted again.  Who has nothing to send tells half a window in a packet of its own
- * (CREDIT).  That needs none: its sender has used half a window since the last one, so no more
- * than two are unread, and for those there are buffers (rx.h).
+ * Credit: each side has posted a window of buffers for the other's packets, and reports with
+ * each packet how many are posted again.  A side with nothing to send reports half a window in
+ * a packet of its own (CREDIT).  CREDIT needs no credit: its sender has used half a window
+ * since the last one, so at most two are unread, and there are buffers for those (rx.h).
  */
 #include "transport/verbs/tx.h"
 
@@ -40,7 +40,7 @@ static struct ib_slot *slot_take(struct ib *ib, uint32_t reserve)
 static void slot_give(struct ib *ib, struct ib_slot *slot)
 {
     slot->link = NULL;
-    list_add_head(&ib->tx.free, &slot->node); /* the one that the cache still has */
+    list_add_head(&ib->tx.free, &slot->node); /* probably still in the cache */
     ib->tx.free_count++;
 }
 
@@ -92,14 +92,14 @@ void ib_tx_drop(struct ib_link *link)
     list_remove(&link->tx.in_busy);
 }
 
-/* ---- leaving ---- */
+/* ---- posting ---- */
 
 static struct ib_frame frame_of(struct ib_link *link, enum ib_frame_kind kind)
 {
     return (struct ib_frame){.kind = (uint8_t)kind, .credit = ib_rx_report(link)};
 }
 
-/* Gives the adapter a slot that counts these parts.  0; -EAGAIN. */
+/* Posts these parts with a slot.  0; -EAGAIN. */
 static int ib_tx_post(struct ib_link *link, struct ib_slot *slot, struct ibv_sge *parts,
                       int count, bool is_inline)
 {
@@ -118,8 +118,8 @@ static int ib_tx_post(struct ib_link *link, struct ib_slot *slot, struct ibv_sge
     return 0;
 }
 
-/* A whole packet that lies in its slot, but for its frame.  0; -EAGAIN: what was told with it is
- * to be told again. */
+/* Posts a whole packet in its slot; writes its frame.  0; -EAGAIN: its credit must be reported
+ * again. */
 static int ib_tx_leave(struct ib_link *link, struct ib_slot *slot, enum ib_frame_kind kind)
 {
     struct ib_frame frame = {.credit = 0};
@@ -140,7 +140,7 @@ static int ib_tx_leave(struct ib_link *link, struct ib_slot *slot, enum ib_frame
     return err;
 }
 
-/* May a packet of the core leave now? */
+/* Can a packet of the core leave now? */
 static bool has_space(const struct ib_link *link)
 {
     return link->net.state == NET_OPEN && link->tx.credit > 0 &&
@@ -153,7 +153,7 @@ static void left(struct ib_link *link)
     ib_of_link(link)->tx.begun++;
 }
 
-/* To ourselves: delivered.  0; -EAGAIN. */
+/* A packet to ourselves: delivers it.  0; -EAGAIN. */
 static int loop(struct ib_link *link, struct ib_slot *slot)
 {
     struct ib *ib = ib_of_link(link);
@@ -166,7 +166,7 @@ static int loop(struct ib_link *link, struct ib_slot *slot)
 
 static int push_queue(struct ib_link *link)
 {
-    uint32_t most = link->tx.queued; /* to ourselves there may be ever more */
+    uint32_t most = link->tx.queued; /* a link to ourselves may queue more meanwhile */
     int pushed = 0;
 
     while (!list_is_empty(&link->tx.queue) && most-- != 0 &&
@@ -213,7 +213,7 @@ static int push(struct ib_link *link)
     int moved = push_queue(link);
 
     if (link->tx.pending & 1u << IB_FRAME_CREDIT) {
-        if (!ib_rx_has_to_report(link)) /* it went with a packet */
+        if (!ib_rx_has_to_report(link)) /* a packet has reported it */
             link->tx.pending &= (uint8_t) ~(1u << IB_FRAME_CREDIT);
         else
             moved += send_control(link, IB_FRAME_CREDIT) == 0;
@@ -223,8 +223,9 @@ static int push(struct ib_link *link)
     return moved;
 }
 
-/* What waits for credit, or for the adapter, is marked again when that comes (ib_tx_credited(),
- * ib_tx_sent()); what waits for a slot, or for the core, has to be looked at again. */
+/* A packet that waits for credit, or for the adapter, is marked busy again by ib_tx_credited()
+ * or ib_tx_sent(); one that waits for a slot, or for the core, has to be looked at in each
+ * poll. */
 static bool stays_busy(const struct ib_link *link)
 {
     return link->tx.pending != 0 ||
@@ -261,7 +262,7 @@ static void ib_tx_write_packet(unsigned char *bytes, const struct transport_pack
         memcpy(bytes + packet->body_size, packet->payload, packet->payload_size);
 }
 
-/* As send_inline(), of a message that the peer's adapter matches. */
+/* Like send_inline(), for a message that the peer's adapter matches. */
 static int send_inline_tagged(struct ib_link *link, struct ib_slot *slot,
                               const struct transport_packet *packet)
 {
@@ -282,7 +283,7 @@ static int send_inline_tagged(struct ib_link *link, struct ib_slot *slot,
     return ib_tx_post(link, slot, parts, count, true);
 }
 
-/* A short packet, from where it lies.  0; -EAGAIN. */
+/* Posts a short packet inline, without a copy.  0; -EAGAIN. */
 static int send_inline(struct ib_link *link, struct ib_slot *slot,
                        const struct transport_packet *packet)
 {
@@ -338,7 +339,7 @@ int ib_tx_send_eager(struct link *l, uint32_t context_id, uint64_t tag, uint64_t
         .header = &header, .payload = payload, .payload_size = size};
 
     if (unlikely(most != 0 && data > most))
-        return -EAGAIN; /* not so: it has to be a rendezvous */
+        return -EAGAIN; /* the message has to be a rendezvous */
     wire_put_eager(&header, context_id, tag, data);
     return ib_tx_send(l, &packet);
 }

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tx.h - what leaves on a link's queue pair: tx.c.
+ * tx.h - sends on a link's queue pair: tx.c.
  *
- * In the first four bytes of a packet, wire_header.frame, travels (a tag-matching adapter looks at the
- * first one, and puts what has 0 there into an untagged buffer):
+ * The first four bytes of a packet, wire_header.frame, carry the following.  A tag-matching adapter
+ * looks only at the first byte, and puts a packet with 0 there into an untagged buffer.
  *
- *   0  1  zero (IBV_TMH_NO_TAG)        2  2  how many buffers, in which packets of the peer lay,
- *   1  1  enum ib_frame_kind                 are posted again and not yet told
+ *   0  1  zero (IBV_TMH_NO_TAG)        2  2  credit: how many buffers for packets of the peer are
+ *   1  1  enum ib_frame_kind                 posted again and were not reported yet
  *
  * Invariants
  *   I1  a link is on busy if and only if it has control packets pending or its queue is not
  *       empty, or was just marked
- *   I2  a slot is free, or on the queue of one link, or the adapter's until its completion; a queue
- *       has no more than IB_QUEUE_MAX, the adapter no more than IB_LINK_SENDS of one link, and two
- *       for control packets
- *   I3  packets of a link leave in the order of send(): past a queue that is not empty nothing is sent
- *   I4  no more packets of the core are unread at the peer than its window
+ *   I2  a slot is free, or on the queue of one link, or the adapter's until its completion; a
+ *       queue has at most IB_QUEUE_MAX, and the adapter at most IB_LINK_SENDS of one link, and
+ *       two for control packets
+ *   I3  packets of a link leave in the order of send(): nothing is sent past a queue that is
+ *       not empty
+ *   I4  at most the peer's window of packets of the core is unread at the peer
  */
 #ifndef IB_TX_H
 #define IB_TX_H
@@ -25,12 +26,12 @@
 #include "base/list.h"
 #include "transport/transport.h"
 
-/* A packet of the core, at most. */
+/* The largest packet of the core. */
 #define IB_PACKET_MAX 8320
 
-#define IB_SLOTS      128 /* packets that may be on their way */
+#define IB_SLOTS      128 /* packets in flight or queued */
 #define IB_RESERVE    16  /* of these, for control packets */
-#define IB_LINK_SENDS 32  /* of one link, at the adapter */
+#define IB_LINK_SENDS 32  /* of one link, posted to the adapter */
 #define IB_QUEUE_MAX  16  /* packets that wait for one link */
 #define IB_INLINE_MAX 256
 #define IB_PARTS      3 /* header, body, payload */
@@ -45,7 +46,8 @@ struct ib_frame {
     uint16_t credit;
 };
 
-/* A packet without one of the core: as long as what an adapter that matches tags looks at. */
+/* A control packet without a packet of the core: as long as the header that a matching adapter
+ * reads. */
 struct ib_control {
     struct ib_frame frame;
     uint8_t zero[12];
@@ -57,7 +59,7 @@ struct ib_slot {
     struct list node; /* on free or on a queue */
     struct ib_link *link;
     uint32_t size; /* of the packet */
-    uint32_t from; /* where it begins, if it is tagged (tag.h); else 0 */
+    uint32_t from; /* the packet's offset if it is tagged (tag.h); otherwise 0 */
     alignas(16) unsigned char bytes[IB_PACKET_MAX];
 };
 
@@ -71,8 +73,8 @@ struct ib_tx {
 };
 
 struct ib_link_tx {
-    uint32_t window;    /* of the peer: packets of the core that may be unread there */
-    uint32_t credit;    /* packets of the core that the peer takes now */
+    uint32_t window;    /* the peer's: packets of the core that may be unread there */
+    uint32_t credit;    /* packets of the core that the peer can take now */
     uint32_t in_flight; /* slots that the adapter has */
     uint32_t queued;
     uint8_t pending; /* control packets that have not left: 1 << enum ib_frame_kind */
@@ -90,22 +92,22 @@ int ib_tx_send(struct link *link, const struct transport_packet *packet);
 int ib_tx_send_eager(struct link *link, uint32_t context_id, uint64_t tag, uint64_t data,
                      const void *payload, size_t size);
 
-/* A control packet of this kind is to leave, from the next poll() on. */
+/* Queues a control packet of this kind; it leaves from the next poll() on. */
 void ib_tx_control(struct ib_link *link, enum ib_frame_kind kind);
 
-/* What is pending or queued is to leave, from the next poll() on. */
+/* Lets pending and queued packets leave, from the next poll() on. */
 void ib_tx_mark_busy(struct ib_link *link);
 
-/* The peer has posted so many buffers again. */
+/* The peer has posted this many buffers again. */
 void ib_tx_credited(struct ib_link *link, uint32_t credit);
 
-/* Sends what waits, as far as there is space.  How much went. */
+/* Sends waiting packets while there is space.  Returns how many left. */
 int ib_tx_push_all(struct ib *ib);
 
-/* What waits will not be sent. */
+/* Drops all waiting packets. */
 void ib_tx_drop(struct ib_link *link);
 
-/* The adapter is done with a slot.  Its link. */
+/* The adapter has completed the send of a slot.  Returns its link. */
 struct ib_link *ib_tx_sent(struct ib *ib, uint32_t slot);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ud.c - the packets of handshakes, as datagrams.
+ * ud.c - handshake packets as datagrams.
  *
- * A datagram may be lost, by the network or because no receive is posted there: net/net.c says
- * again what has no answer.  Whatever reaches the queue pair with its key may be a forgery; net_check()
- * and the tokens and MACs of net.c decide.
+ * A datagram may be lost, by the network or because the other side has no receive posted:
+ * net/net.c repeats a packet without an answer.  A datagram that reaches the queue pair with
+ * its key may be forged; net_check() and the tokens and MACs of net.c decide.
  */
 #include "transport/verbs/ud.h"
 
@@ -18,10 +18,10 @@
 #include "transport/verbs/ib.h"
 
 #define STRIDE    round_up(IB_UD_GRH + IB_UD_SIZE, 64)
-#define RECEIVING (IB_UD_SENDS * (size_t)IB_UD_SIZE) /* where that begins */
+#define RECEIVING (IB_UD_SENDS * (size_t)IB_UD_SIZE) /* offset of the receives */
 #define BYTES     (RECEIVING + IB_UD_RECEIVES * STRIDE)
 
-/* The kinds that travel like this: a BYE is behind what was sent. */
+/* The kinds of datagrams; a BYE must follow earlier packets, so it uses the queue pair. */
 #define KINDS                                                                                  \
     (1u << NET_HELLO | 1u << NET_WELCOME | 1u << NET_AUTH | 1u << NET_READY |                  \
      1u << NET_REFUSED | 1u << NET_BROKEN | 1u << NET_OTHER)
@@ -67,7 +67,7 @@ void ib_ud_forget(struct ib_link *link, unsigned kinds)
         list_remove(&link->ud.in_busy);
 }
 
-/* 0; -EAGAIN: no space. */
+/* Sends one control packet.  0; -EAGAIN: no space. */
 static int send_one(struct ib_link *link, enum net_kind kind)
 {
     struct ib *ib = ib_of_link(link);
@@ -211,7 +211,7 @@ int ib_ud_open(struct ib *ib)
     list_init(&ib->ud.busy);
     if (err != 0)
         return err;
-    ib->ud.key &= 0x7fffffff; /* above are keys of the system */
+    ib->ud.key &= 0x7fffffff; /* higher keys are privileged */
     ib->ud.free = UINT32_MAX;
     ib->ud.bytes = mem_alloc_aligned(4096, BYTES);
     if (ib->ud.bytes == NULL)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ud.h - the packets of handshakes, as datagrams: ud.c.
+ * ud.h - handshake packets as datagrams: ud.c.
  *
  * Invariants
  *   I1  a link is on busy if and only if it has control packets pending
@@ -16,7 +16,7 @@
 
 #define IB_UD_RECEIVES 64
 #define IB_UD_SENDS    32
-#define IB_UD_GRH      40  /* in front of what is received */
+#define IB_UD_GRH      40  /* precedes each received datagram */
 #define IB_UD_SIZE     256 /* of a datagram: the smallest MTU */
 
 struct ib;
@@ -26,8 +26,8 @@ struct ib_ud {
     struct ibv_qp *qp;
     uint32_t key;
     struct ibv_mr *mr;
-    unsigned char *bytes; /* first what is sent, then what is received */
-    uint32_t free;        /* slots of what is sent: one bit each */
+    unsigned char *bytes; /* first the send slots, then the receives */
+    uint32_t free;        /* free send slots: one bit each */
     struct list busy;     /* link.ud.in_busy */
 };
 
@@ -40,15 +40,16 @@ struct ib_link_ud {
 int ib_ud_open(struct ib *ib);
 void ib_ud_close(struct ib *ib);
 
-/* Finds the way to the peer.  0; -errno. */
+/* Finds the route to the peer.  0; -errno. */
 int ib_ud_route(struct ib_link *link);
 void ib_ud_unroute(struct ib_link *link);
 
-/* A control packet is to leave, from the next poll() on; those of these kinds are not. */
+/* Queues a control packet, which leaves from the next poll() on; ib_ud_forget(): removes queued
+ * ones of these kinds. */
 void ib_ud_control(struct ib_link *link, enum net_kind kind);
 void ib_ud_forget(struct ib_link *link, unsigned kinds);
 
-/* Sends what is pending, as far as there is space.  How much went. */
+/* Sends pending packets while there is space.  Returns how many left. */
 int ib_ud_push(struct ib *ib);
 
 /* A datagram has left, or been received. */

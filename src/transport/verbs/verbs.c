@@ -2,17 +2,17 @@
 /*
  * verbs.c - an endpoint over verbs (InfiniBand, RoCE): opening, polling, waiting, closing.
  *
- * ib.h says which part is where, net/packet.h how two endpoints get to know each other.
+ * ib.h lists the files, net/packet.h shows how two endpoints meet.
  *
- * A queue pair that fails may belong to a peer that has closed: its BYE was received before.  So
- * links end when all that had been received is read (ib_conns_end_failing()).
+ * A failed queue pair may belong to a peer that has closed and whose BYE was received before.
+ * So links end only when all received packets were read (ib_conns_end_failing()).
  *
- * wait() sleeps on the completion channel, on what the adapter tells of itself, and on an eventfd, by
- * which wake() ends it.  The channel is armed first, and what came before that is read and put aside;
- * while nothing has completed since, it need not be armed again.
+ * wait() sleeps on the completion channel, on the adapter's async events, and on an eventfd for
+ * wake().  The channel is armed first, and completions that came before are read and put aside;
+ * while nothing has completed since, the channel need not be armed again.
  *
- * close() says BYE on each link and waits a moment until the peers' adapters have it; what was sent before
- * and is_flushed() is delivered.
+ * close() sends BYE on each link and waits briefly until the peers' adapters have it; packets
+ * that were sent before and for which is_flushed() was true are delivered.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -32,11 +32,11 @@
 #include "transport/verbs/ib.h"
 #include "transport/verbs/params.h"
 
-#define TEND_POLLS     4096 /* between two looks at handshakes, and at what does not leave */
+#define TEND_POLLS     4096 /* between two checks of handshakes and stuck packets */
 #define TEND_SLEEPS    4    /* between two such checks of an endpoint that sleeps */
 #define BYE_NS         (200 * CLOCK_MS)
-#define SLICE_MS       50 /* that it sleeps although it will be told: the adapter may be lost */
-#define SLICE_BLIND_MS 5 /* that it sleeps if something is to be said again, or offered again */
+#define SLICE_MS       50 /* the longest sleep: the adapter may be lost */
+#define SLICE_BLIND_MS 5  /* the longest sleep if a packet must be repeated or offered again */
 #define WINDOW_USUAL   16
 
 /* ---- addresses ---- */
@@ -126,8 +126,8 @@ static void received(struct ib *ib, const struct ibv_wc *wc)
         ib_rx_received(ib, ib_number_of(wc->wr_id), wc);
 }
 
-/* Reads at most `most` completions, those that prepare() has put aside before others.  How many;
- * -EIO: the adapter is lost. */
+/* Reads at most `most` completions, first the ones that prepare() has put aside.  Returns how
+ * many; -EIO: the adapter is lost. */
 static int ib_take(struct ib *ib, enum ib_queue queue, int most)
 {
     struct ib_aside *aside = &ib->aside[queue];
@@ -156,7 +156,7 @@ static OUT_OF_LINE int lose(struct ib *ib)
     return 1;
 }
 
-/* What was received before is read first. */
+/* Reads earlier completions first. */
 static OUT_OF_LINE int end_failing(struct ib *ib)
 {
     int count, moved = 1;
@@ -218,13 +218,13 @@ static bool verbs_is_flushed(struct transport *t)
 
 /* ---- waiting ---- */
 
-/* Does something wait that no completion announces? */
+/* Does something wait that no completion will signal? */
 static bool is_blind(const struct ib *ib)
 {
     return ib->is_meeting || !list_is_empty(&ib->tx.busy) || !list_is_empty(&ib->rx.holding);
 }
 
-/* Has it told of the device's queue? */
+/* Has the channel reported the device's completion queue? */
 static bool drain_channel(struct ib *ib)
 {
     struct ibv_cq *cq;
@@ -238,7 +238,8 @@ static bool drain_channel(struct ib *ib)
     return is_inlet;
 }
 
-/* What has come before the channel was armed, for the next poll().  Has anything? */
+/* Puts completions aside that came before the channel was armed, for the next poll().  True:
+ * there are some. */
 static bool put_aside(struct ib *ib)
 {
     struct ibv_cq *const queues[] = {
@@ -295,7 +296,7 @@ static int sleep_on(struct ib *ib, int fd, int ms)
     if (ib->events->slept != NULL)
         ib->events->slept(ib->arg);
     if (n > 0 && fds[1].revents != 0)
-        ib->has_moved = true; /* to be armed again, even if somebody else has polled it */
+        ib->has_moved = true; /* armed again, even if another caller has polled */
     if (n > 0 && fds[2].revents != 0)
         ib->until_tend = 0;
     if (n < 0)
@@ -315,7 +316,7 @@ static int verbs_wait(struct transport *t, int64_t timeout_ns)
         return -ETIMEDOUT;
     err = sleep_on(ib, ib->is_lost ? -1 : fd, slice_ms(timeout_ns, most));
     if (err == -ETIMEDOUT && (timeout_ns < 0 || timeout_ns > most * (int64_t)CLOCK_MS))
-        return 0; /* there is time left: look, and sleep again */
+        return 0; /* there is time left: poll, and sleep again */
     return err;
 }
 
@@ -375,7 +376,7 @@ static struct ib *ib_create(const struct transport_config *config)
     ib_conns_init(ib);
     ib->bell = sys_eventfd(0, EFD_NONBLOCK);
     if (ib->bell < 0)
-        ib->bell = -errno; /* open_all() says so */
+        ib->bell = -errno; /* open_all() reports it */
     return ib;
 }
 
@@ -425,7 +426,7 @@ static bool has_sent_bye(const struct ib *ib)
            ib->ud.free == UINT32_MAX;
 }
 
-/* The peer of a link that is CONFIRMING may take it for open; one that was answered soon will. */
+/* The peer of a CONFIRMING link may treat it as open; an ANSWERING one soon will. */
 static void say_bye(struct ib_link *link)
 {
     if (link->net.state == NET_OPEN || link->net.state == NET_CONFIRMING)

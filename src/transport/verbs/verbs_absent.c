@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * verbs_absent.c - the transport over verbs where libibverbs' headers were not there to build with.
+ * verbs_absent.c - the transport over verbs in a build without libibverbs' headers.
  */
 #include <errno.h>
 
@@ -39,7 +39,7 @@ int transport_verbs_set_inlet(struct transport *t, const struct transport_verbs_
     return -ENOTSUP;
 }
 
-/* There is no such transport, so that nobody calls these. */
+/* There is no such transport, so these are never called. */
 void transport_verbs_end_inlet(struct transport *t)
 {
     (void)t;
@@ -83,7 +83,7 @@ void transport_verbs_failed(struct link *link, const char *why)
     (void)link, (void)why;
 }
 
-/* Nor is there anything to load. */
+/* Nothing can be loaded either. */
 void verbs_use(const char *library)
 {
     (void)library;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * verbs_frame.h - what travels to hardware that matches tags.
+ * verbs_frame.h - the packets to hardware that matches tags.
  *
- * The hardware knows one header of 16 bytes (struct ibv_tmh, in network byte
- * order) and compares the 64 bits of its tag with those of the receives.  Both sides of a link
- * have the same layout of these bits:
+ * The hardware knows one header of 16 bytes (struct ibv_tmh, in network byte order) and
+ * compares the 64 bits of its tag with the receives.  Both sides of a link use the same layout
+ * of these bits:
  *
  *     63    56 55      40 39                  0
  *    +--------+----------+--------------------+
@@ -13,12 +13,14 @@
  *    |  source  |63| 47 bits of the tag       |   VERBS_FABRIC: one context id, the others are
  *    +----------+--+--------------------------+   not tagged
  *
- * The tags of an MPI have 32 bits; the component for Open MPI has the generation of the communicator above these.
+ * The tags of an MPI have 32 bits; the component for Open MPI puts the generation of the
+ * communicator above these.
  *
- * VERBS_FABRIC is for the provider, whose tags hold all that MPI compares.  Bit 63 says there
- * that a message has data.  The 47 bits are in two runs, [0, low) and [high, high + 47 - low).
+ * VERBS_FABRIC is for the libfabric provider, whose tags hold everything that MPI compares.
+ * There bit 63 says that a message has data.  The 47 bits are in two runs, [0, low) and [high,
+ * high + 47 - low).
  *
- *   message      opcode  tag       app_ctx                 behind the header
+ *   message      opcode  tag       app_ctx                 after the header
  *   eager        EAGER   envelope  data                    all of it
  *   rendezvous   RNDV    envelope  VERBS_RNDV, number,     struct ibv_rvh, struct verbs_rndv
  *                                  data
@@ -26,15 +28,18 @@
  *   other        NO_TAG: the header is the first 16 bytes of a packet of wire.h, whose `frame`
  *                begins with the opcode, 0; the rest of the frame is the transport's
  *
- * What met no entry is told as a packet of wire.h whose frame begins with that opcode, too.
+ * A message that meets no entry is passed on as a packet of wire.h whose frame also begins with
+ * that opcode.
  *
- * The hardware reads the data of a rendezvous itself and answers with FIN, which is the request's
- * two headers.  So that it tells which request it answers, no two that wait for a FIN of one peer have
- * the same number: they may be alike in all else.  Announced is a message that the hardware cannot
- * fetch: longer than 1 GiB, with data above VERBS_RNDV_DATA_MAX, or without a number.  It is matched like any other and software fetches it, so its order is kept.
+ * The hardware itself reads the data of a rendezvous and answers with FIN, which is the
+ * request's two headers.  To identify the request, requests that wait for a FIN of one peer all
+ * have different numbers: everything else in them may be equal.  An announced message is one
+ * that the hardware cannot fetch: longer than 1 GiB, with data above VERBS_RNDV_DATA_MAX, or
+ * without a number.  It is matched like any other and software fetches it, so it stays in
+ * order.
  *
- * A message of an envelope that the layout cannot tell from others is NO_TAG.  So the hardware must
- * not hold a receive that accepts such a one (MBX_DEVICE_NARROW).
+ * A message whose envelope the layout cannot tell from others is NO_TAG.  So the hardware must
+ * not hold a receive that accepts such a message (MBX_DEVICE_NARROW).
  */
 #ifndef TRANSPORT_VERBS_FRAME_H
 #define TRANSPORT_VERBS_FRAME_H
@@ -56,32 +61,32 @@ struct verbs_layout {
     uint8_t low, high; /* VERBS_FABRIC: the runs */
 };
 
-/* A number above 0 for each layout, as links tell it to each other. */
+/* Each layout as a number above 0, as links exchange it. */
 #define VERBS_LAYOUT_WORD_MAX ((VERBS_FABRIC << 12 | 0xfff) + 1)
 
-/* In app_ctx. */
+/* The contents of app_ctx. */
 #define VERBS_ANNOUNCED (UINT32_C(1) << 31)
 #define VERBS_RNDV      (UINT32_C(1) << 30)
 #define VERBS_DATA_MAX  (VERBS_RNDV - 1)
 
-/* Of a rendezvous, in app_ctx. */
+/* The contents of app_ctx of a rendezvous. */
 #define VERBS_NUMBER_SHIFT  22
 #define VERBS_NUMBERS       256
 #define VERBS_RNDV_DATA_MAX ((UINT32_C(1) << VERBS_NUMBER_SHIFT) - 1)
 
-/* These two in the byte order of the machine, as all of wire.h. */
+/* These two structures are in the byte order of the machine, as all of wire.h. */
 struct verbs_rts {
     uint64_t sender, size, address, key;
     uint64_t data;
 };
 
-/* The sender's request, for software that has to finish a rendezvous. */
+/* The sender's request number, for software that has to complete a rendezvous. */
 struct verbs_rndv {
     uint64_t sender;
     uint64_t zero;
 };
 
-/* What a FIN of the hardware says, of the request that it answers. */
+/* The contents of a FIN of the hardware, which identify its request. */
 struct verbs_fin {
     uint64_t tag, address;
     uint32_t key, size, app_ctx;
@@ -104,8 +109,8 @@ static inline uint64_t verbs_low_bits(uint32_t count)
 }
 
 /* verbs_layout_of - VERBS_FABRIC for tags of this format (fi_endpoint(3), mem_tag_format),
- * which is not 0 and has bit 63 clear.  If it has more than 47 bits, its highest field is
- * compared, of at most 16 bits, and what is lowest; the upper bits of the field between are
+ * which is not 0 and has bit 63 clear.  If it has more than 47 bits, at most 16 bits of its
+ * highest field are compared, and the lowest bits; the upper bits of the field between are
  * not. */
 static inline struct verbs_layout verbs_layout_of(uint64_t format)
 {
@@ -131,7 +136,7 @@ static inline uint32_t verbs_context_bits(struct verbs_layout layout)
     return 64 - VERBS_SOURCE_BITS - verbs_tag_bits(layout);
 }
 
-/* verbs_context - the bits of a context id, where they lie; FABRIC has none. */
+/* verbs_context - the bits of a context id, in place; FABRIC has none. */
 static inline uint64_t verbs_context(struct verbs_layout layout, uint64_t context_id)
 {
     const uint32_t bits = verbs_context_bits(layout);
@@ -139,7 +144,7 @@ static inline uint64_t verbs_context(struct verbs_layout layout, uint64_t contex
     return bits != 0 ? context_id << (64 - bits) : 0;
 }
 
-/* verbs_pack - the bits of a tag that are compared, side by side; and back. */
+/* verbs_pack - the compared bits of a tag, contiguous; verbs_unpack restores them. */
 static inline uint64_t verbs_pack(struct verbs_layout layout, uint64_t tag)
 {
     if (layout.kind != VERBS_FABRIC)
@@ -164,7 +169,7 @@ static inline uint64_t verbs_tag_mask(struct verbs_layout layout)
     return verbs_unpack(layout, verbs_low_bits(verbs_tag_bits(layout)));
 }
 
-/* verbs_tag - the 64 bits of an envelope that fits them. */
+/* verbs_tag - the 64 bits for an envelope; see verbs_fits(). */
 static inline uint64_t verbs_tag(struct verbs_layout layout,
                                  const struct mbx_device_envelope *envelope)
 {
@@ -198,7 +203,7 @@ static inline uint64_t verbs_mask(struct verbs_layout layout,
     return verbs_context(layout, UINT64_MAX) | source | verbs_pack(layout, ~ignore);
 }
 
-/* verbs_fits - do the bits of verbs_tag() tell this envelope, of a message, from all others? */
+/* verbs_fits - do the bits of verbs_tag() tell a message's envelope from all others? */
 static inline bool verbs_fits(struct verbs_layout layout,
                               const struct mbx_device_envelope *envelope)
 {

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * verbs_inlet.h - a matching device that receives in the place of an endpoint over verbs.
+ * verbs_inlet.h - a matching device that receives instead of an endpoint over verbs.
  *
  *   transport          open ─> context, pd, channel
- *   device             makes a completion queue and a tag-matching receive queue of these
- *   inlet              `in` of each link is made by the device; what arrives there is the device's
+ *   device             makes a completion queue and a tag-matching receive queue with these
+ *   inlet              the device makes `in` of each link, and receives what arrives there
  *
  *   device ── matched a message ────────> transport_verbs_matched()
- *          └─ a packet in its buffer ───> transport_verbs_arrived(): credit, BYE; true: it is one of
- *                                         the core's ─ deliver ─ transport_verbs_read()
+ *          └─ a packet in its buffer ───> transport_verbs_arrived(): credit, BYE; true: it is for
+ *                                         the core ─ deliver ─ transport_verbs_read()
  *
- * A link is *tagged* if both sides have such a device: then messages travel to it as verbs_frame.h
- * says.  On any other link all that the peer sends comes beside what the device matches.
+ * A link is *tagged* if both sides have such a device: then messages on it have the format of
+ * verbs_frame.h.  On any other link, all of the peer's messages bypass the device's matching.
  *
- * Declarations of libibverbs' types alone: who has no use for them needs not its header.
+ * Declares types of libibverbs only by name, so that this file does not need libibverbs'
+ * header.
  */
 #ifndef TRANSPORT_VERBS_INLET_H
 #define TRANSPORT_VERBS_INLET_H
@@ -37,52 +38,53 @@ struct transport_verbs_parts {
     struct ibv_context *context;
     struct ibv_pd *pd;
     struct verbs_regions *regions;    /* of pd */
-    struct ibv_comp_channel *channel; /* what is armed there ends a wait() of the endpoint */
+    struct ibv_comp_channel *channel; /* events on it end a wait() of the endpoint */
 };
 
 struct transport_verbs_inlet {
-    struct verbs_layout layout; /* of tagged links */
-    uint32_t buffers;           /* packets that may lie unread in it */
-    struct ibv_cq *cq;          /* of what completes there; the channel tells of it */
-    /* The queue pair, in RESET, by which this peer's packets come; the device owns it, and its
-     * send queue.  0; -ERANGE it has none for such a number: the endpoint receives; -errno. */
+    struct verbs_layout layout; /* the layout of tagged links */
+    uint32_t buffers;           /* packets that may be unread in the device */
+    struct ibv_cq *cq;          /* the device's completion queue, with events on the channel */
+    /* Makes the queue pair, in RESET, by which this peer's packets come; the device owns the
+     * queue pair, and its send queue.  0; -ERANGE there is none for this number: the endpoint
+     * receives; -errno. */
     int (*attach)(void *arg, uint32_t peer, struct ibv_qp **qp);
-    /* The peer is gone: destroys it. */
+    /* The peer is gone: destroys the queue pair. */
     void (*detach)(void *arg, uint32_t peer);
-    /* How often all that had come was read. */
+    /* How often the device has found its completion queue empty. */
     uint64_t (*empties)(void *arg);
     void *arg;
 };
 
-/* What t has opened.  False: it is no transport over verbs. */
+/* The objects that t has opened.  False: t is not a transport over verbs. */
 bool transport_verbs_parts(struct transport *t, struct transport_verbs_parts *parts);
 
-/* From now on `in` of each link is made there; before the first link.  What needs an answer, or has
- * more data than fits, is from now on a rendezvous (transport_limits.data_max).  0; -EBUSY there are
- * links; -ENOTSUP. */
+/* From now on the device makes `in` of each link; call this before the first link.  From now on
+ * a message that needs an answer, or has more data than fits, is a rendezvous
+ * (transport_limits.data_max).  0; -EBUSY there are links; -ENOTSUP. */
 int transport_verbs_set_inlet(struct transport *t, const struct transport_verbs_inlet *inlet);
 
-/* The endpoint closes: says so to its peers, and detaches all.  The inlet is not used any more. */
+/* The endpoint closes: tells its peers, and detaches all.  The inlet is not used any more. */
 void transport_verbs_end_inlet(struct transport *t);
 
-/* The device cannot be used any more: all links that receive by it end, as if their peers had died. */
+/* The device is unusable: all links that receive through it end, as if their peers had died. */
 void transport_verbs_lose_inlet(struct transport *t);
 
-/* Is it a link on which messages are tagged? */
+/* Are messages on this link tagged? */
 bool transport_verbs_is_tagged(struct link *link);
 
-/* Is it known that no message of this link comes by the device? */
+/* Is it certain that the peer's messages bypass the device's matching? */
 bool transport_verbs_is_beside(struct link *link);
 
 /* The device has matched a message of this link. */
 void transport_verbs_matched(struct link *link);
 
-/* A packet of this link lies in a buffer of the device, as a packet of wire.h.  Once for each packet.
- * True: it is for the core, and read() follows when the core has taken it. */
+/* A packet of this link, in the format of wire.h, lies in a buffer of the device.  Called once
+ * for each packet.  True: it is for the core, and read() follows when the core has taken it. */
 bool transport_verbs_arrived(struct link *link, const void *packet, size_t size);
 void transport_verbs_read(struct link *link);
 
-/* The device says that the queue pair of this link has failed. */
+/* The device reports that the queue pair of this link has failed. */
 void transport_verbs_failed(struct link *link, const char *why);
 
 #endif

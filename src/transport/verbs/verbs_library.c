@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * verbs_library.c - verbs_library.h says it all.
+ * verbs_library.c - see verbs_library.h.
  */
 #include "transport/verbs/verbs_library.h"
 
@@ -91,7 +91,7 @@ static const struct {
 };
 static_assert(sizeof(struct verbs_library) == ARRAY_COUNT(calls) * sizeof(void *), "all calls");
 
-/* What an older libibverbs has not got, nor the software adapter. */
+/* Missing in an older libibverbs, and in the software adapter. */
 static __typeof__(&ibv_is_fork_initialized) is_fork_initialized;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -138,7 +138,7 @@ void verbs_use(const char *file)
     pthread_mutex_lock(&lock);
     if (!is_loaded && strcmp(name, file) != 0 && strlen(file) < sizeof name) {
         strcpy(name, file);
-        why_not[0] = '\0'; /* that was another file */
+        why_not[0] = '\0'; /* the error was for another file */
     }
     pthread_mutex_unlock(&lock);
 }
@@ -217,7 +217,7 @@ struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int acce
     return library.reg_mr(pd, addr, length, access);
 }
 
-/* Called with optional access flags alone, of which we have none. */
+/* ibv_reg_mr() calls it only with optional access flags, which are not used here. */
 struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
                                 unsigned access)
 {

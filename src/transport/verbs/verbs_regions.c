@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * verbs_regions.c - verbs_regions.h says it all.
+ * verbs_regions.c - see verbs_regions.h.
  *
- * Whether memory can be watched is found out from its mapping, which costs more than many a
- * registration.  So memory is kept when it is asked for the second time.
+ * Whether memory can be watched follows from its mapping, and finding that costs more than many
+ * registrations.  So memory is kept only when it is requested for the second time.
  */
 #include "transport/verbs/verbs_regions.h"
 
@@ -23,10 +23,11 @@
 #define SLOTS      512
 #define USUAL_MOST ((uint64_t)1 << 30)
 
-/* What was asked for, by its address.  Not a struct hash: what is asked for displaces what was, so the table never grows. */
+/* Requested addresses.  Not a struct hash: a new address displaces an old one, so the table
+ * never grows. */
 struct slot {
-    struct verbs_region *region; /* kept, that it was last found in; NULL */
-    uintptr_t begin;             /* what was asked for last; 0: nothing */
+    struct verbs_region *region; /* the kept region that last covered it; or NULL */
+    uintptr_t begin;             /* the address requested last; 0: none */
 };
 
 struct verbs_regions {
@@ -35,7 +36,7 @@ struct verbs_regions {
     uint32_t kept_count;
     bool is_watching;
     uint64_t bytes, bytes_max;
-    uint64_t seen_gone; /* of memwatch_check(), when all kept ones were there */
+    uint64_t seen_gone; /* the result of memwatch_check() when all kept regions were mapped */
     struct verbs_regions_stats stats;
     struct slot slots[SLOTS];
 };
@@ -60,8 +61,8 @@ static bool start_watching(void)
 {
     int err;
 
-    /* libibverbs then marks pages when they are registered and deregistered, and could not do
-     * that any more when they are unmapped */
+    /* libibverbs then marks pages at registration and at deregistration, and cannot mark them
+     * once they are unmapped */
     if (verbs_library_minds_fork()) {
         LOG_DEBUG("verbs: registrations are not kept, because libibverbs prepares for fork()");
         return false;
@@ -101,7 +102,7 @@ static uint64_t bytes_of(const struct verbs_region *region)
     return region->range.end - region->range.begin;
 }
 
-/* It is not found any more; who uses it puts it. */
+/* The region is not found any more; its users still put it. */
 static void verbs_regions_forget(struct verbs_region *region)
 {
     struct verbs_regions *regions = region->regions;
@@ -138,7 +139,7 @@ void verbs_regions_close(struct verbs_regions *regions)
     mem_free(regions);
 }
 
-/* Forgets what is gone.  May those that are left be used, or new ones be kept? */
+/* Drops regions whose memory is gone.  Can the others be used, and new ones be kept? */
 static bool check_gone(struct verbs_regions *regions)
 {
     struct list *node = regions->kept.next;
@@ -168,7 +169,7 @@ void verbs_regions_tend(struct verbs_regions *regions)
     check_gone(regions);
 }
 
-/* Lets go of the one that was not used for longest.  False: all are in use. */
+/* Drops the least recently used region.  False: all are in use. */
 static bool drop_oldest(struct verbs_regions *regions)
 {
     struct list *node;
@@ -222,12 +223,13 @@ static struct verbs_region *verbs_regions_create(struct verbs_regions *regions, 
     return region;
 }
 
-/* Registers it; what is kept and not in use makes space if need be.  False and errno. */
+/* Registers the region; drops unused kept regions if memory is short.  False and errno. */
 static bool enter(struct verbs_region *region, uintptr_t begin, size_t size)
 {
     struct verbs_regions *regions = region->regions;
 
-    /* in parentheses: the macro of that name asks for flags that it cannot see here to be others */
+    /* in parentheses: the macro of that name handles optional flags, which it cannot exclude
+     * here */
     do
         region->mr = (ibv_reg_mr)(regions->pd, (void *)begin, size, region->access);
     while (region->mr == NULL && errno == ENOMEM && drop_oldest(regions));
@@ -235,7 +237,7 @@ static bool enter(struct verbs_region *region, uintptr_t begin, size_t size)
     return region->mr != NULL;
 }
 
-/* Has space for so many more bytes? */
+/* Makes space for this many more bytes. */
 static bool make_space(struct verbs_regions *regions, uint64_t bytes)
 {
     if (bytes > regions->bytes_max)
@@ -246,7 +248,7 @@ static bool make_space(struct verbs_regions *regions, uint64_t bytes)
     return true;
 }
 
-/* Those that a new one makes needless. */
+/* Drops the regions that a new, larger one makes needless. */
 static void forget_within(struct verbs_regions *regions, const struct verbs_region *larger)
 {
     struct list *node = regions->kept.next;
@@ -261,7 +263,8 @@ static void forget_within(struct verbs_regions *regions, const struct verbs_regi
     }
 }
 
-/* Registers whole pages, and keeps them.  NULL: they cannot be watched, or there is no space. */
+/* Registers whole pages, and keeps the region.  NULL: they cannot be watched, or there is no
+ * space. */
 static struct verbs_region *keep(struct verbs_regions *regions, uintptr_t begin, size_t size,
                                  int access)
 {
@@ -306,7 +309,7 @@ static struct verbs_region *use_once(struct verbs_regions *regions, uintptr_t be
     return region;
 }
 
-/* One that is kept, or is to be; NULL. */
+/* A region that is kept, or will be; or NULL. */
 static struct verbs_region *get_kept(struct verbs_regions *regions, uintptr_t begin,
                                      size_t size, int access)
 {
