@@ -108,7 +108,7 @@ class Ranks:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-# ---- the tests, within hosts ----------------------------------------------------------------------
+# ---- the tests, inside the hosts ----------------------------------------------------------------
 
 
 def talk(build, disturb, **env):
@@ -206,7 +206,7 @@ def test_a_host_without_power(build):
 
 # ---- processes without the key ----
 
-FRAMES = 20000  # that a sniffer still takes when it is told to end
+FRAMES = 20000  # that a sniffer still reads when it must end
 
 
 class Flow:

@@ -42,7 +42,7 @@ def path(name):
     return os.path.join(BUILD, name)
 
 
-# ---- what is there -----------------------------------------------------------------------------
+# ---- what exists ----------------------------------------------------------------------------------
 
 
 def here():
@@ -137,7 +137,7 @@ class Job:
 
 
 def native(**env):
-    # messages, as often as it takes
+    # exchanges messages, as often as necessary
     words = [path("tools/mbx"), "run", "-n", str(RANKS), path("tests/support/spread_program")]
     return Job(words + ["messages"] * 10000, "spread_program", RANKS if env else 0,
                env)

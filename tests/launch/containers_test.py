@@ -24,10 +24,10 @@ from patience import PATIENCE_S  # noqa: E402
 BUILD = os.path.abspath(sys.argv[1])
 MBX = os.path.join(BUILD, "tools/mbx")
 JOB = os.path.join(BUILD, "examples/job")
-MIB = "2"  # that the example moves between two ranks: enough for several packets and reads
+MIB = "2"  # moved between two ranks: enough for several packets and reads
 NO_ATTACH = os.path.join(BUILD, "tests/launch/no_attach")
 P2P = os.path.join(BUILD, "tests/mpi/p2p")
-COLLECTIVES = os.path.join(BUILD, "tests/mpi/collectives")  # a quarter of the time: for all but the first container
+COLLECTIVES = os.path.join(BUILD, "tests/mpi/collectives")  # takes a quarter of the time: for all containers except the first
 NOBODY = 65534
 RIGHT = "all words right"
 
@@ -250,7 +250,7 @@ def test_mpi_in_containers():
         program = P2P if i == 0 else COLLECTIVES
         for way in ("provider", "pml"):
             if Result([MBX, "exec", "--through", way, "--print"]).code != 0:
-                continue  # it is not here
+                continue  # not built here
             for env in ({"MBX_OFI_PROVIDER": "none"}, {"MBX_SHM_PASS": "never"})[:2 if i == 0 else 1]:
                 result = Result([MBX, "exec", "--through", way, "mpiexec", "--oversubscribe", "-n", "2",
                                  *words, program], env=env)

@@ -24,7 +24,7 @@ MBX, JOB, SEE = (os.path.abspath(path) for path in sys.argv[1:4])
 CORES = "--no-cores" not in sys.argv[4:]
 SLOTS = 500
 TITLE = re.compile(r"^(.*): process (\d+), endpoint (\d+), rank (\d): the last (\d+) of (\d+) records$")
-# The second event of a record that is done has the time of the first one.
+# The second event of a record that is complete has the time of the first one.
 SECOND = {"sent": "send", "received": "arrive"}
 failures = []
 
@@ -88,7 +88,7 @@ def kill_at_work(folder):
         if sum(written(os.path.join(folder, name)) > 2 * SLOTS for name in os.listdir(folder)) == 2:
             break
     names = os.listdir(folder)
-    for how in (signal.SIGSTOP, signal.SIGKILL):  # none sees that another one has died
+    for how in (signal.SIGSTOP, signal.SIGKILL):  # so that no rank sees the death of another
         for name in names:
             try:
                 os.kill(int(name.split("-")[2]), how)
@@ -110,7 +110,7 @@ def check_killed(folder):
     paths = [os.path.join(folder, name) for name in os.listdir(folder)]
     check_listing("killed", trace(*paths), [0, 1], SLOTS - 1)
     summary = trace("--summary", *paths)
-    # Whether a rank waited in these last events is chance; that is said in either case.
+    # A rank may or may not have waited in these last events; the summary has a line in either case.
     waits = re.search(r"^(rank \d waited [0-9.]+ of [0-9.]+ s|no rank waited)$", summary.stdout, re.MULTILINE)
     check(summary.returncode == 0 and waits and "longest posted" not in summary.stdout,
           f"summary: {summary.stdout!r} {summary.stderr!r}")

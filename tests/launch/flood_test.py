@@ -26,7 +26,7 @@ MORE = ["--no-resident"] if NETWORK or VERBS else [word for word in sys.argv[3:]
 LIMIT = 8 << 20
 
 FLOODS = [
-    # ranks, messages, sizes, orders, more of the environment
+    # ranks, messages, sizes, orders, other variables of the environment
     (9, 2000, "0,1,100,10000", "last", {}),
     (9, 2000, "10000", "in-order", {}),
     (9, 1500, "0,1,100,10000", "any", {}),
@@ -34,17 +34,17 @@ FLOODS = [
     (4, 500, "1,100,10000", "shuffled", {"MBX_WINDOW": "1", "MBX_WINDOW_PAYLOAD": "0"}),
     (4, 200, "0,100,10000", "last-any", {"MBX_WINDOW": "0"}),
     (4, 300, "0,1,10000", "any-tag", {"MBX_WINDOW": "3", "MBX_WINDOW_PAYLOAD": "4096"}),
-    # messages in bounce buffers: 2 MiB of each sender
+    # messages in bounce buffers: 2 MiB from each sender
     (9, 600, "16000,60000", "in-order", {}),
     (9, 600, "12000,60000", "shuffled", {}),
     (4, 600, "60000", "any", {}),
     (3, 600, "16000,60000", "any", {"MBX_UNEXPECTED_MEMORY": str(2 << 20)}),
 ]
 
-# One more than lie before the wanted one.
+# One more than the number of messages before the wanted one.
 NETWORK_FLOODS = [
     (2, 71, "0,100,10000", "wanted", {}),
-    *4 * [(3, 1001, "0,100,10000", "wanted", {})],  # what tcp;ofi_rxm lost in one of four
+    *4 * [(3, 1001, "0,100,10000", "wanted", {})],  # tcp;ofi_rxm lost one in four of these
     (2, 201, "100", "last", {"MBX_WINDOW": "1"}),
 ]
 OVER_VERBS = [{"MBX_TRANSPORT": "verbs"}, {"MBX_TRANSPORT": "verbs", "MBX_DEVICE": "verbs"}]
@@ -58,7 +58,7 @@ class Failed(Exception):
 def run(ranks, messages, sizes, orders, env, more):
     if FEW:
         messages = max(messages // 3, 200)
-    # messages of several packets are to come eagerly, whatever the cores
+    # messages of several packets arrive eagerly, whatever the number of cores
     env = {"MBX_UNEXPECTED_MEMORY": str(LIMIT), "MBX_OVERSUBSCRIBED": "no", **env}
     command = [MBX, "run", "--timeout", str(PATIENCE_S), "-n", str(ranks), FLOOD,
                "--messages", str(messages), "--sizes", sizes, "--orders", orders,

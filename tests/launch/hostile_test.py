@@ -19,7 +19,7 @@ import trace_file  # noqa: E402
 from patience import PATIENCE_S  # noqa: E402
 
 MBX, STUCK, PAGE, NAMES = (os.path.abspath(path) for path in sys.argv[1:5])
-# what a terminal obeys: controls, also those of Latin-1 and as UTF-8 has them
+# terminal commands: control characters, also of Latin-1 and in UTF-8
 COMMANDS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]")
 
 # In a file system of its own the links of two descriptors have the names of memory files.

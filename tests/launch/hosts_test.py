@@ -27,7 +27,7 @@ HOSTS = os.path.join(HERE, "../../scripts/hosts/netns-hosts")
 SCHEMA = os.path.join(HERE, "../../docs/reference/queues.schema.json")
 NAMES = ["h1", "h2", "h3"]
 PATIENT = ["--launch-wait", str(PATIENCE_S * 1000)]
-MISSES = 5   # looks at a ring that do not name it, and say no reason: a rank may have answered the second time alone
+MISSES = 5   # looks at a ring that do not name it without giving a reason: perhaps only one rank answered the second time
 SILENT = 3   # looks at a job that is not deadlocked
 NOT_HERE = 77
 
@@ -100,7 +100,7 @@ def until(look, is_right, is_wrong):
     raise Failed("the doctor says: %d\n%s%s" % result)
 
 
-# Why a look at a deadlock does not name it: a host or a rank has not answered, or has changed meanwhile.
+# The reasons why a look at a deadlock does not name it: a host or a rank has not answered, or has changed meanwhile.
 REASON = re.compile(r"has not answered|are not seen|on their way|^rank \d+ \(pid \d+ on h\d\) (computes|sleeps|waits for|cannot be read|has ended)", re.M)
 
 
@@ -139,10 +139,10 @@ def test_ring(args):
         # one launcher that starts mbx on all hosts; twice on each
         for count in ("3", "6"):
             until_ring(lambda: doctor(args, launch=f"mpiexec --host h1:2,h2:2,h3:2 --map-by node -n {count}"))
-        # a launcher for each; one that puts labels before the lines
+        # a launcher for each host; and one that prints labels before the lines
         each = [word for host in NAMES for word in ("--launch", enter(host))]
         until_ring(lambda: run(args.mbx, "doctor", *PATIENT, *each))
-        # one that leaves a process behind, which has its standard error
+        # a launcher that leaves a process behind, which keeps its standard error
         stays = f"sh -c 'sleep infinity >/dev/null & exec \"$@\"' sh {enter('%h')}"
         result = until_ring(lambda: run(args.mbx, "doctor", "--hosts", ",".join(NAMES), "--launch", stays, *PATIENT))
         expect("has not answered" not in result[1], "what a launcher leaves behind is waited for", result[1])
@@ -162,8 +162,8 @@ def check_alone(args):
 
 def check_silent(args):
     """Hosts that do not answer: their ranks are not known, and nobody who waits for them is deadlocked."""
-    sleep = f"sleep 1000.{os.getpid()}"  # an argument that nobody else has
-    # the longer the wait is, the more have answered on a machine that is busy; who sleeps never does
+    sleep = f"sleep 1000.{os.getpid()}"  # an argument that no other process has
+    # the longer the wait, the more have answered on a busy machine; the sleeping one never does
     for silent, why in ((f"{HOSTS} enter h9", "exit status 2"), ("/nowhere/ssh h3", "exit status 127: /nowhere/ssh: No such file"),
                         (f"{enter('h3')} 'echo gone >&2; exit 9;'", "exit status 9: gone"), ("echo hello", "it has printed no snapshot"),
                         (f"{enter('h3')} 'exec {sleep};'", "no answer within ")):
@@ -259,7 +259,7 @@ def look_in_vain(args, looks):
 def test_goes_on(args):
     """Nobody is accused in a job that goes on; nor while the network between its hosts is interrupted, and messages are on their way."""
     with Job(args, "running_ring"):
-        look_in_vain(args, 1)  # a look takes long where six ranks have two cores
+        look_in_vain(args, 1)  # a look takes long if six ranks have two cores
     with Job(args, "resting_ring"):
         look_in_vain(args, SILENT)
         result = doctor(args, "--between", "10", "--rounds", "5")

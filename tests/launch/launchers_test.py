@@ -46,7 +46,7 @@ def test_orphans(args):
         counts = []
         try:
             for look in looks():
-                # of the rank that is not there, and of what else of Matchbox runs on this machine
+                # the rank that does not exist, and other processes of Matchbox on this machine
                 expect(mbx.stderr.readline() != "", "a look")
                 counts.append(len(processes.children(mbx.pid, ended=True)))
                 if look > 9 and counts[-1] < 2:
@@ -67,7 +67,7 @@ def test_interrupted(args):
             expect(os.read(kept, 100) == b"here\n", "a launcher")
             mbx.send_signal(number)
             status = mbx.wait()
-        # all that have the pipe are gone
+        # all processes with the pipe are gone
         gone = select.select([kept], [], [], PATIENCE_S)[0] and os.read(kept, 100) == b""
         for pid in [] if gone else processes.running("sleep", f"1000.{os.getpid()}"):
             os.kill(pid, signal.SIGKILL)
@@ -92,7 +92,7 @@ def test_inherited(args):
     for what, before in (("SIGCHLD", ignore), ("0", lambda: os.close(0)), ("1", lambda: os.close(1)), ("0, 1", lambda: os.closerange(0, 2)),
                          ("2", lambda: os.close(2)), ("1, 2", lambda: os.closerange(1, 3)), ("0, 1, 2", lambda: os.closerange(0, 3))):
         with tempfile.NamedTemporaryFile("r") as said:
-            # the launcher says what it has; fails if a descriptor is closed
+            # the launcher prints its descriptors; it fails if one is closed
             script = f'test -e /dev/fd/0 && test -e /dev/fd/1 && test -e /dev/fd/2 && "$@" && echo answered >>{said.name}'
             result = subprocess.run([args.mbx, "queues", "--job", "1", "--json", *PATIENT, "--launch", shell(script)], stdout=subprocess.PIPE,
                                     stderr=subprocess.PIPE, text=True, preexec_fn=before)
@@ -105,7 +105,7 @@ def test_late(args):
     """Launchers whose time is over are told at once: each of two ends when the other one was told, too."""
     said = ""
     for look in looks():
-        wait_ms = min(300 << look, 60000)  # on a machine that is busy both must have begun by then
+        wait_ms = min(300 << look, 60000)  # on a busy machine both must have begun by then
         with tempfile.TemporaryDirectory() as folder:
             scripts = [f"trap 'touch {folder}/{mine}; while ! test -e {folder}/{other}; do sleep 0.01; done; echo met >&2; exit 1' TERM; while :; do sleep 0.01; done"
                        for mine, other in (("a", "b"), ("b", "a"))]

@@ -140,7 +140,7 @@ def is_interrupted(folder):
     assert "Traceback" not in said, said
     assert figures(read(folder, "lines.txt"))
     until = time.monotonic() + PATIENCE_S
-    while processes.marked(mark):  # who is killed needs a core to end
+    while processes.marked(mark):  # a killed process needs a core to end
         assert time.monotonic() < until, "a process of the run is left"
         time.sleep(0.1)
 

@@ -43,7 +43,7 @@ class Job:
         self.process = subprocess.Popen([args.mbx, "run", "-n", "2", "-l", args.program, str(seed), str(count), self.stop, str(seeds)],
                                         stdout=subprocess.PIPE, text=True, env=env)
         atexit.register(self.abandon)
-        self.at = 0  # the seed, counted from the first one
+        self.at = 0  # the current seed, counted from the first one
         self.pids = [0, 0]
         self.read(seed)
 
@@ -90,7 +90,7 @@ class Job:
         self.go_on()
         self.process.stdout.read()
         status = self.process.wait()
-        ALL_PIDS.difference_update(self.pids)  # they may soon be those of somebody else
+        ALL_PIDS.difference_update(self.pids)  # the numbers may soon be those of other processes
         return status
 
 
@@ -112,7 +112,7 @@ def check_schema(args, text):
 
 def seen(args, job=None, cores=(), schema=True):
     """{rank: its JSON} of the only job, or of that one, or of these core files."""
-    if job is None:  # jobs of others may not answer: no patience with these
+    if job is None:  # jobs of others may not answer: waits only 1 ms for them
         shown = json.loads(queues(args, "--json", "--wait", "1").stdout)["jobs"]
         job = next((j["job"] for j in shown if any(r["pid"] in ALL_PIDS for r in j["ranks"])), None)
     of = [word for core in cores for word in ("--core", core)] or ["--wait", PATIENCE_MS]
@@ -150,7 +150,7 @@ def compare(seed, how, ranks, expected):
         got, want = entries(ranks[rank]), sorted(expected[rank])
         check(ranks[rank]["seen"] == how, f"seed {seed}: rank {rank} was {ranks[rank]['seen']}, not {how}")
         missing, more = differ(got, want)
-        if how == "asked" and len(want) > CAPACITY:  # a page has no more, and counts all
+        if how == "asked" and len(want) > CAPACITY:  # a page has no more entries, and counts all
             counts = collections.Counter(e[0] for e in want)
             check(len(got) == CAPACITY and not more, f"seed {seed}: rank {rank}, {len(got)} are shown; not there {more[:3]}")
             check({k: n for k, n in ranks[rank]["counts"].items() if n} == counts, f"seed {seed}: rank {rank}, counts {ranks[rank]['counts']}, not {counts}")

@@ -464,7 +464,7 @@ def a_signal_kills_who_does_not_catch_it():
 def a_repeated_signal_kills_who_ignores_it():
     job = Job("run", "-n", "2", "sh", "-c", "trap '' INT; sleep 1000")
     wait_for(lambda: ready_count(job) == 2, "not ready")
-    for _ in looks():  # one that comes within a second, as mbx sees it, does not count
+    for _ in looks():  # a signal within a second, as mbx measures it, does not count
         job.process.send_signal(signal.SIGINT)
         time.sleep(1.2)
         if job.process.poll() is not None:
@@ -518,7 +518,7 @@ def whoever_is_killed_nothing_is_left():
         job = Job("run", "-n", str(rng.randint(1, 4)), "sh", "-c", program)
         time.sleep(delay)
         candidates = VICTIMS[who](job)
-        if not candidates:  # it was too early for any; one in exec() is not seen for a moment
+        if not candidates:  # too early for any; a process in exec() is invisible for a moment
             candidates = wait_for(lambda: VICTIMS[who](job), f"seed {seed}: {who} never came")
         try:
             os.kill(rng.choice(candidates), signal.SIGKILL)
@@ -526,7 +526,7 @@ def whoever_is_killed_nothing_is_left():
             pass
         if who in ("a grandchild", "anybody") and job.process.poll() is None:
             time.sleep(0.05)
-            job.process.kill()  # the job may well go on
+            job.process.kill()  # the job may continue
         what = f"seed {seed}, kill {n} of {who} after {delay:.4f} s in `{program}`"
         try:
             job.wait()
@@ -638,7 +638,7 @@ def perf_measures_between_two_that_no_launcher_started():
     port = free_port()
     for words in (["lat", "-i", "200"], ["depth", "--depths", "1,20"], ["rate", "--threads", "2", "-i", "500"]):
         first = listening(port, *words)
-        with socket.create_connection(("127.0.0.1", int(port))) as stranger:  # no mbx perf: it is refused
+        with socket.create_connection(("127.0.0.1", int(port))) as stranger:  # not mbx perf: it is refused
             stranger.sendall(b"GET / HTTP/1.1\r\n\r\n" + bytes(8192))
         second = mbx("perf", *words, "--connect", "127.0.0.1", "--port", port)
         first.wait()
@@ -650,7 +650,7 @@ def perf_measures_between_two_that_no_launcher_started():
     first.wait()
     for job in first, second:
         expect(job.code == 2 and "different things" in job.err, str(job))
-    # with one key, and a side that does not know it
+    # with one key, and a side without it
     key = {"MBX_KEY": 32 * "7"}
     first = listening(port, "lat", "-i", "200", env=key)
     second = mbx("perf", "lat", "-i", "200", "--connect", "localhost", "--port", port, env=key)
@@ -660,7 +660,7 @@ def perf_measures_between_two_that_no_launcher_started():
     second = mbx("perf", "lat", "--connect", "localhost", "--port", port)
     first.wait()
     expect(first.code == second.code == 2 and "without MBX_KEY" in second.err, f"{first}\n{second}")
-    # nobody there, and a side that is killed
+    # nobody listens, and a side that is killed
     job = mbx("perf", "lat", "--connect", "127.0.0.1", "--port", port)
     expect(job.code == 1 and f"nothing listens on port {port}" in job.err, str(job))
     first = listening(port, "lat", "-i", "100000000")
@@ -823,7 +823,7 @@ def exec_sums_up():
                                      (("sh", "-c", "kill -9 $$"), 137, "no rank came to MPI_Finalize")):
             job = mbx("exec", "--summary", *command, env=env)
             expect(job.code == code and job.err.count("\n") == 1 and cause in job.err and not job.out, str(job))
-        # what two ranks have written, one of them with two endpoints
+        # the statistics of two ranks, one of them with two endpoints
         write = ("f() { echo \"endpoint rank=$1 pid=1 expected=$2 unexpected=3 sent_eager=4 sent_bytes_eager=1500\"; }; "
                  "f 0 10 >${MBX_STATS_FILE%/*}/1; (f 1 20; f 1 30) >${MBX_STATS_FILE%/*}/2; "
                  "echo 'program rank=0 pid=1 text=component Open MPI v4.1.4, package: x' >>${MBX_STATS_FILE%/*}/1")
@@ -860,7 +860,7 @@ def exec_names_what_would_defeat_it():
                              ("provider", "FI_PROVIDER", "tcp"), ("provider", "FI_PROVIDER", "^matchbox"),
                              ("provider", "FI_PROVIDER_PATH", "/nowhere")):
         if mbx("exec", "--print", "--through", way).code != 0:
-            continue  # it is not here
+            continue  # not built here
         job = mbx("exec", "--through", way, "echo", "ran", env={name: value})
         expect(job.code == 1 and job.out == "" and f"{name}={value}" in job.err and
                "--force" in job.err, str(job))
@@ -952,7 +952,7 @@ def exec_warns_of_a_container_of_another_user():
         try:
             done = subprocess.run([MBX, "exec", *words], cwd="/", text=True, capture_output=True, timeout=PATIENCE_S, **user)
         except PermissionError:
-            return  # the build is not for that user
+            return  # this user may not execute the build
         expect(done.returncode == 0 and done.stdout == " ".join(words[1:]) + "\n" and
                ("--userns=keep-id to podman run" in done.stderr) == warns, f"{words}: {done}")
 

@@ -115,7 +115,7 @@ def test_others_are_refused():
     if shutil.which("mpiexec.mpich"):
         result = run("mpiexec.mpich", "-n", "2", path("examples/job"))
         expect(result[0] != 0 and "speaks PMI and no PMIx" in result[2], "MPICH", result)
-    # and mbx run goes before all of them
+    # mbx run takes precedence over all of them
     result = run(path("tools/mbx"), "run", "-n", "2", path("tests/launch/start_program"), "rounds", "2",
                  "1", env={**fake, "PMIX_RANK": "0", "PMIX_NAMESPACE": "other"})
     expect(result[0] == 0 and "by mbx run" in result[1], "mbx run under another one", result)
@@ -176,7 +176,7 @@ def test_two_kinds_of_peers():
     two hosts; and a job on one that opens no network."""
     needs_network()
     expect_spread(spread(SPREAD, True, env={"MBX_TRANSPORT": "shm+ofi"}), 4)
-    # mbx run opens no network, though an outer launcher has ranks on other machines
+    # mbx run opens no network, although an outer launcher has ranks on other machines
     result = spread(["messages"], False, env={
         "MBX_LOG_LEVEL": "debug", "OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_LOCAL_SIZE": "2"})
     expect(result[0] == 0 and not networks_of(result), "mbx run", result)
@@ -230,7 +230,7 @@ def test_hosts_talk():
     expect_spread(on_hosts(3, *places, path("tests/support/spread_program"), *SPREAD), 6)
 
 
-# Of tests/mpi and bench/, what each way in carries.  Open MPI 4.1 does not end the others over libfabric.
+# Programs of tests/mpi and bench/ that each way supports.  Over libfabric Open MPI 4.1 does not end the other ranks.
 ON_HOSTS = ("p2p", "collectives", "order", "patterns", "rules", "rules --threads 4", "threads", "app_amr", "app_farm",
             "app_farm --posted 0")
 BY_COMPONENT_ON_HOSTS = ("rules --mixed", "errors", "dynamic --no-spawn")
@@ -244,7 +244,7 @@ def test_mpi_on_hosts():
     for way in ("provider", "pml"):
         over = (path("tools/mbx"), "exec", "--through", way)
         if run(*over, "--print")[0] != 0:
-            continue  # it is not here
+            continue  # not built here
         names = ON_HOSTS + (BY_COMPONENT_ON_HOSTS if way == "pml" else ()) if IS_LONG else ("app_farm",)
         for count in (2, 3) if IS_LONG else (3,):
             places = ["-n", str(count), "mpiexec", "--host", ",".join(f"h{host + 1}:2" for host in range(count)),

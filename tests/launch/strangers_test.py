@@ -21,8 +21,8 @@ from patience import PATIENCE_S  # noqa: E402
 
 MBX, STAY = (os.path.abspath(path) for path in sys.argv[1:3])
 
-# Sends to each socket, in every way, a descriptor whose close() takes LINGER seconds: of a connection with unsent bytes.
-# Each time a child does so, whose end closes its own copy and waits for nothing.
+# Sends a descriptor whose close() takes LINGER seconds to each socket, in every way: a connection with unsent bytes.
+# Each time a child sends it; its end closes its own copy without waiting.
 LINGERS = r"""
 import os, socket, struct, sys
 linger, names = int(sys.argv[1]), sys.argv[2:]
@@ -62,7 +62,7 @@ print(sent, flush=True)
 sys.stdin.read()
 """
 
-# Takes every lock of the file by whose locks a job finds its own.
+# Takes every lock of the file by whose locks the ranks of a job find each other.
 LOCKS = r"""
 import fcntl, struct, sys
 file = open("/dev/zero", "r+b", buffering=0)
@@ -186,7 +186,7 @@ def test_what_lingers_lingers():
 def attack(**env):
     with Job(**env).opened() as job:
         names = sockets_of(job.pids)
-        job.signal(signal.SIGSTOP)  # what it gets has no other owner any more when it looks at it
+        job.signal(signal.SIGSTOP)  # so that the sender has closed its copies of the descriptors when the job reads them
         with stranger.Stranger(LINGERS, 3600, *names) as enemy:
             enemy.line()
             job.signal(signal.SIGCONT)
@@ -227,7 +227,7 @@ def all_locks():
 
 
 TESTS = {name[5:]: function for name, function in list(globals().items()) if name.startswith("test_")}
-INNER = {"all_locks": all_locks}  # what a test runs elsewhere
+INNER = {"all_locks": all_locks}  # tests that run elsewhere
 
 
 def main(names):

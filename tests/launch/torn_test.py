@@ -33,7 +33,7 @@ from patience import PATIENCE_S  # noqa: E402
 SIZES = (8, 300, 9000, 100000)
 RANKS = 3
 WAITS_MS = (1, 500)  # of the observers
-MOST = 50  # times as many readings as were asked for, and PATIENCE_S, until each way has been seen
+MOST = 50  # up to this many times the requested readings, and PATIENCE_S, until each way of reading has been seen
 MESSAGES = ("unexpected", "probed")
 
 
@@ -65,7 +65,7 @@ def what_is_wrong(rank, is_churn):
     """Of a reading that is said to be exact, or None."""
     entries = rank["entries"]
     posted = [e for e in entries if e["kind"] == "posted"]
-    # of those that are alike one is enough
+    # one of several equal messages is enough
     unexpected = {(e["context"], e["peer"], e["tag"]): e for e in entries if e["kind"] == "unexpected"}
     for receive in posted:
         for message in unexpected.values():
@@ -87,11 +87,11 @@ class Observer(threading.Thread):
         self.args, self.job, self.enough = args, job, enough
         self.chance = random.Random(args.seed) if stops else None
         self.seen = {"asked": 0, "read": 0, "moving": 0, "failed": 0}
-        self.both = 0  # in which receives and messages wait
+        self.both = 0  # readings in which receives and messages wait
         self.stops = 0  # readings of stopped ranks
         self.wrong = None
         self.process = subprocess.Popen([args.mbx, "queues", "--json", "--watch", "0", "--wait", str(wait_ms), "--job", job],
-                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)  # it names what others have
+                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)  # it names processes of other users
         atexit.register(self.end)
 
     def end(self):

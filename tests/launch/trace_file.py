@@ -4,10 +4,10 @@ import struct
 
 POST, ARRIVE, CANCEL, PEEK, CLAIM, TAKE, DISCARD, CLOSE, _, RTR = range(1, 11)
 PROGRAM, NAME, PEER, SEND, LEAVE, SENT, RECEIVED, RTS, DATA, CTS, READ, SHARE, FIN, HAND, WAIT, WAITED = range(22, 38)
-DONE = 0x100  # added to the type of a record: what it is about is complete at once
+DONE = 0x100  # added to the type of a record whose operation completes at once
 TINY = 64  # added to the type of a tiny record
-SHORT = 128  # of a short record
-HALF = 1 << 26  # in it: the number is the last one of its type
+SHORT = 128  # added to the type of a short record
+HALF = 1 << 26  # in a short record: the number is the last one of its type
 ANY = 0xffffffff
 ALL = (1 << 64) - 1
 

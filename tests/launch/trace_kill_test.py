@@ -21,7 +21,7 @@ sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../sup
 from looks import looks  # noqa: E402
 from patience import PATIENCE_S  # noqa: E402
 
-HEADER, RECORD = 64, 56  # a long one, and no record is longer
+HEADER, RECORD = 64, 56  # the size of a long record; no record is longer
 ENDED = re.compile(r"at offset (\d+): (the file ends without a close: the program was ended|"
                    r"the file ends within a record: the program was ended)")
 
@@ -41,10 +41,10 @@ def read(mbx, path):
     """What is wrong with a file that a killed rank has left; or None."""
     done = subprocess.run([mbx, "trace", "--summary", path], capture_output=True, text=True, timeout=PATIENCE_S)
     if done.returncode == 0:
-        return None  # it had come to its end
+        return None  # the file was complete
     size = written(path)
     if size < HEADER:
-        return None  # it had not begun
+        return None  # the file had not begun
     found = ENDED.search(done.stderr)
     if found is None or len(done.stderr.splitlines()) != 1:
         return f"it says {done.stderr!r}"

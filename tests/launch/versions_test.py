@@ -30,7 +30,7 @@ VERSION_AT, PID_AT, JOB_AT, ROOT_AT = 8, 16, 32, 48  # in the head of a page
 ADDRESS_AT, LIBRARY_AT = 40, 72
 ENTRIES_AT, ENTRY, POSTED = 12288, 64, 1
 ASK_AT, ANSWERED_AT, TURN_AT = 320, 384, 388
-FIELDS_AT, FIELD, NAME = 280, 24, 20  # of the layout; its head says at 8 the version, at 12 how many fields
+FIELDS_AT, FIELD, NAME = 280, 24, 20  # in the layout; its head has the version at 8, the number of fields at 12
 
 
 def check(condition, text):
@@ -164,7 +164,7 @@ class Page:
         fd = os.memfd_create("matchbox-inspect", os.MFD_CLOEXEC)
         os.write(fd, bytes(rank.page))
         self.map = mmap.mmap(fd, PAGE)
-        os.close(fd)  # the mapping has one of its own
+        os.close(fd)  # the mapping keeps the file
         struct.pack_into("<I", self.map, PID_AT, os.getpid())
         self.job = os.getpid()
         struct.pack_into("<Q", self.map, JOB_AT, self.job)

@@ -121,7 +121,7 @@ def fields(data):
     return found
 
 
-# of Perfetto's protos the fields that are used: {message: {number: (name, type, message)}}, * for repeated
+# the used fields of Perfetto's protos: {message: {number: (name, type, message)}}, * for repeated
 PERFETTO = {
     "Trace": {1: ("packet", "*message", "TracePacket")},
     "TracePacket": {8: ("timestamp", "uint64", None), 10: ("trusted_packet_sequence_id", "uint32", None),
@@ -284,7 +284,7 @@ def check_hosts(story, paths, walls, rates):
     check_waits(f"{story}", done.stdout)
     told = re.findall(r"^endpoint \d+-(\d+) is on another host: (?:its times may be wrong by ([0-9.]+) us|how wrong .* is not known)",
                       done.stdout, re.M)
-    # in the stories of two ranks messages go one way alone
+    # in the stories of two ranks, messages have only one direction
     if sorted(int(rank) for rank, _ in told) != list(range(1, len(paths))) or \
             any((wrong == "") != (len(paths) == 2) or float(wrong or 1) > 1e6 for _, wrong in told):
         failures.append(f"{story}: the clocks are told as {told}")

@@ -21,9 +21,9 @@ sys.dont_write_bytecode = True
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
 from looks import looks  # noqa: E402
 
-AIM_S = 2    # that a diagnosis may take
-SILENT = 4   # looks at a job that is none,
-SILENT_MS = "500"  # in each of which a rank that computes has so long to answer: it will not
+AIM_S = 2    # the time that a diagnosis may take
+SILENT = 4   # looks at a job without a deadlock,
+SILENT_MS = "500"  # in each of which a rank that computes has this time to answer: it will not
 
 # name: ranks, deadlocked ranks, texts that the doctor prints
 STUCK = {
@@ -84,11 +84,11 @@ STUCK = {
     "two_cycles": (4, [0, 1, 2, 3], ["cycle: 0 -> 1 -> 0", "cycle: 2 -> 3 -> 2"]),
 }
 CROWD = min(os.cpu_count() + 1, 9)  # more ranks than cores, on a small machine
-# name: ranks.  Nobody is deadlocked
+# name: ranks.  No rank is deadlocked
 CONTROLS = {"late_sender": 2, "computing_master": 3, "polling": 2, "testing": 2, "testing_a_window": 2, "running_ring": 3, "running_collectives": 2,
             "running_fences": 3, "late_at_barrier": 3, "wait_any_beside": 3, "receive_beside": 3, "late_receiver": 2, "flood": 2, "attach_forbidden": 2, "stopped": 2, "reads_a_file": 2,
             "lock_and_receive": 2, "killed": 3, "crowd": CROWD}
-# what the doctor says of some of them, once they have waited for a second
+# the doctor's texts about some of them, once they have waited for a second
 SAYS = {
     "late_sender": ["waits in MPI_Recv", "tag 7 on MPI_COMM_WORLD from 1, which waits for a signal (pause)"],
     "late_receiver": ["waits in MPI_Send", "tag 5 on MPI_COMM_WORLD to 0, which waits for a signal (pause)"],
@@ -104,17 +104,17 @@ SAYS = {
     "crowd": [f"{CROWD} ranks run on {os.cpu_count()} cores"] if CROWD > os.cpu_count() else [],
     "reads_a_file": ["tag 7 on MPI_COMM_WORLD from 1, which reads pipe:"],
 }
-# and what it never says: of a rank that polls, that it waits there
+# texts that the doctor must never print: for example, that a rank that polls waits there
 NEVER = {"polling": "waits in MPI_Iprobe", "testing": "waits in MPI_Test", "testing_a_window": "waits in MPI_Win_test",
          "started_once": "never started"}
 MORE = {"small_head_to_head": {"MBX_STRICT_SENDS": "yes"},
-        "killed": {"MBX_PEER_TIMEOUT": "600s"}}  # or its death ends the receives
+        "killed": {"MBX_PEER_TIMEOUT": "600s"}}  # otherwise the death of the rank ends the receives
 LAUNCH = {"openmpi": {"": ["--oversubscribe"], "killed": ["--enable-recovery"]},  # "": for every pattern
           "mpich": {}}
-WRAPPED = {"attach_forbidden": "no_attach"}  # a program that executes it
+WRAPPED = {"attach_forbidden": "no_attach"}  # a program that executes the test program
 UNSEEN = {"killed": 1, "receive_from_finalized": 1}  # ranks that have no endpoint any more
 
-# What cannot be told, and why.  Through the provider, whatever the MPI:
+# Deadlocks that cannot be detected, and the reasons.  Through the provider, with any MPI:
 NOT_BY_PROVIDER = {
     "small_head_to_head": "MBX_STRICT_SENDS has no effect",
     "wait_all_beside": "that MPI_Waitall needs all of its operations is not known",
@@ -129,13 +129,14 @@ NOT_UNDER_MPICH = {
     "synchronous_to_finalized": "it ends with an error, or the other rank is not seen any more: a matter of time",
     "killed": "the job ends with that rank",
 }
-# These are no deadlocks that could be known under MPICH: MPI_Finalize closes the endpoint, as if the rank were on another host,
+# Under MPICH these are no deadlocks that could be known: MPI_Finalize closes the endpoint, as if the rank were on another host,
 # and a message to the rank itself does not leave MPICH
 CONTROLS_OF_MPICH = {"receive_from_finalized": 2, "send_to_itself": 1, "receive_from_itself": 1}
 SAYS_OF_MPICH = {
     "receive_from_finalized": ["waits in MPI_Recv", "tag 7 on MPI_COMM_WORLD from peer ", ", which is not seen", "1 of its 2 ranks are not seen (1)"],
 }
-# of a deadlock there.  Unlike Open MPI's, messages of MPI_Intercomm_create are told from those of the program, so NOT_BY_PROVIDER does not hold
+# the texts for a deadlock there.  Unlike in Open MPI, messages of MPI_Intercomm_create can be distinguished from the
+# program's, so NOT_BY_PROVIDER does not hold
 TEXTS_OF_MPICH = {
     "leader_left_out": ["is in MPI_Intercomm_create", "waits for group collective tag 0 on MPI_COMM_WORLD from 1, which waits too",
                         "waits for tag 7 on MPI_COMM_WORLD from 0, which waits too", "it belongs to a collective"],
@@ -253,7 +254,7 @@ def stuck(args, pattern):
     ranks, dead, texts = STUCK[pattern]
     if args.mpi == "mpich":
         texts = TEXTS_OF_MPICH.get(pattern, texts)
-    # through the provider communicators have no names, and it is not known what was not started
+    # through the provider communicators have no names, and requests that were not started are unknown
     texts = [words for words in texts if args.through == "pml" or not words.startswith(('"', "    rank 1 has described"))]
     text = ""
     with Job(args, pattern, ranks) as job:
@@ -406,7 +407,7 @@ def main():
         if pattern in args.patterns or not args.patterns:
             print(f"{pattern}: cannot be told: {why}")
     patterns = [pattern for pattern in args.patterns or [*dict.fromkeys([*STUCK, *args.controls]), *others] if pattern not in untold] * args.times
-    alone = [pattern for pattern in patterns if pattern in others]  # they ask for all jobs of this machine
+    alone = [pattern for pattern in patterns if pattern in others]  # these check all jobs of this machine
     patterns = [pattern for pattern in patterns if pattern not in others]
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
         failed = [pattern for pattern, wrong in zip(patterns, pool.map(goes_wrong, patterns)) if wrong]

@@ -15,8 +15,8 @@ import sys
 def expected(way):
     """Lines, as regular expressions, in any order."""
     halo = r"halo exchange" if way == "component" else r"communicator \d+"
-    # its name is known when the communicator is used; what has come before that has the one that the
-    # MPI has given it
+    # the name becomes known when the communicator is used; an earlier message has the name that the
+    # MPI library has given it
     early = rf"({halo}|MPI COMM(UNICATOR)? \d+ DUP FROM 0)"
     # the component's mode is not in the envelope
     synchronous = "" if way == "component" else " synchronous"
@@ -43,7 +43,7 @@ def main():
         sys.exit(f"named_check: rank 1 has no line like {missing} in\n{of_rank_1}")
     summary = subprocess.run([mbx, "trace", "--summary", *files], capture_output=True, text=True).stdout
     name = "halo exchange" if way == "component" else "-"
-    # a later one, of the same number: its messages are not added to those of the first
+    # a later communicator with the same number: its messages are not added to the first one's
     later = [r"^ *1 +[1-9]\d* +[\d?]+ +2 +\d+ +2 +\d+  heat$"] if way == "component" else []
     for line in (r"^ *1 +0 +[\d?]+ +\d+ +\d+ +\d+ +\d+  MPI_COMM_WORLD$",
                  rf"^ *1 +[1-9]\d* +[\d?]+ +\d+ +\d+ +\d+ +\d+  {name}$", *later):

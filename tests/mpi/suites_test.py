@@ -26,9 +26,9 @@ int main(int argc, char **argv)
     return 0;
 }
 """
-HANGS_S = 3  # the limit of programs that hang for ever
+HANGS_S = 3  # the limit for programs that hang
 WAITS = "MPI_Recv(&value, 1, MPI_INT, 1 - rank, rank, MPI_COMM_WORLD, MPI_STATUS_IGNORE);"
-# name: what it says of itself, what it does, what is said of it, in words of its line
+# name: head comment of the program, its code, words of the line about it
 HANGS = {
     "waits_nok": ("", "if (rank < 2) " + WAITS, ["ranks=2", "expected=error", "ob1=hung", "matchbox=hung", "doctor=deadlock", "of=2/2", "why=cycle", "calls=MPI_Recv"]),
     "roots_nok": ("", "if (rank < 2) MPI_Bcast(&value, 1, MPI_INT, 1 - rank, MPI_COMM_WORLD);",
@@ -42,10 +42,11 @@ ENDS = {
     "two words\nand_lines_ok": ("", "MPI_Barrier(MPI_COMM_WORLD);", ["ranks=2", "expected=OK", "matchbox=ended"]),
 }
 SUMS = ["    2  programs", "    1  further ones are not run: they do not compile", "    2  further ones are not run: they want no rank, or more than 64"]
-ACCUSED = ("BEGIN_MBI_TESTS\n $ mpirun -np 2 ${EXE}\n | OK\n | OK\nEND_MBI_TESTS", WAITS)  # it says that it is right, and hangs
+ACCUSED = ("BEGIN_MBI_TESTS\n $ mpirun -np 2 ${EXE}\n | OK\n | OK\nEND_MBI_TESTS", WAITS)  # the program claims to be right, and hangs
 
 
-# An mbx whose queues are torn, of no rank, of a rank without a number, of no job, and empty, in turn.  A job ends when it has said them all.
+# An mbx whose output of queues is in turn torn, without ranks, with a rank without a number, without jobs, and empty.
+# A job ends after all of them.
 TORN = """#!/bin/sh
 touch "$0.looks"
 looks() {

@@ -24,7 +24,7 @@ sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../sup
 from patience import PATIENCE_S  # noqa: E402
 
 VERDICT = re.compile(r"rank 2 never waits: it (computes|has no core to run on) [0-9]+ % of its time; the others wait ([0-9]+) %")
-LEAVES = b"\x1b[?1049l"  # what an xterm is told when the screen is given back
+LEAVES = b"\x1b[?1049l"  # the escape sequence by which an xterm leaves its second screen
 
 
 class Failed(Exception):
@@ -92,7 +92,7 @@ class Screen:
         self.pid, self.master = pty.fork()
         if self.pid == 0:
             os.environ["TERM"] = term
-            signal.signal(signal.SIGINT, signal.SIG_DFL)  # what starts tests may ignore it
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # the caller of the tests may ignore it
             os.execv(args.mbx, [args.mbx, "top", "--interval", "1", "--job", number])
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 200, 0, 0))
         self.seen = b""
@@ -114,7 +114,7 @@ class Screen:
             os.kill(self.pid, signal.SIGKILL)
             raise Failed(f"{key} does not end it")
         except OSError:
-            pass  # nobody has the other side any more
+            pass  # the other side of the terminal is closed
         _, status = os.waitpid(self.pid, 0)
         os.close(self.master)
         return status

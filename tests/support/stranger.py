@@ -38,7 +38,7 @@ def numbers():
     for name in ("/proc/self/uid_map", "/proc/self/gid_map"):
         with open(name, encoding="ascii") as lines:
             most = min(most, max(int(line.split()[0]) + int(line.split()[2]) for line in lines))
-    # each test has two of the upper half, from the end
+    # each test has two numbers of the upper half, counted from the end
     first = most - 3 - os.getpid() % max(most // 4, 1) * 2
     return (first, first + 1) if first > 0 else None
 
@@ -80,7 +80,7 @@ def as_user(user):
     prctl = ctypes.CDLL(None).prctl
 
     def die_with_the_test():
-        # behind the change of the user, which would undo it
+        # after the change of the user, which would undo it
         if prctl(PR_SET_PDEATHSIG, signal.SIGKILL) != 0 or os.getppid() != parent:
             os._exit(1)
 

@@ -66,7 +66,7 @@ def suite(quirks):
 
 def fences():
     """Beneath is an adapter that keeps none: Soft-RoCE may keep one for ever.  A FIN leaves behind its read."""
-    words = (f"{program('tests', 'verbs', 'verbs_pair')} listen 7000 & "  # keeps the adapter, and what it has counted
+    words = (f"{program('tests', 'verbs', 'verbs_pair')} listen 7000 & "  # keeps the adapter, and its counters
              f"{program('tools', 'mbx')} adapter-test --library {TAGS} --brief >&2; code=$?; "
              f"{program('adapter', 'mbx-adapter')} --counters; kill $!; exit $code")
     result = run("sh", "-c", words, MBX_ADAPTER_QUIRKS="unfenced", MBX_TRANSPORT="verbs", MBX_DEVICE="verbs")

@@ -17,7 +17,7 @@ from patience import PATIENCE_S  # noqa: E402
 
 MBX, ADAPTER = os.path.abspath(sys.argv[1]), sys.argv[2]
 PRELOAD = " ".join(filter(None, [sys.argv[3], ADAPTER]))
-# a network of its own for each command, and with it an adapter
+# a network for each command, and with it an adapter
 APART = ["unshare", "--map-root-user", "--net"]
 SKIPPED = 77
 
