@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""flight_test.py MBX JOB INSPECT_PROGRAM [--no-cores] - MBX_FLIGHT keeps the last events of a rank: in a file that is left when the rank is
-killed, in the memory of a rank that runs, and in its core file; and nothing is left of a job that ends.
+"""flight_test.py MBX JOB INSPECT_PROGRAM [--no-cores] - MBX_FLIGHT keeps the last events of a rank: in a file that remains
+when the rank is killed, in the memory of a running rank, and in its core file; and no file remains of a job that ends.
 """
 import os
 import re
@@ -44,7 +44,8 @@ def check(is_right, what):
 
 
 def check_listing(what, done, ranks, least=1):
-    """Titles of these ranks; as many records as each title says; sends to a peer are numbered one by one."""
+    """The listing has the titles of these ranks, and as many records as each title says; sends to a peer have
+    consecutive numbers."""
     check(done.returncode == 0 and done.stderr == "", f"{what}: status {done.returncode}, {done.stderr!r}")
     seen, lines, last, before = {}, 0, {}, None
     for line in done.stdout.splitlines() + [""]:
@@ -71,7 +72,7 @@ def check_listing(what, done, ranks, least=1):
 
 
 def written(path):
-    """Events, by the count in the header."""
+    """Returns the number of events, by the header."""
     try:
         with open(path, "rb") as file:
             data = file.read(128)
@@ -81,7 +82,7 @@ def written(path):
 
 
 def kill_at_work(folder):
-    """False: the job has come to its end, and taken its files along."""
+    """False: the job has ended, and removed its files."""
     job = subprocess.Popen([MBX, "run", "-n", "2", JOB], env=environment(MBX_FLIGHT_FOLDER=folder),
                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     while job.poll() is None:
@@ -155,7 +156,7 @@ def check_living(folder):
 
 
 def check_settings(folder):
-    """What has no effect is said."""
+    """Parameters without effect are reported."""
     for more, words in (({"MBX_FLIGHT": "0", "MBX_FLIGHT_FOLDER": folder}, "no effect without MBX_FLIGHT"),
                         ({"MBX_TRACE": folder}, "no effect with MBX_TRACE"),
                         ({"MBX_FLIGHT_FOLDER": folder + "/none"}, "cannot keep events (MBX_FLIGHT_FOLDER= ")):
@@ -171,7 +172,7 @@ def check_settings(folder):
 
 
 def check_large_core(folder):
-    """A core file may say of a hole in it that it is a recording: no more is read of it than a recording can have."""
+    """A hole in a core file may claim to be a recording: no more of it is read than a recording can have."""
     header = trace_file.checked(struct.pack("<8s6IQQIIQ", b"MBXFLGHT", 3, 56, 0, 4711, 0, 0, 1000, 77, 2, 1, 0), 28, 0)
     event = trace_file.checked(struct.pack("<4I5Q", trace_file.CANCEL, 1, 0, 0, 7, 0, 1, 0, 5), 12, 0)
     machine = {"x86_64": 62, "aarch64": 183}.get(os.uname().machine)

@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""flood_test.py MBX FLOOD [--no-resident|--network|--verbs] [--few] - a flood costs its receiver no more than it may.
+"""flood_test.py MBX FLOOD [--no-resident|--network|--verbs] [--few] - a flood costs its receiver no more than the limit.
 
-FLOOD (bench/flood.c) checks content and order of what arrives, and compares what the library
-kept, and by how much the resident memory of the receiver has grown, with a limit.  Here the
-limit is far below what the floods carry.  With --no-resident only the library is asked (a
-sanitizer keeps memory of its own).  With --network it is asked only whether messages behind 70 and
-1,000 that nobody wants yet arrive, over a network of this machine, and with --verbs, over the adapter of
-MBX_VERBS_LIBRARY, which first does not match and then does.  With --few the floods are a third as
-large, and still several times the limit.
+FLOOD (bench/flood.c) checks the data and the order of the messages.  It compares the memory that the library kept,
+and the growth of the receiver's resident memory, with a limit.  Here the limit is far below the size of the floods.
+With --no-resident only the library's memory is checked (a sanitizer keeps memory of its own).  With --network the
+test only checks that messages arrive after 70 and 1,000 others that have no receive yet, over a network of this
+machine.  With --verbs it does so over the adapter of MBX_VERBS_LIBRARY, first without and then with matching in the
+adapter.  With --few the floods are a third as large, and still several times the limit.
 """
 import os
 import subprocess
@@ -83,7 +82,7 @@ def floods_stay_below_the_limit(floods, more_env):
 
 
 def without_windows_the_limit_is_exceeded():
-    """What the test would say if nothing were bounded."""
+    """Checks the output that the test would have without limits."""
     env = {"MBX_WINDOW": "unlimited", "MBX_WINDOW_PAYLOAD": "unlimited"}
     code, text = run(9, 2000, "8192", "wanted", env, MORE)
     expect(code == 1 and "were kept for unexpected messages, the limit is" in text, text)

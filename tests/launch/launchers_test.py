@@ -35,12 +35,12 @@ def expect(condition, what, text=""):
 
 
 def shell(script):
-    """A launcher: the script, with mbx and what it is told as "$@"."""
+    """A launcher: the script, with mbx and its arguments as "$@"."""
     return shlex.join(["sh", "-c", script, "sh"])
 
 
 def test_orphans(args):
-    """A process that each launcher leaves behind, and that has ended, is reaped."""
+    """Each launcher leaves behind a process that has ended: mbx reaps it."""
     with subprocess.Popen([args.mbx, "queues", "--job", "1", "--watch", "0", "--launch", shell('(true &); exec "$@"')], stdin=subprocess.DEVNULL,
                           stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as mbx:
         counts = []
@@ -57,7 +57,7 @@ def test_orphans(args):
 
 
 def test_interrupted(args):
-    """What launchers have started ends with mbx, whatever signal interrupts it."""
+    """The processes that launchers have started end with mbx, whatever signal interrupts it."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         kept, given = os.pipe()
         with subprocess.Popen([args.mbx, "queues", "--job", "1", "--launch", shell(f"sh -c 'echo here >&{given}; exec sleep 1000.{os.getpid()}'; true")],
@@ -77,7 +77,7 @@ def test_interrupted(args):
 
 
 def test_ignored(args):
-    """A signal that is ignored stays ignored, in mbx and in a launcher."""
+    """An ignored signal stays ignored, in mbx and in a launcher."""
     result = subprocess.run([args.mbx, "queues", "--job", "1", *PATIENT, "--launch", shell('kill -HUP $PPID; kill -HUP $$; exec "$@"')], stdin=subprocess.DEVNULL,
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
     expect(result.returncode == 1 and "on the hosts that have answered" in result.stderr and "has not answered" not in result.stderr, "SIGHUP is ignored",
@@ -85,7 +85,7 @@ def test_ignored(args):
 
 
 def test_inherited(args):
-    """SIGCHLD that is ignored, and standard descriptors that are closed."""
+    """SIGCHLD is ignored, or standard descriptors are closed."""
     def ignore():
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 
@@ -102,7 +102,7 @@ def test_inherited(args):
 
 
 def test_late(args):
-    """Launchers whose time is over are told at once: each of two ends when the other one was told, too."""
+    """Launchers whose time is over get the signal at once: each of two ends when the other has also got it."""
     said = ""
     for look in looks():
         wait_ms = min(300 << look, 60000)  # on a busy machine both must have begun by then
@@ -119,7 +119,7 @@ def test_late(args):
 
 
 def test_descriptors(args):
-    """Launchers that cannot be started are said, and those that run end."""
+    """mbx reports launchers that it cannot start, and ends those that run."""
     sleeps = [word for _ in range(20) for word in ("--launch", shell("exec sleep 1000"))]
     result = subprocess.run([args.mbx, "queues", "--job", "1", *sleeps], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                             text=True, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (16, 16)))
@@ -128,7 +128,8 @@ def test_descriptors(args):
 
 
 def said_of(args, *tries):
-    """What mbx says of a launcher that prints this, the first, second and third time that it is called, and which hosts have answered."""
+    """Returns the warnings of mbx about a launcher that prints these texts on its first, second and third call, and the
+    hosts that have answered."""
     with tempfile.TemporaryDirectory() as folder:
         for number, text in enumerate(tries):
             with open(os.path.join(folder, f"text{number}"), "w") as file:
@@ -143,7 +144,8 @@ def said_of(args, *tries):
 
 
 def test_tries(args):
-    """A launcher that mixes the lines of hosts is called again; what is said is said once, of hosts that have not answered in any try."""
+    """A launcher that mixes the lines of hosts is called again.  Each warning is printed once, about hosts that have not
+    answered in any try."""
     own = subprocess.run([args.mbx, "queues", "--json", "--details", "--job", "1"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                          stderr=subprocess.DEVNULL, text=True).stdout
     own = own[:-1].replace(json.loads(own)["host"], "HOST").replace(json.loads(own)["hosts"][0]["id"], "ID")

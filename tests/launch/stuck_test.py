@@ -80,7 +80,7 @@ class Job:
 
 
 def doctor(args, number, wait=1000):
-    """A rank that does not answer within `wait` ms is read from outside; of a busy machine it is asked again."""
+    """A rank that does not answer within `wait` ms is read from outside; on a busy machine it is asked again."""
     run = subprocess.run([args.mbx, "doctor", "--job", number, "--wait", str(wait)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     return run.returncode, run.stdout
 
@@ -114,7 +114,7 @@ def control(args, pattern):
 
 
 def questions(pid):
-    """The number of the last question in the page of this rank (src/inspect/page.h)."""
+    """Returns the number of the last question in the page of this rank (src/inspect/page.h)."""
     for name in os.listdir(f"/proc/{pid}/fd"):
         path = f"/proc/{pid}/fd/{name}"
         if os.readlink(path).startswith("/memfd:matchbox-inspect"):
@@ -125,7 +125,7 @@ def questions(pid):
 
 
 def rounds_of_a_job_that_ends(args):
-    """Questions of another test's program, beside this one, are counted, too: then the job may end before its doctor has seen it."""
+    """Questions of other tests are counted, too: then the job may end before its doctor has seen it."""
     for _ in looks():
         with Job(args, "late_sender", 2) as job:
             command, asked = judge(args, job, "1000000"), questions(job.pids[0])
@@ -143,7 +143,7 @@ def judge(args, job, *options):
 
 
 def rounds(args):
-    """Judged again and again: until a rank is deadlocked, so many times, or until the job is over."""
+    """Judges again and again: until a rank is deadlocked, for a number of rounds, or until the job is over."""
     with Job(args, "head_to_head", 2) as job:
         run = subprocess.run(judge(args, job, "1000000"), stdout=subprocess.PIPE, text=True)
         if run.returncode != 3 or "deadlock of 2 of 2 ranks" not in run.stdout or "rounds: a rank is deadlocked" not in run.stdout:
@@ -166,7 +166,7 @@ def rounds(args):
 
 
 def hostile(args):
-    """What a process of another MPI has called itself gets to no terminal as it is."""
+    """A name that a process of another MPI has given itself is printed without its terminal commands."""
     escape = "\x1b[2J"
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "libmpi.so")

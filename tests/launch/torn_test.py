@@ -38,7 +38,7 @@ MESSAGES = ("unexpected", "probed")
 
 
 def code(context, kind):
-    """As churn_program.c has it."""
+    """As in churn_program.c."""
     return (context * 0x9e3779b1 + kind * 0x85ebca77) << 8 | kind
 
 
@@ -62,7 +62,7 @@ def accepts(receive, message):
 
 
 def what_is_wrong(rank, is_churn):
-    """Of a reading that is said to be exact, or None."""
+    """Returns the error in a reading that claims to be exact, or None."""
     entries = rank["entries"]
     posted = [e for e in entries if e["kind"] == "posted"]
     # one of several equal messages is enough
@@ -123,7 +123,7 @@ class Observer(threading.Thread):
                 self.stop_another([rank["pid"] for rank in jobs[0]["ranks"]])
 
     def stop_another(self, pids):
-        """So that it is seen next, or none."""
+        """Stops another rank, so that the next reading sees it stopped, or none."""
         pids = [pid for pid in pids if is_below(pid, self.args.root.pid)]
         let_go_on(STOPPED)
         if pids and self.chance.randrange(2):
@@ -142,7 +142,7 @@ def let_go_on(pids):
 
 
 def job_of(args, root):
-    """The number of the job of this launcher, once all its ranks have come."""
+    """Returns the number of this launcher's job, once all its ranks have opened."""
     while root.poll() is None:
         result = subprocess.run([args.mbx, "queues", "--json", "--wait", "1"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         for job in json.loads(result.stdout or '{"jobs": []}')["jobs"]:

@@ -154,7 +154,7 @@ def launch_options(args, pattern=""):
 
 
 def end(process):
-    """Ends a launcher and its ranks; what catches SIGTERM, as some providers of libfabric do, is killed."""
+    """Ends a launcher and its ranks; a process that catches SIGTERM, as some providers of libfabric do, is killed."""
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGTERM)
     try:
@@ -165,7 +165,7 @@ def end(process):
 
 
 class Job:
-    """A program that is under way: of a pattern, or with these words behind it."""
+    """A running program: a pattern, or the program with these arguments."""
 
     numbers = itertools.count()
 
@@ -195,7 +195,7 @@ class Job:
             return False
 
     def ranks(self):
-        """(number of the job, its ranks), as soon as all are there"""
+        """Returns (number of the job, its ranks), once all are there."""
         shown = subprocess.run([self.args.mbx, "queues", "--json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         for job in json.loads(shown.stdout)["jobs"]:
             if self.is_mine(job["ranks"][0]["pid"]):
@@ -220,7 +220,7 @@ LINE = re.compile(r"^rank (\d+) \(pid \d+\) is in (MPI_\w+)(?: at (\S*)stuck\.c:
 
 
 def check_lines(args, text):
-    """Each rank's line of the program is that of the call which it is in."""
+    """The line of each rank in the program must contain the call that the rank is in."""
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "stuck.c")) as file:
         source = file.read().splitlines()
     has_lines = "libdw yes" in subprocess.run([args.mbx, "version"], stdout=subprocess.PIPE, text=True).stdout
@@ -236,7 +236,8 @@ def deadlocked(text):
 
 
 def diagnose(args, pattern, job, number, dead):
-    """Asks of ranks that are stuck, and measures.  A rank without a core may not answer in time; then it is not judged."""
+    """Runs the doctor on ranks that are stuck, and measures the time.  A rank without a core may not answer in time;
+    then the result is not checked."""
     for _ in looks():
         start = time.monotonic()
         status, text = job.doctor(number)
@@ -304,7 +305,7 @@ def control(args, pattern):
 
 
 def elsewhere(args):
-    """A job that is started without mbx exec is named, with what is missing."""
+    """A job that was started without mbx exec is listed with the missing variable."""
     env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     process = subprocess.Popen(["mpiexec", *launch_options(args), "-n", "2", args.program, "late_at_barrier"], stdout=subprocess.DEVNULL,
                                stderr=subprocess.DEVNULL, env=env, start_new_session=True)
@@ -321,7 +322,8 @@ def elsewhere(args):
 
 
 def spawner(args):
-    """A job of one rank and the one of two that it has spawned are one for the doctor and for queues: each names the ranks of the other."""
+    """A job of one rank and the job of two that it has spawned are one for the doctor and for queues: each names the
+    ranks of the other."""
     title = r"job [0-9a-f]{16} \(stuck, started [0-9: -]+\)"
     wanted = [rf"^{title}: deadlock of 3 of 3 ranks\n  job 2 of these is {title}: 2 ranks$",
               r"^rank 0 \(pid (\d+)\) is in MPI_Recv.*\n  it waits for tag 7 on communicator .* from 0 of job 2, which waits too$",
@@ -344,7 +346,8 @@ def spawner(args):
 
 
 def late_to_init(args):
-    """A rank that does not come to MPI_Init keeps the others in it: it is said what it does, and nobody is deadlocked."""
+    """A rank that does not reach MPI_Init keeps the others in it: the doctor reports what it does, and no rank is
+    deadlocked."""
     wanted = [f"1 rank of stuck: {NAMES[args.mpi]}, not over Matchbox yet: ", "  rank 1 (pid ", ") waits for a signal (pause)"]
     with Job(args, "late_to_init", 2) as job:
         number = job.wait_for(1)
@@ -358,7 +361,7 @@ def late_to_init(args):
 
 
 def leaks(args):
-    """What is left at the end, in MPI's words."""
+    """The messages and receives that are left at the end are reported in MPI's words."""
     env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", MBX_LEAKS="warn")
     text = subprocess.run([args.mbx, "exec", "--through", args.through, "mpiexec", *launch_options(args), "-n", "2", args.program, "leaves"],
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, text=True).stdout

@@ -43,7 +43,7 @@ class Job:
         self.said = ""
 
     def read_until(self, *words):
-        """The lines up to one that has one of these words."""
+        """Reads lines up to one that contains one of these words."""
         for line in self.process.stdout:
             self.said += line
             if any(word in line for word in words):
@@ -93,7 +93,7 @@ def abort(args, folder):
 
 
 def no_deadlock(args, folder, pattern, ranks, words):
-    """abort, too, is for deadlocks alone"""
+    """MBX_HANG_THEN=abort also acts only on deadlocks."""
     with Job(args, folder, pattern, ranks, MBX_HANG_THEN="abort") as job:
         job.read_until(NONE)
         job.read_until(words)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""lines_test.py BUILD - `mbx trace --summary` says of an MPI program in which line a rank has waited, and in which line the rank that it
-waited for came back to MPI.
+"""lines_test.py BUILD - `mbx trace --summary` reports for an MPI program in which line a rank has waited, and in which
+line the rank that it waited for came back to MPI.
 """
 import glob
 import os

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""named_check.py MBX FOLDER component|provider - do the traces of named.c in FOLDER speak MPI's words?
+"""named_check.py MBX FOLDER component|provider - do the traces of named.c in FOLDER use MPI's words?
 
-`mbx trace` of all of them, of which the listing of rank 1 must have the messages of named.c, on their
-communicators, with their tags and modes, and the barrier by its name.  This is the check of the rows
-of src/inspect/mpi.c: the MPI has made the envelopes.
+Runs `mbx trace` on all of them.  The listing of rank 1 must have the messages of named.c, on their
+communicators, with their tags and modes, and the barrier by its name.  This checks the rows of
+src/inspect/mpi.c with envelopes that the MPI library has made.
 """
 import glob
 import re
@@ -13,7 +13,7 @@ import sys
 
 
 def expected(way):
-    """Lines, as regular expressions, in any order."""
+    """Returns regular expressions of lines, in any order."""
     halo = r"halo exchange" if way == "component" else r"communicator \d+"
     # the name becomes known when the communicator is used; an earlier message has the name that the
     # MPI library has given it

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""suites_test.py BUILD - `./dev suites` says of programs whether they hang, and what mbx doctor says of them, and fails where that is wrong."""
+"""suites_test.py BUILD - `./dev suites` reports of programs whether they hang, and the diagnosis of mbx doctor, and
+fails if that is wrong."""
 import importlib.machinery
 import importlib.util
 import os
@@ -105,7 +106,7 @@ def who_is_accused(build):
 
 
 def what_is_not_run(build):
-    """Where nothing was run, nothing was found to be right."""
+    """If no program was run, the result is a failure."""
     for programs, options, words in (({"broken": ("", "no C")}, (), "no program was run: not one of 1 can be"),
                                      ({"meets": ("", "")}, ("--only", "meet5"), "no program was run: none is left by --only 'meet5'"),
                                      ({"meets": ("", "")}, ("--first", "1"), "no program was run: none is left by --only '' --every 1 --first 1")):
@@ -115,7 +116,7 @@ def what_is_not_run(build):
 
 
 def torn_answers(_):
-    """They are none, and the run goes on."""
+    """Torn answers are ignored, and the run continues."""
     with tempfile.TemporaryDirectory() as build:
         os.mkdir(os.path.join(build, "tools"))
         mbx = os.path.join(build, "tools", "mbx")
@@ -128,7 +129,7 @@ def torn_answers(_):
 
 
 def a_limit(_):
-    """What does not end has no answer."""
+    """A program that does not end has no answer."""
     loader = importlib.machinery.SourceFileLoader("suites", SUITES)
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader("suites", loader))
     sys.path.insert(0, os.path.dirname(SUITES))

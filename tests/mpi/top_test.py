@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """top_test.py BUILD [--through pml|provider] - `mbx top` names the rank that never waits, in a pipe and on a screen.
 
-The programs are those of stuck.c.  Shares of time depend on what else the machine does, so an answer may come in any of many tables.
+It runs programs of stuck.c.  Shares of time depend on the other load of the machine, so an answer may come in any of several tables.
 """
 import argparse
 import fcntl
@@ -56,7 +56,7 @@ def in_a_pipe(args, number):
 
 
 def balanced(args, number):
-    """Ranks that all wait for each other: nobody is accused, at least in one of some tables."""
+    """All ranks wait for each other: none is accused, at least in one of some tables."""
     text = ""
     for _ in doctor_test.looks():
         text = top(args, "--once", "--interval", "1", "--job", number).stdout
@@ -66,7 +66,7 @@ def balanced(args, number):
 
 
 def one_sided(args, number):
-    """A rank in MPI_Win_lock waits, though its lock is no message."""
+    """A rank in MPI_Win_lock waits, although its lock is no message."""
     text = ""
     for _ in doctor_test.looks():
         text = top(args, "--once", "--interval", "1", "--job", number).stdout
@@ -86,7 +86,7 @@ def stopped(args, number):
 
 
 class Screen:
-    """mbx top on a terminal of its own"""
+    """mbx top on a terminal of its own."""
 
     def __init__(self, args, number, term="xterm"):
         self.pid, self.master = pty.fork()
@@ -134,7 +134,7 @@ def on_a_terminal(args, number):
 
 
 def on_a_screen(args, number):
-    """What tmux has on its screen."""
+    """Checks the screen of a tmux session."""
     tmux = ["tmux", "-f", "/dev/null", "-L", f"top_test_{os.getpid()}"]
     command = f"'{os.path.abspath(args.mbx)}' top --interval 1 --job {number}"
 

@@ -18,7 +18,7 @@ TALK = 20  # packets from a host that has made a connection, and not from one th
 
 
 def received():
-    """Packets that came to the switch, of each host."""
+    """The number of packets that reached the switch from each host."""
     counts = {}
     for i in range(1, COUNT + 1):
         with open(f"/sys/class/net/vh{i}/statistics/rx_packets") as file:

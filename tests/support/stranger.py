@@ -33,7 +33,7 @@ AS_ROOT = ["unshare", "--user", "--map-root-user", "--map-auto"]
 
 
 def numbers():
-    """Two numbers that are both a user's and a group's here, and nobody's."""
+    """Two numbers that are valid for a user and a group here, and that nobody has."""
     most = 1 << 31
     for name in ("/proc/self/uid_map", "/proc/self/gid_map"):
         with open(name, encoding="ascii") as lines:
@@ -63,7 +63,7 @@ STRANGER = HONEST = PYTHON = None
 
 
 def python_for_all():
-    """An interpreter that the second user may start, too: this one may be in a folder of root."""
+    """An interpreter that the second user may start, too: the present one may be in a folder of root."""
     for python in (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3"):
         try:
             if subprocess.run([python, "-c", "pass"], check=False, capture_output=True, cwd="/", **as_user(STRANGER)).returncode == 0:
@@ -88,8 +88,8 @@ def as_user(user):
 
 
 class Stranger:
-    """A program of the second user, until the end of `with`.  `words` are those of a command, or one text, which is a
-    program in Python; *arguments follow it.  Its folder, .folder, is the only one that it owns."""
+    """A program of the second user, until the end of `with`. `words` is the command as a list, or the text of a program
+    in Python; *arguments follow it.  Its folder, .folder, is the only one that it owns."""
 
     def __init__(self, words, *arguments, user=None):
         user = STRANGER if user is None else user
@@ -109,7 +109,7 @@ class Stranger:
         return text[:-1]
 
     def say(self, text):
-        """A line for it to read."""
+        """Sends it a line."""
         self.process.stdin.write(text + "\n")
         self.process.stdin.flush()
 
