@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * adapter_test.c - the software adapter: what its queue pairs do, above all when something is wrong.
+ * adapter_test.c - the software adapter: its queue pairs, above all their answers to errors.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +24,7 @@
 #include "ends.h"
 #include "base/patience.h"
 
-/* ---- what succeeds ---- */
+/* ---- success ---- */
 
 static void messages_arrive_in_order(void **state)
 {
@@ -136,7 +136,7 @@ static void a_shared_queue_says_that_it_runs_low(void **state)
     close_end(&b);
 }
 
-/* ---- what fails ---- */
+/* ---- errors ---- */
 
 static void nobody_is_without_limits(void **state)
 {
@@ -154,9 +154,9 @@ static void nobody_is_without_limits(void **state)
 
         open_pair(&a, &b, &options);
         addr = i == 0   ? (uintptr_t)b.bytes + BYTES - 7 /* beyond the region */
-               : i == 1 ? (uintptr_t)a.bytes             /* of another protection domain */
+               : i == 1 ? (uintptr_t)a.bytes             /* from another protection domain */
                : i == 2 ? UINT64_MAX - 3
-                        : (uintptr_t)b.bytes; /* without this access */
+                        : (uintptr_t)b.bytes; /* without this access right */
         post_recv(&b, 9, 0, 8);
         post(&a, i == 3 ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE, 1, 8, addr,
              i == 1 ? a.mr->rkey : b.mr->rkey, 0);
@@ -182,7 +182,7 @@ static void local_memory_needs_its_key(void **state)
 
     (void)state;
     open_pair(&a, &b, &usual);
-    sge = part(&b, 0, 8); /* of another protection domain */
+    sge = part(&b, 0, 8); /* from another protection domain */
     assert_int_equal(ibv_post_send(a.qp, &wr, &bad), 0);
     expect(&a, 1, IBV_WC_LOC_PROT_ERR);
     close_end(&a);
@@ -246,7 +246,7 @@ static void what_is_in_use_is_not_destroyed(void **state)
     close_end(&b);
 }
 
-/* ---- who does not follow the rules ---- */
+/* ---- clients that break the rules ---- */
 
 static void an_impossible_index_ends_its_client_alone(void **state)
 {
@@ -306,8 +306,9 @@ static void a_request_of_another_shape_ends_its_client_alone(void **state)
 
 /* ---- another process ---- */
 
-/* A process with one end: says what it has, hears whom it is connected with, and then stops, until
- * it is continued; it looks whether four receives were filled and its memory was written. */
+/* A process with one end: it reports its end, learns the queue pair to connect to, and stops.
+ * Once it is continued, it checks that four receives were filled and that its memory was
+ * written. */
 static int be_the_other(int in, int out)
 {
     struct end end;
@@ -397,14 +398,14 @@ static void a_killed_adapter_is_a_lost_device(void **state)
     channel = ibv_create_comp_channel(a.context);
     assert_int_equal(kill(lib_context(a.context)->pid, SIGKILL), 0);
     expect_event(&a, IBV_EVENT_DEVICE_FATAL);
-    assert_int_equal(ibv_get_cq_event(channel, &cq, &arg), -1); /* who sleeps wakes */
+    assert_int_equal(ibv_get_cq_event(channel, &cq, &arg), -1); /* the sleeper wakes */
     assert_int_equal(errno, EIO);
     while ((got = ibv_poll_cq(a.cq, 1, &wc)) == 0)
         assert_true(clock_now() < until);
     assert_int_equal(got, -EIO);
     assert_int_equal(ibv_destroy_comp_channel(channel), 0);
     close_end(&a);
-    /* and the next program has another one */
+    /* and the next program gets another daemon */
     open_end(&a, &usual);
     connect_to(&a, a.qp->qp_num, &usual);
     post_recv(&a, 2, 0, 8);

@@ -2,8 +2,8 @@
 /*
  * adapter_tm_test.c - the software adapter: queues that match tags, and the rendezvous.
  *
- * One end sends messages with headers, the other has a queue that matches.  The sender's memory: a
- * message is put together at 0, the data of a rendezvous lies at DATA.
+ * One end sends messages with headers, the other has a shared queue that matches tags.  The
+ * sender's memory: messages are put together at 0, the data of a rendezvous lies at DATA.
  */
 #include <endian.h>
 #include <errno.h>
@@ -45,7 +45,7 @@ struct seen {
     uint32_t bytes, app_ctx;
 };
 
-/* The matching end's next completion. */
+/* Returns the next completion of the matching end. */
 static struct seen next_seen(struct end *end)
 {
     struct ibv_cq_ex *cq = (struct ibv_cq_ex *)end->cq;
@@ -93,7 +93,7 @@ static int try_ops(struct end *end, struct ibv_ops_wr *wr)
     return ibv_post_srq_ops(end->srq, wr, &bad);
 }
 
-/* A receive for this tag, at offset; its handle. */
+/* Adds a receive for this tag, whose buffer begins at offset.  Returns its handle. */
 static uint32_t add(struct end *end, uint64_t id, uint64_t tag, uint32_t offset, uint32_t size)
 {
     struct ibv_sge sge = part(end, offset, size);
@@ -134,7 +134,7 @@ static void sync_to(struct end *end, uint32_t handled)
     see(end, 3000, IBV_WC_TM_SYNC, 0);
 }
 
-/* size bytes of 'e' behind their header. */
+/* Sends a header and then size bytes of 'e'. */
 static void send_tagged(struct end *end, uint8_t opcode, uint64_t tag, uint32_t size)
 {
     const struct ibv_tmh tmh = {
@@ -146,7 +146,8 @@ static void send_tagged(struct end *end, uint8_t opcode, uint64_t tag, uint32_t 
     expect(end, tag, IBV_WC_SUCCESS);
 }
 
-/* A receive for the FIN at `fin`, and the request for size bytes of 'r' at DATA. */
+/* Posts a receive at `fin` for the FIN, and sends the request to read size bytes of 'r' at
+ * DATA. */
 static void send_rendezvous(struct end *end, uint64_t tag, uint32_t size, uint32_t fin)
 {
     const struct ibv_tmh tmh = {
@@ -203,7 +204,7 @@ static void eager_messages_meet_their_tags(void **state)
     open_matching(&a, &b);
     add(&b, 1, 11, DATA, 100);
     add(&b, 2, 12, DATA + 1000, LONG);
-    send_tagged(&a, IBV_TMH_EAGER, 12, LONG); /* of more than one packet */
+    send_tagged(&a, IBV_TMH_EAGER, 12, LONG); /* more than one packet */
     seen = next_seen(&b);
     assert_int_equal(seen.id, 2);
     assert_int_equal(seen.flags, IBV_WC_TM_MATCH);
@@ -269,7 +270,7 @@ static void a_rendezvous_that_does_not_fit_is_for_software(void **state)
     assert_int_equal(seen.tag, 11);
     memcpy(&rvh, b.bytes + DATA + sizeof(struct ibv_tmh), sizeof rvh);
     assert_int_equal(be32toh(rvh.len), LONG);
-    assert_true(is_quiet(&a)); /* no FIN: software says it */
+    assert_true(is_quiet(&a)); /* no FIN: the software sends it */
     close_end(&a);
     close_end(&b);
 }
@@ -282,7 +283,7 @@ static void a_rendezvous_with_a_wrong_key_fails_on_both_sides(void **state)
     (void)state;
     open_matching(&a, &b);
     add(&b, 1, 11, 0, BYTES);
-    send_rendezvous(&a, 11, DATA + 1, 1000); /* one byte more than the region has there */
+    send_rendezvous(&a, 11, DATA + 1, 1000); /* one byte beyond the region */
     see(&b, 1, IBV_WC_TM_RECV, IBV_WC_TM_MATCH);
     seen = next_seen(&b);
     assert_int_equal(seen.id, 1);
@@ -303,7 +304,8 @@ static void what_meets_nothing_is_unexpected(void **state)
     send_tagged(&a, IBV_TMH_EAGER, 11, 10);
     see(&b, 100, IBV_WC_TM_RECV, 0);
     assert_int_equal(b.bytes[sizeof(struct ibv_tmh)], 'e');
-    /* not active until software has reported that message, so this one is missed, too */
+    /* the receive is not active until the software has acknowledged that message, so it misses
+     * this one, too */
     {
         struct ibv_ops_wr wr = {.wr_id = 9,
                                 .opcode = IBV_WR_TAG_ADD,
@@ -337,7 +339,7 @@ static void a_del_says_whether_it_came_too_late(void **state)
     see(&b, 100, IBV_WC_TM_RECV, 0);
     sync_to(&b, 1);
     handle = add(&b, 2, 11, DATA, 100);
-    send_tagged(&a, IBV_TMH_EAGER, 11, 10); /* it has matched, and nobody has polled that */
+    send_tagged(&a, IBV_TMH_EAGER, 11, 10); /* matches, and nobody has polled the completion */
     {
         struct ibv_ops_wr wr = {.wr_id = 9,
                                 .opcode = IBV_WR_TAG_DEL,
@@ -415,7 +417,7 @@ static void it_works_with_33_untagged_buffers(void **state)
     a.bytes[0] = IBV_TMH_EAGER;
     a.bytes[15] = 11;
     post(&a, IBV_WR_SEND, 7, sizeof(struct ibv_tmh), 0, 0, 0);
-    while (atomic_load(&lib_context(b.context)->page->said) == 0) /* it was refused */
+    while (atomic_load(&lib_context(b.context)->page->said) == 0) /* the request was refused */
         assert_true(clock_now() < until);
     assert_true(is_quiet(&a));
     assert_true(is_quiet(&b));

@@ -173,7 +173,6 @@ void post(struct end *end, enum ibv_wr_opcode opcode, uint64_t id, uint32_t size
     assert_int_equal(ibv_post_send(end->qp, &wr, &bad), 0);
 }
 
-/* The next completion. */
 struct ibv_wc next_of(struct end *end)
 {
     const uint64_t until = clock_now() + PATIENCE_NS;
@@ -252,7 +251,6 @@ struct told start_other(struct other *other)
     return told;
 }
 
-/* The other is connected with us, and stopped. */
 void connect_other(struct other *other, struct end *end, const struct told *told,
                    const struct options *options)
 {
@@ -279,7 +277,7 @@ int end_other(struct other *other)
 
 /* ---- all tests ---- */
 
-/* What a sanitizer says in the daemon. */
+/* The sanitizers of the daemon write here. */
 static char log_name[] = "/tmp/adapter_test.XXXXXX";
 
 void the_daemons_have_not_complained(void **state)

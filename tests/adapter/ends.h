@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ends.h - connections over the software adapter, for its tests: two ends in this process, or one of them
- * in another, which is stopped.
+ * ends.h - connections over the software adapter, for its tests: two ends in this process, or
+ * one end in another process, which stops itself.
  *
- * Where a function fails, the test does.
+ * A function that fails makes the test fail.
  */
 #ifndef TESTS_ADAPTER_ENDS_H
 #define TESTS_ADAPTER_ENDS_H
@@ -29,7 +29,7 @@ struct end {
 
 struct options {
     uint32_t cqe, srq;
-    uint32_t tags; /* with a shared queue that matches */
+    uint32_t tags; /* the shared queue matches this many tags, or 0 */
     uint8_t rnr_retry, retry_cnt, timeout;
     int access;
 };
@@ -54,26 +54,27 @@ struct ibv_sge part(struct end *end, uint32_t offset, uint32_t size);
 void post_recv(struct end *end, uint64_t id, uint32_t offset, uint32_t size);
 void post(struct end *end, enum ibv_wr_opcode opcode, uint64_t id, uint32_t size, uint64_t addr,
           uint32_t rkey, unsigned flags);
-/* The next completion. */
+/* Polls for the next completion and returns it. */
 struct ibv_wc next_of(struct end *end);
 void expect(struct end *end, uint64_t id, enum ibv_wc_status status);
 void expect_event(struct end *end, enum ibv_event_type type);
 enum ibv_qp_state state_of(struct end *end);
-/* The adapter that runs has ended: the next one has the environment of whoever opens a device. */
+/* Ends the running adapter: the next daemon has the environment of the process that opens a
+ * device. */
 void end_adapter(void);
-/* This program again, with two descriptors as arguments; what it says first. */
+/* Starts this program again, with two descriptors as arguments.  Returns its first report. */
 struct told start_other(struct other *other);
-/* The other is connected with us, and stopped. */
+/* Connects the other process to this end, and waits until it has stopped. */
 void connect_other(struct other *other, struct end *end, const struct told *told,
                    const struct options *options);
-/* Its status, when it has ended. */
+/* Waits until the other process has ended.  Returns its status. */
 int end_other(struct other *other);
 
-/* Before the tests: a network namespace of its own, so that nobody shares its adapter, if that is allowed. */
+/* Call before the tests: enters a network namespace of its own, if permitted, so that nobody
+ * shares its adapter. */
 void ends_prepare(void);
-/* A test, the last one: nothing was printed in the daemons, by a sanitizer for example. */
+/* The last test: the daemons, and their sanitizers, have printed nothing. */
 void the_daemons_have_not_complained(void **state);
-/* After the tests. */
 void ends_clean(void);
 
 #endif

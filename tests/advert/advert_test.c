@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * advert_test.c - receives that their sender knows of before it sends.
+ * advert_test.c - receives that are advertised to their sender before it sends.
  *
- * Endpoint 0 sends, endpoint 1 receives.  Each moves only when a test says so, so who knows of
- * what is certain: a told receive is known to the sender once that has had a few rounds.
+ * Endpoint 0 sends, endpoint 1 receives.  Each makes progress only when a test says so, so
+ * their knowledge is certain: the sender knows an advertised receive after a few rounds of its
+ * own progress.
  */
 #include "cluster.h"
 
@@ -33,7 +34,7 @@ static void open_two(struct cluster *cl, void **state, const char *const *more)
 {
     memset(bufs, POISON, sizeof bufs);
     cluster_open(cl, *state, 2, more);
-    for (int i = 0; i < 2; i++) /* as if they had said something */
+    for (int i = 0; i < 2; i++) /* as if they had exchanged messages */
         assert_int_equal(peer_use(cl->eps[i], (uint32_t)(1 - i)), 0);
 }
 
@@ -56,7 +57,7 @@ static mbx_request send(struct cluster *cl, unsigned seed, uint64_t tag, size_t 
     return request;
 }
 
-/* What has arrived at one of them is looked at. */
+/* Makes one endpoint handle its arrived packets. */
 static void step(struct cluster *cl, int who)
 {
     for (int i = 0; i < 20; i++)
@@ -83,7 +84,7 @@ static bool is_untouched(int buf)
     return true;
 }
 
-/* ---- the message goes where the receive is ---- */
+/* ---- the message goes directly into the buffer of the receive ---- */
 
 static void test_a_message_arrives_without_its_receiver(void **state)
 {
@@ -106,8 +107,8 @@ static void test_a_message_arrives_without_its_receiver(void **state)
     cluster_close(&cl);
 }
 
-/* Told first, then written by the progress of its sender; what is sent behind it stays behind.
- */
+/* The sender sends WRITE first, and writes the data during its own progress.  The later message
+ * waits its turn. */
 static void test_a_long_message_is_told_first(void **state)
 {
     struct mbx_completion done;
@@ -118,7 +119,7 @@ static void test_a_long_message_is_told_first(void **state)
     recv = post(&cl, 0, 1, 0);
     step(&cl, 0);
     sent = send(&cl, 5, 1, SIZE);
-    assert_int_equal(mbx_cancel(cl.eps[1], recv), -EALREADY); /* its word is taken */
+    assert_int_equal(mbx_cancel(cl.eps[1], recv), -EALREADY); /* its lock word is taken */
     behind = post(&cl, 1, 0, MBX_IGNORE_ALL);
     send(&cl, 6, 1, SIZE);
     step(&cl, 1);
@@ -166,7 +167,7 @@ static void test_a_synchronous_send_is_complete_when_written(void **state)
     cluster_close(&cl);
 }
 
-/* ---- who is told, and what is void ---- */
+/* ---- advertised receives, and void advertisements ---- */
 
 static void test_who_is_told(void **state)
 {
@@ -216,7 +217,7 @@ static void test_nobody_is_told(void **state)
     }
 }
 
-/* MBX_RNDV, without what tests have besides. */
+/* MBX_RNDV alone decides, without the parameters of the other tests. */
 static void test_who_may_write_is_told(void **state)
 {
     static const char *const with[] = {"RNDV=auto", "RNDV=read+write", "RNDV=write"};
@@ -250,14 +251,15 @@ static void test_a_message_under_way_makes_it_void(void **state)
     send(&cl, 5, 1, SIZE);
     expect(&cl, recv, 0, 5, SIZE);
     assert_int_equal(cluster_stats(&cl, 1).advert_missed, 1);
-    other = post(&cl, 1, 2, 0); /* not told: it finds its message */
+    other = post(&cl, 1, 2, 0); /* not advertised: it finds its message */
     cluster_settle(&cl);
     assert_int_equal(mbx_cancel(cl.eps[1], other), -EALREADY);
     assert_int_equal(cluster_stats(&cl, 1).advert_sent, 1);
     cluster_close(&cl);
 }
 
-/* What is void stays open at its receiver, so what is told behind it does not count either. */
+/* A void advertisement stays open at its receiver, so an advertisement that follows it does not
+ * count either. */
 static void test_what_follows_a_void_one_is_void(void **state)
 {
     struct cluster cl;
@@ -299,7 +301,7 @@ static void test_those_that_overlap_are_filled_in_order(void **state)
     cluster_close(&cl);
 }
 
-/* It goes as ever, and takes the receive with it. */
+/* The short message travels as usual, and completes the receive. */
 static void test_a_short_message_meets_it(void **state)
 {
     struct cluster cl;
@@ -317,8 +319,8 @@ static void test_a_short_message_meets_it(void **state)
     cluster_close(&cl);
 }
 
-/* It may meet any of those that it suits; so one behind them, which it does not suit, may not
- * be the first for the next message. */
+/* The short message may match any advertised receive whose tag fits.  So a later receive, whose
+ * tag does not fit, may not be the first receive for the next message. */
 static void test_a_short_message_stands_before_others(void **state)
 {
     struct cluster cl;
@@ -342,7 +344,7 @@ static void test_a_short_message_stands_before_others(void **state)
     cluster_close(&cl);
 }
 
-/* What does not overlap with what it may meet is written as ever. */
+/* A receive is still written if it overlaps no receive that the short message may match. */
 static void test_a_short_message_does_no_harm_to_others(void **state)
 {
     struct cluster cl;
@@ -360,8 +362,8 @@ static void test_a_short_message_does_no_harm_to_others(void **state)
     cluster_close(&cl);
 }
 
-/* Sends that suit none of them are not compared for ever; and what comes behind one that was
- * dropped does not count. */
+/* Sends that match no advertised receive are not compared with it for ever: it is dropped.  An
+ * advertisement that follows a dropped one does not count. */
 static void test_what_nobody_wants_is_dropped(void **state)
 {
     struct cluster cl;
@@ -408,7 +410,8 @@ static void test_holding_drops_them(void **state)
     cluster_close(&cl);
 }
 
-/* Each try that was of no use makes the next one later; one that was of use, at once. */
+/* Each useless advertisement delays the next one more.  A useful one is followed by the next at
+ * once. */
 static void test_it_is_given_up_where_it_is_of_no_use(void **state)
 {
     const char *const params[] = {"ADVERT_SIZE=1000", NULL};
@@ -437,8 +440,8 @@ static void test_it_is_given_up_where_it_is_of_no_use(void **state)
     cluster_close(&cl);
 }
 
-/* A message that its sender writes while the receiver makes so many rounds of progress, and no more
- * before all is written. */
+/* The sender writes a message; meanwhile the receiver makes this many rounds of progress, and
+ * no more until everything is written. */
 static void write_while(struct cluster *cl, int rounds)
 {
     struct mbx_completion done;
@@ -454,7 +457,8 @@ static void write_while(struct cluster *cl, int rounds)
     expect(cl, recv, 0, 5, SIZE);
 }
 
-/* Where both sides can copy a part, the next one is for them. */
+/* The receiver waited while its message was written.  If both sides can copy a part, the next
+ * receive is not advertised, so that they share the copy. */
 static void test_who_waits_while_it_is_written_could_have_helped(void **state)
 {
     const char *const params[] = {"ADVERT_SIZE=1000", "SPLIT_COPY_SIZE=1000", "READ_CHUNK=4K",
@@ -501,7 +505,7 @@ static void test_a_cancel_closes_it(void **state)
     step(&cl, 0);
     assert_int_equal(mbx_cancel(cl.eps[1], first), 0);
     cluster_wait_error(&cl, 1, first, -ECANCELED);
-    send(&cl, 5, 1, SIZE); /* finds the first one closed, and takes the second */
+    send(&cl, 5, 1, SIZE); /* finds the first receive closed, and takes the second */
     expect(&cl, second, 1, 5, SIZE);
     assert_true(is_untouched(0));
     assert_int_equal(cluster_stats(&cl, 1).advert_won, 1);
@@ -526,8 +530,8 @@ static void test_a_cancelled_one_leaves_its_message(void **state)
     cluster_close(&cl);
 }
 
-/* Cancels against a sender on another thread: a message goes into the receive that is there
- * when it comes, and never into one that was cancelled. */
+/* Cancels race with a sender on another thread: a message goes into the receive that is open
+ * when it comes, and never into a cancelled one. */
 struct race {
     struct mbx_ep *ep;
     uint32_t rounds;
@@ -589,7 +593,7 @@ static void test_cancels_race(void **state)
     void *ended;
 
     if (config_is_loop(config))
-        skip(); /* loop is driven by one thread */
+        skip(); /* one thread drives loop */
     open_two(&cl, state, params);
     race = (struct race){cl.eps[0], test_is_quick() ? 300 : 3000};
     assert_int_equal(pthread_create(&thread, NULL, race_send, &race), 0);
@@ -601,7 +605,7 @@ static void test_cancels_race(void **state)
 
 /* ---- writes that fail ---- */
 
-/* It says so, and the rest is fetched, by reading or as DATA. */
+/* The sender reports the failure, and the rest is fetched, by reading or as DATA. */
 static void test_a_write_that_fails(void **state)
 {
     const struct configuration *config = *state;
@@ -670,7 +674,8 @@ static void test_the_receiver_closes(void **state)
     cluster_close(&cl);
 }
 
-/* It does not get its buffer back in time, and says so; then nothing is written any more. */
+/* The receiver does not get its buffer back in time, and reports that.  Then nothing is written
+ * any more. */
 static void test_the_receiver_closes_while_it_is_written(void **state)
 {
     static unsigned char seen[2 * SIZE];
@@ -691,7 +696,7 @@ static void test_the_receiver_closes_while_it_is_written(void **state)
     cluster_close(&cl);
 }
 
-/* ... or it does: what is under way then is complete. */
+/* A sender that closes completes the write that is under way. */
 static void test_the_sender_closes_while_it_writes(void **state)
 {
     const char *const params[] = {"ADVERT=always", "ADVERT_SIZE=1000", "READ_CHUNK=4K", NULL};
@@ -740,21 +745,21 @@ static void test_violations_to_a_receiver(void **state)
     assert_int_equal(mbx_recv(cl.eps[1], 0, CONTEXT, 2, 0, bufs[1], 10, NULL, &unadvertised),
                      0);
     write.receiver = written.receiver = recv;
-    assert_true(forge(&cl, 1, WIRE_WRITE, 0, 1, &write)); /* without its word */
+    assert_true(forge(&cl, 1, WIRE_WRITE, 0, 1, &write)); /* before its lock word is taken */
     step(&cl, 0);
-    send(&cl, 5, 1, SIZE); /* now the word is taken, and WRITE under way */
+    send(&cl, 5, 1, SIZE); /* takes the lock word; WRITE is under way */
     assert_true(forge(&cl, 1, WIRE_WRITTEN, 0, 0, &written));
     assert_true(forge(&cl, 1, WIRE_WRITE, 0, 2, &write)); /* another tag */
     write.sender = 0;
     assert_true(forge(&cl, 1, WIRE_WRITE, 0, 1, &write));
     write = (struct wire_write){recv, 1, 3 * SIZE, SIZE + 1, 0, 0};
-    assert_true(forge(&cl, 1, WIRE_WRITE, 0, 1, &write)); /* more than there is space for */
+    assert_true(forge(&cl, 1, WIRE_WRITE, 0, 1, &write)); /* more than the buffer holds */
     write = (struct wire_write){unadvertised, 1, 10, 10, 0, 0};
     assert_true(forge(&cl, 1, WIRE_WRITE, 0, 2, &write));
-    mbx_progress(cl.eps[1]); /* WRITE has come */
+    mbx_progress(cl.eps[1]); /* WRITE has arrived */
     written.done = SIZE + 1;
     assert_true(forge(&cl, 1, WIRE_WRITTEN, 0, 0, &written));
-    written.done = 5000; /* neither all nor stopped */
+    written.done = 5000; /* neither all of it nor stopped */
     assert_true(forge(&cl, 1, WIRE_WRITTEN, 0, 0, &written));
     expect(&cl, recv, 0, 5, SIZE);
     cluster_close(&cl);
@@ -769,7 +774,7 @@ static void test_violations_to_a_sender(void **state)
 
     open_two(&cl, state, chunks);
     early.credit = peer_credit(peer_get(cl.eps[0], 1))->envelopes;
-    assert_false(forge(&cl, 0, WIRE_ADVERTISE, 0, 1, &early)); /* there is no such word */
+    assert_false(forge(&cl, 0, WIRE_ADVERTISE, 0, 1, &early)); /* no such lock word */
     assert_true(forge(&cl, 0, WIRE_ADVERTISE, 0, 1, &early));  /* twice */
     for (early.number = 2; early.number < 40; early.number++)
         assert_false(forge(&cl, 0, WIRE_ADVERTISE, 0, 3, &early));

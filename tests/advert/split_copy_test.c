@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * split_copy_test.c - long messages of which the receiver copies one part and the sender the other.
+ * split_copy_test.c - long messages of which the receiver copies one part and the sender the
+ * other.
  *
- * Endpoint 0 sends, endpoint 1 receives, and each moves only when a test says so.  What one
- * system call does at once would leave the other side no time: so the first read, or write, is
- * made to fail as one that is to be tried again.
+ * Endpoint 0 sends, endpoint 1 receives, and each makes progress only when a test says so.  A
+ * single system call would copy its whole part and leave the other side no time.  So the first
+ * read, or write, is made to fail with an error after which it is tried again.
  */
 #include "cluster.h"
 
@@ -73,7 +74,7 @@ static unsigned state_of(struct cluster *cl, mbx_request recv)
     return request_find(cl->eps[1], recv)->state;
 }
 
-/* A message whose receiver has asked its sender, and has read nothing yet. */
+/* The receiver has asked the sender to copy a part, and has read nothing yet. */
 static mbx_request ask(struct cluster *cl, void **state, const char *const *params,
                        mbx_request *sent)
 {
@@ -89,8 +90,8 @@ static mbx_request ask(struct cluster *cl, void **state, const char *const *para
     return recv;
 }
 
-/* The same, and its sender has taken the part and written nothing yet, and the receiver has
- * read its own. */
+/* As ask(), and then the sender has taken its part and written nothing yet, and the receiver
+ * has read its own part. */
 static mbx_request wait_for_sender(struct cluster *cl, void **state, const char *const *params,
                                    mbx_request *sent)
 {
@@ -103,7 +104,7 @@ static mbx_request wait_for_sender(struct cluster *cl, void **state, const char 
     return recv;
 }
 
-/* ---- who copies what ---- */
+/* ---- who copies which part ---- */
 
 static void test_the_sender_is_first(void **state)
 {
@@ -152,13 +153,13 @@ static void test_a_sender_that_does_not_look_is_not_waited_for(void **state)
     assert_int_equal(cluster_stats(&cl, 1).split_copy_parts, 0);
     assert_int_equal(ep_advert(cl.eps[1])->announced, 0);
     memset(buf, POISON, sizeof buf);
-    step(&cl, 0); /* it is too late */
+    step(&cl, 0); /* too late */
     assert_int_equal(buf[SIZE - 1], POISON);
     expect_sent(&cl, sent);
     cluster_close(&cl);
 }
 
-/* Each chunk is shared by itself, and what does not fit is neither read nor written. */
+/* Each chunk is shared by itself, and bytes that do not fit are neither read nor written. */
 static void test_a_message_that_is_cut(void **state)
 {
     static const char *const chunks[] = {SHARED, "READ_CHUNK=8K", NULL};
@@ -180,12 +181,12 @@ static void test_a_message_that_is_cut(void **state)
         assert_int_equal(buf[SIZE - 5000], POISON);
         expect_sent(&cl, sent);
         assert_int_equal(cluster_stats(&cl, 1).split_copy_parts,
-                         1); /* the later ones it did not see */
+                         1); /* it did not see the later ones */
         cluster_close(&cl);
     }
 }
 
-/* ---- who is asked ---- */
+/* ---- which sender is asked ---- */
 
 static void test_nobody_is_asked(void **state)
 {
@@ -213,7 +214,7 @@ static void test_nobody_is_asked(void **state)
     }
 }
 
-/* MBX_RNDV, without what tests have besides. */
+/* MBX_RNDV alone decides, without the parameters of the other tests. */
 static void test_who_may_copy_is_asked(void **state)
 {
     static const char *const with[] = {"RNDV=auto", "RNDV=read+split", "RNDV=split"};
@@ -250,17 +251,17 @@ static void test_it_is_given_up_where_it_is_of_no_use(void **state)
         mbx_request recv = post(&cl, SIZE);
 
         while (mbx_test(cl.eps[1], recv, &done) == 0)
-            ; /* the sender does nothing */
+            ; /* the sender makes no progress */
         assert_int_equal(done.error, 0);
     }
-    /* between them 1, 3, 7, 15, 31 and 31 others */
+    /* 7 messages are asked for; between them 1, 3, 7, 15, 31 and 31 are not */
     assert_int_equal(cluster_stats(&cl, 1).control - cluster_stats(&cl, 1).credits, 7);
     for (int i = 0; i < MESSAGES; i++)
         expect_sent(&cl, sent[i]);
     cluster_close(&cl);
 }
 
-/* With so many cores, and told so. */
+/* Is the copy shared, with this number of cores and this parameter? */
 static bool is_shared(void **state, uint32_t cores, const char *told)
 {
     const char *const params[] = {"ADVERT=off", "SPLIT_COPY_SIZE=1000", told, NULL};
@@ -286,7 +287,7 @@ static void test_more_peers_than_cores(void **state)
     assert_true(is_shared(state, UINT32_MAX, "OVERSUBSCRIBED=auto"));
 }
 
-/* ---- what fails ---- */
+/* ---- failures ---- */
 
 static void test_a_write_that_fails(void **state)
 {
@@ -351,7 +352,8 @@ static void test_the_sender_closes(void **state)
     cluster_close(&cl);
 }
 
-/* It does not get its buffer back in time, and says so; then nothing is written any more. */
+/* The receiver does not get its buffer back in time, and reports that.  Then nothing is written
+ * any more. */
 static void test_the_receiver_closes(void **state)
 {
     struct mbx_completion done;
@@ -367,7 +369,7 @@ static void test_the_receiver_closes(void **state)
     cluster_close(&cl);
 }
 
-/* ... and a part that nobody has taken does not hold it. */
+/* A part that nobody has taken does not delay the close. */
 static void test_the_receiver_closes_before_the_part_is_taken(void **state)
 {
     mbx_request sent;
@@ -380,7 +382,8 @@ static void test_the_receiver_closes_before_the_part_is_taken(void **state)
     cluster_close(&cl);
 }
 
-/* ... while it writes a part of another message itself: that is not its own to take back. */
+/* Endpoint 0 closes while it still has to write a part.  It can take back only the part that it
+ * offered for its own receive. */
 static void test_a_sender_that_writes_closes(void **state)
 {
     static unsigned char back[SIZE];
@@ -413,7 +416,7 @@ static bool forge(struct cluster *cl, int to, enum wire_type type, unsigned flag
     memcpy(packet, &header, sizeof header);
     memcpy(packet + sizeof header, body, wire_body_size(type));
     assert_int_equal(peer_use(cl->eps[to], (uint32_t)(1 - to)),
-                     0); /* it may have said nothing */
+                     0); /* it may have sent nothing */
     assert_int_equal(deliver_packet(cl->eps[to], (uint32_t)(1 - to), packet,
                                     sizeof header + wire_body_size(type)),
                      0);
@@ -427,20 +430,20 @@ static void test_violations_to_a_receiver(void **state)
     struct cluster cl;
 
     written.receiver = ask(&cl, state, shared, &sent);
-    assert_true(forge(&cl, 1, WIRE_WRITTEN, 0, &written)); /* without its word */
+    assert_true(forge(&cl, 1, WIRE_WRITTEN, 0, &written)); /* before its lock word is taken */
     sys_fail_name("process_vm_writev", SYS_FAIL_ALWAYS, EAGAIN);
     step(&cl, 0);
     written.done = SIZE + 1;
     assert_true(forge(&cl, 1, WIRE_WRITTEN, 0, &written));
-    written.done = 5000; /* not of its part */
+    written.done = 5000; /* outside its part */
     assert_true(forge(&cl, 1, WIRE_WRITTEN, WIRE_STOPPED, &written));
-    written.done = SIZE - 1; /* neither all nor stopped */
+    written.done = SIZE - 1; /* neither all of it nor stopped */
     assert_true(forge(&cl, 1, WIRE_WRITTEN, 0, &written));
     written.done = SIZE;
     assert_true(forge(&cl, 1, WIRE_WRITTEN, WIRE_STOPPED, &written));
     sys_fail_none();
     expect(&cl, written.receiver, SIZE);
-    assert_true(forge(&cl, 1, WIRE_WRITTEN, 0, &written)); /* it is over */
+    assert_true(forge(&cl, 1, WIRE_WRITTEN, 0, &written)); /* the receive is over */
     expect_sent(&cl, sent);
     cluster_close(&cl);
 }
@@ -455,9 +458,9 @@ static void test_violations_to_a_sender(void **state)
     split_copy.sender = 12345;
     assert_true(forge(&cl, 0, WIRE_SPLIT_COPY, 0, &split_copy)); /* there is no such send */
     split_copy.sender = send(&cl, SIZE);
-    assert_false(forge(&cl, 0, WIRE_SPLIT_COPY, 0, &split_copy)); /* there is no such word */
+    assert_false(forge(&cl, 0, WIRE_SPLIT_COPY, 0, &split_copy)); /* no such lock word */
     split_copy.offset = 1;
-    assert_true(forge(&cl, 0, WIRE_SPLIT_COPY, 0, &split_copy)); /* more than there is */
+    assert_true(forge(&cl, 0, WIRE_SPLIT_COPY, 0, &split_copy)); /* beyond the message */
     split_copy.offset = SIZE + 1;
     split_copy.size = 1;
     assert_true(forge(&cl, 0, WIRE_SPLIT_COPY, 0, &split_copy));
@@ -466,7 +469,7 @@ static void test_violations_to_a_sender(void **state)
     recv = post(&cl, SIZE);
     expect(&cl, recv, SIZE);
     expect_sent(&cl, split_copy.sender);
-    assert_true(forge(&cl, 0, WIRE_SPLIT_COPY, 0, &split_copy)); /* it is over */
+    assert_true(forge(&cl, 0, WIRE_SPLIT_COPY, 0, &split_copy)); /* the send is over */
     cluster_close(&cl);
 }
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * arrays_test.c - waiting for an array of requests: for all, for some, for any; entries by index.
+ * arrays_test.c - waiting for an array of requests: for all, for some, for any; entries by
+ * index.
  *
- * Those that block have the other endpoint on a thread of its own, which sends what it is told to
- * send and nothing before.
+ * In the tests that block, the other endpoint runs on a thread of its own, and sends only the
+ * numbers that it is given.
  */
 #include "cluster.h"
 
@@ -72,7 +73,7 @@ static void is_entry_of(const struct receives *r, int i, const struct mbx_comple
     assert_int_equal(r->requests[i], 0);
 }
 
-/* ---- what only looks ---- */
+/* ---- calls that only look ---- */
 
 static void all_are_taken_by_index(void **state)
 {
@@ -98,7 +99,7 @@ static void all_are_taken_by_index(void **state)
     cluster_close(&r.cl);
 }
 
-/* What is complete when the time is up has been taken. */
+/* A call whose time is up has taken the requests that were complete. */
 static void what_is_complete_is_taken_in_vain(void **state)
 {
     const int64_t timeouts[] = {0, 100 * (int64_t)CLOCK_US};
@@ -171,7 +172,7 @@ static void any_is_the_first_in_the_array(void **state)
     cluster_close(&r.cl);
 }
 
-/* Their number, and each in its entry. */
+/* The call returns the number of errors, and each error is in the entry of its request. */
 static void errors_are_counted(void **state)
 {
     struct mbx_completion done[4];
@@ -183,7 +184,7 @@ static void errors_are_counted(void **state)
     post_one(&r, 0, 1); /* too small */
     post_one(&r, 1, sizeof r.got[1]);
     post_one(&r, 2, sizeof r.got[2]);
-    r.requests[3] = r.requests[1]; /* taken a moment before */
+    r.requests[3] = r.requests[1]; /* taken by the call before it reaches this one */
     assert_int_equal(mbx_cancel(r.cl.eps[1], r.requests[2]), 0);
     send_number(&r, 0);
     send_number(&r, 1);
@@ -228,9 +229,10 @@ static void wrong_arguments(void **state)
     cluster_close(&cl);
 }
 
-/* ---- what blocks ---- */
+/* ---- calls that block ---- */
 
-/* Endpoint 0 on its thread: it sends the number that it gets, and ends when it gets COUNT. */
+/* Endpoint 0 on its thread: it sends each number that it receives, and ends when it receives
+ * COUNT. */
 static void *send_as_told(void *arg)
 {
     struct receives *r = arg;
@@ -283,7 +285,7 @@ static void a_wait_for_any_returns_with_each(void **state)
     int index;
 
     if (config_is_loop(*state))
-        return; /* all its endpoints are one thread's */
+        return; /* one thread uses all endpoints */
     open_receives(&r, *state, NULL);
     thread = start_sender(&r);
     for (size_t i = 0; i < ARRAY_COUNT(order); i++) {
@@ -321,7 +323,7 @@ static void a_wait_for_all_returns_with_the_last(void **state)
     cluster_close(&r.cl);
 }
 
-/* ---- beside another thread that polls ---- */
+/* ---- while another thread polls ---- */
 
 struct single {
     struct mbx_ep *ep;
@@ -337,7 +339,8 @@ static void *wait_for_one(void *arg)
     return NULL;
 }
 
-/* Another thread waits for receive 0 in the same endpoint, and is the one that polls. */
+/* Another thread waits for receive 0 in the same endpoint, and polls.  It notifies the call
+ * that waits for an array. */
 static void a_wait_among_threads_is_told(void **state)
 {
     static const char *const many[] = {"THREADS=many", NULL};
@@ -353,7 +356,7 @@ static void a_wait_among_threads_is_told(void **state)
     open_receives(&r, *state, many);
     single = (struct single){.ep = r.cl.eps[1], .request = r.requests[0]};
     assert_int_equal(pthread_create(&other, NULL, wait_for_one, &single), 0);
-    while (mbx_sleep(r.cl.eps[1], 0, NULL) != -EBUSY) /* it does not wait yet */
+    while (mbx_sleep(r.cl.eps[1], 0, NULL) != -EBUSY) /* the thread does not wait yet */
         sched_yield();
     sender = start_sender(&r);
     for (int i = 0; i < 3; i++)

@@ -41,7 +41,8 @@ static void test_a_cancelled_receive_takes_nothing(void **state)
     cluster_close(&cl);
 }
 
-/* From the head, the middle and the end of the queue: the others keep their order. */
+/* Receives are cancelled at the head, in the middle and at the end of the queue: the others
+ * keep their order. */
 static void test_the_others_keep_their_order(void **state)
 {
     int values[6];
@@ -69,7 +70,7 @@ static void test_the_others_keep_their_order(void **state)
     cluster_close(&cl);
 }
 
-/* In every state of a rendezvous or of fragments, a matched receive goes on. */
+/* A matched receive continues in every state of a rendezvous or of fragments. */
 static void test_too_late(void **state)
 {
     struct cluster cl;
@@ -104,7 +105,7 @@ static void test_too_late(void **state)
     cluster_close(&cl);
 }
 
-/* Silent is about success; that a receive was cancelled is told. */
+/* MBX_SILENT omits the entry of a success; a cancelled receive still has one. */
 static void test_silent_receives_still_tell(void **state)
 {
     const struct mbx_options silent = {.flags = MBX_SILENT};

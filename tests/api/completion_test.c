@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * completion_test.c - each operation ends in one entry, in order, with what the caller
- * gave along; read by any mixture of poll, test and wait.
+ * attached; entries are read by any mixture of poll, test and wait.
  */
 #include "cluster.h"
 
@@ -60,7 +60,8 @@ static void test_entries_say_what_was_done(void **state)
     cluster_close(&cl);
 }
 
-/* Does what is read or asked for complete in order?  Nobody says so, if there are several. */
+/* Do messages of this size complete in order?  Long messages, of which several may be under
+ * way, need not. */
 static bool is_in_order(const struct cluster *cl, size_t size)
 {
     struct mbx_protocol_row row;
@@ -69,7 +70,7 @@ static bool is_in_order(const struct cluster *cl, size_t size)
     return row.protocol <= MBX_BOUNCE && size <= row.max_size;
 }
 
-/* One of the operations from *handles on, none of them twice: *handles is cleared. */
+/* *handles has this request, which is cleared, so that none is found twice. */
 static void expect_one_of(mbx_request *handles, int count, mbx_request found)
 {
     for (int i = 0; i < count; i++) {
@@ -117,7 +118,7 @@ static void test_queues(void **state)
     cluster_close(&cl);
 }
 
-/* A silent operation leaves nothing behind but its effect. */
+/* A silent operation has its effect and leaves no entry. */
 static void test_silent(void **state)
 {
     struct mbx_options silent = {.flags = MBX_SILENT};
@@ -156,7 +157,7 @@ static void test_silent(void **state)
     cluster_close(&cl);
 }
 
-/* ... but that it was cut is told. */
+/* A silent receive still reports that its message was truncated. */
 static void test_silent_truncation_is_told(void **state)
 {
     struct mbx_options silent = {.user = &silent, .flags = MBX_SILENT};
@@ -175,7 +176,7 @@ static void test_silent_truncation_is_told(void **state)
     cluster_close(&cl);
 }
 
-/* Waiting for one takes that one; poll gets the others, once each. */
+/* Waiting for a request takes its entry; poll takes the others, once each. */
 static void test_mixed_readers(void **state)
 {
     mbx_request requests[MANY];
@@ -202,7 +203,7 @@ static void test_mixed_readers(void **state)
     assert_int_equal(mbx_wait_queues(cl.eps[1], MBX_RECVS, 0), 0);
     for (; mbx_poll(cl.eps[1], MBX_RECVS, &done, 1) == 1; polled++) {
         ++*(int *)done.user;
-        if (config_window(cl.config) == UINT64_MAX) /* else they are taken as they are wanted */
+        if (config_window(cl.config) == UINT64_MAX) /* else fetched in the order of the calls */
             assert_int_equal(done.status.tag, (uint64_t)(MANY - 3 - 3 * polled));
     }
     for (int i = 0; i < MANY; i++) {
@@ -213,7 +214,8 @@ static void test_mixed_readers(void **state)
     cluster_close(&cl);
 }
 
-/* A handle may be left out; the entry comes all the same, with its number. */
+/* The caller may omit the handle; the entry comes all the same, with the number of the
+ * request. */
 static void test_without_a_handle(void **state)
 {
     struct mbx_completion done;
@@ -267,7 +269,7 @@ static void test_entries_can_be_read_in_place(void **state)
             assert_ptr_equal(c->user, &got[i - MANY]);
         done.request = c->request;
         expect_one_of(of, in_order ? i % MANY + 1 : MANY, c->request);
-        if (i % 5 == 0) { /* the other way takes the same entry */
+        if (i % 5 == 0) { /* poll takes the same entry */
             assert_int_equal(mbx_poll(cl.eps[0], both, &done, 1), 1);
             assert_ptr_equal(done.user, i < MANY ? NULL : c->user);
         } else {
@@ -280,7 +282,7 @@ static void test_entries_can_be_read_in_place(void **state)
     cluster_close(&cl);
 }
 
-/* A send that says that it was complete has no entry, and any other has one. */
+/* A send that reports its completion in the call has no entry; any other send has one. */
 static void test_sends_that_are_complete_at_once(void **state)
 {
     static const size_t sizes[] = {0, 8, 100, 5000, 1 << 20};
@@ -318,7 +320,8 @@ static void test_sends_that_are_complete_at_once(void **state)
     cluster_close(&cl);
 }
 
-/* One round of a client that looks before it calls; how much moved. */
+/* One round of a client that checks mbx_idle() before it makes progress.  Returns how much
+ * moved. */
 static int look_and_progress(struct mbx_ep *ep)
 {
     struct mbx_completion done;
@@ -331,8 +334,8 @@ static int look_and_progress(struct mbx_ep *ep)
     return 0;
 }
 
-/* Who makes progress only when an endpoint is not idle misses nothing; and over shared memory
- * alone it is idle at last. */
+/* A client that makes progress only when its endpoint is not idle misses nothing.  Over shared
+ * memory alone the endpoint becomes idle. */
 static void test_an_idle_endpoint_has_nothing_to_do(void **state)
 {
     static char out[300000], in[300000];

@@ -13,13 +13,13 @@
 #define SIZE     100000
 #define MANY     300
 
-#define STAY     17 /* messages: one more than a queue that is walked has */
+#define STAY     17 /* one more than the longest queue that is walked */
 #define STAY_TAG 1000
 
 static const size_t lengths[] = {0, 1, 8, 24, 25, 32, 1000, 5000};
 #define LENGTHS (2 * ARRAY_COUNT(lengths)) /* two of each */
 
-/* What options.done has been told of one request. */
+/* The calls of options.done for one request. */
 struct called {
     int calls;
     struct mbx_completion last;
@@ -40,7 +40,7 @@ static struct mbx_options done_options(struct called *called, unsigned flags)
         .user = called, .data = 77, .flags = MBX_DONE | flags, .done = on_done};
 }
 
-/* Rounds until that has been called. */
+/* Makes progress until the callback has been called. */
 static void wait_called(struct cluster *cl, const struct called *called)
 {
     for (int idle = 0; called->calls == 0 && idle < test_patience(); idle++)
@@ -55,7 +55,7 @@ static void no_entries(struct mbx_ep *ep)
     assert_int_equal(mbx_wait_queues(ep, MBX_SENDS | MBX_RECVS, 0), -ETIMEDOUT);
 }
 
-/* One message, whose receive comes before it or behind it. */
+/* Moves one message, whose receive is posted before it or after it. */
 static void transfer(struct cluster *cl, size_t size, bool is_expected)
 {
     static unsigned char got[SIZE];
@@ -110,7 +110,7 @@ static void test_a_call_instead_of_an_entry(void **state)
     cluster_close(&cl);
 }
 
-/* Errors are told, too; with MBX_SILENT they alone. */
+/* The callback also gets errors; with MBX_SILENT it gets errors only. */
 static void test_errors(void **state)
 {
     unsigned char got[8];
@@ -145,7 +145,7 @@ static void test_errors(void **state)
     cluster_close(&cl);
 }
 
-/* Nobody waits for such a request, or tests it. */
+/* A request with a callback cannot be waited for or tested. */
 static void test_not_to_wait_for(void **state)
 {
     unsigned char got[8];
@@ -191,7 +191,8 @@ static void test_accesses(void **state)
     cluster_close(&cl);
 }
 
-/* Sends as many as leave, and what does not by mbx_send(): they come in the order of the calls. */
+/* Sends by mbx_try_send(), and by mbx_send() where that refuses: the messages arrive in the
+ * order of the calls. */
 static void test_try_send(void **state)
 {
     struct mbx_completion done;
@@ -242,8 +243,8 @@ static void test_try_send_refuses(void **state)
     cluster_close(&cl);
 }
 
-/* What an mbx_recv() of the message would be told, by mbx_try_recv() or else by that.  How often the
- * former has done it is added up. */
+/* Receives a message by mbx_try_recv(), or else by mbx_recv(), and returns its status.  Counts
+ * in *tried the messages that the former received. */
 static struct mbx_status receive(struct cluster *cl, uint32_t source, uint64_t tag, void *buf,
                                  size_t size, int *tried)
 {
@@ -262,7 +263,7 @@ static struct mbx_status receive(struct cluster *cl, uint32_t source, uint64_t t
     return done.status;
 }
 
-/* Messages of a tag of their own, so many that such a queue is not walked.  They stay. */
+/* Sends so many messages with a tag of their own that the queue is not walked.  They stay. */
 static void send_those_that_stay(struct cluster *cl)
 {
     for (uint64_t i = 0; i < STAY; i++) {
@@ -283,7 +284,8 @@ static void receive_those_that_stay(struct cluster *cl)
     }
 }
 
-/* All that has arrived is searched in vain, as receives by name do: they find it in their index then. */
+/* Searches all that has arrived for a tag that does not exist, as receives by name do: they
+ * then find their message in the index. */
 static void search_in_vain(struct cluster *cl)
 {
     struct mbx_status status;
@@ -292,8 +294,8 @@ static void search_in_vain(struct cluster *cl)
                      0);
 }
 
-/* Messages of all lengths are there, and are received: the newest tag first, and of two that are alike the
- * earlier one first.  Says how often mbx_try_recv() has done it. */
+/* Sends messages of all lengths, and receives them: the newest tag first, and of two with the
+ * same tag the earlier one first.  Returns the number that mbx_try_recv() received. */
 static int receive_all_lengths(struct cluster *cl, bool is_by_name)
 {
     static unsigned char got[SIZE];
@@ -354,7 +356,7 @@ static void test_try_recv(void **state)
     cluster_close(&cl);
 }
 
-/* The same behind others, so that each is found by a table. */
+/* As test_try_recv(), but after many other messages, so that each is found by a table. */
 static void try_recv_behind_many(const struct configuration *config, bool is_by_name)
 {
     struct cluster cl;
@@ -370,14 +372,14 @@ static void try_recv_behind_many(const struct configuration *config, bool is_by_
     cluster_close(&cl);
 }
 
-/* By a glance into the index of one mask; or messages are in those of two. */
+/* First by the index of one mask alone, then with messages in the indexes of two masks. */
 static void test_try_recv_behind_many(void **state)
 {
     try_recv_behind_many(*state, true);
     try_recv_behind_many(*state, false);
 }
 
-/* Their senders get their credit back. */
+/* mbx_try_recv() returns the credit to the senders. */
 static void test_try_recv_many(void **state)
 {
     int tried = 0;
@@ -405,17 +407,17 @@ typedef int send_fn(struct mbx_ep *ep, uint32_t peer, uint32_t context_id, uint6
                     const void *buf, size_t size, const struct mbx_options *options,
                     mbx_request *request);
 
-/* What mbx_recv() alone can do: a message, and the space for it. */
+/* Messages that only mbx_recv() can take, and the capacity of the receive. */
 static const struct refused {
     send_fn *send;
     size_t size, capacity;
 } refused[] = {
     {mbx_send, 8, 7},       {mbx_ssend, 8, SIZE},    {mbx_send, 24, 0},
     {mbx_send, 5000, 4999}, {mbx_ssend, 5000, SIZE}, {mbx_send, 1000, 0},
-    {mbx_send, SIZE, SIZE}, /* which elsewhere than in shared memory may be eager */
+    {mbx_send, SIZE, SIZE}, /* may be eager outside of shared memory */
 };
 
-/* It stays for that: nothing has happened. */
+/* mbx_try_recv() changes nothing: the message stays for mbx_recv(). */
 static void refuse(struct cluster *cl, uint64_t tag)
 {
     static unsigned char got[SIZE + 1];
@@ -439,7 +441,7 @@ static void refuse(struct cluster *cl, uint64_t tag)
     assert_int_equal(got[received], 0xee);
 }
 
-/* The newest first. */
+/* Refuses the newest message first. */
 static void refuse_all(struct cluster *cl)
 {
     size_t count = ARRAY_COUNT(refused) - (strcmp(cl->config->name, "shm") != 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * errors_test.c - every wrong use has its documented answer, and nobody else notices.
+ * errors_test.c - every wrong use has its documented answer, and disturbs nobody else.
  *
  * Each test ends with an ordinary exchange between the same endpoints.
  */
@@ -19,7 +19,7 @@
 
 #define CONTEXT 3
 
-/* The cluster still works: one message each way and one to oneself. */
+/* The cluster still works: moves one message each way, and one to oneself. */
 static void exchange(struct cluster *cl, int a, int b)
 {
     const int ways[][2] = {{a, b}, {b, a}, {a, a}};
@@ -45,8 +45,8 @@ static void exchange(struct cluster *cl, int a, int b)
 #error "a tag that looks like any tag and is none"
 #endif
 
-/* Receives of the tags of all and of no bits, and of any, posted in this order: a message of an
- * ordinary tag is for the last. */
+/* The receives are posted in this order: a tag of all ones, a tag of all zeros, any tag.  A
+ * message with an ordinary tag matches the last. */
 static void test_no_tag_stands_for_any(void **state)
 {
     const struct {
@@ -222,7 +222,7 @@ static void test_inject_too_long(void **state)
     cluster_close(&cl);
 }
 
-/* ---- requests that are no more ---- */
+/* ---- stale requests ---- */
 
 static void test_cancelled_twice(void **state)
 {
@@ -235,7 +235,7 @@ static void test_cancelled_twice(void **state)
     cluster_open(&cl, *state, 2, NULL);
     assert_int_equal(mbx_recv(cl.eps[0], 1, CONTEXT, 0, 0, &byte, 1, NULL, &recv), 0);
     assert_int_equal(mbx_cancel(cl.eps[0], recv), 0);
-    while ((err = mbx_cancel(cl.eps[0], recv)) == -EINPROGRESS) /* a device is asked */
+    while ((err = mbx_cancel(cl.eps[0], recv)) == -EINPROGRESS) /* the device is asked */
         mbx_progress(cl.eps[0]);
     assert_int_equal(err, -ECANCELED);
     cluster_settle(&cl);
@@ -316,7 +316,7 @@ static void test_forged_handles_are_stale(void **state)
     cluster_close(&cl);
 }
 
-/* A message that is only queued cannot be taken by its number. */
+/* The number of a message that is only queued cannot receive it. */
 static void test_queued_messages_have_no_handle(void **state)
 {
     struct mbx_status status;
@@ -324,7 +324,7 @@ static void test_queued_messages_have_no_handle(void **state)
     struct cluster cl;
     char byte = 1;
 
-    /* nobody waits for the three that stay */
+    /* the close does not wait for the three that stay */
     cluster_open(&cl, *state, 2, (const char *const[]){"CLOSE_TIMEOUT=0", NULL});
     for (int i = 0; i < 4; i++)
         assert_int_equal(mbx_inject(cl.eps[0], 1, CONTEXT, 0, &byte, 1, 0), 0);
@@ -342,7 +342,7 @@ static void test_queued_messages_have_no_handle(void **state)
     cluster_close(&cl);
 }
 
-/* A matched message goes to one receive; one that is only queued has no handle. */
+/* One receive takes a matched message; a message that is only queued has no handle. */
 static void test_messages_are_received_once(void **state)
 {
     struct mbx_status status;
@@ -444,8 +444,8 @@ static void test_interrupted_waits(void **state)
 
 /* ---- peers ---- */
 
-/* What is deferred for a peer that is gone fails when somebody has looked, which is done from
- * time to time. */
+/* A send that is deferred for a closed peer fails when the library looks at the peer, which it
+ * does periodically. */
 static void let_time_pass(const struct cluster *cl)
 {
     const struct timespec while_ns = {.tv_nsec = 1000000};
@@ -454,8 +454,8 @@ static void let_time_pass(const struct cluster *cl)
         nanosleep(&while_ns, NULL);
 }
 
-/* Over a network, what is copied may have left before anybody hears that the peer is closed: so
- * may what is empty, in the place of a protocol that there is not. */
+/* Over a network, a copied message may leave before the sender learns that the peer is closed.
+ * So may the empty message that stands for a protocol that does not exist there. */
 static bool may_be_lost(const struct cluster *cl, int protocol, int sync)
 {
     bool is_copied =
@@ -479,8 +479,8 @@ static void await_failure(const struct cluster *cl, struct mbx_ep *ep, uint32_t 
     assert_int_equal(done.status.source, peer);
 }
 
-/* One message of each protocol to a closed peer, by every call.  They are on their way
- * together: a look finds all that are deferred. */
+/* Sends one message of each protocol to a closed peer, by every call.  All are under way
+ * together: one look at the peer finds all that are deferred. */
 static void send_to_closed(struct cluster *cl, struct mbx_ep *ep, uint32_t peer)
 {
     mbx_request sends[MBX_PROTOCOLS][2];
@@ -514,7 +514,7 @@ static void test_sends_to_a_closed_peer_fail(void **state)
         send_to_closed(&cl, cl.eps[1], 2); /* never met */
 
     silent.user = &silent;
-    /* an error of a silent send is told */
+    /* a silent send has an entry for its error */
     assert_int_equal(mbx_send(cl.eps[0], 2, CONTEXT, 1, &byte, 1, &silent, NULL), 0);
     while (mbx_poll(cl.eps[0], MBX_SENDS, &done, 1) == 0)
         mbx_progress(cl.eps[0]);
@@ -539,7 +539,7 @@ static void test_injects_to_a_closed_peer_fail(void **state)
     mbx_limits_get(cl.eps[0], &limits, sizeof limits);
     cluster_close_one(&cl, 2);
     for (int i = 0; i < 2; i++) {
-        /* told by the call if it tried at once, else logged and counted */
+        /* the call returns the error if it tried at once; otherwise it is logged and counted */
         int err = mbx_inject(cl.eps[0], 2, CONTEXT, 0, data, i == 0 ? 1 : limits.inject, 0);
 
         if (!config_has_faults(cl.config) && config_window(cl.config) == UINT64_MAX)
@@ -558,7 +558,8 @@ static void test_injects_to_a_closed_peer_fail(void **state)
     cluster_close(&cl);
 }
 
-/* What a peer sent before it closed still arrives, though nobody looked until then. */
+/* A message that a peer sent before it closed still arrives, although its receiver made no
+ * progress until then. */
 static void test_messages_outlive_their_sender(void **state)
 {
     struct mbx_completion done;
@@ -567,10 +568,10 @@ static void test_messages_outlive_their_sender(void **state)
     int sent = 100, got = 0;
 
     if (config_window(*state) == 0)
-        skip(); /* what is deferred is abandoned */
+        skip(); /* a deferred message is abandoned */
     cluster_open(&cl, *state, 3, NULL);
     if (config_is_network(*state))
-        exchange(&cl, 0, 2); /* who greets needs an answer */
+        exchange(&cl, 0, 2); /* the first contact needs an answer */
     assert_int_equal(mbx_inject(cl.eps[2], 0, CONTEXT, 1, &sent, sizeof sent, 6), 0);
     assert_int_equal(cluster_close_one(&cl, 2), 0);
     assert_int_equal(mbx_recv(cl.eps[0], 2, CONTEXT, 1, 0, &got, sizeof got, NULL, &recv), 0);
@@ -635,7 +636,7 @@ static void test_labels_of_a_job(void **state)
     assert_int_equal(mbx_address_share(other, 77), -EEXIST);
     assert_int_equal(mbx_address_find(other, 77, &found), 0);
     assert_int_equal(mbx_address_get(one, &address), 0);
-    assert_memory_equal(&address, &found, sizeof found); /* the credit, too */
+    assert_memory_equal(&address, &found, sizeof found); /* and the credit */
     assert_int_equal(mbx_peer_add(other, &found, &peer), 0);
     assert_int_equal(mbx_close(one), 0);
     assert_int_equal(mbx_address_find(other, 77, &found), -ENOENT);
@@ -662,7 +663,8 @@ static void test_malformed_addresses(void **state)
     cluster_close(&cl);
 }
 
-/* The address of an endpoint that is no more: known only by sending. */
+/* The address belonged to an endpoint that is closed: the sender learns this only by
+ * sending. */
 static void test_sends_to_nobody_fail(void **state)
 {
     struct mbx_address address;
@@ -727,7 +729,7 @@ static void test_wrong_parameters_are_named(void **state)
     cluster_close(&cl);
 }
 
-/* No request left is an error of the call; one completion later there is one. */
+/* A call fails when no request is left.  After one completion a request is free again. */
 static void test_requests_run_out(void **state)
 {
     static const char *const few[] = {"REQUESTS=2", NULL};
@@ -761,7 +763,7 @@ static int post(struct mbx_ep *ep, uint64_t tag)
     return mbx_recv(ep, 1, CONTEXT, tag, 0, NULL, 0, &silent, NULL);
 }
 
-/* When memory ends a line says so; everything is as before, and goes on. */
+/* When memory ends, a line says so.  The endpoint stays as it was, and continues. */
 static void test_memory_runs_out(void **state)
 {
     struct cluster cl;
@@ -775,7 +777,7 @@ static void test_memory_runs_out(void **state)
     last_line[0] = '\0';
     while (!is_told && tag < 10000) {
         open = cluster_stats(&cl, 0).requests_now;
-        mem_fail_at(1); /* if one is needed: for requests, or for the queue of these receives */
+        mem_fail_at(1); /* if needed: for requests, or for the queue of these receives */
         err = post(cl.eps[0], tag++);
         is_told =
             strstr(last_line, " requests are open, and there is no memory for another one");
@@ -792,13 +794,14 @@ static void test_memory_runs_out(void **state)
     cluster_close(&cl);
 }
 
-/* A device would get them; the others differ in how messages travel. */
+/* A device would get them; the other configurations differ only in how messages travel. */
 static bool posts_many(const struct configuration *config)
 {
     return !test_is_quick() && strcmp(config->name, "shm") == 0;
 }
 
-/* More than 2^20 of one endpoint: each is its own, and the last one meets its message. */
+/* One endpoint has more than 2^20 receives: their numbers differ, and the last ones match their
+ * messages. */
 static void test_a_million_receives_wait(void **state)
 {
     const uint64_t count = (UINT64_C(1) << 20) + 1000;
@@ -814,7 +817,7 @@ static void test_a_million_receives_wait(void **state)
     for (uint64_t tag = 0; tag < count; tag++)
         assert_int_equal(post(cl.eps[0], tag), 0);
     assert_int_equal(cluster_stats(&cl, 0).requests_now, count);
-    /* to look whether the peer is there is to go over all of them: it is done as many times as rarely */
+    /* the check whether the peer is alive reads all requests, so more of them make it rarer */
     last = cl.eps[0]->liveness.last_ns = clock_now() - 2 * (uint64_t)liveness_ns(cl.eps[0]);
     liveness_check(cl.eps[0]);
     assert_int_equal(cl.eps[0]->liveness.last_ns, last);

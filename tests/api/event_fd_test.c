@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * event_fd_test.c - the descriptor of an endpoint (mbx_fd) becomes readable when there may be
- * something to do, and is not missed whenever that comes.
+ * something to do, and no event is missed, whenever it comes.
  *
- * That sleepers look around by themselves now and then, which would hide a lost wake, is switched
+ * Sleepers also look around periodically, which would hide a lost wake.  The tests switch that
  * off.
  */
 #include "cluster.h"
@@ -36,10 +36,10 @@ static bool is_readable(int fd)
 
 static bool has_fd(const struct cluster *cl)
 {
-    return !config_is_loop(cl->config); /* where nobody can sleep */
+    return !config_is_loop(cl->config); /* nobody can sleep in loop */
 }
 
-/* Everything that is under way has come, and the descriptor of endpoint 0 is armed. */
+/* Waits until everything under way has arrived, then arms the descriptor of endpoint 0. */
 static void arm_in_peace(struct cluster *cl)
 {
     cluster_settle(cl);
@@ -68,7 +68,7 @@ static void send_from(struct cluster *cl, int who, uint64_t tag)
     assert_int_equal(mbx_inject(cl->eps[who], 0, CONTEXT, tag, "x", 1, 0), 0);
 }
 
-/* Endpoints 0 and 1, which have met; of 0 there is a descriptor. */
+/* Opens endpoints 0 and 1, which have exchanged a message.  Returns the descriptor of 0. */
 static int open_met(struct cluster *cl, const struct configuration *config,
                     const char *const *more)
 {
@@ -88,7 +88,7 @@ static int open_met(struct cluster *cl, const struct configuration *config,
 
 static void close_met(struct cluster *cl)
 {
-    cluster_settle(cl); /* what is injected may wait for that */
+    cluster_settle(cl); /* an injected message may wait for that */
     cluster_close(cl);
     sys_trust_wakes(0);
 }
@@ -113,7 +113,7 @@ static void a_message_makes_it_readable(void **state)
     close_met(&cl);
 }
 
-/* Also one for which no receive is posted, unless it waits at its sender. */
+/* A message without a posted receive also makes it readable, unless it waits at its sender. */
 static void an_unexpected_message_makes_it_readable(void **state)
 {
     struct mbx_status status;
@@ -192,7 +192,7 @@ static void a_wake_makes_it_readable(void **state)
     close_met(&cl);
 }
 
-/* Armed or told, the endpoint can be closed. */
+/* An armed endpoint, and one whose descriptor is readable, can be closed. */
 static void it_can_be_closed_in_every_state(void **state)
 {
     for (int how = 0; how < 4; how++) {
@@ -211,11 +211,11 @@ static void it_can_be_closed_in_every_state(void **state)
     }
 }
 
-/* ---- beside calls that wait ---- */
+/* ---- with calls that wait ---- */
 
 struct answer {
     struct mbx_ep *ep;
-    _Atomic bool is_there; /* it need not make progress any more */
+    _Atomic bool is_there; /* the answering endpoint need not make progress any more */
 };
 
 static void *answer_one(void *arg)
@@ -235,7 +235,7 @@ static void *answer_one(void *arg)
     return NULL;
 }
 
-/* A call that sleeps by itself takes the endpoint back, armed or not. */
+/* A call that sleeps itself takes over the endpoint, armed or not. */
 static void a_wait_disarms(void **state)
 {
     struct mbx_completion done;
@@ -249,7 +249,7 @@ static void a_wait_disarms(void **state)
         mbx_request request = post(cl.eps[0], 8, &byte, 1);
         struct answer answer = {.ep = cl.eps[1]};
 
-        for (int i = 0; i < 5; i++) { /* behind the first, nothing but this call ends a sleep */
+        for (int i = 0; i < 5; i++) { /* afterwards only this call ends a sleep */
             arm_in_peace(&cl);
             assert_int_equal(mbx_sleep(cl.eps[0], 0, NULL), -ETIMEDOUT);
             assert_false(is_readable(fd));
@@ -272,7 +272,7 @@ struct loop {
     struct mbx_ep *ep;
     uint32_t peer;
     int rounds;
-    _Atomic int *busy; /* loops that have not had all their rounds */
+    _Atomic int *busy; /* loops that have rounds left */
 };
 
 /* Sleeps until there is something to do. */
@@ -285,7 +285,8 @@ static void loop_sleep(struct mbx_ep *ep, int epoll)
             ;
 }
 
-/* Sends one and waits for one, so many times.  NULL, or what failed. */
+/* Sends a message and waits for one, in each round.  Returns NULL, or the name of the step that
+ * failed. */
 static const char *loop_run(struct loop *l, int epoll)
 {
     struct mbx_completion done;
@@ -315,7 +316,7 @@ static void *loop_thread(void *arg)
     if (fd >= 0 && epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0)
         failed = loop_run(l, epoll);
     --*l->busy;
-    while (*l->busy != 0) { /* what the other waits for may not have left */
+    while (*l->busy != 0) { /* the other loop may wait for a message that has not left */
         mbx_progress(l->ep);
         sched_yield();
     }
@@ -323,7 +324,7 @@ static void *loop_thread(void *arg)
     return (void *)(uintptr_t)failed;
 }
 
-/* Each sleeps for the other in turn: a wake that is lost is a loop that never ends. */
+/* Each loop sleeps for the other in turn: a lost wake makes a loop that never ends. */
 static void run_loops(const struct configuration *config, const char *const *more)
 {
     struct cluster cl;
@@ -359,7 +360,7 @@ static void no_wake_is_lost_with_many_threads(void **state)
     run_loops(*state, many);
 }
 
-/* ---- beside another thread of the endpoint ---- */
+/* ---- with another thread of the endpoint ---- */
 
 struct single {
     struct mbx_ep *ep;
@@ -375,7 +376,7 @@ static void *wait_for_one(void *arg)
     return NULL;
 }
 
-/* It polls and sleeps for both. */
+/* The other thread polls and sleeps for both. */
 static void it_is_told_by_another_thread_that_waits(void **state)
 {
     struct single single;
@@ -389,7 +390,7 @@ static void it_is_told_by_another_thread_that_waits(void **state)
     fd = open_met(&cl, *state, many);
     single = (struct single){.ep = cl.eps[0], .request = post(cl.eps[0], 3, &bytes[0], 1)};
     assert_int_equal(pthread_create(&other, NULL, wait_for_one, &single), 0);
-    while (mbx_sleep(cl.eps[0], 0, NULL) != -EBUSY) /* it does not wait yet */
+    while (mbx_sleep(cl.eps[0], 0, NULL) != -EBUSY) /* the thread does not wait yet */
         sched_yield();
     for (int round = 0; round < 20; round++) {
         mbx_request request = post(cl.eps[0], 1, &bytes[1], 1);

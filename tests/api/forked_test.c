@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * forked_test.c - a child that fork() has made, and the endpoints of its parent: a call ends the child with a line that says
- * why, and disturbs nobody.
+ * forked_test.c - a child of fork() calls an endpoint of its parent: the call ends the child
+ * with a line that says why, and disturbs nobody else.
  */
 #include "cluster.h"
 
@@ -107,7 +107,7 @@ static void registers(struct mbx_ep *ep)
                  &(struct mbx_region){.buf = &byte, .size = 1, .rights = MBX_REMOTE_READ});
 }
 
-/* What a child does is the exit code of it; what it logs is in text. */
+/* Calls does() in a child.  Returns the child's exit code; text gets its standard error. */
 static int in_child(struct mbx_ep *ep, void (*does)(struct mbx_ep *ep), char *text, size_t size)
 {
     int ends[2], status;

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """headers_test.py SOURCE - the public headers compile cleanly in every language that may use them.
 
-Each header by itself, all of them together, and a few lines that use what they define; by gcc and
-clang, in C99 to C23 and C++11 to C++20, with as many warnings as there are, each an error.  A
+Each header alone, all of them together, and a few lines that use their declarations; by gcc and
+clang, in C99 to C23 and C++11 to C++20, with as many warnings as possible, each an error.  A
 compiler that is not installed is named and left out; without any the test is skipped.
 """
 import concurrent.futures
@@ -21,7 +21,7 @@ WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-pedantic-errors", "-Wconversion"
             "-Wmissing-declarations", "-Wfloat-equal", "-Wformat=2"]
 C_WARNINGS = ["-Wstrict-prototypes", "-Wmissing-prototypes", "-Wold-style-definition", "-Wc++-compat"]
 CXX_WARNINGS = ["-Wold-style-cast", "-Wzero-as-null-pointer-constant", "-Wnon-virtual-dtor", "-Wuseless-cast"]
-# All that clang has, but for what no header of C can avoid.
+# All warnings of clang, except those that no header of C can avoid.
 CLANG = ["-Weverything", "-Wno-padded", "-Wno-c++98-compat", "-Wno-c++98-compat-pedantic",
          "-Wno-declaration-after-statement", "-Wno-unused-macros", "-Wno-unsafe-buffer-usage",
          "-Wno-pre-c2x-compat", "-Wno-reserved-identifier", "-Wno-unknown-warning-option"]
@@ -62,7 +62,7 @@ def text_of(what):
 
 
 def compile_one(job):
-    """None, or what the compiler said."""
+    """None, or the output of the compiler."""
     (compiler, flags, language, standard), what = job
     result = subprocess.run([compiler, f"-std={standard}", "-x", language, *flags, "-Werror", "-fsyntax-only",
                              f"-I{SOURCE}/include", "-"], input=text_of(what), text=True, capture_output=True)

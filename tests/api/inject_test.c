@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * inject_test.c - an injected message is the library's when the call returns, also
- * while there is no space, and keeps its place among other sends.
+ * inject_test.c - the library owns an injected message when the call returns, also while there
+ * is no space; the message keeps its order among other sends.
  */
 #include "cluster.h"
 
@@ -14,8 +14,8 @@
 #define CONTEXT 31
 #define MANY    200
 
-/* More than any transport holds, before anybody receives; the buffer is overwritten at
- * once. */
+/* Injects more than any transport holds, before the receiver posts a receive.  The buffer is
+ * overwritten at once. */
 static void inject_many(struct cluster *cl, size_t size)
 {
     unsigned char *buf = malloc(size), *got = malloc(size);
@@ -57,7 +57,7 @@ static void test_the_buffer_is_free_at_once(void **state)
     cluster_close(&cl);
 }
 
-/* Injected ones do not overtake what waits for space, nor are they overtaken. */
+/* An injected message does not overtake one that waits for space, and is not overtaken. */
 static void test_order_among_sends(void **state)
 {
     const unsigned char *data = seeded_bytes(0, 20000);

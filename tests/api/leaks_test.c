@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * leaks_test.c - MBX_LEAKS=warn says at close what nobody has received.
+ * leaks_test.c - MBX_LEAKS=warn reports at close the messages that nobody has received.
  */
 #include "cluster.h"
 
@@ -28,7 +28,8 @@ static void inject(struct cluster *cl, uint64_t tag, size_t size)
     cluster_settle(cl);
 }
 
-/* What endpoint 1 says when it closes, after so many messages with tags from 8 on. */
+/* Collects the warnings of endpoint 1 when it closes after two messages of each kind, with tags
+ * from 8 on. */
 static void close_with(const void *config, const char *setting, unsigned kinds, bool is_posted)
 {
     const char *const more[] = {setting, NULL};
@@ -50,7 +51,8 @@ static void close_with(const void *config, const char *setting, unsigned kinds, 
     log_set_sink(NULL, NULL);
 }
 
-/* A configuration with a small window keeps what does not fit at its sender, which says so. */
+/* A configuration with a small window keeps messages beyond it at their sender, which warns
+ * about them. */
 static void test_messages(void **state)
 {
     if (config_window(*state) < 20)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * log_test.c - whoever wants the lines of the log gets them, and one of them says which argument
- * of a call was wrong.
+ * log_test.c - a callback gets the lines of the log, and one line names the wrong argument of a
+ * call.
  */
 #include "cluster.h"
 
@@ -28,7 +28,7 @@ static void keep(void *arg, enum mbx_log_level level, const char *text)
     strncpy(last.text, text, sizeof last.text - 1);
 }
 
-/* The call was refused, and one line has said why. */
+/* The call was refused, and one line gave the reason. */
 static void refused(int result, const char *begin)
 {
     assert_int_equal(result, -EINVAL);
@@ -156,7 +156,7 @@ static void the_argument_of_a_question_is_named(void **state)
     close_all(&cl);
 }
 
-/* Without the level there is no line, and none comes when nobody wants them any more. */
+/* Below the debug level there is no line.  No line comes to a callback that was removed. */
 static void nobody_else_is_told(void **state)
 {
     struct cluster cl;
@@ -172,7 +172,7 @@ static void nobody_else_is_told(void **state)
     cluster_close(&cl);
 }
 
-/* What is about the log is the same over every transport. */
+/* The log is the same over every transport. */
 static bool is_meant(const struct configuration *config)
 {
     return strcmp(config->name, "shm") == 0 || strcmp(config->name, "loop-soft") == 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * names_test.c - what a program says of itself comes back in its trace, its statistics and the log.
+ * names_test.c - the names that a program gives itself come back in its trace, its statistics
+ * and the log.
  */
 #include "cluster.h"
 
@@ -115,7 +116,8 @@ static void test_statistics_have_a_line_for_each_context(void **state)
     unlink(path);
 }
 
-/* Of the several lines of an endpoint, none of which can be written, one warning is enough. */
+/* An endpoint has several lines of statistics.  If none of them can be written, one warning is
+ * enough. */
 static void test_statistics_that_cannot_be_written_are_said_once(void **state)
 {
     static const char warning[] = "cannot write the statistics to /dev/full: ";
@@ -136,7 +138,7 @@ static void test_statistics_that_cannot_be_written_are_said_once(void **state)
 
 /* ---- the trace ---- */
 
-/* The file of a folder whose program has said who it is. */
+/* Collects the names in a trace file.  Does the file have the name of the program? */
 static bool read_names(const char *path, char *names, size_t size)
 {
     static struct trace_reader reader;

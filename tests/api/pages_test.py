@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""pages_test.py SOURCE MAN COMPILER... - the pages of the API say what the public headers say.
+"""pages_test.py SOURCE MAN COMPILER... - the pages of the API agree with the public headers.
 
 MAN is the folder of manual pages.  The pages of the site are made here.  In both, each exported function and each
 type of its arguments has a page; each word of a comment is there, in order; each field has a heading.  References
@@ -77,7 +77,8 @@ def functions():
 
 
 def exported():
-    """The functions that the libraries export, by the list that a release keeps, and those of the headers alone.
+    """The functions that the libraries export, by the list that a release keeps, and the inline functions of the
+    headers.
 
     mbx_see_root is a variable, for debuggers.
     """
@@ -97,7 +98,7 @@ def types():
 
 
 def page_of(name, pages):
-    """The text of the page of a name; a link leads to it."""
+    """The text of the page of a name, following a link."""
     text = pages.get(name + ".3", "")
     link = re.match(r"\.so man3/(.*)\n", text)
     return pages.get(link.group(1), "") if link else text
@@ -156,7 +157,7 @@ def check_formatters(pages):
 
 
 def examples():
-    """The code in comments, by the reader of the generator."""
+    """The code in comments, as the generator reads it."""
     sys.dont_write_bytecode = True
     loader = importlib.machinery.SourceFileLoader("apipages", f"{SOURCE}/scripts/build/apipages")
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader("apipages", loader))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * peer_remove_test.c - peers come and go: their numbers are given again, and nothing is left of them.
+ * peer_remove_test.c - peers come and go: their numbers are used again, and no memory of them
+ * stays.
  *
  * Two endpoints stay; the third one, the guest, is opened and closed again and again.
  */
@@ -15,12 +16,12 @@
 #include "core/core.h"
 
 #define CONTEXT 61
-#define GUEST   2 /* its index, and its number */
+#define GUEST   2 /* index and peer number of the guest */
 #define LONG    100000
 #define ROUNDS  200
 #define NAMED   500
 
-/* Does its transport tell when a peer is over? */
+/* Does the transport report that a peer is gone? */
 static bool is_supported(const struct mbx_ep *ep)
 {
     return peer_get(ep, GUEST)->link->transport->ops->is_over != NULL && ep->offload == NULL;
@@ -45,7 +46,7 @@ static void guest_open(struct cluster *cl)
     }
 }
 
-/* A message from one to another, whose source and bytes are looked at. */
+/* Moves a message, and checks its source and its bytes. */
 static void talk(struct cluster *cl, int from, int to, size_t size)
 {
     static unsigned char recv_buf[LONG];
@@ -79,7 +80,7 @@ static void talk_all(struct cluster *cl)
     talk(cl, 1, 0, LONG);
 }
 
-/* A message that leaves at once, if one can: its receiver has it, unread. */
+/* Sends a message that leaves at once, if it can: its receiver has it, but has not read it. */
 static bool send_late(struct cluster *cl, int from, int to)
 {
     return mbx_try_send(cl->eps[from], (uint32_t)to, CONTEXT, (uint64_t)from, "late", 4, 0) ==
@@ -101,7 +102,7 @@ static void receive_late(struct cluster *cl, int who)
     assert_memory_equal(recv_buf, "late", 4);
 }
 
-/* Until nothing keeps the number any more. */
+/* Retries until nothing uses the number any more. */
 static void remove_guest(struct cluster *cl, int who)
 {
     int err;
@@ -115,8 +116,8 @@ static void remove_guest(struct cluster *cl, int who)
 
 /* ---- numbers ---- */
 
-/* The guest's last messages are unread when it closes: they are delivered with its number, and
- * only then the number is free. */
+/* The guest's last messages are unread when it closes.  They are delivered with its number, and
+ * only then the number becomes free. */
 static void come_and_go(struct cluster *cl)
 {
     bool is_late[GUEST];
@@ -163,14 +164,14 @@ static void test_two_hundred_guests_take_the_memory_of_one(void **state)
         if (n == 1)
             mem = mem_live();
     }
-    /* a pool or a table that grows when it is first needed does so once for each that stays */
+    /* a pool or a table that grows on first use does so once for each endpoint that stays */
     assert_in_range(mem_live(), mem, mem + (uint64_t)rounds / 5);
     for (int i = 0; i < GUEST; i++)
         assert_int_equal(cluster_stats(&cl, i).peers, GUEST);
     cluster_close(&cl);
 }
 
-/* The first that it ever sent: nothing of it was looked at yet. */
+/* The first message of the guest is unread when the guest closes. */
 static void test_the_first_message_keeps_its_sender(void **state)
 {
     struct cluster cl;
@@ -188,7 +189,7 @@ static void test_the_first_message_keeps_its_sender(void **state)
     cluster_close(&cl);
 }
 
-/* ---- what refers to a peer ---- */
+/* ---- references to a peer ---- */
 
 static void test_a_request_keeps_its_peer(void **state)
 {
@@ -213,7 +214,7 @@ static void test_a_request_keeps_its_peer(void **state)
     assert_int_equal(mbx_cancel(cl.eps[0], recv), 0);
     cluster_wait(&cl, 0, recv, &completion);
     remove_guest(&cl, 0);
-    /* it names nobody */
+    /* the number names nobody */
     assert_int_equal(mbx_peer_remove(cl.eps[0], GUEST), -EINVAL);
     assert_int_equal(mbx_peer_address(cl.eps[0], GUEST, &address), -EINVAL);
     assert_int_equal(mbx_name_peer(cl.eps[0], GUEST, 0, 0), -EINVAL);
@@ -224,7 +225,7 @@ static void test_a_request_keeps_its_peer(void **state)
 
 /* ---- the index ---- */
 
-/* Another endpoint's, which is as well-formed as ours. */
+/* Makes the address of another endpoint, as well-formed as our own. */
 static void make_address(const struct mbx_address *own, uint32_t i, struct mbx_address *address)
 {
     const size_t cookie = offsetof(struct transport_address, cookie);
@@ -234,8 +235,8 @@ static void make_address(const struct mbx_address *own, uint32_t i, struct mbx_a
     address->bytes[cookie + 1] ^= (unsigned char)((i + 1) >> 8);
 }
 
-/* Names and removes at random, beside a plain list: each address keeps its number, and no two have the
- * same one. */
+/* Adds and removes peers at random, and compares with a plain list: each address keeps its
+ * number, and no two have the same one. */
 static void names_come_and_go(struct mbx_ep *ep, const struct mbx_address *own,
                               struct random *random)
 {

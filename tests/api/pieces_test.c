@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pieces_test.c - data that lies in a vector, or is packed and unpacked by callbacks, arrives
- * as if it lay in one buffer, whoever of the two sides has it so.
+ * pieces_test.c - data in a vector, or packed and unpacked by callbacks, arrives as if it lay
+ * in one buffer, whichever side uses it.
  *
- * The callbacks here look at what the header promises of them: offsets that ascend without a gap,
- * space for at least 256 bytes, end() once and nothing behind it.
+ * The callbacks here check the promises of the header: offsets that ascend without a gap, space
+ * for at least 256 bytes, one call of end(), and no call after it.
  */
 #include "cluster.h"
 
@@ -24,27 +24,27 @@
 #define FOREIGN   0xee
 #define NEVER     UINT32_MAX
 
-/* How does the data of one side lie? */
+/* The placement of the data of one side. */
 enum placement {
     FLAT,
     VECTOR,
     CALLBACKS,
     STINGY,
     PLACEMENTS
-}; /* STINGY: packs less than it is asked for */
+}; /* STINGY: pack() returns less than the space that it gets */
 
 struct side {
     enum placement placement;
     size_t size;
-    unsigned char *memory; /* what is to be sent, or space for what comes */
+    unsigned char *memory; /* the data to send, or the space for the data received */
     size_t memory_size;
     struct mbx_iovec parts[PARTS_MAX];
     struct mbx_layout layout;
     struct mbx_options options;
-    /* of the callbacks */
+    /* used by the callbacks */
     size_t next;
     unsigned calls, ends;
-    unsigned fail_at; /* this call, from 0 on, returns: */
+    unsigned fail_at; /* the number of the call, from 0 on, that returns: */
     int64_t answer;
 };
 
@@ -138,8 +138,8 @@ static void make(struct side *side, enum placement placement, size_t size, unsig
     side->layout.context = side;
 }
 
-/* Puts data where the side has it, or compares: how many of the first `size` bytes are there, up
- * to the first that is not; what is behind them, and between, must be untouched. */
+/* fill() writes data to its places; check() compares.  The first `have` bytes of the data have
+ * arrived; the bytes after them, and between the parts, must be untouched. */
 static void fill(struct side *side, const unsigned char *data)
 {
     size_t at = 0;
@@ -203,7 +203,7 @@ struct sample {
     enum placement from, to;
     uint32_t peer;
     size_t size, capacity;
-    unsigned flags; /* of the send */
+    unsigned flags; /* flags of the send */
     bool is_sync, is_late, is_probed;
 };
 
@@ -244,7 +244,7 @@ static void start_recv(struct cluster *cl, const struct sample *m, struct side *
         mbx_mrecv(cl->eps[who], message, buffer_of(to), m->capacity, &to->options, request), 0);
 }
 
-/* Both sides have ended with these errors; `have` bytes are there. */
+/* Moves the message; the two sides end with these errors. */
 static void exchange(struct cluster *cl, const struct sample *m, struct side *from,
                      struct side *to, int send_error, int recv_error)
 {
@@ -258,7 +258,7 @@ static void exchange(struct cluster *cl, const struct sample *m, struct side *fr
     } else {
         start_recv(cl, m, to, &recv);
         if (draw(2) == 0)
-            cluster_settle(cl); /* then its sender may know of it */
+            cluster_settle(cl); /* then the sender may know of the receive */
         start_send(cl, m, from, &send);
     }
     cluster_wait(cl, (int)m->peer, recv, &done);
@@ -286,7 +286,8 @@ static void transfer(struct cluster *cl, const struct sample *m)
     discard(&to);
 }
 
-/* In each way in which at least one side is not flat; `few`: some of them. */
+/* Moves the message with each pair of placements of which at least one is not flat; `few`: with
+ * some of them. */
 static void transfer_placements(struct cluster *cl, struct sample m, bool few)
 {
     for (int placements = 1; placements < PLACEMENTS * PLACEMENTS; placements++) {
@@ -363,7 +364,7 @@ static void test_truncated(void **state)
     cluster_close(&cl);
 }
 
-/* There are buffers, and nothing disturbs who would use them. */
+/* Bounce buffers exist, and nothing interferes with their use. */
 static bool buffers_for_certain(const struct cluster *cl)
 {
     struct transport *transport = cl->eps[0]->net.transport;
@@ -372,9 +373,9 @@ static bool buffers_for_certain(const struct cluster *cl)
            transport_fault_inner(transport) == transport;
 }
 
-enum { SHORT = 3000 }; /* bytes, which would fit into a packet */
+enum { SHORT = 3000 }; /* bytes; fits into a packet */
 
-/* So are short messages that leave in the call. */
+/* Short messages use bounce buffers, too, because they leave in the call. */
 static bool buffers_short_for_certain(const struct cluster *cl)
 {
     const struct mbx_ep *ep = cl->eps[0];
@@ -383,7 +384,8 @@ static bool buffers_short_for_certain(const struct cluster *cl)
            ep->settings.window != 0 && ep->settings.match_at == MATCH_AT_RECEIVER;
 }
 
-/* Over shared memory a peer unpacks out of the memory of the sender, of which each piece comes back. */
+/* Over shared memory the peer unpacks from the memory of the sender.  Each piece of that memory
+ * becomes free again. */
 static void test_buffers(void **state)
 {
     enum { MESSAGES = 160 }; /* more than there are buffers */
@@ -413,7 +415,7 @@ static void test_buffers(void **state)
     cluster_close(&cl);
 }
 
-/* What was packed into a buffer, and is not wanted, leaves the buffer free. */
+/* Data is packed into a buffer and then not needed: the buffer becomes free again. */
 static void test_buffer_for_nothing(void **state)
 {
     struct sample m = {
@@ -431,7 +433,7 @@ static void test_buffer_for_nothing(void **state)
     cluster_close(&cl);
 }
 
-/* A receiver allows bounce buffers from the first message that one would have suited. */
+/* A receiver allows bounce buffers after the first message that could have used one. */
 static void test_buffers_second(void **state)
 {
     const struct sample m = {
@@ -446,7 +448,7 @@ static void test_buffers_second(void **state)
     cluster_close(&cl);
 }
 
-/* Every flag of a send. */
+/* Tests every flag of a send. */
 static void test_modes(void **state)
 {
     static const unsigned flags[] = {MBX_SILENT, MBX_AT_ONCE, MBX_COPY, MBX_COPY | MBX_SILENT,
@@ -471,7 +473,8 @@ static void test_modes(void **state)
     cluster_close(&cl);
 }
 
-/* A synchronous send, however short, is complete when a receive has it, and not before. */
+/* A synchronous send, however short, completes when a receive has matched it, and not
+ * before. */
 static void test_synchronous(void **state)
 {
     static const size_t sizes[] = {8, 100, 3000, 20000, 200000};
@@ -500,7 +503,7 @@ static void test_synchronous(void **state)
     cluster_close(&cl);
 }
 
-/* The callback call number `call` of one side fails.  False: there are fewer. */
+/* The callback call with this number fails on one side.  False: there are fewer calls. */
 static bool fails(struct cluster *cl, struct sample m, unsigned call, int64_t answer, int error,
                   bool is_send)
 {
@@ -578,7 +581,7 @@ static void test_callbacks_that_fail(void **state)
     cluster_close(&cl);
 }
 
-/* Sends in a row arrive in this order, whatever they are. */
+/* Sends in a row arrive in this order, whatever their size, placement or flags. */
 static void test_order(void **state)
 {
     enum { MESSAGES = 60 };
@@ -624,7 +627,8 @@ static void test_order(void **state)
     cluster_close(&cl);
 }
 
-/* However many messages move, the memory for it is some bounce buffers, and none is left. */
+/* The number of messages limits the pack buffers in use, whatever the size of the messages; all
+ * become free again. */
 static void test_memory(void **state)
 {
     enum { MESSAGES = 40 };
@@ -660,7 +664,7 @@ static void test_memory(void **state)
     cluster_close(&cl);
 }
 
-/* Receives that wait, and have all bounce buffers. */
+/* Receives that wait, and hold all pack buffers. */
 static void hog(struct cluster *cl, int who, mbx_request *hogs)
 {
     static unsigned char byte;
@@ -678,7 +682,7 @@ static void hog(struct cluster *cl, int who, mbx_request *hogs)
     }
 }
 
-/* Without a bounce buffer it goes on. */
+/* Transfers succeed without a free pack buffer. */
 static void test_no_memory(void **state)
 {
     mbx_request hogs[2][PACK_BUFFERS_MOST];
@@ -745,10 +749,10 @@ static void test_arguments(void **state)
     const struct mbx_layout good = {.parts = parts, .count = 3};
     const struct mbx_layout bad[] = {
         {.parts = parts, .count = 2},                                 /* too short */
-        {.parts = wrong, .count = 1},                                 /* nowhere */
+        {.parts = wrong, .count = 1},                                 /* no memory */
         {.parts = parts, .count = 3, .flags = 1},                     /* unknown flag */
-        {.parts = parts, .count = 3, .pack = pack, .unpack = unpack}, /* both */
-        {.count = 3},                                                 /* neither */
+        {.parts = parts, .count = 3, .pack = pack, .unpack = unpack}, /* both callbacks */
+        {.count = 3},                                                 /* neither callback */
     };
     struct mbx_limits limits;
     struct mbx_options options = {.flags = MBX_LAYOUT};
@@ -783,7 +787,7 @@ static void test_arguments(void **state)
     cluster_close(&cl);
 }
 
-/* Whether its peer is there is looked at from time to time. */
+/* The endpoint checks periodically whether its peer is alive. */
 static void await_end(struct mbx_ep *ep, mbx_request request)
 {
     struct mbx_completion done;
@@ -796,8 +800,8 @@ static void await_end(struct mbx_ep *ep, mbx_request request)
     assert_true(done.error == 0 || done.error == -ENOTCONN || done.error == -EHOSTUNREACH);
 }
 
-/* What is pending when an endpoint closes is over: at the one that closes at once, at the other
- * when that is found out. */
+/* A pending operation is over when an endpoint closes: at once at the closing endpoint, and at
+ * the other when it detects the close. */
 static void test_close(void **state)
 {
     enum { SENDS = 4 };
@@ -833,8 +837,8 @@ static void test_close(void **state)
     }
 }
 
-/* An endpoint closes whose last message lies packed in a buffer, and has found no space for the packet
- * that names it. */
+/* An endpoint closes while its last message is packed in a buffer and there is no space for the
+ * packet that names the buffer. */
 static void test_close_with_buffer(void **state)
 {
     enum { FLATS = 10, MOST = 120 }; /* fewer than there are buffers */
@@ -851,7 +855,7 @@ static void test_close_with_buffer(void **state)
                  (const char *[]){"CLOSE_TIMEOUT=0", "SHM_RING_SIZE=16K", "WINDOW=unlimited",
                                   "WINDOW_PAYLOAD=unlimited", NULL});
     transfer(&cl, &first);
-    for (int i = 0; i < FLATS; i++) /* the most of the ring */
+    for (int i = 0; i < FLATS; i++) /* these fill most of the ring */
         assert_int_equal(mbx_send(cl.eps[0], 1, CONTEXT, 8, bytes, sizeof bytes, &silent, NULL),
                          0);
     while (err == 1 && count < MOST) {

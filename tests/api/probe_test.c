@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * probe_test.c - looking at messages, and taking them out for one receive.
+ * probe_test.c - probes find messages, and matched probes take them out for one receive.
  */
 #include "cluster.h"
 
@@ -49,7 +49,7 @@ static void test_probe_shows_the_oldest_that_fits(void **state)
             cluster_probe(&cl, 1, MBX_ANY_SOURCE, CONTEXT, 0, MBX_IGNORE_ALL, &status), 1);
         if (config_window(cl.config) == 0 && status.source == 2) {
             assert_int_equal(status.tag, 5);
-            continue; /* which sender is asked first is nobody's business */
+            continue; /* any order among the senders is right */
         }
         assert_int_equal(status.source, 0);
         assert_int_equal(status.tag, 4);
@@ -95,7 +95,7 @@ static void test_probe_makes_progress(void **state)
     cluster_close(&cl);
 }
 
-/* What a matched probe has taken, nobody else sees; the order of the rest stays. */
+/* A matched probe takes a message out: nobody else sees it, and the others keep their order. */
 static void test_mprobe_takes_out(void **state)
 {
     struct mbx_status status;
@@ -130,7 +130,8 @@ static void test_mprobe_takes_out(void **state)
     cluster_close(&cl);
 }
 
-/* Of every protocol, synchronous or not: claimed, then received whole or cut. */
+/* A message of every protocol, synchronous or not, is claimed, then received whole or
+ * truncated. */
 static void mprobe_one(struct cluster *cl, size_t size, size_t capacity, bool sync, bool early)
 {
     const unsigned char *data = seeded_bytes(1, size);
@@ -201,7 +202,8 @@ static void test_claimed_messages_of_every_protocol(void **state)
     cluster_close(&cl);
 }
 
-/* Claimed and never received: closing frees it, and its sender is abandoned. */
+/* A claimed message that is never received is freed by the close, and its sender is
+ * abandoned. */
 static void test_claimed_and_closed(void **state)
 {
     struct mbx_status status;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sizes_test.c - whatever the length and the alignment, what was sent is what is
- * received, and nothing beside it is touched.
+ * sizes_test.c - whatever the length and the alignment, the receiver gets the bytes that were
+ * sent, and no byte outside its buffer changes.
  */
 #include "cluster.h"
 
@@ -16,7 +16,7 @@
 
 enum how { SEND, SSEND, INJECT, HOWS };
 
-/* So far in every way. */
+/* Sizes up to this one are tested in every way. */
 static size_t small_max(void)
 {
     return (size_t)(test_is_quick() ? 128 : 1024) << 10;
@@ -91,7 +91,7 @@ static void transfer(struct cluster *cl, const struct sample *m)
     guarded_buffer_fini(&to, m->size);
 }
 
-/* In every way that a message of this size can go. */
+/* Moves a message of this size in every way that it can travel. */
 static void transfer_size(struct cluster *cl, uint32_t peer, size_t size)
 {
     struct mbx_limits limits;
@@ -184,7 +184,7 @@ static void test_alignments(void **state)
     cluster_close(&cl);
 }
 
-/* ---- how a message is cut ---- */
+/* ---- how a message is cut into packets ---- */
 
 #define CUTS_MAX 8
 
@@ -203,7 +203,7 @@ static int count_send(struct link *link, const struct transport_packet *packet)
     return err;
 }
 
-/* All packets but two are full, and these two differ by less than a cache line. */
+/* All packets but the last two are full, and these two differ by less than two cache lines. */
 static void check_cuts(const struct mbx_ep *ep, size_t size)
 {
     size_t capacity = ep->net.transport->limits.packet_max - sizeof(struct wire_header) - 64;
@@ -220,8 +220,8 @@ static void check_cuts(const struct mbx_ep *ep, size_t size)
     assert_true(cuts[cut_count - 2] - cuts[cut_count - 1] < (size_t)2 * CACHE_LINE);
 }
 
-/* A packet that is nearly empty costs what a half does, and the receiver could have copied that
- * meanwhile. */
+/* A packet that is nearly empty costs as much as a packet that is half full, and with two
+ * halves the receiver could already have copied the first. */
 static void test_the_last_two_packets_are_alike(void **state)
 {
     const struct configuration *config = *state;
@@ -243,8 +243,8 @@ static void test_the_last_two_packets_are_alike(void **state)
     counted = *ops;
     inner_send = ops->send;
     counted.send = count_send;
-    counted.send_eager = NULL; /* by send() */
-    counted.bounce = NULL;     /* all of it in packets */
+    counted.send_eager = NULL; /* sends by send() instead */
+    counted.bounce = NULL;     /* everything travels in packets */
     cl.eps[0]->net.transport->ops = &counted;
     for (size_t eighths = 8; eighths <= 32; eighths++) {
         size_t size = packet * eighths / 8;
@@ -257,7 +257,7 @@ static void test_the_last_two_packets_are_alike(void **state)
     cluster_close(&cl);
 }
 
-/* The limit of a message is a limit. */
+/* A message longer than the limit is refused. */
 static void test_too_long(void **state)
 {
     struct mbx_limits limits;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sleep_test.c - a loop of one's own that sleeps (mbx_sleep) wakes for whatever comes,
- * and lets others use the endpoint while it sleeps.
+ * sleep_test.c - a client's own loop that sleeps (mbx_sleep) wakes for every event, and lets
+ * other threads use the endpoint while it sleeps.
  *
- * The endpoint is opened for one thread, and a lock of ours goes around it.  That
- * sleepers look around every 100 ms by themselves, which would hide a lost wake, is switched
- * off.
+ * The endpoint is opened for one thread, and the test protects it with a lock.  Sleepers also
+ * look around every 100 ms, which would hide a lost wake.  The tests switch that off.
  */
 #include "cluster.h"
 
@@ -24,7 +23,7 @@
 struct sleeper {
     struct mbx_ep *ep;
     pthread_mutex_t lock;
-    bool is_asleep; /* guarded by lock, which the sleeper gives only then */
+    bool is_asleep; /* protected by lock, which the sleeper releases only while it sleeps */
     bool has_ended;
     int err;
 };
@@ -69,7 +68,7 @@ static bool look(struct sleeper *s, const bool *flag)
     return is;
 }
 
-/* Returns when it sleeps. */
+/* Returns once the thread sleeps. */
 static pthread_t sleeper_start(struct sleeper *s, struct mbx_ep *ep)
 {
     pthread_t thread;
@@ -81,7 +80,7 @@ static pthread_t sleeper_start(struct sleeper *s, struct mbx_ep *ep)
     return thread;
 }
 
-/* other makes progress meanwhile: its message may be matched there. */
+/* `other` makes progress meanwhile: its message may be matched there. */
 static void sleeper_join(struct sleeper *s, pthread_t thread, struct mbx_ep *other)
 {
     while (!look(s, &s->has_ended)) {
@@ -92,7 +91,7 @@ static void sleeper_join(struct sleeper *s, pthread_t thread, struct mbx_ep *oth
     assert_int_equal(s->err, 0);
 }
 
-/* Opens cl, and endpoint 1 has sent to endpoint 0. */
+/* Opens cl; endpoint 1 has sent a message to endpoint 0. */
 static void cluster_open_acquainted(struct cluster *cl, const struct configuration *config)
 {
     char byte;
@@ -124,7 +123,7 @@ static void a_message_wakes(void **state)
     sys_trust_wakes(0);
 }
 
-/* What the others leave is not heard of, but a wake is. */
+/* A completion that other threads leave does not end the sleep; mbx_wake() does. */
 static void others_use_the_endpoint_and_wake(void **state)
 {
     sys_trust_wakes(PATIENCE_NS);
@@ -175,7 +174,7 @@ static void a_sleep_ends_by_itself(void **state)
     cluster_close(&cl);
 }
 
-/* Nobody sleeps in `loop`, faults make it get up early. */
+/* Nobody sleeps in `loop`; faults end sleeps early. */
 static bool is_meant(const struct configuration *config)
 {
     return !config_is_loop(config) && !config_has_faults(config) && !config_has_device(config);

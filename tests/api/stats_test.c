@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stats_test.c - the numbers are exact.
+ * stats_test.c - the statistics are exact.
  */
 #include "cluster.h"
 
@@ -24,7 +24,7 @@ static void send_one(struct cluster *cl, size_t size)
     cluster_settle(cl);
 }
 
-/* The same, eagerly whatever the limits are. */
+/* Sends a message eagerly, whatever the limits are. */
 static void inject_one(struct cluster *cl, size_t size)
 {
     assert_int_equal(mbx_inject(cl->eps[0], 1, CONTEXT, 1, seeded_bytes(0, size), size, 0), 0);
@@ -39,7 +39,7 @@ static void recv_one(struct cluster *cl, void *buf, size_t size)
     cluster_settle(cl);
 }
 
-/* What is kept of so many messages that wait; the others are deferred. */
+/* The number of waiting messages that their receiver keeps; the others are deferred. */
 static uint64_t kept_of(const struct cluster *cl, uint64_t waiting)
 {
     return min_size(waiting, config_window(cl->config));
@@ -103,8 +103,8 @@ static void test_expected_and_unexpected(void **state)
     cluster_close(&cl);
 }
 
-/* What a flood of short messages costs: 128 bytes each at the most, the queue's own index
- * aside.  A longer one costs its payload and little more. */
+/* The memory for a flood of short messages: at most 128 bytes for each, besides the index of
+ * the queue.  A longer message takes its payload and little more. */
 static void test_memory_of_what_waits(void **state)
 {
     enum { COUNT = 500, LONGER = 100 };
@@ -132,8 +132,8 @@ static void test_memory_of_what_waits(void **state)
     cluster_close(&cl);
 }
 
-/* How long a search was: the fifth of five posted receives needs at most five steps,
- * at least one; nothing else is searched for. */
+/* The length of a search: the fifth of five posted receives takes from one to five steps.
+ * Nothing else is searched for. */
 static void test_searches(void **state)
 {
     struct stats before, after;
@@ -149,9 +149,9 @@ static void test_searches(void **state)
     cluster_settle(&cl);
     after = cluster_stats(&cl, 1);
     assert_int_equal(after.expected, 1);
-    if (config_has_device(cl.config)) { /* it is the device that searched, if it was in time */
+    if (config_has_device(cl.config)) { /* the device searched, if it was in time */
         assert_int_equal(after.searches, before.searches + 1 - after.device_matched);
-    } else if (config_window(cl.config) == 0) { /* it is the sender that searched */
+    } else if (config_window(cl.config) == 0) { /* the sender searched */
         assert_int_equal(after.searches, before.searches);
         assert_int_equal(after.claims_met + after.pulled, 1);
     } else {
@@ -162,7 +162,8 @@ static void test_searches(void **state)
     cluster_close(&cl);
 }
 
-/* A message that waits at its sender may become a rendezvous, and is still one message. */
+/* A message that waits at its sender may become a rendezvous.  It is still counted as one
+ * message. */
 static void check_held_protocols(const uint64_t *sent, const uint64_t *received,
                                  const uint64_t *meant)
 {
@@ -179,15 +180,15 @@ static void check_held_protocols(const uint64_t *sent, const uint64_t *received,
     assert_int_equal(all_received, all);
 }
 
-/* One message of each protocol: counted there, on both sides, with its bytes. */
+/* Sends one message of each protocol: both sides count it, with its bytes. */
 static void test_protocols(void **state)
 {
     const struct configuration *config = *state;
     uint64_t count[MBX_PROTOCOLS] = {0}, bytes[MBX_PROTOCOLS] = {0};
     bool is_deferred = config_window(config) != UINT64_MAX;
-    /* a receive that is told in advance has a protocol of its own: advert_test.c */
+    /* an advertised receive has a protocol of its own: advert_test.c */
     const char *const params[] = {
-        "ADVERT=off", is_deferred ? NULL : "WINDOW_PAYLOAD=unlimited" /* or it may go later */,
+        "ADVERT=off", is_deferred ? NULL : "WINDOW_PAYLOAD=unlimited" /* else it may wait */,
         NULL};
     struct stats from, to;
     struct cluster cl;
@@ -213,7 +214,7 @@ static void test_protocols(void **state)
     }
     from = cluster_stats(&cl, 0);
     to = cluster_stats(&cl, 1);
-    if (config_has_faults(config) && !is_deferred) { /* a read that failed has become data */
+    if (config_has_faults(config) && !is_deferred) { /* a failed read becomes data */
         count[MBX_RNDV_DATA] += to.read_fallbacks;
         count[MBX_RNDV_READ] -= to.read_fallbacks;
         for (int i = 0; i < 2; i++)
@@ -234,7 +235,7 @@ static void test_protocols(void **state)
     cluster_close(&cl);
 }
 
-/* A transport without space is tried again, and that is counted; requests too. */
+/* A send that finds no space is tried again and counted.  Requests are counted, too. */
 static void test_full_and_requests(void **state)
 {
     static const char *const wide[] = {"MATCH_AT=receiver", "WINDOW=unlimited",
@@ -249,7 +250,7 @@ static void test_full_and_requests(void **state)
     s = cluster_stats(&cl, 0);
     assert_true(s.full > 0);
     assert_true(s.requests_now > 0);
-    if (config_is_elsewhere(*state)) /* its device takes some meanwhile */
+    if (config_is_elsewhere(*state)) /* the device takes some meanwhile */
         assert_in_range(s.requests_now, 1, s.requests_max);
     else
         assert_int_equal(s.requests_now, s.requests_max);
@@ -274,8 +275,8 @@ static void look_around(struct cluster *cl)
         assert_true(mbx_progress(cl->eps[1]) >= 0);
 }
 
-/* The memory of requests that have been over for a second is given back; requests_max stays, and
- * the numbers of these requests stay stale. */
+/* The memory of requests that have been over for a second is freed. requests_max stays, and the
+ * numbers of these requests stay stale. */
 static void test_memory_of_requests_that_are_over(void **state)
 {
     enum { COUNT = 400 };
@@ -318,8 +319,8 @@ static void every_field_has_a_row(void)
     }
 }
 
-/* Each number has a name of its own; the values by name, by number and of the library are the
- * same; what is not there is refused. */
+/* Each statistic has a name of its own.  Its value is the same by name, by number and from the
+ * library.  An unknown name or number is refused. */
 static void test_by_name(void **state)
 {
     uint64_t values[256], value = 77;
@@ -372,7 +373,7 @@ static void test_wrong_arguments(void **state)
     cluster_close(&cl);
 }
 
-/* One line per endpoint at close. */
+/* Each endpoint writes one line when it closes. */
 static void test_file(void **state)
 {
     char path[] = "/tmp/matchbox-stats-XXXXXX", param[64], text[8192];
@@ -392,7 +393,7 @@ static void test_file(void **state)
     for (char *p = text; (p = strchr(p, '\n')) != NULL; p++)
         lines++;
     assert_int_equal(lines, 2);
-    if (config_window(cl.config) != 0) /* else it is abandoned at the close */
+    if (config_window(cl.config) != 0) /* otherwise the message is abandoned at the close */
         assert_non_null(strstr(text, " sent_inline=1 "));
     assert_non_null(
         strstr(text, config_window(cl.config) != 0 ? " unexpected=1 " : " deferred_max=1 "));

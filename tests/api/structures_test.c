@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * structures_test.c - structures of the interface can grow without harm to programs that were
- * compiled before (matchbox.h, "Structures").
+ * compiled earlier (matchbox.h, "Structures").
  */
 #include "cluster.h"
 
@@ -12,14 +12,14 @@
 
 #include "base/base.h"
 
-/* ---- what is fixed, and what the first version had ---- */
+/* ---- fixed sizes, and the fields of the first version ---- */
 
 #if defined(__LP64__)
 static_assert(sizeof(struct mbx_address) == 64, "fixed");
 static_assert(sizeof(struct mbx_status) == 32, "fixed");
 static_assert(sizeof(struct mbx_completion) == 64, "fixed");
 static_assert(offsetof(struct mbx_completion, status) == 32, "fixed");
-/* A structure that is passed may only grow, and by a flag. */
+/* A structure that a caller passes may only grow, and a flag says so. */
 static_assert(sizeof(struct mbx_config) >= 24, "only grows");
 static_assert(sizeof(struct mbx_options) >= 24, "only grows");
 static_assert(sizeof(struct mbx_region) >= 32, "only grows");
@@ -32,7 +32,7 @@ static_assert(offsetof(struct mbx_atomic_args, flags) == 56, "in its place");
 static_assert(offsetof(struct mbx_sleep_hooks, flags) == 24, "in its place");
 #endif
 
-/* ---- what is filled ---- */
+/* ---- structures that the library fills ---- */
 
 #define CAPACITY 2048
 #define MARK     0xa5
@@ -77,7 +77,7 @@ static int fill_device(struct cluster *cl, void *out, size_t size)
     return mbx_device_get(0, out, size);
 }
 
-/* first: the size of the first version, on a machine of 64 bits. */
+/* first: the size in the first version, on a 64-bit machine */
 static const struct filled {
     const char *name;
     int (*fill)(struct cluster *cl, void *out, size_t size);
@@ -100,8 +100,9 @@ static bool is_all(const unsigned char *bytes, size_t count, unsigned char value
     return true;
 }
 
-/* A program of the first version gets its members and not a byte more; one of a later version
- * finds 0 in what there is not yet; who has less than there ever was is refused. */
+/* A program of the first version gets its members and not a byte more.  A program of a later
+ * version finds 0 in members that do not exist yet.  A size below the first version is
+ * refused. */
 static void check_filled(struct cluster *cl, const struct filled *f)
 {
     unsigned char now[CAPACITY], out[CAPACITY];
@@ -139,7 +140,7 @@ static void what_is_filled_has_a_size(void **state)
     cluster_close(&cl);
 }
 
-/* ---- what is passed ---- */
+/* ---- structures that the caller passes ---- */
 
 static void an_unknown_flag_is_refused(void **state)
 {

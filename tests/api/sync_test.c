@@ -21,8 +21,8 @@ static mbx_request ssend(struct cluster *cl, uint32_t to, size_t size)
     return send;
 }
 
-/* Not before the match, and after it without any further call of the receiver's but
- * progress. */
+/* The send completes not before the match, and after the match without any further call of the
+ * receiver except progress. */
 static void late_receive(struct cluster *cl, uint32_t to, size_t size)
 {
     struct guarded_buffer buffer;
@@ -40,7 +40,7 @@ static void late_receive(struct cluster *cl, uint32_t to, size_t size)
     guarded_buffer_fini(&buffer, size);
 }
 
-/* The receiver has not even looked: no completion. */
+/* The receiver makes no progress: the send does not complete. */
 static void early_receive(struct cluster *cl, size_t size)
 {
     struct guarded_buffer buffer;
@@ -57,7 +57,7 @@ static void early_receive(struct cluster *cl, size_t size)
     guarded_buffer_fini(&buffer, size);
 }
 
-/* A probe is no receive; mrecv and discard are. */
+/* A probe does not complete the send; mrecv and discard do. */
 static void probed(struct cluster *cl, size_t size, bool discard)
 {
     struct guarded_buffer buffer;
@@ -103,7 +103,8 @@ static void test_every_protocol(void **state)
     cluster_close(&cl);
 }
 
-/* Many at once, taken in another order than sent: each completes with its own. */
+/* Many sends are under way, and are received in another order: each completes with its own
+ * receive. */
 static void test_each_with_its_own(void **state)
 {
     static const size_t sizes[] = {0, 1, 100, 1000, 5000, 30000};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * unexpected_test.c - the list of unexpected messages, and the calls for those that come and go, say
- * the same, at every moment.
+ * unexpected_test.c - the list of unexpected messages, and the calls for messages that come and
+ * go, say the same, at every moment.
  */
 #include "cluster.h"
 
@@ -13,11 +13,11 @@
 #include "base/random.h"
 #include "p2p/p2p.h"
 
-#define FIRST_CONTEXT 61 /* and the next one */
+#define FIRST_CONTEXT 61 /* and the next context id */
 #define MOST          256
-#define STAY          17 /* one more than a queue that is walked has */
+#define STAY          17 /* one more than the longest queue that is walked */
 
-/* What is unexpected, as far as we were told: in order of arrival. */
+/* The unexpected messages that the callback reported, in order of arrival. */
 struct model {
     struct mbx_ep *ep;
     struct mbx_status queue[MOST];
@@ -30,7 +30,8 @@ static bool is_same(const struct mbx_status *a, const struct mbx_status *b)
            a->data == b->data && a->size == b->size;
 }
 
-/* The list has the model's messages, one context id behind the other. */
+/* The list has the messages of the model: first all of one context id, then all of the
+ * other. */
 static void check_list(const struct model *model)
 {
     struct mbx_status list[MOST];
@@ -84,7 +85,7 @@ static void send_one(struct cluster *cl, struct random *random)
 
 static char recv_buf[300000];
 
-/* One that is there, if there is one: by a receive, by a matched probe, or at once. */
+/* Takes a message, if there is one: by a receive, by a matched probe, or by mbx_try_recv(). */
 static void take_one(struct cluster *cl, struct random *random)
 {
     const struct mbx_options silent = {.flags = MBX_SILENT};
@@ -108,7 +109,7 @@ static void take_one(struct cluster *cl, struct random *random)
     default:
         assert_int_equal(mbx_try_recv(cl->eps[1], MBX_ANY_SOURCE, context, tag, 0, recv_buf,
                                       sizeof recv_buf, &status),
-                         0); /* while somebody is told */
+                         0); /* refuses, because there is a callback */
     }
 }
 
@@ -125,7 +126,7 @@ static void drain_context(struct cluster *cl, uint32_t context)
     }
 }
 
-/* What is received of one context id makes space, in which one of the other may come. */
+/* Receiving messages of one context id makes space, which a message of the other may take. */
 static void drain(struct cluster *cl)
 {
     for (int i = 0; cluster_waiting(cl) != 0; i++) {
@@ -179,7 +180,7 @@ static void test_nobody_is_told_any_more(void **state)
     }
     assert_int_equal(model.came, 0);
     if (config_window(cl.config) > 0) {
-        assert_true(mbx_unexpected(cl.eps[1], list, 1) >= 1); /* all are counted, one is told */
+        assert_true(mbx_unexpected(cl.eps[1], list, 1) >= 1); /* it counts all, and lists one */
         assert_int_equal(list[0].tag, 0);
         assert_int_equal(list[0].size, 1);
         assert_int_equal(list[0].source, 0);
@@ -187,7 +188,7 @@ static void test_nobody_is_told_any_more(void **state)
     drain(&cl);
     assert_int_equal(mbx_unexpected(cl.eps[1], list, 1), 0);
     assert_int_equal(model.went, 0);
-    /* a device that holds messages is told of them still */
+    /* a device that holds messages is still notified of them, and mbx_try_recv() refuses */
     if (config_window(cl.config) == UINT64_MAX && !ep_tracing(cl.eps[1])->notifies_device) {
         assert_int_equal(mbx_inject(cl.eps[0], 1, FIRST_CONTEXT, 0, "x", 1, 0), 0);
         cluster_settle(&cl);
@@ -199,7 +200,8 @@ static void test_nobody_is_told_any_more(void **state)
     cluster_close(&cl);
 }
 
-/* The newest of many are taken at once, while those of another tag stay: the list follows. */
+/* The newest of many messages are received, while the messages of another tag stay: the list
+ * follows. */
 static void test_the_list_of_a_long_queue(void **state)
 {
     static const size_t sizes[] = {0, 8, 24, 25, 1000, 5000};

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * uses_test.c - a context id is used again: what is left of an earlier use meets no receive of a later one, and goes.
+ * uses_test.c - a context id is used again: messages of an earlier use match no receive of a
+ * later one, and are dropped.
  *
- * A use is told by the upper half of the tag, as the component for Open MPI does it.
+ * The upper half of the tag holds the use, as in the component for Open MPI.
  */
 #include "cluster.h"
 
@@ -18,7 +19,7 @@
 #define LOWER_HALF  UINT32_MAX
 #define ANY_OF(use) USE(use), LOWER_HALF
 
-/* Do messages that no receive wants stay at their sender, all of them? */
+/* Do all messages without a receive stay at their sender? */
 static bool stay_away(const struct cluster *cl)
 {
     return config_window(cl->config) == 0;
@@ -54,7 +55,7 @@ static void receive_int(struct cluster *cl, unsigned use, int wanted)
     assert_int_equal(done.status.tag >> 32, use);
 }
 
-/* One message of each protocol, synchronous or not, with the lowest tags of this use. */
+/* Sends one message of each protocol, synchronous or not, with the lowest tags of this use. */
 static int send_all(struct cluster *cl, unsigned use, mbx_request sends[2 * MBX_PROTOCOLS])
 {
     int count = 0;
@@ -85,7 +86,8 @@ static void all_are_gone(struct cluster *cl, const mbx_request *sends, int count
     assert_int_equal(cluster_stats(cl, 1).unexpected_bytes_now, 0);
 }
 
-/* What is here when a use ends, and what comes afterwards; of a peer that is behind, too. */
+/* Messages that are here when a use ends are dropped.  So are messages that arrive later, also
+ * in the next use, from a peer that is late. */
 static void test_what_is_over_goes(void **state)
 {
     mbx_request here[2 * MBX_PROTOCOLS], late[2 * MBX_PROTOCOLS], later[2 * MBX_PROTOCOLS];
@@ -108,7 +110,7 @@ static void test_what_is_over_goes(void **state)
     cluster_close(&cl);
 }
 
-/* The use that comes next begins at some peers before it does here. */
+/* The next use begins earlier at some peers than here: its messages wait. */
 static void test_what_is_to_come_waits(void **state)
 {
     const int early = 5, unknown = 6;
@@ -116,7 +118,7 @@ static void test_what_is_to_come_waits(void **state)
     mbx_request send;
 
     cluster_open(&cl, *state, 2, NULL);
-    send = send_int(&cl, USE(1), &unknown); /* of a context id that nobody here has named */
+    send = send_int(&cl, USE(1), &unknown); /* nobody here has named this context id */
     open_use(&cl, 1, CONTEXT, 1);
     receive_int(&cl, 1, unknown);
     cluster_wait_error(&cl, 0, send, 0);
@@ -129,7 +131,7 @@ static void test_what_is_to_come_waits(void **state)
     cluster_close(&cl);
 }
 
-/* Whatever comes in between, and however many uses ago it was sent. */
+/* Whatever arrives in between, and however many uses ago it was sent. */
 static void test_a_receive_meets_its_own_use(void **state)
 {
     mbx_request recv, stale[3], send;
@@ -139,7 +141,7 @@ static void test_a_receive_meets_its_own_use(void **state)
     int value = -1;
 
     cluster_open(&cl, *state, 2, NULL);
-    stale[0] = send_int(&cl, USE(1) | 4, &values[0]); /* none of these was ever opened here */
+    stale[0] = send_int(&cl, USE(1) | 4, &values[0]); /* a use that was never opened */
     stale[1] = send_int(&cl, USE(2) | 4, &values[1]);
     open_use(&cl, 1, CONTEXT, 3);
     assert_int_equal(cluster_probe(&cl, 1, MBX_ANY_SOURCE, CONTEXT, ANY_OF(3), &status), 0);
@@ -156,7 +158,7 @@ static void test_a_receive_meets_its_own_use(void **state)
     cluster_close(&cl);
 }
 
-/* Other context ids have nothing to do with it. */
+/* Ending a use does not affect other context ids. */
 static void test_other_context_ids_are_left_alone(void **state)
 {
     struct cluster cl;
@@ -178,7 +180,8 @@ static void test_other_context_ids_are_left_alone(void **state)
     cluster_close(&cl);
 }
 
-/* Nobody has looked for what is dropped: an observer sees no probe, and each that has come has gone. */
+/* The library drops messages without a probe: an observer sees no probe, and each message that
+ * came has gone. */
 struct seen {
     int came, went;
 };
@@ -214,7 +217,7 @@ static void test_observers_see_no_probe(void **state)
     cluster_close(&cl);
 }
 
-/* What a receive would take, and nothing else. */
+/* Dropping takes the messages that a receive would match, and no others. */
 static void test_drop_takes_what_a_receive_would(void **state)
 {
     const int values[] = {0, 1, 2, 3};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * withdraw_test.c - a send is taken back if no receive has met it: then nobody gets its message, and
- * else somebody does, once.
+ * withdraw_test.c - a send is withdrawn if no receive has matched it: then nobody gets its
+ * message; otherwise one receive gets it, once.
  */
 #include "cluster.h"
 
@@ -22,7 +22,7 @@ typedef int send_fn(struct mbx_ep *, uint32_t, uint32_t, uint64_t, const void *,
 
 static send_fn *const sends[] = {mbx_ssend, mbx_send};
 
-/* A message of `from` to `to` that was not taken back, or that nobody could: it is received. */
+/* Receives a message to `to` that was not withdrawn, or could not be. */
 static void receive(struct cluster *cl, int to, uint64_t tag, const unsigned char *want,
                     size_t size)
 {
@@ -37,13 +37,14 @@ static void receive(struct cluster *cl, int to, uint64_t tag, const unsigned cha
     guarded_buffer_fini(&in, size);
 }
 
-/* Then it is not asked. */
+/* Such an adapter is not asked. */
 static bool adapter_matches(const struct cluster *cl, int to)
 {
     return peer_get(cl->eps[0], (uint32_t)to)->link->transport->limits.data_max != 0;
 }
 
-/* One that is complete when it has left is not taken back; a synchronous one, and a long one, are. */
+/* A send that completes when it leaves cannot be withdrawn; a synchronous send, and a long one,
+ * can. */
 static void take_back(struct cluster *cl, int to, enum mbx_protocol protocol, bool is_sync,
                       bool has_arrived)
 {
@@ -76,7 +77,7 @@ static void take_back(struct cluster *cl, int to, enum mbx_protocol protocol, bo
     assert_int_equal(mbx_cancel(cl->eps[0], send), -ESTALE);
     cluster_settle(cl);
     assert_int_equal(cluster_waiting(cl), 0);
-    /* what follows it is not touched */
+    /* the next message is not affected */
     assert_int_equal(mbx_inject(cl->eps[0], (uint32_t)to, CONTEXT, 3, data, 7, 0), 0);
     receive(cl, to, 3, data, 7);
 }
@@ -92,7 +93,7 @@ static void test_what_nobody_receives_is_taken_back(void **state)
     cluster_close(&cl);
 }
 
-/* A receive has met it, or a matched probe has it. */
+/* A send that a receive or a matched probe has matched cannot be withdrawn. */
 static void test_what_is_matched_is_not(void **state)
 {
     struct cluster cl;
@@ -133,8 +134,8 @@ static void test_what_is_matched_is_not(void **state)
 
 /* ---- while the receiver waits for its device ---- */
 
-/* The first message uses up the credit, so the second one is deferred, and the receiver asks its device for all that
- * it has. */
+/* The first message uses up the credit, so the second one is deferred, and the receiver asks
+ * its device to return all receives. */
 static void defer_one(struct cluster *cl, int from, mbx_request *pair)
 {
     for (int i = 0; i < 2; i++) {
@@ -144,7 +145,8 @@ static void defer_one(struct cluster *cl, int from, mbx_request *pair)
     }
 }
 
-/* The matched probe has the message, so nothing is said of it, and what comes behind the WITHDRAW is heard. */
+/* The matched probe has the message, so the receiver does not answer the WITHDRAW, and still
+ * handles the packets after it. */
 static void probed(struct cluster *cl, int from, int other)
 {
     const unsigned char *data = seeded_bytes(9, LONGEST);
@@ -190,7 +192,8 @@ static void test_what_a_matched_probe_has_blocks_nobody(void **state)
     }
 }
 
-/* The one before it may be asking for a receive that the device has: both have not arrived while the WITHDRAW does. */
+/* The message before it may be asking for a receive that the device has: neither has arrived
+ * when the WITHDRAW does. */
 static void behind_another(struct cluster *cl, int to)
 {
     struct mbx_completion done;
@@ -262,7 +265,7 @@ static void job_ended(struct job *job, uint32_t i, const struct mbx_completion *
     mem_free(done->user);
 }
 
-/* What has ended meanwhile. */
+/* Records the requests that have completed. */
 static void job_look(struct job *job)
 {
     struct mbx_completion done;
@@ -332,7 +335,7 @@ static void test_each_is_received_or_taken_back(void **state)
     cluster_open(&job.cl, *state, 2, NULL);
     for (int i = 0; i < rounds; i++)
         job_step(&job);
-    /* what is left is received */
+    /* receives the remaining messages */
     for (int idle = 0; job.open != 0 || cluster_waiting(&job.cl) != 0;) {
         job_receive(&job);
         idle = cluster_progress(&job.cl) != 0 ? 0 : idle + 1;

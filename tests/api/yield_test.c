@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * yield_test.c - who gives its core away: every call that waits, however long it would poll and
- * whether or not it is known that others need the core; and no call that only looks.
+ * yield_test.c - which calls yield their core: every call that waits, however long it would
+ * poll and whether or not it is known that others need the core.  A call that only looks does
+ * not.
  *
- * The library finds sched_yield() here, so that it is counted; and time passes by looking at
- * the clock, for each thread by itself.
+ * The library finds this file's sched_yield(), which counts the calls.  Time passes only when a
+ * thread reads the clock, for each thread separately.
  */
 #include "cluster.h"
 
@@ -37,7 +38,7 @@
 static char content[LONG], recv_buf[LONG];
 static _Thread_local unsigned yields;
 static _Thread_local uint64_t now_ns = 100 * CLOCK_S, tick_ns = CLOCK_US;
-static struct region *busy; /* not any more when somebody yields */
+static struct region *busy; /* its busy count becomes 0 when somebody yields */
 
 __attribute__((visibility("default"))) int sched_yield(void)
 {
@@ -61,9 +62,9 @@ static void check(bool ok, const char *what, long value)
     abort();
 }
 
-/* ---- what is under way ------------------------------------------------------------------ */
+/* ---- requests that stay open ---- */
 
-/* Each leaves a request of the first endpoint that does not end. */
+/* Each function leaves a request of the first endpoint that does not complete. */
 
 static mbx_request a_receive(struct cluster *cl)
 {
@@ -75,7 +76,7 @@ static mbx_request a_receive(struct cluster *cl)
     return request;
 }
 
-/* It waits for its FIN. */
+/* The send waits for its FIN. */
 static mbx_request a_long_send(struct cluster *cl)
 {
     mbx_request request;
@@ -92,7 +93,7 @@ static mbx_request a_synchronous_send(struct cluster *cl)
     return request;
 }
 
-/* Nobody reads the ring: what comes behind has to wait for space. */
+/* Nobody reads the ring, so the synchronous send after these messages has to wait for space. */
 static mbx_request a_send_behind_a_full_ring(struct cluster *cl)
 {
     static const struct mbx_options silent = {.flags = MBX_SILENT};
@@ -110,7 +111,7 @@ static mbx_request (*const requests[])(struct cluster *cl) = {
     a_send_behind_a_full_ring,
 };
 
-/* The peers have met. */
+/* Opens two endpoints that have exchanged messages. */
 static void open_two(struct cluster *cl, const struct configuration *config,
                      const char *const *params)
 {
@@ -120,7 +121,7 @@ static void open_two(struct cluster *cl, const struct configuration *config,
     cluster_settle(cl);
 }
 
-/* Calls look() with each of the requests; those before it are still there. */
+/* Calls look() with each of the requests; the earlier ones stay open. */
 static void with_each(const struct configuration *config, const char *const *params,
                       void (*look)(struct cluster *cl, mbx_request request))
 {
@@ -140,7 +141,7 @@ static void with_each(const struct configuration *config, const char *const *par
 
 /* ---- one thread -------------------------------------------------------------------------- */
 
-/* They must not take what is left when they are closed for something to be waited for. */
+/* Endpoints with these parameters must not wait for open requests when they close. */
 static const char *const polls_long[] = {"SPIN=10s", "CLOSE_TIMEOUT=0", "OVERSUBSCRIBED=no",
                                          NULL};
 static const char *const usual[] = {"CLOSE_TIMEOUT=0", NULL};
@@ -176,7 +177,7 @@ static void wait_shortly(struct cluster *cl, mbx_request request)
     }
 }
 
-/* Its caller may wait so again and again. */
+/* The caller may repeat such a wait again and again. */
 static void a_wait_whose_time_is_up(void **state)
 {
     with_each(*state, usual, wait_shortly);
@@ -196,7 +197,8 @@ static void wait_with_one_core(struct cluster *cl, mbx_request request)
     wait_in_a_crowd(cl, request);
 }
 
-/* With more peers than cores, or told so, it sleeps soon, whatever MBX_SPIN is. */
+/* With more peers than cores, or if a parameter says so, it sleeps soon, whatever MBX_SPIN
+ * is. */
 static void a_wait_in_a_crowd(void **state)
 {
     static const char *const counts[] = {"SPIN=10s", "CLOSE_TIMEOUT=0", NULL};
@@ -227,7 +229,7 @@ static void only_look(struct cluster *cl, mbx_request request)
         assert_int_equal(mbx_wait_all(cl->eps[0], &request, 1, 0, &c), -ETIMEDOUT);
         assert_int_equal(mbx_wait_any(cl->eps[0], &request, 1, 0, &index, &c), -ETIMEDOUT);
     }
-    if (!config_is_verbs(cl->config)) /* the software adapter's library yields by itself */
+    if (!config_is_verbs(cl->config)) /* the library of the software adapter yields itself */
         assert_int_equal(yields, 0);
 }
 
@@ -236,7 +238,7 @@ static void who_only_looks_keeps_the_core(void **state)
     with_each(*state, usual, only_look);
 }
 
-/* It waits for what the transport moves. */
+/* The deregistration waits for transfers of the transport. */
 static void a_deregistration(void **state)
 {
     const struct mbx_region region = {.buf = recv_buf, .size = 8, .rights = MBX_REMOTE_WRITE};
@@ -262,7 +264,7 @@ struct poller {
     mbx_request request;
 };
 
-/* Its time stands still, so it does not sleep. */
+/* The time of this thread stands still, so it does not sleep. */
 static void *poll_for_all(void *arg)
 {
     const struct poller *poller = arg;
@@ -284,7 +286,7 @@ static bool has_poller(struct mbx_ep *ep)
     return has;
 }
 
-/* Who is told when its wait is over polls for that. */
+/* A thread that is notified when its wait is over polls for the notification. */
 static void who_is_told(void **state)
 {
     struct poller poller;
@@ -295,7 +297,7 @@ static void who_is_told(void **state)
 
     cluster_open(&cl, *state, 1, many);
     poller.ep = cl.eps[0];
-    poller.ep->limits.cores = 16; /* neither thread is in the other's way */
+    poller.ep->limits.cores = 16; /* the two threads need not share a core */
     assert_int_equal(mbx_recv(poller.ep, 0, CONTEXT, 1, 0, &byte, 1, NULL, &poller.request), 0);
     assert_int_equal(mbx_recv(poller.ep, 0, CONTEXT, NOBODY, 0, &byte, 1, NULL, &request), 0);
     clock_set(clock_of_test);

@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """counts_test.py [--write] [--only WORD] [--mbx FILE] FOLDER - how many instructions do the canonical paths take?
 
-counts.txt beside this file has a row for each path, with its count.  This builds what ./dev build
-builds, in FOLDER, runs each row under callgrind, and compares.  A count that has changed by more
-than the tolerance, either way, is a failure: --write puts the new ones into the table, which
-belongs into the commit that changes them, with the reason.  With --mbx FILE that program, which
-starts the MPI programs and is not counted, is taken for mbx: it links for as long as the library.
+counts.txt in the folder of this file has a row for each path, with its count.  This builds what ./dev build
+builds, in FOLDER, runs each row under callgrind, and compares.  A count that has changed by more than the
+tolerance, either way, is a failure: --write puts the new counts into the table, for the commit that changes them,
+with the reason.  With --mbx FILE that program, which starts the MPI programs and is not counted, is used as mbx:
+linking it takes as long as linking the library.
 
-Exit code 77: no valgrind, or not x86-64 with gcc.  Rows of a way that cannot be gone here (Open MPI
-does not load the component, or is not there) are left out, and named.
+Exit code 77: no valgrind, or not x86-64 with gcc.  Rows that cannot be run here (Open MPI does not load the
+component, or is not installed) are left out, and named.
 """
 import argparse
 import concurrent.futures
@@ -27,20 +27,20 @@ from patience import PATIENCE_S  # noqa: E402
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 TABLE = os.path.join(ROOT, "tests", "counts", "counts.txt")
-# As ./dev build (scripts/dev/lib.sh, configure), without the places for tracers, a nop each; and with the error
-# that a format which is no literal is where Debian builds packages.
+# As ./dev build (scripts/dev/lib.sh, configure), without the places for tracers, each of which is a nop; and
+# with the error for a format that is not a literal, as in builds of Debian packages.
 OPTIONS = ["--buildtype=release", "-Db_lto=true", "-Db_ndebug=false", "-Dtests=false", "-Dusdt=disabled",
            "-Dc_args=-Wformat -Werror=format-security"]
 ALWAYS = ["libmatchbox.so"]
 OF_WAY = {"native": [], "pml": ["src/pml/mca_pml_matchbox.so"], "provider": ["src/provider/libmatchbox-fi.so"]}
-GCC = 12  # with which the table was counted
-# A count may differ by this part of it, and by so many instructions, whichever is more.
+GCC = 12  # the version with which the table was counted
+# A count may differ by this part of it, or by this many instructions, whichever is more.
 TOLERANCE, LEAST = 0.015, 2
-# In these rows little is done but to look, some of it by time: a busy machine adds up to 3 instructions of 151.
+# These rows are mostly polling, some of it by time: a busy machine adds up to 3 instructions to 151.
 IN_VAIN, TOLERANCE_IN_VAIN = "in_vain", 0.04
-TRIES = 4  # at least, of a count that is more than the table has
-UNTIL = time.monotonic() + PATIENCE_S  # there are more
-TOLERANCE_OF_OTHERS = 0.10  # another gcc
+TRIES = 4  # at least, for a count above the table's
+UNTIL = time.monotonic() + PATIENCE_S  # until then it is counted again
+TOLERANCE_OF_OTHERS = 0.10  # with another gcc
 
 
 class Row:
@@ -58,22 +58,22 @@ class Row:
             raise SystemExit(f"counts_test: {TABLE}: way {self.way}: one of {', '.join(OF_WAY)}")
 
     def line(self):
-        """As it stands in the table."""
+        """The row as text, as in the table."""
         most = "-" if self.most is None else f"{self.most:.0f}"
         return (f"{self.name:<23}; {self.way:<8}; {' '.join(self.command):<36}; {self.function:<12}; "
                 f"{self.rounds:>6} ; {self.count:>7.1f} ; {most:>5}\n")
 
 
 def read_table():
-    """Its lines: rows, and texts as they are."""
+    """The lines of the table: rows, and other lines unchanged."""
     with open(TABLE, encoding="utf-8") as lines:
         return [line if line.startswith("#") or not line.strip() else Row(line) for line in lines]
 
 
 def make(folder, rows, mbx):
-    """Builds in folder what the rows run; mbx: where that is, or None."""
+    """Builds in folder what the rows run; mbx: the program to use, or None."""
     asked = os.path.join(folder, "meson-private", "cmd_line.txt")
-    if not os.path.exists(asked) or "format-security" not in open(asked, encoding="utf-8").read():  # or of before there was that option
+    if not os.path.exists(asked) or "format-security" not in open(asked, encoding="utf-8").read():  # or the folder is from before that option existed
         again = ["--reconfigure"] if os.path.exists(os.path.join(folder, "build.ninja")) else []
         subprocess.run(["meson", "setup", *again, folder, ROOT, *OPTIONS], check=True,
                        stdout=subprocess.DEVNULL, env=dict(os.environ, CC="gcc"))
@@ -85,7 +85,7 @@ def make(folder, rows, mbx):
         wanted += OF_WAY[row.way]
     subprocess.run(["ninja", "-C", folder, *sorted(set(wanted) & names)], check=True,
                    stdout=subprocess.DEVNULL)
-    if mbx:  # it finds provider and component beside itself
+    if mbx:  # it looks for provider and component in its own folder
         shutil.copy2(mbx, os.path.join(folder, "tools", "mbx"))
 
 
@@ -97,9 +97,9 @@ def can_go(folder, way):
 
 
 def count(folder, row):
-    """Instructions of row's function, and of what it calls, for each round."""
+    """Instructions of the row's function and of the functions that it calls, for each round."""
     environment = dict(os.environ)
-    environment.pop("MALLOC_PERTURB_", None)  # of meson: each allocation would be filled, and counted
+    environment.pop("MALLOC_PERTURB_", None)  # set by meson: each allocation would be filled, and that counted
     through = [] if row.way == "native" else [os.path.join(folder, "tools/mbx"), "exec",
                                               f"--through={row.way}"]
     done = subprocess.run(
@@ -113,8 +113,8 @@ def count(folder, row):
 
 
 def count_at_best(folder, row, tolerance):
-    """What is done by time (looks for the dead, giving the core away) is done more often for each round
-    where others use the machine: what is too much is counted again."""
+    """Actions by time (checks for dead peers, yields) happen more often in each round if others use the
+    machine: a count that is too high is counted again."""
     found, tries = count(folder, row), 1
     while ((found > row.count + max(LEAST, row.count * tolerance) or (row.most is not None and found > row.most))
            and (tries < TRIES or time.monotonic() < UNTIL)):
@@ -129,7 +129,7 @@ def compiler_of(folder):
 
 
 def judge(row, found, tolerance):
-    """What is wrong with what was found, or None."""
+    """What is wrong with the count, or None."""
     slack = max(LEAST, row.count * tolerance)
     if row.most is not None and found > row.most:
         return f"more than the {row.most:.0f} that it may take"
@@ -165,7 +165,7 @@ def main():
             print(f"{row.name:<23} left out: MPI programs cannot go through '{row.way}' here")
     rows = [row for row in rows if goes[row.way]]
     allowed_of = {row.name: max(tolerance, TOLERANCE_IN_VAIN) if row.name.endswith(IN_VAIN) else tolerance for row in rows}
-    with concurrent.futures.ThreadPoolExecutor(2) as pool:  # each is one process, and valgrind has one thread
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:  # each row is one process, and valgrind has one thread
         counted = list(pool.map(lambda row: count_at_best(folder, row, allowed_of[row.name]), rows))
     for row, found in zip(rows, counted):
         why = judge(row, found, allowed_of[row.name])

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * backlog_test.c - messages that wait at their sender: what must get through, and what must
- * not.
+ * backlog_test.c - deferred sends: which messages must get through, and which must not.
  *
  *   backlog_test [--quick] [--races N] [CONFIGURATION...]
  *
@@ -21,7 +20,7 @@
 #include "defer/backlog.h"
 
 #define CONTEXT     31
-#define COUNT       40 /* that nobody wants for now */
+#define COUNT       40 /* messages that have no receive yet */
 
 #define RACES_VERBS 1000
 
@@ -77,7 +76,7 @@ static void close_clean(struct cluster *cl)
     cluster_close(cl);
 }
 
-/* ---- what is wanted gets through ---- */
+/* ---- messages with a receive get through ---- */
 
 static void flood(struct cluster *cl, int from, int to, mbx_request *sends, const int *values)
 {
@@ -99,8 +98,8 @@ static void count_up(int *values)
         values[i] = i;
 }
 
-/* Behind any number of messages that nobody wants, on the same context id and on another; with
- * the receive posted before or after. */
+/* A message with a receive gets through after any number of messages without one, on the same
+ * context id and on another, with the receive posted before or after. */
 static void test_the_wanted_message_behind_a_full_window(void **state)
 {
     int values[COUNT], wanted[] = {100, 101, 102, 103}, got[2];
@@ -130,8 +129,8 @@ static void test_the_wanted_message_behind_a_full_window(void **state)
 
 #define ENDPOINTS 3
 
-/* With lock words each message takes that of its receive, over a network too; else there is
- * none. */
+/* With lock words each message takes the word of its receive, also over a network.  Otherwise
+ * no word is used. */
 static void test_a_word_decides(void **state)
 {
     int values[ENDPOINTS] = {0, 1, 2}, got;
@@ -162,11 +161,11 @@ static void test_a_word_decides(void **state)
     close_clean(&cl);
 }
 
-#define LOOP_WORDS 4 /* of the loop transport */
+#define LOOP_WORDS 4 /* in the loop transport */
 
-/* Of two receives the first has no word, since all were in use; a message is claimed for it,
- * and a later one, that both accept, takes the word of the second. If the receiver then learns
- * that it is too late to cancel the second, it must not be able to cancel the first. */
+/* The first of two receives has no lock word, since all are in use; a message is claimed for
+ * it.  A later message that both accept takes the word of the second.  If the receiver then
+ * learns that it is too late to cancel the second, it must not be able to cancel the first. */
 static void test_no_word_is_taken_past_a_claim(void **state)
 {
     const char *const loop[] = {"TRANSPORT=loop", "LOOP_DEPTH=64", NULL};
@@ -202,7 +201,7 @@ static void test_no_word_is_taken_past_a_claim(void **state)
     close_clean(&cl);
 }
 
-/* Each tells the next, and the next but one, that it is there. */
+/* Each endpoint notifies the next, and then the one after it, that it is there. */
 static void barrier(struct cluster *cl)
 {
     int here = 7, got[ENDPOINTS];
@@ -245,7 +244,7 @@ static void test_a_barrier_under_full_windows(void **state)
 
 /* ---- probes ---- */
 
-/* An open receive has the first message, whatever a probe asks meanwhile. */
+/* An open receive gets the first message, whatever a probe asks meanwhile. */
 static void test_a_probe_sees_what_the_open_receive_leaves(void **state)
 {
     int values[] = {0, 1, 2}, got = -1, rounds = 0;
@@ -271,8 +270,8 @@ static void test_a_probe_sees_what_the_open_receive_leaves(void **state)
     close_clean(&cl);
 }
 
-/* A matched probe takes a message out of the middle, and a receive of any tag gets what is
- * first of the rest. */
+/* A matched probe takes a message out of the middle.  A receive of any tag gets the first of
+ * the others. */
 static void test_matched_probes_with_any_tag_behind(void **state)
 {
     static const uint64_t tags[] = {1, 2, 1, 3};
@@ -308,7 +307,8 @@ static void test_matched_probes_with_any_tag_behind(void **state)
     close_clean(&cl);
 }
 
-/* A receive is posted after a probe was shown its message, and there is no space to say so. */
+/* A probe was shown a message, then a receive for it is posted, and there is no space to report
+ * that. */
 static void test_an_open_receive_has_what_was_shown(void **state)
 {
     int values[] = {0, 1, 2}, got = -1;
@@ -333,8 +333,8 @@ static void test_an_open_receive_has_what_was_shown(void **state)
     close_clean(&cl);
 }
 
-/* A matched probe takes a deferred message, there is no space to say so, and then there is: for
- * what is said later, a credit or that a receive is open. */
+/* A matched probe takes a deferred message, and there is no space to report that.  Then there
+ * is space, for a later report: of a credit, or of an open receive. */
 static void taken_without_space(const struct configuration *config, bool with_credit)
 {
     int values[] = {0, 1, 2, 3}, got = -1, last = -1;
@@ -377,8 +377,8 @@ static void test_nothing_overtakes_a_grant(void **state)
 
 /* ---- races ---- */
 
-/* Two senders defer a message that suits one receive, which is cancelled at any moment: it has
- * one of the messages or none, and both are received in the end. */
+/* Two senders defer a message that fits one receive, which is cancelled at any moment.  The
+ * receive gets one of the messages or none, and both are received in the end. */
 static void race(struct cluster *cl, struct random *r, uint64_t *cancelled)
 {
     static const int from[] = {0, 2};
@@ -399,7 +399,7 @@ static void race(struct cluster *cl, struct random *r, uint64_t *cancelled)
     assert_true(err == 0 || err == -EALREADY);
     cluster_wait(cl, 1, recv, &done);
     if (config_has_device(
-            cl->config)) /* it is asked, and the completion says what it answers */
+            cl->config)) /* the device is asked, and the completion has its answer */
         assert_true(done.error == 0 || done.error == -ECANCELED);
     else
         assert_int_equal(done.error, err == 0 ? -ECANCELED : 0);
@@ -415,7 +415,7 @@ static void race(struct cluster *cl, struct random *r, uint64_t *cancelled)
         cluster_wait_error(cl, from[i], sends[i], 0);
 }
 
-/* How many receives were cancelled in time. */
+/* Returns the number of receives that were cancelled in time. */
 static uint64_t run_races(const struct configuration *config, const char *param, uint64_t count,
                           uint64_t seed)
 {
@@ -432,9 +432,9 @@ static uint64_t run_races(const struct configuration *config, const char *param,
     return cancelled;
 }
 
-/* At least so many receives are cancelled in time, and one is not.  Over a network others carry the
- * packets, in their own time: there it may take more races.
- * Over verbs fewer are run: each step of one waits for another process. */
+/* At least `least` receives are cancelled in time, and at least one is not.  Over a network
+ * other contexts carry the packets, in their own time, so more races may be needed.  Over verbs
+ * fewer races are run: each step waits for another process. */
 static void race_both_ways(const struct configuration *config, const char *param,
                            uint64_t count, uint64_t least)
 {
@@ -455,7 +455,7 @@ static void test_cancel_races(void **state)
     race_both_ways(*state, "SENDTABLE=no", races, 1);
 }
 
-/* A receive that takes its message as soon as it is posted may never be cancelled in time. */
+/* A receive that pulls its message as soon as it is posted may never be cancelled in time. */
 static void test_cancel_races_with_taking(void **state)
 {
     race_both_ways(*state, "SENDTABLE=yes", races / 4, 0);
@@ -463,7 +463,8 @@ static void test_cancel_races_with_taking(void **state)
 
 /* ---- protocol violations ---- */
 
-/* Tells endpoint 0 this in the name of peer; true: it was counted as dropped. */
+/* Delivers this packet to endpoint 0 in the name of peer.  Returns whether it was counted as
+ * dropped. */
 static bool lie_as(struct cluster *cl, uint32_t peer, const struct wire_header *header,
                    const void *body)
 {
@@ -474,7 +475,7 @@ static bool lie_as(struct cluster *cl, uint32_t peer, const struct wire_header *
     memcpy(packet, header, sizeof *header);
     if (body_size != 0)
         memcpy(packet + sizeof *header, body, body_size);
-    assert_int_equal(peer_use(cl->eps[0], peer), 0); /* it may not have said anything yet */
+    assert_int_equal(peer_use(cl->eps[0], peer), 0); /* the peer may have sent nothing yet */
     assert_int_equal(deliver_packet(cl->eps[0], peer, packet, sizeof *header + body_size), 0);
     return cluster_stats(cl, 0).dropped_packets == dropped + 1;
 }
@@ -486,7 +487,8 @@ static bool forge(struct cluster *cl, enum wire_type type, const void *body)
     return lie_as(cl, 1, &header, body);
 }
 
-/* Tells endpoint 0 that this receive of peer, or with 0 a probe, has its send. */
+/* Reports to endpoint 0 that this receive of peer, or a probe if it is 0, has taken its
+ * send. */
 static bool forge_win(struct cluster *cl, uint32_t peer, uint64_t receiver, uint64_t send)
 {
     const struct wire_header header = {
@@ -495,7 +497,7 @@ static bool forge_win(struct cluster *cl, uint32_t peer, uint64_t receiver, uint
     return lie_as(cl, peer, &header, &(struct wire_retire){receiver, send});
 }
 
-/* The same with an envelope. */
+/* As forge(), with an envelope. */
 static bool lie_tagged(struct cluster *cl, enum wire_type type, uint64_t tag, const void *body)
 {
     const struct wire_header header = {
@@ -528,7 +530,7 @@ static void test_beyond_its_window(void **state)
     cluster_close(&cl);
 }
 
-/* To a sender that defers three messages. */
+/* Sends forged packets to a sender that defers three messages. */
 static void lie_to_deferrer(struct cluster *cl, const mbx_request *sends, mbx_request recv)
 {
     const struct wire_credit credits[] = {{(UINT64_C(1) << 62) - 1, 0},
@@ -538,21 +540,22 @@ static void lie_to_deferrer(struct cluster *cl, const mbx_request *sends, mbx_re
 
     for (size_t i = 0; i < ARRAY_COUNT(credits); i++)
         assert_true(forge(cl, WIRE_CREDIT, &credits[i]));
-    assert_true(forge_win(cl, 1, 0, deferred)); /* it has not claimed */
-    assert_true(forge_win(cl, 1, 0, recv));     /* it is no send */
+    assert_true(forge_win(cl, 1, 0, deferred)); /* the send has not claimed */
+    assert_true(forge_win(cl, 1, 0, recv));     /* not a send */
     assert_true(forge(cl, WIRE_RETIRE, &(struct wire_retire){1, deferred}));
     assert_true(forge(cl, WIRE_RETIRE, &(struct wire_retire){1, recv}));
     assert_true(forge(cl, WIRE_RETIRE, &(struct wire_retire){1, deferred ^ UINT64_C(1) << 40}));
     assert_true(forge(cl, WIRE_FIN, &(struct wire_fin){deferred}));
     assert_true(forge(cl, WIRE_CTS, &(struct wire_cts){.sender = deferred}));
-    assert_true(forge_win(cl, 2, 0, deferred)); /* by another */
-    /* of no use, and of no harm */
+    assert_true(forge_win(cl, 2, 0, deferred)); /* from another peer */
+    /* without effect */
     forge_win(cl, 1, 0, deferred ^ UINT64_C(1) << 40);
     forge(cl, WIRE_RETIRE, &(struct wire_retire){12345, 0});
     lie_tagged(cl, WIRE_RTR, 1, &late);
 }
 
-/* To a receiver with an open receive, by a sender that says it defers. */
+/* Sends forged packets to a receiver with an open receive, from a sender that reports deferred
+ * sends. */
 static void lie_to_receiver(struct cluster *cl, mbx_request recv)
 {
     static const struct wire_defer holds[] = {{UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX},
@@ -561,30 +564,30 @@ static void lie_to_receiver(struct cluster *cl, mbx_request recv)
     struct wire_claim claim = {.sender = 9, .receiver = recv, .size = 0};
 
     assert_true(forge(cl, WIRE_PEEKED, &(struct wire_peeked){.question = 1, .sender = 9}));
-    assert_true(lie_tagged(cl, WIRE_CLAIM, 5, &claim)); /* it defers nothing */
+    assert_true(lie_tagged(cl, WIRE_CLAIM, 5, &claim)); /* the sender defers nothing */
     for (size_t i = 0; i < ARRAY_COUNT(holds); i++)
         assert_false(forge(cl, WIRE_DEFER, &holds[i]));
     claim.sender = 0;
     assert_true(lie_tagged(cl, WIRE_CLAIM, 5, &claim));
     claim.sender = 9;
-    lie_tagged(cl, WIRE_CLAIM, 6, &claim); /* the tag was not offered: the claim is lost */
+    lie_tagged(cl, WIRE_CLAIM, 6, &claim); /* this tag was not offered: the claim is lost */
     lie_as(cl, 2,
            &(const struct wire_header){
                .type = WIRE_CLAIM, .version = WIRE_VERSION, .tag = 5, .context_id = CONTEXT},
-           &claim); /* nor was it to this one */
+           &claim); /* not offered to this sender */
     lie_as(cl, 1,
            &(const struct wire_header){.type = WIRE_CLAIM,
                                        .version = WIRE_VERSION,
                                        .flags = WIRE_WON,
                                        .tag = 5,
                                        .context_id = CONTEXT},
-           &claim); /* of a receive whose word nobody has taken */
+           &claim); /* the lock word of the receive is free */
     claim.receiver = recv ^ UINT64_C(1) << 40;
-    lie_tagged(cl, WIRE_CLAIM, 5, &claim); /* of nothing */
+    lie_tagged(cl, WIRE_CLAIM, 5, &claim); /* no such receive */
     assert_int_equal(mbx_test(cl->eps[0], recv, NULL), 0);
 }
 
-/* Whatever was said, what is really sent is received. */
+/* Whatever was forged, the messages that were really sent are received. */
 static void test_violations_about_deferring(void **state)
 {
     int values[] = {0, 1, 2, 3}, got = -1;
@@ -625,13 +628,13 @@ static void test_violations_about_claims(void **state)
     mbx_request sends[3], recvs[3];
     struct cluster cl;
 
-    open_liars_with(&cl, *state, "SENDTABLE=no"); /* or there would be no claims */
+    open_liars_with(&cl, *state, "SENDTABLE=no"); /* otherwise there would be no claims */
     for (int i = 0; i < 3; i++)
         sends[i] = send_one(&cl, 0, 1, CONTEXT, 1, &values[i]);
     cluster_settle(&cl);
     for (int i = 0; i < 3; i++)
         recvs[i] = post_one(&cl, 1, 0, CONTEXT, 1, 0, &got[i]);
-    /* over a network a claim comes in its own time */
+    /* over a network the time of a claim is not known */
     for (int round = 0; round < 200 || (config_window(cl.config) == 0 && tried == 0 &&
                                         clock_now() - start_ns < PATIENCE_NS);
          round++) {
@@ -654,7 +657,7 @@ static void test_violations_about_claims(void **state)
     cluster_close(&cl);
 }
 
-/* RTRs of the right epoch whose numbers do not grow, and more of them than there is space. */
+/* RTRs of the right epoch whose numbers do not grow, and more RTRs than fit. */
 static void test_violations_about_receives(void **state)
 {
     struct wire_rtr rtr = {.receiver = 77, .epoch = 1, .number = 1};
@@ -668,7 +671,7 @@ static void test_violations_about_receives(void **state)
     cluster_settle(&cl);
     assert_false(lie_tagged(&cl, WIRE_RTR, 2, &rtr));
     assert_true(lie_tagged(&cl, WIRE_RTR, 2, &rtr));
-    /* what there is no space for is not wanted any more: the next batch would bring it */
+    /* an RTR that does not fit is discarded: the next batch would bring it */
     for (rtr.number = 2; rtr.number < 3 * BACKLOG_RTRS; rtr.number++)
         assert_false(lie_tagged(&cl, WIRE_RTR, 2, &rtr));
     for (int i = 0; i < 2; i++) {
@@ -678,8 +681,8 @@ static void test_violations_about_receives(void **state)
     cluster_close(&cl);
 }
 
-/* Context ids that only peers have named cost no engine, and their messages are there when
- * somebody here names them. */
+/* A context id that only peers have named takes no engine.  Its messages are there when
+ * somebody here names it. */
 static void test_contexts_that_only_peers_have_named(void **state)
 {
     enum { CONTEXTS = 50 };
@@ -709,8 +712,8 @@ static void test_contexts_that_only_peers_have_named(void **state)
     cluster_close(&cl);
 }
 
-/* Probes for `count` tags take turns, and answers come only between two rounds: the message of one
- * of them is seen. */
+/* Probes for `count` tags take turns, and answers arrive only between two rounds: the probe for
+ * the wanted tag sees its message. */
 static void probe_in_turns(const void *state, uint64_t count, uint64_t wanted)
 {
     int value = 7, unwanted = 8, seen = 0;
@@ -739,7 +742,7 @@ static void probe_in_turns(const void *state, uint64_t count, uint64_t wanted)
     cluster_close(&cl);
 }
 
-/* Of the probes that take turns each is answered, whichever of them finds nothing. */
+/* Each of the probes that take turns is answered, whichever of them finds nothing. */
 static void test_probes_that_take_turns(void **state)
 {
     static const uint64_t counts[] = {2, 3, 4, 17};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * calm_test.c - a peer that has deferred messages once costs nothing for good: when enough receives
- * have come and gone without a deferral, open receives are on no list, and what was kept of the peer is
- * let go of (receiver.c).  It may defer again.
+ * calm_test.c - a peer that has deferred messages once does not cost anything for ever: after
+ * enough receives without a deferral, open receives are on no list, and the memory for the peer
+ * is freed (receiver.c).  The peer may defer again.
  */
 #include "cluster.h"
 
@@ -11,9 +11,9 @@
 #include "defer/receiver.h"
 
 #define CONTEXT 5
-#define ROUNDS  400 /* more than CALM_LEAST of core/settings.c, and the few that are open */
+#define ROUNDS  400 /* more than CALM_LEAST of core/settings.c plus the few that are open */
 
-static const char *const params[] = {"WINDOW=8", NULL}; /* enough for one at a time */
+static const char *const params[] = {"WINDOW=8", NULL}; /* enough for one message at a time */
 
 static bool is_meant(const struct configuration *config)
 {
@@ -32,14 +32,14 @@ static void post(struct cluster *cl, mbx_request *recv, int *got)
     assert_int_equal(mbx_recv(cl->eps[1], 0, CONTEXT, 1, 0, got, sizeof *got, NULL, recv), 0);
 }
 
-/* Sends until one is deferred, and receives them all. */
+/* Sends until a message is deferred, and receives them all. */
 static void defer_some(struct cluster *cl)
 {
     mbx_request sends[32];
     int value = 1, got;
     uint32_t count = 0;
 
-    cluster_settle(cl); /* no credit lies unread */
+    cluster_settle(cl); /* no credit is unread */
     while (cluster_stats(cl, 0).deferred_now == 0) {
         assert_true(count < ARRAY_COUNT(sends));
         assert_int_equal(
@@ -58,7 +58,7 @@ static void defer_some(struct cluster *cl)
         cluster_wait_error(cl, 0, sends[i], 0);
 }
 
-/* Messages whose receives were posted first, of a sender that reads what credit it gets. */
+/* Moves messages whose receives are posted first, from a sender that reads its credit. */
 static void exchange(struct cluster *cl, int rounds)
 {
     for (int i = 0; i < rounds; i++) {
@@ -90,7 +90,7 @@ static void deferring_costs_nothing_for_good(void **state)
     }
     assert_int_equal(mbx_recv(cl.eps[1], 0, CONTEXT, 99, 0, &none, sizeof none, NULL, &open),
                      0);
-    defer_some(&cl); /* which the list begins with */
+    defer_some(&cl); /* the list begins with `open` */
     assert_int_equal(mbx_cancel(cl.eps[1], open), 0);
     cluster_close(&cl);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * closed_test.c - a peer that closed with packets of its own still unread, where messages wait
- * at their sender: what it sent is delivered before anything ends because it is gone.
+ * closed_test.c - a peer has closed, its packets are still unread, and messages wait at their
+ * sender.  The packets are delivered before anything ends because the peer is gone.
  *
- * Each test lets the peer send and close, and then the other endpoint has to send it something,
- * before it looks at what came.
+ * Each test lets the peer send and close.  Then the other endpoint has to send to it before it
+ * reads the packets.
  */
 #include "cluster.h"
 
@@ -15,15 +15,15 @@
 #define CONTEXT  5
 #define UNWANTED 99 /* a tag that no message has */
 
-/* Only with these is it known what lies unread. */
+/* Only in these configurations is it known which packets are unread. */
 static bool is_meant(const struct configuration *config)
 {
     return config_window(config) != UINT64_MAX && !config_has_faults(config) &&
            !config_is_network(config) && !config_is_elsewhere(config);
 }
 
-/* Two endpoints; the receiver takes nothing out of the sender's table: that would need no
- * packets. */
+/* Opens two endpoints.  The receiver pulls nothing from the sender's table, because that would
+ * need no packets. */
 static void open_two(struct cluster *cl, void **state)
 {
     static const char *const params[] = {"SENDTABLE=no", "PEER_TIMEOUT=20ms", NULL};
@@ -51,14 +51,14 @@ static mbx_request post(struct cluster *cl, int who, uint64_t tag, int *value)
     return recv;
 }
 
-/* The other endpoint reads nothing. */
+/* Makes progress in one endpoint; the other endpoint reads nothing. */
 static void progress_alone(struct cluster *cl, int who)
 {
     for (int i = 0; i < 100; i++)
         mbx_progress(cl->eps[who]);
 }
 
-/* Sends until one is deferred, and that one more. */
+/* Sends until a message is deferred.  Returns the number of messages, with that one. */
 static uint32_t fill_window(struct cluster *cl, int from, mbx_request *sends, const int *value)
 {
     uint32_t count = 0;
@@ -68,7 +68,8 @@ static uint32_t fill_window(struct cluster *cl, int from, mbx_request *sends, co
     return count;
 }
 
-/* Whether the peer is there is looked at from time to time. */
+/* Returns the error of the request.  The endpoint checks periodically whether the peer is
+ * alive. */
 static int end_of(struct cluster *cl, int who, mbx_request request)
 {
     struct mbx_completion c;
@@ -89,7 +90,8 @@ static void nothing_was_dropped(struct cluster *cl)
     cluster_close(cl);
 }
 
-/* The peer has told of credit; the next send has none, and cannot say so any more. */
+/* The peer has returned credit, which is unread.  The next send has no credit, and can no
+ * longer report that. */
 static void credit_that_lies_unread_is_taken(void **state)
 {
     int value = 1, got = 0;
@@ -110,7 +112,8 @@ static void credit_that_lies_unread_is_taken(void **state)
     nothing_was_dropped(&cl);
 }
 
-/* Each defers messages for the other.  The first: request of a send of 0 with this tag. */
+/* Each endpoint defers messages for the other.  Returns the send of endpoint 0 with this
+ * tag. */
 static mbx_request hold_both(struct cluster *cl, uint64_t tag, int *value, mbx_request *rest,
                              uint32_t *count)
 {
@@ -139,8 +142,8 @@ static void cancel(struct cluster *cl, mbx_request recv)
     assert_int_equal(end_of(cl, 0, recv), -ECANCELED);
 }
 
-/* The peer has received a message that was deferred here, and said so.  Then a receive, which
- * it should hear of, is posted. */
+/* The peer has received a message that was deferred here, and has reported that.  Then a
+ * receive is posted, which the peer would have to know. */
 static void a_send_that_was_received_has_not_failed(void **state)
 {
     int value = 1, got = 0, none;
@@ -151,7 +154,7 @@ static void a_send_that_was_received_has_not_failed(void **state)
     open_two(&cl, state);
     send = hold_both(&cl, 7, &value, rest, &count);
     recv = post(&cl, 1, 7, &got);
-    progress_alone(&cl, 0); /* its claim */
+    progress_alone(&cl, 0); /* reads the claim */
     assert_int_equal(end_of(&cl, 1, recv), 0);
     assert_int_equal(cluster_close_one(&cl, 1), 0);
     recv = post(&cl, 0, UNWANTED, &none);
@@ -161,7 +164,7 @@ static void a_send_that_was_received_has_not_failed(void **state)
     nothing_was_dropped(&cl);
 }
 
-/* The peer's claim for a receive of ours lies unread. */
+/* The peer has claimed our receive, and the claim is unread. */
 static void a_claim_that_lies_unread_is_matched(void **state)
 {
     int value = 1, got = 0, none;

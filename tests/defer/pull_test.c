@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pull_test.c - messages that their receiver takes out of its sender's table.
+ * pull_test.c - receivers that pull messages from the send table of their sender.
  *
- * What is matched, and in which order, order_test asks.  Here: that it needs nothing of the
- * sender; that both may do it at once; and that a table in which somebody else has written is
- * neither believed nor followed.
+ * order_test checks which message matches, and in which order.  This test checks that a pull
+ * needs no action of the sender, that both sides may act at the same time, and that the library
+ * neither believes nor follows a table in which somebody else has written.
  */
 #include "cluster.h"
 
@@ -23,12 +23,13 @@
 #include "transport/atomics.h"
 
 #define CONTEXT 41
-#define COUNT   40 /* more than a table has space for */
+#define COUNT   40 /* more than fit into a table */
 #define LARGE   50000
 
 static_assert(COUNT > SENDTABLE_ENTRIES, "some are not shown");
 
-/* Everything waits at its sender, whose table the receiver reaches, and words decide nothing. */
+/* Every message waits at its sender, the receiver can read the table, and lock words are not
+ * used. */
 static bool is_taking(const struct configuration *config)
 {
     return config_window(config) == 0 && !config_has_faults(config) &&
@@ -36,7 +37,7 @@ static bool is_taking(const struct configuration *config)
            strcmp(config->params[1], "WINDOW=0") == 0;
 }
 
-/* ---- without the sender ---- */
+/* ---- without progress of the sender ---- */
 
 static size_t size_of(int i)
 {
@@ -59,7 +60,7 @@ static void send_all(struct cluster *cl, mbx_request *sends)
     cluster_settle(cl);
 }
 
-/* Message i is what such a receive gets; without: the receiver alone moves. */
+/* The receive gets message i; without: only the receiver makes progress. */
 static void receive(struct cluster *cl, uint64_t tag, uint64_t ignore, int i, bool without)
 {
     static unsigned char buf[LARGE];
@@ -81,7 +82,7 @@ static void receive(struct cluster *cl, uint64_t tag, uint64_t ignore, int i, bo
     assert_memory_equal(buf, seeded_bytes((unsigned)i, size_of(i)), size_of(i));
 }
 
-/* All sends complete, and the statistics know how. */
+/* All sends complete, and the statistics count the pulls. */
 static void end(struct cluster *cl, const mbx_request *sends, uint64_t taken)
 {
     for (int i = 0; i < COUNT; i++)
@@ -107,7 +108,7 @@ static void test_a_full_table_is_taken_from_a_sender_that_does_nothing(void **st
     for (int i = 0; i < SENDTABLE_ENTRIES; i += 2)
         receive(&cl, 0, MBX_IGNORE_ALL, i, true);
     assert_int_equal(cluster_stats(&cl, 1).rtrs + cluster_stats(&cl, 0).claims, 0);
-    assert_int_equal(cluster_stats(&cl, 0).pulled_by_peers, 0); /* it cannot know */
+    assert_int_equal(cluster_stats(&cl, 0).pulled_by_peers, 0); /* the sender cannot know */
     for (int i = SENDTABLE_ENTRIES; i < COUNT; i++)
         receive(&cl, 0, MBX_IGNORE_ALL, i, false);
     end(&cl, sends, SENDTABLE_ENTRIES);
@@ -137,7 +138,8 @@ static void test_probes_need_no_answer(void **state)
     end(&cl, sends, 2);
 }
 
-/* The table has space for some of what is deferred: of the rest the sender is asked. */
+/* The table has space for some of the deferred messages: a probe asks the sender about the
+ * others. */
 static void test_a_probe_asks_for_what_is_not_shown(void **state)
 {
     mbx_request sends[COUNT], last;
@@ -154,12 +156,12 @@ static void test_a_probe_asks_for_what_is_not_shown(void **state)
     for (int i = 0; i < COUNT; i++)
         receive(&cl, 0, 1, i, false);
     assert_int_equal(cluster_probe(&cl, 1, 0, CONTEXT, 7, 0, &status), 1);
-    receive(&cl, 7, 0, 0, false); /* as message 0: empty, and data 0 */
+    receive(&cl, 7, 0, 0, false); /* empty and with data 0, as message 0 */
     cluster_wait_error(&cl, 0, last, 0);
     end(&cl, sends, 0);
 }
 
-/* ---- what others write there ---- */
+/* ---- forged tables ---- */
 
 static struct transport *transport_of(const struct cluster *cl)
 {
@@ -174,7 +176,8 @@ static struct sendtable *table_of(const struct cluster *cl)
 
 static const char *const quiet[] = {"LOG_LEVEL=error", "CLOSE_TIMEOUT=0", NULL};
 
-/* Whatever the receiver has made of the version: what it has not taken is received. */
+/* Whatever the version in the table, the messages that the receiver has not pulled are
+ * received. */
 static void test_a_version_that_nobody_could_have_made(void **state)
 {
     for (int kind = 0; kind < 6; kind++) {
@@ -203,7 +206,7 @@ static void test_a_version_that_nobody_could_have_made(void **state)
         case 4:
             version = version << 7 | 5;
             break;
-        default: /* taken, then given back */
+        default: /* pulled, and then the bit is cleared */
             receive(&cl, 0, MBX_IGNORE_ALL, 0, true);
             cluster_settle(&cl);
             version = sendtable->version & ~sendtable_bit(0);
@@ -211,7 +214,7 @@ static void test_a_version_that_nobody_could_have_made(void **state)
         }
         transport_store(transport_of(&cl), sendtable->index + SENDTABLE_VERSION, &version, 1);
         cl.eps[1]->settings.tuning.sendtable =
-            0; /* who writes such things would deceive itself */
+            0; /* a receiver that also writes such versions would mislead itself */
         for (int i = kind == 5; i < COUNT; i++)
             receive(&cl, 0, MBX_IGNORE_ALL, i, false);
         for (int i = 0; i < COUNT; i++)
@@ -222,7 +225,7 @@ static void test_a_version_that_nobody_could_have_made(void **state)
     }
 }
 
-/* More taken bits than there are messages. */
+/* More bits than messages mark entries as taken. */
 static void test_more_is_taken_than_there_is(void **state)
 {
     int value = 5, got = 0;
@@ -244,7 +247,7 @@ static void test_more_is_taken_than_there_is(void **state)
     cluster_close(&cl);
 }
 
-/* Anything may be in a table.  Nothing is asked of what is received. */
+/* Random words are written into a table.  The received data is not checked. */
 static void test_a_table_of_violations(void **state)
 {
     int values[COUNT], rounds = test_is_quick() ? 300 : 3000;
@@ -275,8 +278,8 @@ static void test_a_table_of_violations(void **state)
     cluster_close(&cl);
 }
 
-/* A sender gives its message back as soon as it is taken, and does not read what it is owed: a
- * matched probe takes no more than a bound.  */
+/* A sender clears the mark of a message as soon as it is taken, and does not read the FINs that
+ * it is owed.  A matched probe takes no more than a bound. */
 static void test_what_is_taken_in_vain_is_bounded(void **state)
 {
     const struct peer *peer;
@@ -309,15 +312,15 @@ static void test_what_is_taken_in_vain_is_bounded(void **state)
     cluster_close(&cl);
 }
 
-/* ---- at once ---- */
+/* ---- sender and receiver at the same time ---- */
 
 #define MESSAGES 4000
-#define AHEAD    48 /* unfinished at a time, at either end */
-#define APART    16 /* a receive may pass over so many messages, less one */
+#define AHEAD    48 /* unfinished requests at a time, on either side */
+#define APART    16 /* a receive may pass over this many messages, less one */
 #define TAGS     3
 #define SIZE     5000
 
-/* One sender and one receiver: whoever does what when, message and receive meet in one way. */
+/* One sender and one receiver: whoever acts first, each receive gets the same message. */
 struct race {
     struct cluster cl;
     int count;
@@ -332,7 +335,7 @@ struct race {
     _Atomic bool is_over;
 };
 
-/* Receive r is for the first of those that are left, or for the first of some tag. */
+/* Receive r is for the first of the remaining messages, or for the first with some tag. */
 static void race_plan(struct race *race, struct random *random, int r, int *left)
 {
     bool is_any = random_below(random, 3) == 0;
@@ -360,7 +363,7 @@ static void race_make(struct race *race, struct random *random)
     }
     for (int i = 0; i < APART; i++)
         left[i] = i;
-    /* the last ones are for whatever is left */
+    /* the last receives accept any message */
     for (int r = 0; r < race->count; r++) {
         if (r + APART <= race->count) {
             race_plan(race, random, r, left);
@@ -411,7 +414,7 @@ static void race_post(struct race *race, int r, void *buf)
                      0);
 }
 
-/* A receive has completed: how many. */
+/* Checks the receives that have completed.  Returns their number. */
 static int race_poll(struct race *race, unsigned char bufs[][SIZE])
 {
     struct mbx_completion done;
@@ -460,7 +463,7 @@ static void run_race(const struct configuration *config, uint64_t seed, const ch
     random_seed(&random, seed);
     race_make(&race, &random);
     race.is_over = false;
-    seeded_bytes(0, 0); /* made before there are two */
+    seeded_bytes(0, 0); /* the data is made before there are two threads */
     cluster_open(&race.cl, config, 2, more);
     print_message("seed %d, %s\n", (int)seed, window);
     assert_int_equal(pthread_create(&sender, NULL, run_sender, &race), 0);
@@ -476,7 +479,7 @@ static void test_taking_beside_claims_and_leaving(void **state)
     const struct configuration *config = *state;
 
     if (config_is_loop(config))
-        skip(); /* endpoints of one thread */
+        skip(); /* one thread uses all endpoints */
     run_race(config, 1, "WINDOW=0");
     run_race(config, 2, "WINDOW=1");
     run_race(config, 3, "WINDOW=20");

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device_broken_test.c - a device that breaks its contract, or ends with a question open, while
- * something is under way.
+ * device_broken_test.c - a device breaks its contract, or ends before its question is answered,
+ * while requests are under way.
  *
- * device_loss_test.c breaks devices at random moments; here each situation is brought about.
- * Endpoint 0 receives, and its device is the one that breaks; endpoint 1 sends.
+ * device_loss_test.c breaks devices at random moments; here each situation is made on purpose.
+ * The device of endpoint 0, which receives, breaks; endpoint 1 sends.
  */
 #include "device.h"
 #include "cluster.h"
@@ -20,7 +20,7 @@
 #include "device/host/offload.h"
 
 #define CONTEXT 61
-#define OTHER   62 /* where nothing is sent */
+#define OTHER   62 /* a context id to which nothing is sent */
 #define SIZE    30000
 #define LONG    200000
 #define SHORTS  5
@@ -33,7 +33,7 @@ static bool is_lost(const struct cluster *cl)
     return cl->eps[0]->offload->shadow.is_lost;
 }
 
-/* The device, in the loop, posts what is no event. */
+/* The device, in the loop, posts an invalid event. */
 static void break_contract(const struct cluster *cl)
 {
     struct agent *agent = device_of(cl->eps[0])->agent;
@@ -45,7 +45,7 @@ static void break_contract(const struct cluster *cl)
     ring_publish(&agent->events, event, sizeof *event);
 }
 
-/* The device, in the loop, does what it can, and software does not look. */
+/* The device, in the loop, does all its work, and software reads no event. */
 static void device_works(const struct cluster *cl)
 {
     struct mbx_ep *ep = cl->eps[0];
@@ -71,17 +71,17 @@ static mbx_request send_to_it(struct cluster *cl, const void *bytes, size_t size
     return send;
 }
 
-/* Can messages be read, at once, by a device in the loop? */
+/* Can a device in the loop read messages at once? */
 static bool reads_in_the_loop(const struct cluster *cl)
 {
     return device_of(cl->eps[0])->driver == NULL && !config_has_faults(cl->config) &&
            cluster_size_of(cl, MBX_RNDV_READ) != 0;
 }
 
-/* ---- nonsense ---- */
+/* ---- invalid events ---- */
 
-/* The device has received all, and told the sender, who writes something else there: what it
- * says of that behind the nonsense counts. */
+/* The device has received the whole message and sent the FIN, so the sender overwrites its
+ * buffer.  The event for the message follows the invalid event, and still counts. */
 static void finish_behind_nonsense(const struct configuration *config, bool is_told_of_match)
 {
     unsigned char *sent = malloc(SIZE), *got = calloc(1, SIZE);
@@ -123,7 +123,8 @@ static void test_what_was_finished_is_not_read_again(void **state)
     finish_behind_nonsense(*state, true);
 }
 
-/* Packets that it passed on, and short messages that it matched. */
+/* Packets that the device passes on after the invalid event, and short messages that it
+ * matches, are not lost. */
 static void test_packets_behind_nonsense_are_not_lost(void **state)
 {
     mbx_request recvs[SHORTS], other;
@@ -174,8 +175,8 @@ static uint64_t bytes_read(const struct cluster *cl)
     return bytes;
 }
 
-/* It refuses a command in the middle of a rendezvous: what was being read comes to its end, and
- * nothing else is begun; software does the rest. */
+/* The device refuses a command in the middle of a rendezvous.  The read that is under way
+ * completes, no other begins, and software reads the rest. */
 static void test_a_broken_device_reads_no_more(void **state)
 {
     const unsigned char *data = seeded_bytes(9, LONG);
@@ -197,7 +198,7 @@ static void test_a_broken_device_reads_no_more(void **state)
         }
         assert_int_equal(device->ops->replenish(device, UINT32_MAX, NULL), 0);
         device_works(&cl);
-        device_works(&cl); /* the read that was under way has been told of */
+        device_works(&cl); /* reports the read that was under way */
         read = bytes_read(&cl);
         assert_in_range(read, 1, LONG / 2);
         for (int i = 0; i < 100; i++)
@@ -228,11 +229,11 @@ static void end_device(const struct cluster *cl)
 
     if (device->driver == &softdev_driver_process)
         assert_int_equal(kill(device->pid, SIGKILL), 0);
-    else /* it refuses this, and ends */
+    else /* the device refuses the command, and ends */
         assert_int_equal(device->base.ops->replenish(&device->base, UINT32_MAX, NULL), 0);
 }
 
-/* A device elsewhere asks who it is that sends, cannot be answered, and ends. */
+/* A device elsewhere asks who the sender is, gets no answer, and ends. */
 static void test_a_question_of_the_dead_hides_nothing(void **state)
 {
     unsigned char byte = 5, got = 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device_end_test.c - the end of a device as those see it who do not look: who sleeps, threads
- * that wait, a peer in another process; and devices that never begin.
+ * device_end_test.c - a device ends while nobody looks at it: its application sleeps, threads
+ * wait, or a peer is in another process.  Also: devices that never begin.
  *
- * device_loss_test.c loses devices at random moments; here each situation is brought about.
+ * device_loss_test.c loses devices at random moments; here each situation is made on purpose.
  */
 #include "device.h"
 #include "cluster.h"
@@ -37,8 +37,8 @@ static bool is_of_processes(const struct configuration *config)
     return strcmp(config->params[1], "DEVICE=soft-process") == 0;
 }
 
-/* A child, or a thread, that fails says so and ends everything: cmocka's own checks leave by
- * longjmp. */
+/* A child, or a thread, that fails prints a line and ends the program: cmocka's own checks
+ * leave by longjmp. */
 static void check(bool ok, const char *what, long value)
 {
     if (ok)
@@ -47,7 +47,7 @@ static void check(bool ok, const char *what, long value)
     abort();
 }
 
-/* 'S': it sleeps; 'Z', 'X' or 0: it is gone. */
+/* Returns 'S' for a sleeping process, and 'Z', 'X' or 0 for one that has ended. */
 static char state_of(pid_t pid)
 {
     char path[64], text[256] = "", *behind;
@@ -63,7 +63,7 @@ static char state_of(pid_t pid)
     return behind != NULL ? behind[2] : 0;
 }
 
-/* By whoever can: a process is killed; else the library stops its device itself. */
+/* Kills the device if it is a process; otherwise the library stops it. */
 static void end_device(struct mbx_ep *ep)
 {
     if (device_pid(ep) != 0)
@@ -76,7 +76,7 @@ static void end_device(struct mbx_ep *ep)
 
 struct hello {
     struct mbx_address address;
-    pid_t device; /* 0: no process */
+    pid_t device; /* 0: not a process */
 };
 
 struct pair {
@@ -105,7 +105,7 @@ typedef void child_fn(struct mbx_ep *ep, uint32_t parent, const struct hello *th
 
 static const char *const few_eager[] = {"EAGER_LIMIT=3000", "LOG_LEVEL=error",
                                         "CLOSE_TIMEOUT=100ms", NULL};
-/* the same for who closes while the other one lives, and may be slow */
+/* for an endpoint that closes while the other one may still be open, and slow */
 static const char *const patient[] = {"EAGER_LIMIT=3000", "LOG_LEVEL=error",
                                       "CLOSE_TIMEOUT=900s", NULL};
 
@@ -189,7 +189,7 @@ static void send_all(struct mbx_ep *ep, uint32_t to, uint64_t tag, const void *b
     await(ep, send, size);
 }
 
-/* ---- both devices die while messages go to and fro ---- */
+/* ---- both devices end while messages go to and fro ---- */
 
 #define ECHOES 60
 #define WINDOW 5
@@ -199,7 +199,7 @@ static size_t echo_size(uint64_t i)
     return sizes[i % ARRAY_COUNT(sizes)];
 }
 
-/* Gives back what comes, posting ahead. */
+/* Sends each message back; posts receives ahead. */
 static void echo(struct mbx_ep *ep, uint32_t parent, const struct hello *theirs, int down)
 {
     unsigned char *buf = malloc((size_t)WINDOW * LARGEST);
@@ -250,7 +250,7 @@ static void test_both_devices_end_under_way(void **state)
     free(buf);
 }
 
-/* ---- it dies while its application sleeps ---- */
+/* ---- the device ends while its application sleeps ---- */
 
 static void await_sleep(pid_t pid)
 {
@@ -262,8 +262,8 @@ static void await_sleep(pid_t pid)
     }
 }
 
-/* Kills the parent's device when the parent sleeps, and sends then: nobody is there who could
- * ring. */
+/* Kills the parent's device while the parent sleeps, and then sends: no device is there to wake
+ * it. */
 static void kill_and_send(struct mbx_ep *ep, uint32_t parent, const struct hello *theirs,
                           int down)
 {
@@ -286,7 +286,7 @@ static void test_who_sleeps_notices(void **state)
 
     if (!is_of_processes(*state)) {
         free(buf);
-        skip(); /* nobody else can end a thread */
+        skip(); /* only its own process can end a thread */
     }
     pair_open(&pair, &cl, *state, kill_and_send);
     for (uint64_t i = 0; i < 2; i++) {
@@ -302,7 +302,7 @@ static void test_who_sleeps_notices(void **state)
     free(buf);
 }
 
-/* ---- it dies while threads wait ---- */
+/* ---- the device ends while threads wait ---- */
 
 #define THREADS 3
 #define EACH    20
@@ -329,7 +329,7 @@ static void *wait_for_each(void *arg)
     return NULL;
 }
 
-/* The device of the endpoint in which they wait. */
+/* Ends the device of the endpoint in which the threads wait. */
 static void end_device_of_waiters(struct mbx_ep *ep)
 {
     ep_lock(ep);
@@ -363,11 +363,11 @@ static void test_threads_that_wait_go_on(void **state)
     }
 }
 
-/* ---- it is slow, and a peer is gone ---- */
+/* ---- the device is slow, and a peer is gone ---- */
 
 #define EARLIER 5
 
-/* Sends, closes, and is gone before anybody has met it. */
+/* Sends, closes, and is gone before the parent has handled a message of it. */
 static void send_and_go(struct mbx_ep *ep, uint32_t parent, const struct hello *theirs,
                         int down)
 {
@@ -379,7 +379,8 @@ static void send_and_go(struct mbx_ep *ep, uint32_t parent, const struct hello *
         check(mbx_inject(ep, parent, CONTEXT, i, seeded_bytes(0, 30), 30, 0) == 0, "inject", 0);
 }
 
-/* The receive that names it is not ended before the device has seen what it had sent. */
+/* A receive that names a closed peer does not fail before the device has read the messages of
+ * that peer. */
 static void test_what_the_gone_had_sent_is_received(void **state)
 {
     static const char *const hasty[] = {"LOG_LEVEL=error", "PEER_TIMEOUT=20ms", NULL};
@@ -400,7 +401,7 @@ static void test_what_the_gone_had_sent_is_received(void **state)
     assert_int_equal(waitpid(pair.child, &status, 0), pair.child);
     assert_int_equal(status, 0);
     for (uint64_t start = clock_now(); clock_now() - start < 100 * CLOCK_MS;)
-        mbx_progress(pair.ep); /* looks at peers, several times */
+        mbx_progress(pair.ep); /* checks several times whether the peer is alive */
     assert_int_equal(kill(device_pid(pair.ep), SIGCONT), 0);
     await(pair.ep, recv, sizeof got);
     assert_memory_equal(got, seeded_bytes(0, 30), sizeof got);
@@ -409,7 +410,7 @@ static void test_what_the_gone_had_sent_is_received(void **state)
             mbx_recv(pair.ep, pair.other, CONTEXT, i, 0, got, sizeof got, NULL, &recv), 0);
         await(pair.ep, recv, sizeof got);
     }
-    /* nothing else can come */
+    /* no other message can arrive */
     assert_int_equal(mbx_recv(pair.ep, pair.other, CONTEXT, 9, 0, got, sizeof got, NULL, &recv),
                      0);
     cluster_wait_error(&cl, 0, recv, -ENOTCONN);
@@ -418,9 +419,9 @@ static void test_what_the_gone_had_sent_is_received(void **state)
     cluster_close(&cl);
 }
 
-/* ---- its application dies ---- */
+/* ---- the application of the device dies ---- */
 
-/* Receives what the parent floods it with, until it is killed. */
+/* Receives the messages of the parent until it is killed. */
 static void receive_for_ever(struct mbx_ep *ep, uint32_t parent, const struct hello *theirs,
                              int down)
 {
@@ -438,7 +439,7 @@ static void receive_for_ever(struct mbx_ep *ep, uint32_t parent, const struct he
     }
 }
 
-/* One that nobody has waited for yet has gone, too. */
+/* A process that nobody has waited for is not running. */
 static bool is_running(pid_t pid)
 {
     const char state = state_of(pid);
@@ -446,7 +447,7 @@ static bool is_running(pid_t pid)
     return state != 0 && state != 'Z' && state != 'X';
 }
 
-/* Sends of any size until n have left. */
+/* Sends messages of all sizes, up to n. */
 static void flood(struct pair *pair, int n)
 {
     const struct mbx_options silent = {.flags = MBX_SILENT};
@@ -472,7 +473,7 @@ static void test_it_does_not_outlive_its_application(void **state)
         int status;
 
         pair_open(&pair, &cl, *state, receive_for_ever);
-        flood(&pair, 300 * round); /* 0: the device has not been used */
+        flood(&pair, 300 * round); /* 0: the device is not used */
         assert_true(is_running(pair.theirs.device));
         kill(pair.child, SIGKILL);
         assert_int_equal(waitpid(pair.child, &status, 0), pair.child);
@@ -487,10 +488,10 @@ static void test_it_does_not_outlive_its_application(void **state)
     }
 }
 
-/* ---- it is not used ---- */
+/* ---- the device is not used ---- */
 
-/* Receives below the threshold: the wait for one sleeps as without a device.  One whose time is
- * up before it has looked twice does not sleep at all. */
+/* The receives are below the threshold: a wait for one sleeps as without a device.  A wait that
+ * ends before it has looked twice does not sleep at all. */
 static void test_an_unused_device_keeps_nobody_awake(void **state)
 {
     static const char *const unused[] = {"DEVICE_THRESHOLD=4K", "SPIN=0", NULL};
@@ -510,9 +511,10 @@ static void test_an_unused_device_keeps_nobody_awake(void **state)
     cluster_close(&cl);
 }
 
-/* ---- it never begins ---- */
+/* ---- the device never begins ---- */
 
-/* What opening with this program says on standard error; the error. */
+/* Opens an endpoint with this program as its device.  Returns the error; `said` gets the
+ * standard error. */
 static int open_with(const char *program, const char *answer, char *said, size_t size)
 {
     char parameter[300];
@@ -546,7 +548,7 @@ static void make_file(const char *path, mode_t mode, const char *text)
     close(fd);
 }
 
-/* Those that end are noticed when they do; for one that does not, there is a time limit. */
+/* A program that ends is noticed at once; for one that stays, there is a time limit. */
 static void test_programs_that_are_no_device(void **state)
 {
     char folder[] = "/tmp/matchbox-device-end-XXXXXX", plain[64], text[64], script[64],
@@ -600,14 +602,15 @@ static void test_programs_that_are_no_device(void **state)
     rmdir(folder);
 }
 
-/* Where a device runs beside the threads of the process, and once where it does not. */
+/* Configurations whose device runs concurrently with the threads of the process, and one whose
+ * device does not. */
 static bool is_meant(const struct configuration *config)
 {
     return (config_is_elsewhere(config) && config_has_soft_device(config)) ||
            strcmp(config->name, "shm-soft-16") == 0;
 }
 
-/* Hardware that nothing here could serve: everything goes on in software. */
+/* No adapter is usable here: matching continues in software. */
 static void test_no_hardware(void **state)
 {
     static const char *const more[] = {"DEVICE=verbs", "LOG_LEVEL=error", NULL};

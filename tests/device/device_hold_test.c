@@ -2,9 +2,9 @@
 /*
  * device_hold_test.c - unexpected messages that the device holds, and matches.
  *
- * Endpoint 0 receives, and its device is given what is unexpected to hold.  Its numbers say what
- * has gone which way: a message that was given (device_held) is matched there (device_held_matched),
- * is taken back (device_unheld), or waits.
+ * Endpoint 0 receives, and gives unexpected messages to its device to hold.  Its statistics
+ * count what happens to a held message (device_held): the device matches it
+ * (device_held_matched), it is taken back (device_unheld), or it waits.
  */
 #include "device.h"
 #include "cluster.h"
@@ -25,8 +25,8 @@ static const char *const holds[] = {"DEVICE_HOLDS=yes", "LOG_LEVEL=error", NULL}
 struct hold {
     struct cluster cl;
     size_t size;
-    uint64_t given; /* of the messages, to the device: the first ones */
-    bool is_lost;   /* the device */
+    uint64_t given; /* the first messages, which the device got */
+    bool is_lost;   /* the device is lost */
     mbx_request sends[SENT];
     char got[SENT][LARGEST];
 };
@@ -41,7 +41,8 @@ static struct stats stats_of(const struct hold *h)
     return cluster_stats(&h->cl, 0);
 }
 
-/* Every message that was given to hold is somewhere. */
+/* Checks the counts of held messages, of those matched by the device, and of those taken
+ * back. */
 static void check_numbers(const struct hold *h, uint64_t matched, uint64_t unheld)
 {
     struct stats stats = stats_of(h);
@@ -64,7 +65,7 @@ static void hold_open(struct hold *h, const struct configuration *config, size_t
     h->given = stats_of(h).device_held;
 }
 
-/* A device that was lost on purpose is so; no other has broken its contract. */
+/* A device has stopped if the test lost it, and otherwise has not broken its contract. */
 static void hold_close(struct hold *h)
 {
     assert_int_equal(h->cl.eps[0]->offload->shadow.is_stopped, h->is_lost);
@@ -81,7 +82,7 @@ static mbx_request post(struct hold *h, uint32_t source, uint64_t tag, uint64_t 
     return recv;
 }
 
-/* What is received into buffer number `into` is message `tag`; and its send ends. */
+/* Buffer number `into` receives message `tag`, and the send of this message completes. */
 static void received(struct hold *h, mbx_request recv, uint64_t into, uint64_t tag)
 {
     struct mbx_completion done;
@@ -94,7 +95,7 @@ static void received(struct hold *h, mbx_request recv, uint64_t into, uint64_t t
     cluster_wait_error(&h->cl, 1, h->sends[tag], 0);
 }
 
-/* All that no test has received. */
+/* Receives the messages that the test has not received. */
 static void receive_from(struct hold *h, uint64_t tag)
 {
     for (; tag < SENT; tag++)
@@ -102,8 +103,8 @@ static void receive_from(struct hold *h, uint64_t tag)
     assert_int_equal(mbx_unexpected(h->cl.eps[0], NULL, 0), 0);
 }
 
-/* Message 0 is received, without the device: what is sent like it now is the next one, and not what the device may hold
- * still. */
+/* Message 0 was received without the device.  The device may still hold it, but a new message
+ * like it is received instead. */
 static void receive_another(struct hold *h)
 {
     mbx_request recv = post(h, MBX_ANY_SOURCE, 0, 0);
@@ -114,7 +115,7 @@ static void receive_another(struct hold *h)
     received(h, recv, 0, 0);
 }
 
-/* The device holds so many; and no message waits at its sender. */
+/* The number of messages that the device can hold. */
 static uint64_t can_hold(const struct hold *h)
 {
     return min_size(h->cl.eps[0]->offload->shadow.list, SENT);
@@ -122,9 +123,10 @@ static uint64_t can_hold(const struct hold *h)
 
 static size_t sizes[] = {0, 8, 1000, 9000, LARGEST};
 
-static struct hold h; /* a large one */
+static struct hold h; /* too large for the stack */
 
-/* The oldest first, whatever they name; the device is given the next one as soon as it has space, if that comes then. */
+/* The receives match the oldest message first, whatever they name.  The device gets the next
+ * message as soon as it has space, if there is time. */
 static void test_what_is_held_is_matched_there(void **state)
 {
     for (size_t i = 0; i < ARRAY_COUNT(sizes); i++) {
@@ -152,7 +154,7 @@ static void test_what_is_held_is_matched_there(void **state)
     }
 }
 
-/* Between the post and the device's answer: the message is the receive's. */
+/* The receive has its message from the post on, although the device has not answered. */
 static void test_a_receive_that_waits_for_the_device_has_its_message(void **state)
 {
     struct mbx_status status;
@@ -189,7 +191,7 @@ static void test_a_matched_probe_takes_it_back(void **state)
     hold_close(&h);
 }
 
-/* In pieces, and too small for the device: the message is taken back, and is there at once. */
+/* The receive is too small for the device: the message is taken back, and received at once. */
 static void test_a_receive_that_stays_takes_it_back(void **state)
 {
     static const char *const params[] = {"DEVICE_HOLDS=yes", "DEVICE_THRESHOLD=4K",
@@ -208,8 +210,8 @@ static void test_a_receive_that_stays_takes_it_back(void **state)
     hold_close(&h);
 }
 
-/* A device that ends: what its receives have found is theirs all the same, whether it has said so or not; and what it
- * holds is software's. */
+/* When a device ends, its receives keep the messages that they have matched, whether it has
+ * reported that or not.  Software gets the messages that it held. */
 static void test_a_lost_device_gives_all_back(void **state)
 {
     for (uint64_t posted = 1; posted < 4; posted++) {
@@ -228,7 +230,7 @@ static void test_a_lost_device_gives_all_back(void **state)
     }
 }
 
-/* ... and only if it is to be given any. */
+/* A device holds messages only if the parameters allow it. */
 static void test_who_holds(void **state)
 {
     static const struct {
@@ -250,7 +252,7 @@ static void test_who_holds(void **state)
     }
 }
 
-/* With a window for all that is sent. */
+/* Configurations whose window has space for all messages. */
 static bool is_meant(const struct configuration *config)
 {
     return config_has_soft_device(config) && config_window(config) == UINT64_MAX &&

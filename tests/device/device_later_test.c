@@ -5,10 +5,11 @@
  *   shadow <── MATCHED, SIZE_LATER <── filter <── MATCHED <── a device in software
  *          <── DATA_VALID, size    <──        <── DATA_VALID
  *
- * Adapters say so (MBX_DEVICE_SIZE_LATER); the devices in software know all at once.  A filter
- * between them and the shadow makes theirs what an adapter says: a match without a size, and of
- * a rendezvous without anything but the envelope; the rest comes with DATA_VALID or INCOMPLETE.
- * Of messages that are whole with their match, every second one comes in two events, too.
+ * Adapters do so (MBX_DEVICE_SIZE_LATER); the devices in software know everything at once.  A
+ * filter between them and the shadow changes their events into an adapter's: a match has no
+ * size, and a match of a rendezvous has only its envelope; the rest comes with DATA_VALID or
+ * INCOMPLETE.  The filter also splits every second match that has the whole message into two
+ * events.
  */
 #include "cluster.h"
 
@@ -31,9 +32,9 @@
 struct filter {
     struct mbx_device base;
     struct mbx_device *inner;
-    struct mbx_device_event *matches;    /* by handle: what MATCHED said */
+    struct mbx_device_event *matches;    /* by handle: the MATCHED event */
     struct mbx_device_event second_half; /* type 0: none */
-    uint64_t whole, later;               /* messages; of these, told of in two events */
+    uint64_t whole, later;               /* whole matches; messages in two events */
 };
 
 static struct filter *filter_of(const struct mbx_device *device)
@@ -65,7 +66,7 @@ static void reveal(const struct filter *filter, struct mbx_device_event *event)
     event->key = match->key;
 }
 
-/* A match that is whole, in two. */
+/* Splits a match with the whole message into two events. */
 static void split(struct filter *filter, struct mbx_device_event *event)
 {
     filter->second_half = (struct mbx_device_event){
@@ -139,7 +140,7 @@ static const struct mbx_device_ops filter_ops = {
     .poll = filter_poll,
 };
 
-/* ---- a cluster of two: 0 receives, behind a filter ---- */
+/* ---- a cluster of two: 0 receives, through a filter ---- */
 
 struct later {
     struct cluster cl;
@@ -154,7 +155,7 @@ static void later_open(struct later *l, const struct configuration *config)
 
     *l = (struct later){.filter = {.base = {.ops = &filter_ops}}};
     cluster_open(&l->cl, config, 2, params);
-    assert_int_equal(peer_use(l->cl.eps[0], 1), 0); /* the device knows it, as it were */
+    assert_int_equal(peer_use(l->cl.eps[0], 1), 0); /* as if the device had seen the peer */
     shadow = &l->cl.eps[0]->offload->shadow;
     l->filter.matches = calloc(shadow->list, sizeof *l->filter.matches);
     l->filter.inner = shadow->device;
@@ -205,8 +206,8 @@ static void check(const struct mbx_completion *done, const struct guarded_buffer
     assert_memory_equal(buffer->bytes, bytes, fits);
 }
 
-/* Nothing is under way: what the sender has of the receiver's window, and what is freed there and
- * has not been told, is the window. */
+/* Nothing is under way: the sender's credit, together with the credit that the receiver has
+ * freed and not returned, is the whole window. */
 static void expect_all_credit(struct later *l)
 {
     const struct credit *sender, *receiver;
@@ -220,7 +221,7 @@ static void expect_all_credit(struct later *l)
         assert_int_equal(sender->payload + receiver->freed_payload, receiver->window_payload);
 }
 
-/* One message of every size into buffers that are too short, right, and longer. */
+/* Sends messages of every size into buffers that are too short, exact, and longer. */
 static void test_every_size(void **state)
 {
     static const size_t sizes[] = {0, 1, 8, 100, 3000, 5000, 16384, 16385, 40000, LARGEST};
@@ -253,7 +254,7 @@ static void test_every_size(void **state)
     later_close(&l);
 }
 
-/* Several under way at a time: they are matched in the order of posting. */
+/* Several messages are under way at a time: they match in the order of posting. */
 static void test_many_at_once(void **state)
 {
     struct random random;
@@ -273,7 +274,7 @@ static void test_many_at_once(void **state)
             recvs[i] = post(&l, buffers[i].bytes, buffers[i].size);
         }
         if (round % 2 == 0)
-            cluster_settle(&l.cl); /* the device has them */
+            cluster_settle(&l.cl); /* the device has the receives */
         for (int i = 0; i < AT_ONCE; i++)
             sends[i] = send_one(&l, random_below(&random, 3) == 0, (uint64_t)i,
                                 seeded_bytes((unsigned)i * 8, sizes[i]), sizes[i], (uint64_t)i);
@@ -292,7 +293,7 @@ static void test_many_at_once(void **state)
     later_close(&l);
 }
 
-/* The device ends between the two: nobody will ever know how long the message was. */
+/* The device ends between the two events: nobody will ever know how long the message was. */
 static void test_a_loss_in_between(void **state)
 {
     unsigned char *got = calloc(1, LARGEST);
@@ -324,7 +325,7 @@ static void test_a_loss_in_between(void **state)
     free(got);
 }
 
-/* What the sender says of its message makes no sense. */
+/* The sender's announcement of its message is invalid. */
 static void test_an_announcement_that_makes_no_sense(void **state)
 {
     struct mbx_completion done;
@@ -345,7 +346,7 @@ static void test_an_announcement_that_makes_no_sense(void **state)
     cluster_wait(&l.cl, 0, recv, &done);
     assert_int_equal(done.error, -EPROTO);
     assert_int_equal(done.received, 0);
-    softdev_stop(l.filter.inner); /* it still thinks that it has this receive */
+    softdev_stop(l.filter.inner); /* the device still has this receive */
     cluster_settle(&l.cl);
     assert_int_equal(cluster_stats(&l.cl, 0).requests_now, 0);
     later_close(&l);

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device_loss_test.c - a device is lost at any moment, and nothing of the messages is.
+ * device_loss_test.c - a device is lost at any moment, and no message is lost.
  *
  *   device_loss_test [--quick] [--long] [--rounds N] [--seed N] [CONFIGURATION...]
  *
- * A round is made from a seed.  Three endpoints with a device each send each other, and
- * themselves, messages by every protocol, and post receives of every shape; in between one of
- * the devices is lost, or two.  How it is lost:
+ * A round is made from a seed.  Three endpoints, each with a device, send messages by every
+ * protocol to each other and to themselves, and post receives of every shape.  Meanwhile one or
+ * two of the devices are lost.  How it is lost:
  *
  *   killed    the process, by a signal, at any instruction
- *   hung      it stops, and is killed some steps later
+ *   hung      the process is stopped, and killed some steps later
  *   stopped   by the library's own call
- *   refusing  it is given a command that makes no sense, refuses it, and ends
- *   lying     it says what makes no sense, between what does (only in the loop)
+ *   refusing  it gets an invalid command, refuses it, and ends
+ *   lying     it posts an invalid event among valid ones (only in the loop)
  *
- * Whatever the seed, a device elsewhere does what it does at times of its own: so the same
- * seed gives the same operations, and not the same moment.
+ * A device elsewhere acts at times of its own, so the same seed gives the same operations, but
+ * not the same moments.
  *
- * What must hold
+ * These must hold:
  *   L1  each receive ends once, and each send without an error
  *   L2  each message is received once, by a receive that accepts it, with its bytes
  *   L3  of two messages of a sender that a receive accepts, the later one is not received
@@ -26,7 +26,7 @@
  *   L4  -EIO ends only a receive whose message came eagerly in fragments, and of these at most
  *       one for each sender and device that is lost
  *   L5  nothing is written around a buffer, nor into it once its receive has ended
- *   L6  what is posted behind the loss is matched, in software; the numbers say so
+ *   L6  receives posted after the loss match in software, as the statistics show
  *   L7  no memory, descriptor, mapping or process is left
  */
 #include "device.h"
@@ -52,10 +52,10 @@
 #define STEPS     200
 #define SENT_MAX  (STEPS + 2 * BURST + ENDPOINTS * AFTER)
 #define POSTS_MAX (2 * SENT_MAX)
-#define BURST     24 /* messages that the device is busy with when it is lost */
-#define AFTER     4  /* messages for each endpoint behind the loss */
+#define BURST     24 /* messages that keep the device busy when it is lost */
+#define AFTER     4  /* messages for each endpoint after the loss */
 
-#define ENDED     0x5C /* what a buffer is filled with when its receive has ended */
+#define ENDED     0x5C /* fills a buffer when its receive has ended */
 
 enum loss { LOSS_KILLED, LOSS_HUNG, LOSS_STOPPED, LOSS_REFUSING, LOSS_CONTRACT_BROKEN, LOSSES };
 static const char *const loss_names[LOSSES] = {"killed", "hung", "stopped", "refusing",
@@ -89,20 +89,20 @@ struct round {
     struct post posts[ENDPOINTS][POSTS_MAX]; /* in the order of posting */
     int post_count[ENDPOINTS];
     pid_t pids[ENDPOINTS];
-    pid_t hung[ENDPOINTS]; /* 0: no */
+    pid_t hung[ENDPOINTS]; /* 0: not hung */
     enum loss losses[ENDPOINTS];
     bool is_lost[ENDPOINTS];
     int failed; /* receives with -EIO */
 };
 
-/* What all rounds of a configuration saw together. */
+/* The sums over all rounds of a configuration. */
 static struct {
     uint64_t rounds, messages, handed, matched, taken, failed, noticed, held, held_matched;
     uint64_t losses[LOSSES];
 } total;
 
 static uint64_t first_seed = 1, wanted_rounds;
-static uint64_t seed_now; /* 0: none fails */
+static uint64_t seed_now; /* 0: no round is running */
 
 static uint64_t below(struct round *r, uint64_t bound)
 {
@@ -111,7 +111,7 @@ static uint64_t below(struct round *r, uint64_t bound)
 
 /* ---- opening ---- */
 
-/* What the configuration leaves open. */
+/* Draws the parameters that the configuration does not set. */
 static void round_open(struct round *r, const struct configuration *config)
 {
     static const char *const eager[] = {"EAGER_LIMIT=64", "EAGER_LIMIT=16K", "EAGER_LIMIT=1M"};
@@ -143,7 +143,7 @@ static void round_open(struct round *r, const struct configuration *config)
         r->pids[i] = device_pid(r->cl.eps[i]);
 }
 
-/* ---- what ends ---- */
+/* ---- completions ---- */
 
 static const unsigned char *bytes_of(const struct round *r, const struct sent *sent)
 {
@@ -162,7 +162,7 @@ static bool is_fragmented(const struct round *r, const struct sent *sent)
            sent->size + (sent->is_sync ? sizeof(struct wire_sync) : 0) > r->short_max;
 }
 
-/* The message that a receive of endpoint `at` has met. */
+/* Returns the message that a receive of endpoint `at` has matched. */
 static struct sent *sent_of(struct round *r, uint32_t at, const struct mbx_status *status)
 {
     struct sent *sent = &r->sent[status->data];
@@ -345,7 +345,7 @@ static void step(struct round *r)
 
 /* ---- loss ---- */
 
-/* Gives the device much to do, of which it does some. */
+/* Gives the device much work, and time for some of it. */
 static void keep_busy(struct round *r, uint32_t who)
 {
     if (below(r, 2)) {
@@ -375,7 +375,7 @@ static bool break_contract(struct round *r, uint32_t who)
     struct channel_event *event;
 
     if (device_is_unused(r->cl.eps[who]))
-        return false; /* it says nothing */
+        return false; /* it posts no event */
     event = ring_reserve(&agent->events, sizeof *event);
     if (event == NULL)
         return false;
@@ -406,7 +406,7 @@ static void lose(struct round *r, uint32_t who)
         break;
     case LOSS_REFUSING:
         if (device->ops->replenish(device, UINT32_MAX, NULL) != 0)
-            return; /* no space for it now */
+            return; /* no space for the command now */
         break;
     case LOSS_CONTRACT_BROKEN:
         if (!break_contract(r, who))
@@ -428,7 +428,7 @@ static void kill_hung(struct round *r)
         }
 }
 
-/* Steps, and one or two losses among them. */
+/* Makes steps, with one or two losses among them. */
 static void round_run(struct round *r)
 {
     int steps = 40 + (int)below(r, STEPS - 40);
@@ -513,7 +513,7 @@ static bool all_posts_have_ended(const struct round *r)
     return true;
 }
 
-/* A receive for each message that may have none. */
+/* Posts a receive for each message that may have none. */
 static void post_the_rest(struct round *r)
 {
     for (int i = 0; i < r->sent_count; i++)
@@ -560,7 +560,7 @@ static void go_on_in_software(struct round *r)
     }
 }
 
-/* L3: of the messages of post, which one does it see first? */
+/* L3: does this receive have the first of the messages that it accepts? */
 static void check_order_of(const struct round *r, int at, int n)
 {
     const struct post *post = &r->posts[at][n];
@@ -578,7 +578,7 @@ static void check_order_of(const struct round *r, int at, int n)
     }
 }
 
-/* Those that were cancelled on the way may have been gone when the message came. */
+/* A receive that was cancelled on the way may have been gone when the message came. */
 static void check_order(const struct round *r, const bool *on_the_way)
 {
     for (int i = 0; i < ENDPOINTS; i++)
@@ -660,7 +660,7 @@ static void round_of(uint64_t seed, const struct configuration *config)
     free(r);
 }
 
-/* ---- all of them ---- */
+/* ---- all rounds ---- */
 
 #define ROUNDS_MOST 500
 
@@ -686,7 +686,7 @@ static void test_a_lost_device_loses_nothing(void **state)
     uint64_t rounds = rounds_of(config);
 
     memset(&total, 0, sizeof total);
-    /* a device elsewhere is as slow as its machine: until it has matched something */
+    /* a device elsewhere is as slow as its machine: runs until it has matched something */
     for (uint64_t i = 0; i < rounds || (!has_all_happened(config) && i < ROUNDS_MOST); i++) {
         round_of(first_seed + i, config);
         if (wanted_rounds != 0 && (i + 1) % 100 == 0)

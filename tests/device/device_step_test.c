@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device_step_test.c - a device's process is killed behind each of its instructions.
+ * device_loss_test.c kills at random moments, and some moments are a few instructions long: for
+ * example between the mark that a packet is being delivered and the number of its events.  Here
+ * the device is stopped as by a debugger while it gets receives and messages, then executes a
+ * number of instructions, and is killed.  A story is a list of messages.  It is told once to
+ * the end, to count its instructions, and then again for each of them (--long), or for some.
  *
- *   device_step_test [--quick] [--long] [CONFIGURATION...]
- *
- * device_loss_test.c kills at random moments, and some moments are a few instructions long:
- * between the mark that a packet is being delivered and the number that its events have, say.
- * Here the device is stopped as by a debugger while receives and messages are put before it,
- * does so many instructions, and is killed.  A story says which messages; it is told once to
- * the end, to see how many instructions it has, and then again for each of them (--long), or
- * for some.
- *
- * All messages must be received, each once, in order, with their bytes, and all sends end; but
- * a message that came in fragments may have failed with -EIO.
+ * All messages must be received, each once, in order, with their bytes, and all sends complete.
+ * Only a message that came in fragments may have failed with -EIO.
  */
 #include "device.h"
 #include "cluster.h"
@@ -30,7 +25,7 @@
 #include "core/core.h"
 #include "device/host/offload.h"
 
-/* Instructions that a story may take. */
+/* The most instructions of a story. */
 #define STEPS_MAX     1000000
 
 #define CONTEXT       97
@@ -39,14 +34,14 @@
 #define TOLD_MAX      4
 #define SIZE_MAX_TOLD 6000
 
-/* Rounds in which the device finds nothing to do: the story is over. */
+/* Rounds without work for the device, after which the story is over. */
 #define REST 3
 
 struct story {
     const char *name;
     const char *eager_limit;
     int posted, sent; /* receives before the messages, and messages */
-    size_t size;      /* of the first; the others are shorter by a byte each */
+    size_t size;      /* of the first message; each later one is one byte shorter */
     bool is_sync;
 };
 
@@ -92,7 +87,7 @@ static void send_one(struct telling *t, int i)
 
 /* ---- opening and closing ---- */
 
-/* The sender has no device; the receiver's never sleeps, and is at work. */
+/* The sender has no device.  The receiver's device never sleeps, and is already in use. */
 static void telling_open(struct telling *t, const struct story *story,
                          const struct configuration *config)
 {
@@ -114,7 +109,7 @@ static void telling_open(struct telling *t, const struct story *story,
     t->device = device_of(t->cl.eps[1]);
     assert_int_equal(
         mbx_recv(t->cl.eps[1], MBX_ANY_SOURCE, CONTEXT, WARM, 0, t->got[0], 8, NULL, &recv), 0);
-    cluster_settle(&t->cl); /* the device has it */
+    cluster_settle(&t->cl); /* the device has the receive */
     assert_int_equal(mbx_inject(t->cl.eps[0], 1, CONTEXT, WARM, "warm", 4, 0), 0);
     cluster_wait(&t->cl, 1, recv, NULL);
     assert_int_equal(cluster_stats(&t->cl, 1).device_matched, 1);
@@ -122,7 +117,7 @@ static void telling_open(struct telling *t, const struct story *story,
 
 /* ---- one instruction after the other ---- */
 
-/* False: nobody may be traced here. */
+/* False: tracing is not permitted here. */
 static bool hold(pid_t pid)
 {
     int status;
@@ -144,7 +139,7 @@ static void step(pid_t pid)
     assert_true(WIFSTOPPED(status));
 }
 
-/* At most so many steps, or until the device rests; how many. */
+/* Makes at most this many steps, or until the device rests.  Returns their number. */
 static long steps(struct telling *t, long most)
 {
     uint64_t idle = 0, seen = 0;
@@ -155,7 +150,7 @@ static long steps(struct telling *t, long most)
 
         step(t->device->pid);
         if (n % 256 == 0)
-            mbx_progress(t->cl.eps[0]); /* a full ring */
+            mbx_progress(t->cl.eps[0]); /* the ring may be full */
         now = atomic_load(&t->device->channel->idle);
         idle += now != seen && n != 0;
         seen = now;
@@ -179,7 +174,7 @@ static void check_receive(struct telling *t, int i)
     size_t size = size_of(t->story, i);
 
     cluster_wait(&t->cl, 1, t->recvs[i], &done);
-    assert_int_equal(done.status.size, size); /* the order */
+    assert_int_equal(done.status.size, size); /* checks the order */
     if (done.error == -EIO && size + 8 > t->cl.eps[0]->limits.short_max &&
         size <= t->cl.eps[0]->settings.eager_limit)
         return;
@@ -202,8 +197,8 @@ static void finish(struct telling *t)
     cluster_close(&t->cl);
 }
 
-/* Tells it up to so many instructions; how many they were, or -1 if that cannot be done here.
- */
+/* Tells the story up to this number of instructions.  Returns how many were executed, or -1 if
+ * tracing is impossible. */
 static long tell(const struct story *story, const struct configuration *config, long most)
 {
     static struct telling t;
@@ -221,7 +216,7 @@ static long tell(const struct story *story, const struct configuration *config, 
     return count;
 }
 
-/* What was told last, for who has to look for an error. */
+/* The story and the step that were told last, to report an error. */
 static const char *last_name;
 static long last_step;
 
@@ -239,7 +234,7 @@ static void test_killed_behind_any_instruction(void **state)
         last_step = -1;
         count = tell(&stories[s], config, STEPS_MAX);
         if (count < 0 || count >= STEPS_MAX)
-            skip(); /* not on this machine; or it was so slow that the device idled */
+            skip(); /* not possible on this machine, or so slow that the device idled */
         assert_true(count > 100);
         stride = is_long ? 1 : 1 + count / (test_is_quick() ? 4 : 16);
         for (last_step = stride / 2; last_step < count; last_step += stride, told++)

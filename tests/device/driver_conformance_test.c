@@ -1,22 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * driver_conformance_test.c - the conformance suite over the software device as it is used: in
- * the loop, on a thread, in a process of its own; with short lists and long ones.
- *
- *   driver_conformance_test [DRIVER...]        loop, thread, process; all of them if none
- *
- *   peers 0 .. 3            endpoint
- *   send()  ── shm ──┬───>  poll() ── softdev_deliver() ──> device     loop
- *                    └────────────────────────────────────────> device     thread, process
- *   fins()  <── FIN ─────────────────────────────────────────── device
- *
- * Each peer is an endpoint with a segment of its own, and so is the one that has the device.
- * On a thread and in a process the device receives in the place of that endpoint; it begins
- * with the first receive that it is given, and knows a peer when the application has said its
+ * Each peer is an endpoint with a segment of its own, and so is the endpoint with the device.
+ * A device on a thread or in a process receives instead of that endpoint.  It begins with the
+ * first receive that it gets, and knows a peer once the application has reported the peer's
  * number.  Both happen in the first run(): each peer sends to a receive of ours, which is over
  * before the suite begins.
  *
- * How a device is lost: a process is killed; the others are stopped by the library's call.
+ * To lose a device, the test kills a process; it stops the others by the library's call.
  */
 #include <errno.h>
 #include <sched.h>
@@ -33,9 +23,9 @@
 #include "transport/memory.h"
 #include "wire/wire.h"
 
-#define READ_CHUNK 4096 /* so that a rendezvous takes several steps */
+#define READ_CHUNK 4096 /* makes a rendezvous take several steps */
 
-/* The device has looked around, and once more behind a look that had begun before. */
+/* A look that began earlier, and a whole look after it. */
 #define IDLE_ROUNDS 3
 
 static const struct {
@@ -46,7 +36,7 @@ static const struct {
 
 static const uint32_t lists[] = {1, 2, 16, 1024};
 
-/* The list with which the tests of very many messages run, too: they need no other. */
+/* The list for the tests of very many messages, which need no other. */
 #define LONG_RUN 16
 
 static enum softdev_driver driver; /* of this run */
@@ -55,7 +45,7 @@ struct peer {
     struct transport *t;
     struct transport_address address;
     struct link *link; /* to the endpoint with the device */
-    uint64_t awaits;   /* the number of the last message that asked for a FIN */
+    uint64_t awaits;   /* the number of the last message that requested a FIN */
     uint64_t fins;
 };
 
@@ -63,12 +53,12 @@ struct fixture {
     struct transport_config config;
     struct transport *t; /* the endpoint with the device */
     struct softdev *device;
-    struct link *links[CONFORMANCE_PEERS]; /* loop: the ways back */
+    struct link *links[CONFORMANCE_PEERS]; /* loop: the links back */
     struct peer peers[CONFORMANCE_PEERS];
     bool is_ready, is_lost;
 };
 
-/* ---- what the peers hear ---- */
+/* ---- packets to the peers ---- */
 
 static int on_fin(void *arg, uint32_t number, const void *bytes, size_t size)
 {
@@ -84,14 +74,14 @@ static int on_fin(void *arg, uint32_t number, const void *bytes, size_t size)
     return 0;
 }
 
-/* They know everybody whom they hear. */
+/* The peers accept every sender. */
 static int on_unknown_peer(void *arg, struct link *link,
                            const struct transport_address *address, uint32_t *number)
 {
     (void)arg;
     (void)link;
     (void)address;
-    *number = 0; /* the device's own links */
+    *number = 0; /* the links of the device */
     return 0;
 }
 
@@ -136,7 +126,7 @@ static int on_packet(void *arg, uint32_t number, const void *packet, size_t size
 {
     struct fixture *fix = arg;
 
-    assert_int_equal(driver, SOFTDEV_LOOP); /* else all packets are the device's */
+    assert_int_equal(driver, SOFTDEV_LOOP); /* otherwise the device gets all packets */
     return softdev_deliver(&fix->device->base, number, packet, size);
 }
 
@@ -169,7 +159,7 @@ static void check_patience(uint64_t start_ns, const char *what)
         fail_msg("%s: it does not come about that %s", bench_target->name, what);
 }
 
-/* Only what is of this thread; what moved. */
+/* Does only the work of this thread.  Returns how much moved. */
 static int work(struct fixture *fix)
 {
     int moved = 0;
@@ -181,7 +171,7 @@ static int work(struct fixture *fix)
     return moved;
 }
 
-/* Until a device elsewhere has found nothing to do. */
+/* Waits until a device elsewhere has found no work. */
 static void await_device(struct fixture *fix)
 {
     struct mbx_device *device = &fix->device->base;
@@ -203,7 +193,7 @@ static void settle(struct fixture *fix)
     while (work(fix) > 0);
 }
 
-/* ---- what the peers send ---- */
+/* ---- packets from the peers ---- */
 
 static void send_packet(struct fixture *fix, struct peer *peer,
                         const struct transport_packet *packet)
@@ -229,7 +219,7 @@ static struct wire_header header_of(enum wire_type type,
     };
 }
 
-/* In one packet, if it fits; else with its first one. */
+/* Sends the message in one packet, if it fits; otherwise sends its first packet. */
 static size_t send_first(struct fixture *fix, struct peer *peer,
                          const struct conformance_message *message)
 {
@@ -277,7 +267,7 @@ static void send_eager(struct fixture *fix, struct peer *peer,
     }
 }
 
-/* One that cannot be read is exposed nowhere. */
+/* A message that cannot be read is exposed nowhere. */
 static void send_rts(struct fixture *fix, struct peer *peer,
                      const struct conformance_message *message)
 {
@@ -293,7 +283,7 @@ static void send_rts(struct fixture *fix, struct peer *peer,
         &(struct transport_packet){.header = &header, .body = &rts, .body_size = sizeof rts});
 }
 
-/* Nobody waits for this FIN. */
+/* Sends a FIN that nobody waits for. */
 static void send_other(struct fixture *fix, struct peer *peer)
 {
     const struct wire_header header = {.what = wire_what(WIRE_FIN)};
@@ -331,7 +321,7 @@ static void send_message(void *instance, uint32_t number,
 
 /* ---- the first run ---- */
 
-/* The peer sends to a receive of ours; nothing of it is left. */
+/* The peer sends to a receive of ours, and nothing of the message stays. */
 static void introduce(struct fixture *fix, uint32_t number)
 {
     struct mbx_device *device = &fix->device->base;
@@ -433,7 +423,7 @@ static void close_instance(void *instance)
     struct fixture *fix = instance;
 
     softdev_stop(&fix->device->base);
-    transport_take_back(fix->t); /* refused if it is not split */
+    transport_take_back(fix->t); /* refused if the device has not taken over the transport */
     fix->device->base.ops->close(&fix->device->base);
     fix->t->ops->close(fix->t);
     for (int i = 0; i < CONFORMANCE_PEERS; i++)
@@ -450,14 +440,14 @@ static void lose(void *instance)
         assert_int_equal(kill(fix->device->pid, SIGKILL), 0);
         while (fix->device->driver->is_alive(fix->device))
             check_patience(start, "a killed device is gone");
-        fix->device->until_check = 1; /* the next poll that finds nothing looks */
+        fix->device->until_check = 1; /* the next poll that finds nothing checks the process */
     } else {
         softdev_stop(&fix->device->base);
     }
     fix->is_lost = true;
 }
 
-/* ---- what the suite sees ---- */
+/* ---- packets for the suite ---- */
 
 static void read_packet(void *instance, const struct mbx_device_event *event,
                         const void *memory, struct conformance_message *message)
@@ -490,9 +480,9 @@ static uint64_t fins(void *instance, uint32_t peer)
     return ((struct fixture *)instance)->peers[peer].fins;
 }
 
-/* ---- all of them ---- */
+/* ---- all drivers ---- */
 
-/* How many tests failed; nothing may be left. */
+/* Returns the number of tests that failed; no resource may leak. */
 static int run_driver(size_t which)
 {
     int64_t fds = sys_fds_live(), maps = sys_maps_live();

@@ -1,15 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * second_transport_test.c - messages that bypass the device, and the receives it holds.
- *
- * Endpoint 0 receives.  Its peer 1 sends as always, through the device if there is one.  Peers
- * 2 and 3 send to a second transport of endpoint 0, which the test opens and polls:
- *
- *   eps[1] ──> transport ──> device ──> endpoint 0
- *   others ──> second transport ─────────> (offload_bypass)
- *
- * Random traffic is checked by what MPI demands of any two messages and any two receives, as a
- * device elsewhere does not say when it did what.
+ * Random traffic is checked by the rule of MPI for any two messages and any two receives,
+ * because a device elsewhere does not report the order of its actions.
  */
 #include "cluster.h"
 
@@ -43,7 +35,7 @@ static void send_one(struct cluster *cl, uint64_t tag, unsigned seed)
                      0);
 }
 
-/* The transport alone: a device in the loop matches, and nobody has read what it says. */
+/* Polls the transport alone: a device in the loop matches, and nobody has read its events. */
 static void poll_transport(struct cluster *cl)
 {
     mbx_progress(cl->eps[1]);
@@ -57,7 +49,7 @@ static struct claims {
     int ours, gone; /* answers */
 } claims;
 
-/* A message of elsewhere is given to a receive that was taken back for it. */
+/* Gives a message that bypassed the device to a receive that was taken back for it. */
 static void give(struct mbx_ep *ep, struct request *req)
 {
     assert_int_equal(req->state, REQUEST_POSTED);
@@ -80,7 +72,8 @@ static void on_answer(struct mbx_ep *ep, struct request *req, bool is_ours)
         give(ep, req);
 }
 
-/* What offload_revoke() says; what it takes at once is given its message. */
+/* Returns the result of offload_revoke().  A receive that it returns at once gets its
+ * message. */
 static int claim(struct cluster *cl, mbx_request recv)
 {
     struct request *req = request_find(cl->eps[0], recv);
@@ -102,8 +95,8 @@ static void open_claims(struct cluster *cl, const struct configuration *config)
     offload_on_answer(cl->eps[0], on_answer);
 }
 
-/* Does the device hold what this test posts?  With a layout of tags for the provider an adapter knows one
- * context id, which is not that of the test. */
+/* Does the device have the receives of this test?  With a tag format for the provider an
+ * adapter knows one context id, which this test does not use. */
 static bool holds(const struct configuration *config)
 {
     return config_has_device(config) && !config_has_param(config, "DEVICE_TAG_FORMAT");
@@ -126,7 +119,7 @@ static void test_a_claimed_receive_is_ours(void **state)
         assert_int_equal(request_find(cl.eps[0], recv)->state, OFFLOAD_RECLAIMED);
     }
     other = post(&cl, MBX_ANY_SOURCE, 1, next);
-    send_one(&cl, 1, 4); /* is not for the claimed receive */
+    send_one(&cl, 1, 4); /* does not match the claimed receive */
     cluster_wait_error(&cl, 0, recv, 0);
     cluster_wait_error(&cl, 0, other, 0);
     assert_memory_equal(got, seeded_bytes(9, SIZE), SIZE);
@@ -137,7 +130,7 @@ static void test_a_claimed_receive_is_ours(void **state)
     cluster_close(&cl);
 }
 
-/* The device has matched it, and software does not know that yet. */
+/* The device has matched the receive, and software does not know that yet. */
 static void test_a_claim_that_is_too_late(void **state)
 {
     const struct configuration *config = *state;
@@ -160,7 +153,7 @@ static void test_a_claim_that_is_too_late(void **state)
     cluster_close(&cl);
 }
 
-/* A claim against the device, at any moment: either has the receive, and never both. */
+/* A claim and the device race for a receive at any moment: one of them gets it, never both. */
 static void test_claims_race_with_messages(void **state)
 {
     int rounds = test_is_quick() ? 50 : 400, claimed = 0, matched = 0;
@@ -207,7 +200,7 @@ static void test_claims_race_with_messages(void **state)
 struct second {
     struct cluster cl;
     struct transport *transport;
-    struct mbx_ep *others[OTHERS]; /* peers 2 and 3 of endpoint 0, which is peer 0 to them */
+    struct mbx_ep *others[OTHERS]; /* peers 2 and 3 of endpoint 0, whose number for them is 0 */
 };
 
 static const struct transport_events second_events = {
@@ -234,7 +227,7 @@ static void second_open_transport(struct second *s)
     assert_int_equal(transport_open(ops, &config, &s->transport), 0);
 }
 
-/* Each knows the other, over the second transport. */
+/* Makes the two endpoints known to each other, over the second transport. */
 static void second_connect(struct second *s, int i)
 {
     struct transport_address address;
@@ -279,7 +272,7 @@ static int second_progress(struct second *s)
 
 static void second_close(struct second *s)
 {
-    for (int i = 0; i < 100; i++) /* the last FINs */
+    for (int i = 0; i < 100; i++) /* reads the last FINs */
         second_progress(s);
     for (int i = 0; i < OTHERS; i++)
         assert_int_equal(mbx_close(s->others[i]), 0);
@@ -299,7 +292,7 @@ static void second_wait(struct second *s, struct mbx_ep *ep, mbx_request request
     assert_int_equal(done->error, 0);
 }
 
-/* Has no device, or one that does what it does in our loop, and at once. */
+/* Configurations with a device that does its work in our loop, and at once. */
 static bool is_stepwise(const struct configuration *config)
 {
     return config_has_device(config) && !config_is_elsewhere(config) &&
@@ -319,7 +312,7 @@ static mbx_request send_bypassing(struct second *s, int i, uint64_t tag, unsigne
     return send;
 }
 
-/* The message is here, and a probe does not see it: it has not arrived. */
+/* The message is parked: it has not arrived, so a probe does not see it. */
 static void test_a_parked_message_has_not_arrived(void **state)
 {
     unsigned char got[SIZE], late[SIZE];
@@ -334,7 +327,7 @@ static void test_a_parked_message_has_not_arrived(void **state)
     recv = post(&s.cl, MBX_ANY_SOURCE, 1, got);
     cluster_settle(&s.cl);
     send = send_bypassing(&s, 0, 1, 4, SIZE);
-    next = send_bypassing(&s, 0, 2, 5, SIZE); /* behind it */
+    next = send_bypassing(&s, 0, 2, 5, SIZE); /* follows it */
     for (int i = 0; i < 4; i++) {
         mbx_progress(s.others[0]);
         second_poll(&s);
@@ -357,7 +350,7 @@ static void test_a_parked_message_has_not_arrived(void **state)
     second_close(&s);
 }
 
-/* The device has matched the receive, and nobody has heard of that. */
+/* The device has matched the receive, and nobody has read the event. */
 static void test_a_message_of_another_path_is_too_late(void **state)
 {
     unsigned char got[SIZE], late[SIZE];
@@ -387,7 +380,7 @@ static void test_a_message_of_another_path_is_too_late(void **state)
     second_close(&s);
 }
 
-/* It will not answer any more: what was asked for is ours. */
+/* A lost device does not answer any more: the receive that was asked for is ours. */
 static void test_a_lost_device_answers(void **state)
 {
     unsigned char got[SIZE];
@@ -412,7 +405,7 @@ static void test_a_lost_device_answers(void **state)
     second_close(&s);
 }
 
-/* An endpoint may close with a message that waits for its device. */
+/* An endpoint may close with a message that is parked. */
 static void test_what_is_parked_is_freed(void **state)
 {
     unsigned char got[SIZE];
@@ -432,7 +425,7 @@ static void test_what_is_parked_is_freed(void **state)
     for (int i = 0; i < OTHERS; i++) {
         int err = mbx_close(s.others[i]);
 
-        /* it may be told that what it injected was not received */
+        /* the close may report that the injected message was not received */
         assert_true(err == 0 || (i == 0 && err == -ETIMEDOUT));
     }
     cluster_close_one(&s.cl, 0); /* it may answer by the second transport */
@@ -449,7 +442,7 @@ struct sent {
     uint32_t source;
     uint64_t tag;
     size_t size;
-    int recv; /* that got it, or -1 */
+    int recv; /* the receive that got it, or -1 */
 };
 
 struct posted {
@@ -463,10 +456,11 @@ struct traffic {
     struct second second;
     struct random random;
     uint64_t seed;
-    struct sent sent[MESSAGES];         /* of each source in the order of the calls */
+    struct sent sent[MESSAGES];         /* the messages of each source are in the order of the
+                                         * calls */
     struct posted posted[2 * MESSAGES]; /* in the order of the calls */
     int sent_count, posted_count;
-    int stops_at; /* the step at which the device is lost; -1: it is not */
+    int stops_at; /* the step at which the device is lost; -1: never */
 };
 
 static struct mbx_ep *sender(struct traffic *t, uint32_t source)
@@ -556,7 +550,7 @@ static int traffic_completed(struct traffic *t)
     t->posted[id].request = 0;
     if (done.error == -ECANCELED)
         return 1;
-    /* only of fragments of which a lost device had the first */
+    /* only of fragments whose first packet a lost device had */
     assert_true(done.error == 0 || (done.error == -EIO && t->stops_at >= 0));
     assert_true(done.status.data < (uint64_t)t->sent_count);
     assert_int_equal(t->sent[done.status.data].recv, -1);
@@ -579,7 +573,7 @@ static int traffic_waiting(const struct traffic *t)
     return waiting;
 }
 
-/* Receives that take anything, until every message is received. */
+/* Posts receives of any message, until every message is received. */
 static void traffic_end(struct traffic *t)
 {
     for (int idle = 0; traffic_waiting(t) > 0; idle++) {
@@ -600,8 +594,8 @@ static bool accepts(const struct posted *r, const struct sent *m)
            ((r->tag ^ m->tag) & ~r->ignore) == 0;
 }
 
-/* Two messages of one source that both could take, each, what the other took: the first one has
- * the first receive. */
+/* If a receive takes a message although it accepts an earlier one of the same source, the
+ * earlier message must have taken an earlier receive. */
 static void traffic_check(const struct traffic *t)
 {
     for (int a = 0; a < t->sent_count; a++) {
@@ -618,7 +612,7 @@ static void traffic_check(const struct traffic *t)
     }
 }
 
-/* What the end has posted and nobody needed. */
+/* Cancels the receives that got no message. */
 static void traffic_clear(struct traffic *t)
 {
     for (int i = 0; i < t->posted_count; i++)
@@ -657,8 +651,8 @@ static void test_random_traffic_on_two_paths(void **state)
     static struct traffic t;
 
     if (config_is_network(*state))
-        skip(); /* it opens transports of its own */
-    /* a device elsewhere is fast or slow as it likes: until everything has happened */
+        skip(); /* verbs opens transports of its own */
+    /* a device elsewhere may be fast or slow: runs until everything has happened */
     for (uint64_t seed = 1;
          seed <= (test_is_quick() ? 4 : 30) || (config_is_elsewhere(*state) && seed <= 500 &&
                                                 (parked == 0 || matched == 0 || won == 0));

@@ -1,17 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * child.c - an engine in a process of its own.
- *
- *   parent                          child
- *   child_start    -------- fork -> create()
- *                  <------- hello   its result, version, abilities
- *   child_run      ---- history ->  begin()
- *                  <------ answer   answer(), once per operation
- *                  <------- ended   end()
- *   child_stop     -- end of file-> exit
- *
- * The engine's library is never opened in the parent: each child begins with one that was
- * not used yet.  What is silent for ANSWER_WAIT_MS is killed.
+ * The parent never opens the engine's library: each child begins with a fresh one.  A child
+ * that is silent for ANSWER_WAIT_MS is killed.
  */
 #include "child.h"
 #include "base/patience.h"
@@ -34,7 +24,7 @@ struct hello {
     char version[ENGINE_VERSION_SIZE];
 };
 
-/* All of size bytes; false if the other side is gone. */
+/* Writes all bytes; false if the other side is gone. */
 static bool put(int socket, const void *data, size_t size)
 {
     const char *next = data;
@@ -52,7 +42,8 @@ static bool put(int socket, const void *data, size_t size)
     return true;
 }
 
-/* 0; -ETIMEDOUT, after timeout_ms (-1: never) of silence; -EIO the other side is gone. */
+/* Returns 0; -ETIMEDOUT after timeout_ms (-1: never) of silence; -EIO if the other side is
+ * gone. */
 static int get(int socket, void *data, size_t size, int timeout_ms)
 {
     struct pollfd wait = {.fd = socket, .events = POLLIN};
@@ -79,7 +70,7 @@ static int get(int socket, void *data, size_t size, int timeout_ms)
 
 /* ---- the child ---- */
 
-/* Returns false when there is nobody to answer any more, or nothing to go on with. */
+/* Returns false if the parent is gone, or the engine cannot continue. */
 static bool serve_history(struct engine *e, int socket, const struct history *h)
 {
     int answer, ended = 0;
@@ -101,9 +92,9 @@ static bool serve_history(struct engine *e, int socket, const struct history *h)
     return put(socket, &ended, sizeof ended);
 }
 
-/* Libraries that catch a crash, to write a file into the current folder or to wait for a
- * debugger, hide how the process died.  And who interrupts the driver must not end the child
- * before the engine has cleaned up: it sees that the parent is gone. */
+/* Some libraries catch a crash, to write a file into the current folder or to wait for a
+ * debugger, and hide how the process died.  Also, a user who interrupts the driver must not end
+ * the child before the engine has cleaned up: the child sees that the parent is gone. */
 static void own_signals(void)
 {
     static const int crashes[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
@@ -121,9 +112,9 @@ static void serve(const struct engine_name *name, int socket)
     struct hello hello = {.err = 0};
     struct engine *e = NULL;
 
-    own_signals(); /* as some catch them when they are loaded, */
+    own_signals(); /* some catch them when they are loaded, */
     hello.err = name->kind->create(name->argument, &e);
-    own_signals(); /* and some when they are used */
+    own_signals(); /* some when they are used */
     if (hello.err == 0) {
         e->kind = name->kind;
         e->is_patient = name->is_patient;
@@ -140,7 +131,7 @@ static void serve(const struct engine_name *name, int socket)
 
 /* ---- the parent ---- */
 
-/* The process ends, by itself or not; how is what death says. */
+/* Waits until the process has ended, by itself or killed.  Sets death to the way it ended. */
 static void bury(struct child *c, bool kill_it)
 {
     int status = 0;

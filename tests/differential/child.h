@@ -9,11 +9,11 @@
 
 #include "engine.h"
 
-/* Which engine, as in --engine KIND[:ARGUMENT]. */
+/* An engine as given by --engine KIND[:ARGUMENT]. */
 struct engine_name {
     const struct engine_kind *kind;
     const char *argument; /* or NULL */
-    const char *text;     /* the whole */
+    const char *text;     /* the whole option */
     bool is_patient;
 };
 
@@ -26,13 +26,14 @@ struct child {
     char death[64]; /* how it died */
 };
 
-/* Starts the process and the engine in it.  0, or what create() returned; -EIO it died. */
+/* Starts the process and its engine.  Returns 0 or the error of create(); -EIO: the process
+ * died. */
 int child_start(struct child *c, const struct engine_name *name);
 void child_stop(struct child *c);
 
-/* Lets the engine do h, from empty queues.  answers[0 .. returned) are its answers; fewer
- * than h->count if the last is ANSWER_STALLED or ANSWER_DIED.  Such a child is started again
- * for the next history. */
+/* Makes the engine execute h, from empty queues. answers[0 .. returned) are its answers; fewer
+ * than h->count if the last is ANSWER_STALLED or ANSWER_DIED.  After those the child is started
+ * again for the next history. */
 int child_run(struct child *c, const struct history *h, int *answers);
 
 #endif

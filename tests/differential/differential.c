@@ -2,14 +2,15 @@
 /*
  * differential.c - where do other matchers depart from MPI's rules?
  *
- * Random histories (history_random.c), or those of files, are done by an engine and by the
- * oracle.  One that gets another answer is shrunk to the shortest that does, which is then
- * done CONFIRMATIONS times more by new processes that wait longer before they say that nothing
- * came of an operation: only what departs every time is called a departure, because a slow
- * engine is not a wrong one.
+ * An engine and the oracle execute random histories (history_random.c), or histories from
+ * files.  A history with different answers is shrunk to the shortest that still differs.  New
+ * processes then execute it CONFIRMATIONS more times, and wait longer before they report that
+ * an operation had no result: only a difference that appears every time is called a departure,
+ * because a slow engine is not a wrong one.
  *
- * Operations that only match.h has (bulk calls, find, keep) become the plain ones; probes
- * of engines that cannot peek become posts.  A claim becomes a probe: take what it shows.
+ * Operations that only match.h has (bulk calls, find, keep) become the plain ones; probes of
+ * engines that cannot peek become posts.  A claim becomes a probe that takes the message it
+ * shows.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -52,14 +53,14 @@ static const char *const default_engines[] = {"match",        "ofi:shm",  "ofi:t
 struct settings {
     struct engine_name engines[ENGINES_MAX];
     int engine_count;
-    bool were_named; /* by the user */
+    bool were_named; /* the user named them */
     uint64_t first, seeds;
     bool is_deep, is_patient;
     unsigned without; /* 1u << kind, WITHOUT_* */
     char *const *files;
 };
 
-/* One engine at work, and what it said last. */
+/* One running engine, and its last answer. */
 struct trial {
     struct child child;
     int got, expected;
@@ -108,7 +109,8 @@ static void make_plain(struct history *h, unsigned can, unsigned without)
     }
 }
 
-/* Where the engine departs from the rules, or -1: a history_fails_fn. */
+/* Returns the operation at which the engine departs from the rules, or -1: a
+ * history_fails_fn. */
 static int departs(void *arg, const struct history *h)
 {
     static struct oracle oracle;
@@ -128,7 +130,7 @@ static int departs(void *arg, const struct history *h)
     return -1;
 }
 
-/* Every time, in new and patient processes, at its end? */
+/* Does the engine depart every time, in new and patient processes, at the last operation? */
 static bool is_confirmed(struct trial *t, const struct history *h)
 {
     struct engine_name name = t->child.name;
@@ -164,7 +166,7 @@ static void report(const struct trial *t, const struct history *h, const char *f
     printf("\n");
 }
 
-/* Is there a departure on h, which is from there?  Reported if so. */
+/* Does the engine depart on h?  Reports it, with the origin of h. */
 static bool try_history(struct trial *t, const struct settings *s, struct history *h,
                         const char *from)
 {
@@ -203,7 +205,7 @@ static bool try_seeds(struct trial *t, const struct settings *s)
     return false;
 }
 
-/* The files were read before, so they can be read. */
+/* The files were already read once, so reading succeeds. */
 static bool try_files(struct trial *t, const struct settings *s)
 {
     static struct history_file file;
@@ -237,7 +239,7 @@ static void print_kinds(unsigned can)
     }
 }
 
-/* 0, 1 or NOT_HERE, as the exit code. */
+/* Returns 0, 1 or NOT_HERE, the exit code. */
 static int try_engine(const struct settings *s, const struct engine_name *name)
 {
     static struct trial t;
@@ -355,7 +357,7 @@ static unsigned to_without(char *text)
     return without;
 }
 
-/* Is every envelope one that engines can be asked for? */
+/* Can engines execute every envelope? */
 static void check_history(const char *name, const struct history_file *file)
 {
     for (int i = 0; i < file->history.count; i++) {
@@ -372,7 +374,7 @@ static void check_history(const char *name, const struct history_file *file)
     }
 }
 
-/* Whatever is wrong with a file is said before anything is run. */
+/* Errors in a file are reported before any engine runs. */
 static void check_files(const struct settings *s)
 {
     static struct history_file file;
@@ -392,7 +394,7 @@ static void check_files(const struct settings *s)
 enum { ENGINE = 'e', SEEDS = 's', FIRST = 'f', DEEP = 'd', WITHOUT = 'w', PATIENT = 'p' };
 enum { LIST = 'l', HELP = 'h' };
 
-/* Returns whether only a list is asked for. */
+/* Returns whether the command only requests a list. */
 static bool parse(struct settings *s, int argc, char **argv)
 {
     static const struct option options[] = {
@@ -439,7 +441,7 @@ static bool parse(struct settings *s, int argc, char **argv)
             fputs(help, stdout);
             exit(0);
         default:
-            exit(USAGE_ERROR); /* getopt has said why */
+            exit(USAGE_ERROR); /* getopt has printed the reason */
         }
     }
     s->files = &argv[optind];

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine.h - a matcher that can be asked what a history gets.  Test code.
+ * engine.h - a matcher that executes a history and reports its answers.  Test code.
  *
- * An engine is one receiver and ENGINE_SOURCES senders.  It is given operations one at a
- * time and answers each as the oracle does: with the id of the receive or message that was
- * met, ANSWER_NOBODY, or a bool for a cancel.  To say "nobody" it must know that nothing more
- * will come of the operation: it has settled.  Engines that work behind the scenes say in
- * their file head how they know.
+ * An engine is one receiver and ENGINE_SOURCES senders.  It executes operations one at a time
+ * and answers each as the oracle does: with the id of the receive or message that matched,
+ * ANSWER_NOBODY, or a bool for a cancel.  To answer "nobody" it must know that the operation
+ * will have no other result: it has settled.  The head of the file of an engine that works
+ * asynchronously explains how it knows.
  *
- * A message is told from others by its length, which a probe shows, too:
- * engine_message_size(id) bytes, the first of which are the id.
+ * The length identifies a message, and a probe shows it, too: engine_message_size(id) bytes, of
+ * which the first are the id.
  *
  * Sources are 0 .. ENGINE_SOURCES-1, context ids 0 .. ENGINE_CONTEXT_MAX, and tags have
- * ENGINE_TAG_BITS bits; nothing else is ever asked of an engine.
+ * ENGINE_TAG_BITS bits; an engine gets nothing else.
  */
 #ifndef DIFFERENTIAL_ENGINE_H
 #define DIFFERENTIAL_ENGINE_H
@@ -20,10 +20,10 @@
 #include "match/history.h"
 
 #define ENGINE_SOURCES      4
-#define ENGINE_CONTEXT_MAX  31 /* what all engines can say in a tag of theirs, */
-#define ENGINE_TAG_BITS     48 /* beside the source */
+#define ENGINE_CONTEXT_MAX  31 /* every engine has space for these in its tag, */
+#define ENGINE_TAG_BITS     48 /* in addition to the source */
 #define ENGINE_MESSAGE_MAX  (sizeof(int) + HISTORY_MAX)
-#define ENGINE_STALLED_MS   20000 /* what has not settled by then never will */
+#define ENGINE_STALLED_MS   20000 /* an operation that has not settled by then never will */
 #define ENGINE_VERSION_SIZE 64
 
 enum {
@@ -37,23 +37,23 @@ struct engine {
     const struct engine_kind *kind;
     char version[ENGINE_VERSION_SIZE];
     unsigned can;    /* 1u << OP_POST and so on */
-    bool is_patient; /* wait a while longer before saying "nobody" */
+    bool is_patient; /* waits longer before it answers "nobody" */
 };
 
 struct engine_kind {
     const char *name;
     const char *about;
 
-    /* Makes one; argument is what stood behind the colon, or NULL.
-     * 0; -ENODEV there is none such on this machine; -EINVAL no such argument. */
+    /* Makes an engine; argument is the text after the colon, or NULL. 0; -ENODEV: not on this
+     * machine; -EINVAL: no such argument. */
     int (*create)(const char *argument, struct engine **e);
     void (*destroy)(struct engine *e);
 
-    /* Empty queues, and whatever was there before is forgotten.  0 or a negative errno. */
+    /* Empties the queues and forgets all earlier operations. 0 or a negative errno. */
     int (*begin)(struct engine *e);
     void (*end)(struct engine *e);
 
-    /* Does op and settles. */
+    /* Executes op and settles. */
     int (*answer)(struct engine *e, const struct op *op);
 };
 
@@ -75,7 +75,7 @@ static inline int engine_message_id(size_t size)
                                                             : ANSWER_BROKEN;
 }
 
-/* ---- meetings.c: what has come of an operation ---- */
+/* ---- meetings.c: the result of an operation ---- */
 
 /* Receives that completed since the operation began. */
 struct meetings {
@@ -86,7 +86,7 @@ struct meetings {
 /* Receive recv got size bytes at data. */
 void meetings_add(struct meetings *m, int recv, const void *data, size_t size);
 
-/* The answer to op: what it met.  ANSWER_BROKEN if others met too. */
+/* Returns the answer to op: its match.  ANSWER_BROKEN if others have matched, too. */
 int meetings_answer(const struct meetings *m, const struct op *op);
 
 #endif

@@ -2,8 +2,8 @@
 /*
  * kinds.c - the engines that this program was built with.
  *
- * HAVE_OFI and HAVE_UCX say whether the development files were there.  Where they were not,
- * the name is known all the same, and there is none such on this machine.
+ * HAVE_OFI and HAVE_UCX are set if the development files were there.  Otherwise the program
+ * still knows the name, and reports that the engine does not exist on this machine.
  */
 #include <errno.h>
 #include <stddef.h>

@@ -43,7 +43,7 @@ static int begin(struct engine *e)
     return 0;
 }
 
-/* Entries that were queued are idle afterwards, as all the others are. */
+/* Entries that are still queued become idle, like all others. */
 static void end(struct engine *e)
 {
     mbx_match_fini(&container_of(e, struct direct, engine)->match);

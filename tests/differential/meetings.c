@@ -6,7 +6,7 @@
 
 #include "engine.h"
 
-/* The message says who it is twice; both must agree. */
+/* The id is in the data and in the length; both must agree. */
 static int message_id(const void *data, size_t size)
 {
     int said;

@@ -1,25 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ofi.c - a provider of libfabric, through fi_tagged.
+ * Settling: An arrival is followed by a marker from the same source, a message with a tag that
+ * no receive of a history accepts, and a receive for the marker.  By FI_ORDER_SAS and a single
+ * path, all earlier messages of this source have arrived when that receive completes, and the
+ * completions of a message were written to the completion queue before.  The same is done after
+ * a post and a cancel, with a marker from source 0: the receiver has then made progress and
+ * written completions in between.  A probe ends with a completion of its own.
  *
- *   source 0 --.
- *   ...      ---+--> receiver      five endpoints of one domain in this process; the
- *   source 3 --'                   receiver knows the sources by fi_addr_t
- *
- * Receives are fi_trecv() with FI_DIRECTED_RECV, or FI_ADDR_UNSPEC for any source.  The tag
- * holds all of the envelope but the source:
- *
- *   63 .. 62  61      60 .. 56     55 .. 0
- *   0         marker  context id   tag
- *
- * Settling.  An arrival is followed by a marker from the same source: a message of a tag that
- * no receive of a history accepts.  FI_ORDER_SAS and a single path say that what was sent
- * before it has arrived, when the receive that is then posted for the marker is complete; what
- * the message completed was written to the completion queue before that.  The same is done
- * after a post and a cancel, with a marker from source 0: the receiver has then made progress
- * and written completions in between.  A probe ends with a completion of its own.
- *
- * Endpoints are closed after each history, whatever still waits there, and opened anew.
+ * Endpoints are closed after each history, whatever still waits there, and opened again.
  */
 #include "base/base.h" /* before libfabric, which has its own container_of() only if there is none */
 
@@ -48,9 +36,9 @@ enum node_name { RECEIVER, FIRST_SOURCE };
 
 enum role { RECV, SEND, PROBED, MARKER_RECV, MARKER_SEND };
 
-/* An operation under way; its context is how a completion names it. */
+/* An operation under way; a completion names it by its context. */
 struct record {
-    struct fi_context2 context; /* the provider's while under way */
+    struct fi_context2 context; /* belongs to the provider while under way */
     enum role role;
     int id;
     bool is_posted, is_done, is_cancelled;
@@ -64,7 +52,7 @@ struct node {
     struct fid_cq *cq;
     struct fid_av *av;
     char address[ADDRESS_SIZE];
-    fi_addr_t to_receiver; /* of a source */
+    fi_addr_t to_receiver; /* a source's address of the receiver */
 };
 
 struct ofi {
@@ -73,9 +61,9 @@ struct ofi {
     struct fid_fabric *fabric;
     struct fid_domain *domain;
     struct node nodes[NODES];
-    fi_addr_t sources[ENGINE_SOURCES]; /* as the receiver knows them */
+    fi_addr_t sources[ENGINE_SOURCES]; /* the receiver's addresses of the sources */
     struct meetings meetings;
-    bool is_broken; /* a completion that is an error of nothing that was asked */
+    bool is_broken; /* a completion with an error belongs to no operation */
     struct record recvs[HISTORY_MAX], sends[HISTORY_MAX], probe, marker_recv, marker_send;
 };
 
@@ -97,7 +85,7 @@ static struct fi_info *make_hints(const char *provider)
     return hints;
 }
 
-/* Network providers are asked for their loopback; others have no such address. */
+/* Requests the loopback address of network providers; others have no such address. */
 static int get_info(const char *provider, struct fi_info **info)
 {
     struct fi_info *hints = make_hints(provider);
@@ -315,7 +303,7 @@ static int answer_arrive(struct ofi *o, const struct op *op)
     return meetings_answer(&o->meetings, op);
 }
 
-/* What was never posted has no context that could be named. */
+/* A receive that was never posted has no context to cancel. */
 static int answer_cancel(struct ofi *o, const struct op *op)
 {
     struct record *r = &o->recvs[op->target];
@@ -329,7 +317,7 @@ static int answer_cancel(struct ofi *o, const struct op *op)
     return o->meetings.count == 0 ? r->is_cancelled && !was_cancelled : ANSWER_BROKEN;
 }
 
-/* PEEK, or what follows a PEEK | CLAIM: the CLAIM of the message found. */
+/* PEEK, PEEK | CLAIM, or after the latter the CLAIM of the message found. */
 static ssize_t ask(struct ofi *o, const struct op *op, uint64_t flags)
 {
     struct record *r = &o->probe;
@@ -382,7 +370,7 @@ static int answer(struct engine *e, const struct op *op)
 
 /* ---- the engine ---- */
 
-/* A provider may not know how to peek, or to claim; it says so at the first attempt. */
+/* A provider that cannot peek, or claim, reports that at the first attempt. */
 static unsigned find_out_what_it_can(struct ofi *o)
 {
     struct op op = {.kind = OP_PEEK, .envelope = {.source = MBX_MATCH_ANY_SOURCE}};

@@ -1,25 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ucx.c - UCX, through ucp_tag.
+ * Settling: An arrival is followed by a marker from the same source, a message with a tag that
+ * no receive of a history accepts, and a receive for the marker.  Messages of one endpoint are
+ * handled in the order of the sends, so when the marker's receive completes, the message has
+ * matched its receive or is queued.  The same is done after a post, with a marker from source
+ * 0.  A cancel and a probe are done when they return, after such a round.
  *
- *   source 0 --.
- *   ...      ---+--> receiver      five workers of one context in this process; with the
- *   source 3 --'                   transport `self`, which reaches only itself, one worker
- *
- * ucx:TRANSPORTS is what UCX_TLS would be; ucx alone leaves the choice to UCX.  The tag holds
- * the whole envelope, and a receive's tag mask says which bits of it are compared:
- *
- *   63 .. 62  61      60 .. 56     55 .. 48   47 .. 0
- *   0         marker  context id   source     tag
- *
- * Settling.  An arrival is followed by a marker from the same source: a message of a tag
- * that no receive of a history accepts.  Messages of one endpoint are handled in the order in
- * which they were sent, so when the receive that is then posted for the marker is complete,
- * the message has met its receive or is queued.  After a post the same is done with a marker
- * from source 0; a cancel and a probe are done when they return, after such a round.
- *
- * No request is freed before the history ends, so that a cancel of a receive that is
- * complete can be asked for, too.  The workers are destroyed after each history.
+ * No request is freed before the history ends, so that a history can also cancel a receive that
+ * is complete.  The workers are destroyed after each history.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -44,7 +32,7 @@ enum { RECEIVER, FIRST_SOURCE };
 struct record {
     void *request;
     int id;
-    bool is_recv; /* of the history: what it meets is an answer */
+    bool is_recv; /* a receive of the history: its match is an answer */
     bool is_done, is_cancelled;
     size_t size;
     unsigned char data[ENGINE_MESSAGE_MAX];
@@ -53,15 +41,15 @@ struct record {
 struct ucx {
     struct engine engine;
     ucp_context_h context;
-    bool is_self; /* all nodes are the receiver */
+    bool is_self; /* every node is the receiver */
     ucp_worker_h workers[NODES];
-    ucp_ep_h endpoints[NODES]; /* from there to the receiver */
+    ucp_ep_h endpoints[NODES]; /* from the nodes to the receiver */
     struct meetings meetings;
     bool is_broken;
     struct record recvs[HISTORY_MAX], sends[HISTORY_MAX], probe, marker_recv, marker_send;
 };
 
-/* The callbacks are given the record alone. */
+/* The callbacks get only the record. */
 static struct ucx *current;
 
 /* ---- opening ---- */
@@ -105,7 +93,7 @@ static void free_requests(struct record *records, int count)
     }
 }
 
-/* UCX warns of messages that nobody received. */
+/* Receives all messages that are left, because UCX warns of them. */
 static void receive_the_rest(struct ucx *u)
 {
     static unsigned char nowhere[ENGINE_MESSAGE_MAX];
@@ -217,7 +205,7 @@ static uint64_t tag_of(const struct op *op)
            (op->envelope.tag & TAG_BITS);
 }
 
-/* The bits that are compared. */
+/* Returns the bits that are compared. */
 static uint64_t mask_of(const struct op *op)
 {
     uint64_t mask = ~(op->ignore & TAG_BITS);
@@ -233,7 +221,7 @@ static struct record *renew(struct record *r, int id)
     return r;
 }
 
-/* Always a request, and always a callback, even for what is complete at once. */
+/* Every operation has a request and a callback, even if it completes at once. */
 static bool started(struct record *r, void *request)
 {
     if (!UCS_PTR_IS_PTR(request))
@@ -313,7 +301,7 @@ static int answer_arrive(struct ucx *u, const struct op *op)
     return meetings_answer(&u->meetings, op);
 }
 
-/* What was never posted has no request that could be named. */
+/* A receive that was never posted has no request to cancel. */
 static int answer_cancel(struct ucx *u, const struct op *op)
 {
     struct record *r = &u->recvs[op->target];
@@ -327,7 +315,7 @@ static int answer_cancel(struct ucx *u, const struct op *op)
     return u->meetings.count == 0 ? r->is_cancelled && !was_cancelled : ANSWER_BROKEN;
 }
 
-/* The claimed message is received and looked at. */
+/* Receives the claimed message and reads it. */
 static int claim(struct ucx *u, const struct op *op, ucp_tag_message_h message)
 {
     struct record *r = renew(&u->probe, op->id);
@@ -418,7 +406,7 @@ static int create(const char *argument, struct engine **e)
     snprintf(u->engine.version, sizeof u->engine.version, "UCX %s", ucp_get_version_string());
     err = open_context(u, argument);
     if (err == 0)
-        err = begin(&u->engine) == 0 ? 0 : -ENODEV; /* a transport that reaches nobody */
+        err = begin(&u->engine) == 0 ? 0 : -ENODEV; /* a transport without a peer fails here */
     if (err == 0)
         end(&u->engine);
     if (err != 0)

@@ -2,13 +2,13 @@
 /*
  * wrong.c - engines that are wrong on purpose: does the driver find them?
  *
- *   any-source  a receive from anybody loses to a younger directed one, as it does in a
- *               matcher that looks at its queues for each source first
+ *   any-source  a receive from any source loses to a younger directed one, as in a
+ *               matcher that searches its queues for each source first
  *   cancel      cancels the youngest receive instead of the one that was meant
  *   dies        the process crashes when a directed receive is cancelled
- *   stalls      answers nothing behind STALL_DEPTH messages that nobody has received
+ *   stalls      does not answer after STALL_DEPTH messages that nobody has received
  *
- * In everything else they do as the oracle says.
+ * In everything else they follow the oracle.
  */
 #include <errno.h>
 #include <signal.h>
@@ -66,7 +66,7 @@ static void end(struct engine *e)
     (void)e;
 }
 
-/* The oracle that has no receives from anybody. */
+/* Returns the oracle without the receives from any source. */
 static struct oracle only_directed(const struct oracle *all)
 {
     struct oracle directed = {.msgs = {.count = 0}};

@@ -10,8 +10,8 @@ folder=$(mktemp -d "${TMPDIR:-/tmp}/differential-wrong.XXXXXX")
 trap 'rm -rf "$folder"' EXIT
 cd "$folder" || exit 1
 
-# expect FAULT ANSWERS LINE...: the engine wrong:FAULT is found, with a history of exactly
-# these lines and these answers at its end, each a pattern for the whole line.
+# expect FAULT ANSWERS LINE...: the driver finds that wrong:FAULT is wrong, and prints a history of
+# exactly these lines and these answers at its end, each a pattern for the whole line.
 expect() {
     fault=$1
     answers=$2
@@ -34,19 +34,19 @@ expect() {
     fi
 }
 
-# Posted receives and the message suit each other, or it would not be a history of three.
+# The posted receives fit the message; otherwise three operations would not be enough.
 expect any-source '1, rules 0' \
     '0 post +ctx . src any .*' '1 post +ctx . src [0-2] .*' '2 arrive ctx . src [0-2] .*'
 expect cancel '(0, rules nobody|nobody, rules 1|0, rules 1)' \
     '0 post .*' '1 post .*' '2 cancel 0' '3 arrive .*'
 expect dies 'dies \(signal 11, .*\), rules taken' \
     '0 post +ctx . src [0-2] .*' '1 cancel 0'
-# It stalls at whatever comes behind eight messages.
+# The engine stalls at the operation after eight messages.
 expect stalls 'does not end, rules (nobody|[0-7])' \
     '0 arrive .*' '1 arrive .*' '2 arrive .*' '3 arrive .*' '4 arrive .*' '5 arrive .*' \
     '6 arrive .*' '7 arrive .*' '8 (arrive|post) .*'
 
-# what it prints is what it reads
+# the driver can read its own output
 "$differential" --engine wrong:any-source | grep -v ^engine= >found
 "$differential" --engine match found >/dev/null || failed=1
 "$differential" --engine wrong:any-source found >/dev/null
@@ -58,6 +58,6 @@ rm -f found
 "$differential" --engine match --seeds x >/dev/null 2>&1
 [ $? = 2 ] || { echo 'wrong_test: --seeds x is no usage error' && failed=1; }
 
-# an engine that crashes leaves nothing
+# an engine that crashes leaves no file
 [ -z "$(ls)" ] || { printf '%s\n' 'wrong_test: left behind:' "$(ls)" && failed=1; }
 exit $failed

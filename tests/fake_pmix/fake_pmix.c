@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fake_pmix.c - a libpmix that answers what fake_pmix.h says.
+ * fake_pmix.c - a libpmix whose answers fake_pmix.h sets.
  */
 #include "fake_pmix.h"
 

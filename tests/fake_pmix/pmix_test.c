@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pmix_test.c - src/boot/pmix.c with a server that lies, fails, or says nothing.
- *
- * A process has one session, so each case is a process of its own.
+ * pmix_test.c - src/boot/pmix.c with a server that lies, fails, or does not answer.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -65,7 +63,7 @@ static void fake_bytes(uint32_t rank, const char *key, size_t size)
 
 #define CHECK(condition) check((condition), __LINE__, #condition)
 
-/* A case is a process: it ends at what is wrong. */
+/* A case is a process, and ends at the first error. */
 static void check(bool is_right, int line, const char *text)
 {
     if (is_right)
@@ -120,7 +118,7 @@ static void case_rounds(void)
         CHECK(b->ops->get(b, 0, &got, sizeof got) == 0 && got == round);
     }
     CHECK(fake->exchanges == 20);
-    /* nothing was put: nothing is exchanged, nothing can be got */
+    /* nothing was put, so nothing is exchanged, and nothing can be got */
     CHECK(b->ops->fence(b) == 0 && fake->fences == 21 && fake->exchanges == 20);
     CHECK(b->ops->get(b, 0, &got, sizeof got) == -ENOENT);
     CHECK(boot_open(0, &again) == 0);
@@ -143,7 +141,7 @@ static void case_other_rank(void)
     CHECK(memcmp(b->key, expected, BOOT_KEY_SIZE) == 0);
 }
 
-/* What launchers leave, as long as no job is open. */
+/* Without an open job, the environment variables of launchers count. */
 static void case_spread_by_environment(void)
 {
     bool is_spread = true;
@@ -152,17 +150,17 @@ static void case_spread_by_environment(void)
     setenv("OMPI_COMM_WORLD_SIZE", "4", 1);
     setenv("OMPI_COMM_WORLD_LOCAL_SIZE", "2", 1);
     CHECK(boot_is_spread(&is_spread) == 0 && is_spread);
-    setenv("MBX_BOOT", "3:0", 1); /* mbx run within it */
+    setenv("MBX_BOOT", "3:0", 1); /* mbx run inside the job */
     CHECK(boot_is_spread(&is_spread) == 0 && !is_spread);
     unsetenv("MBX_BOOT");
     fake_number(PMIX_JOB_SIZE, 1);
     CHECK(open_error() == 1);
-    CHECK(boot_is_spread(&is_spread) == 0 && !is_spread); /* the job knows better */
+    CHECK(boot_is_spread(&is_spread) == 0 && !is_spread); /* the open job counts */
     setenv("MBX_BOOT", "single", 1);
     CHECK(boot_is_spread(&is_spread) == 0 && is_spread);
 }
 
-/* Ranks in containers, as long as no job is open. */
+/* Ranks in containers, without an open job. */
 static void case_apart_by_environment(void)
 {
     char why[BOOT_WHY_SIZE], text[HOST_TEXT_SIZE];
@@ -171,7 +169,7 @@ static void case_apart_by_environment(void)
     CHECK(host_read(&host) == 0);
     host_text(&host, text);
     setenv("MBX_LAUNCHER_HOST", text, 1);
-    CHECK(!boot_is_apart(why)); /* with the launcher */
+    CHECK(!boot_is_apart(why)); /* in the container of the launcher */
     host.user_namespace++;
     host_text(&host, text);
     setenv("MBX_LAUNCHER_HOST", text, 1);
@@ -182,13 +180,13 @@ static void case_apart_by_environment(void)
     CHECK(strstr(log_text, "MBX_LAUNCHER_HOST=there is not what") != NULL);
     setenv("MBX_LAUNCHER_HOST", text, 1);
     setenv("MBX_BOOT", "single", 1);
-    CHECK(!boot_is_apart(why)); /* with nobody */
+    CHECK(!boot_is_apart(why)); /* a single process is apart from nobody */
     setenv("MBX_BOOT", "3:0", 1);
     CHECK(boot_is_apart(why));
     unsetenv("MBX_BOOT");
     fake_number(PMIX_JOB_SIZE, 1);
     CHECK(open_error() == 1);
-    CHECK(!boot_is_apart(why)); /* the job knows better */
+    CHECK(!boot_is_apart(why)); /* the open job counts */
 }
 
 static void fake_host(uint32_t rank, uint64_t host)
@@ -201,7 +199,7 @@ static void fake_host(uint32_t rank, uint64_t host)
     memcpy(v->bytes, &host, sizeof host);
 }
 
-/* A job of three, the others on a host each. */
+/* A job of three, the two others on a host each. */
 static void open_three(uint64_t second, uint64_t third)
 {
     struct boot *b;
@@ -231,7 +229,7 @@ static void case_another_host(void)
     CHECK(host_id(&host) == 0);
     open_three(host, host + 1);
     CHECK(boot_is_spread(&is_spread) == 0 && is_spread);
-    fake->get = PMIX_ERR_UNREACH; /* it is asked once */
+    fake->get = PMIX_ERR_UNREACH; /* the server is asked once */
     is_spread = false;
     CHECK(boot_is_spread(&is_spread) == 0 && is_spread);
     CHECK(mem_live() == 0);
@@ -259,7 +257,7 @@ static void case_no_size(void)
 
 static void case_wrong_size(void)
 {
-    static const uint32_t sizes[] = {0, 1, UINT32_MAX}; /* of a job with a rank 1 */
+    static const uint32_t sizes[] = {0, 1, UINT32_MAX}; /* sizes of a job with a rank 1 */
 
     fake->rank = 1;
     fake_number(PMIX_JOB_SIZE, 0);
@@ -298,7 +296,7 @@ static void case_init_fails(void)
     fake->put = PMIX_ERR_NOMEM;
     CHECK(open_error() == -ENOMEM);
     fake->put = PMIX_SUCCESS;
-    CHECK(open_error() == 1); /* it was early enough to go on */
+    CHECK(open_error() == 1); /* early enough to continue without a job */
 }
 
 static void case_damaged_values(void)
@@ -335,7 +333,7 @@ static void case_a_rank_ends(void)
     fake->fence_answer = PMIX_ERR_PARTIAL_SUCCESS;
     CHECK(b->ops->fence(b) == -ECONNRESET);
     fake->fence_answer = PMIX_SUCCESS;
-    CHECK(b->ops->fence(b) == -ECONNRESET); /* for good */
+    CHECK(b->ops->fence(b) == -ECONNRESET); /* the error stays */
     CHECK(fake->fences == 2 && open_error() == 1);
 }
 
@@ -350,7 +348,7 @@ static void case_a_rank_stays_away(void)
     CHECK(strstr(log_text, "MBX_BOOT_TIMEOUT") != NULL);
     CHECK(b->ops->fence(b) == -ECONNRESET && fake->fences == 2);
     b->ops->close(b);
-    CHECK(mem_live() == 1); /* the answer may still come */
+    CHECK(mem_live() == 1); /* the answer may still arrive */
     fake->fence_done(PMIX_SUCCESS, fake->arg);
     CHECK(mem_live() == 0);
 }

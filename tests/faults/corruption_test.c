@@ -8,8 +8,8 @@
  *   corruptor changes the words of slots, addresses, proofs, frame words, heads, bells, packets; it
  *             may know the key, so its proofs can be right
  *
- * Nothing that it writes may crash the victim, make it hang, or leak: the victim ends
- * what it began and closes.  Which messages arrive is not asked.
+ * Nothing that it writes may crash the victim, make it hang, or leak: the victim ends what it
+ * began and closes.  The test does not check which messages arrive.
  *
  *   corruption_test [--quick] [FIRST-SEED]
  */
@@ -35,16 +35,16 @@
 #include "wire/wire.h"
 
 #define STEPS    600
-#define BIG      (40 << 10) /* by rendezvous */
-#define REQUESTS 8          /* of the victim, at most at a time */
+#define BIG      (40 << 10) /* travels by rendezvous */
+#define REQUESTS 8          /* of the victim at a time */
 
 static uint64_t first_seed = 1, seeds = 300;
 
 static struct cluster {
     struct random random;
-    uint64_t rate; /* one step in this many is the corruptor's */
+    uint64_t rate; /* one step in this many belongs to the corruptor */
     struct mbx_ep *victim, *correct;
-    struct segment *segment; /* of the victim, as the corruptor sees it */
+    struct segment *segment; /* the victim's segment, as the corruptor maps it */
     struct transport_address address;
     mbx_request requests[REQUESTS];
     unsigned char bufs[REQUESTS][BIG];
@@ -53,7 +53,7 @@ static struct cluster {
 static unsigned char source[BIG];
 static uint64_t now_ns = 1;
 
-/* Faster than life, so that the dead are looked for often. */
+/* Runs faster than real time, so that the endpoints often check whether peers are alive. */
 static uint64_t fast_clock(void)
 {
     return now_ns += 5 * CLOCK_MS;
@@ -85,7 +85,7 @@ static uint64_t some_number(void)
         return below(BIG);
     case 3:
         return UINT64_MAX - below(16);
-    case 4: /* the number of a request of one of them, or nearly */
+    case 4: /* the number of one of their requests, or the next number */
         return cl.requests[below(REQUESTS)] + below(2);
     default:
         return random_next(&cl.random);
@@ -104,7 +104,8 @@ static void corrupt_slot(struct segment_slot *slot)
     atomic_store(&slot->sender, slot_word((enum slot_state)below(6), some_pid()));
 }
 
-/* Another address, often with the right proof, sometimes that of the victim itself. */
+/* Writes another address, often with the right proof, sometimes that address is the victim's
+ * own. */
 static void corrupt_sender(struct segment_slot *slot)
 {
     static const uint8_t key[TRANSPORT_KEY_SIZE];
@@ -132,7 +133,7 @@ static void corrupt_sender(struct segment_slot *slot)
     slot->proof = below(4) != 0 ? siphash(key, &text, sizeof text) : random_next(&cl.random);
 }
 
-/* Returns the cell behind it. */
+/* Returns the cell after the packet. */
 static unsigned char *corrupt_packet(unsigned char *cell)
 {
     struct wire_header header = {
@@ -150,7 +151,7 @@ static unsigned char *corrupt_packet(unsigned char *cell)
     for (size_t i = 0; i < ARRAY_COUNT(body); i++)
         body[i] = some_number();
     if (header.type == WIRE_RTS && below(2) != 0)
-        body[3] = cl.address.cookie; /* so that the address in front of it is read */
+        body[3] = cl.address.cookie; /* so that the preceding address is read */
     memcpy(cell + RING_FRAME_SIZE, &header.type, sizeof header - RING_FRAME_SIZE);
     memcpy(cell + sizeof header, body, sizeof body);
     memcpy(cell, &header.frame, sizeof header.frame);
@@ -186,8 +187,8 @@ static void corrupt_ring(struct ring *ring, uint32_t cells)
     }
 }
 
-/* Sends as a sender does, from the beginning of a ring, behind an empty mailbox; no packet is what it
- * should be. */
+/* Sends as a sender does, from the beginning of a ring, after an empty mailbox; every packet is
+ * invalid. */
 static void corrupt_stream(uint32_t slot)
 {
     unsigned char *cell = segment_ring(cl.segment, slot)->cells;
@@ -207,7 +208,7 @@ static void corrupt(void)
     unsigned char *control = (unsigned char *)s->control;
 
     switch (below(9)) {
-    case 0: /* behind the head, which correct processes need to find their way */
+    case 0: /* after the head, without which correct processes could not continue */
         corrupt_anywhere(control + sizeof s->control->head,
                          (size_t)((unsigned char *)s->slots - control) -
                              sizeof s->control->head);
@@ -233,7 +234,7 @@ static void corrupt(void)
     atomic_fetch_add(&s->control->doorbell.count, 1);
 }
 
-/* ---- the others ---- */
+/* ---- the victim and the correct endpoint ---- */
 
 static void take_completions(struct mbx_ep *ep)
 {
@@ -257,7 +258,7 @@ static void victim_starts(unsigned r)
     if (below(2) != 0)
         err = mbx_recv(cl.victim, MBX_ANY_SOURCE, context, 0, MBX_IGNORE_ALL, cl.bufs[r], size,
                        NULL, &cl.requests[r]);
-    else /* also to peers that were made up */
+    else /* also to peers that do not exist */
         err = (below(2) != 0 ? mbx_send : mbx_ssend)(cl.victim, (uint32_t)below(6), context, 1,
                                                      source, size, NULL, &cl.requests[r]);
     assert_true(err == 0 || err == -EINVAL);

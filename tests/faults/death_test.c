@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * death_test.c - a process dies at every point that has a name, and the others come to an end.
+ * death_test.c - a process dies at each named point, and all requests of the others end.
  *
  *   death_test [--quick | --all] [--network | --verbs] [--point POINT] [SCENE...]
  *
- * Three processes play a scene: rank 0 receives, or has memory that the others access; 1 and 2
- * send, or access it.  First each scene is played without a death, to learn which of them comes
- * by which points (testing/fault/failpoints.h): events of the trace, packets of each type sent and about to
- * be delivered, the middle of a read and of a write.  The names are those of the trace and of
- * the wire, so one that is new and that no scene comes by fails the test.  Then, for each point
- * and for rank 0 and rank 1, a scene is played in which that one kills itself there; with
- * --all, every scene that comes by it; with --quick, some.  --network: over a network, each as
- * if on a host of its own.
+ * Three processes play a scene: rank 0 receives, or has memory that the others access; ranks 1
+ * and 2 send, or access it.  First each scene is played without a death, to learn which ranks
+ * reach which points (testing/fault/failpoints.h): events of the trace, packets of each type
+ * sent and before their delivery, the middle of a read and of a write.  The points have the
+ * names of the trace and of the wire format, so a new name that no scene reaches fails the
+ * test.  Then, for each point and for rank 0 and rank 1, a scene is played in which this rank
+ * kills itself at the point.  With --all, every scene that reaches the point is played; with
+ * --quick, some points are left out.  With --network, the ranks use a network, each as if on a
+ * host of its own.
  *
- * What must hold for those who live:
+ * These must hold for the survivors:
  *
- *   - each request ends, with success or, if it concerns the dead, with its error; a receive
- *     from any source that is left says that a peer has died, and can be cancelled
- *   - what succeeds has its content, and each message of who lives is received once
- *   - what concerns nobody dead succeeds
- *   - no buffer changes when its request has ended, and nothing is left behind: no request, no
- *     memory, no mapping
+ *   - each request ends, with success or, if it involves the dead rank, with its error; a
+ *     receive from any source that is left reports that a peer has died, and can be cancelled
+ *   - a request that succeeds has its data, and each message of a survivor is received once
+ *   - a request that does not involve the dead rank succeeds
+ *   - no buffer changes after its request has ended, and nothing leaks: no request, no memory,
+ *     no mapping
  */
 #include <errno.h>
 #include <stdio.h>
@@ -38,10 +39,10 @@
 
 #define RANKS    3
 #define VICTIMS  2 /* rank 2 does what rank 1 does */
-#define MESSAGES 4 /* of each sender */
+#define MESSAGES 4 /* from each sender */
 #define LONG     ((size_t)200000)
 #define POISON   0x77
-#define TRIES    20 /* in a row, until somebody dies */
+#define TRIES    20 /* in a row, until the rank dies */
 
 /* context ids */
 enum { DATA = 1, GO, BEGUN, AMONG, DONE };
@@ -55,11 +56,11 @@ struct scene {
     const char *params[6]; /* ends with NULL */
     size_t size;
     bool is_sync;
-    bool is_late;     /* messages come before their receives */
+    bool is_late;     /* messages arrive before their receives */
     bool is_directed; /* no receive is from any source */
-    bool is_packed;   /* the data of sends is in pieces, */
-    bool is_unpacked; /* and of receives */
-    bool is_waited;   /* the first message is taken before the others are sent */
+    bool is_packed;   /* the data of sends is in pieces */
+    bool is_unpacked; /* the data of receives is in pieces */
+    bool is_waited;   /* the first message is received before the others are sent */
 };
 
 struct play {
@@ -68,17 +69,17 @@ struct play {
     int victim;
 };
 
-/* ---- what is asked for ---- */
+/* ---- arguments and results ---- */
 
 #define POINTS_MAX 128
 #define SCENES_MAX 32
 
 static struct {
     bool is_quick, is_all, is_network, is_verbs;
-    const char *point; /* the only one, or NULL */
+    const char *point; /* the only point, or NULL */
     bool is_wanted[SCENES_MAX];
     unsigned char seen[SCENES_MAX][VICTIMS][POINTS_MAX];
-    bool is_silent[VICTIMS][POINTS_MAX]; /* somebody is to die there, and nobody has */
+    bool is_silent[VICTIMS][POINTS_MAX]; /* to die there, and nobody has yet */
 } test;
 
 /* ---- points ---- */
@@ -95,7 +96,7 @@ static void points_add(const char *prefix, const char *name)
 static void points_make(void)
 {
     for (unsigned type = 1; type < TRACE_TYPES; type++)
-        if (!trace_is_name(type) && !trace_is_travel(type)) /* these are in the file alone */
+        if (!trace_is_name(type) && !trace_is_travel(type)) /* these are only in the file */
             points_add("", trace_type_name(type));
     for (unsigned type = 1; type < WIRE_TYPES; type++) {
         points_add(FAILPOINT_SENT, wire_type_name(type));
@@ -114,7 +115,7 @@ static void see(void *seen, const char *point)
             mine[i] = 1;
             return;
         }
-    _exit(99); /* a point that is not known */
+    _exit(99); /* an unknown point */
 }
 
 /* ---- what each rank does ---- */
@@ -138,7 +139,7 @@ static bool is_whole(const unsigned char *buf, int rank, int message, size_t siz
     return true;
 }
 
-/* May this be the error of what concerns rank `other`? */
+/* May a request that involves rank `other` end with this error? */
 static bool fits(int error, int other, int victim)
 {
     return error == 0 || (other == victim && (error == -ENOTCONN || error == -EHOSTUNREACH));
@@ -156,7 +157,7 @@ static struct mbx_completion await(struct mbx_ep *ep, mbx_request request)
     return done;
 }
 
-/* Whoever of the senders lives can still reach the other one. */
+/* The surviving sender can still reach the other one. */
 static void meet_others(struct mbx_ep *ep, int rank, int victim)
 {
     int other = 3 - rank;
@@ -232,7 +233,7 @@ static void send_messages(struct forked_job *job, const struct scene *scene, int
 
 /* ---- the receiver ---- */
 
-/* The first ones are from any source, then as many from each sender. */
+/* The first receives are from any source, then there are as many from each sender. */
 #define RECEIVES (3 * MESSAGES)
 
 struct receiver {
@@ -267,7 +268,7 @@ static void post(struct receiver *r, struct mbx_ep *ep, const struct scene *scen
     MUST(mbx_cancel(ep, vain) == 0 && await(ep, vain).error == -ECANCELED, 42);
 }
 
-/* Waits for the last word of each sender, behind which nothing of it comes. */
+/* Waits for the last message of each sender, after which no other comes from it. */
 static void hear_done(struct receiver *r, struct mbx_ep *ep, int victim)
 {
     for (int rank = 1; rank < RANKS; rank++) {
@@ -278,14 +279,14 @@ static void hear_done(struct receiver *r, struct mbx_ep *ep, int victim)
     }
 }
 
-/* Is a receive from any source told, if has_died?  Over a network nobody can tell whether who
- * was never met has died or closed. */
+/* Does a receive from any source report a death, if has_died?  Over a network nobody can know
+ * whether a peer that was never met has died or closed. */
 static bool is_told(struct mbx_ep *ep, bool has_died)
 {
     return has_died && (!test.is_network || mbx_failed(ep, NULL, 0) != 0);
 }
 
-/* One that may not have been met.  Its completion. */
+/* Ends a receive that may not have matched.  Returns its completion. */
 static struct mbx_completion finish(const struct receiver *r, struct mbx_ep *ep,
                                     const struct scene *scene, int receive)
 {
@@ -295,7 +296,7 @@ static struct mbx_completion finish(const struct receiver *r, struct mbx_ep *ep,
     int err = -EHOSTDOWN;
 
     if (source == MBX_ANY_SOURCE && is_told(ep, r->is_dead[1] || r->is_dead[2]))
-        err = mbx_wait(ep, request, PATIENCE_NS, &done); /* is told, or has ended */
+        err = mbx_wait(ep, request, PATIENCE_NS, &done); /* reports the death, or has ended */
     else if (source != MBX_ANY_SOURCE && r->is_dead[source])
         err = mbx_wait(ep, request, PATIENCE_NS, &done); /* ends */
     if (err == 0)
@@ -305,7 +306,7 @@ static struct mbx_completion finish(const struct receiver *r, struct mbx_ep *ep,
     return await(ep, request);
 }
 
-/* Who dies in its close has said its last word. */
+/* A rank that dies while it closes has sent its last message. */
 static void take_stock(struct receiver *r, struct mbx_ep *ep, const struct scene *scene,
                        int victim)
 {
@@ -355,8 +356,8 @@ static void receive_messages(struct forked_job *job, const struct scene *scene, 
 
 /* ---- two claims for one receive ---- */
 
-/* Each sender holds a message; then there is one receive, which both claim before the receiver
- * looks. */
+/* Each sender defers a message.  Then there is one receive, and both send a claim for it before
+ * the receiver makes progress. */
 static void send_claims(struct forked_job *job, const struct scene *scene, int victim,
                         struct mbx_ep *ep, int rank)
 {
@@ -421,10 +422,10 @@ static void receive_claims(struct forked_job *job, const struct scene *scene, in
     }
 }
 
-/* ---- told in vain ---- */
+/* ---- useless advertisements ---- */
 
-/* Each sender has sent a message that the receiver does not know of when it tells of a receive
- * for another one. */
+/* Each sender has sent a message of which the receiver does not know when it advertises a
+ * receive for another message. */
 static void send_before_advertised(struct forked_job *job, const struct scene *scene,
                                    int victim, struct mbx_ep *ep, int rank)
 {
@@ -469,7 +470,8 @@ static void advertise_to_the_dead(struct forked_job *job, const struct scene *sc
 
 /* ---- matched probes ---- */
 
-/* The next message of rank.  False: it is dead, which its last word has told. */
+/* Takes the next message of rank.  False: the rank is dead, as its last message has
+ * reported. */
 static bool probe_one(struct mbx_ep *ep, uint32_t rank, mbx_request last_word, int victim,
                       struct mbx_status *status, mbx_message *message)
 {
@@ -483,7 +485,7 @@ static bool probe_one(struct mbx_ep *ep, uint32_t rank, mbx_request last_word, i
     return true;
 }
 
-/* All messages of rank, one of which is not wanted.  False: it has died. */
+/* Takes all messages of rank, and discards one.  False: the rank has died. */
 static bool probe_all(struct mbx_ep *ep, const struct scene *scene, uint32_t rank,
                       mbx_request last_word, int victim)
 {
@@ -526,9 +528,9 @@ static void probe_messages(struct forked_job *job, const struct scene *scene, in
             MUST(fits(await(ep, last_word[rank]).error, rank, victim), 88);
 }
 
-/* ---- what nobody receives ---- */
+/* ---- messages that nobody receives ---- */
 
-/* One message is taken back, and one is dropped. */
+/* One message is cancelled, and one is dropped. */
 static void take_back(struct forked_job *job, const struct scene *scene, int victim,
                       struct mbx_ep *ep, int rank)
 {
@@ -563,7 +565,7 @@ static void receive_nothing(struct forked_job *job, const struct scene *scene, i
 /* ---- one-sided ---- */
 
 #define KEY   7
-#define AREA  ((size_t)300000) /* of each rank in the region */
+#define AREA  ((size_t)300000) /* for each rank in the region */
 #define SHORT ((size_t)64)
 
 static void own_memory(struct forked_job *job, const struct scene *scene, int victim,
@@ -737,7 +739,7 @@ static void be(struct forked_job *job, int rank, const void *arg)
     forked_close(ep);
 }
 
-/* ---- playing ---- */
+/* ---- plays ---- */
 
 /* False: nobody died. */
 static bool play(const struct play *play, unsigned char (*seen)[POINTS_MAX])
@@ -760,8 +762,8 @@ static bool play(const struct play *play, unsigned char (*seen)[POINTS_MAX])
     return died;
 }
 
-/* What takes words or tables that both sides map, or memory that the sender writes to by
- * itself. */
+/* The points that use lock words or tables mapped by both sides, or memory that the sender
+ * writes directly. */
 static const char *const shared_only[] = {
     "offer",        "pick",        "given",      "early",     "void",       "write",
     "sent-push",    "got-push",    "sent-early", "got-early", "sent-write", "got-write",
@@ -776,7 +778,8 @@ static bool is_to_be_seen(const char *point)
     return true;
 }
 
-/* How many are not come by, or are and should not be. */
+/* Counts the points that no scene reaches, and the points that a scene reaches although it
+ * should not. */
 static int missing_points(bool is_told)
 {
     int missing = 0;
@@ -802,7 +805,8 @@ static bool has_time(uint64_t since_ns)
     return clock_now() - since_ns < PATIENCE_NS;
 }
 
-/* Once each, as a rule; on a machine that is busy ranks may be late for each other. */
+/* Plays each scene once; again if a point is missing, because on a busy machine ranks may be
+ * late for each other. */
 static void every_point_is_come_by(void **state)
 {
     const uint64_t start_ns = clock_now();
@@ -816,7 +820,7 @@ static void every_point_is_come_by(void **state)
     assert_int_equal(missing_points(true), 0);
 }
 
-/* Plays until somebody dies there. */
+/* Plays the scene until the rank dies at the point. */
 static bool die_at(int scene, int victim, int point)
 {
     const struct play p = {&scenes[scene], points[point], victim};
@@ -827,7 +831,7 @@ static bool die_at(int scene, int victim, int point)
     return died;
 }
 
-/* In one scene that comes by, or in all.  How many deaths. */
+/* Dies in one scene that reaches the point, or in all.  Returns the number of deaths. */
 static int die_in_scenes(int victim, int point)
 {
     int deaths = 0;
@@ -838,7 +842,7 @@ static int die_in_scenes(int victim, int point)
     return deaths;
 }
 
-/* Those at which somebody is to die: of a quick run every fifth. */
+/* Chooses the points for deaths: all, or every fifth of a quick run. */
 static int choose_points(void)
 {
     int nth = 0, chosen = 0;
@@ -856,7 +860,8 @@ static int choose_points(void)
     return chosen;
 }
 
-/* Somebody dies at each at which nobody has died yet.  At how many nobody did; *deaths grows. */
+/* Plays a death at each chosen point without one.  Returns the number of points still without
+ * one; adds to *deaths. */
 static int die_at_silent_points(int *deaths)
 {
     int silent = 0;
@@ -874,7 +879,8 @@ static int die_at_silent_points(int *deaths)
     return silent;
 }
 
-/* What a delay had led to does not always come again: of a tenth of the points that is no matter. */
+/* A point that a scene reached because of a delay may not be reached again: this is allowed for
+ * a tenth of the points. */
 static void a_death_at_each_point_is_survived(void **state)
 {
     const uint64_t start_ns = clock_now();
@@ -914,7 +920,7 @@ static void print_usage(FILE *to, const char *program)
     fprintf(to, "\n");
 }
 
-/* What it is called here; ends the program if there is none. */
+/* Returns this point as the table has it; ends the program if there is none. */
 static const char *point_of(const char *name)
 {
     for (int i = 0; name != NULL && i < point_count; i++)

@@ -2,15 +2,15 @@
 /*
  * fail_test.c - every allocation and every system call fails once.
  *
- * One story (open, make peers, send and receive by every protocol, wait, close) is
- * told again and again; in the n-th telling the n-th allocation, or the n-th system
- * call, fails; and another one, of memory that a peer reads, writes and updates.  Then
+ * One story (open, make peers, send and receive by every protocol, wait, close) is told again
+ * and again; in the n-th telling the n-th allocation, or the n-th system call, fails.  The test
+ * also tells another story, about memory that a peer reads, writes and updates.  Then
  *
- *   the call that needed it says so, with that error, and the same call made again
- *   succeeds; or nobody notices, because it is tried again later;
+ *   the call that needed it returns this error, and the same call made again
+ *   succeeds; or nobody notices, because the library tries again later;
  *   a send may instead complete with an error, and the same send made again arrives;
- *   everything else goes on, and at the end nothing is left: no memory, no
- *   descriptor, no mapping.
+ *   everything else continues, and nothing leaks: no memory, no descriptor, no
+ *   mapping.
  */
 #include "cluster.h"
 
@@ -29,12 +29,12 @@
 
 struct story {
     const struct configuration *config;
-    int errnum;   /* what fails, fails with this */
-    int refusals; /* calls and sends that said so */
+    int errnum;   /* the error of the call that fails */
+    int refusals; /* calls and sends that returned it */
     struct mbx_ep *eps[3];
 };
 
-/* Did the call say no?  Only once, and only with the error that was made. */
+/* Did the call fail?  It may fail only once, and only with the injected error. */
 static bool refused(struct story *s, int err)
 {
     if (err >= 0)
@@ -45,7 +45,7 @@ static bool refused(struct story *s, int err)
     return true;
 }
 
-/* A call that may be refused once, and then must not be. */
+/* A call that may fail once, and must then succeed. */
 #define TRY(s, call) (refused(s, call) ? assert_true((call) >= 0) : (void)0)
 
 static void progress_all(struct story *s)
@@ -64,7 +64,7 @@ static void wait_for(struct story *s, int who, mbx_request request, struct mbx_c
 
 static void open_one(struct story *s, int who)
 {
-    /* a segment of few peers is quickly made */
+    /* a segment for few peers is fast to make */
     const char *params[CLUSTER_PARAMS_MAX] = {"PEERS_MAX=4", "SPIN=0"};
     const struct mbx_config config = {.params = params};
     uint64_t mem = mem_live();
@@ -82,8 +82,7 @@ static void open_one(struct story *s, int who)
     }
 }
 
-/* Endpoints 0 and 1 know each other, 2 knows 0, and 0 is to learn of 2 by what it
- * sends. */
+/* Endpoints 0 and 1 know each other, 2 knows 0, and 0 learns of 2 from its first message. */
 static void make_peers(struct story *s)
 {
     static const int knows[][2] = {{0, 0}, {0, 1}, {1, 0}, {1, 1}, {2, 0}};
@@ -97,7 +96,7 @@ static void make_peers(struct story *s)
     }
 }
 
-/* The message of a send that failed is sent again. */
+/* Sends the message of a failed send again. */
 static void sent(struct story *s, int from, uint32_t to, uint64_t tag, const void *data,
                  size_t size, mbx_request request)
 {
@@ -211,7 +210,7 @@ static void inject_one(struct story *s, size_t size)
     guarded_buffer_fini(&buffer, size);
 }
 
-/* A wait that sleeps and finds nothing. */
+/* A wait that sleeps until its timeout. */
 static void wait_in_vain(struct story *s)
 {
     struct mbx_completion done;
@@ -247,8 +246,7 @@ static void tell(struct story *s)
     mbx_limits_get(s->eps[0], &limits, sizeof limits);
     inject_one(s, min_size(3000, limits.inject));
     wait_in_vain(s);
-    for (int i = 0; i < 20;
-         i++) /* a close waits for what was injected to be told as received */
+    for (int i = 0; i < 20; i++) /* a close waits until injected messages are acknowledged */
         progress_all(s);
     for (int i = 0; i < 3; i++)
         assert_int_equal(mbx_close(s->eps[i]), 0);
@@ -278,7 +276,7 @@ static int access_start(struct story *s, int what, char *buf, size_t size, uint6
     return mbx_write(s->eps[0], 1, buf, size, KEY, 0, NULL, request);
 }
 
-/* An access that may end with the error that was made, once, and then does not. */
+/* An access that may end with the injected error once, and then succeeds. */
 static void access_one(struct story *s, int what, char *buf, size_t size, uint64_t *before)
 {
     struct mbx_completion done;
@@ -328,7 +326,7 @@ static void tell_accesses(struct story *s)
         assert_int_equal(mbx_close(s->eps[i]), 0);
 }
 
-/* ---- again and again ---- */
+/* ---- all failures ---- */
 
 static void hush(void *arg, enum log_level level, const char *text)
 {
@@ -337,9 +335,9 @@ static void hush(void *arg, enum log_level level, const char *text)
     (void)text;
 }
 
-/* Every one; with a device elsewhere, whose sleeping and waking makes many calls of its own,
- * some; over an adapter, which is a process beside this one, and to which each opening takes hundreds of
- * trips, some, too; and fewer in a quick run. */
+/* The failing call moves by this step from telling to telling.  It is 1, except with a device
+ * elsewhere, which sleeps and wakes by many calls of its own, and over an adapter, a separate
+ * process that each opening calls hundreds of times.  A quick run takes larger steps. */
 static int step_of(const struct configuration *config, int quick)
 {
     int step = config_is_elsewhere(config) ? 13 : config_is_verbs(config) ? 7 : 1;
@@ -353,26 +351,28 @@ static int memory_step_of(const struct configuration *config)
            (test_is_quick() ? 3 : 1);
 }
 
-/* Behind this one.  The first ones open an endpoint and, elsewhere, a device: each its own way
- * of failing. */
+/* The step after telling n.  The first calls open an endpoint and, elsewhere, a device: each
+ * fails in its own way, so the step is small. */
 static uint64_t step_at(uint64_t n, int step)
 {
     return (uint64_t)(n < EARLY && step > EARLY_STEP ? EARLY_STEP : step);
 }
 
-/* Configurations and errors begin at different ones: together they come to all. */
+/* Each configuration and error begins at another call, so that together they cover all. */
 static uint64_t first_of(const struct configuration *config, int errnum, int step)
 {
     return 1 + (uint64_t)(config - configurations + errnum) % step_at(0, step);
 }
 
-/* Tells the story with failures switched on by arm(n), until n is beyond its end. */
+/* Tells the story with the failure that arm(n) sets, until n is beyond the end of the story.
+ * Returns how often. */
 static int tell_all(const struct configuration *config, void (*story)(struct story *),
                     int errnum, void (*arm)(uint64_t, int),
                     bool (*has_fired)(uint64_t n, uint64_t calls), int step)
 {
-    /* What passes segments is shared by the endpoints of a process.  If it cannot start, the endpoint opens without it, says
-     * so, and is reached by nobody who passes: here it has started before. */
+    /* The endpoints of a process share the thread that passes segments.  If it cannot start,
+     * the endpoint opens without it, logs that, and peers that pass segments cannot reach it.
+     * So it is started here, before any failure. */
     struct mbx_ep *before =
         config_has_param(config, "SHM_PASS=") ? cluster_open_one(config, NULL) : NULL;
     int told = 0;
@@ -407,7 +407,7 @@ static void arm_mem(uint64_t n, int errnum)
     mem_fail_at(n);
 }
 
-/* If the failure is still to come, one of the next n allocations has it. */
+/* If the failure has not happened yet, one of the next n allocations fails. */
 static bool mem_has_fired(uint64_t n, uint64_t calls)
 {
     (void)calls;
@@ -461,7 +461,7 @@ static void test_every_failure_of_accesses(void **state)
                         1, 5000);
 }
 
-/* Cross-memory attach that never works: everything arrives, as data. */
+/* Cross-memory attach never works: every message arrives, as DATA. */
 static void test_attach_always_refused(void **state)
 {
     struct story s = {.config = *state, .errnum = EPERM};
@@ -476,15 +476,15 @@ static void test_attach_always_refused(void **state)
     assert_int_equal(s.refusals, 0);
 }
 
-/* Of endpoint 0, once all that was under way has come. */
+/* Counts the sleeps of endpoint 0, after everything under way has arrived. */
 static uint64_t sleeps(struct cluster *cl)
 {
     cluster_settle(cl);
     return cluster_stats(cl, 0).sleeps;
 }
 
-/* A thread of the endpoint's own that is to end, and is not told: asleep behind a wait in vain,
- * or behind one that something came to. */
+/* A thread of the endpoint itself must end at the close, but the call that would wake it fails.
+ * It sleeps after a wait whose receive was cancelled, or after one whose message came. */
 static void test_closing_behind_a_call_that_fails(void **state)
 {
     static const char *const names[] = {"write", "futex_wake"};
@@ -496,7 +496,7 @@ static void test_closing_behind_a_call_that_fails(void **state)
     for (size_t i = 0; i < 2 * ARRAY_COUNT(names); i++) {
         cluster_open(&cl, *state, 2, (const char *const[]){"SPIN=0", NULL});
         assert_int_equal(mbx_recv(cl.eps[0], 1, CONTEXT, 0, 0, &byte, 1, NULL, &recv), 0);
-        do /* until it has slept while nothing of a greeting came */
+        do /* until it has slept after all packets of the first contact have arrived */
             assert_int_equal(mbx_wait(cl.eps[0], recv, CLOCK_MS, NULL), -ETIMEDOUT);
         while (sleeps(&cl) < 5);
         if (i % 2 != 0)

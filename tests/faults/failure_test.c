@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * failure_test.c - a peer dies, is stopped, or closes, and what its peers are told.
+ * failure_test.c - a peer dies, is stopped, or closes, and its peers are notified.
  *
- * Processes of their own, one of which dies by its own hand at a place that the test knows.
- * Detection is made quick; how long it takes is not asked.
+ * Each test forks processes, one of which kills itself at a place that the test knows.  The
+ * timeouts are short; the time until the detection is not checked.
  */
 #include <errno.h>
 #include <poll.h>
@@ -53,7 +53,7 @@ static void send_int(struct mbx_ep *ep, uint32_t to, uint64_t tag, int value)
 
 /* ---- receives from any source ---- */
 
-/* Rank 0 waits for anybody; 2 dies; 1 sends when it is told to. */
+/* Rank 0 receives from any source; 2 dies; 1 sends when it gets GO. */
 static void reported_once(struct forked_job *job, int rank, const void *arg)
 {
     struct mbx_ep *ep = forked_open(job, rank, quick);
@@ -88,9 +88,9 @@ static void reported_once(struct forked_job *job, int rank, const void *arg)
          37);
     MUST(mbx_poll(ep, MBX_FAILURES, &done, 1) == 0 && mbx_ready(ep, MBX_FAILURES) == 0, 38);
     MUST(mbx_failed(ep, NULL, 0) == 1 && mbx_failed(ep, dead, 3) == 1, 39);
-    MUST(mbx_peer_remove(ep, dead[0]) == -EBUSY, 39); /* it is on that list */
+    MUST(mbx_peer_remove(ep, dead[0]) == -EBUSY, 39); /* it is on the list of failed peers */
     MUST(dead[0] == 2 && dead[1] == 9, 40);
-    /* they can be met, and cancelled */
+    /* the receives can still match, and be cancelled */
     MUST(forked_signal(ep, 1, GO) == 0, 41);
     MUST(mbx_wait(ep, by_wait, PATIENCE_NS, &done) == 0 && done.error == 0, 42);
     MUST(mbx_wait(ep, by_test, PATIENCE_NS, &done) == 0 && done.error == 0, 43);
@@ -110,7 +110,7 @@ static void a_receive_from_any_source_is_told_once(void **state)
     all_is_well(&job, 2);
 }
 
-/* Rank 0 waits for two from anybody; 2 dies; 1 sends when it is told to. */
+/* Rank 0 has two receives from any source; 2 dies; 1 sends when it gets GO. */
 static void reported_by_array(struct forked_job *job, int rank, const void *arg)
 {
     struct mbx_ep *ep = forked_open(job, rank, quick);
@@ -135,10 +135,10 @@ static void reported_by_array(struct forked_job *job, int rank, const void *arg)
     MUST(indices[0] == 0 && done[0].kind == MBX_FAILURES && done[0].error == -EHOSTDOWN &&
              done[0].request == before[0] && done[0].status.source == 2,
          32);
-    /* the other one is told by now, or then */
+    /* the other receive reports the death before or during this wait */
     MUST(mbx_wait_all(ep, requests, 3, 100000000, done) == -ETIMEDOUT, 33);
     MUST(memcmp(before, requests, sizeof before) == 0, 34);
-    requests[1] = post_any(ep, 1, &into[1], NULL); /* posted behind the death: told, too */
+    requests[1] = post_any(ep, 1, &into[1], NULL); /* posted after the death: reports it, too */
     MUST(mbx_wait_any(ep, requests, 3, PATIENCE_NS, indices, done) == 1, 35);
     MUST(indices[0] == 1 && done[0].kind == MBX_FAILURES && requests[1] == done[0].request, 36);
     MUST(forked_signal(ep, 1, GO) == 0, 37);
@@ -158,7 +158,7 @@ static void an_array_tells_of_a_death_and_is_met(void **state)
     all_is_well(&job, 2);
 }
 
-/* Rank 0 looks only when its descriptor tells it to. */
+/* Rank 0 makes progress only when its descriptor is readable. */
 static void reported_by_descriptor(struct forked_job *job, int rank, const void *arg)
 {
     struct mbx_ep *ep = forked_open(job, rank, quick);
@@ -192,7 +192,7 @@ static void a_descriptor_tells_of_a_death(void **state)
     all_is_well(&job, 1);
 }
 
-/* Posted behind the death; then 2 dies, too. */
+/* A receive is posted after a death; then 2 dies, too. */
 static void reported_again(struct forked_job *job, int rank, const void *arg)
 {
     struct mbx_ep *ep = forked_open(job, rank, quick);
@@ -238,7 +238,7 @@ static void what_is_posted_later_is_told_until_it_is_known(void **state)
     assert_int_equal(job.statuses[0], 0);
 }
 
-/* Who closes has not failed. */
+/* A peer that closes has not failed. */
 static void closes(struct forked_job *job, int rank, const void *arg)
 {
     struct mbx_ep *ep = forked_open(job, rank, quick);
@@ -273,7 +273,7 @@ static void a_peer_that_closes_has_not_failed(void **state)
 
 /* ---- probes ---- */
 
-/* Rank 0 only probes; 2 sends something and dies; 1 sends when it is told to. */
+/* Rank 0 only probes; 2 sends a message and dies; 1 sends when it gets GO. */
 static void probes(struct forked_job *job, int rank, const void *arg)
 {
     struct mbx_ep *ep = forked_open(job, rank, quick);
@@ -309,7 +309,7 @@ static void probes(struct forked_job *job, int rank, const void *arg)
     forked_close(ep);
 }
 
-/* The only thing that asks for a death here is a probe from any source. */
+/* Only a probe from any source can report the death. */
 static void probes_any(struct forked_job *job, int rank, const void *arg)
 {
     struct mbx_ep *ep = forked_open(job, rank, quick);
@@ -338,11 +338,12 @@ static void a_probe_is_told(void **state)
     all_is_well(&job, 1);
 }
 
-/* ---- extra credit of others ---- */
+/* ---- extra credit of the dead ---- */
 
 #define HELD 600
 
-/* Rank 1 has extra credit beyond its first window, for what it sends, and dies with it. */
+/* Rank 1 gets extra credit beyond its first window, because it defers sends, and dies with
+ * it. */
 static void dies_announced(struct forked_job *job, int rank, const void *arg)
 {
     static int numbers[HELD];
@@ -361,12 +362,12 @@ static void dies_announced(struct forked_job *job, int rank, const void *arg)
         die();
     }
     while (ep_credit(ep)->extra ==
-           ep_credit(ep)->extra_all) /* it holds, and gets extra credit */
+           ep_credit(ep)->extra_all) /* rank 1 defers, and gets extra credit */
         mbx_progress(ep);
     job->shared->words[0] = 1;
     MUST(mbx_recv(ep, 1, GO, 0, 0, NULL, 0, NULL, &request) == 0, 31);
     MUST(mbx_wait(ep, request, PATIENCE_NS, &done) == 0 && done.error == -ENOTCONN, 32);
-    for (int i = 0, taken = 1; taken == 1; i++) { /* what had come is there, in order */
+    for (int i = 0, taken = 1; taken == 1; i++) { /* the earlier messages are there */
         MUST(mbx_recv(ep, 1, DATA, 0, 0, &into, sizeof into, NULL, &request) == 0, 34);
         MUST(mbx_wait(ep, request, PATIENCE_NS, &done) == 0, 35);
         taken = done.error == 0;
@@ -378,7 +379,7 @@ static void dies_announced(struct forked_job *job, int rank, const void *arg)
 
 static void extra_credit_of_the_dead_comes_back(void **state)
 {
-    /* there are extra envelopes, too, where payload has no bound */
+    /* with unbounded payload there are still extra envelopes */
     static const char *const unbounded[] = {"TRANSPORT=shm", "PEER_TIMEOUT=20ms",
                                             "WINDOW_PAYLOAD=unlimited", NULL};
     static const char *const *const params[] = {quick, unbounded};
@@ -393,7 +394,7 @@ static void extra_credit_of_the_dead_comes_back(void **state)
     }
 }
 
-/* ---- beside a device that has nothing to do ---- */
+/* ---- with an unused device ---- */
 
 /* Rank 1 dies; a receive of rank 0 names it, and is too short for the device. */
 static void dies_beside(struct forked_job *job, int rank, const void *arg)
@@ -452,7 +453,7 @@ static void stops(struct forked_job *job, int rank, const void *arg)
     any = post_any(ep, 9, &into, NULL);
     MUST(mbx_recv(ep, 1, DATA, 0, 0, &into, sizeof into, NULL, &recv) == 0, 33);
     MUST(mbx_send(ep, 1, DATA, 1, buf, LONG, NULL, &send) == 0, 34);
-    forked_await(job, ep, 1, 1); /* our parent has seen it stopped */
+    forked_await(job, ep, 1, 1); /* our parent has seen that rank 1 is stopped */
     MUST(mbx_wait(ep, recv, 60000000, &done) == -ETIMEDOUT, 35);
     MUST(mbx_wait(ep, send, 60000000, &done) == -ETIMEDOUT, 36);
     MUST(mbx_wait(ep, any, 60000000, &done) == -ETIMEDOUT, 37);
@@ -486,7 +487,7 @@ static void a_process_that_is_stopped_is_not_dead(void **state)
 
 #define FRAGMENTED ((size_t)40000)
 
-/* Until the device has the receive that was posted. */
+/* Makes progress until the device has the posted receive. */
 static void hand_over(struct mbx_ep *ep)
 {
     const struct softdev *device = device_of(ep);
@@ -499,8 +500,8 @@ static void hand_over(struct mbx_ep *ep)
              atomic_load(&device->channel->performed) < device->written);
 }
 
-/* Rank 1 dies behind the first fragment of a message whose receive is in rank 0's device; arg
- * says which. */
+/* Rank 1 dies after the first fragment of a message whose receive is in rank 0's device; arg
+ * names the kind of the device. */
 static void dies_within(struct forked_job *job, int rank, const void *arg)
 {
     static unsigned char buf[FRAGMENTED];
@@ -526,7 +527,7 @@ static void dies_within(struct forked_job *job, int rank, const void *arg)
         mbx_wait(ep, request, PATIENCE_NS, &done);
         _exit(31);
     }
-    /* one that named the dead could end before a slow device has seen the fragment */
+    /* a receive from rank 1 could end before a slow device has read the fragment */
     MUST(mbx_recv(ep, MBX_ANY_SOURCE, DATA, 0, 0, buf, sizeof buf, NULL, &request) == 0, 32);
     hand_over(ep);
     MUST(forked_signal(ep, 1, GO) == 0, 33);

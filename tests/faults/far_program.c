@@ -4,18 +4,18 @@
  *
  * usage: far_program FOLDER RANK RANKS talk | vanish
  *
- * No launcher is needed, which would notice before we do: ranks leave their addresses in
- * FOLDER, and marks (FOLDER/MARK.RANK) for what they have come to, for which the others and the
- * test wait.
+ * A launcher would notice a failure before we do, so there is none: the ranks write their
+ * addresses into FOLDER, and marks (FOLDER/MARK.RANK) when they have reached a point.  The
+ * other ranks and the test wait for marks.
  *
- *   talk    everybody sends to everybody, of several protocols, round by round, until the test
- *           leaves the mark `enough`; nothing may fail, whatever the network does meanwhile;
- *           how many packets were dropped is in the mark `dropped`; rank 0 rests between them, so that
- *           who disturbs has a core
- *   vanish  the last rank vanishes, while rank 0 waits to receive from it, to send to it, and
- *           for anybody, and the others for a message; all are told, and go on
+ *   talk    every rank sends to every other by several protocols, round by round, until the test
+ *           makes the mark `enough`; nothing may fail, whatever the network does meanwhile;
+ *           the mark `dropped` has the number of dropped packets; rank 0 pauses between rounds, to
+ *           leave a core to the processes that disturb
+ *   vanish  the last rank vanishes while rank 0 waits to receive from it, to send to it, and
+ *           from any source, and the others wait to receive; all get errors, and continue
  *
- * Exit code 0 if all was as it should be, 1 if not, 2 for wrong arguments.
+ * Exit code 0 if everything is right, 1 if not, 2 for wrong arguments.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -33,7 +33,7 @@
 #define DATA      1 /* context ids */
 #define NEVER     2
 #define LONG      ((size_t)300000)
-#define TALK_MARK 3 /* rounds behind which a rank says that it talks */
+#define TALK_MARK 3 /* rounds after which a rank makes the mark `talks` */
 
 static const size_t sizes[] = {8, 5000, LONG};
 #define SIZES ((int)ARRAY_COUNT(sizes))
@@ -67,7 +67,7 @@ static bool is_marked(const char *mark, uint32_t of)
     return access(path_of(mark, of), F_OK) == 0;
 }
 
-/* What is there is whole. */
+/* Writes a mark; when it becomes visible, it is complete. */
 static void put(const char *mark, const void *bytes, size_t size)
 {
     char hidden[512];
@@ -147,7 +147,8 @@ static mbx_request send(uint32_t to, uint32_t context_id, size_t size)
     return request;
 }
 
-/* The last byte says of what round it is, the first whether it is the last one. */
+/* The first byte of a message says whether this is the last round, the second is the sender,
+ * the last is the round. */
 static void check_round(unsigned round, uint32_t of)
 {
     for (int i = 0; i < SIZES; i++)
@@ -156,7 +157,7 @@ static void check_round(unsigned round, uint32_t of)
               "a message is another one", 0);
 }
 
-/* With ranks `first` up to `end`.  Is it the last round? */
+/* Exchanges messages with the ranks below `end`.  Is it the last round? */
 static bool talk_once(unsigned round, bool is_last, uint32_t end)
 {
     mbx_request requests[RANKS_MAX][6];
@@ -212,7 +213,7 @@ static void talk(void)
 
 /* ---- vanish ---- */
 
-/* Until it vanishes. */
+/* Waits until this rank vanishes. */
 static void wait_for_the_end(void)
 {
     finish(receive(0, NEVER, in[0][0], 8), -1);

@@ -59,7 +59,7 @@ class Ranks:
                                 stderr=subprocess.PIPE)
 
     def on(self, rank, command):
-        """Of the process of rank, as its own host calls it."""
+        """Runs a command with the pid of this rank's process, on the host of the rank."""
         with open(f"{self.folder}/pid.{rank}") as file:
             control("enter", f"h{rank + 1}", command, file.read().strip())
 
@@ -76,7 +76,7 @@ class Ranks:
             pass
 
     def expect_right(self, ranks, may_drop=False):
-        """These ranks end, and all was right."""
+        """These ranks end, and succeed."""
         for rank in ranks:
             process = self.processes[rank]
             deadline = time.monotonic() + PATIENCE_S
@@ -91,7 +91,7 @@ class Ranks:
                 raise Failed(f"rank {rank} ends with {process.returncode}\n{out}{err}")
 
     def end(self):
-        """Ends those that are left; what they said."""
+        """Kills the remaining processes and returns their output."""
         said = ""
         for process in self.processes:
             if process.poll() is None:
@@ -108,11 +108,11 @@ class Ranks:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-# ---- the tests, within hosts ----------------------------------------------------------------------
+# ---- the tests, inside the hosts ----------------------------------------------------------------
 
 
 def talk(build, disturb, **env):
-    """Ranks talk, are disturbed, and nothing fails."""
+    """The ranks talk while disturb() runs, and nothing fails."""
     with Ranks(build, "talk", **env) as ranks:
         ranks.await_mark("talks")
         disturb(ranks)
@@ -121,7 +121,7 @@ def talk(build, disturb, **env):
 
 
 def test_a_network_that_comes_and_goes(build):
-    """What is sent meanwhile is lost; TCP sends it again."""
+    """Packets sent meanwhile are lost; TCP sends them again."""
     def blink(ranks):
         for _ in range(6):
             control("cut", "h3")
@@ -140,7 +140,7 @@ def test_a_cable_that_is_out_for_a_while(build):
 
 
 def test_a_network_that_drops_packets(build):
-    """A queue of two packets before a slow line: what does not fit is dropped."""
+    """A queue of two packets before a slow line: packets that do not fit are dropped."""
     def narrow(ranks):
         tc = "tc qdisc replace dev eth0 root tbf rate 20mbit burst 4000 limit 8000"
         if subprocess.run([HOSTS, "enter", "h3", tc], capture_output=True).returncode != 0:
@@ -166,7 +166,7 @@ def test_a_process_that_is_stopped(build):
 
 
 def test_a_process_that_is_stopped_before_they_meet(build):
-    """For longer than a process may take to authenticate itself."""
+    """A rank is stopped for longer than a process may take to authenticate itself."""
     with Ranks(build, "talk") as ranks:
         ranks.await_mark("address")
         ranks.on(VICTIM, "kill -STOP")
@@ -192,7 +192,7 @@ def test_a_process_that_is_killed(build):
 
 
 def test_a_host_that_vanishes(build):
-    """Nothing comes of it any more, nor a refusal: silence, of which only a time limit tells."""
+    """No packet arrives any more, not even a refusal: only a time limit detects the silence."""
     vanish(build, "cut", "h3", MBX_OFI_TIMEOUT="5s")
 
 
@@ -206,7 +206,7 @@ def test_a_host_without_power(build):
 
 # ---- processes without the key ----
 
-FRAMES = 20000  # that a sniffer still takes when it is told to end
+FRAMES = 20000  # that a sniffer still reads when it must end
 
 
 class Flow:
@@ -224,7 +224,7 @@ class Flow:
                 self.pieces[at] = max(self.pieces.get(at, b""), payload, key=len)
 
     def bytes(self):
-        """Up to what is missing."""
+        """Returns the bytes up to the first gap."""
         whole = b""
         for at, payload in sorted(self.pieces.items()):
             if at > len(whole):
@@ -234,7 +234,7 @@ class Flow:
 
 
 def take_frame(flows, frame):
-    """What of an Ethernet frame is TCP over IPv4."""
+    """Takes the TCP segment over IPv4 of an Ethernet frame, if it has one."""
     if len(frame) < 54 or frame[12:14] != b"\x08\x00" or frame[23] != socket.IPPROTO_TCP:
         return
     packet = frame[14:14 + struct.unpack_from("!H", frame, 16)[0]]
@@ -245,7 +245,7 @@ def take_frame(flows, frame):
 
 
 def sniff(interface, path):
-    """Until standard input ends; then what was said on TCP is in the file."""
+    """Sniffs until standard input ends; then the file has the captured bytes of TCP."""
     flows = collections.defaultdict(Flow)
     try:
         wire = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))  # ETH_P_ALL
@@ -269,14 +269,14 @@ def sniff(interface, path):
 
 
 def unauthenticated_process(*words):
-    """It has no key."""
+    """Starts a process without the key."""
     env = {name: value for name, value in os.environ.items() if name != "MBX_KEY"}
     return subprocess.Popen(words, env=env, text=True, stdin=subprocess.PIPE,
                             stdout=subprocess.PIPE)
 
 
 def expect_dropped(ranks, must):
-    """So many packets, of each rank."""
+    """Each rank drops at least this many packets."""
     def dropped(rank):
         with open(f"{ranks.folder}/dropped.{rank}") as file:
             return int(file.read())
@@ -292,7 +292,7 @@ def expect_dropped(ranks, must):
 
 
 def repeat(build, ranks, flows):
-    """What a process without the key, on a fourth host, sends; packets that each rank must drop."""
+    """A process without the key, on a fourth host, sends the packets.  Returns how many each rank must drop."""
     program = os.path.join(build, "tests/faults/replay_program")
     said = []
     with unauthenticated_process(HOSTS, "enter", "h4", program, ranks.folder, str(RANKS),
@@ -313,8 +313,8 @@ def repeat(build, ranks, flows):
 
 
 def test_a_greeting_that_is_repeated(build):
-    """Recorded on the wire by who has no key, and said again by another one, whole and changed:
-    nothing of it is accepted or answered, and those who talk do not notice."""
+    """One process without the key records the packets on the wire, and another sends them again, whole
+    and changed: no packet is accepted or answered, and the talking ranks do not notice."""
     with tempfile.TemporaryDirectory(prefix="matchbox-faults.") as folder:
         flows = f"{folder}/flows"
         with unauthenticated_process(sys.executable, SELF, "--sniff", "vh2", flows) as sniffer:
@@ -338,7 +338,7 @@ SHORT = ("a_host_that_vanishes", "a_greeting_that_is_repeated")
 
 
 def run_one(build, name):
-    """In hosts of its own, which end with it.  Exit code, and what was said."""
+    """Runs a test in hosts of its own, which end with it.  Returns the exit code and the output."""
     result = subprocess.run([HOSTS, "-n", str(RANKS + 1), sys.executable, SELF, "--within", build, name],
                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                             stderr=subprocess.STDOUT, text=True)

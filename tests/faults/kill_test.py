@@ -42,17 +42,18 @@ def path(name):
     return os.path.join(BUILD, name)
 
 
-# ---- what is there -----------------------------------------------------------------------------
+# ---- what exists ----------------------------------------------------------------------------------
 
 
 def here():
-    """{pid: name} of what is here and not dead, but for this test and what was here before it."""
+    """Returns {pid: name} of the processes here that are not dead, except this test and those that were here before
+    it."""
     seen = {pid: processes.fields(pid) for pid in processes.numbers() if pid not in before}
     return {pid: one[0] for pid, one in seen.items() if one and (one[1][0] not in "ZX" or has_threads(pid))}
 
 
 def has_threads(pid):
-    """A process whose first thread is dead has its files until the last one is."""
+    """A process whose first thread is dead keeps its files until the last one is."""
     try:
         return len(os.listdir(f"/proc/{pid}/task")) > 1
     except OSError:
@@ -64,13 +65,13 @@ def named(name):
 
 
 def is_at_work(pid):
-    """It has a page for observers, and keeps its last events."""
+    """Does the process have a page for observers, and keep its last events?"""
     maps = processes.read(pid, "maps")
     return b"memfd:matchbox-inspect" in maps and b"memfd:matchbox-flight" in maps
 
 
 def is_looking(pid):
-    """It has the page of a rank open."""
+    """Does the process have the page of a rank open?"""
     try:
         return any("memfd:matchbox-inspect" in os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd"))
     except OSError:
@@ -78,7 +79,7 @@ def is_looking(pid):
 
 
 def left():
-    """What of ours has a name, here."""
+    """Returns our names of files and sockets here."""
     names = [name for name in os.listdir("/dev/shm") if re.search("mbx|matchbox", name)]
     names += [name for name in os.listdir(tempfile.gettempdir()) if re.search("mbx|matchbox", name)]
     with open("/proc/net/unix", encoding="utf-8") as file:
@@ -102,7 +103,8 @@ DEVICE = {"MBX_DEVICE": "soft-process", "MBX_MATCH": "device"}
 
 
 class Job:
-    """A job that would run for long, at work; NAME is that of its ranks, and how many devices."""
+    """A job that would run for long, once it is at work. name is the name of its ranks; devices is the number of its
+    devices."""
 
     def __init__(self, words, name, devices=0, env=None):
         self.name = name
@@ -137,7 +139,7 @@ class Job:
 
 
 def native(**env):
-    # messages, as often as it takes
+    # exchanges messages, as often as necessary
     words = [path("tools/mbx"), "run", "-n", str(RANKS), path("tests/support/spread_program")]
     return Job(words + ["messages"] * 10000, "spread_program", RANKS if env else 0,
                env)
@@ -152,7 +154,7 @@ def mpi():
 
 
 def kill(pids):
-    """All of them; the end of the first may have been that of others already."""
+    """Kills all of them; the end of the first may already have ended others."""
     for pid in pids:
         try:
             os.kill(pid, signal.SIGKILL)
@@ -179,7 +181,7 @@ def test_native_ranks():
 
 
 def test_native_observer():
-    """One that is killed in the middle of its looks, and one whose ranks are."""
+    """One observer is killed while it looks; then the ranks are killed while another looks."""
     job = native()
     ranks = job.ranks()
     observers = [subprocess.Popen([path("tools/mbx"), "doctor", "--between", "1", "--rounds", "1000000"], stdout=subprocess.DEVNULL,
@@ -199,7 +201,7 @@ def test_native_observer():
 
 
 def test_native_device():
-    """The ranks go on without it; so then the launcher."""
+    """The ranks continue without their devices, so the launcher is killed, too."""
     job = native(**DEVICE)
     kill(named("matchbox-device"))
     kill([job.launcher.pid])

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * looks_test.c - whom of those that are waited for a look takes, and when the dead are found.
+ * looks_test.c - which of the awaited peers a look checks, and how soon a dead peer is found.
  *
- * One endpoint knows many peers that nobody has ever opened.  It asks its transport whether they are
- * there (transport_ops.check), and the test answers, and counts.  Time stands, and goes on by a look.
+ * One endpoint knows many peers, which nobody has ever opened.  It calls its transport to check
+ * whether they are alive (transport_ops.check); the test answers, and counts.  Time moves only
+ * from look to look.
  */
 #include "cluster.h"
 
@@ -15,9 +16,9 @@
 
 #define CONTEXT 17
 #define JOB     300
-#define FEW     16        /* of which each look takes all */
-#define SHARE   (JOB / 4) /* of more than these a look does not take so many */
-#define COOKIE  16        /* where the transports' addresses say which endpoint it is */
+#define FEW     16        /* each look checks all of so few peers */
+#define SHARE   (JOB / 4) /* of more peers a look checks fewer than these */
+#define COOKIE  16        /* the offset of the endpoint's number in an address */
 
 struct job {
     struct mbx_ep *ep;
@@ -29,7 +30,7 @@ struct job {
 
 static struct {
     uint64_t now_ns;
-    unsigned looks, looks_at[JOB]; /* in the last look */
+    unsigned looks, looks_at[JOB]; /* counted in the last look */
     bool is_dead[JOB];
 } seen;
 
@@ -100,14 +101,15 @@ static void cancel(struct job *job, mbx_request recv)
     assert_int_equal(done.error, -ECANCELED);
 }
 
-/* Rounds of progress enough for a look. */
+/* Makes enough rounds of progress for a look. */
 static void make_progress(struct job *job)
 {
     for (int i = 0; i < 2 * PROGRESS_SLOW_CHECK; i++)
         (void)mbx_progress(job->ep);
 }
 
-/* The next look, so many periods behind the one before; how many peers it took. */
+/* Makes the next look, this many periods after the last.  Returns the number of peers that it
+ * checked. */
 static unsigned look_late(struct job *job, unsigned periods)
 {
     seen.looks = 0;
@@ -122,7 +124,7 @@ static unsigned look(struct job *job)
     return look_late(job, 1);
 }
 
-/* Receives that name the first `count` peers; the first look is a period later. */
+/* Posts receives from the first `count` peers; the first look is a period later. */
 static void wait_for(struct job *job, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
@@ -136,8 +138,9 @@ static void wait_no_more(struct job *job, uint32_t from, uint32_t to)
         cancel(job, job->recvs[i]);
 }
 
-/* Peers are looked at when somebody has waited for them for some time, and not when the first wait begins:
- * in a job in which everybody meets everybody that would be all of them at once, and each costs system calls. */
+/* Peers are checked when somebody has waited for them for some time, and not when the first
+ * wait begins.  In a job in which every rank meets every other, that would check all of them at
+ * once, and each check costs system calls. */
 static void test_the_first_wait_looks_at_nobody(void **state)
 {
     struct job job;
@@ -185,8 +188,8 @@ static void test_anybody_is_all_where_there_are_few(void **state)
     job_close(&job);
 }
 
-/* What a look costs would grow with the ranks of a job in which each waits for all others, and what all
- * ranks pay with their square. */
+/* Otherwise the cost of a look would grow with the number of ranks, if each waits for all
+ * others, and the cost for the whole job with its square. */
 static void test_of_many_a_look_takes_a_share(void **state)
 {
     unsigned times[JOB] = {0};
@@ -205,7 +208,7 @@ static void test_of_many_a_look_takes_a_share(void **state)
     job_close(&job);
 }
 
-/* Whose progress is seldom has few looks, and each takes more. */
+/* An endpoint that seldom makes progress has few looks, and each checks more peers. */
 static void test_a_late_look_takes_more(void **state)
 {
     unsigned times[JOB] = {0};
@@ -225,7 +228,7 @@ static void test_a_late_look_takes_more(void **state)
     job_close(&job);
 }
 
-/* As over a network, where it takes several looks to see that nobody answers. */
+/* As over a network, which needs several looks to find that nobody answers. */
 static void test_looks_that_cost_nothing_take_all(void **state)
 {
     struct job job;
@@ -240,7 +243,7 @@ static void test_looks_that_cost_nothing_take_all(void **state)
     job_close(&job);
 }
 
-/* Each look knows one probe, the last one before it, and the next look may know another. */
+/* A look remembers one probe, the last before it.  The next look may have another. */
 static void test_who_was_probed_is_looked_at_next(void **state)
 {
     struct mbx_status status;
@@ -257,7 +260,7 @@ static void test_who_was_probed_is_looked_at_next(void **state)
     job_close(&job);
 }
 
-/* Who has ended its wait costs nothing any more. */
+/* A peer that nobody waits for any more costs nothing. */
 static void test_who_is_not_waited_for_is_not_looked_at(void **state)
 {
     struct job job;
@@ -272,8 +275,9 @@ static void test_who_is_not_waited_for_is_not_looked_at(void **state)
     job_close(&job);
 }
 
-/* From the death on, until this receive has ended, or receives from any source are told: less than
- * MBX_PEER_TIMEOUT.  The second look at the dead one is the next one. */
+/* The time from the death until this receive has ended, or receives from any source report
+ * it, is less than MBX_PEER_TIMEOUT.  The dead peer's second check is in the look after its
+ * first. */
 static void find_dead(struct job *job, uint32_t number, mbx_request recv)
 {
     uint64_t died_ns = seen.now_ns;
@@ -293,7 +297,7 @@ static void find_dead(struct job *job, uint32_t number, mbx_request recv)
     assert_true(rc == -EHOSTDOWN || (rc == 1 && done.error == -ENOTCONN));
 }
 
-/* One after another, so that the dead are before the others' turn, behind it, and in it. */
+/* Peers die one after another: before, after and in the turn of the others. */
 static void test_each_that_dies_is_found_in_time(void **state)
 {
     struct job job;
@@ -341,7 +345,8 @@ static void test_who_waits_for_anybody_hears_of_the_dead_in_time(void **state)
     job_close(&job);
 }
 
-/* A packet could not be sent to it: the next look takes it, though nobody may wait for it. */
+/* A packet could not be sent to the peer: the next look checks it, even if nobody waits for
+ * it. */
 static void test_who_is_suspected_is_looked_at_next(void **state)
 {
     mbx_request recv;
@@ -359,7 +364,7 @@ static void test_who_is_suspected_is_looked_at_next(void **state)
     job_close(&job);
 }
 
-/* Nobody is at the addresses, so there must not be a device that looks by itself, and no faults. */
+/* Nobody is at the addresses, so no device may look by itself, and there are no faults. */
 static bool is_meant(const struct configuration *config)
 {
     return strcmp(config->name, "shm") == 0 || strcmp(config->name, "both") == 0;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * network_death_test.c - a peer of a network dies, or only stops, and what the others are told.
+ * network_death_test.c - a peer on a network dies, or only stops, and the others are notified.
  *
- *   rank 0   has met rank 3, and waits for messages of it, and to send to it
- *   rank 1   has met it, and a message of it whose data it reads when it is dead
- *   rank 2   meets it only when it is dead
- *   rank 3   dies by its own hand, while all of that waits
+ *   rank 0   has met rank 3, and waits to receive from it, and to send to it
+ *   rank 1   has met it, and has a message whose data it reads after the death
+ *   rank 2   meets it only after the death
+ *   rank 3   kills itself while the others wait
  *
- * The provider is one that goes on connecting to the dead (src/transport/ofi/tcp_probe.c).  How
- * long it takes until they are told is not asked.
+ * The provider is one that continues to connect to dead peers (src/transport/ofi/tcp_probe.c).
+ * The time until the others are notified is not checked.
  */
 #include <errno.h>
 #include <signal.h>
@@ -24,7 +24,7 @@
 
 #define DATA   1 /* context ids */
 #define GO     2
-#define NEVER  3 /* what nobody sends, or receives */
+#define NEVER  3 /* a context id in which nobody sends, or receives */
 
 #define RANKS  4
 #define VICTIM 3
@@ -72,7 +72,7 @@ static mbx_request send_to_victim(struct mbx_ep *ep, size_t size)
     return request;
 }
 
-/* Until one of them fails; all others have been taken, or fail in the same way. */
+/* Sends until a send fails.  All earlier sends have left, or fail with the same error. */
 static void send_short(struct mbx_ep *ep, int error, int code)
 {
     struct mbx_completion done = {.error = 0};
@@ -104,7 +104,7 @@ static void waits(struct forked_job *job, struct mbx_ep *ep)
     send_short(ep, -ENOTCONN, 36);
 }
 
-/* The victim is dead before it is read from: so nothing of the data can come. */
+/* The victim is dead before its data is read, so no data can come. */
 static void reads(struct forked_job *job, struct mbx_ep *ep)
 {
     struct mbx_status status;
@@ -121,7 +121,7 @@ static void reads(struct forked_job *job, struct mbx_ep *ep)
     send_short(ep, -ENOTCONN, 43);
 }
 
-/* It is given up when it refuses the greeting, or does not answer. */
+/* The peer is given up when it refuses the greeting, or does not answer. */
 static void comes_late(struct forked_job *job, struct mbx_ep *ep)
 {
     while (job->shared->ended == 0)
@@ -158,7 +158,7 @@ static void death(struct forked_job *job, int rank, const void *arg)
     default:
         dies(job, ep);
     }
-    /* the others go on */
+    /* the others continue */
     for (uint32_t other = 0; other < VICTIM; other++)
         if (other != (uint32_t)rank)
             MUST(forked_signal(ep, other, GO) == 0, 70);
@@ -237,7 +237,7 @@ static void a_process_that_is_stopped_is_not_dead(void **state)
 
 /* ---- a connection breaks ---- */
 
-/* Throws away what has come and was not read; how much. */
+/* Discards the bytes that have arrived and were not read.  Returns their number. */
 static size_t drain(int fd)
 {
     static char junk[65536];
@@ -249,8 +249,8 @@ static size_t drain(int fd)
     return lost;
 }
 
-/* Ends all connections that this process has made or taken, or only throws away what comes; who
- * listens goes on.  How many bytes were lost. */
+/* Ends all connections that this process has made or accepted, or only discards their arrived
+ * bytes; listening sockets stay.  Returns the number of lost bytes. */
 static size_t lose_connections(bool they_end)
 {
     size_t lost = 0;
@@ -269,8 +269,9 @@ static size_t lose_connections(bool they_end)
     return lost;
 }
 
-/* Rank 1 breaks what is between them.  If the provider notices, it is a death; if it has made
- * another connection before something was lost, they go on.  Neither waits for ever. */
+/* Rank 1 breaks the connections.  If the provider notices, the peer counts as dead; if the
+ * provider has made another connection before any byte was lost, the ranks continue.  Neither
+ * waits for ever. */
 static void breaks(struct forked_job *job, int rank, const void *arg)
 {
     struct mbx_ep *ep = forked_open(job, rank, network);
@@ -307,8 +308,8 @@ static void a_break_keeps_nobody_waiting(void **state)
     forked_end(&job);
 }
 
-/* Rank 0 sends, and what it has sent is lost with the connection: each of them is told, though
- * one only waits for what never comes, and the other for an answer. */
+/* Rank 0 sends, and its message is lost with the connection.  Both ranks are notified, although
+ * one only waits for the message, and the other for an answer. */
 static void loses(struct forked_job *job, int rank, const void *arg)
 {
     struct mbx_ep *ep = forked_open(job, rank, network);
@@ -360,7 +361,7 @@ static void with_other_keys(struct forked_job *job, int rank, const void *arg)
         params[3] = NULL;
     ep = forked_open(job, rank, params);
     if (rank == 0) {
-        do { /* they may have given up before we look at what they said */
+        do { /* they may give up before rank 0 reads their packets */
             forked_await(job, ep, WORD_READY, 2);
             mbx_progress(ep);
             stats_read(ep, &stats);

@@ -1,30 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * replay_program.c - replays a handshake that it has seen on the network, without the job's key.
+ * replay_program.c - replays a handshake that it has seen on the network, without the job's
+ * key.
  *
  * usage: replay_program FOLDER RANKS FLOWS
  *
  * FOLDER has the addresses of the ranks (tests/faults/far_program.c), which are no secret.
- * FLOWS is what was seen of their TCP connections: for each direction of each of them its
- * length, 32 bits, and the bytes.  In them it finds a greeting of two ranks that was answered
- * and proved,
+ * FLOWS has the captured TCP connections: for each direction of each of them its length, 32
+ * bits, and the bytes.  In them the program finds a greeting of two ranks that was answered and
+ * proved,
  *
- *   HELLO ──>      whom it names says who was called, and by whom
- *   <── WELCOME    for the id and token that HELLO has given out
- *   AUTH ──>      for those of WELCOME
+ *   HELLO ──>      its addresses name the caller and the called rank
+ *   <── WELCOME    for the id and token in HELLO
+ *   AUTH ──>       for the id and token in WELCOME
  *
- * and sends all three to every rank, from an endpoint of its own: each whole, each with one
- * bit of its body changed, for every byte in turn, and each cut.  For every packet and rank it
+ * and sends all three to every rank, from an endpoint of its own: each whole, each with one bit
+ * of its body changed, for every byte in turn, and each cut.  For every packet and rank it
  * prints a line
  *
  *   KIND to RANK: N of M must be dropped
  *
- * and then `said`.  What is not dropped is said before and ignored: the rank that was called
- * has heard this HELLO and this AUTH, and the caller has its WELCOME, of which no other one is
- * looked into.  When standard input ends it says how many packets it was sent, which must be
- * none, and ends.
+ * and then `said`.  A packet that is not dropped is a duplicate and ignored: the called rank
+ * has already read this HELLO and this AUTH, and the caller has its WELCOME, and checks no
+ * other.  When standard input ends, the program prints how many packets it has received, which
+ * must be none, and ends.
  *
- * Exit code 0; 1 if something is not as said here; 2 for wrong arguments.
+ * Exit code 0; 1 if something differs from this description; 2 for wrong arguments.
  */
 #include <poll.h>
 #include <stdio.h>
@@ -66,7 +67,7 @@ static void check(bool is_right, const char *what)
     exit(1);
 }
 
-/* ---- what was seen ---- */
+/* ---- captured bytes ---- */
 
 static void read_flows(const char *path)
 {
@@ -98,8 +99,8 @@ static void read_addresses(const char *folder)
     }
 }
 
-/* The next packet of this kind for this id and token, in any flow, from *flow and *at on, which
- * move behind its first byte.  False: there is none. */
+/* Finds the next packet of this kind for this id and token, in any flow, from *flow and *at on,
+ * which move to the byte after its first.  False: there is none. */
 static bool find(enum net_kind kind, uint32_t to, uint64_t token, int *flow, uint32_t *at,
                  struct packet *found)
 {
@@ -127,7 +128,7 @@ static int rank_of(const struct transport_address *address)
     return -1;
 }
 
-/* Of who called, and was answered: both may have called. */
+/* Finds the greeting of a rank whose call was answered: both ranks may have called. */
 static bool find_greeting(void)
 {
     struct net_hello called;
@@ -174,7 +175,7 @@ static void open_endpoint(void)
               "fi_av_insert");
 }
 
-/* The provider's progress.  Has something been sent? */
+/* Makes the provider's progress.  Has a send completed? */
 static bool look(void)
 {
     struct ofi *ofi = ofi_of(transport);
@@ -202,7 +203,7 @@ static void send(const struct packet *packet, size_t size, int to)
         ;
 }
 
-/* ---- what it says ---- */
+/* ---- sending ---- */
 
 static void say(struct packet *packet, int to)
 {
@@ -223,7 +224,7 @@ static void say(struct packet *packet, int to)
            is_answered ? 1 : changed + 2 - is_heard, changed + 2);
 }
 
-/* Until standard input ends. */
+/* Receives until standard input ends. */
 static void listen_on(void)
 {
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * violations_test.c - a packet of the right shape that does not fit the state is counted and
- * does nothing else.
+ * violations_test.c - a well-formed packet that does not fit the state is counted and has no
+ * other effect.
  *
  * Endpoint 0 gets forged packets in the name of its peers 1 and 2, between real ones.
  */
@@ -21,7 +21,7 @@
 #define CLAIMS  20000 /* more than any ring has space for */
 #define SIZE    20000 /* a rendezvous in most configurations */
 
-static uint64_t dropped; /* so far, by endpoint 0 */
+static uint64_t dropped; /* the count of endpoint 0 so far */
 
 /* Delivers a packet in the name of peer. */
 static void deliver(struct cluster *cl, uint32_t peer, const struct wire_header *header,
@@ -35,7 +35,7 @@ static void deliver(struct cluster *cl, uint32_t peer, const struct wire_header 
         memcpy(packet + sizeof *header, body, body_size);
     if (payload_size != 0)
         memcpy(packet + sizeof *header + body_size, payload, payload_size);
-    assert_int_equal(peer_use(cl->eps[0], peer), 0); /* it may not have said anything yet */
+    assert_int_equal(peer_use(cl->eps[0], peer), 0); /* the peer may have sent nothing yet */
     assert_int_equal(
         deliver_packet(cl->eps[0], peer, packet, sizeof *header + body_size + payload_size), 0);
 }
@@ -48,7 +48,7 @@ static void tell(struct cluster *cl, uint32_t peer, enum wire_type type, const v
     deliver(cl, peer, &header, body, payload, size);
 }
 
-/* The same, and it must be dropped. */
+/* As tell(); the packet must be dropped. */
 static void forge(struct cluster *cl, uint32_t peer, enum wire_type type, const void *body,
                   const void *payload, size_t size)
 {
@@ -56,7 +56,7 @@ static void forge(struct cluster *cl, uint32_t peer, enum wire_type type, const 
     assert_int_equal(cluster_stats(cl, 0).dropped_packets, ++dropped);
 }
 
-/* The same of packets whose bytes lie in a bounce buffer of the peer. */
+/* As tell(), for a packet whose bytes are in a bounce buffer of the peer. */
 static void tell_in_buffer(struct cluster *cl, uint32_t peer, enum wire_type type,
                            const void *body, const struct wire_buffer *in)
 {
@@ -89,7 +89,7 @@ static void open_world(struct cluster *cl, const struct configuration *config)
                  (const char *const[]){"CLOSE_TIMEOUT=0", "LOG_LEVEL=error", NULL});
 }
 
-/* The same, and peers may send by themselves, whatever the configuration says. */
+/* As open_world(), and peers may send eagerly, whatever the configuration says. */
 static void open_wide(struct cluster *cl, const struct configuration *config)
 {
     dropped = 0;
@@ -107,7 +107,7 @@ static mbx_request post(struct cluster *cl, void *buf, size_t size)
     return recv;
 }
 
-/* Into a posted receive, and into a message that is kept. */
+/* Fragments go into a posted receive, and into memory for an unexpected message. */
 static void test_fragments(void **state)
 {
     const unsigned char *data = seeded_bytes(0, 1000);
@@ -123,20 +123,20 @@ static void test_fragments(void **state)
         memset(got, 0, sizeof got);
         if (!late)
             recv = post(&cl, got, sizeof got);
-        forge(&cl, 1, WIRE_MORE, &at[0], data, 10); /* of no message */
+        forge(&cl, 1, WIRE_MORE, &at[0], data, 10); /* no such message */
         forge(&cl, 1, WIRE_MORE, &at[3], data, 10);
         tell_message(&cl, 1, WIRE_FIRST, &longer, data, 100); /* too long: not matched */
         assert_int_equal(cluster_stats(&cl, 0).dropped_packets, ++dropped);
         tell_message(&cl, 1, WIRE_FIRST, &first, data, 100);
-        tell_message(&cl, 1, WIRE_FIRST, &first, data, 100); /* in the middle of another */
+        tell_message(&cl, 1, WIRE_FIRST, &first, data, 100); /* inside another message */
         assert_int_equal(cluster_stats(&cl, 0).dropped_packets, ++dropped);
         forge(&cl, 1, WIRE_MORE, &at[1], data, 10);
         forge(&cl, 1, WIRE_MORE, &at[2], data, 10);
         forge(&cl, 1, WIRE_MORE, &at[3], data, 10);
         forge(&cl, 1, WIRE_MORE, &at[0], data, 901); /* beyond the end */
-        forge(&cl, 2, WIRE_MORE, &at[0], data, 10);  /* of another peer */
+        forge(&cl, 2, WIRE_MORE, &at[0], data, 10);  /* from another peer */
         tell(&cl, 1, WIRE_MORE, &at[0], data + 100, 300);
-        forge(&cl, 1, WIRE_MORE, &at[0], data, 300); /* again */
+        forge(&cl, 1, WIRE_MORE, &at[0], data, 300); /* the same part again */
         tell(&cl, 1, WIRE_MORE, &at[4], data + 400, 600);
         forge(&cl, 1, WIRE_MORE, &at[4], data, 10);
         if (late)
@@ -149,7 +149,8 @@ static void test_fragments(void **state)
     cluster_close(&cl);
 }
 
-/* A send whose data is packed in its order is asked for other bytes, or to write it. */
+/* The data of a send is packed in ascending order: the peer asks for other bytes, or asks it to
+ * write them. */
 static void test_pieces(void **state)
 {
     const unsigned char *data = seeded_bytes(0, 100000);
@@ -179,11 +180,11 @@ static void test_pieces(void **state)
     cluster_close(&cl);
 }
 
-/* A receive that waits for data it asked for. */
+/* A receive waits for the data that it has asked for. */
 static void test_data(void **state)
 {
     const unsigned char *data = seeded_bytes(0, 1000);
-    const struct wire_rts rts = {.sender = 5, .size = 1000}; /* not to be read */
+    const struct wire_rts rts = {.sender = 5, .size = 1000}; /* cannot be read */
     struct wire_data good = {.offset = 100}, bad;
     struct mbx_completion done;
     unsigned char got[800];
@@ -197,7 +198,7 @@ static void test_data(void **state)
     other = post(&cl, got, 1); /* waits for its match */
     tell_message(&cl, 1, WIRE_RTS, &rts, data, 100);
     good.receiver = recv;
-    forge(&cl, 1, WIRE_DATA, &good, data, 600); /* more than was asked for, or unasked */
+    forge(&cl, 1, WIRE_DATA, &good, data, 600); /* more than was asked for, or not asked for */
     cluster_settle(&cl);
     for (int i = 0; i < 6; i++) {
         bad = good;
@@ -227,10 +228,10 @@ static void test_data(void **state)
     cluster_close(&cl);
 }
 
-/* Packets that name bounce buffers which their sender has not filled. */
+/* Packets name bounce buffers which their sender has not filled. */
 static void test_buffers(void **state)
 {
-    const struct wire_rts rts = {.sender = 5, .size = 1000}; /* not to be read */
+    const struct wire_rts rts = {.sender = 5, .size = 1000}; /* cannot be read */
     struct wire_buffer in = {.size = 10};
     struct wire_data part = {.offset = 0};
     const struct wire_header whole = {.type = WIRE_EAGER,
@@ -257,8 +258,7 @@ static void test_buffers(void **state)
         deliver(&cl, 1, &whole, NULL, &in, sizeof in);
         assert_int_equal(cluster_stats(&cl, 0).dropped_packets, ++dropped);
     }
-    in = (struct wire_buffer){.size =
-                                  100000}; /* more than a buffer has, and than was asked for */
+    in = (struct wire_buffer){.size = 100000}; /* more than fits, and than was asked for */
     forge_in_buffer(&cl, 1, WIRE_DATA, &part, &in);
     deliver(&cl, 1, &whole, NULL, &in, sizeof in);
     assert_int_equal(cluster_stats(&cl, 0).dropped_packets, ++dropped);
@@ -272,7 +272,8 @@ static void test_buffers(void **state)
     cluster_close(&cl);
 }
 
-/* Fills a buffer for endpoint 0, as peer 1 does before it names the buffer.  Its number. */
+/* Fills a buffer for endpoint 0, as peer 1 does before it names the buffer.  Returns its
+ * number. */
 static uint64_t take_buffer(const struct cluster *cl, const unsigned char *data, size_t size)
 {
     struct link *link = peer_get(cl->eps[1], 0)->link;
@@ -288,7 +289,7 @@ static uint64_t take_buffer(const struct cluster *cl, const unsigned char *data,
     return buffer;
 }
 
-/* A part of a message, in a bounce buffer of peer 1. */
+/* Sends a part of a message in a bounce buffer of peer 1. */
 static void tell_part(struct cluster *cl, mbx_request recv, uint64_t offset, size_t size,
                       bool fits)
 {
@@ -297,14 +298,14 @@ static void tell_part(struct cluster *cl, mbx_request recv, uint64_t offset, siz
 
     tell_in_buffer(cl, 1, WIRE_DATA, &part, &in);
     assert_int_equal(cluster_stats(cl, 0).dropped_packets, fits ? dropped : ++dropped);
-    cluster_check_buffers(cl, 1, 0); /* it was given back, whether it fits or not */
+    cluster_check_buffers(cl, 1, 0); /* the buffer is free again in any case */
 }
 
-/* A bounce buffer that a peer names for another place, or with another length, than it was asked
+/* A peer names a bounce buffer for another offset, or with another length, than it was asked
  * for. */
 static void test_buffer_parts(void **state)
 {
-    const struct wire_rts rts = {.sender = 5, .size = 1000}; /* not to be read */
+    const struct wire_rts rts = {.sender = 5, .size = 1000}; /* cannot be read */
     unsigned char got[3000];
     mbx_request send, recv;
     struct cluster cl;
@@ -315,7 +316,7 @@ static void test_buffer_parts(void **state)
     open_world(&cl, *state);
     recv = post(&cl, &byte, 1);
     assert_int_equal(mbx_send(cl.eps[1], 0, CONTEXT, 1, &byte, 1, NULL, &send), 0);
-    cluster_wait_error(&cl, 0, recv, 0); /* the buffers of peer 1 can be read, where any can */
+    cluster_wait_error(&cl, 0, recv, 0); /* makes the buffers of peer 1 readable */
     cluster_wait_error(&cl, 1, send, 0);
     memset(got, 0xee, sizeof got);
     recv = post(&cl, got, 1000);
@@ -327,12 +328,12 @@ static void test_buffer_parts(void **state)
         tell_part(&cl, recv, 0, 1001, false);
         tell_part(&cl, recv ^ UINT64_C(1) << 40, 0, 10, false);
         tell_part(&cl, recv, 0, 600, true);
-        tell_part(&cl, recv, 0, 400, false); /* again */
+        tell_part(&cl, recv, 0, 400, false); /* the same part again */
         tell_part(&cl, recv, 600, 401, false);
         tell_part(&cl, recv, 600, 400, true);
         cluster_wait_error(&cl, 0, recv, 0);
         assert_memory_equal(got, seeded_bytes(0, 4000), 1000);
-        tell_part(&cl, recv, 1000, 10, false); /* it is over */
+        tell_part(&cl, recv, 1000, 10, false); /* the receive is over */
         assert_int_equal(count_of_byte(got + 1000, 2000, 0xee), 2000);
     } else {
         assert_string_not_equal(((const struct configuration *)*state)->name, "shm");
@@ -340,7 +341,7 @@ static void test_buffer_parts(void **state)
     cluster_close(&cl);
 }
 
-/* A further part of the message that peer 1 has begun, in a buffer. */
+/* Sends the next part of the message that peer 1 has begun, in a bounce buffer. */
 static void tell_more(struct cluster *cl, uint64_t offset, size_t size, bool fits)
 {
     const struct wire_more more = {.offset = offset};
@@ -348,11 +349,11 @@ static void tell_more(struct cluster *cl, uint64_t offset, size_t size, bool fit
 
     tell_in_buffer(cl, 1, WIRE_MORE, &more, &in);
     assert_int_equal(cluster_stats(cl, 0).dropped_packets, fits ? dropped : ++dropped);
-    cluster_check_buffers(cl, 1, 0); /* it was given back, whether it fits or not */
+    cluster_check_buffers(cl, 1, 0); /* the buffer is free again in any case */
 }
 
-/* Further parts of messages, in bounce buffers: of no message, of a place, and of a length, that are not the next;
- * into a receive, and into memory for a message without one. */
+/* Parts of messages in bounce buffers: without a first part, with an offset or a length that
+ * does not follow; into a receive, and into memory for an unexpected message. */
 static void test_buffer_more(void **state)
 {
     const struct wire_first begun = {.size = 3000}, longer = {.size = 9000};
@@ -384,15 +385,15 @@ static void test_buffer_more(void **state)
             recv = post(&cl, got, sizeof got);
         tell_message(&cl, 1, WIRE_FIRST, &begun, data, 100);
         forge_in_buffer(&cl, 1, WIRE_MORE, &next, &unknown);
-        unknown = (struct wire_buffer){1, 100000}; /* more than a buffer has */
+        unknown = (struct wire_buffer){1, 100000}; /* more than a buffer holds */
         forge_in_buffer(&cl, 1, WIRE_MORE, &next, &unknown);
         tell_more(&cl, 99, 10, false);
         tell_more(&cl, 101, 10, false);
         tell_more(&cl, 100, 2901, false);
         tell_more(&cl, 100, 1000, true);
-        tell_more(&cl, 100, 1000, false); /* again */
+        tell_more(&cl, 100, 1000, false); /* the same part again */
         tell_more(&cl, 1100, 1900, true);
-        tell_more(&cl, 3000, 10, false); /* it is over */
+        tell_more(&cl, 3000, 10, false); /* the message is over */
         if (!is_posted)
             recv = post(&cl, got, sizeof got);
         cluster_wait_error(&cl, 0, recv, 0);
@@ -402,7 +403,7 @@ static void test_buffer_more(void **state)
     cluster_close(&cl);
 }
 
-/* A send that waits for the receiver: it says nothing while it has not received. */
+/* A send that waits for the receiver, which sends no packet while it has not received. */
 static void sent(struct cluster *cl, size_t size)
 {
     const unsigned char *data = seeded_bytes(0, size);
@@ -416,12 +417,12 @@ static void sent(struct cluster *cl, size_t size)
     cluster_settle(cl);
     fin.sender = send;
     cts = (struct wire_cts){.sender = send, .receiver = 7, .size = size};
-    forge(cl, 2, WIRE_FIN, &fin, NULL, 0); /* of another peer */
+    forge(cl, 2, WIRE_FIN, &fin, NULL, 0); /* from another peer */
     forge(cl, 2, WIRE_CTS, &cts, NULL, 0);
-    fin.sender = cts.sender = never; /* of a receive */
+    fin.sender = cts.sender = never; /* a receive */
     forge(cl, 1, WIRE_FIN, &fin, NULL, 0);
     forge(cl, 1, WIRE_CTS, &cts, NULL, 0);
-    fin.sender = cts.sender = send ^ UINT64_C(1) << 40; /* of nothing */
+    fin.sender = cts.sender = send ^ UINT64_C(1) << 40; /* no such request */
     forge(cl, 1, WIRE_FIN, &fin, NULL, 0);
     forge(cl, 1, WIRE_CTS, &cts, NULL, 0);
     cts.sender = send;
@@ -436,7 +437,7 @@ static void sent(struct cluster *cl, size_t size)
     cluster_wait_error(cl, 1, recv, 0);
     cluster_wait_error(cl, 0, send, 0);
     assert_memory_equal(got, data, size);
-    fin.sender = cts.sender = send; /* it is over */
+    fin.sender = cts.sender = send; /* the send is over */
     cts.offset = 0;
     forge(cl, 1, WIRE_FIN, &fin, NULL, 0);
     forge(cl, 1, WIRE_CTS, &cts, NULL, 0);
@@ -455,7 +456,7 @@ static void test_answers(void **state)
     cluster_close(&cl);
 }
 
-/* An eager synchronous send knows no CTS, even a plausible one. */
+/* An eager synchronous send has no use for a CTS, even a plausible one. */
 static void test_cts_for_an_eager_send(void **state)
 {
     struct wire_cts cts = {.receiver = 7, .offset = 0, .size = 1};
@@ -465,7 +466,7 @@ static void test_cts_for_an_eager_send(void **state)
 
     open_world(&cl, *state);
     if (cluster_size_of(&cl, MBX_INLINE) > 0 &&
-        cl.eps[0]->net.transport->limits.data_max == 0) { /* else it is a rendezvous */
+        cl.eps[0]->net.transport->limits.data_max == 0) { /* otherwise it is a rendezvous */
         assert_int_equal(mbx_ssend(cl.eps[0], 1, CONTEXT, 2, &byte, 1, NULL, &send), 0);
         cluster_settle(&cl);
         cts.sender = send;
@@ -481,7 +482,7 @@ static void test_cts_for_an_eager_send(void **state)
 
 #define FLOOD 20000
 
-/* Synchronous messages of a peer that reads one packet now and then: each wants a FIN. */
+/* A peer sends synchronous messages and seldom reads a packet: each message needs a FIN. */
 static void test_fins_that_nobody_reads_are_bounded(void **state)
 {
     const struct configuration *config = *state;
@@ -512,15 +513,14 @@ static void test_fins_that_nobody_reads_are_bounded(void **state)
         assert_in_range(cluster_stats(&cl, 0).requests_now, 0, bound);
     }
     if (strcmp(config->name, "loop") == 0 || strcmp(config->name, "shm") == 0)
-        assert_true(peer->outq.fins > FINS_MOST); /* or nothing was asked */
+        assert_true(peer->outq.fins > FINS_MOST); /* otherwise the test tested nothing */
     dropped = cluster_stats(&cl, 0).dropped_packets;
-    while (peer->outq.fins != 0) /* an adapter is a process of its own: it has its time */
+    while (peer->outq.fins != 0) /* an adapter is a separate process and takes its time */
         cluster_progress(&cl);
     cluster_close(&cl);
 }
 
-/* A DEFER is a packet; what it makes its receiver do has a bound, however many receives
- * wait. */
+/* The work for a DEFER packet is bounded, however many receives wait. */
 static void test_a_flood_of_holds_walks_no_list(void **state)
 {
     const struct configuration *config = *state;
@@ -531,7 +531,7 @@ static void test_a_flood_of_holds_walks_no_list(void **state)
 
     if (config_has_faults(config) || config_has_device(config))
         skip();
-    cluster_open(&cl, config, 3, /* without extra credit: that would end the hold */
+    cluster_open(&cl, config, 3, /* without extra credit, which would end the deferral */
                  (const char *const[]){"CLOSE_TIMEOUT=0", "LOG_LEVEL=error",
                                        "MATCH_AT=receiver", "WINDOW=0", NULL});
     for (size_t i = 0; i < ARRAY_COUNT(recvs); i++)
@@ -541,7 +541,7 @@ static void test_a_flood_of_holds_walks_no_list(void **state)
     for (defer.epoch = 1; defer.epoch <= 500; defer.epoch++)
         tell(&cl, 1, WIRE_DEFER, &defer, NULL, 0);
     assert_in_range(cluster_stats(&cl, 0).rtr_checks - before, 500, 500 * 200);
-    /* the walk ends in time, and the receive that it may have is told */
+    /* the walk ends in time, and announces the receive that peer 1 may match */
     before = cluster_stats(&cl, 0).rtrs;
     for (int i = 0; i < 100; i++)
         mbx_progress(cl.eps[0]);
@@ -552,7 +552,7 @@ static void test_a_flood_of_holds_walks_no_list(void **state)
     cluster_close(&cl);
 }
 
-/* Answers that cannot leave have space for as many claims as a peer may have. */
+/* Answers that cannot leave take space for a bounded number of claims of a peer. */
 static void test_claims_that_are_not_answered_are_refused(void **state)
 {
     const struct configuration *config = *state;
@@ -568,7 +568,7 @@ static void test_claims_that_are_not_answered_are_refused(void **state)
     tell(&cl, 1, WIRE_DEFER, &defer, NULL, 0);
     for (claim.sender = 1; claim.sender <= CLAIMS; claim.sender++)
         tell_message(&cl, 1, WIRE_CLAIM, &claim, NULL, 0);
-    /* as many as the ring takes are answered, and of the others BACKLOG_CLAIMS + 1 may wait */
+    /* the ring takes some answers, and BACKLOG_CLAIMS + 1 others may wait */
     ep_check(cl.eps[0]);
     assert_int_equal(cluster_stats(&cl, 0).dropped_packets + cluster_stats(&cl, 0).retires +
                          peer_get(cl.eps[0], 1)->deferrer->answer_count,
@@ -576,8 +576,8 @@ static void test_claims_that_are_not_answered_are_refused(void **state)
     cluster_close(&cl);
 }
 
-/* A peer that has much extra credit, has all of it kept, and sends more payload than it has credit for: it
- * is matched, so it costs nothing, but what comes back for it is not extra credit again. */
+/* A peer has much extra credit, fills it, and sends more payload than its credit.  The payload
+ * matches, so it needs no memory, but the credit for it does not become extra credit again. */
 static void test_payload_beyond_credit_makes_none(void **state)
 {
     const struct configuration *config = *state;
@@ -604,7 +604,7 @@ static void test_payload_beyond_credit_makes_none(void **state)
         assert_in_range(i, 0, 100);
         deliver(&cl, 1, &header, &short_of, NULL, 0);
         for (int k = 0; k < 20; k++)
-            cluster_progress(&cl); /* CREDIT leaves: what was not told would be taken back */
+            cluster_progress(&cl); /* CREDIT leaves: unsent credit would be taken back */
     }
     first.size = credit->window_payload - credit->kept_payload - 256;
     tell_message(&cl, 1, WIRE_FIRST, &first, zeros, 100);

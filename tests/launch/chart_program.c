@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * chart_program.c SIZE posted|late PARAM... - one message from rank 0 to rank 1, whose receive is posted before it is
- * sent, or after it has come.  Under `mbx run -n 2` in two processes; by itself in this one, over the
- * transport of the simulation's endpoints (loop).
+ * chart_program.c SIZE posted|late PARAM... - one message from rank 0 to rank 1, whose receive
+ * is posted before the send, or after the message has arrived.  Under `mbx run -n 2` the ranks
+ * are two processes; otherwise both are in this process, over the transport of the simulation's
+ * endpoints (loop).
  */
 #include <matchbox/matchbox.h>
 
@@ -19,7 +20,7 @@
 enum { CONTEXT = 1, TAG = 7 };
 
 static struct mbx_job *job;   /* NULL: both ranks are here */
-static struct mbx_ep *eps[2]; /* NULL: of the other process */
+static struct mbx_ep *eps[2]; /* NULL: in the other process */
 static char *buffers[2];
 static size_t size;
 
@@ -81,10 +82,10 @@ static void post(mbx_request *request)
     if (eps[1] != NULL)
         check(mbx_recv(eps[1], 0, CONTEXT, TAG, 0, buffers[1], size, NULL, request),
               "mbx_recv");
-    for (int i = 0; i < 1000; i++) /* what is told of it leaves */
+    for (int i = 0; i < 1000; i++) /* packets about the receive leave */
         move();
     fence();
-    for (int i = 0; i < 1000; i++) /* ... and comes */
+    for (int i = 0; i < 1000; i++) /* and arrive */
         move();
     fence();
 }

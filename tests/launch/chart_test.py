@@ -43,7 +43,7 @@ def chart(kind, folder):
                           capture_output=True, text=True, timeout=PATIENCE_S)
     if done.returncode != 0 or done.stderr:
         failures.append(f"{folder}: {done.stderr}")
-    # who nobody gave a rank is named by its process
+    # a process without a rank is named by its number
     return re.sub(r"endpoint \d+-(\d+)", r"rank \1", done.stdout)
 
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * churn_program.c - a job whose queues change all the time, for queues_test.py.
+ * churn_program.c - a job whose queues change all the time, for torn_test.py.
  *
  * usage: churn_program SEED
  *
- * Each rank sends to anybody, posts and cancels receives with and without wildcards, and takes messages by matched
- * probes, in an order drawn by chance, until it is killed.  Every envelope can be checked by whoever sees it: a tag is
- * code(context id, kind of message), and the kind says how long the message is (docs of queues_test.py: of_churn).  Between
- * its operations a rank makes progress, or computes for a moment without.
+ * Each rank sends to any rank, posts and cancels receives with and without wildcards, and takes
+ * messages by matched probes, in random order, until it is killed.  An observer can check every
+ * envelope: a tag is code(context id, kind of message), and the kind determines the size
+ * (torn_test.py: KNOWN).  Between its operations a rank makes progress, or computes for a
+ * moment without.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -19,8 +20,8 @@
 
 #define CONTEXTS 3 /* 1 and so on */
 #define KINDS    4
-#define POSTED   40 /* receives that wait, at most */
-#define SENDS    30 /* that are not complete, at most */
+#define POSTED   40 /* receives that wait at the same time */
+#define SENDS    30 /* sends that are incomplete at the same time */
 #define PROBED   4
 #define ANY_TAG  UINT64_MAX
 #define LONGEST  100000
@@ -85,7 +86,7 @@ static void post(struct churn *churn)
     churn->posted_count++;
 }
 
-/* It may have met its message already. */
+/* The receive may already have matched. */
 static void cancel(struct churn *churn)
 {
     if (churn->posted_count != 0)

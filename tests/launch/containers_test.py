@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""containers_test.py BUILD_DIR [NAME...] - ranks that cannot look into each other, on one machine.
+"""containers_test.py BUILD_DIR [NAME...] - ranks on one machine that cannot access each other's
+memory.
 
-Each rank in namespaces of its own, as containers have them; a program that may not be read, so that
-nobody looks into its processes; a seccomp filter.  A test that cannot be made here is skipped, and
-says why.
+Each rank runs in namespaces of its own, as in a container; or its program is not readable, so that
+nobody may access its processes; or it has a seccomp filter.  A test that is impossible here is
+skipped, with the reason.
 """
 import os
 import re
@@ -24,10 +25,10 @@ from patience import PATIENCE_S  # noqa: E402
 BUILD = os.path.abspath(sys.argv[1])
 MBX = os.path.join(BUILD, "tools/mbx")
 JOB = os.path.join(BUILD, "examples/job")
-MIB = "2"  # that the example moves between two ranks: enough for several packets and reads
+MIB = "2"  # moved between two ranks: enough for several packets and reads
 NO_ATTACH = os.path.join(BUILD, "tests/launch/no_attach")
 P2P = os.path.join(BUILD, "tests/mpi/p2p")
-COLLECTIVES = os.path.join(BUILD, "tests/mpi/collectives")  # a quarter of the time: for all but the first container
+COLLECTIVES = os.path.join(BUILD, "tests/mpi/collectives")  # takes a quarter of the time: for all containers except the first
 NOBODY = 65534
 RIGHT = "all words right"
 
@@ -69,12 +70,12 @@ def expect(condition, what, result):
 
 
 def job(*container, env=None, ranks=2):
-    """The example under mbx run, each rank started by the words `container`."""
+    """Runs the example under mbx run; the words `container` start each rank."""
     return Result([MBX, "run", "-n", str(ranks), *container, JOB, MIB], env=env)
 
 
 def containers():
-    """(name, words) of those that can be made here."""
+    """Returns (name, words) of the containers that are possible here."""
     made = [(name, words) for name, words in CONTAINERS.items()
             if shutil.which(words[0]) and subprocess.run([*words, "true"], check=False,
                                                          capture_output=True).returncode == 0]
@@ -93,12 +94,12 @@ COPIES = "memory is shared, but not read across them (cross-memory attach)"
 
 
 def shares_memory(result, ranks=2):
-    """No packet went over the network, and each rank has said how it shares memory."""
+    """No packet went over the network, and each rank has logged how it shares memory."""
     return result.err.count(SHARES) == ranks and COPIES in result.err
 
 
 def test_one_container_each():
-    """Memory is shared by passed descriptors, and it is said why."""
+    """Memory is shared by passed descriptors, and the log has the reason."""
     for name, words in containers():
         result = job(*words, env={"MBX_OFI_PROVIDER": "none"})
         expect(result.code == 0 and RIGHT in result.out, name, result)
@@ -107,7 +108,7 @@ def test_one_container_each():
 
 
 def test_private_dev_shm():
-    """Nothing is needed of the file systems."""
+    """The file systems need not be shared."""
     if Result(["unshare", "-m", "mount", "-t", "tmpfs", "none", "/dev/shm"]).code != 0:
         raise NotHere("no file system can be mounted in a namespace")
     own = ["/dev/shm"] if JOB.startswith("/tmp/") else ["/dev/shm", "/tmp"]  # the program stays visible
@@ -119,7 +120,7 @@ def test_private_dev_shm():
 
 
 def inside(name, words):
-    """A process that keeps the namespaces of `words`, and the words that enter them."""
+    """Returns a process that keeps the namespaces of `words`, and the words that enter them."""
     holder = subprocess.Popen([*words, "sh", "-c", "echo; exec sleep 1000"], stdout=subprocess.PIPE,
                               stderr=subprocess.DEVNULL)
     holder.stdout.read(1)
@@ -133,7 +134,7 @@ def inside(name, words):
 
 
 def test_two_ranks_in_one_container():
-    """They read each other's memory, though their launcher is outside."""
+    """The ranks read each other's memory, although their launcher is outside."""
     if shutil.which("nsenter") is None:
         raise NotHere("there is no nsenter")
     for name, words in containers():
@@ -149,7 +150,7 @@ def test_two_ranks_in_one_container():
 
 
 def names(mark):
-    """Of the sockets by which the processes with this mark pass segments."""
+    """Returns the names of the sockets by which the processes with this mark pass segments."""
     own = set()
     for pid in processes.marked(mark):
         for fd in processes.descriptors(pid):
@@ -158,13 +159,13 @@ def names(mark):
 
 
 def passing():
-    """(inode, name) of all such sockets here."""
+    """Returns (inode, name) of all such sockets here."""
     with open("/proc/net/unix", "rb") as sockets:
         return [(inode.decode(), path.decode()) for inode, path in re.findall(rb" (\d+) (@matchbox/[0-9a-f]{8})$", sockets.read(), re.M)]
 
 
 def test_nothing_is_left_behind():
-    """Killed, all at once, while they run."""
+    """All processes are killed at once, while they run."""
     for name, words in containers():
         mark = uuid.uuid4().hex
         with processes.started([MBX, "run", "-n", "2", *words, MBX, "perf", "lat", "-i", "100000000"], stdout=subprocess.DEVNULL,
@@ -185,7 +186,7 @@ def test_nothing_is_left_behind():
 
 
 def test_over_the_network():
-    """If that is asked for."""
+    """A parameter selects the network."""
     needs_network()
     for name, words in containers():
         result = job(*words, env={"MBX_SHM_PASS": "never"})
@@ -196,7 +197,7 @@ def test_over_the_network():
 
 
 def test_network_namespaces_of_their_own():
-    """Nothing reaches the other one: its line names the namespace and the cure."""
+    """Neither rank reaches the other: its line names the namespace and the remedy."""
     for name, words in containers():
         result = job(*words, "unshare", "-n", env={"MBX_OFI_PROVIDER": "none"})
         if result.has("Operation not permitted"):
@@ -209,7 +210,7 @@ def test_network_namespaces_of_their_own():
 
 
 def test_one_container_for_all():
-    """Shared memory, and no network."""
+    """Ranks in one container use shared memory, and no network."""
     for name, words in containers():
         result = Result([*words, MBX, "run", "-n", "2", JOB, MIB])
         expect(result.code == 0 and RIGHT in result.out, name, result)
@@ -218,7 +219,7 @@ def test_one_container_for_all():
 
 
 def test_perf_between_two():
-    """Ranks that share no memory are measured over the network, and have no cache line to compare with."""
+    """Ranks that share no memory are measured over the network, without the time of a cache line."""
     needs_network()
     for name, words in containers():
         result = Result([MBX, "run", "-n", "2", *words, MBX, "perf", "lat", "-i", "200"],
@@ -228,7 +229,7 @@ def test_perf_between_two():
 
 
 def test_overlap_needs_one_clock():
-    """Two boots, as on two machines: refused, and not waited for a moment of another clock."""
+    """Two boot ids, as on two machines: overlap is refused, and does not wait for a time of another clock."""
     needs_network()
     boot = "/proc/sys/kernel/random/boot_id"
     with tempfile.TemporaryDirectory() as folder:
@@ -250,7 +251,7 @@ def test_mpi_in_containers():
         program = P2P if i == 0 else COLLECTIVES
         for way in ("provider", "pml"):
             if Result([MBX, "exec", "--through", way, "--print"]).code != 0:
-                continue  # it is not here
+                continue  # not built here
             for env in ({"MBX_OFI_PROVIDER": "none"}, {"MBX_SHM_PASS": "never"})[:2 if i == 0 else 1]:
                 result = Result([MBX, "exec", "--through", way, "mpiexec", "--oversubscribe", "-n", "2",
                                  *words, program], env=env)
@@ -259,7 +260,7 @@ def test_mpi_in_containers():
 
 
 def test_mpi_without_mbx_exec():
-    """Nobody says where the launcher is: the namespaces of the kernel's start do."""
+    """No variable names the launcher's namespaces, so they are compared with the initial ones."""
     needs_network()
     if not os.path.exists(P2P) or shutil.which("mpiexec") is None:
         raise NotHere("built without MPI, or there is no mpiexec")
@@ -274,14 +275,14 @@ def test_mpi_without_mbx_exec():
 
 
 def one_rank_inside(words, fifo):
-    """A command for each of two ranks, of which neither ends before the other's program has: the launcher ends a rank
-    when the other one fails, and both are to say why they fail."""
+    """A command for each of two ranks; neither ends before the other's program has.  The launcher ends a rank when the
+    other one fails, and both must report why they fail."""
     return (f"case $MBX_BOOT in *:1) {' '.join(words)} {JOB} {MIB}; code=$?; read -r line <{fifo} ;; "
             f"*) {JOB} {MIB}; code=$?; echo >{fifo} ;; esac; exit $code")
 
 
 def test_one_rank_inside_alone():
-    """The other one cannot know it; both say what would help."""
+    """Only one rank is inside.  The other cannot know that; both name the remedies."""
     needs_network()
     for name, words in containers():
         with tempfile.TemporaryDirectory() as folder:
@@ -321,7 +322,7 @@ def test_shared_memory_insisted_on():
 
 
 def unreadable_job(where):
-    """A program that may be executed and not read, and who runs it."""
+    """Makes a program that may be executed and not read, and a user who runs it."""
     os.chmod(where, 0o755)
     for source in (MBX, JOB, os.path.join(BUILD, "libmatchbox.so.0")):
         shutil.copy(os.path.realpath(source), os.path.join(where, os.path.basename(source)))
@@ -349,7 +350,7 @@ def test_a_program_that_may_not_be_read():
 
 
 def test_no_cross_memory_attach():
-    """Long messages go another way, and one line says what forbids the direct one."""
+    """Long messages are copied another way, and one line names the filter that forbids the direct way."""
     probe = Result([NO_ATTACH, "true"])
     if probe.code == 77:
         raise NotHere(probe.err.strip())

@@ -35,7 +35,7 @@ def expect(condition, text):
 
 
 def pictures(text):
-    """The SVGs of a page, each as well-formed XML."""
+    """Returns the SVGs of a page; each is well-formed XML."""
     found = re.findall(r"<svg .*?</svg>", text, re.S)
     for picture in found:
         xml.etree.ElementTree.fromstring(picture)
@@ -43,7 +43,7 @@ def pictures(text):
 
 
 def measured(values):
-    """Rounds with these values of {(case, engine): [...]} instead of measured ones; 2 for all others."""
+    """Makes Rounds with these values of {(case, engine): [...]} instead of measured ones; 2 for all others."""
     rounds = object.__new__(demo_rounds.Rounds)
     rounds.cases, rounds.engines, rounds.count = demo_rounds.CASES, ["matchbox", "ob1"], 2
     rounds.busy, rounds.line_ns = [0.01], 30.0

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""flight_test.py MBX JOB INSPECT_PROGRAM [--no-cores] - MBX_FLIGHT keeps the last events of a rank: in a file that is left when the rank is
-killed, in the memory of a rank that runs, and in its core file; and nothing is left of a job that ends.
+"""flight_test.py MBX JOB INSPECT_PROGRAM [--no-cores] - MBX_FLIGHT keeps the last events of a rank: in a file that remains
+when the rank is killed, in the memory of a running rank, and in its core file; and no file remains of a job that ends.
 """
 import os
 import re
@@ -24,7 +24,7 @@ MBX, JOB, SEE = (os.path.abspath(path) for path in sys.argv[1:4])
 CORES = "--no-cores" not in sys.argv[4:]
 SLOTS = 500
 TITLE = re.compile(r"^(.*): process (\d+), endpoint (\d+), rank (\d): the last (\d+) of (\d+) records$")
-# The second event of a record that is done has the time of the first one.
+# The second event of a record that is complete has the time of the first one.
 SECOND = {"sent": "send", "received": "arrive"}
 failures = []
 
@@ -44,7 +44,8 @@ def check(is_right, what):
 
 
 def check_listing(what, done, ranks, least=1):
-    """Titles of these ranks; as many records as each title says; sends to a peer are numbered one by one."""
+    """The listing has the titles of these ranks, and as many records as each title says; sends to a peer have
+    consecutive numbers."""
     check(done.returncode == 0 and done.stderr == "", f"{what}: status {done.returncode}, {done.stderr!r}")
     seen, lines, last, before = {}, 0, {}, None
     for line in done.stdout.splitlines() + [""]:
@@ -71,7 +72,7 @@ def check_listing(what, done, ranks, least=1):
 
 
 def written(path):
-    """Events, by the count in the header."""
+    """Returns the number of events, by the header."""
     try:
         with open(path, "rb") as file:
             data = file.read(128)
@@ -81,14 +82,14 @@ def written(path):
 
 
 def kill_at_work(folder):
-    """False: the job has come to its end, and taken its files along."""
+    """False: the job has ended, and removed its files."""
     job = subprocess.Popen([MBX, "run", "-n", "2", JOB], env=environment(MBX_FLIGHT_FOLDER=folder),
                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     while job.poll() is None:
         if sum(written(os.path.join(folder, name)) > 2 * SLOTS for name in os.listdir(folder)) == 2:
             break
     names = os.listdir(folder)
-    for how in (signal.SIGSTOP, signal.SIGKILL):  # none sees that another one has died
+    for how in (signal.SIGSTOP, signal.SIGKILL):  # so that no rank sees the death of another
         for name in names:
             try:
                 os.kill(int(name.split("-")[2]), how)
@@ -110,7 +111,7 @@ def check_killed(folder):
     paths = [os.path.join(folder, name) for name in os.listdir(folder)]
     check_listing("killed", trace(*paths), [0, 1], SLOTS - 1)
     summary = trace("--summary", *paths)
-    # Whether a rank waited in these last events is chance; that is said in either case.
+    # A rank may or may not have waited in these last events; the summary has a line in either case.
     waits = re.search(r"^(rank \d waited [0-9.]+ of [0-9.]+ s|no rank waited)$", summary.stdout, re.MULTILINE)
     check(summary.returncode == 0 and waits and "longest posted" not in summary.stdout,
           f"summary: {summary.stdout!r} {summary.stderr!r}")
@@ -155,7 +156,7 @@ def check_living(folder):
 
 
 def check_settings(folder):
-    """What has no effect is said."""
+    """Parameters without effect are reported."""
     for more, words in (({"MBX_FLIGHT": "0", "MBX_FLIGHT_FOLDER": folder}, "no effect without MBX_FLIGHT"),
                         ({"MBX_TRACE": folder}, "no effect with MBX_TRACE"),
                         ({"MBX_FLIGHT_FOLDER": folder + "/none"}, "cannot keep events (MBX_FLIGHT_FOLDER= ")):
@@ -171,7 +172,7 @@ def check_settings(folder):
 
 
 def check_large_core(folder):
-    """A core file may say of a hole in it that it is a recording: no more is read of it than a recording can have."""
+    """A hole in a core file may claim to be a recording: no more of it is read than a recording can have."""
     header = trace_file.checked(struct.pack("<8s6IQQIIQ", b"MBXFLGHT", 3, 56, 0, 4711, 0, 0, 1000, 77, 2, 1, 0), 28, 0)
     event = trace_file.checked(struct.pack("<4I5Q", trace_file.CANCEL, 1, 0, 0, 7, 0, 1, 0, 5), 12, 0)
     machine = {"x86_64": 62, "aarch64": 183}.get(os.uname().machine)

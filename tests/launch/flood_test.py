@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""flood_test.py MBX FLOOD [--no-resident|--network|--verbs] [--few] - a flood costs its receiver no more than it may.
+"""flood_test.py MBX FLOOD [--no-resident|--network|--verbs] [--few] - a flood costs its receiver no more than the limit.
 
-FLOOD (bench/flood.c) checks content and order of what arrives, and compares what the library
-kept, and by how much the resident memory of the receiver has grown, with a limit.  Here the
-limit is far below what the floods carry.  With --no-resident only the library is asked (a
-sanitizer keeps memory of its own).  With --network it is asked only whether messages behind 70 and
-1,000 that nobody wants yet arrive, over a network of this machine, and with --verbs, over the adapter of
-MBX_VERBS_LIBRARY, which first does not match and then does.  With --few the floods are a third as
-large, and still several times the limit.
+FLOOD (bench/flood.c) checks the data and the order of the messages.  It compares the memory that the library kept,
+and the growth of the receiver's resident memory, with a limit.  Here the limit is far below the size of the floods.
+With --no-resident only the library's memory is checked (a sanitizer keeps memory of its own).  With --network the
+test only checks that messages arrive after 70 and 1,000 others that have no receive yet, over a network of this
+machine.  With --verbs it does so over the adapter of MBX_VERBS_LIBRARY, first without and then with matching in the
+adapter.  With --few the floods are a third as large, and still several times the limit.
 """
 import os
 import subprocess
@@ -26,7 +25,7 @@ MORE = ["--no-resident"] if NETWORK or VERBS else [word for word in sys.argv[3:]
 LIMIT = 8 << 20
 
 FLOODS = [
-    # ranks, messages, sizes, orders, more of the environment
+    # ranks, messages, sizes, orders, other variables of the environment
     (9, 2000, "0,1,100,10000", "last", {}),
     (9, 2000, "10000", "in-order", {}),
     (9, 1500, "0,1,100,10000", "any", {}),
@@ -34,17 +33,17 @@ FLOODS = [
     (4, 500, "1,100,10000", "shuffled", {"MBX_WINDOW": "1", "MBX_WINDOW_PAYLOAD": "0"}),
     (4, 200, "0,100,10000", "last-any", {"MBX_WINDOW": "0"}),
     (4, 300, "0,1,10000", "any-tag", {"MBX_WINDOW": "3", "MBX_WINDOW_PAYLOAD": "4096"}),
-    # messages in bounce buffers: 2 MiB of each sender
+    # messages in bounce buffers: 2 MiB from each sender
     (9, 600, "16000,60000", "in-order", {}),
     (9, 600, "12000,60000", "shuffled", {}),
     (4, 600, "60000", "any", {}),
     (3, 600, "16000,60000", "any", {"MBX_UNEXPECTED_MEMORY": str(2 << 20)}),
 ]
 
-# One more than lie before the wanted one.
+# One more than the number of messages before the wanted one.
 NETWORK_FLOODS = [
     (2, 71, "0,100,10000", "wanted", {}),
-    *4 * [(3, 1001, "0,100,10000", "wanted", {})],  # what tcp;ofi_rxm lost in one of four
+    *4 * [(3, 1001, "0,100,10000", "wanted", {})],  # tcp;ofi_rxm lost one in four of these
     (2, 201, "100", "last", {"MBX_WINDOW": "1"}),
 ]
 OVER_VERBS = [{"MBX_TRANSPORT": "verbs"}, {"MBX_TRANSPORT": "verbs", "MBX_DEVICE": "verbs"}]
@@ -58,7 +57,7 @@ class Failed(Exception):
 def run(ranks, messages, sizes, orders, env, more):
     if FEW:
         messages = max(messages // 3, 200)
-    # messages of several packets are to come eagerly, whatever the cores
+    # messages of several packets arrive eagerly, whatever the number of cores
     env = {"MBX_UNEXPECTED_MEMORY": str(LIMIT), "MBX_OVERSUBSCRIBED": "no", **env}
     command = [MBX, "run", "--timeout", str(PATIENCE_S), "-n", str(ranks), FLOOD,
                "--messages", str(messages), "--sizes", sizes, "--orders", orders,
@@ -83,7 +82,7 @@ def floods_stay_below_the_limit(floods, more_env):
 
 
 def without_windows_the_limit_is_exceeded():
-    """What the test would say if nothing were bounded."""
+    """Checks the output that the test would have without limits."""
     env = {"MBX_WINDOW": "unlimited", "MBX_WINDOW_PAYLOAD": "unlimited"}
     code, text = run(9, 2000, "8192", "wanted", env, MORE)
     expect(code == 1 and "were kept for unexpected messages, the limit is" in text, text)

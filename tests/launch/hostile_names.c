@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hostile_names.c - a program that gives its communicators names that command a terminal, forge lines, or are no UTF-8, for
- * hostile_test.py.  It sends itself a message on each, says "ready PID", and ends with its input.
+ * hostile_names.c - a program that gives its communicators names with terminal commands, forged
+ * lines, or invalid UTF-8, for hostile_test.py.  It sends itself a message on each, prints
+ * "ready PID", and ends with its input.
  */
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hostile_page.c - a process that is no rank, and shows a page as a rank does, for hostile_test.py.
+ * hostile_page.c - a process that is no rank, and shows a page as a rank does, for
+ * hostile_test.py.
  *
  * usage: hostile_page KIND JOB RANK
  *
- *   silent  answers nothing, and leads nowhere
- *   walk    answers nothing, and leads to queues that are as long as may be: each slot is one and the same object
- *   lease   has a lease on its page: who opens it waits
+ *   silent  gives no answer, and has no root of queues
+ *   walk    gives no answer, and its root leads to the longest possible queues: all slots are one object
+ *   lease   has a lease on its page: a process that opens it waits
  *   many    has more pages than a process has endpoints
- *   names   answers at once, with texts that command a terminal
+ *   names   answers at once, with texts that contain terminal commands
  *
- * It says "ready", and "opened" when somebody opens a page that has a lease; it ends with its input.
+ * It prints "ready", and "opened" when somebody opens a page that has a lease; it ends with its
+ * input.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -26,7 +28,7 @@
 #include "inspect/walk.h"
 
 #define MANY    (INSPECT_ENDPOINTS_MAX + 100)
-#define SLOTS   (1u << 21) /* what an observer believes at most */
+#define SLOTS   (1u << 21) /* the most that an observer accepts */
 #define STRIDE  64u
 #define OBJECTS 0x10000u
 
@@ -75,7 +77,8 @@ static void put(uint32_t at, const void *value, size_t size)
     memcpy(endpoint + at, value, size);
 }
 
-/* Requests and messages lie in one and the same pool, at the beginning of the endpoint; its chunks are all one object. */
+/* Requests and messages share one pool, at the beginning of the endpoint; all its chunks are
+ * one object. */
 static void make_walk(struct inspect_page *page)
 {
     static const char *const names[INSPECT_FIELDS] = {
@@ -124,7 +127,7 @@ static void on_open(int signal)
         _exit(1);
 }
 
-/* The only descriptor of the page: a lease wants it. */
+/* Makes the only descriptor of the page, because a lease permits no other. */
 static void make_lease(int fd)
 {
     char path[64];
@@ -185,7 +188,7 @@ int main(int argc, char **argv)
     fflush(stdout);
     if (strcmp(kind, "names") != 0) {
         while (read(STDIN_FILENO, &byte, 1) != 0)
-            ; /* also behind a signal */
+            ; /* continues after a signal */
         return 0;
     }
     fcntl(STDIN_FILENO, F_SETFL, flags | O_NONBLOCK);

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""hostile_test.py MBX STUCK_PROGRAM HOSTILE_PAGE HOSTILE_NAMES - root looks at its jobs while another user shows pages, pipes,
-files with leases and names of their own: they are left out, cost little, and reach no job and no terminal.
+"""hostile_test.py MBX STUCK_PROGRAM HOSTILE_PAGE HOSTILE_NAMES - root observes its jobs while another user shows pages,
+pipes, files with leases, and names of that user's choice: they are left out, cost little, and reach no job and no
+terminal.
 """
 import html
 import json
@@ -19,7 +20,7 @@ import trace_file  # noqa: E402
 from patience import PATIENCE_S  # noqa: E402
 
 MBX, STUCK, PAGE, NAMES = (os.path.abspath(path) for path in sys.argv[1:5])
-# what a terminal obeys: controls, also those of Latin-1 and as UTF-8 has them
+# terminal commands: control characters, also of Latin-1 and in UTF-8
 COMMANDS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]")
 
 # In a file system of its own the links of two descriptors have the names of memory files.
@@ -37,14 +38,14 @@ read end
 
 
 def run(*words, status=None, **more):
-    """What it has said, as bytes that are valid UTF-8."""
+    """Returns the output as bytes that are valid UTF-8."""
     done = subprocess.run(words, capture_output=True, timeout=PATIENCE_S, check=False, stdin=subprocess.DEVNULL, **more)
     assert status is None or done.returncode == status, f"{words}: status {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done.stdout, done.stderr
 
 
 def text_of(data, what):
-    """Is it text that may be shown?"""
+    """May this text be shown?"""
     text = data.decode("utf-8")  # or an exception
     found = COMMANDS.search(text)
     assert found is None, f"{what}: {text[max(found.start() - 40, 0):found.start() + 40]!r}"
@@ -52,7 +53,7 @@ def text_of(data, what):
 
 
 def jobs(*options):
-    """Other tests have jobs here, too: --job where its number is known."""
+    """Returns the jobs.  Other tests have jobs here, too: --job selects one whose number is known."""
     return json.loads(run(MBX, "queues", "--json", "--wait", "200", *options)[0])["jobs"]
 
 
@@ -61,7 +62,7 @@ def pids(job):
 
 
 class Job:
-    """Two ranks of root's that wait for each other."""
+    """Two ranks of root that wait for each other."""
 
     def __enter__(self):
         self.process = subprocess.Popen([MBX, "run", "-n", "2", STUCK, "tag_differs"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
@@ -93,7 +94,7 @@ class Programs:
 
 
 def a_page_joins_no_job(job, programs):
-    """It says that it is a rank of root's job, and its number is known."""
+    """The page claims to be a rank of root's job, whose number is known."""
     for rank in 0, 7:
         with programs.show("silent", job, rank) as enemy:
             assert enemy.line() == "ready"
@@ -116,7 +117,7 @@ def queues_without_an_end_are_left(job, programs):
 
 
 def a_lease_is_not_waited_for(job, programs):
-    """Root does not open the page at all; if it is asked to, it does not wait until the lease is broken."""
+    """Root does not open the page at all; with --all-users, it does not wait until the lease is broken."""
     with programs.show("lease", job, 5) as enemy:
         if enemy.line() == "no lease":
             print("memory files have no leases here")
@@ -164,7 +165,7 @@ def pages_speak_no_commands(job, programs):
 
 
 def the_report_goes_into_no_link(job, _):
-    """Into matchbox-hang-JOB.txt of the folder that a rank runs in."""
+    """The report goes into matchbox-hang-JOB.txt in the folder of a rank."""
     with tempfile.TemporaryDirectory() as folder:
         report, victim = os.path.join(folder, f"matchbox-hang-{job.number}.txt"), os.path.join(folder, "victim")
         with open(victim, "w", encoding="utf-8") as file:
@@ -187,7 +188,7 @@ def the_report_goes_into_no_link(job, _):
 
 
 def report_of(job, folder):
-    """What a watchdog of the job says until its report has ended."""
+    """Returns the output of a watchdog of the job until its report has ended."""
     words = [MBX, "doctor", "--from-watchdog", str(job.pids[0]), "--job", job.number, "--hang", "1000"]
     watchdog = subprocess.Popen(["bash", "-c", 'exec "$@" 3>/dev/null', "x", *words], cwd=folder, stderr=subprocess.PIPE, text=True)
     said = ""
@@ -204,7 +205,7 @@ def report_of(job, folder):
 
 
 def names_are_text(folder):
-    """Of a program of ours, in its log, its statistics, its trace, and what is made of it."""
+    """The names of our own program in its log, its statistics, its trace, and the output made from the trace."""
     stats = os.path.join(folder, "stats")
     env = {**os.environ, "MBX_TRACE": folder, "MBX_STATS_FILE": stats, "MBX_LOG_LEVEL": "info"}
     with subprocess.Popen([MBX, "run", "-n", "1", NAMES], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env) as job:
@@ -224,7 +225,7 @@ def names_are_text(folder):
 
 
 def hostile_trace(folder):
-    """A trace with names as no recorder of ours writes them; one ends within a character, and one before its last part."""
+    """A trace with names that no recorder of ours writes; one ends within a character, and one before its last part."""
     path = os.path.join(folder, "made.trace")
     names = [b"\x1b[2J", b"\xc2\x9b31m", b"\x9b31m raw", b"\xff\xfe", b"a\nb", b"</script>'\"", b"\xe2\x80\xae", b"; forged #59;", b"x\xe6\xb1",
              b"23 bytes before, then \xe6\xb1\xba"]

@@ -27,7 +27,7 @@ HOSTS = os.path.join(HERE, "../../scripts/hosts/netns-hosts")
 SCHEMA = os.path.join(HERE, "../../docs/reference/queues.schema.json")
 NAMES = ["h1", "h2", "h3"]
 PATIENT = ["--launch-wait", str(PATIENCE_S * 1000)]
-MISSES = 5   # looks at a ring that do not name it, and say no reason: a rank may have answered the second time alone
+MISSES = 5   # looks at a ring that do not name it without giving a reason: perhaps only one rank answered the second time
 SILENT = 3   # looks at a job that is not deadlocked
 NOT_HERE = 77
 
@@ -42,7 +42,7 @@ def expect(condition, what, text=""):
 
 
 def outside(args):
-    """Makes the hosts; what follows runs within."""
+    """Makes the hosts and runs the test inside them."""
     if shutil.which("mpiexec") is None:
         print("hosts_test: there is no mpiexec")
         return NOT_HERE
@@ -61,7 +61,7 @@ def run(*words):
 
 
 class Job:
-    """Six ranks, of which each has said that it is ready."""
+    """Six ranks; each has printed that it is ready."""
 
     def __init__(self, args, pattern):
         self.process = subprocess.Popen(["mpiexec", "--host", "h1:2,h2:2,h3:2", "-n", "6", args.program, pattern], stdin=subprocess.DEVNULL,
@@ -89,7 +89,7 @@ def doctor(args, *options, launch=None, hosts=NAMES):
 
 
 def until(look, is_right, is_wrong):
-    """What look() gives when it is right; Failed if it is wrong, or never right."""
+    """Returns the result of look() once it is right.  Failed if it is wrong, or never right."""
     result = None
     for _ in looks():
         result = look()
@@ -100,12 +100,12 @@ def until(look, is_right, is_wrong):
     raise Failed("the doctor says: %d\n%s%s" % result)
 
 
-# Why a look at a deadlock does not name it: a host or a rank has not answered, or has changed meanwhile.
+# The reasons why a look at a deadlock does not name it: a host or a rank has not answered, or has changed meanwhile.
 REASON = re.compile(r"has not answered|are not seen|on their way|^rank \d+ \(pid \d+ on h\d\) (computes|sleeps|waits for|cannot be read|has ended)", re.M)
 
 
 def until_ring(look):
-    """As until(): the look names the ring.  Failed, too, if too many looks miss it without a reason."""
+    """As until(); the look names the ring.  Failed, too, if too many looks miss it without a reason."""
     misses = []
 
     def is_wrong(result):
@@ -129,7 +129,7 @@ def is_ring(result):
 
 
 def test_ring(args):
-    """Ranks that wait in a ring over three hosts are named from one command."""
+    """One command names the ranks that wait in a ring over three hosts."""
     with Job(args, "ring_of_receives"):
         result = until_ring(lambda: doctor(args))
         expect(set(re.findall(r"^rank (\d) \(pid \d+ on (h\d)\)", result[1], re.M)) ==
@@ -139,10 +139,10 @@ def test_ring(args):
         # one launcher that starts mbx on all hosts; twice on each
         for count in ("3", "6"):
             until_ring(lambda: doctor(args, launch=f"mpiexec --host h1:2,h2:2,h3:2 --map-by node -n {count}"))
-        # a launcher for each; one that puts labels before the lines
+        # a launcher for each host; and one that prints labels before the lines
         each = [word for host in NAMES for word in ("--launch", enter(host))]
         until_ring(lambda: run(args.mbx, "doctor", *PATIENT, *each))
-        # one that leaves a process behind, which has its standard error
+        # a launcher that leaves a process behind, which keeps its standard error
         stays = f"sh -c 'sleep infinity >/dev/null & exec \"$@\"' sh {enter('%h')}"
         result = until_ring(lambda: run(args.mbx, "doctor", "--hosts", ",".join(NAMES), "--launch", stays, *PATIENT))
         expect("has not answered" not in result[1], "what a launcher leaves behind is waited for", result[1])
@@ -153,7 +153,7 @@ def test_ring(args):
 
 
 def check_alone(args):
-    """A host, or the head, sees none of the others."""
+    """A host alone, or the host of the tool, sees no ranks of other hosts."""
     expect(run(args.mbx, "doctor")[0] == 1, "the head sees ranks of hosts")
     result = doctor(args, hosts=["h2"])
     expect(result[0] == 0 and "no rank is deadlocked" in result[1] and "4 of its 6 ranks are not seen (0, 1, 4, 5)" in result[1],
@@ -161,9 +161,9 @@ def check_alone(args):
 
 
 def check_silent(args):
-    """Hosts that do not answer: their ranks are not known, and nobody who waits for them is deadlocked."""
-    sleep = f"sleep 1000.{os.getpid()}"  # an argument that nobody else has
-    # the longer the wait is, the more have answered on a machine that is busy; who sleeps never does
+    """Some hosts do not answer: their ranks are unknown, and a rank that waits for them is not called deadlocked."""
+    sleep = f"sleep 1000.{os.getpid()}"  # an argument that no other process has
+    # the longer the wait, the more have answered on a busy machine; the sleeping one never does
     for silent, why in ((f"{HOSTS} enter h9", "exit status 2"), ("/nowhere/ssh h3", "exit status 127: /nowhere/ssh: No such file"),
                         (f"{enter('h3')} 'echo gone >&2; exit 9;'", "exit status 9: gone"), ("echo hello", "it has printed no snapshot"),
                         (f"{enter('h3')} 'exec {sleep};'", "no answer within ")):
@@ -180,7 +180,7 @@ def check_silent(args):
 
 
 def check_queues(args):
-    """What waits on all of them; JSON as the schema says; what is damaged on the way is refused."""
+    """The queues of all hosts: JSON follows the schema, and a damaged snapshot is refused."""
     result = run(args.mbx, "queues", *PATIENT, "--json", "--details", "--stats", "--hosts", ",".join([*NAMES, "h9"]), "--launch", enter("%h"))
     expect(result[0] == 1 and "h9 has not answered" in result[2], "mbx queues", "%d\n%s%s" % result)
     merged = json.loads(result[1])
@@ -197,7 +197,7 @@ def check_queues(args):
 
 
 def check_damaged(args):
-    """A snapshot of h3 that is changed on its way counts for nothing."""
+    """A snapshot of h3 that is changed on its way is ignored."""
     whole = run(HOSTS, "enter", "h3", args.mbx, "queues", "--snapshot", "--details")[1]
     lines = whole.splitlines()
     expect(len(lines) > 3 and all(len(line) == 511 for line in lines), "the lines of a snapshot", whole)
@@ -229,7 +229,7 @@ def check_damaged(args):
 
 
 def framed(text, size=400, stream=0xaa):
-    """As mbx writes it (tools/queues/snapshot.h)."""
+    """Frames text as mbx does (tools/queues/snapshot.h)."""
     count, lines = (len(text) + size - 1) // size, ""
     for number in range(count):
         part = text[number * size:(number + 1) * size]
@@ -257,9 +257,10 @@ def look_in_vain(args, looks):
 
 
 def test_goes_on(args):
-    """Nobody is accused in a job that goes on; nor while the network between its hosts is interrupted, and messages are on their way."""
+    """No rank is accused in a running job, nor while the network between its hosts is interrupted and messages are under
+    way."""
     with Job(args, "running_ring"):
-        look_in_vain(args, 1)  # a look takes long where six ranks have two cores
+        look_in_vain(args, 1)  # a look takes long if six ranks have two cores
     with Job(args, "resting_ring"):
         look_in_vain(args, SILENT)
         result = doctor(args, "--between", "10", "--rounds", "5")

@@ -4,11 +4,12 @@
  *
  * usage: inspect_program SEED COUNT STOP [SEEDS]
  *
- * Rank 0 posts receives that meet nothing; rank 1 sends messages that meet no receive, of which the
- * long ones wait at their sender.  Each rank prints what must be in its queues, a line for each
- * entry, in which "rank" is the other's, and then "ready PID".  It makes progress until there is a
- * file STOP.0.  With SEEDS the queues are emptied then, and those of the next seed are made, until there is a file STOP.1, and so on.
- * Behind the last one each rank exits with what was left as it is.
+ * Rank 0 posts receives that match nothing; rank 1 sends messages that match no receive, of
+ * which the long ones wait at their sender.  Each rank prints what must be in its queues, a
+ * line for each entry, in which "rank" is the other's, and then "ready PID".  It makes progress
+ * until there is a file STOP.0.  With SEEDS the queues are then emptied and filled from the
+ * next seed, until there is a file STOP.1, and so on.  After the last seed each rank exits and
+ * leaves its queues as they are.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -42,19 +43,19 @@ static void say(const char *kind, uint32_t rank, uint32_t context, uint64_t tag,
            rank == MBX_ANY_SOURCE ? -1 : (int64_t)rank, context, tag, ignore, size);
 }
 
-#define CONTEXTS 3 /* 1 and so on */
+#define CONTEXTS 3 /* numbered from 1 */
 
 struct program {
     struct mbx_ep *ep;
     uint32_t rank;
-    uint64_t messages[CONTEXTS + 1]; /* that rank 0 must have; [0] all of them */
+    uint64_t messages[CONTEXTS + 1]; /* those that rank 0 must have; [0]: all of them */
     uint64_t sent;                   /* sends of rank 1 that complete */
-    uint64_t held;                   /* and those that wait for their receive */
-    mbx_request *posted;             /* of rank 0 */
+    uint64_t held;                   /* sends that wait for their receive */
+    mbx_request *posted;             /* by rank 0 */
     uint64_t posted_count;
 };
 
-/* Odd tags: no message has one. */
+/* Posts a receive with an odd tag, which no message has. */
 static void post(struct program *p, struct random *random)
 {
     uint32_t source = random_below(random, 3) == 0 ? MBX_ANY_SOURCE : 1;
@@ -96,7 +97,7 @@ static void transfer(struct program *p, struct random *random)
         p->sent++;
 }
 
-/* All that moves has come to its place. */
+/* Has everything under way arrived? */
 static bool is_ready(struct program *p)
 {
     struct mbx_completion completion;
@@ -120,7 +121,8 @@ static void take_receive(struct program *p, int expected)
         check(completion.error != 0 ? completion.error : -EPROTO, "a receive");
 }
 
-/* Rank 0 takes its receives back, and then receives what is there; rank 1 waits until its sends are over. */
+/* Rank 0 cancels its receives, and then receives all messages; rank 1 waits until its sends are
+ * over. */
 static void make_empty(struct program *p)
 {
     struct mbx_completion completion;
@@ -148,7 +150,7 @@ static void make_empty(struct program *p)
 
 static void make(struct program *p, uint64_t seed, unsigned long count)
 {
-    for (unsigned long i = 0; i < count; i++) { /* both ranks draw the same */
+    for (unsigned long i = 0; i < count; i++) { /* both ranks draw the same numbers */
         struct random random;
 
         random_seed(&random, seed * 1000003 + i);
@@ -159,7 +161,7 @@ static void make(struct program *p, uint64_t seed, unsigned long count)
     }
 }
 
-/* Until there is this file. */
+/* Makes progress until there is a file with this name. */
 static void show(struct program *p, const char *stop)
 {
     bool was_ready = false;
@@ -187,7 +189,7 @@ int main(int argc, char **argv)
     p.posted = calloc(count, sizeof *p.posted);
     if (p.posted == NULL)
         return 1;
-    setvbuf(stdout, NULL, _IOLBF, 0); /* mbx run labels what comes at once */
+    setvbuf(stdout, NULL, _IOLBF, 0); /* mbx run labels each line as it arrives */
     check(mbx_job_open(&job), "mbx_job_open");
     p.rank = mbx_job_rank(job);
     check(mbx_open(&(struct mbx_config){.key = mbx_job_key(job)}, &p.ep), "mbx_open");

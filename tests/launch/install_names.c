@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * install_names.c - a program with functions named as a matching engine might name its own.
+ * install_names.c - a program whose functions have names that a matching engine might use.
  *
  * install_test links it statically with the installed archive.  Two definitions of one name do
  * not link; a definition that takes the place of the library's would return the wrong result.

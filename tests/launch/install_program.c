@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * install_program.c - what a user would write first: each rank sends its number to the
- * next one.  install_test.sh compiles it against the installed library.
+ * install_program.c - a user's first program: each rank sends its number to the next one.
+ * install_test.sh compiles it against the installed library.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# install_test.sh BUILD SOURCE COMPILER... - what `meson install` puts there can be used,
-# and shows no name of the inside.
+# install_test.sh BUILD SOURCE COMPILER... - the files that `meson install` installs can be used,
+# and export no internal name.
 set -eu
 
 build=$1
@@ -46,14 +46,14 @@ one match.h >/dev/null
 
 only_symbols "$library" '^mbx_' -D
 only_symbols "$archive" '^mbx_' -g
-# What may be missing on a machine is loaded when it is used.
+# Libraries that may be missing on a machine are loaded only when they are used.
 needed=$(readelf -d "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -vE '^(libc\.so|libm\.so|ld-linux)' || :)
 [ -z "$needed" ] || fail "libmatchbox.so needs $needed"
 engine=$(one libmatchbox-match.so.0)
 only_symbols "$engine" '^mbx_match_' -D
 only_symbols "$(one libmatchbox-match.a)" '^mbx_match_' -g
 one matchbox-match.pc >/dev/null
-# What they export is what debian/ says, which a release has to keep.
+# The libraries export the symbols in debian/, which a release has to keep.
 for file in "$library" "$engine"; do
     soname=$(readelf -d "$file" | sed -n 's/.*(SONAME).*\[\(.*\)\.so\.\(.*\)\]/\1\2/p')
     nm -D --defined-only "$file" | awk '$2 != "A" { print $3 }' | sed 's/@@*/@/' | sort >"$root/exported"
@@ -74,7 +74,7 @@ if [ -e "$build/src/pml/mca_pml_matchbox.so" ]; then
     fi
 fi
 
-# What a debugger needs, which mbx exec names to it.
+# The files for debuggers, which mbx exec names to them.
 only_symbols "$(one libmatchbox-msgq.so)" '^mqs_' -D
 one share/matchbox/matchbox-gdb.py >/dev/null
 if [ -e "$build/src/provider/libmatchbox-fi.so" ]; then
@@ -89,27 +89,27 @@ done
 for file in doc/matchbox/LICENSE doc/matchbox/README.md doc/matchbox/docs/library.md doc/matchbox/examples/job.c; do
     one "$file" >/dev/null
 done
-# What README.md shows is there; what it says of sources is for readers of the repository.
+# The files that README.md links to are installed; its links to sources are for readers of the repository.
 for link in $(grep -o '](\(docs\|evidence/runs\)/[^)#]*' "$(one doc/matchbox/README.md)"); do
     one "doc/matchbox/${link#??}" >/dev/null
 done
 for file in mbx mbx-run mbx-exec mbx-info mbx-perf mbx-trace mbx-queues mbx-doctor mbx-adapter-test; do
     page=$(one "man1/$file.1")
     grep -q '^.SH DESCRIPTION' "$page" || fail "$page is no manual page"
-    # whatever formats manual pages here has nothing to say about it
+    # the local formatter of manual pages prints no warning
     if command -v man >/dev/null; then
         said=$(LC_ALL=C MANROFFSEQ='' man --warnings=all -l -Tascii "$page" 2>&1 >/dev/null)
         [ -z "$said" ] || fail "$page: $said"
     fi
 done
-# A page for each call, also for the second of two that share a comment.
+# Each call has a page, also the second of two calls that share a comment.
 for file in matchbox mbx_send mbx_job_size mbx_match mbx_match_post; do
     one "man3/$file.3" >/dev/null
 done
 grep -q 'FI_MATCHBOX_EAGER_LIMIT' "$(one man7/fi_matchbox.7)" || fail "fi_matchbox(7) lacks a parameter"
 grep -q -- '--timeout\|timeout SECONDS' "$(one man1/mbx-run.1)" || fail "mbx-run(1) lacks an option"
 
-# What tests have besides, testing/, users have not: no transport, no parameter, no place to die at.
+# The installed files have nothing of testing/: no transport, no parameter, no failpoint.
 for file in "$library" "$archive" "$mbx" $(find "$root" -name libmatchbox-fi.so) $(find "$root" -name matchbox-device); do
     found=$(strings -a "$file" | grep -E 'FAULT_|LOOP_DEPTH|ADVERT_SIZE|SPLIT_COPY_SIZE|transport_(loop|sim|fault)|failpoint_(reach|die)$' || :)
     [ -z "$found" ] || fail "$file has $found"
@@ -146,13 +146,13 @@ for PKG in matchbox matchbox-match; do
 done
 PKG=matchbox
 
-# A program may use the engine's old and likely names for functions of its own.
+# A program may use old or likely names of the engine for its own functions.
 # shellcheck disable=SC2046
 "$@" -Wall -Wextra -Werror -static "$source/tests/launch/install_names.c" -o "$root/names" \
     $(flags --static --cflags --libs) || fail "names of the inside collide with a program's"
 "$root/names" || fail "a function of the program was called in place of the library's"
 
-# The engine's own library needs the C library alone, and of it no threads, I/O or environment.
+# The engine's own library needs only the C library, and no threads, I/O or environment.
 needed=$(readelf -d "$engine" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -vE '^(libc\.so|ld-linux)' || :)
 [ -z "$needed" ] || fail "libmatchbox-match.so needs $needed"
 calls='malloc|calloc|realloc|free|posix_memalign|malloc_usable_size|madvise|mem(cpy|move|set|cmp)'

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * job_test.c - without a launcher, a job of one.
+ * job_test.c - without a launcher, a process is a job of one.
  */
 #include "cluster.h"
 

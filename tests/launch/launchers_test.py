@@ -35,18 +35,18 @@ def expect(condition, what, text=""):
 
 
 def shell(script):
-    """A launcher: the script, with mbx and what it is told as "$@"."""
+    """A launcher: the script, with mbx and its arguments as "$@"."""
     return shlex.join(["sh", "-c", script, "sh"])
 
 
 def test_orphans(args):
-    """A process that each launcher leaves behind, and that has ended, is reaped."""
+    """Each launcher leaves behind a process that has ended: mbx reaps it."""
     with subprocess.Popen([args.mbx, "queues", "--job", "1", "--watch", "0", "--launch", shell('(true &); exec "$@"')], stdin=subprocess.DEVNULL,
                           stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as mbx:
         counts = []
         try:
             for look in looks():
-                # of the rank that is not there, and of what else of Matchbox runs on this machine
+                # the rank that does not exist, and other processes of Matchbox on this machine
                 expect(mbx.stderr.readline() != "", "a look")
                 counts.append(len(processes.children(mbx.pid, ended=True)))
                 if look > 9 and counts[-1] < 2:
@@ -57,7 +57,7 @@ def test_orphans(args):
 
 
 def test_interrupted(args):
-    """What launchers have started ends with mbx, whatever signal interrupts it."""
+    """The processes that launchers have started end with mbx, whatever signal interrupts it."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         kept, given = os.pipe()
         with subprocess.Popen([args.mbx, "queues", "--job", "1", "--launch", shell(f"sh -c 'echo here >&{given}; exec sleep 1000.{os.getpid()}'; true")],
@@ -67,7 +67,7 @@ def test_interrupted(args):
             expect(os.read(kept, 100) == b"here\n", "a launcher")
             mbx.send_signal(number)
             status = mbx.wait()
-        # all that have the pipe are gone
+        # all processes with the pipe are gone
         gone = select.select([kept], [], [], PATIENCE_S)[0] and os.read(kept, 100) == b""
         for pid in [] if gone else processes.running("sleep", f"1000.{os.getpid()}"):
             os.kill(pid, signal.SIGKILL)
@@ -77,7 +77,7 @@ def test_interrupted(args):
 
 
 def test_ignored(args):
-    """A signal that is ignored stays ignored, in mbx and in a launcher."""
+    """An ignored signal stays ignored, in mbx and in a launcher."""
     result = subprocess.run([args.mbx, "queues", "--job", "1", *PATIENT, "--launch", shell('kill -HUP $PPID; kill -HUP $$; exec "$@"')], stdin=subprocess.DEVNULL,
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
     expect(result.returncode == 1 and "on the hosts that have answered" in result.stderr and "has not answered" not in result.stderr, "SIGHUP is ignored",
@@ -85,14 +85,14 @@ def test_ignored(args):
 
 
 def test_inherited(args):
-    """SIGCHLD that is ignored, and standard descriptors that are closed."""
+    """SIGCHLD is ignored, or standard descriptors are closed."""
     def ignore():
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 
     for what, before in (("SIGCHLD", ignore), ("0", lambda: os.close(0)), ("1", lambda: os.close(1)), ("0, 1", lambda: os.closerange(0, 2)),
                          ("2", lambda: os.close(2)), ("1, 2", lambda: os.closerange(1, 3)), ("0, 1, 2", lambda: os.closerange(0, 3))):
         with tempfile.NamedTemporaryFile("r") as said:
-            # the launcher says what it has; fails if a descriptor is closed
+            # the launcher prints its descriptors; it fails if one is closed
             script = f'test -e /dev/fd/0 && test -e /dev/fd/1 && test -e /dev/fd/2 && "$@" && echo answered >>{said.name}'
             result = subprocess.run([args.mbx, "queues", "--job", "1", "--json", *PATIENT, "--launch", shell(script)], stdout=subprocess.PIPE,
                                     stderr=subprocess.PIPE, text=True, preexec_fn=before)
@@ -102,10 +102,10 @@ def test_inherited(args):
 
 
 def test_late(args):
-    """Launchers whose time is over are told at once: each of two ends when the other one was told, too."""
+    """Launchers whose time is over get the signal at once: each of two ends when the other has also got it."""
     said = ""
     for look in looks():
-        wait_ms = min(300 << look, 60000)  # on a machine that is busy both must have begun by then
+        wait_ms = min(300 << look, 60000)  # on a busy machine both must have begun by then
         with tempfile.TemporaryDirectory() as folder:
             scripts = [f"trap 'touch {folder}/{mine}; while ! test -e {folder}/{other}; do sleep 0.01; done; echo met >&2; exit 1' TERM; while :; do sleep 0.01; done"
                        for mine, other in (("a", "b"), ("b", "a"))]
@@ -119,7 +119,7 @@ def test_late(args):
 
 
 def test_descriptors(args):
-    """Launchers that cannot be started are said, and those that run end."""
+    """mbx reports launchers that it cannot start, and ends those that run."""
     sleeps = [word for _ in range(20) for word in ("--launch", shell("exec sleep 1000"))]
     result = subprocess.run([args.mbx, "queues", "--job", "1", *sleeps], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                             text=True, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (16, 16)))
@@ -128,7 +128,8 @@ def test_descriptors(args):
 
 
 def said_of(args, *tries):
-    """What mbx says of a launcher that prints this, the first, second and third time that it is called, and which hosts have answered."""
+    """Returns the warnings of mbx about a launcher that prints these texts on its first, second and third call, and the
+    hosts that have answered."""
     with tempfile.TemporaryDirectory() as folder:
         for number, text in enumerate(tries):
             with open(os.path.join(folder, f"text{number}"), "w") as file:
@@ -143,7 +144,8 @@ def said_of(args, *tries):
 
 
 def test_tries(args):
-    """A launcher that mixes the lines of hosts is called again; what is said is said once, of hosts that have not answered in any try."""
+    """A launcher that mixes the lines of hosts is called again.  Each warning is printed once, about hosts that have not
+    answered in any try."""
     own = subprocess.run([args.mbx, "queues", "--json", "--details", "--job", "1"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                          stderr=subprocess.DEVNULL, text=True).stdout
     own = own[:-1].replace(json.loads(own)["host"], "HOST").replace(json.loads(own)["hosts"][0]["id"], "ID")

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * no_attach PROGRAM [ARGUMENTS] - runs it where a seccomp filter forbids cross-memory attach, as that
- * of a container may.
+ * no_attach PROGRAM [ARGUMENTS] - runs the program under a seccomp filter that forbids
+ * cross-memory attach, as the filter of a container may.
  */
 #include <errno.h>
 #include <linux/filter.h>

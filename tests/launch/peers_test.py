@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""peers_test.py - scripts/bench/peers: it goes on where it stopped, names who is missing, and marks what is lost;
-scripts/bench/openmpi says which aims are met.
+"""peers_test.py - scripts/bench/peers: it continues where it stopped, names the libraries that are missing, and
+marks the comparisons that Matchbox loses; scripts/bench/openmpi reports which aims are met.
 
 usage: peers_test.py BUILD_DIR
 """
@@ -32,7 +32,7 @@ if len(os.sched_getaffinity(0)) < 2:
 
 
 def peers(*arguments, status=0, path=None, script=SCRIPT):
-    """What it has said, on stdout and on stderr."""
+    """Returns stdout and stderr of the script."""
     env = dict(os.environ, PATH=path) if path else None
     done = subprocess.run([sys.executable, script, *arguments], stdin=subprocess.DEVNULL, text=True, env=env,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=PATIENCE_S)
@@ -50,7 +50,7 @@ def figures(lines):
 
 
 def goes_on(folder):
-    """With one question after another; then there is nothing left."""
+    """Continues with another question; then nothing is left to measure."""
     alone = ["--quick", "--who", "native", "--out", folder, BUILD]
     both = [*alone, "--only", "receive,posted"]
     peers(*alone, "--only", "receive")
@@ -78,7 +78,7 @@ def stops_by_its_clock(folder):
 
 
 def waits_for_its_cores(folder):
-    """A machine whose cores are far, become near, and have moved behind the first run: it waits, and measures again."""
+    """The cores are far, become near, and have moved after the first run: the script waits, and measures again."""
     build, out = os.path.join(folder, "build"), os.path.join(folder, "out")
     os.makedirs(os.path.join(build, "bench"))
     for name in ("tools", "bench/match"):
@@ -110,7 +110,7 @@ def refuses_another_commit(folder):
 
 
 def names_who_is_missing(folder):
-    """A path with taskset alone: nobody else is installed."""
+    """PATH has only taskset: no other library is installed."""
     tools = os.path.join(folder, "tools")
     os.makedirs(tools)
     os.symlink(shutil.which("taskset"), os.path.join(tools, "taskset"))
@@ -125,7 +125,7 @@ def names_who_is_missing(folder):
 
 
 def is_interrupted(folder):
-    """At its first line; what was measured is kept, and no process stays."""
+    """Interrupts the script at its first line: its measurements are kept, and no process stays."""
     mark = f"PEERS_TEST={os.getpid()}"
     with processes.started([sys.executable, SCRIPT, "--quick", "--only", "receive", "--who", "native", "--rounds", "1000",
                             "--out", folder, BUILD], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -140,7 +140,7 @@ def is_interrupted(folder):
     assert "Traceback" not in said, said
     assert figures(read(folder, "lines.txt"))
     until = time.monotonic() + PATIENCE_S
-    while processes.marked(mark):  # who is killed needs a core to end
+    while processes.marked(mark):  # a killed process needs a core to end
         assert time.monotonic() < until, "a process of the run is left"
         time.sleep(0.1)
 
@@ -162,8 +162,9 @@ round=1 question=types group=g who=component skipped=failed why=it_fell
 
 
 def marks_what_is_lost(folder):
-    """150 of 100 ns is lost by 1.5; twice the rate is not, and half of it is by 2; far is apart from near; what was
-    measured again in a round counts once, and what moved between two looks, or may have, not at all."""
+    """150 instead of 100 ns is a loss by 1.5; twice the rate is no loss, and half of it is a loss by 2; far and near
+    are separate.  A repeated measurement in a round counts once, and one whose cores moved between two looks, or
+    may have, not at all."""
     os.makedirs(folder)
     with open(os.path.join(folder, "lines.txt"), "w", encoding="utf-8") as file:
         file.write(LINES)
@@ -193,7 +194,7 @@ round=1 question=posted group=g who=ob1 mode=expected receives=exact depth=16 sk
 
 
 def says_which_aims_are_met(folder):
-    """0.90 of ob1 is met, 0.96 of ucx and 0.88 of the rate are not; who was stopped was slower."""
+    """0.90 of ob1 meets the aim, 0.96 of ucx and 0.88 of the rate do not; a benchmark that was stopped was slower."""
     os.makedirs(folder)
     with open(os.path.join(folder, "lines.txt"), "w", encoding="utf-8") as file:
         file.write(AIMED)
@@ -210,7 +211,7 @@ def says_which_aims_are_met(folder):
 
 
 def keeps_what_was_said_in_time():
-    """Who does not end is stopped, and the lines that it has written as a whole are kept."""
+    """A program that does not end is stopped, and its complete lines are kept."""
     lines, has_ended = run_until("peers_test", ["sh", "-c", "echo depth=1; printf depth=16; exec tail -f /dev/null"], 5)
     assert (lines, has_ended) == (["depth=1"], False), (lines, has_ended)
     assert run_until("peers_test", ["echo", "depth=1"], 60) == (["depth=1"], True)

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """pingpong_test.py - scripts/bench/pingponglib.py and scripts/bench/pingpong, with a fi_pingpong that fails.
 
-This file is that fi_pingpong, too: the name of its provider says what it does.  It opens the
-sockets that the real one opens, and no provider.  Exit code 77 if there is one core.
+This file is also that fi_pingpong: the name of its provider selects its behaviour.  It opens the sockets
+that the real one opens, and no provider.  Exit code 77 on one core.
 """
 import os
 import signal
@@ -101,7 +101,7 @@ def listening():
 
 
 def in_time_wait():
-    """The port of a client that has closed first."""
+    """Returns the port of a client that has closed first."""
     with listening() as held, socket.socket() as client:
         client.connect(("localhost", held.getsockname()[1]))
         port = client.getsockname()[1]

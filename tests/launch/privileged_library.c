@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * privileged_library - what MBX_VERBS_LIBRARY names in privileged_test.py: it says that its code was run.
+ * privileged_library - the library that privileged_test.py names in MBX_VERBS_LIBRARY: it
+ * reports that its code ran.
  */
 #include <stdio.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * privileged_program - opens endpoints and closes them, and says whether it has more rights than its caller.
- * privileged_test.py makes it set-user-ID.
+ * privileged_program - opens and closes endpoints, and reports whether it has more rights than
+ * its caller. privileged_test.py makes it set-user-ID.
  */
 #include <stdio.h>
 #include <sys/auxv.h>

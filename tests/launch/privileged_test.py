@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A program with more rights than its caller believes no variable of its caller's environment.
+"""A program with more rights than its caller ignores all variables of its caller's environment.
 
 usage: privileged_test.py PROGRAM LIBRARY
 
-The program is copied and made set-user-ID root, and a second user starts it.  The environment asks for a statistics
-file, a trace, and a library of the caller's as libibverbs.  The same copy without the bit does all three, so the test
-would see them.
+The program is copied and made set-user-ID root, and a second user starts it.  The environment requests a statistics
+file, a trace, and a library of the caller as libibverbs.  A copy without the bit obeys all three, so the test would
+notice them.
 """
 import os
 import shutil
@@ -21,7 +21,7 @@ from patience import PATIENCE_S  # noqa: E402
 
 
 class Place:
-    """A folder with the program, and one that everybody may write into."""
+    """A folder with the program, and a folder that everybody may write into."""
 
     def __init__(self, program, library):
         self.folder = tempfile.mkdtemp(prefix="matchbox-privileged-")

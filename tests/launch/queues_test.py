@@ -34,7 +34,7 @@ PATIENCE_MS = str(PATIENCE_S * 1000)
 
 
 class Job:
-    """inspect_program under `mbx run`; its ranks are ready when this is made."""
+    """inspect_program under `mbx run`; once this object exists, its ranks are ready."""
 
     def __init__(self, args, seed, count, seeds=1, **environment):
         self.folder = tempfile.TemporaryDirectory()
@@ -43,12 +43,12 @@ class Job:
         self.process = subprocess.Popen([args.mbx, "run", "-n", "2", "-l", args.program, str(seed), str(count), self.stop, str(seeds)],
                                         stdout=subprocess.PIPE, text=True, env=env)
         atexit.register(self.abandon)
-        self.at = 0  # the seed, counted from the first one
+        self.at = 0  # the current seed, counted from the first one
         self.pids = [0, 0]
         self.read(seed)
 
     def read(self, seed):
-        """What must be in the queues now."""
+        """Reads what must be in the queues now."""
         self.expected = {0: [], 1: []}
         ready = 0
         while ready < 2:
@@ -64,7 +64,7 @@ class Job:
                 self.expected[int(label.strip("[]"))].append((words[0], *map(int, words[1:])))
 
     def next(self, seed):
-        """The queues of the next seed."""
+        """Makes the ranks show the queues of the next seed."""
         self.go_on()
         self.read(seed)
 
@@ -86,11 +86,11 @@ class Job:
         return status
 
     def end_later(self):
-        """The folder stays."""
+        """Ends the job; its folder stays."""
         self.go_on()
         self.process.stdout.read()
         status = self.process.wait()
-        ALL_PIDS.difference_update(self.pids)  # they may soon be those of somebody else
+        ALL_PIDS.difference_update(self.pids)  # the numbers may soon be those of other processes
         return status
 
 
@@ -99,7 +99,7 @@ def queues(args, *options):
 
 
 def check_schema(args, text):
-    """Against the schema of the repository; without python3-jsonschema it says that it is not."""
+    """Checks against the schema of the repository; without python3-jsonschema it prints that it does not."""
     try:
         import jsonschema
     except ImportError:
@@ -111,8 +111,8 @@ def check_schema(args, text):
 
 
 def seen(args, job=None, cores=(), schema=True):
-    """{rank: its JSON} of the only job, or of that one, or of these core files."""
-    if job is None:  # jobs of others may not answer: no patience with these
+    """Returns {rank: its JSON} of the only job, or of this job, or of these core files."""
+    if job is None:  # jobs of others may not answer: waits only 1 ms for them
         shown = json.loads(queues(args, "--json", "--wait", "1").stdout)["jobs"]
         job = next((j["job"] for j in shown if any(r["pid"] in ALL_PIDS for r in j["ranks"])), None)
     of = [word for core in cores for word in ("--core", core)] or ["--wait", PATIENCE_MS]
@@ -140,7 +140,7 @@ def entries(rank):
 
 
 def differ(got, want):
-    """What is missing, and what should not be there."""
+    """Returns the missing entries, and the entries that should not be there."""
     got, want = collections.Counter(got), collections.Counter(want)
     return list(want - got), list(got - want)
 
@@ -150,7 +150,7 @@ def compare(seed, how, ranks, expected):
         got, want = entries(ranks[rank]), sorted(expected[rank])
         check(ranks[rank]["seen"] == how, f"seed {seed}: rank {rank} was {ranks[rank]['seen']}, not {how}")
         missing, more = differ(got, want)
-        if how == "asked" and len(want) > CAPACITY:  # a page has no more, and counts all
+        if how == "asked" and len(want) > CAPACITY:  # a page has no more entries, and counts all
             counts = collections.Counter(e[0] for e in want)
             check(len(got) == CAPACITY and not more, f"seed {seed}: rank {rank}, {len(got)} are shown; not there {more[:3]}")
             check({k: n for k, n in ranks[rank]["counts"].items() if n} == counts, f"seed {seed}: rank {rank}, counts {ranks[rank]['counts']}, not {counts}")
@@ -179,7 +179,7 @@ def is_stopped(pid):
 
 
 def same(args, first, seeds, count):
-    """One job for many seeds: starting it takes longer than looking at it."""
+    """Uses one job for many seeds: starting it takes longer than reading it."""
     job = start(args, first, count, seeds)
     number = None
     for seed in range(first, first + seeds):
@@ -214,7 +214,7 @@ def same_seed(args, job, number, seed):
 
 
 def ages(args):
-    """For how long entries have been there: never too long, and it grows, by each way of looking."""
+    """The ages of entries: never too long, and growing, by each way of reading."""
     begin = time.monotonic()
     job = start(args, 7, 300)
 
@@ -267,7 +267,7 @@ def root_of(pid):
 
 
 def find_root(pid):
-    """The address of mbx_see_root in a process: of what is mapped, the first file that has it."""
+    """Returns the address of mbx_see_root in a process: of its mapped files, the first one that has it."""
     with open(f"/proc/{pid}/maps") as file:
         lines = [line.split(None, 5) for line in file]
     for line in lines:
@@ -283,7 +283,7 @@ def find_root(pid):
 
 
 def debugger_entry(class_, rank, tag, size, text):
-    """As entries() has them; text is KIND[, MORE]; context N tag N ignore 0xN"""
+    """Parses KIND[, MORE]; context N tag N ignore 0xN into an entry as of entries()."""
     kind, envelope = text.rsplit("; ", 1)
     _, context, _, whole, _, ignore = envelope.split()
     kind = kind.split(",")[0].strip()
@@ -294,7 +294,7 @@ def debugger_entry(class_, rank, tag, size, text):
 
 
 def msgq(args, pid, root=None, others=()):
-    """What libmatchbox-msgq.so says to a debugger, which has these other processes, too."""
+    """Returns the answers of libmatchbox-msgq.so to a debugger, which has these other processes, too."""
     root = root_of(pid) if root is None else root
     more = [word for other in others for word in (str(other), f"{root_of(other):x}")]
     result = subprocess.run([args.msgq_host, args.msgq, str(pid), f"{root:x}", *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -315,7 +315,7 @@ LINE = re.compile(r"^  (\w+) +(?:from|to) (?:peer )?(\d+|any source), tag (-?\d+
 
 
 def in_gdb(args, *of):
-    """What `mbx queues -v` says in gdb."""
+    """Returns the output of `mbx queues -v` in gdb."""
     result = subprocess.run(["gdb", "-nx", "-batch", "-x", args.gdb_script, *of, "-ex", "mbx queues -v"], stdin=subprocess.DEVNULL,
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     got = []
@@ -336,7 +336,7 @@ def compare_debugger(seed, how, rank, got, expected):
 
 
 def debuggers(args):
-    """The library has every function of the interface, and says of a process that has no queues that it has none."""
+    """The library has every function of the interface, and reports for a process without queues that it has none."""
     names = subprocess.run(["nm", "-D", "--defined-only", args.msgq], stdout=subprocess.PIPE, text=True).stdout
     names = {line.split()[-1] for line in names.splitlines()}
     if args.interface:
@@ -361,7 +361,7 @@ def debuggers(args):
 
 
 def cores_of(job, name="core"):
-    """What gdb writes of the ranks, which go on."""
+    """Makes gdb write core files of the ranks, which continue."""
     paths = []
     for pid in job.pids:
         result = subprocess.run(["gcore", "-o", os.path.join(job.folder.name, name), str(pid)], stdout=subprocess.PIPE,
@@ -378,7 +378,7 @@ def refused(args, words, *cores):
 
 
 def cores(args, rounds):
-    """Core files that are cut, changed, of something else, or without what processes share."""
+    """Core files that are cut, changed, of another program, or without shared memory."""
     job = start(args, 5, 200)
     paths = cores_of(job)
     with open(f"/proc/{job.pids[0]}/coredump_filter", "w") as file:
@@ -475,7 +475,7 @@ def observers_are_killed(args):
 
 
 def started_at(pid):
-    """When a process was, in seconds since 1970."""
+    """Returns the start time of a process, in seconds since 1970."""
     with open("/proc/stat") as file:
         boot = next(int(line.split()[1]) for line in file if line.startswith("btime "))
     with open(f"/proc/{pid}/stat", errors="replace") as file:
@@ -483,7 +483,7 @@ def started_at(pid):
 
 
 def by_name(args):
-    """Three jobs at a time: --job takes a program, a process, or the launcher, and lists what it may mean."""
+    """Three jobs run at a time: --job takes a program, a process, or the launcher, and lists the possible jobs."""
     with tempfile.TemporaryDirectory() as folder:
         ocean, ice = f"ocean{os.getpid()}", f"ice{os.getpid()}"
         jobs, numbers = [], []

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""run_test.py MBX [NAME...] - the behaviour of `mbx`, mostly of `mbx run`.
+"""run_test.py MBX [NAME...] - the behaviour of `mbx`, especially of `mbx run`.
 
-Processes of a test are recognised by a word in their environment, whatever became of
-their parents, groups and names.  SEED and KILLS in the environment set the random
-part: when and whom it kills.
+The test recognises its processes by a word in their environment, whatever became of their parents,
+groups and names.  SEED and KILLS in the environment set the random part: when it kills, and which
+process.
 """
 import json
 import os
@@ -85,7 +85,7 @@ def expect_nothing_left(mark, what):
 
 
 def wait_for(condition, text):
-    """Returns what the condition was at last, which is true."""
+    """Waits until the condition is true, and returns its value."""
     end = time.monotonic() + PATIENCE_S
     while not (seen := condition()):
         expect(time.monotonic() < end, text)
@@ -466,7 +466,7 @@ def a_signal_kills_who_does_not_catch_it():
 def a_repeated_signal_kills_who_ignores_it():
     job = Job("run", "-n", "2", "sh", "-c", "trap '' INT; sleep 1000")
     wait_for(lambda: ready_count(job) == 2, "not ready")
-    for _ in looks():  # one that comes within a second, as mbx sees it, does not count
+    for _ in looks():  # a signal within a second, as mbx measures it, does not count
         job.process.send_signal(signal.SIGINT)
         time.sleep(1.2)
         if job.process.poll() is not None:
@@ -480,8 +480,8 @@ def supervisor_of(job):
 
 
 def is_rank(pid, guards):
-    """A child of the supervisor that leads its group; adopted orphans do not, or lead a
-    session as well."""
+    """Is it a child of the supervisor that leads its group?  Adopted orphans do not, or lead a session
+    as well."""
     seen = processes.fields(pid)
     if seen is None:
         return False
@@ -520,7 +520,7 @@ def whoever_is_killed_nothing_is_left():
         job = Job("run", "-n", str(rng.randint(1, 4)), "sh", "-c", program)
         time.sleep(delay)
         candidates = VICTIMS[who](job)
-        if not candidates:  # it was too early for any; one in exec() is not seen for a moment
+        if not candidates:  # too early for any; a process in exec() is invisible for a moment
             candidates = wait_for(lambda: VICTIMS[who](job), f"seed {seed}: {who} never came")
         try:
             os.kill(rng.choice(candidates), signal.SIGKILL)
@@ -528,7 +528,7 @@ def whoever_is_killed_nothing_is_left():
             pass
         if who in ("a grandchild", "anybody") and job.process.poll() is None:
             time.sleep(0.05)
-            job.process.kill()  # the job may well go on
+            job.process.kill()  # the job may continue
         what = f"seed {seed}, kill {n} of {who} after {delay:.4f} s in `{program}`"
         try:
             job.wait()
@@ -614,7 +614,7 @@ def perf_prints_what_was_asked_for():
 
 
 def free_port():
-    """Of which nobody here makes use, nor will the system give it to somebody."""
+    """Returns a port that nobody here uses, and that the system does not give away."""
     with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as file:
         first = int(file.read().split()[0])
     while True:
@@ -628,7 +628,7 @@ def free_port():
 
 
 def listening(port, *words, **more):
-    """One of two hosts, when it listens."""
+    """Starts one of the two sides and waits until it listens."""
     job = Job("perf", *words, "--listen", "--port", port, **more)
     line = job.process.stderr.readline()
     expect(f"listening on port {port}; on the other host: mbx perf {' '.join(words)}" in line and
@@ -640,7 +640,7 @@ def perf_measures_between_two_that_no_launcher_started():
     port = free_port()
     for words in (["lat", "-i", "200"], ["depth", "--depths", "1,20"], ["rate", "--threads", "2", "-i", "500"]):
         first = listening(port, *words)
-        with socket.create_connection(("127.0.0.1", int(port))) as stranger:  # no mbx perf: it is refused
+        with socket.create_connection(("127.0.0.1", int(port))) as stranger:  # not mbx perf: it is refused
             stranger.sendall(b"GET / HTTP/1.1\r\n\r\n" + bytes(8192))
         second = mbx("perf", *words, "--connect", "127.0.0.1", "--port", port)
         first.wait()
@@ -652,7 +652,7 @@ def perf_measures_between_two_that_no_launcher_started():
     first.wait()
     for job in first, second:
         expect(job.code == 2 and "different things" in job.err, str(job))
-    # with one key, and a side that does not know it
+    # with one key, and a side without it
     key = {"MBX_KEY": 32 * "7"}
     first = listening(port, "lat", "-i", "200", env=key)
     second = mbx("perf", "lat", "-i", "200", "--connect", "localhost", "--port", port, env=key)
@@ -662,7 +662,7 @@ def perf_measures_between_two_that_no_launcher_started():
     second = mbx("perf", "lat", "--connect", "localhost", "--port", port)
     first.wait()
     expect(first.code == second.code == 2 and "without MBX_KEY" in second.err, f"{first}\n{second}")
-    # nobody there, and a side that is killed
+    # nobody listens, and a side that is killed
     job = mbx("perf", "lat", "--connect", "127.0.0.1", "--port", port)
     expect(job.code == 1 and f"nothing listens on port {port}" in job.err, str(job))
     first = listening(port, "lat", "-i", "100000000")
@@ -680,7 +680,7 @@ def perf_measures_between_two_that_no_launcher_started():
 
 
 def expect_overlap(row, job):
-    """The numbers of a line fit each other."""
+    """The numbers of a line are consistent."""
     comm, work, both = (float(row[f"{what}_median_ns"]) for what in ("comm", "compute", "both"))
     percent = 100 * (1 - (both - max(comm, work)) / min(comm, work))
     slack = 0.1 + 300 / min(comm, work)  # the times are printed as whole ns
@@ -739,8 +739,8 @@ def perf_overlap_runs_every_mode_that_is_here():
 
 
 def what_is_computed_takes_its_time():
-    """The more of it the longer, and a transfer with it takes no less.  How long a transfer takes
-    is what it is made to last; where other programs run, too, there are tries until one is left alone."""
+    """More computation takes longer, and a transfer with it takes no less.  The time of a transfer is set;
+    if other programs run, too, the test retries until one try is undisturbed."""
     for _ in looks():
         rows = []
         for percent in ("10", "1000"):
@@ -754,7 +754,7 @@ def what_is_computed_takes_its_time():
 
 
 def counts_of_a_receiver(rndv):
-    """The mode of perf overlap with long messages, and what it counted."""
+    """Returns the mode of perf overlap with long messages, and its counts."""
     with tempfile.TemporaryDirectory() as folder:
         job = mbx("perf", "overlap", "--repeats", "5", "--size", "1M",
                   env={"MBX_RNDV": rndv, "MBX_STATS_FILE": f"{folder}/%r"})
@@ -767,7 +767,7 @@ def counts_of_a_receiver(rndv):
 
 
 def what_software_matches_is_fetched():
-    """A long message that software matches is read by the receiver, after it has computed."""
+    """If software matches a long message, the receiver reads it after it has computed."""
     mode, counts, text = counts_of_a_receiver("read+split")
     expect(mode != "software" or
            counts["advert_sent"] == counts["received_rndv-write"] == "0" and
@@ -775,7 +775,7 @@ def what_software_matches_is_fetched():
 
 
 def what_is_told_early_is_written():
-    """The sender writes it while the receiver computes."""
+    """The sender writes an advertised receive while the receiver computes."""
     mode, counts, text = counts_of_a_receiver("write")
     expect(mode != "early" or
            int(counts["advert_won"]) >= 10 and int(counts["received_rndv-write"]) >= 10, text)
@@ -790,7 +790,7 @@ def perf_overlap_leaves_nothing_behind():
 
 
 def exported(job):
-    """{name: value} of the lines of `mbx exec --print`, as a shell reads them."""
+    """Returns {name: value} of the lines of `mbx exec --print`, as a shell reads them."""
     lines = [shlex.split(line) for line in job.out.splitlines()]
     expect(lines and all(line[0] == "export" and len(line) == 2 for line in lines), str(job))
     return dict(line[1].split("=", 1) for line in lines)
@@ -818,14 +818,15 @@ def exec_sets_what_is_not_set():
 
 
 def exec_sums_up():
-    """One line for all ranks, or for none with the cause; its exit status, its signals, and a folder that is removed."""
+    """Prints one line for all ranks, or a line with the reason if there are none.  Keeps the exit status and the signals
+    of the command, and removes its folder."""
     with tempfile.TemporaryDirectory() as folder:
         env = {"TMPDIR": folder}
         for command, code, cause in ((("env", "true"), 0, "true names no MPI library"), (("sh", "-c", "exit 5"), 5, "no rank came to MPI_Finalize"),
                                      (("sh", "-c", "kill -9 $$"), 137, "no rank came to MPI_Finalize")):
             job = mbx("exec", "--summary", *command, env=env)
             expect(job.code == code and job.err.count("\n") == 1 and cause in job.err and not job.out, str(job))
-        # what two ranks have written, one of them with two endpoints
+        # the statistics of two ranks, one of them with two endpoints
         write = ("f() { echo \"endpoint rank=$1 pid=1 expected=$2 unexpected=3 sent_eager=4 sent_bytes_eager=1500\"; }; "
                  "f 0 10 >${MBX_STATS_FILE%/*}/1; (f 1 20; f 1 30) >${MBX_STATS_FILE%/*}/2; "
                  "echo 'program rank=0 pid=1 text=component Open MPI v4.1.4, package: x' >>${MBX_STATS_FILE%/*}/1")
@@ -857,12 +858,12 @@ def exec_takes_the_component_where_it_can_be_loaded():
 
 
 def exec_names_what_would_defeat_it():
-    """And executes nothing then, but with --force."""
+    """mbx exec then executes nothing, except with --force."""
     for way, name, value in (("pml", "OMPI_MCA_pml", "ob1"), ("provider", "OMPI_MCA_pml", "ob1"),
                              ("provider", "FI_PROVIDER", "tcp"), ("provider", "FI_PROVIDER", "^matchbox"),
                              ("provider", "FI_PROVIDER_PATH", "/nowhere")):
         if mbx("exec", "--print", "--through", way).code != 0:
-            continue  # it is not here
+            continue  # not built here
         job = mbx("exec", "--through", way, "echo", "ran", env={name: value})
         expect(job.code == 1 and job.out == "" and f"{name}={value}" in job.err and
                "--force" in job.err, str(job))
@@ -876,7 +877,8 @@ def exec_names_what_would_defeat_it():
 
 
 def exec_names_what_its_command_would_defeat():
-    """Options of mpiexec that choose another way; what chooses ours, or something else, passes."""
+    """Options of mpiexec that select another library are refused; options that select Matchbox, or something else,
+    pass."""
     way = "pml" if mbx("exec", "--print", "--through=pml").code == 0 else "provider"
     if mbx("exec", "--print", "--through", way).code != 0:
         return  # nothing is here
@@ -891,7 +893,7 @@ def exec_names_what_its_command_would_defeat():
 
 
 def exec_warns_of_a_program_of_another_mpi():
-    """By the name of the launcher, and by the libraries that the file of the program names."""
+    """The name of the launcher and the libraries in the program's file show it."""
     if mbx("exec", "--print").code != 0:
         return  # nothing is here
     with tempfile.TemporaryDirectory() as where:
@@ -920,7 +922,7 @@ def exec_says_early_that_statistics_would_be_lost():
 
 
 def exec_says_where_the_provider_was_sought():
-    """Of a copy of mbx."""
+    """A copy of mbx is started."""
     with tempfile.TemporaryDirectory() as where:
         shutil.copy(MBX, where + "/mbx")
         done = subprocess.run([where + "/mbx", "exec", "--print"], text=True, capture_output=True, timeout=PATIENCE_S)
@@ -929,7 +931,7 @@ def exec_says_where_the_provider_was_sought():
 
 
 def run_says_that_an_mpi_program_was_many_jobs():
-    """Its ranks know nothing of mbx run.  A program that has MPI in it, too, or speaks of it, is not meant."""
+    """The ranks of an MPI program ignore mbx run.  A program that also contains MPI, or only names it, gets no line."""
     program = os.path.join(os.path.dirname(MBX), "../tests/mpi/p2p")
     if not os.path.exists(program):
         return  # built without MPI
@@ -943,7 +945,7 @@ def run_says_that_an_mpi_program_was_many_jobs():
 
 
 def exec_warns_of_a_container_of_another_user():
-    """podman run of a user: the ranks are root in it, unless it is told to keep the number of the user."""
+    """A user starts podman run: the ranks are root in the container, unless an option keeps the user's number."""
     if mbx("exec", "--print").code != 0:
         return  # nothing is here
     user = {"user": 65534, "group": 65534} if os.geteuid() == 0 else {}
@@ -954,13 +956,13 @@ def exec_warns_of_a_container_of_another_user():
         try:
             done = subprocess.run([MBX, "exec", *words], cwd="/", text=True, capture_output=True, timeout=PATIENCE_S, **user)
         except PermissionError:
-            return  # the build is not for that user
+            return  # this user may not execute the build
         expect(done.returncode == 0 and done.stdout == " ".join(words[1:]) + "\n" and
                ("--userns=keep-id to podman run" in done.stderr) == warns, f"{words}: {done}")
 
 
 def exec_names_an_mpich_that_cannot_reach_it():
-    """By what the mpichversion beside its launcher says; links lead to the launcher."""
+    """The mpichversion of the launcher's folder shows it; links lead to the launcher."""
     if mbx("exec", "--print").code != 0:
         return  # nothing is here
     with tempfile.TemporaryDirectory() as where:

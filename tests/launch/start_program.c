@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * start_program.c - a rank that checks how it was started; the launcher is the test's.
+ * start_program.c - a rank that checks how it was started; the test starts the launcher.
  *
  * usage: start_program rounds SIZE HOSTS | leave
  *
- *   rounds   the ranks are SIZE on HOSTS hosts, no two have one number, all have one key,
- *            and what they put arrives, in many rounds, of an open that ends and another
- *   leave    rank 1 does not come to the second fence, and rank 0 must be told: -ECONNRESET;
- *            it ends the job then with exit code 7
+ *   rounds   there are SIZE ranks on HOSTS hosts, their numbers differ, all have one key,
+ *            and their values arrive, in many rounds, also after a close and another open
+ *   leave    rank 1 does not enter the second fence, and rank 0 must get -ECONNRESET;
+ *            it then ends the job with exit code 7
  *
- * Exit code 0 if all was as it should be, 2 for wrong arguments.
+ * Exit code 0 if everything is right, 2 for wrong arguments.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -33,7 +33,7 @@ struct card {
 };
 static_assert(sizeof(struct card) <= BOOT_VALUE_MAX, "fits");
 
-/* As a test of one process would assert; the launcher ends the others. */
+/* Fails like an assertion; the launcher ends the other ranks. */
 static void check(bool is_right, const char *what, const struct boot *b)
 {
     if (is_right)
@@ -69,7 +69,7 @@ static struct card make_card(const struct boot *b, uint32_t round)
     return card;
 }
 
-/* One round; hosts[rank] is where each is. */
+/* Makes one round; hosts[rank] gets the host of each rank. */
 static void exchange(struct boot *b, uint32_t round, uint64_t *hosts)
 {
     struct card mine = make_card(b, round), card;
@@ -132,7 +132,7 @@ static int run_leave(void)
     check(b->ops->fence(b) == 0, "the first fence", b);
     while (b->rank == 1)
         pause();                    /* until the launcher ends it */
-    again = open_boot(2 * CLOCK_S); /* all have come this far, however slowly */
+    again = open_boot(2 * CLOCK_S); /* all ranks have come this far, however slow they are */
     err = again->ops->fence(again);
     check(err == -ECONNRESET, "a fence without a rank", b);
     check(b->ops->fence(b) == -ECONNRESET, "another one", b);

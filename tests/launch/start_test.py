@@ -45,7 +45,7 @@ def path(name):
 
 
 def run(*words, env=None):
-    """Exit code, standard output and error."""
+    """Returns the exit code, standard output and error."""
     environment = {name: value for name, value in os.environ.items()
                    if not re.match("(PMI|SLURM|OMPI_COMM|MBX_BOOT)", name)}
     environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
@@ -115,7 +115,7 @@ def test_others_are_refused():
     if shutil.which("mpiexec.mpich"):
         result = run("mpiexec.mpich", "-n", "2", path("examples/job"))
         expect(result[0] != 0 and "speaks PMI and no PMIx" in result[2], "MPICH", result)
-    # and mbx run goes before all of them
+    # mbx run takes precedence over all of them
     result = run(path("tools/mbx"), "run", "-n", "2", path("tests/launch/start_program"), "rounds", "2",
                  "1", env={**fake, "PMIX_RANK": "0", "PMIX_NAMESPACE": "other"})
     expect(result[0] == 0 and "by mbx run" in result[1], "mbx run under another one", result)
@@ -129,14 +129,14 @@ def on_hosts(count, *words):
 
 
 def test_hosts():
-    """Three hosts with two ranks each; they know who is beside whom."""
+    """Three hosts have two ranks each; each rank knows which others share its host."""
     result = on_hosts(3, "mpiexec", "--host", "h1:2,h2:2,h3:2", "-n", "6",
                       path("tests/launch/start_program"), "rounds", "6", "3")
     expect_rounds(result, 6, 3)
 
 
 def spread(modes, on_two, env=None):
-    """The words that run a rank of spread_program under mbx run; every other one is elsewhere."""
+    """Runs spread_program under mbx run; every other rank is on another host."""
     rank = f"{path('tests/support/spread_program')} {' '.join(modes)}"
     host = "MBX_FAULT_HOST=$((${MBX_BOOT#*:} % 2)) " if on_two else ""
     return run(path("tools/mbx"), "run", "-n", "4", "sh", "-c", f"{host}exec {rank}", env=env)
@@ -159,7 +159,7 @@ def expect_spread(result, ranks):
 
 
 def test_perf_between_hosts():
-    """The two commands of mbx perf --help, one on each host, and no launcher."""
+    """The two commands of mbx perf --help, one on each host, without a launcher."""
     needs_network()
     script = ("mbx=$0 hosts=$1; "
               "$hosts enter h1 $mbx perf depth --depths 1,20 --listen 2>$2/said & "
@@ -172,23 +172,23 @@ def test_perf_between_hosts():
 
 
 def test_two_kinds_of_peers():
-    """Shared memory and the network in one endpoint, with ranks that take each other for those of
-    two hosts; and a job on one that opens no network."""
+    """Shared memory and the network in one endpoint, with ranks that seem to be on two hosts; and a
+    job on one host that opens no network."""
     needs_network()
     expect_spread(spread(SPREAD, True, env={"MBX_TRANSPORT": "shm+ofi"}), 4)
-    # mbx run opens no network, though an outer launcher has ranks on other machines
+    # mbx run opens no network, although an outer launcher has ranks on other machines
     result = spread(["messages"], False, env={
         "MBX_LOG_LEVEL": "debug", "OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_LOCAL_SIZE": "2"})
     expect(result[0] == 0 and not networks_of(result), "mbx run", result)
 
 
 def info(**env):
-    """An endpoint over the network, and what is said of it."""
+    """Opens an endpoint over the network; returns the output about it."""
     return run(path("tools/mbx"), "info", "--window", env={"MBX_TRANSPORT": "ofi", **env})
 
 
 def test_networks_that_are_refused():
-    """Each with a line that names what is wrong."""
+    """A line names what is wrong with each network."""
     needs_network()
     ours = {"FI_PROVIDER_PATH": path("src/provider"), "MBX_LOG_LEVEL": "debug"}
     result = info(**ours)
@@ -209,7 +209,7 @@ def test_networks_that_are_refused():
 
 
 def networks_of(result):
-    """How many endpoints of ranks with MBX_LOG_LEVEL=debug have opened a network."""
+    """Counts the endpoints of ranks with MBX_LOG_LEVEL=debug that have opened a network."""
     return len(re.findall(r"ofi: provider .*, domain", result[2]))
 
 
@@ -221,7 +221,7 @@ def test_one_host_opens_no_network():
 
 
 def test_hosts_talk():
-    """Two ranks on each of three hosts: shared memory within a host, the network between."""
+    """Two ranks on each of three hosts: shared memory within a host, the network between hosts."""
     needs_network()
     places = ("mpiexec", "--host", "h1:2,h2:2,h3:2", "-n", "6", "-x", "MBX_LOG_LEVEL=debug")
     result = on_hosts(3, *places, path("examples/job"))
@@ -230,21 +230,22 @@ def test_hosts_talk():
     expect_spread(on_hosts(3, *places, path("tests/support/spread_program"), *SPREAD), 6)
 
 
-# Of tests/mpi and bench/, what each way in carries.  Open MPI 4.1 does not end the others over libfabric.
+# Programs of tests/mpi and bench/ that each way supports.  Over libfabric Open MPI 4.1 does not end the other ranks.
 ON_HOSTS = ("p2p", "collectives", "order", "patterns", "rules", "rules --threads 4", "threads", "app_amr", "app_farm",
             "app_farm --posted 0")
 BY_COMPONENT_ON_HOSTS = ("rules --mixed", "errors", "dynamic --no-spawn")
 
 
 def test_mpi_on_hosts():
-    """An MPI program as a user would start it, two ranks on each of three hosts; --long: all programs, on two and on three."""
+    """An MPI program as a user would start it, two ranks on each of three hosts; --long: all programs, on two and on
+    three."""
     needs_network()
     if not os.path.exists(path("tests/mpi/app_farm")):
         raise NotHere("built without MPI")
     for way in ("provider", "pml"):
         over = (path("tools/mbx"), "exec", "--through", way)
         if run(*over, "--print")[0] != 0:
-            continue  # it is not here
+            continue  # not built here
         names = ON_HOSTS + (BY_COMPONENT_ON_HOSTS if way == "pml" else ()) if IS_LONG else ("app_farm",)
         for count in (2, 3) if IS_LONG else (3,):
             places = ["-n", str(count), "mpiexec", "--host", ",".join(f"h{host + 1}:2" for host in range(count)),
@@ -268,8 +269,9 @@ SHORT_NETPIPE = ["NPopenmpi", "-p", "0", "-n", "5", "-u", "1048576"]
 
 
 def demo_programs():
-    """Those of ./dev demo, as proglib.everything() has them, for 6 ranks on three hosts.  NetPIPE
-    has one rank on each of two: with six it does not go on behind its first size, over ob1 neither."""
+    """The programs of ./dev demo, as in proglib.everything(), for 6 ranks on three hosts.  NetPIPE has
+    one rank on each of two hosts: with six ranks it does not continue after its first size, also over
+    ob1."""
     over = [path("tools/mbx"), "exec", "--through=provider", HOSTS, *PLACES]
     missing = [tool for tool in ("NPopenmpi", "hpcc") if shutil.which(tool) is None]
     if missing:
@@ -287,8 +289,7 @@ def demo_programs():
 
 
 def expect_carried(name, folder, count):
-    """Each rank has heard others through Matchbox, with a network open, and nothing was
-    dropped."""
+    """Each rank has received through Matchbox, with an open network, and no packet was dropped."""
     ranks = proglib.statistics(folder)
     with open(os.path.join(folder, "output"), errors="replace") as file:
         said = file.read()
@@ -301,7 +302,7 @@ def expect_carried(name, folder, count):
 
 
 def test_demo_on_hosts():
-    """What ./dev demo runs on one host, with two ranks on each of three."""
+    """Runs the programs of ./dev demo, which are usually on one host, with two ranks on each of three."""
     needs_network()
     on_hosts(3, "true")
     if not os.path.exists(path("tests/mpi/p2p")):
@@ -321,7 +322,7 @@ def test_demo_on_hosts():
 
 
 def test_slurm():
-    """Two ranks on each of two nodes, which take each other for two hosts."""
+    """Two ranks on each of two nodes, which seem to be two hosts."""
     needs_network()
     rank = f"MBX_FAULT_HOST=$((SLURM_NODEID + 1)) exec {path('tests/support/spread_program')}"
     result = run(os.path.join(SCRIPTS, "hosts/slurm-here"), "srun", "--mpi=pmix", "-N2", "-n4", "sh", "-c",
@@ -334,7 +335,7 @@ def test_slurm():
 
 
 def test_mpich_on_hosts():
-    """Its launcher finds the hosts, too."""
+    """MPICH's launcher finds the hosts, too."""
     if not shutil.which("mpiexec.mpich"):
         raise NotHere("there is no MPICH")
     result = on_hosts(2, "mpiexec.mpich", "-hosts", "h1,h2", "-n", "2", "hostname")
@@ -342,7 +343,7 @@ def test_mpich_on_hosts():
 
 
 def test_hosts_end_with_a_signal():
-    """The script is told to end while its command runs: at once, with all that it has made."""
+    """The script gets a signal while its command runs: it ends at once, with everything that it has made."""
     with subprocess.Popen([HOSTS, "-n", "1", "sh", "-c", "echo up; exec sleep 1000"], text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         if process.stdout.readline() != "up\n":
@@ -357,7 +358,7 @@ def test_hosts_end_with_a_signal():
 
 
 def test_hosts_leave_nothing():
-    """Cut, mended and ended; then neither an interface nor a process is left."""
+    """A host is cut off, reconnected and ended; then neither an interface nor a process is left."""
     mark = f"MATCHBOX_START_TEST={uuid.uuid4().hex}"
     os.environ.update([mark.split("=")])
     script = (f"{HOSTS} cut h1 && {HOSTS} enter h2 {reach('10.77.0.1', 2)} && exit 1; "
@@ -376,13 +377,12 @@ def test_hosts_leave_nothing():
 
 
 def reach(address, patience_s):
-    """A command that succeeds when somebody answers there."""
+    """Returns a command that succeeds when this address answers."""
     return f"{sys.executable} {os.path.abspath(__file__)} --reach {address} {patience_s}"
 
 
 def is_reached(address, patience_s):
-    """Does the address answer in this time?  A refusal is an answer; that there is no way may
-    change."""
+    """Does the address answer in this time?  A refusal is an answer; a missing route may appear."""
     deadline = time.monotonic() + patience_s
     while time.monotonic() < deadline:
         with socket.socket() as probe:

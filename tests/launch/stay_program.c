@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stay_program.c - a rank that others can do something to while it is open.
+ * stay_program.c - a rank that stays open, so that others can attack it.
  *
  * usage: stay_program FIFO
  *
- * Opens FIFO to read, opens an endpoint, and says "open".  When FIFO has no writer any more, it exchanges a message with
- * every rank, closes the endpoint, and says "closed".  FIFO has a writer until after the last rank has said "open".
+ * Opens FIFO to read, opens an endpoint, and prints "open".  When FIFO has no writer any more,
+ * it exchanges a message with every rank, closes the endpoint, and prints "closed".  FIFO has a
+ * writer until after the last rank has printed "open".
  */
 #include <fcntl.h>
 #include <stdint.h>

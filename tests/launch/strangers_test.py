@@ -3,7 +3,7 @@
 """strangers_test.py MBX STAY_PROGRAM [NAME...] - jobs that another user of the machine attacks.
 
 The stranger reaches every socket of a job that the kernel lets him reach, and holds what he can as long as
-the test lasts.  The job must do all that it has to do meanwhile: what takes longer than PATIENCE_S was held.
+the test lasts.  Meanwhile the job must do all its work: if it takes longer than PATIENCE_S, it was held.
 """
 import os
 import re
@@ -21,8 +21,8 @@ from patience import PATIENCE_S  # noqa: E402
 
 MBX, STAY = (os.path.abspath(path) for path in sys.argv[1:3])
 
-# Sends to each socket, in every way, a descriptor whose close() takes LINGER seconds: of a connection with unsent bytes.
-# Each time a child does so, whose end closes its own copy and waits for nothing.
+# Sends a descriptor whose close() takes LINGER seconds to each socket, in every way: a connection with unsent bytes.
+# Each time a child sends it; its end closes its own copy without waiting.
 LINGERS = r"""
 import os, socket, struct, sys
 linger, names = int(sys.argv[1]), sys.argv[2:]
@@ -62,7 +62,7 @@ print(sent, flush=True)
 sys.stdin.read()
 """
 
-# Takes every lock of the file by whose locks a job finds its own.
+# Takes every lock of the file by whose locks the ranks of a job find each other.
 LOCKS = r"""
 import fcntl, struct, sys
 file = open("/dev/zero", "r+b", buffering=0)
@@ -82,7 +82,7 @@ def expect(condition, what):
 
 
 def sockets_of(pids):
-    """The names of the abstract sockets that these processes have."""
+    """Returns the names of the abstract sockets of these processes."""
     inodes = set()
     for pid in pids:
         for fd in os.listdir(f"/proc/{pid}/fd"):
@@ -96,7 +96,7 @@ def sockets_of(pids):
 
 
 def with_children(pid):
-    """It, and all that it has started."""
+    """Returns the process and all its descendants."""
     pids = [pid]
     for parent in pids:
         for task in os.listdir(f"/proc/{parent}/task"):
@@ -106,7 +106,7 @@ def with_children(pid):
 
 
 class Job:
-    """Two ranks of the program that stays, under `mbx run`, which end with the `with`."""
+    """Two ranks of the program that stays open, under `mbx run`, which end with the `with`."""
 
     def __init__(self, **env):
         clean = {name: value for name, value in os.environ.items() if not name.startswith("MBX_")}
@@ -119,7 +119,7 @@ class Job:
         self.pids = []
 
     def lines(self, text):
-        """Reads it from each rank."""
+        """Reads this line from each rank."""
         for _ in range(2):
             line = self.process.stdout.readline()
             expect(line == text + "\n", f"a rank said {line!r} in place of {text!r}")
@@ -130,7 +130,7 @@ class Job:
         return self
 
     def go(self):
-        """The ranks exchange messages and end, which takes PATIENCE_S at most."""
+        """The ranks exchange messages and end, within PATIENCE_S."""
         self.close_writer()
         signal.alarm(PATIENCE_S)
         try:
@@ -169,7 +169,7 @@ def held(_signal, _frame):
 
 
 def test_what_lingers_lingers():
-    """A socket that takes what strangers send is held: what the other tests do would be noticed."""
+    """A socket that accepts the strangers' descriptors is held: the other tests would notice such an attack."""
     for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
         victim = socket.socket(socket.AF_UNIX, kind)
         name = f"matchbox-strangers-{os.getpid()}"
@@ -186,7 +186,7 @@ def test_what_lingers_lingers():
 def attack(**env):
     with Job(**env).opened() as job:
         names = sockets_of(job.pids)
-        job.signal(signal.SIGSTOP)  # what it gets has no other owner any more when it looks at it
+        job.signal(signal.SIGSTOP)  # so that the sender has closed its copies of the descriptors when the job reads them
         with stranger.Stranger(LINGERS, 3600, *names) as enemy:
             enemy.line()
             job.signal(signal.SIGCONT)
@@ -201,12 +201,12 @@ def test_descriptors_that_linger():
 
 
 def test_descriptors_that_linger_where_some_are_passed():
-    """To a rank that passes descriptors, whoever is not of the job sends none."""
+    """A rank that passes descriptors accepts none from outside its job."""
     expect(len(attack(MBX_SHM_PASS="always")) == 2, "no socket of each rank has a name")
 
 
 def test_locks():
-    """In a mount namespace of its own, where /dev/zero is another file: the locks of other jobs are not touched."""
+    """Runs in a mount namespace of its own, where /dev/zero is another file: the locks of other jobs are not touched."""
     with tempfile.NamedTemporaryFile(prefix="matchbox-strangers.") as file:
         os.chmod(file.name, 0o666)
         apart = ["unshare", "--mount", "sh", "-c", 'mount --bind "$1" /dev/zero && shift && exec "$@"', "sh", file.name]
@@ -218,7 +218,7 @@ def test_locks():
 
 
 def all_locks():
-    """Whoever has all of them has nothing: the ranks find each other, and none waits for him."""
+    """A process that holds all locks gains nothing: the ranks find each other, and none waits for it."""
     with stranger.Stranger(LOCKS) as enemy:
         expect(enemy.line() == "locked", "no lock")
         with Job().opened() as job:
@@ -227,7 +227,7 @@ def all_locks():
 
 
 TESTS = {name[5:]: function for name, function in list(globals().items()) if name.startswith("test_")}
-INNER = {"all_locks": all_locks}  # what a test runs elsewhere
+INNER = {"all_locks": all_locks}  # tests that run elsewhere
 
 
 def main(names):

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stuck_program.c - jobs of the library that wait for ever, each in its own way, and some that only seem to; for
- * stuck_test.py.
+ * stuck_program.c - jobs of the library that wait for ever, each in its own way, and some that
+ * only seem to; for stuck_test.py.
  *
  * usage: stuck_program PATTERN
  *
- * A rank prints "ready PID" before it begins to wait.  What ends is an error.
+ * A rank prints "ready PID" before it begins to wait.  A pattern that ends is an error.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -123,7 +123,7 @@ static void wait_all(void)
 
     if (rank == 1)
         receive(0, 1);
-    if (rank == 2) /* it may still send */
+    if (rank == 2) /* this rank may still send */
         pause();
     for (uint32_t i = 0; i < 2; i++)
         requests[i] = begin_receive(1 + i, 7);
@@ -157,7 +157,8 @@ static void two_cycles(void)
     receive(rank ^ 1, 1);
 }
 
-/* More messages than 0 keeps, and then the one that 0 waits for. */
+/* Sends more messages than rank 0 keeps, and only then would send the message for which 0
+ * waits. */
 static void beyond_the_window(void)
 {
     for (int i = 0; i < 200000 && rank == 1; i++)
@@ -165,7 +166,7 @@ static void beyond_the_window(void)
     receive(1 - rank, 7);
 }
 
-/* ---- what only looks so ---- */
+/* ---- no deadlocks ---- */
 
 static void late_sender(void)
 {
@@ -188,7 +189,7 @@ static void wait_any_beside(void)
     must(mbx_wait_any(ep, requests, 2, -1, &which, NULL), "mbx_wait_any");
 }
 
-/* Long messages have come to 0. */
+/* Rank 0 has received long messages, and waits. */
 static void attach_forbidden(void)
 {
     for (int i = 0; i < 3; i++)
@@ -201,7 +202,7 @@ static void attach_forbidden(void)
     receive(1, 7);
 }
 
-/* It looks again and again, and may do something else at any time. */
+/* Tests again and again; the rank may do something else at any time. */
 static void polling(void)
 {
     struct mbx_completion completion;
@@ -211,7 +212,7 @@ static void polling(void)
         ;
 }
 
-/* It makes progress, and has no operation. */
+/* Makes progress without an operation. */
 static void nothing_waits(void)
 {
     for (;;)
@@ -237,7 +238,8 @@ static void running_ring(void)
     }
 }
 
-/* As running_ring(), and rank 0 rests in each round: the others wait for it, and leave the cores to who looks. */
+/* As running_ring(), but rank 0 rests in each round: the others wait for it, and leave the
+ * cores to the observer. */
 static void resting_ring(void)
 {
     for (;;) {

@@ -16,8 +16,8 @@ sys.dont_write_bytecode = True
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
 from looks import looks  # noqa: E402
 
-SILENT = 3   # looks at a job that is none
-SILENT_MS = 300  # that a rank has there to answer
+SILENT = 3   # looks at a job without a deadlock
+SILENT_MS = 300  # the time of a rank there to answer
 
 # name: ranks, deadlocked ranks, texts that the doctor prints
 STUCK = {
@@ -39,9 +39,9 @@ STUCK = {
     "beyond_the_window": (2, [0, 1], ["waits for tag 7 on context 1 from 1, which waits too", "its send to 0 (tag 8 on context 1, 4 bytes) is not received",
                                       "the tag differs (", "the window is used up: rank 0 holds ", "cycle: 0 -> 1 -> 0"]),
 }
-# name: ranks.  Nobody is deadlocked
+# name: ranks.  No rank is deadlocked
 CONTROLS = {"late_sender": 2, "wait_any_beside": 3, "attach_forbidden": 2, "polling": 2, "waits_for_a_while": 2, "running_ring": 3}
-# what the doctor says of some of them
+# the doctor's texts about some of them
 SAYS = {"attach_forbidden": ["rank 0 (pid ", "cannot read the memory of its peers (cross-memory attach), so long messages to it are copied twice: "
                              "it runs with a seccomp filter"]}
 
@@ -80,7 +80,7 @@ class Job:
 
 
 def doctor(args, number, wait=1000):
-    """A rank that does not answer within `wait` ms is read from outside; of a busy machine it is asked again."""
+    """A rank that does not answer within `wait` ms is read from outside; on a busy machine it is asked again."""
     run = subprocess.run([args.mbx, "doctor", "--job", number, "--wait", str(wait)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     return run.returncode, run.stdout
 
@@ -114,7 +114,7 @@ def control(args, pattern):
 
 
 def questions(pid):
-    """The number of the last question in the page of this rank (src/inspect/page.h)."""
+    """Returns the number of the last question in the page of this rank (src/inspect/page.h)."""
     for name in os.listdir(f"/proc/{pid}/fd"):
         path = f"/proc/{pid}/fd/{name}"
         if os.readlink(path).startswith("/memfd:matchbox-inspect"):
@@ -125,7 +125,7 @@ def questions(pid):
 
 
 def rounds_of_a_job_that_ends(args):
-    """Questions of another test's program, beside this one, are counted, too: then the job may end before its doctor has seen it."""
+    """Questions of other tests are counted, too: then the job may end before its doctor has seen it."""
     for _ in looks():
         with Job(args, "late_sender", 2) as job:
             command, asked = judge(args, job, "1000000"), questions(job.pids[0])
@@ -143,13 +143,13 @@ def judge(args, job, *options):
 
 
 def rounds(args):
-    """Judged again and again: until a rank is deadlocked, so many times, or until the job is over."""
+    """Judges again and again: until a rank is deadlocked, for a number of rounds, or until the job is over."""
     with Job(args, "head_to_head", 2) as job:
         run = subprocess.run(judge(args, job, "1000000"), stdout=subprocess.PIPE, text=True)
         if run.returncode != 3 or "deadlock of 2 of 2 ranks" not in run.stdout or "rounds: a rank is deadlocked" not in run.stdout:
             raise Failed(f"rounds end with {run.returncode}:\n{run.stdout}")
     with Job(args, "running_ring", 2) as job:
-        for _ in looks():  # five rounds may find nobody who waits
+        for _ in looks():  # five rounds may find no rank that waits
             run = subprocess.run(judge(args, job, "5"), stdout=subprocess.PIPE, text=True)
             waits = re.fullmatch(r"5 rounds: no rank was deadlocked\n(in [1-9]\d* of them a rank answered .*\n)?", run.stdout)
             if run.returncode != 0 or waits:
@@ -166,7 +166,7 @@ def rounds(args):
 
 
 def hostile(args):
-    """What a process of another MPI has called itself gets to no terminal as it is."""
+    """A name that a process of another MPI has given itself is printed without its terminal commands."""
     escape = "\x1b[2J"
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "libmpi.so")

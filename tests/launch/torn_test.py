@@ -33,12 +33,12 @@ from patience import PATIENCE_S  # noqa: E402
 SIZES = (8, 300, 9000, 100000)
 RANKS = 3
 WAITS_MS = (1, 500)  # of the observers
-MOST = 50  # times as many readings as were asked for, and PATIENCE_S, until each way has been seen
+MOST = 50  # up to this many times the requested readings, and PATIENCE_S, until each way of reading has been seen
 MESSAGES = ("unexpected", "probed")
 
 
 def code(context, kind):
-    """As churn_program.c has it."""
+    """As in churn_program.c."""
     return (context * 0x9e3779b1 + kind * 0x85ebca77) << 8 | kind
 
 
@@ -62,10 +62,10 @@ def accepts(receive, message):
 
 
 def what_is_wrong(rank, is_churn):
-    """Of a reading that is said to be exact, or None."""
+    """Returns the error in a reading that claims to be exact, or None."""
     entries = rank["entries"]
     posted = [e for e in entries if e["kind"] == "posted"]
-    # of those that are alike one is enough
+    # one of several equal messages is enough
     unexpected = {(e["context"], e["peer"], e["tag"]): e for e in entries if e["kind"] == "unexpected"}
     for receive in posted:
         for message in unexpected.values():
@@ -87,11 +87,11 @@ class Observer(threading.Thread):
         self.args, self.job, self.enough = args, job, enough
         self.chance = random.Random(args.seed) if stops else None
         self.seen = {"asked": 0, "read": 0, "moving": 0, "failed": 0}
-        self.both = 0  # in which receives and messages wait
+        self.both = 0  # readings in which receives and messages wait
         self.stops = 0  # readings of stopped ranks
         self.wrong = None
         self.process = subprocess.Popen([args.mbx, "queues", "--json", "--watch", "0", "--wait", str(wait_ms), "--job", job],
-                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)  # it names what others have
+                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)  # it names processes of other users
         atexit.register(self.end)
 
     def end(self):
@@ -123,7 +123,7 @@ class Observer(threading.Thread):
                 self.stop_another([rank["pid"] for rank in jobs[0]["ranks"]])
 
     def stop_another(self, pids):
-        """So that it is seen next, or none."""
+        """Stops another rank, so that the next reading sees it stopped, or none."""
         pids = [pid for pid in pids if is_below(pid, self.args.root.pid)]
         let_go_on(STOPPED)
         if pids and self.chance.randrange(2):
@@ -142,7 +142,7 @@ def let_go_on(pids):
 
 
 def job_of(args, root):
-    """The number of the job of this launcher, once all its ranks have come."""
+    """Returns the number of this launcher's job, once all its ranks have opened."""
     while root.poll() is None:
         result = subprocess.run([args.mbx, "queues", "--json", "--wait", "1"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         for job in json.loads(result.stdout or '{"jobs": []}')["jobs"]:

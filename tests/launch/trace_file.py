@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Trace files, written from the description in docs/reference/trace-format.md, not by the library."""
+"""Trace files, written from the description in docs/reference/trace-format.md, without the library."""
 import struct
 
 POST, ARRIVE, CANCEL, PEEK, CLAIM, TAKE, DISCARD, CLOSE, _, RTR = range(1, 11)
 PROGRAM, NAME, PEER, SEND, LEAVE, SENT, RECEIVED, RTS, DATA, CTS, READ, SHARE, FIN, HAND, WAIT, WAITED = range(22, 38)
-DONE = 0x100  # added to the type of a record: what it is about is complete at once
+DONE = 0x100  # added to the type of a record whose operation completes at once
 TINY = 64  # added to the type of a tiny record
-SHORT = 128  # of a short record
-HALF = 1 << 26  # in it: the number is the last one of its type
+SHORT = 128  # added to the type of a short record
+HALF = 1 << 26  # in a short record: the number is the last one of its type
 ANY = 0xffffffff
 ALL = (1 << 64) - 1
 
@@ -46,7 +46,7 @@ def tiny_record(number, kind, ns=1500):
 
 
 def records(data):
-    """The number and the bytes of each record of a trace."""
+    """Yields the number and the bytes of each record of a trace."""
     at, number = 64, 0
     while at < len(data):
         size = 16 if data[at] & SHORT else 8 if data[at] & TINY else 56
@@ -55,8 +55,8 @@ def records(data):
 
 
 def trace(*events, rank=5, pid=4711, version=5):
-    """events: (type, context, source, tag, ignore, entry, partner) or (SHORT, form, entry, partner) or (type | TINY,); and the ns since the one
-    before, if not 1,500"""
+    """events: (type, context, source, tag, ignore, entry, partner) or (SHORT, form, entry, partner) or (type | TINY,); and
+    the ns since the previous event, if not 1,500"""
     data = header(rank, pid, version)
     for number, event in enumerate(events):
         put = short_record if event[0] & SHORT else tiny_record if event[0] & TINY else long_record
@@ -65,7 +65,7 @@ def trace(*events, rank=5, pid=4711, version=5):
 
 
 def text(kind, text, context=0, size=0):
-    """The records of a text."""
+    """Returns the records of a text."""
     data = (text if isinstance(text, bytes) else text.encode()) + b"\0"
     data += bytes(-len(data) % 24)
     return [(kind, context, 0, part << 32 | size, *struct.unpack_from("<3Q", data, 24 * part))

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """trace_kill_test.py MBX PROGRAM [--times N] [--seed N] - a rank that is killed leaves its whole trace.
 
-PROGRAM, a job of two ranks, is killed (SIGKILL, all of its processes) at random moments.  Each file that is left is read to its last
-record but one: what follows is space that was reserved, or the one record that was being written.
+PROGRAM, a job of two ranks, is killed (SIGKILL to all of its processes) at random moments.  Each remaining file is read
+up to its last record but one: after that there is reserved space, or the one record that was being written.
 """
 import argparse
 import os
@@ -21,7 +21,7 @@ sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../sup
 from looks import looks  # noqa: E402
 from patience import PATIENCE_S  # noqa: E402
 
-HEADER, RECORD = 64, 56  # a long one, and no record is longer
+HEADER, RECORD = 64, 56  # the size of a long record; no record is longer
 ENDED = re.compile(r"at offset (\d+): (the file ends without a close: the program was ended|"
                    r"the file ends within a record: the program was ended)")
 
@@ -31,20 +31,20 @@ def traces(folder):
 
 
 def written(path):
-    """Behind the last byte that is not 0."""
+    """Returns the size up to the last byte that is not 0."""
     with open(path, "rb") as file:
         data = file.read()
     return len(data.rstrip(b"\0"))
 
 
 def read(mbx, path):
-    """What is wrong with a file that a killed rank has left; or None."""
+    """Returns the error in the file of a killed rank, or None."""
     done = subprocess.run([mbx, "trace", "--summary", path], capture_output=True, text=True, timeout=PATIENCE_S)
     if done.returncode == 0:
-        return None  # it had come to its end
+        return None  # the file was complete
     size = written(path)
     if size < HEADER:
-        return None  # it had not begun
+        return None  # the file had not begun
     found = ENDED.search(done.stderr)
     if found is None or len(done.stderr.splitlines()) != 1:
         return f"it says {done.stderr!r}"
@@ -56,7 +56,7 @@ def read(mbx, path):
 
 
 def kill_once(mbx, program, chance):
-    """Records that were read, at least; None: the job came to its end before; raises AssertionError."""
+    """Returns the smallest number of records that were read.  None: the job ended before.  Raises AssertionError."""
     with tempfile.TemporaryDirectory() as folder:
         env = dict(os.environ, MBX_TRACE=folder, MBX_LOG_LEVEL="error")
         job = subprocess.Popen([mbx, "run", "-n", "2", program], env=env, start_new_session=True,
@@ -81,7 +81,7 @@ def kill_once(mbx, program, chance):
 
 
 def wait_unused(path):
-    """Ranks are children of the launcher, and end behind it."""
+    """Waits for the end of the ranks: they are children of the launcher, and end after it."""
     pid = re.search(r"matchbox-[0-9a-f]+-(\d+)-", path).group(1)
     while os.path.exists(f"/proc/{pid}"):
         try:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""trace_tool_test.py MBX - `mbx trace` reads what docs/reference/trace-format.md describes.
+"""trace_tool_test.py MBX - `mbx trace` reads files as docs/reference/trace-format.md describes them.
 
-The files are written here, from the description, not by the library.
+The files are written here, from the description, without the library.
 """
 import os
 import random
@@ -98,7 +98,7 @@ def expect(name, got, want):
 
 
 def expect_error(name, data, text, path, *options):
-    """Status 1, and one line that says this of that file."""
+    """Expects status 1, and one line with this text about the file."""
     with open(path, "wb") as out:
         out.write(data)
     done = run(*options, path)
@@ -117,7 +117,7 @@ def test_good(path):
 
 
 def test_names(path):
-    """An MPI program that has named itself is shown in MPI's words."""
+    """Events of an MPI program that gives its names are shown in MPI's words."""
     other = path + "2"
     anything = 0x7fffffff
     component = [
@@ -162,8 +162,8 @@ no rank waited
 
 
 def test_cut_wait(path):
-    """A wait that a copy has ended before its message was complete was for that message; but not if the rank has begun something else
-    before, or the message later."""
+    """If a copy ended a wait before its message was complete, the wait was for that message; but not if the rank has begun
+    something else before, or the message later."""
     other, ms = path + "2", 1000000
     names = [(PEER, 0, 0, 77, 0, 4711, 1), (PEER, 0, 1, 77, 0, 4712, 2)]
     send, sent = (SEND, 0, 1, 8, 1 << 20, 1, 0), (SENT, 0, 1, 8, 3, 1, 0)
@@ -186,7 +186,7 @@ def test_cut_wait(path):
 
 
 def test_several(path):
-    """One that is damaged does not hide the others."""
+    """One damaged file does not hide the others."""
     other = path + "2"
     with open(path, "wb") as out:
         out.write(STORY)
@@ -202,7 +202,8 @@ def test_several(path):
 
 
 def test_done(path):
-    """A record that is done is two events, and what it says besides is passed over if it is not; in version 3 there are none."""
+    """A record that is done is two events.  Without that mark its further fields are skipped; version 3 has no such
+    records."""
     sent, came = (SEND, 1, 2, 3, 8, 1), (ARRIVE, 1, 2, 3)
     now = trace((SEND | DONE, *sent[1:], 2), (POST, 1, 2, 3, 0, 7, 0), (ARRIVE | DONE, *came[1:], 9, 0, 7),
                 (SEND, 1, 2, 3, 8, 2, 2), (POST, 1, 2, 3, 0, 8, 0), (ARRIVE, *came[1:], 9, 0, 8), END)
@@ -226,7 +227,7 @@ def test_done(path):
 
 
 def test_short(path):
-    """A short record is what the last long one of its form was, with other numbers."""
+    """A short record stands for the last long record of its form, with other numbers."""
     shorts = trace((POST | 3 << 16, 1, 2, 3, 0, 7, 0), (SEND | DONE | 511 << 16, 1, 2, 3, 8, 1, 2),
                    (SHORT, 3, HALF + 2, 0), (SHORT | DONE, 511, HALF + 1, HALF, 70), (SEND | TINY, 9),
                    (SEND | TINY | DONE,), (ARRIVE | 3 << 16, 1, 2, 3, 9, 0, 7),
@@ -271,7 +272,7 @@ def test_damaged(path):
 
 
 def test_contradictions(path):
-    """Whole records that tell no possible story."""
+    """Valid records that together are impossible."""
     post, arrive = (POST, 1, 2, 3, 0, 1, 0), (ARRIVE, 1, 2, 4, 0, 1, 0)
     for name, events, text in (
             ("meets nobody", [(ARRIVE, 1, 2, 3, 0, 0, 9)],
@@ -294,13 +295,13 @@ def test_contradictions(path):
 
 
 def asked(second):
-    """Senders 2 and 4 are told of a receive; a message of 2 meets the next one, then one of `second` meets the first."""
+    """Senders 2 and 4 know of a receive; a message of 2 matches the next one, then one of `second` matches the first."""
     return [(POST, 1, ANY, 3, 0, 1, 0), (RTR, 1, 2, 3, 0, 1, 1), (RTR, 1, 4, 3, 0, 1, 1), (POST, 1, ANY, 3, 0, 2, 0),
             (ARRIVE, 1, 2, 3, 0, 0, 2), (ARRIVE, 1, second, 3, 0, 0, 1)]
 
 
 def test_wrong_order(path):
-    """An engine that forgets MPI's order is found out."""
+    """An engine that breaks MPI's order is detected."""
     any_first = [(POST, 1, ANY, 3, 0, 1, 0), (POST, 1, 2, 3, 0, 2, 0), (ARRIVE, 1, 2, 3, 0, 0, 2)]
     missed = [(POST, 1, 2, 3, 0xff, 1, 0), (ARRIVE, 1, 2, 8, 0, 1, 0)]
     for events, text in (
@@ -318,7 +319,7 @@ def test_wrong_order(path):
 
 
 def test_random_stories(path):
-    """Whole records that make no sense together: they are read, and nothing breaks."""
+    """Random records, which need not make sense together, are read, and nothing breaks."""
     seed = struct.unpack("<I", os.urandom(4))[0]
     chance = random.Random(seed)
     small = (0, 0, 1, 1, 2, 3, 4711, 4712, 1 << 31, 1 << 63, ALL)

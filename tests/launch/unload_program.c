@@ -3,7 +3,7 @@
  * unload_program.c - a program with threads opens an endpoint, closes it, and unloads the library at once, while a thread of
  * the library may still be in the system.
  *
- * usage: unload_program LIBRARY [TIMES]     each time in a process of its own
+ * usage: unload_program LIBRARY [TIMES] (each time in a process of its own)
  */
 #include <dirent.h>
 #include <dlfcn.h>
@@ -36,7 +36,7 @@ static unsigned threads(void)
     while (readdir(folder) != NULL)
         count++;
     closedir(folder);
-    return count - 2; /* . and .. */
+    return count - 2; /* without . and .. */
 }
 
 static int fail(const char *what)
@@ -45,7 +45,8 @@ static int fail(const char *what)
     return 1;
 }
 
-/* Status of a process.  It returns when no other thread is left to run into what was unloaded. */
+/* Runs one test and returns its status.  First waits until no thread of the library is left,
+ * which could run into unloaded code. */
 static int once(const char *path)
 {
     int (*open)(const struct mbx_config *, struct mbx_ep **), (*close)(struct mbx_ep *);

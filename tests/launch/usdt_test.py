@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""usdt_test.py PROGRAM LIBRARY... - the libraries have the places for tracers that the documents list, and gdb stops at each with the arguments.
+"""usdt_test.py PROGRAM LIBRARY... - the libraries have the probes for tracers that the documents list, and gdb stops at
+each with its arguments.
 
-PROGRAM posts a receive that is met, sends to itself, and receives what was unexpected (bench/self_round): so each place is passed.
+PROGRAM posts a receive that matches, sends to itself, and receives an unexpected message (bench/self_round): so it
+passes each probe.
 """
 import os
 import re

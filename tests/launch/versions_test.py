@@ -30,7 +30,7 @@ VERSION_AT, PID_AT, JOB_AT, ROOT_AT = 8, 16, 32, 48  # in the head of a page
 ADDRESS_AT, LIBRARY_AT = 40, 72
 ENTRIES_AT, ENTRY, POSTED = 12288, 64, 1
 ASK_AT, ANSWERED_AT, TURN_AT = 320, 384, 388
-FIELDS_AT, FIELD, NAME = 280, 24, 20  # of the layout; its head says at 8 the version, at 12 how many fields
+FIELDS_AT, FIELD, NAME = 280, 24, 20  # in the layout; its head has the version at 8, the number of fields at 12
 
 
 def check(condition, text):
@@ -48,7 +48,7 @@ def unpack(text):
 
 
 class Rank:
-    """Of a record; what a test changes of it is its own."""
+    """A rank of a record.  A test may change it, because it is a copy."""
 
     def __init__(self, record):
         self.page = unpack(record["page"])
@@ -79,7 +79,7 @@ class Rank:
         return [bytes(data[i:i + FIELD]) for i in range(0, len(data), FIELD)]
 
     def set_fields(self, fields):
-        """In a place of their own: there may be something behind the old one."""
+        """Writes the fields to a new place: other data may follow the old one."""
         head = self.read(self.root(), FIELDS_AT)
         struct.pack_into("<I", head, 12, len(fields))
         place = max(self.blocks) + 16 * BLOCK
@@ -87,7 +87,7 @@ class Rank:
         struct.pack_into("<Q", self.page, ROOT_AT, place)
 
     def core(self, path):
-        """Its memory as a core file: a segment for the page, and one for each run of blocks."""
+        """Writes the rank's memory as a core file: a segment for the page, and one for each run of blocks."""
         runs = [(self.page_address, bytes(self.page))]
         for address in sorted(self.blocks):
             if runs[-1][0] != self.page_address and runs[-1][0] + len(runs[-1][1]) == address:
@@ -118,13 +118,14 @@ def entries(result):
 
 
 def shown(result):
-    """All that is said of the only rank, but what is of the process that has the page now, and its host."""
+    """Returns all output about the only rank, except the data of the host and of the process that has the page now."""
     rank = json.loads(result.stdout)["jobs"][0]["ranks"][0]
     return {key: value for key, value in rank.items() if key not in ("pid", "state", "host")}
 
 
 def as_recorded(got, record):
-    """Of what is shown, what was shown already when this was recorded: a newer mbx says more of the same page."""
+    """Returns the part of the output that already existed when this was recorded: a newer mbx shows more of the same
+    page."""
     if isinstance(record, dict) and isinstance(got, dict):
         return {key: as_recorded(value, record[key]) for key, value in got.items() if key in record}
     if isinstance(record, list) and isinstance(got, list) and len(record) == len(got):
@@ -133,7 +134,7 @@ def as_recorded(got, record):
 
 
 def check_head(what, rank, got):
-    """What the head of the page says, and what entries say of their peers."""
+    """Checks the head of the page, and the peers of the entries."""
     address, _, endpoint, opened_ns = struct.unpack_from("<4Q", rank.page, ADDRESS_AT)
     library = bytes(rank.page[LIBRARY_AT:LIBRARY_AT + 16]).split(b"\0")[0].decode()
     compare(what + ", its head", (int(got["address"], 16), got["endpoint"], got["opened_ns"], got["library"]),
@@ -158,13 +159,13 @@ def read_core(args, rank):
 
 
 class Page:
-    """A page of this process, and who answers."""
+    """A page of this process, and a thread that answers."""
 
     def __init__(self, rank):
         fd = os.memfd_create("matchbox-inspect", os.MFD_CLOEXEC)
         os.write(fd, bytes(rank.page))
         self.map = mmap.mmap(fd, PAGE)
-        os.close(fd)  # the mapping has one of its own
+        os.close(fd)  # the mapping keeps the file
         struct.pack_into("<I", self.map, PID_AT, os.getpid())
         self.job = os.getpid()
         struct.pack_into("<Q", self.map, JOB_AT, self.job)
@@ -232,7 +233,7 @@ def read_record(args, path):
 
 
 def mappings(pid):
-    """(start, end, what it is) of what can be read."""
+    """Yields (start, end, name) of each readable mapping."""
     with open(f"/proc/{pid}/maps") as file:
         for line in file:
             words = line.split(None, 5)
@@ -265,7 +266,7 @@ def record_rank(pid, expected):
 
 
 def blank(args, rank, address, first, size, want):
-    """Zeros in the place of all bytes of a block that change nothing: a record holds nothing of the machine it comes from."""
+    """Overwrites all bytes of a block that do not matter with zeros: so a record has no data of its machine."""
     block = rank.blocks[address]
     was = block[first:first + size]
     block[first:first + size] = bytes(size)
@@ -278,7 +279,7 @@ def blank(args, rank, address, first, size, want):
 
 
 def shrink(args, rank):
-    """Only what something else would be shown without."""
+    """Keeps only the blocks without which the output would differ."""
     want = read_core(args, rank).stdout
     check(entries(read_core(args, rank)) == rank.expected, "what is read is not what is there")
     size = len(rank.blocks) // 2

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * waits_program.c FOLDER STORY - jobs whose ranks are late by known times, in virtual time, and their traces.
+ * waits_program.c FOLDER STORY - jobs whose ranks are late by known times, in virtual time, and
+ * their traces.
  *
- * All ranks are endpoints of this process.  A round of the schedule is STEP of virtual time: a rank that computes
- * does nothing in it, a rank that waits makes progress.  So the traces say to one STEP who has waited for whom.
+ * All ranks are endpoints of this process.  A round of the schedule takes STEP of virtual time:
+ * a rank that computes does nothing in it, a rank that waits makes progress.  So the traces
+ * show to one STEP which rank waited for which.
  */
 #include <matchbox/matchbox.h>
 
@@ -58,7 +60,7 @@ static void check(int err, const char *what)
     exit(1);
 }
 
-/* ---- what ranks do ---- */
+/* ---- operations of the ranks ---- */
 
 static void add(uint32_t rank, struct op op)
 {
@@ -78,7 +80,7 @@ static void message(uint32_t from, uint32_t to, uint64_t tag, size_t size)
     add(to, (struct op){.kind = RECV, .from = from, .tag = tag, .size = size});
 }
 
-/* By dissemination: in round k everybody hears of 2^k more. */
+/* A dissemination barrier: in round k every rank hears from 2^k more. */
 static void barrier(void)
 {
     for (uint32_t rank = 0; rank < rank_count; rank++)

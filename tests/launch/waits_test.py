@@ -60,7 +60,7 @@ def check_waits(story, output):
 
 
 def check_page(story, page, messages):
-    """It asks nobody, and has its summary without a script; a browser draws it without an error."""
+    """The page loads nothing, and has its summary without a script; a browser draws it without an error."""
     with open(page, encoding="utf-8") as file:
         text = file.read()
     body = text[:text.index("<script>")]
@@ -90,7 +90,7 @@ def check_page(story, page, messages):
 
 
 def fields(data):
-    """[(field, wire type, value)] of a message of protocol buffers."""
+    """Returns [(field, wire type, value)] of a protobuf message."""
     found, at = [], 0
 
     def number():
@@ -121,7 +121,7 @@ def fields(data):
     return found
 
 
-# of Perfetto's protos the fields that are used: {message: {number: (name, type, message)}}, * for repeated
+# the used fields of Perfetto's protos: {message: {number: (name, type, message)}}, * for repeated
 PERFETTO = {
     "Trace": {1: ("packet", "*message", "TracePacket")},
     "TracePacket": {8: ("timestamp", "uint64", None), 10: ("trusted_packet_sequence_id", "uint32", None),
@@ -140,7 +140,7 @@ WIRE = {"uint64": 0, "uint32": 0, "int32": 0, "int64": 0, "fixed64": 1, "string"
 
 
 def parse(data, message="Trace"):
-    """A message as {name: value, or list of values}; every field is one that PERFETTO has, in its wire type."""
+    """Returns a message as {name: value, or list of values}; PERFETTO has every field, with its wire type."""
     result = {}
     for field, wire, value in fields(data):
         name, kind, inner = PERFETTO[message][field]
@@ -158,7 +158,7 @@ def parse(data, message="Trace"):
 
 
 def check_with_protobuf(data, packets):
-    """Google's own reader, where it is installed, finds as many packets, and nothing that it does not know."""
+    """Google's own reader, if it is installed, finds as many packets, and no unknown field."""
     try:
         from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
     except ImportError:
@@ -182,7 +182,7 @@ def check_with_protobuf(data, packets):
 
 
 def check_perfetto(story, path, ranks, messages):
-    """Every message is one flow, from a rank to a rank; waits begin and end."""
+    """Every message is one flow, from one rank to another; waits begin and end."""
     with open(path, "rb") as file:
         data = file.read()
     packets = parse(data)["packet"]
@@ -203,7 +203,7 @@ def check_perfetto(story, path, ranks, messages):
 
 
 def check_otf2(story, folder, traces, messages):
-    """OTF2's own reader finds each message sent and received, and the waits in time."""
+    """OTF2's own reader finds each message sent and received, and the waits in order of time."""
     out = os.path.join(folder, "otf2")
     done = mbx("--otf2", out, *traces)
     if "otf2 no" in subprocess.run([MBX, "version"], capture_output=True, text=True, check=True).stdout:
@@ -245,8 +245,8 @@ def check_otf2(story, folder, traces, messages):
 
 
 def put_on_hosts(paths, walls, rates, apart=3600 * 10**9):
-    """Makes of these files copies, those of ranks on a host each: with another clock, and that runs faster by rates[n] than the first one;
-    the time of day is wrong by walls[n] ns.  The n-th was started n times `apart` ns sooner."""
+    """Copies these files as if each rank were on a host of its own: with another clock, which runs faster by rates[n] than
+    the first one.  The time of day is wrong by walls[n] ns.  The n-th host was started n times `apart` ns earlier."""
     files = []
     for n, path in enumerate(paths):
         with open(path, "rb") as opened:
@@ -277,14 +277,14 @@ def put_on_hosts(paths, walls, rates, apart=3600 * 10**9):
 
 
 def check_hosts(story, paths, walls, rates):
-    """The same waits, and no message that arrives before it is sent."""
+    """The waits are the same, and no message arrives before it is sent."""
     before = len(failures)
     paths = put_on_hosts(paths, walls, rates)
     done = mbx("--summary", *paths)
     check_waits(f"{story}", done.stdout)
     told = re.findall(r"^endpoint \d+-(\d+) is on another host: (?:its times may be wrong by ([0-9.]+) us|how wrong .* is not known)",
                       done.stdout, re.M)
-    # in the stories of two ranks messages go one way alone
+    # in the stories of two ranks, messages have only one direction
     if sorted(int(rank) for rank, _ in told) != list(range(1, len(paths))) or \
             any((wrong == "") != (len(paths) == 2) or float(wrong or 1) > 1e6 for _, wrong in told):
         failures.append(f"{story}: the clocks are told as {told}")
@@ -301,7 +301,7 @@ def check_hosts(story, paths, walls, rates):
 
 
 def check_containers(story, paths):
-    """Pid namespaces of one machine are hosts of their own with one clock, which needs no messages to be known."""
+    """Pid namespaces of one machine are hosts of their own with one clock, which no messages are needed to determine."""
     paths = put_on_hosts(paths, [1000] * len(paths), [0] * len(paths), apart=0)
     summary = mbx("--summary", *paths).stdout
     check_waits(f"{story}", summary)
@@ -315,7 +315,7 @@ def check_containers(story, paths):
 
 
 def check_hostile_names(folder):
-    """A name that a program has given gets into the page as text."""
+    """The page shows a name that a program has given as text."""
     path, page = os.path.join(folder, "a.trace"), os.path.join(folder, "a.html")
     name = "</script><script>document.title=1//\"'\\"
     with open(path, "wb") as out:
@@ -332,7 +332,7 @@ def check_hostile_names(folder):
 
 
 def check_waits_alone(folder):
-    """More waits than messages, which have numbers of their own: none is looked up among the messages."""
+    """There are more waits than messages, with numbers of their own: no wait is looked up among the messages."""
     path, count = os.path.join(folder, "b.trace"), 5000
     with open(path, "wb") as out:
         out.write(file.trace(*[event for n in range(1, count + 1) for event in

@@ -2,11 +2,11 @@
 /*
  * both.c - MPI and a job of Matchbox in one process, each of which uses PMIx.
  *
- * usage: both first|last      when the job is opened, before MPI_Init or behind it; it is
- *                             closed at the other end
+ * usage: both first|last      the job is opened before MPI_Init (first) or after it (last), and
+ *                             closed in the reverse order
  *
- * Both must know the same ranks, and messages of both must arrive.  The fence behind MPI_Init
- * is what docs/library.md asks for.
+ * Both must know the same ranks, and messages of both must arrive. docs/library.md requires the
+ * fence after MPI_Init.
  */
 #include <matchbox/matchbox.h>
 #include <mpi.h>
@@ -41,7 +41,8 @@ static void close_all(void)
     mbx_job_close(job);
 }
 
-/* A token goes around by MPI and by Matchbox at once; what both say must agree. */
+/* A token goes around by MPI and by Matchbox at the same time; both must deliver the same
+ * value. */
 static void go_around(int rank, int size)
 {
     int next = (rank + 1) % size, last = (rank + size - 1) % size, by_mpi = -1, by_mbx = -1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * check.h - how the MPI programs here verify and report.
+ * check.h - verification and reports of the MPI programs here.
  *
  * A failed check names rank, place and values and ends the job with status 1; a
  * program that returns has printed one line "ok NAME ranks=N" from rank 0.
@@ -62,7 +62,7 @@ static inline void pattern_fill(void *buf, size_t size, unsigned seed)
         ((unsigned char *)buf)[i] = pattern_at(i, seed);
 }
 
-/* Where buf differs from the pattern, or size. */
+/* Returns the first index at which buf differs from the pattern, or size. */
 static inline size_t pattern_end(const void *buf, size_t size, unsigned seed)
 {
     for (size_t i = 0; i < size; i++)
@@ -71,7 +71,7 @@ static inline size_t pattern_end(const void *buf, size_t size, unsigned seed)
     return size;
 }
 
-/* A small generator of its own, so that every run and rank is reproducible. */
+/* A small generator of our own, so that every run and rank is reproducible. */
 static inline unsigned next_random(uint64_t *state)
 {
     *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);

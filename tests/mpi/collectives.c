@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * collectives.c - collective operations with results that can be computed by hand,
- * on the world and on split and duplicated communicators, some at the same time.
+ * collectives.c - collective operations with results that can be computed by hand, on
+ * MPI_COMM_WORLD and on split and duplicated communicators, some at the same time.
  */
 #include "check.h"
 
@@ -75,7 +75,7 @@ static void gather_and_scatter(int count)
         CHECK_EQUAL(a[i], value_of(rank, i));
 }
 
-/* Nobody leaves before the last has come. */
+/* No rank leaves a barrier before the last has entered. */
 static void barriers(void)
 {
     for (int i = 0; i < 200; i++) {
@@ -106,7 +106,7 @@ static void scans(void)
     CHECK_EQUAL(sum, rank * (rank + 1) / 2);
 }
 
-/* Odd and even ranks work apart, in reverse order of rank. */
+/* Odd and even ranks work separately, in reverse order of rank. */
 static void split(void)
 {
     MPI_Comm half;
@@ -125,7 +125,8 @@ static void split(void)
     MPI_Comm_free(&half);
 }
 
-/* The same tag and peer on two communicators: taken in the wrong order on purpose. */
+/* Two communicators have messages with the same tag and peer; the receives are in the opposite
+ * order on purpose. */
 static void duplicates_are_apart(void)
 {
     int right = (rank + 1) % ranks, left = (rank + ranks - 1) % ranks;

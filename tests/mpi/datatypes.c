@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * datatypes.c - derived datatypes, made by chance, between neighbours of a ring.
+ * datatypes.c - random derived datatypes, between neighbours of a ring.
  *
- * What arrives is compared with what MPI_Pack() and MPI_Unpack() make of the same bytes, one element
- * at a time, because Open MPI 4.1 packs several wrong whose datatype ends with an empty member.  A message of some datatype is sent to a buffer of packed bytes, packed bytes are
- * received into the datatype, and one datatype becomes another one; in all modes, of a few bytes
- * and of megabytes, in windows, into receives that are too short, and with some threads.
+ * The received bytes are compared with the result of MPI_Pack() and MPI_Unpack() for the same
+ * bytes, one element at a time, because Open MPI 4.1 packs several elements wrong if their
+ * datatype ends with an empty member.  A message of some datatype is sent to a buffer of packed
+ * bytes, packed bytes are received into the datatype, and one datatype becomes another one; in
+ * all modes, of a few bytes and of megabytes, in windows, into receives that are too short, and
+ * with some threads.
  *
- * MPI does not say what is in a receive that was too short.  With --kept what fits is to be there.
+ * MPI does not define the content of a buffer that is too short.  With --kept the bytes that
+ * fit must be there.
  *
- * --over-ofi leaves out what Open MPI 4.1 does wrong over any libfabric provider
- * (docs/reference/mpi-bugs.md): synchronous sends whose message a matched probe or a receive that is too
- * short takes, persistent sends of datatypes whose first byte is not at the address of the buffer, and
- * structs with empty members.  MPICH 4.0 counts no elements in a struct with a pair (MPI_DOUBLE_INT), by MPI_Get_elements() and
- * for itself when such a message arrives over libfabric, which then fails: where that is so, pairs are left out, too.
+ * --over-ofi leaves out the cases that Open MPI 4.1 handles wrong over any libfabric provider
+ * (docs/reference/mpi-bugs.md): synchronous sends whose message a matched probe or a receive
+ * that is too short takes, persistent sends of datatypes whose first byte is not at the address
+ * of the buffer, and structs with empty members.  MPICH 4.0 counts no elements in a struct with
+ * a pair (MPI_DOUBLE_INT), both in MPI_Get_elements() and internally when such a message
+ * arrives over libfabric, which then fails: with this bug, pairs are left out, too.
  *
  * usage: datatypes [--threads] [--kept] [--over-ofi] [SEED [ROUNDS]]
  */
@@ -22,8 +26,8 @@
 #include <pthread.h>
 #include <time.h>
 
-#define DEPTH  4         /* of datatypes in datatypes */
-#define MOST   (3 << 20) /* bytes of a message */
+#define DEPTH  4         /* of nested datatypes */
+#define MOST   (3 << 20) /* bytes in a message */
 #define WINDOW 6
 
 struct messages {
@@ -65,7 +69,7 @@ static int size_of(MPI_Datatype type)
     return size;
 }
 
-/* The places ascend, with gaps: bytes are nowhere twice. */
+/* The displacements ascend, with gaps: no byte occurs twice. */
 static MPI_Datatype make_struct(struct messages *m, MPI_Datatype inner)
 {
     MPI_Datatype types[4], made;
@@ -146,8 +150,9 @@ static MPI_Datatype make_around(struct messages *m, MPI_Datatype inner)
     }
 }
 
-/* Its lower bounds are not negative, and it has some bytes.  An extent that is not positive, as Open MPI 5.0
- * gives some structs with empty members, would divide by 0 below. */
+/* Makes a datatype whose lower bounds are not negative, and which has some bytes.  It may have
+ * no extent below 1, as Open MPI 5.0 gives some structs with empty members, because data_make()
+ * divides by the extent. */
 static MPI_Datatype make(struct messages *m)
 {
     for (;;) {
@@ -171,7 +176,8 @@ static MPI_Datatype make(struct messages *m)
 
 /* ---- a message ---- */
 
-/* A datatype, so many of it, and memory for these; `packed` has the bytes one behind the other. */
+/* A datatype, a number of its elements, and memory for them; `packed` has their bytes without
+ * gaps. */
 struct data {
     MPI_Datatype type;
     int count;
@@ -216,7 +222,7 @@ static void unpack(const unsigned char *from, int size, unsigned char *bytes, in
         MPI_Unpack(from, size, &position, bytes + i * extent, 1, type, MPI_COMM_SELF);
 }
 
-/* Mostly short; of the same bytes whoever has the same chance. */
+/* Makes data, mostly short; the same `chance` makes the same bytes. */
 static struct data data_make(struct messages *m, unsigned seed)
 {
     struct data d = {.type = make(m)};
@@ -240,7 +246,8 @@ static void data_free(struct data *d)
     free(d->packed);
 }
 
-/* Packed bytes that came into so much of d, whose memory was a pattern before. */
+/* Checks memory that was a pattern, and into which `count` elements of packed bytes were
+ * received. */
 static void check_unpacked(const struct data *d, const unsigned char *memory,
                            const unsigned char *packed, int count, unsigned seed)
 {
@@ -284,7 +291,7 @@ static enum mode mode_of(struct messages *m, MPI_Datatype type, bool is_taken_od
     return mode;
 }
 
-/* In one of the modes; the request is complete when MPI_Wait says so. */
+/* Begins a send in one of the modes; MPI_Wait completes the request. */
 static void begin(struct messages *m, bool is_taken_oddly, const void *buf, int count,
                   MPI_Datatype type, int tag, MPI_Request *request)
 {
@@ -308,7 +315,7 @@ static void end(MPI_Request *request)
         MPI_Request_free(request);
 }
 
-/* Posted before, behind, or by a matched probe. */
+/* Receives by MPI_Recv, or by a matched probe. */
 static void receive(struct messages *m, void *buf, int count, MPI_Datatype type, int tag,
                     MPI_Status *status)
 {
@@ -323,7 +330,7 @@ static void receive(struct messages *m, void *buf, int count, MPI_Datatype type,
     MPI_Mrecv(buf, count, type, &message, status);
 }
 
-/* A datatype is sent, and its bytes are received. */
+/* A datatype is sent, and received as bytes. */
 static void is_packed(struct messages *m, int tag)
 {
     struct data d = data_make(m, (unsigned)tag);
@@ -340,7 +347,7 @@ static void is_packed(struct messages *m, int tag)
     data_free(&d);
 }
 
-/* Bytes are sent, and received into a datatype, which is freed while they are on their way. */
+/* Bytes are sent, and received into a datatype, which is freed while they are under way. */
 static void is_unpacked(struct messages *m, int tag)
 {
     struct data d = data_make(m, (unsigned)tag);
@@ -362,7 +369,7 @@ static void is_unpacked(struct messages *m, int tag)
     data_free(&d);
 }
 
-/* A window from the datatype to the same one. */
+/* A window of messages from the datatype to the same one. */
 static void is_both(struct messages *m, int tag)
 {
     struct data d = data_make(m, (unsigned)tag);
@@ -409,7 +416,7 @@ static void is_short(struct messages *m, int tag)
     data_free(&d);
 }
 
-/* A receive of a datatype that no message meets. */
+/* Cancels a receive of a datatype that matches no message. */
 static void is_cancelled(struct messages *m, int tag)
 {
     struct data d = data_make(m, (unsigned)tag);
@@ -456,7 +463,7 @@ static void *all(void *arg)
         is_both(m, 10 * i + 2);
         is_short(m, 10 * i + 3);
         is_cancelled(m, 10 * i + 4);
-        if (!has_threads) /* there is one buffer of a process */
+        if (!has_threads) /* a process has only one attached buffer */
             is_buffered(m, 10 * i + 5);
     }
     return NULL;
@@ -486,7 +493,7 @@ static void all_threads(uint64_t seed)
         MPI_Comm_free(&m[i].comm);
 }
 
-/* The options in front; how many. */
+/* Reads the options at the beginning of the command line.  Returns their number. */
 static int take_options(int argc, char **argv)
 {
     int taken = 0;
@@ -499,7 +506,7 @@ static int take_options(int argc, char **argv)
     return taken;
 }
 
-/* Does MPI_Get_elements() see those of a struct of a pair and an int? */
+/* Does MPI_Get_elements() count the elements of a struct of a pair and an int? */
 static bool counts_pairs(void)
 {
     MPI_Datatype types[2] = {MPI_DOUBLE_INT, MPI_INT}, made;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * dead_rank.c - what the others see of a rank that is killed.
+ * dead_rank.c - a rank is killed; the test checks the errors that the others get.
  *
  *   mpiexec --enable-recovery -n RANKS dead_rank
  *
- * Rank 1 sends a message to each, and kills itself.  A receive from it that is posted, and a send
+ * Rank 1 sends a message to each rank, and kills itself.  A posted receive from it, and a send
  * to it, give MPI_ERR_OTHER, and so does a receive from any source that was posted before, on a
- * communicator that has rank 1; its message can still be received, and the others talk on.  Nobody
- * finalizes: Open MPI 4.1 would wait for rank 1.
+ * communicator that has rank 1; its message can still be received, and the others continue.  No
+ * rank finalizes: Open MPI 4.1 would wait for rank 1.
  *
- *   dead_rank --any      they wait for rank 1 by receives from any source alone
- *   dead_rank --probe    by MPI_Probe and MPI_Mprobe of it, or --probe-any from any source
+ *   dead_rank --any      the others wait for rank 1 only by receives from any source
+ *   dead_rank --probe    by MPI_Probe and MPI_Mprobe of rank 1, or --probe-any from any source
  *   dead_rank --fatal    errors are fatal: a receive from rank 1, which prints its process, ends the job
  */
 #include "check.h"
@@ -36,7 +36,7 @@ static void die(void)
     raise(SIGKILL);
 }
 
-/* It ends with the error, and is not cancelled. */
+/* The request ends with the error, and is not cancelled. */
 static void check_ended(MPI_Request *request)
 {
     MPI_Status status;
@@ -68,12 +68,12 @@ static void survive(MPI_Comm alive, int is_any)
     for (int i = 0; i < 3; i++)
         check_ended(&any[i]);
     CHECK_EQUAL(class_of(MPI_Send(&value, 1, MPI_INT, 1, 3, MPI_COMM_WORLD)), MPI_ERR_OTHER);
-    /* nobody has died there */
+    /* no rank of this communicator has died */
     MPI_Comm_rank(alive, &other);
     MPI_Send(&mine, 1, MPI_INT, other, 9, alive);
     CHECK_EQUAL(MPI_Wait(&among_the_living, MPI_STATUS_IGNORE), MPI_SUCCESS);
     CHECK_EQUAL(met, mine);
-    /* once around, without rank 1 */
+    /* once around the ring, without rank 1 */
     next = next == 1 ? 2 % ranks : next;
     if (rank == 0)
         MPI_Send(&value, 1, MPI_INT, next, 4, MPI_COMM_WORLD);
@@ -82,10 +82,11 @@ static void survive(MPI_Comm alive, int is_any)
         MPI_SUCCESS);
     if (rank != 0)
         MPI_Send(&value, 1, MPI_INT, next, 4, MPI_COMM_WORLD);
-    MPI_Barrier(alive); /* who exits without MPI_Finalize has died, for those that still wait */
+    MPI_Barrier(alive); /* to waiting ranks, an exit without MPI_Finalize is a death */
 }
 
-/* A blocking probe of rank 1, or from any source, ends; what rank 1 had sent is still there. */
+/* A blocking probe of rank 1, or from any source, ends; the earlier message of rank 1 is still
+ * there. */
 static void survive_probing(int is_any, int is_matched)
 {
     int source = is_any ? MPI_ANY_SOURCE : 1, value = 0, flag;
@@ -99,7 +100,8 @@ static void survive_probing(int is_any, int is_matched)
     CHECK_EQUAL(status.MPI_SOURCE, 1);
     CHECK_EQUAL(MPI_Recv(&value, 1, MPI_INT, source, 1, MPI_COMM_WORLD, &status), MPI_SUCCESS);
     CHECK_EQUAL(value, 7);
-    /* its death is known: one from any source waits for others, one of it fails */
+    /* the death is known: a probe from any source waits for other ranks, a probe of rank 1
+     * fails */
     CHECK_EQUAL(MPI_Iprobe(MPI_ANY_SOURCE, 2, MPI_COMM_WORLD, &flag, &status), MPI_SUCCESS);
     CHECK(!flag);
     CHECK_EQUAL(class_of(MPI_Mprobe(1, 2, MPI_COMM_WORLD, &message, &status)), MPI_ERR_OTHER);

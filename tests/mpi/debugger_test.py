@@ -34,7 +34,7 @@ def expect(text, how, *wanted):
 def look(args, job, pattern, ranks, library, gdb):
     number = job.wait_for(ranks)
     for _ in doctor_test.looks():
-        if job.doctor(number, "--wait", "10000")[0] == 3:  # all that it sends has come
+        if job.doctor(number, "--wait", "10000")[0] == 3:  # all its messages have arrived
             break
     else:
         raise doctor_test.Failed(f"{pattern} is not stuck")

@@ -17,9 +17,9 @@ from doctor_test import Job
 
 PROGRAMS = [["rules"], ["p2p"], ["collectives"], ["order"], ["patterns"], ["app_amr"], ["app_farm"], ["app_farm", "--posted", "0"], ["datatypes", "--kept", "2", "20"],
             ["rules", "--mixed"], ["stuck", "running_ring"], ["stuck", "running_collectives"], ["stuck", "running_fences"]]
-LONGEST = 20  # seconds, of programs that go on for ever
-ROUNDS = 100  # of one process
-ENOUGH = 20   # of a program: so many in a row do not all miss what waits
+LONGEST = 20  # seconds, for programs that never end
+ROUNDS = 100  # for one process
+ENOUGH = 20   # per program: so many in a row do not all miss a wait
 JUDGED = re.compile(r"^in (\d+) of them a rank answered", re.M)
 
 

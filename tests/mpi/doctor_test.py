@@ -21,9 +21,9 @@ sys.dont_write_bytecode = True
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
 from looks import looks  # noqa: E402
 
-AIM_S = 2    # that a diagnosis may take
-SILENT = 4   # looks at a job that is none,
-SILENT_MS = "500"  # in each of which a rank that computes has so long to answer: it will not
+AIM_S = 2    # the time that a diagnosis may take
+SILENT = 4   # looks at a job without a deadlock,
+SILENT_MS = "500"  # in each of which a rank that computes has this time to answer: it will not
 
 # name: ranks, deadlocked ranks, texts that the doctor prints
 STUCK = {
@@ -84,11 +84,11 @@ STUCK = {
     "two_cycles": (4, [0, 1, 2, 3], ["cycle: 0 -> 1 -> 0", "cycle: 2 -> 3 -> 2"]),
 }
 CROWD = min(os.cpu_count() + 1, 9)  # more ranks than cores, on a small machine
-# name: ranks.  Nobody is deadlocked
+# name: ranks.  No rank is deadlocked
 CONTROLS = {"late_sender": 2, "computing_master": 3, "polling": 2, "testing": 2, "testing_a_window": 2, "running_ring": 3, "running_collectives": 2,
             "running_fences": 3, "late_at_barrier": 3, "wait_any_beside": 3, "receive_beside": 3, "late_receiver": 2, "flood": 2, "attach_forbidden": 2, "stopped": 2, "reads_a_file": 2,
             "lock_and_receive": 2, "killed": 3, "crowd": CROWD}
-# what the doctor says of some of them, once they have waited for a second
+# the doctor's texts about some of them, once they have waited for a second
 SAYS = {
     "late_sender": ["waits in MPI_Recv", "tag 7 on MPI_COMM_WORLD from 1, which waits for a signal (pause)"],
     "late_receiver": ["waits in MPI_Send", "tag 5 on MPI_COMM_WORLD to 0, which waits for a signal (pause)"],
@@ -104,17 +104,17 @@ SAYS = {
     "crowd": [f"{CROWD} ranks run on {os.cpu_count()} cores"] if CROWD > os.cpu_count() else [],
     "reads_a_file": ["tag 7 on MPI_COMM_WORLD from 1, which reads pipe:"],
 }
-# and what it never says: of a rank that polls, that it waits there
+# texts that the doctor must never print: for example, that a rank that polls waits there
 NEVER = {"polling": "waits in MPI_Iprobe", "testing": "waits in MPI_Test", "testing_a_window": "waits in MPI_Win_test",
          "started_once": "never started"}
 MORE = {"small_head_to_head": {"MBX_STRICT_SENDS": "yes"},
-        "killed": {"MBX_PEER_TIMEOUT": "600s"}}  # or its death ends the receives
+        "killed": {"MBX_PEER_TIMEOUT": "600s"}}  # otherwise the death of the rank ends the receives
 LAUNCH = {"openmpi": {"": ["--oversubscribe"], "killed": ["--enable-recovery"]},  # "": for every pattern
           "mpich": {}}
-WRAPPED = {"attach_forbidden": "no_attach"}  # a program that executes it
+WRAPPED = {"attach_forbidden": "no_attach"}  # a program that executes the test program
 UNSEEN = {"killed": 1, "receive_from_finalized": 1}  # ranks that have no endpoint any more
 
-# What cannot be told, and why.  Through the provider, whatever the MPI:
+# Deadlocks that cannot be detected, and the reasons.  Through the provider, with any MPI:
 NOT_BY_PROVIDER = {
     "small_head_to_head": "MBX_STRICT_SENDS has no effect",
     "wait_all_beside": "that MPI_Waitall needs all of its operations is not known",
@@ -129,13 +129,14 @@ NOT_UNDER_MPICH = {
     "synchronous_to_finalized": "it ends with an error, or the other rank is not seen any more: a matter of time",
     "killed": "the job ends with that rank",
 }
-# These are no deadlocks that could be known under MPICH: MPI_Finalize closes the endpoint, as if the rank were on another host,
+# Under MPICH these are no deadlocks that could be known: MPI_Finalize closes the endpoint, as if the rank were on another host,
 # and a message to the rank itself does not leave MPICH
 CONTROLS_OF_MPICH = {"receive_from_finalized": 2, "send_to_itself": 1, "receive_from_itself": 1}
 SAYS_OF_MPICH = {
     "receive_from_finalized": ["waits in MPI_Recv", "tag 7 on MPI_COMM_WORLD from peer ", ", which is not seen", "1 of its 2 ranks are not seen (1)"],
 }
-# of a deadlock there.  Unlike Open MPI's, messages of MPI_Intercomm_create are told from those of the program, so NOT_BY_PROVIDER does not hold
+# the texts for a deadlock there.  Unlike in Open MPI, messages of MPI_Intercomm_create can be distinguished from the
+# program's, so NOT_BY_PROVIDER does not hold
 TEXTS_OF_MPICH = {
     "leader_left_out": ["is in MPI_Intercomm_create", "waits for group collective tag 0 on MPI_COMM_WORLD from 1, which waits too",
                         "waits for tag 7 on MPI_COMM_WORLD from 0, which waits too", "it belongs to a collective"],
@@ -153,7 +154,7 @@ def launch_options(args, pattern=""):
 
 
 def end(process):
-    """Ends a launcher and its ranks; what catches SIGTERM, as some providers of libfabric do, is killed."""
+    """Ends a launcher and its ranks; a process that catches SIGTERM, as some providers of libfabric do, is killed."""
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGTERM)
     try:
@@ -164,7 +165,7 @@ def end(process):
 
 
 class Job:
-    """A program that is under way: of a pattern, or with these words behind it."""
+    """A running program: a pattern, or the program with these arguments."""
 
     numbers = itertools.count()
 
@@ -194,7 +195,7 @@ class Job:
             return False
 
     def ranks(self):
-        """(number of the job, its ranks), as soon as all are there"""
+        """Returns (number of the job, its ranks), once all are there."""
         shown = subprocess.run([self.args.mbx, "queues", "--json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         for job in json.loads(shown.stdout)["jobs"]:
             if self.is_mine(job["ranks"][0]["pid"]):
@@ -219,7 +220,7 @@ LINE = re.compile(r"^rank (\d+) \(pid \d+\) is in (MPI_\w+)(?: at (\S*)stuck\.c:
 
 
 def check_lines(args, text):
-    """Each rank's line of the program is that of the call which it is in."""
+    """The line of each rank in the program must contain the call that the rank is in."""
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "stuck.c")) as file:
         source = file.read().splitlines()
     has_lines = "libdw yes" in subprocess.run([args.mbx, "version"], stdout=subprocess.PIPE, text=True).stdout
@@ -235,7 +236,8 @@ def deadlocked(text):
 
 
 def diagnose(args, pattern, job, number, dead):
-    """Asks of ranks that are stuck, and measures.  A rank without a core may not answer in time; then it is not judged."""
+    """Runs the doctor on ranks that are stuck, and measures the time.  A rank without a core may not answer in time;
+    then the result is not checked."""
     for _ in looks():
         start = time.monotonic()
         status, text = job.doctor(number)
@@ -253,7 +255,7 @@ def stuck(args, pattern):
     ranks, dead, texts = STUCK[pattern]
     if args.mpi == "mpich":
         texts = TEXTS_OF_MPICH.get(pattern, texts)
-    # through the provider communicators have no names, and it is not known what was not started
+    # through the provider communicators have no names, and requests that were not started are unknown
     texts = [words for words in texts if args.through == "pml" or not words.startswith(('"', "    rank 1 has described"))]
     text = ""
     with Job(args, pattern, ranks) as job:
@@ -303,7 +305,7 @@ def control(args, pattern):
 
 
 def elsewhere(args):
-    """A job that is started without mbx exec is named, with what is missing."""
+    """A job that was started without mbx exec is listed with the missing variable."""
     env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     process = subprocess.Popen(["mpiexec", *launch_options(args), "-n", "2", args.program, "late_at_barrier"], stdout=subprocess.DEVNULL,
                                stderr=subprocess.DEVNULL, env=env, start_new_session=True)
@@ -320,7 +322,8 @@ def elsewhere(args):
 
 
 def spawner(args):
-    """A job of one rank and the one of two that it has spawned are one for the doctor and for queues: each names the ranks of the other."""
+    """A job of one rank and the job of two that it has spawned are one for the doctor and for queues: each names the
+    ranks of the other."""
     title = r"job [0-9a-f]{16} \(stuck, started [0-9: -]+\)"
     wanted = [rf"^{title}: deadlock of 3 of 3 ranks\n  job 2 of these is {title}: 2 ranks$",
               r"^rank 0 \(pid (\d+)\) is in MPI_Recv.*\n  it waits for tag 7 on communicator .* from 0 of job 2, which waits too$",
@@ -343,7 +346,8 @@ def spawner(args):
 
 
 def late_to_init(args):
-    """A rank that does not come to MPI_Init keeps the others in it: it is said what it does, and nobody is deadlocked."""
+    """A rank that does not reach MPI_Init keeps the others in it: the doctor reports what it does, and no rank is
+    deadlocked."""
     wanted = [f"1 rank of stuck: {NAMES[args.mpi]}, not over Matchbox yet: ", "  rank 1 (pid ", ") waits for a signal (pause)"]
     with Job(args, "late_to_init", 2) as job:
         number = job.wait_for(1)
@@ -357,7 +361,7 @@ def late_to_init(args):
 
 
 def leaks(args):
-    """What is left at the end, in MPI's words."""
+    """The messages and receives that are left at the end are reported in MPI's words."""
     env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", MBX_LEAKS="warn")
     text = subprocess.run([args.mbx, "exec", "--through", args.through, "mpiexec", *launch_options(args), "-n", "2", args.program, "leaves"],
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, text=True).stdout
@@ -406,7 +410,7 @@ def main():
         if pattern in args.patterns or not args.patterns:
             print(f"{pattern}: cannot be told: {why}")
     patterns = [pattern for pattern in args.patterns or [*dict.fromkeys([*STUCK, *args.controls]), *others] if pattern not in untold] * args.times
-    alone = [pattern for pattern in patterns if pattern in others]  # they ask for all jobs of this machine
+    alone = [pattern for pattern in patterns if pattern in others]  # these check all jobs of this machine
     patterns = [pattern for pattern in patterns if pattern not in others]
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
         failed = [pattern for pattern, wrong in zip(patterns, pool.map(goes_wrong, patterns)) if wrong]

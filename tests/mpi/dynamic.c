@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * dynamic.c - communicators of two groups, and processes that come later.
+ * dynamic.c - intercommunicators, and processes that join later.
  *
  *   dynamic [--no-spawn] [--times N]
  *
- * Two halves of the job talk through an intercommunicator that they make (MPI_Intercomm_create), and
- * through one of a port (MPI_Comm_accept, MPI_Comm_connect).  Then all spawn CHILDREN processes of
- * this program, ROUNDS times.  N: so often, for the port, too, and with one child; `run` looks whether
- * the library has forgotten those that have gone.  On each intercommunicator everybody sends to everybody of the other
- * group, received by rank, from any source, and by matched probe; the ranks that a status names are
- * those of the other group.
+ * Two halves of the job talk through an intercommunicator that they make
+ * (MPI_Intercomm_create), and through one of a port (MPI_Comm_accept, MPI_Comm_connect).  Then
+ * all spawn CHILDREN processes of this program, ROUNDS times.  With --times the program does
+ * this N times, also for the port, and with one child; `run` checks that the library has
+ * forgotten the processes that are gone.  On each intercommunicator every rank sends to every
+ * rank of the other group; the receives name the rank, or any source, or use a matched probe.
+ * The ranks in a status are ranks of the other group.
  */
 #include "check.h"
 
 #define CHILDREN 2
 #define ROUNDS   3
-#define LONG     100000 /* bytes; the short ones are of 8 */
+#define LONG     100000 /* bytes; short messages have 8 */
 
-/* What from of one group sends to to of the other. */
+/* The seed of a message from rank `from` of one group to rank `to` of the other. */
 static unsigned seed_of(int from, int to, int is_second)
 {
     return (unsigned)(from * 100 + to * 2 + is_second);
@@ -45,7 +46,7 @@ static void check_message(const char *buf, const MPI_Status *status, int self, i
                 size);
 }
 
-/* One message by each way of taking it, in turns. */
+/* Receives messages in each way, in turns. */
 static void receive_one(MPI_Comm inter, int i, char *buf, int size, MPI_Status *status)
 {
     MPI_Message message;
@@ -87,7 +88,8 @@ static void exchange_sized(MPI_Comm inter, int is_second, int size)
     free(buf);
 }
 
-/* Everybody to everybody of the other group, then all of both groups in one. */
+/* Every rank sends to every rank of the other group; then both groups merge into one
+ * communicator. */
 static void exchange(MPI_Comm inter, int is_second)
 {
     MPI_Comm all;
@@ -154,7 +156,7 @@ static int child(MPI_Comm parent)
     return 0;
 }
 
-/* N of --times N, or 0. */
+/* Returns N of --times N, or 0. */
 static int times_of(int argc, char **argv)
 {
     for (int i = 1; i + 1 < argc; i++)

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * errors.c - what MPI promises when something is wrong, or in an unusual order.
+ * errors.c - MPI's rules for errors, and for calls in an unusual order.
  *
- *   a short receive gives MPI_ERR_TRUNCATE with what fits, and releases its synchronous sender;
+ *   a short receive gives MPI_ERR_TRUNCATE with the bytes that fit, and releases its
+ *   synchronous sender;
  *   a synchronous send that a matched probe has taken completes when the message is received;
- *   a cancelled receive says so, and the message that it might have met goes to the next one;
+ *   a cancelled receive reports that, and the message that it might have matched goes to the
+ *   next one;
  *   requests that are freed while they are active still do their work;
- *   buffered sends leave their buffer; a persistent request may be freed, and started, in any order;
- *   MPI_Waitall ends requests of all kinds, and says of each how it has ended;
- *   what nobody has received is gone with its communicator, which ends its send; a communicator ends
- *   with its last request.
+ *   buffered sends leave their buffer; a persistent request may be freed, and started, in any
+ *   order;
+ *   MPI_Waitall ends requests of all kinds, and reports the error of each;
+ *   messages that nobody has received are gone with their communicator, which ends their sends;
+ *   a communicator ends with its last request.
  *
- * Over libfabric Open MPI 4.1.4 hangs in the first two.  Ranks talk in pairs; an odd one is idle.
+ * Over libfabric Open MPI 4.1.4 hangs in the first two.  Ranks talk in pairs; an odd one is
+ * idle.
  */
 #include "check.h"
 
@@ -139,7 +143,7 @@ static void buffered_sends_leave_their_buffer(MPI_Comm pair, int self)
 
 static void persistent_requests_start_again(MPI_Comm pair, int self)
 {
-    static char rest[LONG]; /* the last message may be on its way when this returns */
+    static char rest[LONG]; /* the last message may still be under way on return */
     MPI_Request requests[2];
     int flag;
 
@@ -162,7 +166,7 @@ static void persistent_requests_start_again(MPI_Comm pair, int self)
     MPI_Barrier(pair);
 }
 
-#define LOOKS_LONG 200000 /* in vain: whoever waits meanwhile has given its core away */
+#define LOOKS_LONG 200000 /* useless tests: meanwhile a waiting rank has yielded its core */
 
 static void check_status(const MPI_Status *status, int source, int tag, int error, int count)
 {
@@ -175,7 +179,7 @@ static void check_status(const MPI_Status *status, int source, int tag, int erro
     CHECK_EQUAL(got, count);
 }
 
-/* TRUNCATED comes last: behind a failure Open MPI waits for no other. */
+/* TRUNCATED is the last: after a failure Open MPI does not wait for the others. */
 enum {
     PLAIN,
     NOTHING,
@@ -189,13 +193,12 @@ enum {
     KINDS
 };
 
-/* Which of these are there. */
+/* The requests of a MPI_Waitall, and their order. */
 struct mixture {
-    bool
-        is_late; /* they come while the other rank waits, the first one when that has given its core away */
-    bool has_failed; /* TRUNCATED is */
+    bool is_late;    /* the messages arrive during the wait, the first one after a yield */
+    bool has_failed; /* TRUNCATED is one of them */
     bool has_statuses;
-    bool is_simple; /* without SYNCHRONOUS and PERSISTENT */
+    bool is_simple; /* SYNCHRONOUS and PERSISTENT are not */
 };
 
 static bool has_kind(struct mixture mixture, int kind)
@@ -297,7 +300,8 @@ static void requests_of_all_kinds_end_together(MPI_Comm pair, int self)
     }
 }
 
-/* Strided bytes, by rendezvous and not, and a receive that unpacks in another way. */
+/* Strided bytes, by rendezvous and eagerly, and a receive that unpacks them with another
+ * datatype. */
 static void pieces_are_packed(MPI_Comm pair, int self)
 {
     static const int counts[] = {1, 100, 20000};
@@ -324,7 +328,7 @@ static void pieces_are_packed(MPI_Comm pair, int self)
     MPI_Type_free(&column);
 }
 
-/* The bytes of count elements at buf, one behind the other; free(). */
+/* Returns the bytes of count elements at buf, without gaps; to be freed. */
 static unsigned char *packed(const void *buf, int count, MPI_Datatype type, int *size)
 {
     unsigned char *bytes;
@@ -343,7 +347,7 @@ static void expect_bytes(const void *got, const void *want, int size)
         CHECK_EQUAL(((const unsigned char *)got)[i], ((const unsigned char *)want)[i]);
 }
 
-/* Sent as such elements; received as bytes, as elements, and half of it. */
+/* Sends elements of a datatype; receives them as bytes, as elements, and half of them. */
 static void elements_arrive(MPI_Comm pair, int self, int count, MPI_Datatype type)
 {
     unsigned char *want, *got;
@@ -422,12 +426,13 @@ static void what_is_left_is_gone(MPI_Comm pair, int self)
         MPI_Comm_dup(pair, &copy);
         MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, copy, &flag, MPI_STATUS_IGNORE);
         CHECK(!flag);
-        MPI_Wait(&request, MPI_STATUS_IGNORE); /* whose message the other rank has dropped */
+        MPI_Wait(&request, MPI_STATUS_IGNORE); /* the other rank has dropped its message */
         MPI_Comm_free(&copy);
     }
 }
 
-/* The last request of a communicator completes behind MPI_Comm_free(), and ends it. */
+/* The last request of a communicator completes after MPI_Comm_free(), and ends the
+ * communicator. */
 static void communicators_end_with_their_last_request(MPI_Comm pair, int self)
 {
     static const int sizes[] = {8, 4000, LONG};

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What MPI programs written in Python do every day, through mpi4py: point-to-point of every
-kind, probes, matched probes, cancel, persistent and partitioned requests, collectives, threads,
+"""Everyday operations of MPI programs in Python, through mpi4py: point-to-point of every kind, probes,
+matched probes, cancel, persistent and partitioned requests, collectives, threads,
 intercommunicators, one-sided operations on windows of both kinds.
 
 usage: mpiexec -n RANKS python3 everyday.py      (2 ranks or more)
 
-Every check compares what came with what must have come.  Rank 0 prints one line at the end; it
-says, too, whether there were threads and partitioned requests: MPI 3 (Open MPI 4) has none of these.
+Every check compares the result with the expected one.  Rank 0 prints one line at the end, which also
+reports whether there were threads and partitioned requests: MPI 3 (Open MPI 4) has no partitioned
+ones.
 """
 import sys
 import threading
@@ -31,14 +32,14 @@ def pattern(size, seed):
 
 
 def objects():
-    """Pickled objects of any kind, to the right."""
+    """Pickled objects of any kind, to the right neighbour."""
     for seed, value in enumerate(({"a": [1, 2.5, None]}, "text" * 5000, list(range(10000)))):
         got = WORLD.sendrecv((RANK, value), RIGHT, seed, source=LEFT, recvtag=seed)
         check(got == (LEFT, value), f"object {seed}")
 
 
 def buffers():
-    """Every size, blocking, nonblocking and synchronous."""
+    """Messages of every size, blocking, nonblocking and synchronous."""
     for size in (0, 1, 8, 100, 4096, 4097, 65536, LONG):
         for seed, send in enumerate((WORLD.Isend, WORLD.Issend)):
             got = numpy.zeros(size, dtype=numpy.uint8)
@@ -49,7 +50,7 @@ def buffers():
 
 
 def modes():
-    """Blocking, buffered, ready and replacing; a derived type; nobody."""
+    """Blocking, buffered, ready and replacing sends; a derived datatype; MPI_PROC_NULL."""
     got = numpy.zeros(1000, dtype=numpy.uint8)
     MPI.Attach_buffer(bytearray(1000 + MPI.BSEND_OVERHEAD))
     WORLD.Bsend(pattern(1000, RANK), RIGHT, 1)
@@ -76,7 +77,7 @@ def modes():
 
 
 def wildcards():
-    """Everybody to rank 0, which does not know who comes when."""
+    """All ranks send to rank 0, which receives from any source."""
     if RANK != 0:
         for tag in range(20):
             WORLD.send((RANK, tag), 0, tag)
@@ -91,8 +92,8 @@ def wildcards():
 
 
 def probes():
-    """probe, iprobe, mprobe and improbe see what is received afterwards.  Each size has a tag of its own:
-    a neighbour may be one size ahead."""
+    """probe, iprobe, mprobe and improbe see the message that is received afterwards.  Each size has a tag of
+    its own: a neighbour may be one size ahead."""
     for tag, size in ((5, 10), (6, LONG)):
         request = WORLD.Isend(pattern(size, RANK), RIGHT, tag)
         status = MPI.Status()
@@ -113,7 +114,7 @@ def probes():
 
 
 def cancel():
-    """A receive that nobody answers is taken back; one that is answered is not."""
+    """A receive without a message can be cancelled; a receive that has matched cannot."""
     status = MPI.Status()
     request = WORLD.Irecv(numpy.zeros(8, dtype=numpy.uint8), LEFT, 77)
     request.Cancel()
@@ -143,7 +144,7 @@ def persistent():
 
 
 def partitioned():
-    """A message in eight parts, of which each is ready at its own time."""
+    """A message in eight parts, each of which becomes ready at its own time."""
     if MPI.VERSION < 4 or not hasattr(WORLD, "Psend_init"):
         return False
     out, got = pattern(8000, RANK), numpy.zeros(8000, dtype=numpy.uint8)
@@ -162,7 +163,7 @@ def partitioned():
 
 
 def vectors(everybody):
-    """Collectives in which each rank has another share: rank + 1 numbers."""
+    """Collectives in which each rank has a different share: rank + 1 numbers."""
     counts = [rank + 1 for rank in everybody]
     starts = [sum(counts[:rank]) for rank in everybody]
     mine = numpy.full(RANK + 1, RANK, dtype=numpy.int64)
@@ -215,7 +216,7 @@ def collectives():
 
 
 def intercommunicator():
-    """The even ranks talk to the odd ones."""
+    """The even ranks exchange messages with the odd ones."""
     part = WORLD.Split(RANK % 2, RANK)
     other = part.Create_intercomm(0, WORLD, 1 - RANK % 2, 3)
     check(other.allgather(RANK) == [n for n in range(SIZE) if n % 2 != RANK % 2], "the others")
@@ -224,7 +225,7 @@ def intercommunicator():
 
 
 def accesses(win, base, cells):
-    """Puts, gets and updates of the window of the right; its cells begin at base[rank] there."""
+    """Puts, gets and updates of the right neighbour's window; its cells begin at base[rank] there."""
     mine, got = numpy.arange(100, dtype=numpy.int64) + RANK * 1000, numpy.zeros(100, numpy.int64)
     win.Fence()
     win.Put(mine, RIGHT, (base[RIGHT], 100, MPI.LONG))
@@ -255,7 +256,7 @@ def accesses(win, base, cells):
 
 
 def groups_and_requests(win, base, cells):
-    """Accesses of named partners, by requests, and those that fetch."""
+    """Accesses between named partners, by requests, and accesses that fetch."""
     mine, got = numpy.arange(10, dtype=numpy.int64) + RANK, numpy.zeros(10, numpy.int64)
     world = WORLD.Get_group()
     cells[:] = 0
@@ -292,7 +293,7 @@ def windows():
 
 
 def dynamic_windows():
-    """Memory that is attached to a window that is there already, and named by its address."""
+    """Memory that is attached to an existing window, and addressed absolutely."""
     cells = numpy.zeros(101, numpy.int64)
     win = MPI.Win.Create_dynamic(comm=WORLD)
     win.Attach(cells)
@@ -302,7 +303,7 @@ def dynamic_windows():
 
 
 def threads():
-    """Four threads talk to those of the right, each on a communicator of its own."""
+    """Four threads exchange messages with the neighbours' threads, each on a communicator of its own."""
     if MPI.Query_thread() < MPI.THREAD_MULTIPLE:
         return False
     comms = [WORLD.Dup() for _ in range(4)]

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * failures.c - MPI goes on when ranks are killed (ULFM; Open MPI 5.0).
+ * failures.c - MPI continues when ranks are killed (ULFM; Open MPI 5.0).
  *
- *   mpiexec --with-ft ulfm -n RANKS failures        3 ranks at least
+ *   mpiexec --with-ft ulfm -n RANKS failures        at least 3 ranks
  *
- * Each round one rank kills itself.  The others see MPI_ERR_PROC_FAILED of what needs it,
- * MPI_ERR_PROC_FAILED_PENDING of what could come from it, acknowledge it, revoke the communicator
- * while receives and long sends wait, shrink it, agree, and go on over the smaller one, until two
- * are left.
+ * In each round one rank kills itself.  The others get MPI_ERR_PROC_FAILED for requests that
+ * need it, and MPI_ERR_PROC_FAILED_PENDING for receives that it could match.  They acknowledge
+ * the failure, revoke the communicator while receives and long sends wait, shrink it, agree,
+ * and continue on the smaller one, until two ranks are left.
  */
 #include "check.h"
 
@@ -35,7 +35,7 @@ static void look_at_comm(void)
     MPI_Comm_size(comm, &size);
 }
 
-/* Once around, and all together. */
+/* Exchanges messages around the ring, and in a collective. */
 static void talk(void)
 {
     int value = -1, sum = 0, one = 1;
@@ -64,7 +64,7 @@ static void inspect_the_end(int victim)
                 MPI_ERR_PROC_FAILED);
 }
 
-/* A receive from any source stays, and what has been acknowledged does not trouble it. */
+/* A receive from any source stays open, and acknowledged failures do not affect it. */
 static void acknowledge(int victim)
 {
     MPI_Group failed, all;
@@ -88,7 +88,7 @@ static void acknowledge(int victim)
     CHECK_EQUAL(value, sent);
 }
 
-/* All that are left have come here: rank 0 hears of each. */
+/* All surviving ranks have come here: rank 0 gets a message from each. */
 static void gather(int victim)
 {
     int value = 0;
@@ -103,7 +103,8 @@ static void gather(int victim)
                         MPI_SUCCESS);
 }
 
-/* Rank 0 never sends, and nobody receives what is long; all of it ends as rank 0 revokes. */
+/* Rank 0 never sends, and nobody receives the long messages; everything ends when rank 0
+ * revokes. */
 static void revoke(void)
 {
     char *bytes = calloc(1, LONG_SIZE);

@@ -2,8 +2,8 @@
 /*
  * forked.c - ranks that fork while messages are under way.
  *
- * A child that executes a program or ends is none of MPI's business; one that uses MPI ends, with exit code 1, and the
- * messages of its parent arrive all the same.
+ * A child that executes a program or ends does not affect MPI.  A child that uses MPI ends with
+ * exit code 1, and the messages of its parent still arrive.
  */
 #include <mpi.h>
 

@@ -21,7 +21,7 @@ HANG = "500ms"
 REPORT = "matchbox: MBX_HANG: no message has come for "
 AGAIN = "(again)"
 NONE = "but this is no deadlock"
-LOOKS = 8  # of the doctor at a job that runs: each takes 0.3 s at least
+LOOKS = 8  # of the doctor at a running job: each takes at least 0.3 s
 
 
 class Failed(Exception):
@@ -43,7 +43,7 @@ class Job:
         self.said = ""
 
     def read_until(self, *words):
-        """The lines up to one that has one of these words."""
+        """Reads lines up to one that contains one of these words."""
         for line in self.process.stdout:
             self.said += line
             if any(word in line for word in words):
@@ -79,7 +79,7 @@ def deadlock(args, folder):
     check(job.said.count(REPORT) == 2 and job.said.count("cycle: 0 -> 1 -> 0") == 2, "once, and once again:\n" + job.said)
     check("waits for tag 7 on MPI_COMM_WORLD from 1, which waits too" in job.said and "the tag differs" in job.said, job.said)
     check(text in job.said.replace("\r", "") and text.count(REPORT) == 2, f"the file says\n{text}\nand not\n{job.said}")
-    while reporters(number):  # it ends because its rank has
+    while reporters(number):  # the reporter ends because its rank has
         os.sched_yield()
 
 
@@ -93,7 +93,7 @@ def abort(args, folder):
 
 
 def no_deadlock(args, folder, pattern, ranks, words):
-    """abort, too, is for deadlocks alone"""
+    """MBX_HANG_THEN=abort also acts only on deadlocks."""
     with Job(args, folder, pattern, ranks, MBX_HANG_THEN="abort") as job:
         job.read_until(NONE)
         job.read_until(words)
@@ -106,7 +106,7 @@ def runs(args, folder, pattern, ranks):
         for _ in range(LOOKS):
             subprocess.run([args.mbx, "doctor"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         check(job.process.poll() is None, f"{pattern} ends")
-    # that no message has come for long may be true where ranks wait for a core
+    # a line that no message has come for long may be true if ranks wait for a core
     check(job.said.count("MBX_HANG") == job.said.count(NONE), f"{pattern}:\n{job.said}")
 
 

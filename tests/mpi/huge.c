@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * huge.c - messages whose bytes no int can count: more than 2^31, or a multiple of that.
+ * huge.c - messages with more bytes than an int can count: more than 2^31, or a multiple of
+ * that.
  *
- * Rank 0 sends to rank 1, one message at a time: elements of 4,104 bytes, side by side or with holes of 248
- * bytes between them, on either side; to a receive that is posted, to one that is not, probed, taken by
- * a matched probe, and to a buffer that is too short.  All bytes are compared, those of the holes too.
+ * Rank 0 sends to rank 1, one message at a time: elements of 4,104 bytes, without gaps or with
+ * holes of 248 bytes between them, on either side.  The receive is posted, or not, or follows a
+ * probe or a matched probe, or has a buffer that is too short.  All bytes are compared, also in
+ * the holes.
  *
  * usage: mpiexec -n 2 huge [TIMES]     TIMES 2^31 bytes, and a few elements (default 1)
  *
- * It needs two buffers, which it asks for first, and where there are holes as much again, for an MPI that
- * packs.  What there is no memory for is left out, which it says.
+ * The program needs two buffers, and with holes as many again, for an MPI that packs.  It first
+ * checks the free memory, and prints which parts it leaves out for lack of it.
  */
 #include "check.h"
 
@@ -20,11 +22,11 @@
 
 enum { TAG = 5, READY };
 
-static int64_t count; /* of elements; an int can hold it */
+static int64_t count; /* elements; an int can hold the number */
 static uint64_t *buffer;
 static MPI_Datatype dense, loose;
 
-/* How a message meets its receive. */
+/* The way in which a message matches its receive. */
 enum way { POSTED, UNEXPECTED, PROBED, MATCHED };
 
 static const char *const ways[] = {"posted", "unexpected", "probed",
@@ -40,7 +42,7 @@ static size_t words_to(MPI_Datatype type)
     return (type == dense ? ELEMENT : EXTENT) / 8;
 }
 
-/* Word k of each element is that of the message; the others are holes. */
+/* Each element has WORDS words of the message; its other words are holes. */
 static void fill(MPI_Datatype type, uint64_t seed)
 {
     uint64_t *at = buffer;
@@ -58,7 +60,7 @@ static void empty(MPI_Datatype type)
         buffer[k] = HOLE;
 }
 
-/* The first `elements` are there, and nothing else was written. */
+/* The first `elements` have arrived, and nothing else was written. */
 static void verify(MPI_Datatype type, int64_t elements, uint64_t seed)
 {
     const uint64_t *at = buffer;
@@ -159,7 +161,7 @@ static void case_of(MPI_Datatype from, MPI_Datatype to, enum way way)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* A receive that is too short by two elements, or by all but two. */
+/* A receive that is too short by two elements, or by all except two. */
 static void truncated(int64_t elements)
 {
     MPI_Status status;
@@ -177,12 +179,12 @@ static void truncated(int64_t elements)
                     &class);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
     CHECK_EQUAL(class, MPI_ERR_TRUNCATE);
-    /* what is in the buffer of such a receive is not said; nothing may be behind it */
+    /* the content of such a buffer is undefined; the bytes after it must be untouched */
     for (int64_t i = elements * WORDS; i < count * WORDS; i++)
         CHECK_EQUAL(buffer[i], HOLE);
 }
 
-/* Bytes that the system can give now, or 0 if it does not say. */
+/* Returns the bytes that the system has available, or 0 if unknown. */
 static uint64_t memory_there(void)
 {
     FILE *file = fopen("/proc/meminfo", "r");
@@ -197,7 +199,8 @@ static uint64_t memory_there(void)
     return kib << 10;
 }
 
-/* Is there memory for so many buffers of this size?  Asked at rank 0, and said if not. */
+/* Is there memory for this number of buffers of this size?  Rank 0 checks, and prints a line if
+ * not. */
 static bool there_is(int buffers, uint64_t size, const char *what)
 {
     uint64_t need = (uint64_t)buffers * size + (UINT64_C(256) << 20), there = memory_there();

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * huge_native.c - one message of more than 2^31 bytes between two ranks of a job of the library, or of a
- * multiple of that, in each way in which it may meet its receive.
+ * huge_native.c - one message of more than 2^31 bytes, or of a multiple of that, between two
+ * ranks of a job of the library, in each way in which it may match its receive.
  *
  * usage: mbx run -n 2 huge_native [TIMES]     TIMES 2^31 bytes, and some (default 1)
  *
- * How it travels is for the parameters (MBX_RNDV and others).  All bytes are compared.  It needs two
- * buffers of that size; without memory for them it says so, and sends nothing.  Status 1: something
- * was wrong; 2: it was called in another way than this.
+ * The parameters (MBX_RNDV and others) select the protocol.  All bytes are compared.  The
+ * program needs two buffers of that size; without memory for them it prints that, and sends
+ * nothing.  Exit status 1: an error was found; 2: wrong usage.
  */
 #include <matchbox/matchbox.h>
 
@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SOME 16424u /* bytes besides: no multiple of a page, or of a piece */
+#define SOME 16424u /* further bytes: no multiple of a page, or of a piece */
 #define HOLE UINT64_C(0xdeadbeefdeadbeef)
 
 enum { TAG = 7, READY, ENOUGH };
@@ -143,7 +143,7 @@ static void receive_and_verify(enum way way)
     fflush(stdout);
 }
 
-/* Bytes that the system can give now; 0: it does not say. */
+/* Returns the bytes that the system has available, or 0 if unknown. */
 static uint64_t memory_there(void)
 {
     FILE *file = fopen("/proc/meminfo", "r");
@@ -158,7 +158,7 @@ static uint64_t memory_there(void)
     return kib << 10;
 }
 
-/* Rank 0 looks, and tells the other. */
+/* Rank 0 checks, and sends the answer to the other. */
 static int there_is_memory(void)
 {
     uint64_t need = 2 * (uint64_t)size + (UINT64_C(128) << 20), there = memory_there();

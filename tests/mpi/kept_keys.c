@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * kept_keys.c - loaded before an MPI program: PMIx answers late, and looks whether it still has the
- * key that it was asked for.
+ * kept_keys.c - loaded before an MPI program: PMIx answers late, and the program checks that
+ * each key it was asked for has not changed.
  *
  * PMIx keeps the pointer to the key of PMIx_Get_nb() and reads it in its own thread.  Here that
- * thread answers only when another thread waits for it, behind whatever that one does to its key
- * when the call has returned.  A key that has changed ends the program; otherwise each process says
- * how many were kept.
- * MALLOC_PERTURB_ changes keys that were freed.
+ * thread answers only when another thread waits for the answer: after anything that thread does
+ * to its key once the call has returned.  A key that has changed ends the program; otherwise
+ * each process prints how many were kept.  MALLOC_PERTURB_ changes keys that were freed.
  */
 #include <dlfcn.h>
 #include <pmix.h>
@@ -25,7 +24,7 @@ struct question {
     void *arg;
     const char *key;
     char copy[PMIX_MAX_KEYLEN + 1];
-    unsigned asked_at; /* so many waits had begun */
+    unsigned asked_at; /* the number of waits that had begun */
 };
 
 static _Atomic unsigned waits, kept;

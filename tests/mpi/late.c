@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * late.c - ranks that let others wait, in calls whose lines are known, for lines_test.py.
+ * late.c - ranks that make others wait, in calls whose lines are known, for lines_test.py.
  *
  * usage: late sender|receiver|barrier
  *

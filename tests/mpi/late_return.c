@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * late_return.c - loaded before an MPI program: a thread of libpmix is slow to come back from
- * Open MPI.
+ * late_return.c - loaded before an MPI program: a thread of libpmix returns late from Open MPI.
  *
- * Its calls back end by giving a lock that MPI's thread waits for; behind that they sleep,
+ * Its callbacks end by releasing a lock that MPI's thread waits for.  After that they sleep,
  * still in the module of Open MPI, which is about to be unloaded.
  */
 #include <dlfcn.h>

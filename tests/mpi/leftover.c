@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * leftover.c - what nobody has received on a communicator is met by no receive of a later one.
+ * leftover.c - messages that nobody has received on a communicator match no receive of a later
+ * one.
  *
  * usage: leftover [--memory ROUNDS | --open]
  *
- *   each round    a communicator, messages on it that nobody receives, and its end; then another one, on which a receive of
- *                 any tag from any source must get what was sent there, and a probe must find nothing behind that
- *   which ones    copies of MPI_COMM_WORLD, halves of it, groups that overlap, intercommunicators, each after each
- *   late          a rank sends on the old communicator when the others have freed it and made the new one, whose
- *                 receives wait
- *   --memory      so many rounds, most of which must not cost memory
+ *   each round    makes a communicator, sends messages on it that nobody receives, and frees
+ *                 it; then makes another one, on which a receive of any tag from any source must
+ *                 get the message sent there, and a probe must find nothing after that
+ *   the kinds     copies of MPI_COMM_WORLD, halves of it, groups that overlap,
+ *                 intercommunicators, each after each
+ *   late          a rank sends on the old communicator when the others have freed it and made
+ *                 the new one, whose receives wait
+ *   --memory      this many rounds, most of which must not take memory
  *   --open        MPI_Finalize while a long message for a receive from any source is on its way
  *
- * All that is left over is sent by requests that are freed, so the program is right where a send waits for its receive.
+ * All messages that are left over are sent by requests that are freed, so the program is
+ * correct even if sends wait for their receives.
  */
 #include "check.h"
 
@@ -28,7 +32,7 @@ static const int sizes[] = {0, 1, 24, 100, 1500, 5000, 70000, 300000};
 #define SIZES ((int)(sizeof sizes / sizeof sizes[0]))
 #define MOST  300000
 
-static const char junk[MOST]; /* never changes: nobody knows when it is not needed any more */
+static const char junk[MOST]; /* constant: nobody knows when its messages are gone */
 
 static int remote_size(MPI_Comm comm)
 {
@@ -42,7 +46,7 @@ static int remote_size(MPI_Comm comm)
     return size;
 }
 
-/* Is rank `other` of comm, of its remote group if it has one, this process? */
+/* Is rank `other` of comm, or of its remote group if it has one, this process? */
 static bool is_self(MPI_Comm comm, int other)
 {
     int is_inter, self;
@@ -52,7 +56,7 @@ static bool is_self(MPI_Comm comm, int other)
     return !is_inter && other == self;
 }
 
-/* To every other rank, some standard and some synchronous. */
+/* Sends to every other rank, some messages standard and some synchronous. */
 static void leave_messages(MPI_Comm comm, int sizes_sent)
 {
     MPI_Request request;
@@ -65,7 +69,7 @@ static void leave_messages(MPI_Comm comm, int sizes_sent)
         }
 }
 
-/* All send a number to all others, and receive as many from anybody. */
+/* All ranks send a number to all others, and receive as many from any source. */
 static void only_new_messages_come(MPI_Comm comm, int round)
 {
     int size = remote_size(comm), wanted = 0, self, flag;
@@ -127,7 +131,7 @@ static MPI_Comm of_first(int count)
     return comm;
 }
 
-/* MPI_COMM_NULL if this process is none of its members. */
+/* Returns MPI_COMM_NULL if this process is not a member. */
 static MPI_Comm make(enum kind kind)
 {
     bool is_upper = rank >= ranks / 2;
@@ -179,7 +183,7 @@ static void one_after_the_other(enum kind first, enum kind second, int round)
 
 /* ---- late ---- */
 
-/* The last rank is behind the others. */
+/* The last rank sends on the old communicator later than the others. */
 static void late(int round)
 {
     int last = ranks - 1, number = -1, sent = round;
@@ -217,7 +221,7 @@ static void late(int round)
 
 #define MEMORY_SIZES 6
 #define MEMORY_MOST                                                                            \
-    (256 << 10) /* bytes by which a process may grow, however many rounds there are */
+    (256 << 10) /* the most bytes by which a process may grow, for any number of rounds */
 
 static void copies(int rounds)
 {

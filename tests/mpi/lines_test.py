@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""lines_test.py BUILD - `mbx trace --summary` says of an MPI program in which line a rank has waited, and in which line the rank that it
-waited for came back to MPI.
+"""lines_test.py BUILD - `mbx trace --summary` reports for an MPI program in which line a rank has waited, and in which
+line the rank that it waited for came back to MPI.
 """
 import glob
 import os
@@ -17,7 +17,7 @@ from patience import PATIENCE_S  # noqa: E402
 BUILD = os.path.abspath(sys.argv[1])
 MBX, PROGRAM = os.path.join(BUILD, "tools/mbx"), os.path.join(BUILD, "tests/mpi/late")
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "late.c")
-# story: (kind, what the line of who waits has, what that of the other one has)
+# story: (kind, text of the waiting rank's line, text of the other rank's line)
 STORIES = {
     "sender": ("late sender", "MPI_Recv(buffer, 8", "MPI_Send(buffer, 8"),
     "receiver": ("late receiver", "MPI_Ssend(buffer, LONG", "MPI_Recv(buffer, LONG"),

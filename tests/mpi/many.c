@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * many.c - as many open requests as there is memory for, and what a bound on them does.
+ * many.c - as many open requests as memory allows, and the effect of a bound on them.
  *
- * usage: many COUNT      ranks 0 and 1: so many receives wait at one time, then so many sends
- *        many --bound    as many as MBX_REQUESTS allows, and then MPI_ERR_NO_MEM
+ * usage: many COUNT      ranks 0 and 1: COUNT receives wait at one time, then COUNT sends
+ *        many --bound    as many requests as MBX_REQUESTS allows, and then MPI_ERR_NO_MEM
  *
- * Every message has a number and comes in its order.
+ * Every message has a number and arrives in order.
  */
 #include "check.h"
 
-#define BOUND_MOST 10000 /* of --bound: MBX_REQUESTS is less */
+#define BOUND_MOST 10000 /* for --bound: MBX_REQUESTS is smaller */
 
 static MPI_Request *requests;
 static int *numbers;
@@ -31,7 +31,7 @@ static void make_space(int count)
         numbers[i] = i;
 }
 
-/* ---- as many as there is memory for ---- */
+/* ---- as many as memory allows ---- */
 
 static void wait_for_numbers(int count)
 {
@@ -68,7 +68,7 @@ static void receive_numbers(int count)
     }
 }
 
-/* Each of them waits for its receive: it is synchronous. */
+/* Each send waits for its receive, because it is synchronous. */
 static void sends_that_wait(int count)
 {
     if (rank == 1)
@@ -82,9 +82,9 @@ static void sends_that_wait(int count)
     MPI_Waitall(count, requests, MPI_STATUSES_IGNORE);
 }
 
-/* ---- as many as are allowed ---- */
+/* ---- as many as MBX_REQUESTS allows ---- */
 
-/* How many could be posted. */
+/* Posts receives until one fails.  Returns their number. */
 static int post_all(void)
 {
     int err = MPI_SUCCESS, count = 0;
@@ -98,7 +98,7 @@ static int post_all(void)
     return count;
 }
 
-/* Every way to begin a request says so. */
+/* Every way to begin a request returns the error. */
 static void check_refused(void)
 {
     MPI_Request request;

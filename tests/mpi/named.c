@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * named.c - messages on known communicators with known tags: named_check.py looks for them in the
- * traces of ranks 0 and 1.
+ * named.c - messages on known communicators with known tags: named_check.py searches for them
+ * in the traces of ranks 0 and 1.
  */
 #include "check.h"
 
@@ -17,7 +17,7 @@ static void send_and_receive(MPI_Comm comm, int tag, int is_synchronous)
         MPI_Recv(&value, 1, MPI_INT, 0, tag, comm, MPI_STATUS_IGNORE);
 }
 
-/* Behind the others, when both communicators have been used. */
+/* Receives after the others, when the communicator has been used. */
 static void receive_any(MPI_Comm comm)
 {
     MPI_Status status;
@@ -44,7 +44,8 @@ int main(int argc, char **argv)
     MPI_Barrier(halo);
     receive_any(halo);
     MPI_Comm_free(&halo);
-    /* most often one that has the number of the other: what it does is its own */
+    /* often gets the number of the other communicator; its messages must not be added to the
+     * other's */
     MPI_Comm_dup(MPI_COMM_WORLD, &heat);
     MPI_Comm_set_name(heat, "heat");
     send_and_receive(heat, 4715, 0);

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""named_check.py MBX FOLDER component|provider - do the traces of named.c in FOLDER speak MPI's words?
+"""named_check.py MBX FOLDER component|provider - do the traces of named.c in FOLDER use MPI's words?
 
-`mbx trace` of all of them, of which the listing of rank 1 must have the messages of named.c, on their
-communicators, with their tags and modes, and the barrier by its name.  This is the check of the rows
-of src/inspect/mpi.c: the MPI has made the envelopes.
+Runs `mbx trace` on all of them.  The listing of rank 1 must have the messages of named.c, on their
+communicators, with their tags and modes, and the barrier by its name.  This checks the rows of
+src/inspect/mpi.c with envelopes that the MPI library has made.
 """
 import glob
 import re
@@ -13,10 +13,10 @@ import sys
 
 
 def expected(way):
-    """Lines, as regular expressions, in any order."""
+    """Returns regular expressions of lines, in any order."""
     halo = r"halo exchange" if way == "component" else r"communicator \d+"
-    # its name is known when the communicator is used; what has come before that has the one that the
-    # MPI has given it
+    # the name becomes known when the communicator is used; an earlier message has the name that the
+    # MPI library has given it
     early = rf"({halo}|MPI COMM(UNICATOR)? \d+ DUP FROM 0)"
     # the component's mode is not in the envelope
     synchronous = "" if way == "component" else " synchronous"
@@ -43,7 +43,7 @@ def main():
         sys.exit(f"named_check: rank 1 has no line like {missing} in\n{of_rank_1}")
     summary = subprocess.run([mbx, "trace", "--summary", *files], capture_output=True, text=True).stdout
     name = "halo exchange" if way == "component" else "-"
-    # a later one, of the same number: its messages are not added to those of the first
+    # a later communicator with the same number: its messages are not added to the first one's
     later = [r"^ *1 +[1-9]\d* +[\d?]+ +2 +\d+ +2 +\d+  heat$"] if way == "component" else []
     for line in (r"^ *1 +0 +[\d?]+ +\d+ +\d+ +\d+ +\d+  MPI_COMM_WORLD$",
                  rf"^ *1 +[1-9]\d* +[\d?]+ +\d+ +\d+ +\d+ +\d+  {name}$", *later):

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * onesided.c - MPI's one-sided operations, with the content checked: put and get between
- * fences, locks and flushes, accumulate and its like, and windows of every make.
+ * fences, locks and flushes, accumulate and related operations, and windows of every kind.
  *
- * Every rank has a window of CELLS numbers and works on that of its right neighbour; counters
- * that all ranks update lie at rank 0.
+ * Every rank has a window of CELLS numbers and works on the window of its right neighbour;
+ * counters that all ranks update are at rank 0.
  *
- * --no-swaps leaves out MPI_Compare_and_swap: in Open MPI 4.1.4 it crashes with osc/rdma, over
- * its own btl/vader, too.
+ * --no-swaps leaves out MPI_Compare_and_swap: in Open MPI 4.1.4 it crashes with osc/rdma, also
+ * over its own btl/vader.
  */
 #include "check.h"
 
@@ -52,7 +52,7 @@ static void put_and_get_between_fences(MPI_Win win)
     }
 }
 
-/* What is not contiguous: every third cell. */
+/* Non-contiguous elements: every third cell. */
 static void strided_elements_find_their_place(MPI_Win win)
 {
     static long out[300];
@@ -87,7 +87,7 @@ static void accumulates_add_up(MPI_Win win)
     MPI_Win_fence(0, win);
 }
 
-/* Each draws numbers from a counter at rank 0: all are drawn, each once. */
+/* Each rank draws numbers from a counter at rank 0: every number is drawn once. */
 static void a_shared_counter_gives_each_number_once(MPI_Win win)
 {
     long one = 1, got, sum = 0, all;
@@ -107,7 +107,7 @@ static void a_shared_counter_gives_each_number_once(MPI_Win win)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* Adds 1 at rank 0 behind a lock made of compare-and-swap. */
+/* Adds 1 at rank 0 while it holds a lock made of compare-and-swap. */
 static void add_behind_swaps(MPI_Win win)
 {
     long free = 0, mine = rank + 1, old, value;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * order.c - messages of one sender with one tag are taken in the order in which they
- * were sent, whatever mixture of wildcards takes them and whatever their length.
+ * order.c - messages of one sender with one tag are received in the order in which they were
+ * sent, whatever mixture of wildcards receives them and whatever their length.
  *
- * Every rank sends EACH messages to every rank (itself too), with tags 0..TAGS-1 and
- * lengths that travel by different protocols, all numbered.  The receives are posted
- * from special to general, so that every one of them can be satisfied:
+ * Every rank sends EACH messages to every rank, including itself, with tags 0..TAGS-1 and
+ * lengths that travel by different protocols, all numbered.  The receives are posted from
+ * special to general, so that every one of them can match:
  *
  *   some {source, tag}, some {ANY_SOURCE, tag}, the rest {ANY_SOURCE, ANY_TAG}
  *
- * A receive that accepts one message of a {source, tag} accepts all of them; so along
- * the posting order, the numbers of each {source, tag} must increase.
+ * A receive that accepts one message of a {source, tag} accepts all of them; so along the
+ * posting order, the numbers of each {source, tag} must increase.
  */
 #include "check.h"
 
@@ -63,7 +63,7 @@ static void post_one(struct receive *r, int source, int tag)
     MPI_Irecv(r->buf, MAX_BYTES, MPI_BYTE, source, tag, MPI_COMM_WORLD, &r->request);
 }
 
-/* A third of each kind; the order among the directed ones is drawn. */
+/* A third of the receives is of each kind; the order of the directed ones is random. */
 static int post_all(struct receive *receives, uint64_t *random)
 {
     int posted = 0, total = ranks * EACH;
@@ -132,7 +132,7 @@ int main(int argc, char **argv)
     for (int round = 0; round < 4; round++) {
         int posted = 0;
 
-        /* Receives first, sends first, or as it comes. */
+        /* receives first, sends first, or without a barrier */
         if (round % 3 == 0) {
             posted = post_all(receives, &random);
             MPI_Barrier(MPI_COMM_WORLD);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * other_version.c - two ranks whose libraries are of different versions.
+ * other_version.c - two ranks whose libraries have different versions.
  *
  *   mpiexec -n 2 other_version FIFO [--fatal]
  *
- * Rank 0 writes marks of Matchbox 7.8.9 (src/transport/version.h) into the heads of the segments that it can find, says so
- * through the FIFO, and waits there until rank 1 has ended.  Rank 1 sends to it, which gives MPI_ERR_OTHER; with --fatal errors end
- * the job.  Nobody finalizes.
+ * Rank 0 writes the marks of Matchbox 7.8.9 (src/transport/version.h) into the heads of its
+ * segments, reports that through the FIFO, and waits there until rank 1 has ended.  Rank 1
+ * sends to it, which gives MPI_ERR_OTHER; with --fatal errors end the job.  No rank finalizes.
  */
 #include "check.h"
 
@@ -17,7 +17,7 @@
 
 #define UNIT 65536 /* heads of segments begin at multiples of this */
 
-/* How many heads this file has; their marks are others now. */
+/* Changes the marks of all heads in this file.  Returns their number. */
 static int mark_file(int fd)
 {
     static const unsigned char mark[8] = {99, 99, 7, 8, 9};
@@ -63,7 +63,7 @@ int main(int argc, char **argv)
         int fifo;
 
         CHECK(mark_all() > 0);
-        fifo = open(argv[1], O_WRONLY); /* until rank 1 opens it */
+        fifo = open(argv[1], O_WRONLY); /* waits until rank 1 opens it */
         CHECK_EQUAL(write(fifo, &byte, 1), 1);
         close(fifo);
         fifo = open(argv[1], O_RDONLY);

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * p2p.c - every way of MPI to send, receive, probe and cancel, with the content
- * checked.
+ * p2p.c - every way of MPI to send, receive, probe and cancel, with the content checked.
  *
- * All ranks take part in every test: each sends to its right neighbour and receives
- * from its left one, or all send to rank 0.
+ * All ranks take part in every test: each sends to its right neighbour and receives from its
+ * left one, or all send to rank 0.
  *
  * --no-truncation leaves out messages that are longer than their receives: over its own ob1,
- * Open MPI 4.1.4 writes behind the buffer.
+ * Open MPI 4.1.4 writes beyond the buffer.
  */
 #include "check.h"
 
@@ -63,7 +62,7 @@ static void all_sizes(isend_fn *isend, bool posted)
     }
 }
 
-/* With a buffer of its own, whose end waits until the message has left it. */
+/* Sends with a buffer of its own; detaching it waits until the message has left. */
 static int buffered_send(const void *buf, int count, MPI_Datatype type, int dest, int tag,
                          MPI_Comm comm, MPI_Request *request)
 {
@@ -89,7 +88,7 @@ static void every_mode(void)
     all_sizes(buffered_send, true);
 }
 
-/* Even ranks send first: blocking calls in both orders. */
+/* Even ranks send first, so blocking calls occur in both orders. */
 static void blocking_calls(void)
 {
     MPI_Status status;
@@ -158,7 +157,8 @@ static void windows(void)
     }
 }
 
-/* Rank 0 takes what comes; a flood, for nobody waits for it. */
+/* Rank 0 receives from any source; the messages are a flood, because the senders do not
+ * wait. */
 static void from_anybody(void)
 {
     enum { EACH = 500 };
@@ -211,7 +211,7 @@ static void probes(void)
     }
 }
 
-/* The first of two is taken by a matched probe; a plain receive gets the second. */
+/* A matched probe takes the first of two messages; a plain receive gets the second. */
 static void matched_probes(void)
 {
     for (int size = 4; size <= LONGEST; size *= 32) {
@@ -239,7 +239,7 @@ static void matched_probes(void)
     }
 }
 
-/* ---- what does not go as planned --------------------------------------------------------- */
+/* ---- cancellation and truncation ---- */
 
 static void cancel(void)
 {
@@ -286,8 +286,7 @@ static void truncation(void)
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
 }
 
-/* ---- other shapes
- * ---------------------------------------------------------------------------- */
+/* ---- other shapes ---- */
 
 static void strided_data(void)
 {

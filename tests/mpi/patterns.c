@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * patterns.c - what well-known programs do all the time, with the content checked.
+ * patterns.c - communication patterns of well-known programs, with the content checked.
  *
- *   cg    a conjugate gradient on a grid of ranks: an exchange of 8 to 16 KiB with the partner of
- *         the transposed place, then two sums of 8 bytes over all ranks, again and again
+ *   cg    a conjugate gradient on a grid of ranks: an exchange of 8 to 16 KiB with the partner at
+ *         the transposed position, then two sums of 8 bytes over all ranks, repeatedly
  *   imb   pingpong of the first two ranks while the others wait, sendrecv around the ring, exchange
  *         with both neighbours, allreduce; sizes from 0 to 1 MiB
  *
  * usage: mpiexec -n RANKS patterns [--rounds N]    (default 1)
  *
- * With --rounds each pattern prints how long it took, for ./dev soak patterns.
+ * With --rounds each pattern prints its time, for ./dev soak patterns.
  */
 #include "check.h"
 
 #define LONGEST (1 << 20)
 #define STEPS   100       /* of cg, in a round */
-#define BYTES   (1 << 18) /* of one size of imb, in a round */
+#define BYTES   (1 << 18) /* for one size of imb, in a round */
 #define MOST    20        /* messages of one size */
 
 static unsigned char *out, *in, *other;
@@ -23,7 +23,8 @@ static int left, right;
 
 /* ---- cg ---- */
 
-/* Ranks are a square of rows, or two squares side by side; else those from both ends are partners. */
+/* The ranks form a square of rows, or two adjacent squares; for other numbers, ranks from both
+ * ends are partners. */
 static int transposed(void)
 {
     int halves = 1, side = 1;
@@ -102,7 +103,7 @@ static void allreduce(int size)
 
 typedef void call_fn(int size);
 
-/* Who sends to this rank; -1: it gets nothing, or not one rank's bytes. */
+/* Returns the rank that sends to this one; -1: none, or the data is not from a single rank. */
 static int source_of(call_fn *call)
 {
     if (call == pingpong)
@@ -110,7 +111,7 @@ static int source_of(call_fn *call)
     return call == allreduce ? -1 : left;
 }
 
-/* The bitwise sum of all ranks' bytes, byte by byte. */
+/* Checks the bitwise XOR of all ranks' bytes. */
 static void check_reduced(int size, unsigned seed)
 {
     for (int i = 0; i < size / (int)sizeof(int) * (int)sizeof(int); i++) {
@@ -153,7 +154,7 @@ static void imb(void)
 
 /* ---- all ---- */
 
-/* Seconds of the slowest rank. */
+/* Returns the seconds of the slowest rank. */
 static double seconds_of(void (*pattern)(void), int rounds)
 {
     double took, slowest = 0;

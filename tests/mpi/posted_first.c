@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * posted_first.c - messages whose receives are posted first: two ranks exchange windows of them, and
- * check the content.
+ * posted_first.c - messages whose receives are posted first: two ranks exchange windows of
+ * them, and check the content.
  *
  *   posted_first [ROUNDS]
  *
- * Rank 0 prints how many messages each rank has received so.  Of each window a quarter is received
- * from any source, and a quarter with any tag; sizes are 1 KiB to 1 MiB.
+ * Rank 0 prints how many messages each rank has received that way.  A quarter of each window is
+ * received from any source, and the last message with any tag; sizes are 1 KiB to 1 MiB.
  */
 #include "check.h"
 
@@ -22,7 +22,7 @@ static int size_of(int round, int i)
 
 static unsigned char *in[WINDOW], *out[WINDOW];
 
-/* A copy whose context id another one had before. */
+/* Makes a copy whose context id another copy has had before. */
 static MPI_Comm second_copy(void)
 {
     MPI_Comm first, second;
@@ -33,7 +33,7 @@ static MPI_Comm second_copy(void)
     return second;
 }
 
-/* Any tag: the only receive that is left is the one that was posted last. */
+/* The receive of any tag is posted last, so it is the only one left for its message. */
 static void exchange(MPI_Comm comm, int round, int peer)
 {
     MPI_Request recvs[WINDOW], sends[WINDOW];

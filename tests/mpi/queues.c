@@ -4,11 +4,11 @@
  *
  *   mpiexec -n 2 queues LIBRARY      LIBRARY: Open MPI's libompi_dbg_msgq.so
  *
- * Rank 0 posts receives, starts a synchronous send that nobody takes, completes some others of
- * both, and stops itself.  Rank 1 is the debugger: it loads the library that Open MPI ships for
- * debuggers, gives it what that asks for, reads the memory of the stopped process, and compares
- * what the library says of the queues of two communicators.  Types come from Open MPI's headers
- * instead of debugging information, and addresses of symbols from rank 0.
+ * Rank 0 posts receives, starts a synchronous send that nobody receives, completes some other
+ * requests of both kinds, and stops itself.  Rank 1 is the debugger: it loads the library that
+ * Open MPI ships for debuggers, answers its questions, reads the memory of the stopped process,
+ * and compares the library's output about the queues of two communicators.  Types come from
+ * Open MPI's headers instead of debugging information, and addresses of symbols from rank 0.
  */
 #include <ompi_config.h>
 #if !__has_include(<ompi/peruse/peruse.h>)
@@ -31,7 +31,7 @@
 #include <stddef.h>
 #include <unistd.h>
 
-/* ---- what the library asks for --------------------------------------------------------- */
+/* ---- the library's questions ---- */
 
 struct field {
     const char *type, *name; /* name NULL: offset is the size of the type */
@@ -119,14 +119,14 @@ static const struct field fields[] = {
     FIELD(ompi_datatype_t, super),
     SIZE(opal_datatype_t),
     FIELD(opal_datatype_t, size),
-    /* topologies, of which there are none here */
+    /* topologies, which are not used here */
     SIZE(mca_topo_base_module_t),
     {"mca_topo_base_comm_cart_2_2_0_t", NULL, 64},
     {"mca_topo_base_comm_graph_2_2_0_t", NULL, 64},
     {"mca_topo_base_comm_dist_graph_2_2_0_t", NULL, 64},
 };
 
-/* Of rank 0. */
+/* The symbols of rank 0 that the library looks up. */
 static const char *const symbols[] = {"MPIR_debug_typedefs_sizeof", "ompi_mpi_communicators",
                                       "mca_pml_base_send_requests",
                                       "mca_pml_base_recv_requests"};
@@ -161,7 +161,7 @@ static int field_offset(mqs_type *type, char *name)
 {
     const struct field *found = field_of(((const struct field *)type)->type, name);
 
-    return found == NULL ? 0 : (int)found->offset; /* those of topologies */
+    return found == NULL ? 0 : (int)found->offset; /* fields of topologies */
 }
 
 static int size_of(mqs_type *type)
@@ -183,7 +183,7 @@ static int find_symbol(mqs_image *image, char *name, mqs_taddr_t *address)
 
 static const mqs_image_callbacks image_callbacks = {type_sizes, find_function, find_symbol,
                                                     find_type,  field_offset,  size_of};
-/* ---- what the library says -------------------------------------------------------------- */
+/* ---- the library's answers ---- */
 
 static mqs_process *process(void)
 {
@@ -206,7 +206,7 @@ static void attach(const char *path)
     CHECK_EQUAL(CALL(mqs_update_communicator_list, process()), mqs_ok);
 }
 
-/* The communicator of this name becomes the one that is looked at. */
+/* Selects the communicator with this name. */
 static void look_at(const char *name)
 {
     mqs_communicator comm;
@@ -222,7 +222,8 @@ static void look_at(const char *name)
     CHECK_EQUAL(comm.local_rank, 0);
 }
 
-/* Pending operations of one kind, with these tags, as bits (any tag: bit 0), each once. */
+/* Expects pending operations of one kind with these tags, each once; tags are bits (any tag:
+ * bit 0). */
 static void expect_pending(mqs_op_class kind, unsigned tags, int peer, int length)
 {
     mqs_pending_operation op;
@@ -260,7 +261,7 @@ static void be_stopped(MPI_Comm named)
     MPI_Status statuses[6];
 
     describe_self();
-    /* some that are over before the look */
+    /* some requests that are over before the look */
     for (int i = 0; i < 100; i++)
         MPI_Sendrecv(out, 16, MPI_CHAR, 0, i % 8, in[0], 16, MPI_CHAR, 0, MPI_ANY_TAG, named,
                      MPI_STATUS_IGNORE);

@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rules.c - random programs, and an oracle that says whether MPI may match so.
+ * rules.c - random programs, and an oracle that checks whether MPI permits their matches.
  *
  *   rules [--threads N] [--rounds N] [--seed N] [--no-truncation] [--mixed]
  *
- * In each round every rank, in each of its threads, sends to anybody, posts receives with and
- * without wildcards (some too short, some persistent), probes, takes by matched probes, tests
- * and cancels, on CONTEXTS communicators that all threads share, with few tags: what suits one
- * receive suits many.  Nobody waits meanwhile, so that every order of events comes about.  In
- * the end everything is taken, and what each rank got goes, with what the others say that they
- * have sent, to rules_oracle.h.  Contents, sizes, senders, tags and truncation are compared,
- * too.
+ * In each round every rank, in each of its threads, sends to any rank, posts receives with and
+ * without wildcards (some too short, some persistent), probes, takes messages by matched
+ * probes, tests and cancels, on CONTEXTS communicators that all threads share, with few tags: a
+ * message that fits one receive fits many.  Nobody waits meanwhile, so that every order of
+ * events occurs.  At the end all messages are taken.  Then rules_oracle.h gets the messages
+ * that each rank took, and the messages that the others have sent.  Contents, sizes, senders,
+ * tags and truncation are compared, too.
  *
- * With one thread it asks MPI for no threads: another path through the library.
- * In half of the rounds there are synchronous sends, in the other half matched probes: over
+ * With one thread the program requests no thread support from MPI: another path through the
+ * library.  Half of the rounds have synchronous sends, the other half matched probes: over
  * libfabric Open MPI 4.1.4 never completes a synchronous send whose message a matched probe has
- * taken.  --mixed: both in all rounds.
- * --no-truncation: as of p2p.c.
+ * taken. --mixed: both in all rounds. --no-truncation: as in p2p.c.
  */
 #include "check.h"
 #include "rules_oracle.h"
@@ -27,17 +26,17 @@
 #define CONTEXTS    3
 #define TAGS        3
 #define THREADS_MAX 8
-#define OPS         160 /* of a rank in a round, by all its threads */
+#define OPS         160 /* of a rank in a round, in all its threads */
 #define LONGEST     70000
-#define BEHIND      8 /* bytes behind a buffer, which nobody may write */
+#define BEHIND      8 /* bytes after a buffer, which nobody may write */
 
 /* The first bytes of each message. */
 struct head {
-    uint32_t number; /* among those of its sender in this round */
+    uint32_t number; /* counted among the messages of its sender in this round */
     uint16_t from, round;
 };
 
-/* A message, as its sender tells the others after the round. */
+/* A message, as its sender reports it to the others after the round. */
 struct told {
     struct rules_send send;
     int to, size, number;
@@ -52,12 +51,12 @@ struct message {
 
 struct take {
     struct rules_take rule;
-    MPI_Request request; /* MPI_REQUEST_NULL: it is over */
+    MPI_Request request; /* MPI_REQUEST_NULL: over */
     bool is_persistent, is_short;
     int capacity;
     unsigned char *buf;
-    int from, number; /* the message, as it says itself; from -1: cancelled */
-    int source, tag;  /* and as the status says */
+    int from, number; /* by the content of the message; from -1: cancelled */
+    int source, tag;  /* by the status */
     int size;
 };
 
@@ -100,7 +99,8 @@ static int draw(struct worker *w, int below)
     return (int)(next_random(&w->random) % (unsigned)below);
 }
 
-/* The last communicator has its ranks in reverse order; the same way back. */
+/* The last communicator has its ranks in reverse order; this function translates in both
+ * directions. */
 static int rank_in(int context, int of)
 {
     return context == CONTEXTS - 1 && of >= 0 ? ranks - 1 - of : of;
@@ -146,7 +146,7 @@ static void send_one(struct worker *w)
     send->end = now();
 }
 
-/* ---- taking ---------------------------------------------------------------------------- */
+/* ---- receiving ---- */
 
 static struct take *take_new(struct worker *w, int context, int source, int tag, int capacity)
 {
@@ -163,7 +163,7 @@ static struct take *take_new(struct worker *w, int context, int source, int tag,
     return t;
 }
 
-/* A pattern to take by: any source, any tag, both or none. */
+/* Makes a take with any source, any tag, both or neither. */
 static struct take *take_any(struct worker *w, int capacity)
 {
     int context = draw(w, CONTEXTS);
@@ -184,7 +184,7 @@ static int mpi_tag(const struct take *t)
     return t->rule.tag == RULES_ANY ? MPI_ANY_TAG : t->rule.tag;
 }
 
-/* What came, by its first bytes; all of it is compared. */
+/* Identifies the message by its first bytes, and compares all its bytes. */
 static void take_read(struct take *t)
 {
     int there = t->is_short ? t->capacity : t->size;
@@ -201,7 +201,7 @@ static void take_read(struct take *t)
         CHECK_EQUAL(t->buf[i], 0xdd);
 }
 
-/* It is over; err and status are MPI's. */
+/* Ends a take with the error and the status of MPI. */
 static void take_end(struct take *t, int err, const MPI_Status *status)
 {
     int class, cancelled;
@@ -246,7 +246,7 @@ static void post_one(struct worker *w)
     t->rule.end = now();
 }
 
-/* Tests a receive; one that is over stays as it is. */
+/* Tests a receive; a receive that is over stays as it is. */
 static void test_one(struct take *t)
 {
     MPI_Status status;
@@ -275,7 +275,8 @@ static struct take *some_take(struct worker *w)
     return w->taken > 0 ? w->takes[draw(w, w->taken)] : NULL;
 }
 
-/* By a matched probe that waits, or does not.  Whether there was something. */
+/* Takes a message by a matched probe that waits, or does not.  Returns whether there was
+ * one. */
 static bool take_matched(struct take *t, bool waits)
 {
     MPI_Message message;
@@ -294,8 +295,8 @@ static bool take_matched(struct take *t, bool waits)
     return flag;
 }
 
-/* What a probe has seen is what a receive gets that asks for it, if no other thread does.
- * Whether there was something. */
+/* A receive with the source and tag of a probe gets the message that the probe has seen, if no
+ * other thread takes it.  Returns whether there was one. */
 static bool take_probed(struct worker *w, struct take *t, bool waits)
 {
     MPI_Status status;
@@ -327,7 +328,7 @@ static bool take_probed(struct worker *w, struct take *t, bool waits)
     return true;
 }
 
-/* By a probe of either kind; if there is nothing, there was no take. */
+/* Takes a message by a probe of either kind; without a message the take is removed. */
 static void take_by_probe(struct worker *w, struct take *t, bool waits, bool is_matched)
 {
     if (is_matched ? take_matched(t, waits) : take_probed(w, t, waits))
@@ -366,7 +367,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* How many messages of each context are for this rank. */
+/* Counts the messages of each context for this rank. */
 static void count_expected(int expected[CONTEXTS])
 {
     int *sent = calloc((size_t)ranks * CONTEXTS, sizeof *sent);
@@ -386,7 +387,7 @@ static void count_expected(int expected[CONTEXTS])
     free(sent);
 }
 
-/* Less what has been taken; how many are left in all. */
+/* Subtracts the messages that were taken.  Returns how many are left in all. */
 static int count_left(const int expected[CONTEXTS], int left[CONTEXTS])
 {
     int all = 0;
@@ -410,7 +411,8 @@ static void all_takes(void (*what)(struct take *))
             what(workers[i].takes[k]);
 }
 
-/* Whatever comes is taken, by the receives that wait or beside them; then these go. */
+/* Takes all messages that arrive, by the receives that wait or by probes; then cancels the
+ * receives. */
 static void drain_beside(const int expected[CONTEXTS])
 {
     int left[CONTEXTS];
@@ -422,10 +424,10 @@ static void drain_beside(const int expected[CONTEXTS])
                           false, may_probe());
     }
     all_takes(cancel_one);
-    CHECK_EQUAL(count_left(expected, left), 0); /* there was nothing left for them */
+    CHECK_EQUAL(count_left(expected, left), 0); /* no message was left for them */
 }
 
-/* The receives go first; who takes the rest waits for each. */
+/* Cancels the receives first; the takes for the other messages wait for each. */
 static void drain_behind(const int expected[CONTEXTS])
 {
     int left[CONTEXTS];
@@ -451,9 +453,9 @@ static void drain_behind(const int expected[CONTEXTS])
     CHECK_EQUAL(count_left(expected, left), 0);
 }
 
-/* ---- what came of it --------------------------------------------------------------------- */
+/* ---- results ---- */
 
-/* All messages of the round to this rank, as their senders tell them. */
+/* Returns all messages of the round to this rank, as their senders report them. */
 static struct told *gather(int *count)
 {
     int bytes = 0, all = 0, *sizes = calloc((size_t)ranks, sizeof *sizes);
@@ -482,7 +484,7 @@ static struct told *gather(int *count)
     return told;
 }
 
-/* Which of the messages a take got. */
+/* Returns the index of the message that a take got. */
 static int find(const struct told *told, int count, const struct take *t)
 {
     if (t->from < 0)
@@ -491,7 +493,7 @@ static int find(const struct told *told, int count, const struct take *t)
         if (told[i].send.from != t->from || told[i].number != t->number)
             continue;
         CHECK_EQUAL(t->source, t->from);
-        /* of a message that was cut Open MPI 4 tells the tag of the receive, 0 for any tag */
+        /* for a truncated message Open MPI 4 reports the tag of the receive, 0 for any tag */
         if (!t->is_short || t->rule.tag != RULES_ANY)
             CHECK_EQUAL(t->tag, told[i].send.tag);
         CHECK_EQUAL(t->is_short, !t->rule.is_probe && told[i].size > t->capacity);
@@ -499,7 +501,7 @@ static int find(const struct told *told, int count, const struct take *t)
             CHECK_EQUAL(t->size, told[i].size);
         return i;
     }
-    CHECK(false); /* nobody has sent it here */
+    CHECK(false); /* nobody has sent this message here */
     return RULES_CANCELLED;
 }
 
@@ -576,8 +578,7 @@ static void one_round(void)
         worker_end(&workers[i]);
 }
 
-/* ---- start ---------------------------------------------------------------------------------
- */
+/* ---- start ---- */
 
 static int read_arguments(int argc, char **argv)
 {

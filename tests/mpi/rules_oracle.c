@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rules_oracle.c - rules_oracle.h says it all.
+ * rules_oracle.c - see rules_oracle.h.
  */
 #include "rules_oracle.h"
 
@@ -40,7 +40,7 @@ static bool has_message(const struct rules_take *take)
     return take->got != RULES_CANCELLED;
 }
 
-/* Takes its message away, or could have. */
+/* Was x posted before y, and does it remove its message? */
 static bool was_posted_before(const struct rules_take *x, const struct rules_take *y)
 {
     return !x->is_probe && x->end < y->begin;
@@ -51,7 +51,7 @@ static bool was_sent_before(const struct rules_send *a, const struct rules_send 
     return a->from == b->from && a->end < b->begin;
 }
 
-/* Must the event of x have come before that of y? */
+/* Must the event of x have happened before the event of y? */
 static bool came_before(const struct rules_history *h, const struct rules_take *x,
                         const struct rules_take *y)
 {
@@ -86,7 +86,7 @@ static void describe(struct text *t, const struct rules_history *h, int n)
     say(t, "over at %llu\n", (unsigned long long)take->over);
 }
 
-/* Each message is accepted by who got it, and got once. */
+/* Each message was taken once, by a take that accepts it. */
 static bool each_is_taken_once(const struct rules_history *h, struct text *t)
 {
     int *taken = calloc((size_t)h->send_count + 1, sizeof *taken);
@@ -119,8 +119,8 @@ static bool each_is_taken_once(const struct rules_history *h, struct text *t)
     return ok;
 }
 
-/* Of the takes that are left each has one before it: going back from one to the other ends in a
- * circle, which is told, from the first to the last. */
+/* Each of the remaining takes has another before it.  Going back from one to the other ends in
+ * a cycle, which is printed, from its first take to its last. */
 static void tell_circle(struct text *t, const struct rules_history *h, const int *before)
 {
     int n = h->take_count, at = 0, first;
@@ -135,7 +135,7 @@ static void tell_circle(struct text *t, const struct rules_history *h, const int
             at = i;
     }
     for (int i = 0; i < n; i++)
-        at = previous[at]; /* on the circle by now */
+        at = previous[at]; /* on the cycle by now */
     say(t, "each of these must have come behind the next one:\n");
     first = at;
     do {
@@ -145,7 +145,7 @@ static void tell_circle(struct text *t, const struct rules_history *h, const int
     free(previous);
 }
 
-/* Takes away what has nothing before it, until nothing is left. */
+/* Removes takes that have no other before them, until none is left. */
 static bool has_an_order(const struct rules_history *h, struct text *t)
 {
     int n = h->take_count, left = n;

@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rules_oracle.h - may MPI have matched so?
+ * rules_oracle.h - does MPI permit these matches?
  *
- * Given what one rank has asked for and what it got, and what was sent to it, says whether some
- * order of events explains it under MPI's rules.  Knows no MPI, and no clock: times are numbers
- * that grow, drawn before and behind each call; those of a sender say nothing about those of
- * another process.
+ * Given the takes of one rank, the messages that it got, and the messages that were sent to it,
+ * the oracle checks whether some order of events explains them under MPI's rules.  It knows no
+ * MPI, and no clock: times are increasing numbers, drawn before and after each call; the times
+ * of a sender are independent of the times of other processes.
  *
- * An event is the moment in which a take ends: it met its message, or was cancelled.  Event X
- * came before event Y if
+ * An event is the moment in which a take ends: it matched its message, or was cancelled.  Event
+ * X came before event Y if
  *
- *   X had been posted before Y, and accepts what Y got      it would have got it
- *   X got what its sender had sent before what Y got,
+ *   X had been posted before Y, and accepts Y's message     it would have got it
+ *   X's message was sent before Y's by the same sender,
  *   and Y accepts it                                        Y would have got it
- *   X was known to be over before Y could happen            what a program sees
+ *   X was known to be over before Y could happen            visible to the program
  *
- * and what happened is allowed if and only if these do not go round in a circle.  Two calls
- * that overlapped, in different threads, have no order; two messages of different senders
- * neither.
+ * The matches are permitted if and only if these relations have no cycle.  Two calls that
+ * overlapped, in different threads, have no order; nor have two messages of different senders.
  */
 #ifndef TESTS_MPI_RULES_ORACLE_H
 #define TESTS_MPI_RULES_ORACLE_H
@@ -38,10 +37,10 @@ struct rules_send {
 struct rules_take {
     int context, source, tag; /* source, tag: or RULES_ANY */
     bool is_probe;            /* leaves its message where it is */
-    int got;                  /* which of the sends, or RULES_CANCELLED */
+    int got;                  /* the index of a send, or RULES_CANCELLED */
     uint64_t begin, end;      /* of the call that posted it */
-    uint64_t cancel;          /* before the call that cancelled it; 0 if none did */
-    uint64_t over;            /* behind the call that told its end */
+    uint64_t cancel;          /* drawn before the call that cancelled it; 0: not cancelled */
+    uint64_t over;            /* drawn after the call that reported its end */
 };
 
 struct rules_history {
@@ -51,8 +50,7 @@ struct rules_history {
     int take_count;
 };
 
-/* Whether the history is allowed.  If not, says in why, of size bytes, what contradicts what.
- */
+/* Is the history permitted?  If not, writes the contradiction to why, of size bytes. */
 bool rules_allow(const struct rules_history *history, char *why, size_t size);
 
 #endif

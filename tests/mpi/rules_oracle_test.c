@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rules_oracle_test.c - the oracle says yes to what MPI allows, and no to what it forbids.
+ * rules_oracle_test.c - the oracle accepts matches that MPI permits, and rejects others.
  */
 #include "rules_oracle.h"
 
@@ -12,7 +12,7 @@
 
 #define ANY RULES_ANY
 
-/* One after the other: call n takes from 10n to 10n+1. */
+/* Calls do not overlap: call n takes from 10n to 10n+1. */
 #define CALL(n) .begin = 10 * (n), .end = 10 * (n) + 1
 
 static bool allows(const struct rules_send *sends, int send_count,
@@ -30,7 +30,7 @@ static bool allows(const struct rules_send *sends, int send_count,
     allows(sends, (int)(sizeof(sends) / sizeof(sends)[0]), takes,                              \
            (int)(sizeof(takes) / sizeof(takes)[0]))
 
-/* Two messages of one sender, which the same receives accept. */
+/* Two messages of one sender; a receive that accepts one accepts the other. */
 static const struct rules_send twins[] = {{1, 0, 5, CALL(1)}, {1, 0, 5, CALL(2)}};
 
 static void messages_of_one_sender_do_not_overtake(void **state)
@@ -94,7 +94,8 @@ static void the_oldest_receive_gets_it_wildcards_or_not(void **state)
     }
 }
 
-/* The younger got it while the older, which accepts it, was still there. */
+/* The later receive got the message while the earlier one, which accepts it, was still
+ * waiting. */
 static void a_receive_that_waits_is_not_passed_over(void **state)
 {
     struct rules_take takes[] = {
@@ -104,27 +105,27 @@ static void a_receive_that_waits_is_not_passed_over(void **state)
 
     (void)state;
     assert_false(ALLOWS(one, takes));
-    takes[0].cancel = 40; /* it may have gone before the message came */
+    takes[0].cancel = 40; /* it may be cancelled before the message arrives */
     assert_true(ALLOWS(one, takes));
-    takes[0].cancel = 60, takes[0].tag = 6; /* or did not want it */
+    takes[0].cancel = 60, takes[0].tag = 6; /* or not accept the message */
     assert_true(ALLOWS(one, takes));
 }
 
-/* None of the two senders' messages alone is out of order. */
+/* The messages of each sender alone are in order. */
 static void a_circle_over_three_events_is_seen(void **state)
 {
     static const struct rules_send sends[] = {
         {1, 0, 5, CALL(1)}, {1, 0, 6, CALL(2)}, {2, 0, 6, CALL(1)}};
     struct rules_take takes[] = {
-        /* got 1's second while its first was there: that had gone before */
+        /* got the second message of 1 although it accepts the first: so the first was gone */
         {0, 1, ANY, .got = 1, CALL(1), .over = 100},
-        /* so this one, younger than the next, came before it */
+        /* so this receive, posted after the next one, ended before that */
         {0, 1, 5, .got = 0, CALL(5), .over = 100},
         {0, ANY, 6, .got = 2, CALL(4), .over = 49}};
 
     (void)state;
     assert_false(ALLOWS(sends, takes));
-    takes[1].begin = 0, takes[1].end = 1; /* posted first, it may have got the first */
+    takes[1].begin = 0, takes[1].end = 1; /* if posted first, it may get the first message */
     assert_true(ALLOWS(sends, takes));
 }
 
@@ -140,7 +141,7 @@ static void a_probe_sees_what_a_receive_would_get(void **state)
     assert_false(ALLOWS(twins, takes));
 }
 
-/* A message that a receive waits for is nothing for a probe. */
+/* A probe does not see a message that belongs to a waiting receive. */
 static void a_probe_sees_nothing_that_is_waited_for(void **state)
 {
     struct rules_take takes[] = {{0, ANY, 5, .got = 1, CALL(1), .over = 90},
@@ -149,7 +150,7 @@ static void a_probe_sees_nothing_that_is_waited_for(void **state)
     static const struct rules_send sends[] = {{1, 0, 5, CALL(1)}, {2, 0, 5, CALL(1)}};
 
     (void)state;
-    assert_true(ALLOWS(sends, takes)); /* the receive had got the other one by then */
+    assert_true(ALLOWS(sends, takes)); /* the receive already had the other message */
     takes[0].got = RULES_CANCELLED, takes[0].cancel = 80;
     assert_false(allows(sends, 1, takes, 3));
 }

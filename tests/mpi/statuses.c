@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * statuses.c - what each call that takes a status writes there, and what it returns.
+ * statuses.c - the status and the error of each call that takes a status.
  *
- * A status is a variable of the program, with anything in it.  So each one is filled with a pattern
- * before the call that gets it.  After it source, tag, size and the cancelled flag are those of the
- * message, and MPI_ERROR is as it was, unless the call is one of several statuses (MPI-3.1, 3.2.5).
+ * A status is a variable of the program, with any content.  So each status is filled with a
+ * pattern before the call that gets it.  After the call its source, tag, size and cancelled
+ * flag are correct for the message, and MPI_ERROR is unchanged, unless the call has several
+ * statuses (MPI-3.1, 3.2.5).
  *
- *   rank 0   says what it wants, receives it in every way, and looks at each status
- *   rank 1   sends what it is told
+ *   rank 0   orders messages, receives them in every way, and checks each status
+ *   rank 1   sends what was ordered
  *
- * A message is there before the call, by a probe, or comes while the receive waits.
+ * A message has arrived before the call, as a probe shows, or arrives while the receive waits.
  *
- * With --show each status is a line, which does not depend on time: over Open MPI's own layer the lines must be the same ones,
- * except those with "(better)", where that one is wrong.
+ * With --show each status is a line, which does not depend on time: over Open MPI's own layer
+ * the lines must be the same, except the lines with "(better)", where that layer is wrong.
  *
  * usage: statuses [--show] [--whatever]     --whatever: nothing is checked
  */
@@ -23,7 +24,8 @@
 #define MIX     6
 #define ROUNDS  240
 
-/* Of what Open MPI's own says wrongly: it forgets the errors of persistent requests (progress.c of the component). */
+/* Marks errors of Open MPI's own layer: it forgets the errors of persistent requests
+ * (progress.c of the component). */
 #define BETTER " (better)"
 
 enum when { THERE, COMES };
@@ -34,7 +36,7 @@ enum mode { STANDARD, SYNCHRONOUS, BUFFERED, END };
 
 static const char *const mode_names[] = {"standard", "synchronous", "buffered"};
 
-/* What rank 1 is told: messages of tags from `tag` on. */
+/* An order for rank 1: messages with tags from `tag` on. */
 struct order {
     int mode, tag, count, is_vector;
     int sizes[MIX];
@@ -140,7 +142,7 @@ struct one {
     enum when when;
     bool is_any, is_short;
     MPI_Datatype type;
-    int capacity; /* elements of the buffer */
+    int capacity; /* elements that fit into the buffer */
 };
 
 static int source_of(const struct one *one)
@@ -153,7 +155,7 @@ static int tag_of(const struct one *one)
     return one->is_any ? MPI_ANY_TAG : one->order.tag;
 }
 
-/* The message of `one` is on its way, and if it should be, here. */
+/* Makes rank 1 send the message of `one`; waits until it has arrived, if it should be there. */
 static void comes(const struct one *one, bool is_posted)
 {
     tell(&one->order);
@@ -161,7 +163,7 @@ static void comes(const struct one *one, bool is_posted)
         MPI_Probe(1, one->order.tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
-/* is_whole: its size is told; MPI does not say which one, of a message that is too long. */
+/* is_whole: prints the size; for a message that is too long, MPI does not define it. */
 static void print(const char *label, const char *call, int error, const MPI_Status *status,
                   bool is_whole)
 {
@@ -179,7 +181,8 @@ static void print(const char *label, const char *call, int error, const MPI_Stat
     putchar('\n');
 }
 
-/* What a call of one status, or of several, says of that message. */
+/* Checks the error and the status of that message, from a call with one status or with
+ * several. */
 static void see(const struct one *one, const char *call, int error, const MPI_Status *status,
                 bool is_several, bool is_probe)
 {
@@ -267,7 +270,7 @@ static void probe(const struct one *one)
     see(one, "imrecv, wait", MPI_Wait(&request, &status), &status, false, false);
 }
 
-/* How a request is completed. */
+/* The way in which a request is completed. */
 enum ending { WAIT, TEST, WAITANY, TESTANY, WAITSOME, TESTSOME, WAITALL, TESTALL, ENDINGS };
 
 static const char *const ending_names[] = {"wait",     "test",     "waitany", "testany",
@@ -329,7 +332,7 @@ static void get_status(const struct one *one, MPI_Request request)
     wrong(one->label, "get-status: MPI_ERROR is untouched", untouched(status.MPI_ERROR), true);
 }
 
-/* is_complete: the message has met its receive before the call that ends it. */
+/* is_complete: the message has matched its receive before the call that ends the request. */
 static void end_one(const struct one *one, enum ending ending, bool is_persistent,
                     bool is_complete)
 {
@@ -369,7 +372,8 @@ static void every_way(const struct one *one)
         end_one(one, way / 4, way & 1, way & 2);
 }
 
-/* Every mode and size, with space for all or not; one piece or several, and source and tag named or not, in turn. */
+/* Tests every mode and size, with space for the whole message or not; one piece or several, and
+ * source and tag named or not, in turn. */
 static void messages(void)
 {
     static const int sizes[] = {0, 7, LONG};
@@ -472,7 +476,7 @@ static MPI_Request none_make(enum none none)
     return request;
 }
 
-/* Of several requests none of which is active no status is written by MPI_Waitsome and MPI_Testsome. */
+/* MPI_Waitsome and MPI_Testsome write no status if none of several requests is active. */
 static void no_message(enum none none, enum ending ending)
 {
     bool is_active = none != NULL_REQUEST && none != INACTIVE;
@@ -490,7 +494,7 @@ static void no_message(enum none none, enum ending ending)
         MPI_Request_free(&request);
 }
 
-/* ---- several requests, of which some are too short ---- */
+/* ---- several requests, some of which are too short ---- */
 
 enum member {
     PLAIN,
@@ -506,7 +510,7 @@ enum member {
 
 struct mix {
     enum member members[MIX];
-    bool is_short[MIX], is_reversed; /* the first request is that of the last message */
+    bool is_short[MIX], is_reversed; /* the first request is for the last message */
     MPI_Request requests[MIX];
     struct order order;
 };
@@ -539,7 +543,7 @@ static bool mix_receives(const struct mix *mix, int i)
     return mix->members[i] == PLAIN || mix->members[i] == PERSISTENT;
 }
 
-/* Which message of the order it receives. */
+/* Returns the message of the order that this request receives. */
 static int mix_message(const struct mix *mix, int i)
 {
     return mix->is_reversed ? MIX - 1 - i : i;
@@ -590,7 +594,7 @@ static void mix_start(struct mix *mix, int i)
     }
 }
 
-/* What its error has to be. */
+/* Returns the error that the request must have. */
 static int mix_error(const struct mix *mix, int i)
 {
     return mix_receives(mix, i) && mix->is_short[i] ? MPI_ERR_TRUNCATE : MPI_SUCCESS;
@@ -629,7 +633,8 @@ static void mix_complete(const struct mix *mix)
             MPI_Request_get_status(mix->requests[i], &flag, MPI_STATUS_IGNORE);
 }
 
-/* With one that is too short at least: MPI_ERR_IN_STATUS, whenever it came. */
+/* At least one receive is too short: the call returns MPI_ERR_IN_STATUS, whenever its message
+ * came. */
 static void mixed(int round, uint64_t *seed)
 {
     bool is_complete = round & 1, is_tested = round & 2, has_statuses = round & 4;
@@ -664,7 +669,7 @@ static void mixed(int round, uint64_t *seed)
     for (int i = 0; i < MIX && has_statuses; i++)
         mix_see(&mix, label, i, &statuses[i]);
     mix_settle(&mix);
-    /* what no receive was posted for */
+    /* the messages without a receive */
     for (int i = 0; i < MIX; i++)
         if (!mix_receives(&mix, i))
             MPI_Recv(places[i], LONG, MPI_INT, 1, mix_tag(&mix, i), MPI_COMM_WORLD,

@@ -134,7 +134,7 @@ static void barrier_and_exchange(void)
     }
 }
 
-/* One rank makes a communicator, and the other one does something else. */
+/* One rank makes a communicator, and the other one receives. */
 static void communicator_left_out(void)
 {
     int dims[1] = {2}, periods[1] = {1};
@@ -146,7 +146,7 @@ static void communicator_left_out(void)
         receive(0, 7);
 }
 
-/* The leaders of two groups speak to each other with the program's tag. */
+/* The leaders of two groups exchange messages with the program's tag. */
 static void leader_left_out(void)
 {
     MPI_Comm inter;
@@ -169,7 +169,7 @@ static void fence_and_barrier(void)
         MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* A buffer can only be taken back when what is in it has been sent. */
+/* A buffer can be detached only when its messages have been sent. */
 static void detach_and_receive(void)
 {
     static char buffer[LONG + MPI_BSEND_OVERHEAD];
@@ -259,7 +259,7 @@ static void small_head_to_head(void)
     receive(1 - rank, 5);
     if (rank == 0)
         receive(1,
-                77); /* so that it does not end: with MBX_STRICT_SENDS it does not come here */
+                77); /* so that rank 0 waits on; with MBX_STRICT_SENDS it does not get to it */
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
@@ -300,7 +300,7 @@ static void receive_not_started(void)
         receive(0, 3);
 }
 
-/* It was started once, and is not started again. */
+/* The request was started once, and is not started again. */
 static void started_once(void)
 {
     MPI_Request request, others[2];
@@ -338,7 +338,7 @@ static void nonblocking_left_out(void)
     MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
-/* One rank begins a broadcast with another root. */
+/* Each rank begins a broadcast with another root. */
 static void nonblocking_roots_differ(void)
 {
     MPI_Request request;
@@ -347,7 +347,7 @@ static void nonblocking_roots_differ(void)
     MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
-/* The first ones are not the same, and one rank has begun a second one. */
+/* The first collectives differ, and one rank has begun a second one. */
 static void nonblocking_differ(void)
 {
     MPI_Request requests[2];
@@ -361,13 +361,13 @@ static void nonblocking_differ(void)
     MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
 }
 
-/* Each takes the next one for the root. */
+/* Each rank takes the next one as the root. */
 static void all_roots_differ(void)
 {
     MPI_Bcast(in, 4, MPI_CHAR, (rank + 1) % size, MPI_COMM_WORLD);
 }
 
-/* Each communicator counts its nonblocking collectives; making one has taken some of MPI_COMM_WORLD. */
+/* Each communicator counts its nonblocking collectives; making one has used some of MPI_COMM_WORLD. */
 static void nonblocking_elsewhere(void)
 {
     MPI_Request request;
@@ -379,7 +379,7 @@ static void nonblocking_elsewhere(void)
     MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
-/* The first receive takes what the second one is posted for. */
+/* The first receive takes the message for which the second one is posted. */
 static void wildcard_took_it(void)
 {
     if (rank == 2)
@@ -407,7 +407,7 @@ static void probed_and_not_received(void)
     receive(0, 5);
 }
 
-/* 1 waits for 0, and 2 computes. */
+/* Rank 1 waits for 0, and 2 computes. */
 static void wait_for_both(int all)
 {
     MPI_Request requests[2];
@@ -426,7 +426,7 @@ static void wait_for_both(int all)
         MPI_Waitany(2, requests, &which, MPI_STATUS_IGNORE);
 }
 
-/* More messages than 0 keeps of one peer, and then the one that 0 waits for. */
+/* Sends more messages than rank 0 keeps from one peer, and then the one that 0 waits for. */
 static void beyond_the_window(void)
 {
     for (int i = 0; i < 200000 && rank == 1; i++)
@@ -441,14 +441,14 @@ static void wait_all_beside(void)
     wait_for_both(1);
 }
 
-/* ---- what only looks so ---- */
+/* ---- no deadlocks ---- */
 
 static void wait_any_beside(void)
 {
     wait_for_both(0);
 }
 
-/* It does not wait for what cannot come. */
+/* Rank 0 does not wait for the message that cannot come. */
 static void receive_beside(void)
 {
     volatile double x = 1;
@@ -481,7 +481,7 @@ static void flood(void)
     pause();
 }
 
-/* Long messages have come to 0. */
+/* Rank 0 has received long messages, and waits. */
 static void attach_forbidden(void)
 {
     for (int i = 0; i < 3; i++)
@@ -521,7 +521,7 @@ static void leaves(void)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* 1 waits for a lock that 0 has, which waits for a message of 1. */
+/* Rank 1 waits for a lock that 0 has, which waits for a message from 1. */
 static void lock_and_receive(void)
 {
     static int word;
@@ -555,7 +555,7 @@ static void crowd(void)
         MPI_Iprobe(MPI_ANY_SOURCE, 7, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
 }
 
-/* Before MPI_Init, in rank 1. */
+/* Rank 1 stops before MPI_Init. */
 static void late_to_init(void)
 {
     const char *number = getenv("OMPI_COMM_WORLD_RANK");
@@ -566,7 +566,7 @@ static void late_to_init(void)
         pause();
 }
 
-/* A job and the one that it has spawned wait for each other, and for another message than the other one sends. */
+/* A job and the job that it has spawned wait for each other; neither sends. */
 static void spawner(void)
 {
     static char program[4096], pattern[] = "spawner", *arguments[] = {pattern, NULL};

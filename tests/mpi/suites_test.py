@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""suites_test.py BUILD - `./dev suites` says of programs whether they hang, and what mbx doctor says of them, and fails where that is wrong."""
+"""suites_test.py BUILD - `./dev suites` reports of programs whether they hang, and the diagnosis of mbx doctor, and
+fails if that is wrong."""
 import importlib.machinery
 import importlib.util
 import os
@@ -26,9 +27,9 @@ int main(int argc, char **argv)
     return 0;
 }
 """
-HANGS_S = 3  # the limit of programs that hang for ever
+HANGS_S = 3  # the limit for programs that hang
 WAITS = "MPI_Recv(&value, 1, MPI_INT, 1 - rank, rank, MPI_COMM_WORLD, MPI_STATUS_IGNORE);"
-# name: what it says of itself, what it does, what is said of it, in words of its line
+# name: head comment of the program, its code, words of the line about it
 HANGS = {
     "waits_nok": ("", "if (rank < 2) " + WAITS, ["ranks=2", "expected=error", "ob1=hung", "matchbox=hung", "doctor=deadlock", "of=2/2", "why=cycle", "calls=MPI_Recv"]),
     "roots_nok": ("", "if (rank < 2) MPI_Bcast(&value, 1, MPI_INT, 1 - rank, MPI_COMM_WORLD);",
@@ -42,10 +43,11 @@ ENDS = {
     "two words\nand_lines_ok": ("", "MPI_Barrier(MPI_COMM_WORLD);", ["ranks=2", "expected=OK", "matchbox=ended"]),
 }
 SUMS = ["    2  programs", "    1  further ones are not run: they do not compile", "    2  further ones are not run: they want no rank, or more than 64"]
-ACCUSED = ("BEGIN_MBI_TESTS\n $ mpirun -np 2 ${EXE}\n | OK\n | OK\nEND_MBI_TESTS", WAITS)  # it says that it is right, and hangs
+ACCUSED = ("BEGIN_MBI_TESTS\n $ mpirun -np 2 ${EXE}\n | OK\n | OK\nEND_MBI_TESTS", WAITS)  # the program claims to be right, and hangs
 
 
-# An mbx whose queues are torn, of no rank, of a rank without a number, of no job, and empty, in turn.  A job ends when it has said them all.
+# An mbx whose output of queues is in turn torn, without ranks, with a rank without a number, without jobs, and empty.
+# A job ends after all of them.
 TORN = """#!/bin/sh
 touch "$0.looks"
 looks() {
@@ -104,7 +106,7 @@ def who_is_accused(build):
 
 
 def what_is_not_run(build):
-    """Where nothing was run, nothing was found to be right."""
+    """If no program was run, the result is a failure."""
     for programs, options, words in (({"broken": ("", "no C")}, (), "no program was run: not one of 1 can be"),
                                      ({"meets": ("", "")}, ("--only", "meet5"), "no program was run: none is left by --only 'meet5'"),
                                      ({"meets": ("", "")}, ("--first", "1"), "no program was run: none is left by --only '' --every 1 --first 1")):
@@ -114,7 +116,7 @@ def what_is_not_run(build):
 
 
 def torn_answers(_):
-    """They are none, and the run goes on."""
+    """Torn answers are ignored, and the run continues."""
     with tempfile.TemporaryDirectory() as build:
         os.mkdir(os.path.join(build, "tools"))
         mbx = os.path.join(build, "tools", "mbx")
@@ -127,7 +129,7 @@ def torn_answers(_):
 
 
 def a_limit(_):
-    """What does not end has no answer."""
+    """A program that does not end has no answer."""
     loader = importlib.machinery.SourceFileLoader("suites", SUITES)
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader("suites", loader))
     sys.path.insert(0, os.path.dirname(SUITES))

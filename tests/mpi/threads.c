@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * threads.c - MPI_THREAD_MULTIPLE: several threads of every rank speak with all ranks for the
- * first time, at the same time; then they send, receive and probe at the same time, each on its own
- * tags, and one in a wildcard.
+ * threads.c - MPI_THREAD_MULTIPLE: several threads of every rank contact all ranks for the
+ * first time, at the same time; then they send, receive and probe at the same time, each with
+ * its own tags, and one with a wildcard.
  */
 #include "check.h"
 
@@ -10,7 +10,7 @@
 
 #define THREADS  4
 #define MESSAGES 60
-#define MEETING  100 /* and more: tags of the first contact */
+#define MEETING  100 /* the first of the tags of the first contact */
 
 static int left, right;
 static pthread_barrier_t begin;
@@ -40,7 +40,8 @@ static void exchange(int tag, int i)
     free(out);
 }
 
-/* Before any other message.  Each thread begins with another rank, and half of them backwards. */
+/* Exchanges the first messages.  Each thread begins with another rank, and half of them go
+ * backwards. */
 static void meet(int tag)
 {
     int *in = malloc((size_t)ranks * sizeof *in), *out = malloc((size_t)ranks * sizeof *out);

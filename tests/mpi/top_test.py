@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """top_test.py BUILD [--through pml|provider] - `mbx top` names the rank that never waits, in a pipe and on a screen.
 
-The programs are those of stuck.c.  Shares of time depend on what else the machine does, so an answer may come in any of many tables.
+It runs programs of stuck.c.  Shares of time depend on the other load of the machine, so an answer may come in any of several tables.
 """
 import argparse
 import fcntl
@@ -24,7 +24,7 @@ sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../sup
 from patience import PATIENCE_S  # noqa: E402
 
 VERDICT = re.compile(r"rank 2 never waits: it (computes|has no core to run on) [0-9]+ % of its time; the others wait ([0-9]+) %")
-LEAVES = b"\x1b[?1049l"  # what an xterm is told when the screen is given back
+LEAVES = b"\x1b[?1049l"  # the escape sequence by which an xterm leaves its second screen
 
 
 class Failed(Exception):
@@ -56,7 +56,7 @@ def in_a_pipe(args, number):
 
 
 def balanced(args, number):
-    """Ranks that all wait for each other: nobody is accused, at least in one of some tables."""
+    """All ranks wait for each other: none is accused, at least in one of some tables."""
     text = ""
     for _ in doctor_test.looks():
         text = top(args, "--once", "--interval", "1", "--job", number).stdout
@@ -66,7 +66,7 @@ def balanced(args, number):
 
 
 def one_sided(args, number):
-    """A rank in MPI_Win_lock waits, though its lock is no message."""
+    """A rank in MPI_Win_lock waits, although its lock is no message."""
     text = ""
     for _ in doctor_test.looks():
         text = top(args, "--once", "--interval", "1", "--job", number).stdout
@@ -86,13 +86,13 @@ def stopped(args, number):
 
 
 class Screen:
-    """mbx top on a terminal of its own"""
+    """mbx top on a terminal of its own."""
 
     def __init__(self, args, number, term="xterm"):
         self.pid, self.master = pty.fork()
         if self.pid == 0:
             os.environ["TERM"] = term
-            signal.signal(signal.SIGINT, signal.SIG_DFL)  # what starts tests may ignore it
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # the caller of the tests may ignore it
             os.execv(args.mbx, [args.mbx, "top", "--interval", "1", "--job", number])
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 200, 0, 0))
         self.seen = b""
@@ -114,7 +114,7 @@ class Screen:
             os.kill(self.pid, signal.SIGKILL)
             raise Failed(f"{key} does not end it")
         except OSError:
-            pass  # nobody has the other side any more
+            pass  # the other side of the terminal is closed
         _, status = os.waitpid(self.pid, 0)
         os.close(self.master)
         return status
@@ -134,7 +134,7 @@ def on_a_terminal(args, number):
 
 
 def on_a_screen(args, number):
-    """What tmux has on its screen."""
+    """Checks the screen of a tmux session."""
     tmux = ["tmux", "-f", "/dev/null", "-L", f"top_test_{os.getpid()}"]
     command = f"'{os.path.abspath(args.mbx)}' top --interval 1 --job {number}"
 

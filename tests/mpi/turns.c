@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * turns.c - ranks that share cores: how often a call gives the core away.
+ * turns.c - ranks that share cores: how often a call yields its core.
  *
- * Calls in vain have to give it away now and then, or a rank that is waited for gets none; but not
- * each of them, as their caller may compute between them.  This program finds sched_yield() here,
- * before that of the C library: so each time is counted, whether the component or Open MPI calls it.
+ * Unsuccessful calls have to yield regularly, because a rank that others wait for needs a core;
+ * but not every call may yield, because its caller may compute between the calls.  This program
+ * defines sched_yield(), which replaces the C library's, so each yield is counted, whether the
+ * component or Open MPI calls it.
  *
- * A call that waits for several requests at a time looks through all of Open MPI's progress, which is
- * found here, too.  Its looks in vain cost what others could compute, so there are few between two
- * such times.
+ * A call that waits for several requests at a time polls all of Open MPI's progress functions,
+ * by opal_progress(), which is defined here, too.  Unsuccessful polls take time in which others
+ * could compute, so there are few between two yields.
  *
  * Run with MBX_OVERSUBSCRIBED=yes and Open MPI's mpi_yield_when_idle.
  */
@@ -21,18 +22,19 @@
 
 #define CALLS 1000
 
-/* Of so many calls in vain.  The least is that of one in 64 (docs/internals/openmpi-component.md). */
+/* The yields in this many unsuccessful calls.  The least is one in 64 calls
+ * (docs/internals/openmpi-component.md). */
 #define LEAST (CALLS / 64)
 #define MOST  40
 
-/* A wait ends behind so many times, each behind so many looks at most. */
+/* A wait ends after this many yields, with at most this many polls before each. */
 #define WAIT_YIELDS 20
 #define WAIT_LOOKS  8
 
 #define TRIES       20
 
 static int yields, looks;
-static MPI_Request awaited = MPI_REQUEST_NULL; /* is complete behind WAIT_YIELDS */
+static MPI_Request awaited = MPI_REQUEST_NULL; /* completes at WAIT_YIELDS */
 
 __attribute__((visibility("default"))) int sched_yield(void)
 {
@@ -41,7 +43,7 @@ __attribute__((visibility("default"))) int sched_yield(void)
     return (int)syscall(SYS_sched_yield);
 }
 
-/* Open MPI's: its header is not for programs. */
+/* A function of Open MPI, whose header is not for programs. */
 void opal_progress(void);
 
 __attribute__((visibility("default"))) void opal_progress(void)
@@ -54,7 +56,7 @@ __attribute__((visibility("default"))) void opal_progress(void)
     usual();
 }
 
-static MPI_Request recvs[2]; /* that nothing is sent for */
+static MPI_Request recvs[2]; /* nothing is sent for these */
 
 static int by_test(void)
 {
@@ -120,8 +122,8 @@ static bool is_right(int (*call)(void))
     return yields >= LEAST && yields <= MOST;
 }
 
-/* What comes from another rank meanwhile, the last of a barrier for example, begins a count anew:
- * then it is counted again. */
+/* A packet from another rank, for example the last of a barrier, restarts the library's count
+ * of unsuccessful calls: then the test counts again. */
 static void count(const char *name, int (*call)(void))
 {
     bool is_done = false;
@@ -155,7 +157,7 @@ static int cancel(void *extra, int is_complete)
     return MPI_SUCCESS;
 }
 
-/* How often such a wait has looked. */
+/* Returns the number of polls of such a wait. */
 static int count_waitall(void)
 {
     MPI_Request requests[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
@@ -170,7 +172,7 @@ static int count_waitall(void)
     return looks;
 }
 
-/* The same. */
+/* Counts again while others disturb the waits. */
 static void count_waits(void)
 {
     int least = count_waitall();

@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * typemaps.c - datatypes of every shape, beside the map of their bytes that MPI's rules give.
+ * typemaps.c - random datatypes of every shape, compared with the map of their bytes by MPI's
+ * rules.
  *
- * Each datatype is made by chance together with its typemap: where each of its bytes lies, in their
- * order.  So the MPI library is asked for extents alone, and MPI_Pack() is not trusted.  Places and bounds
- * may be negative, descend, and be the same twice (such a datatype is only sent); members may be empty;
- * extents may be shorter than the bytes; the buffer may be MPI_BOTTOM.
+ * Each datatype is made together with its typemap: the displacement of each of its bytes, in
+ * their order.  So only extents come from the MPI library, and MPI_Pack() is not trusted.
+ * Displacements and bounds may be negative, descend, and occur twice (such a datatype is only
+ * sent); members may be empty; extents may be shorter than the bytes; the buffer may be
+ * MPI_BOTTOM.
  *
- * Not made are negative extents, vectors whose blocks go back by their length or less, and vectors with a
- * stride of -1 byte, which Open MPI takes for 0 where the elements have no extent: Open MPI 4.1 and 5.0
- * describe some of these wrong, and ob1 sends other bytes than MPI's rules say, too.
+ * The test makes no negative extents, no vectors whose blocks go back by their length or less,
+ * and no vectors with a stride of -1 byte, which Open MPI takes for 0 if the elements have no
+ * extent: Open MPI 4.1 and 5.0 describe some of these wrong, and ob1 also sends other bytes
+ * than MPI's rules define.
  *
  *   rank 0            rank 1
- *   datatype   ──>    bytes        compared with what the typemap says
- *   bytes      ──>    datatype     compared, the memory between the bytes, too
+ *   datatype   ──>    bytes        compared with the typemap
+ *   bytes      ──>    datatype     compared, also the memory between the bytes
  *
  * usage: typemaps [SEED [ROUNDS]]
  */
@@ -21,8 +24,8 @@
 
 #include <time.h>
 
-#define MOST_BYTES    400   /* of one element */
-#define MOST_MEMORY   65536 /* of a message, to both sides of the address of its buffer */
+#define MOST_BYTES    400   /* in one element */
+#define MOST_MEMORY   65536 /* of a message, on both sides of the address of its buffer */
 #define MOST_ELEMENTS 40
 #define LEAST_EXTENT  0
 
@@ -54,7 +57,7 @@ static struct shape shape_basic(void)
     return s;
 }
 
-/* Adds so many of `inner`, the first at a place.  False: too many bytes. */
+/* Adds `count` elements of `inner`, the first at `place`.  False: too many bytes. */
 static bool shape_add(struct shape *s, const struct shape *inner, long place, int count)
 {
     if (s->size + count * inner->size > MOST_BYTES)
@@ -178,7 +181,7 @@ static long place_of(const struct shape *s, long element, int byte)
     return MOST_MEMORY + element * s->extent + s->places[byte];
 }
 
-/* Do so many elements lie in the memory, and each byte at a place of its own? */
+/* Do this many elements lie in the memory? *is_apart: has each byte a place of its own? */
 static bool lies_there(const struct shape *s, long count, bool *is_apart)
 {
     memset(want, 0, sizeof want);
@@ -194,7 +197,8 @@ static bool lies_there(const struct shape *s, long count, bool *is_apart)
     return true;
 }
 
-/* The datatype and the buffer by which it is sent: or the same bytes counted from MPI_BOTTOM. */
+/* Returns the buffer and the datatype for the send: either these, or the same bytes relative to
+ * MPI_BOTTOM. */
 static void *begin(const struct shape *s, MPI_Datatype *type)
 {
     void *buf = memory + MOST_MEMORY;

@@ -2,9 +2,10 @@
 /*
  * extra_credit_test.c - extra credit is given to peers, and comes back.
  *
- * Three endpoints send to a fourth one more than it may keep, each message under a tag of its
- * own, and it asks for the last ones first.  X * when little is left some is taken back from who frees it.  After every round the books are
- * balanced (credit.h, I2), and nobody has cost more than was agreed.
+ * Three endpoints send more to a fourth one than it may keep, each message with a tag of its
+ * own, and the receiver receives the last ones first.  When little extra credit is left, some
+ * of it is taken back from the peers that free it.  After every round the test checks the sums
+ * of credit (credit.h, I2), and that no endpoint has used more memory than its limit.
  */
 #include "cluster.h"
 
@@ -22,9 +23,9 @@
 #define SENDERS  3
 #define RECEIVER SENDERS
 #define SIZE     600
-#define AT_ONCE  16 /* receives */
+#define AT_ONCE  16 /* receives at the same time */
 
-/* Windows are not fixed, and nothing is handed to a device. */
+/* Windows are not fixed, and no device gets receives. */
 static bool is_extended(const struct configuration *config)
 {
     return config_window(config) == UINT64_MAX && !config_has_device(config) &&
@@ -39,14 +40,14 @@ static int messages(void)
 struct extra {
     struct cluster cl;
     mbx_request *sends[SENDERS];
-    uint64_t limit;       /* bytes of unexpected messages */
-    uint64_t least, last; /* extra */
-    bool has_risen;       /* while somebody still wanted more */
+    uint64_t limit;       /* bytes for unexpected messages */
+    uint64_t least, last; /* extra credit */
+    bool has_risen;       /* extra credit has risen while a sender still needed more */
 };
 
 static size_t size_of(int from, int i)
 {
-    /* messages of the first need no payload credit: its extra credit is envelopes */
+    /* messages of the first sender need no payload credit: its extra credit is envelopes */
     return from == 0 ? (size_t)i % (MESSAGE_INLINE + 1)
                      : (size_t)(from * 7 + i * 31) % (SIZE + 1);
 }
@@ -107,7 +108,7 @@ static void send_all(struct extra *extra)
         extra_progress(extra);
 }
 
-/* The messages number last - AT_ONCE + 1 to last of each sender, in this order. */
+/* Receives messages last - AT_ONCE + 1 to last of each sender, in this order. */
 static void receive_some(struct extra *extra, int last)
 {
     static unsigned char bytes[SENDERS][AT_ONCE][SIZE];
@@ -129,7 +130,8 @@ static void receive_some(struct extra *extra, int last)
         }
 }
 
-/* Of the sender's credit, with what it put aside while it defers sends. */
+/* Returns the envelopes of the sender's credit, with those it has set aside while it defers
+ * sends. */
 static uint64_t envelopes_of(const struct peer *receiver)
 {
     const struct backlog *backlog = receiver->backlog;
@@ -146,8 +148,8 @@ static bool is_whole(const struct peer *sender, const struct peer *receiver)
            peer_credit(receiver)->payload + kept->freed_payload == kept->window_payload;
 }
 
-/* credit.h I1, where no message is left: what the sender may send, and what the receiver has not
- * told it of yet, are the window. */
+/* credit.h I1, when no message is left: the sender's credit, and the credit that the receiver
+ * has not returned yet, are the window. */
 static void both_sides_agree(struct extra *extra, int from)
 {
     const struct peer *sender = peer_get(extra->cl.eps[RECEIVER], (uint32_t)from);
@@ -156,7 +158,7 @@ static void both_sides_agree(struct extra *extra, int from)
     assert_int_equal(peer_credit(sender)->kept_envelopes, 0);
     assert_int_equal(peer_credit(sender)->kept_payload, 0);
     for (int i = 0; i < 1000 && !is_whole(sender, receiver); i++)
-        extra_progress(extra); /* a CREDIT is on its way */
+        extra_progress(extra); /* a CREDIT is under way */
     assert_true(is_whole(sender, receiver));
 }
 
@@ -174,14 +176,14 @@ static void test_extra_credit_comes_back(void **state)
         for (int i = 0; i < messages(); i++)
             cluster_wait_error(&extra.cl, from, extra.sends[from][i], 0);
     assert_true(extra.least < all / 2); /* much was given, */
-    assert_true(extra.has_risen);       /* and some of it taken back */
+    assert_true(extra.has_risen);       /* and some of it was taken back */
     assert_int_equal(cluster_stats(&extra.cl, RECEIVER).dropped_packets, 0);
     for (int from = 0; from < SENDERS; from++)
         both_sides_agree(&extra, from);
     extra_close(&extra);
 }
 
-/* Whose messages are all matched at once gets extra envelopes unasked. */
+/* A sender whose messages all match at once gets extra envelopes without asking. */
 static void test_a_busy_window_widens(void **state)
 {
     struct extra extra;

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * line.c - a send without credit stands in line until there is some.
+ * line.c - a send without credit waits in line until there is some.
  *
  *   send_or_defer ── no credit ──> WAITING ── CREDIT comes ──> eager.c or rndv.c, as if it were new
  *                                     └────── its peer is gone ──> complete, with an error
  *
- * The backlog (src/defer) does that, and more: it asks the receiver for what it wants.  So this
- * protocol does nothing new; docs/contributing/adding-a-protocol.md is made of it.
+ * The backlog (src/defer) does that, and more: it asks for matching receives.  So this protocol
+ * does nothing new; it is the example of docs/contributing/adding-a-protocol.md.
  *
  * Invariants
- *   I1  while somebody stands in line for a peer, there is no envelope credit for it: so who comes
- *       later finds none, and stands behind
- *   I2  peer.defer.is_deferred says that somebody does: so nobody takes an advertised receive of
- *       that peer before it (src/advert)
+ *   I1  while a send waits in line for a peer, there is no envelope credit for it: so a later send
+ *       finds none, and waits after it
+ *   I2  peer.defer.is_deferred says that a send does: so no later send takes an advertised receive of
+ *       that peer first (src/advert)
  */
 #include "line.h"
 
 #include "base/check.h"
 #include "p2p/p2p.h"
 
-/* Those who wait for one peer. */
+/* The sends that wait for one peer. */
 struct line {
     struct list in_lines;
     const struct mbx_ep *ep;
@@ -71,7 +71,7 @@ static void line_mark(struct line *line)
 
 /* ---- hooks ---- */
 
-/* A send without credit, or behind one. */
+/* A send without credit, or after one. */
 static int on_defer(struct mbx_ep *ep, struct peer *peer, struct request *req)
 {
     struct line *line = line_find(peer);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * line.h - a protocol that does nothing new, as a module: line.c.
+ * line.h - an example of a protocol, as a module: line.c.
  */
 #ifndef TESTS_P2P_LINE_H
 #define TESTS_P2P_LINE_H
@@ -9,7 +9,8 @@
 
 extern const struct module line_module;
 
-/* Sends that have stood in line so far, and those that have left it with credit. */
+/* The number of sends that have waited in line so far, and of sends that have left it with
+ * credit. */
 extern uint64_t line_came, line_left;
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * line_test.c - a protocol that a program brings: sends without credit stand in line.
+ * line_test.c - a protocol in a program instead of the library: sends without credit wait in
+ * line.
  *
- * The first endpoint sends more than the window of the second one, which asks for it later.
+ * The first endpoint sends more than the window of the second one, which posts receives later.
  */
 #include "cluster.h"
 
@@ -19,7 +20,7 @@ static const char *const params[] = {"WINDOW=2",        "MATCH_AT=receiver",
                                      "CLOSE_TIMEOUT=0", "PEER_TIMEOUT=20ms",
                                      "LOG_LEVEL=error", NULL};
 
-/* A device takes messages by itself, and liveness is looked at by clocks of networks. */
+/* A device takes messages itself, and networks check liveness by other clocks. */
 static bool is_meant(const struct configuration *config)
 {
     return !config_has_device(config) && !config_has_param(config, "MATCH_AT=sender");
@@ -39,7 +40,7 @@ static void send_all(struct cluster *cl, mbx_request *sends)
                          0);
 }
 
-/* Same tag, so they are received in the order of the calls. */
+/* All messages have the same tag, so they are received in the order of the calls. */
 static void test_they_leave_in_order(void **state)
 {
     unsigned char *got = malloc(LARGEST);
@@ -61,7 +62,7 @@ static void test_they_leave_in_order(void **state)
     for (int i = 0; i < MESSAGES; i++)
         cluster_wait_error(&cl, 0, sends[i], 0);
     assert_int_equal(line_left - left, line_came - came);
-    assert_int_equal(cluster_stats(&cl, 0).deferrals, 0); /* the backlog has had none */
+    assert_int_equal(cluster_stats(&cl, 0).deferrals, 0); /* the backlog was not used */
     cluster_close(&cl);
     free(got);
 }
@@ -72,7 +73,7 @@ static void some_progress(struct cluster *cl)
         cluster_progress(cl);
 }
 
-/* A receive that was advertised while a send waits is not taken by the send that comes next. */
+/* A receive is advertised while a send waits: the next send does not take it. */
 static void test_nobody_overtakes(void **state)
 {
     static unsigned char got[2][LARGEST];
@@ -83,7 +84,7 @@ static void test_nobody_overtakes(void **state)
 
     cluster_open(&cl, *state, 2, params);
     for (int i = 0; i < 4; i++) {
-        size_t size = i < 2 ? sizeof other : LARGEST; /* two spend the credit */
+        size_t size = i < 2 ? sizeof other : LARGEST; /* two use up the credit */
 
         if (i == 3)
             for (int k = 0; k < 2; k++)
@@ -109,7 +110,8 @@ static void test_nobody_overtakes(void **state)
     cluster_close(&cl);
 }
 
-/* Whether the peer is there is looked at from time to time. */
+/* Returns the error of the request.  The endpoint checks periodically whether the peer is
+ * alive. */
 static int end_of(struct cluster *cl, mbx_request request)
 {
     struct mbx_completion done;
@@ -129,7 +131,7 @@ static void test_who_waits_for_a_peer_that_closes_is_told(void **state)
     struct cluster cl;
 
     if (config_is_verbs(*state))
-        skip(); /* they have not met */
+        skip(); /* the two have not met */
     cluster_open(&cl, *state, 2, params);
     send_all(&cl, sends);
     cluster_close_one(&cl, 1);

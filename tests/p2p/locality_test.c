@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * locality_test.c - how a message of several packets goes to a peer depends on how long copies
- * to it take, on whether it may be without a core, on whether it looks while the message is sent, and
- * on whether there are bounce buffers.  The clock is the test's: it goes on with each look at it, or stands still.
+ * locality_test.c - how a message of several packets travels to a peer depends on the time of
+ * copies to the peer, on whether the peer may have no core, on whether it makes progress while
+ * the message is sent, and on whether there are bounce buffers.  The test controls the clock:
+ * time passes at each reading, or stands still.
  */
 #include "cluster.h"
 
@@ -43,13 +44,14 @@ static void copies_are_slow(bool slow)
     atomic_store(&step_ns, slow ? 10 * CLOCK_US : 0);
 }
 
-/* Only there a test can say how much space there is. */
+/* Only over shm a test can control how much space there is. */
 static bool is_shm(const struct configuration *config)
 {
     return strcmp(config->name, "shm") == 0;
 }
 
-/* As if a core's second cache were such that so many buffers are used in rotation. */
+/* Makes this many buffers rotate, as on a core with a second cache of the corresponding
+ * size. */
 static void set_rotation(struct cluster *cl, uint32_t buffers)
 {
     for (int i = 0; i < 2; i++) {
@@ -58,7 +60,8 @@ static void set_rotation(struct cluster *cl, uint32_t buffers)
     }
 }
 
-/* With credit for all, so that nothing is held; on any machine few buffers are used in rotation. */
+/* Opens with credit for everything, so that no message is deferred; on any machine few buffers
+ * rotate. */
 static void open_two_with(struct cluster *cl, const struct configuration *config,
                           const char *param, const char *other)
 {
@@ -71,7 +74,7 @@ static void open_two_with(struct cluster *cl, const struct configuration *config
 
 static void open_two(struct cluster *cl, const struct configuration *config, const char *param)
 {
-    open_two_with(cl, config, param, "OVERSUBSCRIBED=no"); /* on a machine of one core, too */
+    open_two_with(cl, config, param, "OVERSUBSCRIBED=no"); /* also on a machine with one core */
 }
 
 static void send_some(struct cluster *cl, unsigned count, size_t size)
@@ -106,7 +109,7 @@ static size_t longest_eager(const struct cluster *cl)
     return rows[count - 2].max_size;
 }
 
-/* From near to far, and how long that takes. */
+/* Makes the peer far, and checks how many messages that takes. */
 static void go_far(struct cluster *cl)
 {
     copies_are_slow(true);
@@ -140,7 +143,7 @@ static void test_far_goes_by_rendezvous(void **state)
     assert_int_equal(sent(&cl, MBX_BOUNCE), eager + 10);
     assert_int_equal(sent(&cl, MBX_RNDV_READ), 10 * (PATH_FAR_TURNS - 1));
     eager = sent(&cl, MBX_SHORT);
-    send_some(&cl, 100, longest_eager(&cl)); /* one packet is one packet */
+    send_some(&cl, 100, longest_eager(&cl)); /* a single packet travels as before */
     assert_int_equal(sent(&cl, MBX_SHORT), eager + 100);
     cluster_close(&cl);
 }
@@ -172,7 +175,7 @@ static void test_a_peer_without_a_core_is_far(void **state)
     cluster_close(&cl);
 }
 
-/* More peers than cores say nothing of those of this machine. */
+/* More peers than cores do not say whether the peers of this machine share cores. */
 static void test_only_if_it_is_said(void **state)
 {
     static const char *const params[] = {"OVERSUBSCRIBED=auto", "OVERSUBSCRIBED=no"};
@@ -188,7 +191,8 @@ static void test_only_if_it_is_said(void **state)
     }
 }
 
-/* A limit that somebody has set is the limit; and who cannot be read is sent the bytes. */
+/* A limit that the user sets is the limit.  A peer whose memory cannot be read gets the bytes
+ * in packets. */
 static void test_what_is_set_holds(void **state)
 {
     static const char *const params[][2] = {{"EAGER_LIMIT=16K", "OVERSUBSCRIBED=auto"},
@@ -212,9 +216,9 @@ static void test_what_is_set_holds(void **state)
 
 #define BUFFERS_MOST (512 << 10) /* the longest message in bounce buffers */
 
-#define LONGER       40000 /* more than there is space for at once, and a near peer gets it eagerly */
+#define LONGER       40000 /* too long for the free space, and eager for a near peer */
 
-/* The ring has no more space than it has in the library, nor has the peer. */
+/* The ring is as small as in the library's default, and so is the peer's. */
 static void open_for_longer(struct cluster *cl, const struct configuration *config,
                             const char *capacity)
 {
@@ -227,7 +231,7 @@ static void open_for_longer(struct cluster *cl, const struct configuration *conf
 
 enum meeting { EXPECTED, UNEXPECTED, SYNCHRONOUS, TOO_SHORT };
 
-/* One message, of which the receiver takes nothing before the call that sends it has ended. */
+/* Sends one message; the receiver makes no progress before the send call has returned. */
 static void send_one(struct cluster *cl, size_t size, enum meeting how)
 {
     static unsigned char to[BUFFERS_MOST + 1];
@@ -244,10 +248,10 @@ static void send_one(struct cluster *cl, size_t size, enum meeting how)
         assert_int_equal(mbx_send(cl->eps[0], 1, 7, 1, data, size, NULL, &send), 0);
     if (how == UNEXPECTED) {
         for (int i = 0; i < 100; i++)
-            mbx_progress(cl->eps[1]); /* all that there is, without its sender */
+            mbx_progress(cl->eps[1]); /* reads everything without its sender */
         assert_int_equal(mbx_recv(cl->eps[1], 0, 7, 1, 0, to, capacity, NULL, &recv), 0);
     }
-    /* and the sender has nothing to do but to be told */
+    /* the sender only has to get the acknowledgement */
     for (int i = 0; i < 1000; i++)
         mbx_progress(cl->eps[1]);
     assert_memory_equal(to, data, capacity);
@@ -255,7 +259,8 @@ static void send_one(struct cluster *cl, size_t size, enum meeting how)
     cluster_wait_error(cl, 0, send, 0);
 }
 
-/* One message, and both sides go on; before it is sent the sender looks so many times. */
+/* Sends one message, and both sides make progress; before the send the sender makes `looks`
+ * rounds. */
 static void send_after(struct cluster *cl, size_t size, int looks)
 {
     static unsigned char to[EAGER_LIMIT_NEAR + 1];
@@ -276,7 +281,7 @@ static void send_together(struct cluster *cl, size_t size)
     send_after(cl, size, 0);
 }
 
-/* A message to a near peer travels in packets up to 64 KiB, and not beyond. */
+/* A message to a near peer travels in packets up to 64 KiB, and longer ones do not. */
 static void test_a_near_peer_gets_longer_ones_in_packets(void **state)
 {
     struct cluster cl;
@@ -292,7 +297,7 @@ static void test_a_near_peer_gets_longer_ones_in_packets(void **state)
     cluster_close(&cl);
 }
 
-/* Takes all buffers that are free, for a receiver that releases none, and has allowed them. */
+/* Takes all free buffers of a receiver that has allowed them, and releases none. */
 static void take_all_buffers(struct cluster *cl)
 {
     struct link *link = peer_get(cl->eps[0], 1)->link;
@@ -304,11 +309,12 @@ static void take_all_buffers(struct cluster *cl)
         ;
 }
 
-/* After the first message of several packets the receiver allows buffers.  From then on such messages are
- * in buffers when the call that sends them has ended, whether the receiver looks or not. */
+/* After the first message of several packets the receiver allows buffers.  From then on such
+ * messages are in buffers when the send call returns, whether the receiver makes progress or
+ * not. */
 static void test_buffers_need_no_look(void **state)
 {
-    enum { MESSAGES = 100 }; /* of several buffers each, and more than there are */
+    enum { MESSAGES = 100 }; /* of several buffers each, and more than exist */
     struct cluster cl;
 
     if (!is_shm(*state))
@@ -330,7 +336,7 @@ static void test_buffers_need_no_look(void **state)
     cluster_close(&cl);
 }
 
-/* No message uses buffers after messages that no receive was posted for, nor where ranks share cores. */
+/* No message uses buffers after messages without posted receives, nor if ranks share cores. */
 static void test_not_everything_is_in_buffers(void **state)
 {
     static const struct {
@@ -355,8 +361,8 @@ static void test_not_everything_is_in_buffers(void **state)
     }
 }
 
-/* Messages that no receive was posted for use few buffers, and the next that meets one tells the sender
- * otherwise. */
+/* Messages without posted receives use few buffers; the next message that matches a receive
+ * makes the receiver report otherwise. */
 static void test_few_buffers_without_receives(void **state)
 {
     static const enum meeting how[] = {UNEXPECTED,  UNEXPECTED, EXPECTED,
@@ -378,7 +384,8 @@ static void test_few_buffers_without_receives(void **state)
     cluster_close(&cl);
 }
 
-/* What is resident of buffers that receiver 1 has read; with what its messages cost at most, no more than its budget. */
+/* Returns the resident bytes of the buffers that receiver 1 has read.  With the memory of its
+ * messages they stay within its budget. */
 static uint64_t resident(const struct cluster *cl)
 {
     const struct mbx_ep *ep = cl->eps[1];
@@ -390,8 +397,8 @@ static uint64_t resident(const struct cluster *cl)
     return bytes;
 }
 
-/* Messages that meet receives use as many buffers as the budget of the receiver has left, and not more, whatever was
- * kept before or is later. */
+/* Messages with posted receives use as many buffers as fit into the receiver's budget, and no
+ * more, whatever it keeps before or later. */
 static void test_buffers_stay_within_the_budget(void **state)
 {
     enum { BUDGET = 1 << 20, ROUNDS = 40 };
@@ -428,12 +435,13 @@ static void test_buffers_stay_within_the_budget(void **state)
     cluster_close(&cl);
 }
 
-/* What of a window is fixed gets no extra credit; what is not does, so that messages travel eagerly as without a fixed window. */
+/* The fixed part of a window gets no extra credit.  The other part does, so messages travel
+ * eagerly as without a fixed window. */
 static void test_a_fixed_window_has_extra_payload(void **state)
 {
     static const struct {
         const char *param;
-        bool is_eager; /* all but the first ones, of four */
+        bool is_eager; /* all except the first of four */
     } cases[] = {{"WINDOW=1", true}, {"WINDOW_PAYLOAD=8K", false}, {"WINDOW=unlimited", true}};
 
     for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
@@ -451,7 +459,7 @@ static void test_a_fixed_window_has_extra_payload(void **state)
         if (i < 2)
             assert_true(limits.unexpected <= cl.eps[1]->settings.unexpected_memory);
         for (int n = 0; n < 4; n++)
-            send_after(&cl, 16000, 10); /* with the credit for the one before */
+            send_after(&cl, 16000, 10); /* with the credit for the previous one */
         /* the ring takes such packets */
         assert_true(cases[i].is_eager ? sent(&cl, MBX_SHORT) >= 2 : sent(&cl, MBX_SHORT) == 0);
         if (i != 1)
@@ -461,13 +469,14 @@ static void test_a_fixed_window_has_extra_payload(void **state)
     }
 }
 
-/* An announcement is there before the message is sent. */
+/* The advertisement has arrived before the message is sent. */
 static void send_advertised(struct cluster *cl, size_t size)
 {
     send_after(cl, size, 10);
 }
 
-/* So many messages like it go whole into buffers, each in its call, or by rendezvous. */
+/* Sends messages of this size, all of which go whole into buffers within the call, or all by
+ * rendezvous. */
 static void send_in_buffers(struct cluster *cl, unsigned count, size_t size, bool in_buffers)
 {
     uint64_t eager = sent(cl, MBX_BOUNCE), rndv = sent(cl, MBX_RNDV_READ);
@@ -493,8 +502,8 @@ static void open_for_long_ones(struct cluster *cl, const struct configuration *c
     set_rotation(cl, SEGMENT_BUFFERS);
 }
 
-/* A near peer that allows buffers gets longer messages eagerly than others do, as long as it has receives for them, nothing
- * waits before them, and there are buffers. */
+/* A near peer that allows buffers gets longer messages eagerly than other peers, as long as it
+ * has receives for them, no message waits before them, and there are buffers. */
 static void test_long_ones_in_buffers_to_the_near(void **state)
 {
     struct cluster cl;
@@ -508,12 +517,12 @@ static void test_long_ones_in_buffers_to_the_near(void **state)
     send_in_buffers(&cl, 3, BUFFERS_MOST + 1, false);
 
     send_one(&cl, LONGER, UNEXPECTED);
-    send_in_buffers(&cl, 1, BUFFERS_MOST, false); /* this one meets its receive */
+    send_in_buffers(&cl, 1, BUFFERS_MOST, false); /* this one matches its receive */
     send_in_buffers(&cl, 1, BUFFERS_MOST, true);
 
-    set_rotation(&cl, 16); /* as where a second cache holds all buffers */
+    set_rotation(&cl, 16); /* as if a second cache held all buffers */
     send_in_buffers(&cl, 3, BUFFERS_MOST, false);
-    set_rotation(&cl, 20); /* as to one who has space for so many */
+    set_rotation(&cl, 20); /* as if the receiver had space for this many */
     send_in_buffers(&cl, 3, 20 * SEGMENT_BUFFER_SIZE + 1, false);
     send_in_buffers(&cl, 3, 20 * SEGMENT_BUFFER_SIZE, true);
     set_rotation(&cl, SEGMENT_BUFFERS);
@@ -525,7 +534,8 @@ static void test_long_ones_in_buffers_to_the_near(void **state)
     cluster_close(&cl);
 }
 
-/* A message that is expected in buffers, and comes by rendezvous, is announced again; and expected from time to time. */
+/* The receiver expects a message in buffers, and it comes by rendezvous: then receives are
+ * advertised again.  From time to time the receiver expects buffers again. */
 static void test_what_is_not_in_buffers_is_announced_again(void **state)
 {
     struct cluster cl;
@@ -537,13 +547,13 @@ static void test_what_is_not_in_buffers_is_announced_again(void **state)
         &cl, *state, 2,
         (const char *[]){"EAGER_LIMIT=auto", "OVERSUBSCRIBED=no", "WINDOW_PAYLOAD=1M", NULL});
     set_rotation(&cl, SEGMENT_BUFFERS);
-    send_one(&cl, 12000, EXPECTED); /* now it allows buffers */
+    send_one(&cl, 12000, EXPECTED); /* now the receiver allows buffers */
     for (int i = 0; i < 4; i++)
         send_advertised(&cl, EAGER_LIMIT_NEAR + 1);
     assert_int_equal(cluster_stats(&cl, 1).advert_sent, 0);
     assert_int_equal(sent(&cl, MBX_BOUNCE), 5);
 
-    peer_path(cl.eps[0]->peers.all[1])->is_far = true; /* which the receiver does not know */
+    peer_path(cl.eps[0]->peers.all[1])->is_far = true; /* the receiver does not know this */
     for (int i = 0; i < 50; i++)
         send_advertised(&cl, EAGER_LIMIT_NEAR + 1);
     assert_in_range(sent(&cl, MBX_RNDV_READ), 5, 7);
@@ -557,7 +567,7 @@ static void test_what_is_not_in_buffers_is_announced_again(void **state)
     cluster_close(&cl);
 }
 
-/* Nor where ranks share cores. */
+/* If ranks share cores, long messages do not go into buffers. */
 static void test_long_ones_not_in_buffers_without_a_core(void **state)
 {
     struct cluster cl;
@@ -569,7 +579,8 @@ static void test_long_ones_not_in_buffers_without_a_core(void **state)
     cluster_close(&cl);
 }
 
-/* After a message that waits, one that would go whole into buffers goes by rendezvous. */
+/* After a message that waits, a message that would go whole into buffers travels by
+ * rendezvous. */
 static void test_a_long_one_that_waits_is_not_in_buffers(void **state)
 {
     enum { FILLERS = 64 };
@@ -599,8 +610,8 @@ static void test_a_long_one_that_waits_is_not_in_buffers(void **state)
     cluster_close(&cl);
 }
 
-/* A far peer gets short messages of several packets in buffers, one at a time, and longer ones by rendezvous, but for
- * those that are looked at. */
+/* A far peer gets short messages of several packets in buffers, one at a time, and longer ones
+ * by rendezvous, except the messages by which its distance is measured. */
 static void test_short_ones_in_buffers_to_the_far(void **state)
 {
     mbx_request send[2], recv[2];
@@ -625,7 +636,7 @@ static void test_short_ones_in_buffers_to_the_far(void **state)
     assert_int_equal(sent(&cl, MBX_BOUNCE), eager + 2);
     assert_true(peer_path(cl.eps[0]->peers.all[1])->is_far);
 
-    /* the second one finds the first one's buffer taken */
+    /* the second message finds the buffer of the first one in use */
     for (int i = 0; i < 2; i++)
         assert_int_equal(mbx_recv(cl.eps[1], 0, 7, 1, 0, to[i], SIZE, NULL, &recv[i]), 0);
     eager = sent(&cl, MBX_BOUNCE);
@@ -638,7 +649,7 @@ static void test_short_ones_in_buffers_to_the_far(void **state)
     }
     assert_int_equal(sent(&cl, MBX_BOUNCE), eager + 1);
 
-    /* long ones alone find out that it is near */
+    /* long messages alone detect that the peer is near */
     copies_are_slow(false);
     for (unsigned i = 0; i < PATH_FAR_TURNS * PATH_VOTES / 2; i++)
         send_one(&cl, BUFFERS_MOST, EXPECTED);
@@ -646,7 +657,7 @@ static void test_short_ones_in_buffers_to_the_far(void **state)
     cluster_close(&cl);
 }
 
-/* A window of messages for which the ring has no space goes into buffers when there is space. */
+/* Messages for which the ring has no space go into buffers when there is space. */
 static void test_what_has_waited_is_in_buffers(void **state)
 {
     enum { MESSAGES = 40, LENGTH = 12000 };
@@ -667,7 +678,8 @@ static void test_what_has_waited_is_in_buffers(void **state)
     for (unsigned i = 0; i < MESSAGES; i++)
         assert_int_equal(mbx_send(cl.eps[0], 1, 7, i, data + i, LENGTH, NULL, &send[i]), 0);
     assert_true(cluster_stats(&cl, 0).buffers - before < MESSAGES / 2); /* the others wait */
-    /* where there is space again, more leave at once than would with a full first packet, of which the ring takes three */
+    /* once there is space, more messages leave at once than with full first packets, of which
+     * the ring takes three */
     for (unsigned i = 0; i < 100; i++)
         mbx_progress(cl.eps[1]);
     waited = cluster_stats(&cl, 0).buffers;
@@ -678,14 +690,14 @@ static void test_what_has_waited_is_in_buffers(void **state)
         cluster_wait_error(&cl, 0, send[i], 0);
         assert_memory_equal(to[i], data + i, LENGTH);
     }
-    /* one may have found the ring full behind its first packet */
+    /* one message may have found the ring full after its first packet */
     assert_true(cluster_stats(&cl, 0).buffers - before >= MESSAGES - 4);
     cluster_check_buffers(&cl, 0, 1);
     cluster_close(&cl);
 }
 
-/* Wherever the ring is full while a message goes into buffers, the rest of the message arrives, and no buffer is
- * lost. */
+/* Wherever the ring becomes full while a message goes into buffers, the rest of the message
+ * arrives, and no buffer is lost. */
 static void test_buffers_and_a_full_ring(void **state)
 {
     enum {
@@ -728,7 +740,8 @@ static void test_buffers_and_a_full_ring(void **state)
     cluster_close(&cl);
 }
 
-/* A message that a near peer would send in buffers is not announced to it, unless that is asked for. */
+/* A receive whose message a near peer would send in buffers is not advertised, unless a
+ * parameter requests it. */
 static void test_what_is_in_buffers_is_not_announced(void **state)
 {
     static const struct {
@@ -747,7 +760,7 @@ static void test_what_is_in_buffers_is_not_announced(void **state)
         set_rotation(&cl, 16);
         send_advertised(&cl, LONGER);
         assert_int_equal(cluster_stats(&cl, 1).advert_sent, 1);
-        send_one(&cl, 12000, EXPECTED); /* now it allows buffers */
+        send_one(&cl, 12000, EXPECTED); /* now the receiver allows buffers */
         send_advertised(&cl, LONGER);
         assert_int_equal(cluster_stats(&cl, 1).advert_sent, cases[i].announced);
         set_rotation(&cl, SEGMENT_BUFFERS);
@@ -764,7 +777,7 @@ static void test_what_is_in_buffers_is_not_announced(void **state)
     }
 }
 
-/* Who is far, or cannot be read, gets none. */
+/* A far peer, or one whose memory cannot be read, gets no long messages eagerly. */
 static void test_longer_ones_are_for_the_near(void **state)
 {
     static const char *const params[] = {"OVERSUBSCRIBED=yes", "RNDV=data"};

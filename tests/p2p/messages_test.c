@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * messages_test.c - how many packets a receive costs when many senders hold what it wants.
+ * messages_test.c - how many packets a receive takes when many senders defer matching messages.
  *
- * N sources have the same K messages for one receiver, which takes all of them by receives for
- * any source, one after the other, and lets the others do `think` rounds of progress between
- * two of them.  Counted is every packet that a transport took, in both directions:
+ * N sources have the same K messages for one receiver, which receives all of them from any
+ * source, one after the other, and lets the others make `think` rounds of progress between two
+ * receives.  The test counts every packet that a transport took, in both directions:
  *
  *   messages_per_receive = packets / receives
  *
- * A match at the sender costs a multiple of N; a window of W costs what is below, at any N and
- * whatever the think time is.  The senders' claims, lost or not, are in it.  Where the receiver
- * takes what waits by itself (sendtable.h), what is left of it all is FIN and CREDIT.
+ * A match at the sender takes a multiple of N packets; with a window of W it takes the numbers
+ * in the table below, for any N and any think time.  The count includes the senders' claims,
+ * successful or not.  If the receiver pulls messages itself (sendtable.h), only FIN and CREDIT
+ * are left.
  *
  *   messages_test [--quick]
  *
- * With --quick the largest N is left out.
+ * --quick leaves out the largest N.
  */
 #include "cluster.h"
 
@@ -28,7 +29,7 @@
 #define CONTEXT     7
 #define TAG         3
 #define SOURCES_MAX 256
-#define EACH        32 /* messages of a source */
+#define EACH        32 /* messages of each source */
 
 static const struct {
     uint64_t window;
@@ -40,7 +41,7 @@ static size_t source_counts = ARRAY_COUNT(sources);
 static const int thinks[] = {0, 1, 8};
 
 struct many {
-    int count; /* of sources */
+    int count; /* number of sources */
     struct mbx_ep *receiver, *source[SOURCES_MAX];
 };
 
@@ -114,7 +115,7 @@ static int many_progress(struct many *m)
 
 /* ---- the flood ---- */
 
-/* What each source sends: its messages in order. */
+/* Returns the content of a message of a source; its messages are numbered. */
 static uint64_t content(int source, int message)
 {
     return (uint64_t)source << 32 | (uint64_t)message;
@@ -156,8 +157,8 @@ static void receive_one(struct many *m, int next[], int think)
         many_progress(m);
 }
 
-/* What the statistics say of the same: a message that came with its claim is counted there as
- * a message and as a packet. */
+/* Returns the count by the statistics, which count a message that came with its claim as a
+ * message and as a packet. */
 static uint64_t packets_by_statistics(const struct many *m)
 {
     uint64_t count = 0;
@@ -211,7 +212,8 @@ static void test_a_receive_costs_few_messages_at_any_number_of_senders(void **st
                             windows[w].most);
 }
 
-/* With a window and time to think, senders leave their hold for the credit, as above. */
+/* With a window and time to think, senders end their deferral because of the credit, as
+ * above. */
 static void test_a_receive_that_takes_costs_hardly_more_than_its_end(void **state)
 {
     (void)state;

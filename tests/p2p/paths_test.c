@@ -1,20 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * paths_test.c - how a message travels, in each configuration: the golden table.
- *
- * paths.inc has a row for each configuration, distance of the peer, and kind of message.  A row says by which
- * protocol messages travel, up to which of the sizes below, and what else happens:
- *
- *   +buffers    all but the first packet lie in shared bounce buffers
- *   +both       sender and receiver copy a part each
- *   +waits      the message waits at its sender until a receive is known there
- *
- * "first" is the first message of a pair, "later" the fourth of its size.  The clock stands still, so no copy is slow, and
- * a peer is far, or a cache large, only if the test says so.
- *
- *   paths_test --write   appends to paths.inc, in the folder where it runs, what the code does
- *
- * A change of how messages travel changes rows of the table, in the commit that causes it.
+ * "first" is the first message of a pair, "later" the fourth of its size.  The clock stands
+ * still, so no copy is slow, and a peer is far, or a cache large, only if the test says so.
  */
 #include "cluster.h"
 
@@ -34,7 +21,8 @@ static const size_t sizes[] = {
 
 #define LONGEST ((size_t)3 << 20)
 
-/* A second cache that is as large as all bounce buffers has larger rings, and fewer buffers in use. */
+/* If a second cache is as large as all bounce buffers, rings are larger, and fewer buffers are
+ * in use. */
 enum distance { NEAR, LARGE_CACHE, FAR, SHARES_CORES, DISTANCES };
 static const char *const distances[] = {"near", "near, large cache", "far", "shares cores"};
 
@@ -98,7 +86,7 @@ static void open_pair(struct cluster *cl, const struct configuration *config,
 static bool start(struct cluster *cl, enum kind kind, const unsigned char *data, size_t size,
                   mbx_request *request)
 {
-    static struct mbx_iovec parts[2]; /* read until the message has left */
+    static struct mbx_iovec parts[2]; /* used until the message has left */
     const struct mbx_layout layout = {.parts = parts, .count = ARRAY_COUNT(parts)};
     const struct mbx_options in_pieces = {.flags = MBX_LAYOUT, .layout = &layout};
     int err = -EINVAL;
@@ -133,7 +121,7 @@ static void receive(struct cluster *cl, void *to, size_t size, mbx_request *requ
     cluster_settle(cl);
 }
 
-/* What mbx_protocol_get() says of a message of this size to the receiver. */
+/* Returns the protocol by mbx_protocol_get() for a message of this size to the receiver. */
 static enum mbx_protocol said(const struct cluster *cl, size_t size)
 {
     struct mbx_protocol_row rows[MBX_PROTOCOLS];
@@ -145,7 +133,7 @@ static enum mbx_protocol said(const struct cluster *cl, size_t size)
     return rows[i].protocol;
 }
 
-/* A message that travels otherwise is counted by name. */
+/* A statistic counts a message that travels by another protocol. */
 static void assert_as_said(enum mbx_protocol said, enum mbx_protocol protocol, enum kind kind,
                            size_t size, const struct stats *before, const struct stats *after)
 {
@@ -159,7 +147,7 @@ static void assert_as_said(enum mbx_protocol said, enum mbx_protocol protocol, e
     fail();
 }
 
-/* One message, and the word for how it has travelled. */
+/* Sends one message; `word` gets the word for its path. */
 static void travel(struct cluster *cl, enum kind kind, size_t size, char *word, size_t capacity)
 {
     static unsigned char to[LONGEST];
@@ -203,7 +191,7 @@ static void travel(struct cluster *cl, enum kind kind, size_t size, char *word, 
              after.deferrals != before.deferrals ? "+waits" : "");
 }
 
-/* "inline 40, short 8240, ...": of the words that follow each other and are the same, the longest size. */
+/* Writes "inline 40, short 8240, ...": for a sequence of equal words, the longest size. */
 static void describe(const struct configuration *config, enum distance distance, enum kind kind,
                      int time, char *text, size_t capacity)
 {
@@ -253,7 +241,7 @@ static void test_messages_travel_as_the_table_says(void **state)
 
                 if (config_is_network(config) ? distance != NEAR || time == FIRST
                                               : test_is_quick() && distance != NEAR)
-                    continue; /* over a network nobody is far, and a connection takes long */
+                    continue; /* over a network no peer is far, and a connection takes long */
                 snprintf(name, sizeof name, "%s; %s; %s; %s", config->name, distances[distance],
                          kinds[kind], times[time]);
                 describe(config, (enum distance)distance, (enum kind)kind, time, text,
@@ -274,7 +262,7 @@ static void test_messages_travel_as_the_table_says(void **state)
     assert_int_equal(wrong, 0);
 }
 
-/* Those in which a message does not depend on chance, or on what runs at the same time. */
+/* Configurations in which the path does not depend on chance, or on concurrent work. */
 static bool is_certain(const struct configuration *config)
 {
     return config_is_usual(config) && !config_has_faults(config) &&

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * peers_test.c - what it costs to know somebody, and when a peer becomes more than a name.
+ * peers_test.c - the cost of a known address, and the moment in which it becomes a peer.
  */
 #include "cluster.h"
 
@@ -16,13 +16,13 @@
 #include "transport/atomics.h"
 
 #define CONTEXT     17
-#define NAMES       (4096 + 1) /* the tables have just grown: no number of names costs more each */
+#define NAMES       (4096 + 1) /* the tables have just grown: each name costs the most */
 #define IDLE_MOST   200        /* bytes */
 #define LINKED_MOST 1024
 #define GONE        64
-#define COOKIE      16 /* where the transports' addresses say which endpoint it is */
+#define COOKIE      16 /* the offset of the endpoint's number in an address */
 
-/* The address of an endpoint that nobody has ever opened. */
+/* Makes the address of an endpoint that nobody has ever opened. */
 static void address_make(struct mbx_address *address, const struct mbx_ep *ep, uint32_t n)
 {
     mbx_address_get(ep, address);
@@ -62,7 +62,7 @@ static void test_a_name_costs_little(void **state)
     assert_int_equal(mbx_close(ep), 0);
 }
 
-/* What a link to nobody costs, before anything is sent; and an endpoint. */
+/* Measures a link to nobody, before anything is sent; and an endpoint. */
 static void test_a_peer_with_a_link(void **state)
 {
     uint64_t before = mem_bytes(), opened, named;
@@ -79,7 +79,7 @@ static void test_a_peer_with_a_link(void **state)
     assert_int_equal(mbx_close(ep), 0);
 }
 
-/* One of many is used, and the others are not more than names for that. */
+/* One of many names is used; the others stay names. */
 static void test_who_is_used_is_a_peer(void **state)
 {
     struct cluster cl;
@@ -109,11 +109,11 @@ static void test_who_is_used_is_a_peer(void **state)
     cluster_close(&cl);
 }
 
-/* ---- whom a receive from any source may wait for ---- */
+/* ---- peers that a receive from any source may wait for ---- */
 
 #define JOB   1000
-#define FEW   16 /* that are met for its sake */
-#define LOOKS 64 /* in which all have been looked at, and more than once */
+#define FEW   16 /* contacted because of it */
+#define LOOKS 64 /* enough to check all peers more than once */
 
 static uint32_t count_used(const struct mbx_ep *ep)
 {
@@ -124,7 +124,7 @@ static uint32_t count_used(const struct mbx_ep *ep)
     return used;
 }
 
-/* A round that looks at peers, however soon after the last look. */
+/* Makes a round that checks peers, however soon after the last one. */
 static void look_around(struct mbx_ep *ep)
 {
     ep->progress.rounds = UINT32_MAX - 1;
@@ -132,8 +132,9 @@ static void look_around(struct mbx_ep *ep)
     mbx_progress(ep);
 }
 
-/* Of a thousand names few get a connection for that, once and for all: over a network nobody
- * can be looked at without one, and in shared memory nobody needs one for it. */
+/* A receive from any source contacts only a few of a thousand names, once and for all: over
+ * a network a peer cannot be checked without a connection, and in shared memory none is
+ * needed. */
 static void test_who_waits_for_anybody_meets_few(void **state)
 {
     struct mbx_ep *ep = cluster_open_one(*state, (const char *[]){"CLOSE_TIMEOUT=0", NULL});
@@ -166,8 +167,8 @@ static int count_cswap(struct transport *t, uint64_t index, uint64_t expected, u
     return inner->cswap_local(t, index, expected, desired, found);
 }
 
-/* Each look asks each receive from any source whether somebody has won it: where the provider
- * swaps our own words, and we wait for that, it is not asked. */
+/* Each look checks for each receive from any source whether a sender has won its lock word.  If
+ * the provider swaps our own words, and we would have to wait, the word is not swapped. */
 static void test_a_look_waits_for_no_word(void **state)
 {
     struct mbx_ep *ep =
@@ -185,7 +186,7 @@ static void test_a_look_waits_for_no_word(void **state)
     }
     ep->net.transport->ops = &counted;
     swaps = 0;
-    for (int i = 0; i < WAITS; i++) { /* as if a sender had been told of each */
+    for (int i = 0; i < WAITS; i++) { /* as if each had been advertised to a sender */
         assert_int_equal(mbx_recv(ep, MBX_ANY_SOURCE, CONTEXT, 1, 0, NULL, 0, NULL, &recv[i]),
                          0);
         lockword_open(ep, &request_find(ep, recv[i])->open.word);
@@ -248,7 +249,7 @@ static int call(struct mbx_ep *ep, enum call what, uint64_t *word)
     return -ENOSYS;
 }
 
-/* Each call that needs more than a name says that there is no memory for one, and changes
+/* Each call that needs more than a name reports that there is no memory for it, and changes
  * nothing. */
 static void test_no_memory_for_a_peer(void **state)
 {
@@ -272,7 +273,7 @@ static void test_no_memory_for_a_peer(void **state)
     }
 }
 
-/* ---- those who have gone ---- */
+/* ---- closed peers ---- */
 
 static void meet(struct mbx_ep *a, struct mbx_ep *b, uint32_t *b_of_a, uint32_t *a_of_b)
 {
@@ -298,7 +299,7 @@ static void send_one(struct mbx_ep *from, uint32_t to, struct mbx_ep *at, uint32
     assert_int_equal(rc, 1);
 }
 
-/* Who comes, talks both ways and goes. */
+/* A peer opens, exchanges messages in both directions, and closes. */
 static void come_and_go(struct mbx_ep *ep, const struct configuration *config)
 {
     struct mbx_ep *other = cluster_open_one(config, NULL);
@@ -312,8 +313,8 @@ static void come_and_go(struct mbx_ep *ep, const struct configuration *config)
         ;
 }
 
-/* A job that spawns in a loop meets ever more peers: of who has gone there remains a name and a dead
- * link, and nothing of the other's memory. */
+/* A job that spawns in a loop meets more and more peers: of each closed peer only a name and a
+ * dead link remain, and none of its memory. */
 static void test_who_has_gone_costs_little(void **state)
 {
     const struct configuration *config = *state;
@@ -333,7 +334,7 @@ static void test_who_has_gone_costs_little(void **state)
     assert_int_equal(mbx_close(ep), 0);
 }
 
-/* Other transports have other addresses, and faults are of no use here. */
+/* Other transports have other addresses, and faults are not useful here. */
 static bool is_meant(const struct configuration *config)
 {
     return strcmp(config->name, "shm") == 0 || strcmp(config->name, "ofi") == 0 ||

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * process_test.c - two processes: every protocol, an early exit, a violent end.
+ * process_test.c - two processes: every protocol, an early exit, a kill.
  *
  * The child opens its endpoint after the fork; addresses go through pipes.
  */
@@ -19,13 +19,13 @@
 
 #define CONTEXT 91
 #define LONG_TIME                                                                              \
-    (-1) /* without end: how long a loaded machine takes is no fault of the library */
+    (-1) /* without end: a loaded machine may be slow, which is no fault of the library */
 
 static const size_t sizes[] = {0, 8, 33, 300, 4000, 8192, 8193, 100000, 1000000};
 #define LARGEST   1000000
 #define SENDS_MAX 100000 /* more than any ring holds */
 
-/* A child that fails says so and ends with 1. */
+/* A child that fails prints a line and ends with status 1. */
 static void check(bool ok, const char *what, long value)
 {
     if (ok)
@@ -45,7 +45,7 @@ typedef void child_fn(struct mbx_ep *ep, uint32_t parent, int down, int up);
 
 static void child_main(const struct configuration *config, child_fn *run, int down, int up)
 {
-    /* the parent may be slow to take what is still on its way */
+    /* the parent may be slow to receive messages under way */
     struct mbx_ep *ep =
         cluster_open_one(config, (const char *const[]){"CLOSE_TIMEOUT=900s", NULL});
     struct mbx_address mine, theirs;
@@ -78,7 +78,7 @@ static void pair_connect(struct pair *pair, struct mbx_ep *ep)
     assert_int_equal(mbx_peer_add(ep, &theirs, &pair->other), 0);
 }
 
-/* The child must have ended like this. */
+/* Checks that the child has ended in this way. */
 static void pair_ended(struct pair *pair, int status, int signal)
 {
     if (signal != 0)
@@ -89,7 +89,7 @@ static void pair_ended(struct pair *pair, int status, int signal)
     close(pair->up);
 }
 
-/* Waits for the child's end.  It may need an answer of ours, so there is progress. */
+/* Waits for the child's end, and makes progress, because the child may need our answer. */
 static void pair_end(struct pair *pair, int signal)
 {
     int status;
@@ -103,7 +103,7 @@ static void pair_end(struct pair *pair, int signal)
     pair_ended(pair, status, signal);
 }
 
-/* The same without a look at what it sends. */
+/* Waits for the child's end without progress. */
 static void pair_end_unseen(struct pair *pair)
 {
     int status;
@@ -185,7 +185,7 @@ static void test_every_protocol_there_and_back(void **state)
     free(buf);
 }
 
-/* ---- the sender exits as soon as its sends are complete ---- */
+/* ---- the sender exits as soon as its sends complete ---- */
 
 static void send_and_leave(struct mbx_ep *ep, uint32_t parent, int down, int up)
 {
@@ -202,7 +202,7 @@ static void send_and_drop(struct mbx_ep *ep, uint32_t parent, int down, int up)
     (void)up;
     for (uint64_t i = 0; i < 5; i++)
         send_all(ep, parent, 2 * i, seeded_bytes((unsigned)i * 64, LARGEST), 30);
-    _exit(0); /* without closing */
+    _exit(0); /* without closing the endpoint */
 }
 
 static void exits_early(const struct configuration *config, child_fn *run)
@@ -213,7 +213,7 @@ static void exits_early(const struct configuration *config, child_fn *run)
     struct cluster cl;
 
     if (config_is_network(config))
-        skip(); /* nothing leaves before its greeting is answered */
+        skip(); /* nothing leaves before the first contact is answered */
     pair_start(&pair, config, run);
     cluster_open(&cl, config, 1, NULL);
     pair_connect(&pair, cl.eps[0]);
@@ -238,7 +238,7 @@ static void test_messages_outlive_a_process_that_did_not_close(void **state)
     exits_early(*state, send_and_drop);
 }
 
-/* ---- a violent end ---- */
+/* ---- a kill ---- */
 
 /* Floods the parent with messages of all sizes until it is killed. */
 static void flood(struct mbx_ep *ep, uint32_t parent, int down, int up)
@@ -257,7 +257,7 @@ static void flood(struct mbx_ep *ep, uint32_t parent, int down, int up)
     }
 }
 
-/* Serves the parent until it is told to stop. */
+/* Answers the parent until it gets the message to stop. */
 static void serve(struct mbx_ep *ep, uint32_t parent, int down, int up)
 {
     unsigned char *buf = malloc(LARGEST);
@@ -282,8 +282,8 @@ static void exchange(struct pair *pair, uint64_t i, unsigned char *buf)
     assert_memory_equal(buf, seeded_bytes(64, LARGEST), size);
 }
 
-/* What finds space may still go to a peer whose death nobody has noticed: as much as a ring
- * holds.  Then nothing does, and nothing of any length. */
+/* Messages that find space may still go to a peer whose death nobody has detected: as many as a
+ * ring holds.  After that no message leaves, of any length. */
 static void send_until_noticed(struct pair *pair)
 {
     const unsigned char *data = seeded_bytes(0, LARGEST);
@@ -302,8 +302,8 @@ static void send_until_noticed(struct pair *pair)
     assert_true(done.error == -ENOTCONN || done.error == -EHOSTUNREACH);
 }
 
-/* One peer is killed while it sends; the other one notices nothing, and a send to the
- * dead one ends with an error. */
+/* One peer is killed while it sends.  The other one is not affected, and a send to the dead one
+ * ends with an error. */
 static void test_a_killed_peer_harms_nobody(void **state)
 {
     unsigned char *buf, *lost;
@@ -311,7 +311,7 @@ static void test_a_killed_peer_harms_nobody(void **state)
     struct cluster cl;
 
     if (config_is_network(*state))
-        skip(); /* when a death is noticed is the provider's matter */
+        skip(); /* the provider determines when a death is detected */
     buf = malloc(LARGEST);
     lost = malloc(LARGEST);
     pair_start(&killed, *state, flood);
@@ -356,7 +356,7 @@ static void test_the_killed_one_was_asleep(void **state)
     cluster_close(&cl);
 }
 
-/* Only what crosses processes. */
+/* Only configurations that cross processes. */
 static bool is_shm(const struct configuration *config)
 {
     return !config_is_loop(config);

@@ -2,19 +2,19 @@
 /*
  * walk.c - which functions does a message go through?
  *
- * The library it is linked with is compiled with -finstrument-functions: each function
- * calls the hook below when it is entered.  Two endpoints of this process exchange messages
- * over shared memory, as the walk wants that is named:
+ * The library it is linked with is compiled with -finstrument-functions: each function calls
+ * the hook below when it is entered.  Two endpoints of this process exchange messages over
+ * shared memory, as required by the named walk:
  *
  *   message      a short, a fragmented and a rendezvous message that are expected, and three
  *                that are not (docs/internals/life-of-a-message.md)
- *   rendezvous   a long one, whose receive waits (docs/internals/architecture.md, as those below)
+ *   rendezvous   a long one, whose receive waits (docs/internals/architecture.md, also the next ones)
  *   deferred     a short one without credit, claimed for a receive that is posted later
  *   device       a short one, whose receive a device in the loop has
  *
- * Then it prints the address of every function entered, relative to main, one per line, with the
- * word "unexpected" in front of those of messages that were not expected; scripts/check/walk turns
- * them into names and compares them with the document.
+ * Then it prints the address of every function entered, relative to main, one per line, with
+ * the word "unexpected" before addresses of unexpected messages; scripts/check/walk turns them
+ * into names and compares them with the document.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -78,7 +78,7 @@ static void recv_one(size_t size, void *buf, mbx_request *request)
             "mbx_recv");
 }
 
-/* Both sides move until the request of ep is complete. */
+/* Makes progress on both sides until the request of ep completes. */
 static void finish(struct mbx_ep *ep, mbx_request request)
 {
     struct mbx_completion done;
@@ -158,8 +158,8 @@ static void unexpected(void)
     finish_all(sent, received);
 }
 
-/* The receive of one message waits before it is sent, or is posted behind it; and both sides have
- * time to move before the second of the two. */
+/* Posts the receive before the send, or after it.  Both sides have time for progress before the
+ * second of the two. */
 static void one(size_t size, bool is_posted_first)
 {
     mbx_request sent, received;
@@ -206,7 +206,7 @@ static void device(void)
 static const struct walk {
     const char *name;
     void (*run)(void);
-    bool is_first; /* of this pair, so that the walk makes the connection and begins an epoch */
+    bool is_first; /* of this pair, so that the walk connects and begins an epoch */
     const char *params[6];
 } walks[] = {
     {"message", all_messages, false, {"TRANSPORT=shm", NULL}},

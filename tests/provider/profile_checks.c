@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * profile_checks.c - messages are sent to the endpoint itself, and the profile, `mbx queues` and the calls for
- * events are compared with what was sent.
+ * profile_checks.c - sends messages to the endpoint itself, and compares the profile, `mbx
+ * queues` and the calls for events with the messages sent.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -50,7 +50,7 @@ static uint64_t number(struct fid_profile *profile, uint32_t id)
     return value;
 }
 
-/* The entries, at most COUNT; how many. */
+/* Reads the entries, at most COUNT; returns their number. */
 static size_t queue(struct fid_profile *profile, struct prov_profile_entry *entries)
 {
     size_t size = COUNT * sizeof *entries;
@@ -62,7 +62,7 @@ static size_t queue(struct fid_profile *profile, struct prov_profile_entry *entr
     return size / sizeof *entries;
 }
 
-/* Message i: the last one is untagged, the one before has data. */
+/* Message i: the last one is untagged, the one before it has remote data. */
 static void send_one(const struct profiled *p, int i)
 {
     static int context;
@@ -99,7 +99,7 @@ static void check_entry(const struct profiled *p, const struct prov_profile_entr
     assert_int_equal(entry->olen, 0);
 }
 
-/* The messages from first to last wait; also in the eyes of `mbx queues`. */
+/* The messages from first to last are unexpected; `mbx queues` has to agree. */
 static void check_queue(const struct profiled *p, struct fid_profile *profile, int first,
                         int last)
 {
@@ -193,7 +193,7 @@ static void check_lists(struct fid_profile *profile)
         assert_int_equal(list[i].id, i);
 }
 
-/* What the callbacks were told. */
+/* The arguments of the callbacks. */
 static struct {
     const struct profiled *p;
     int came[2 * COUNT], took[2 * COUNT], came_count, took_count;
@@ -205,7 +205,7 @@ static int index_of(const struct prov_profile_entry *entry)
     return entry->flags & FI_TAGGED ? (int)entry->tag : COUNT - 1;
 }
 
-/* Reads within the callback say what it is told. */
+/* Reads within the callback agree with its arguments. */
 static int hear(struct fid_profile *profile, struct fi_profile_desc *event, void *param,
                 size_t size, void *context)
 {
@@ -230,7 +230,7 @@ static int hear(struct fid_profile *profile, struct fi_profile_desc *event, void
     for (size_t e = 0; e < count; e++)
         waits += index_of(&entries[e]) == i;
     assert_int_equal(waits, event->id == PROV_EVENT_UNEXPECTED_CAME);
-    /* and it may do nothing else */
+    /* everything else is refused there */
     assert_int_equal(profile->ops->reg_callback(profile, event->id, hear, NULL), -FI_EBUSY);
     assert_int_equal(fi_close(&profile->fid), -FI_EBUSY);
     return 0;
@@ -247,7 +247,7 @@ static void progress_until(const struct profiled *p, const int *counter, int wan
     assert_int_equal(*counter, wanted);
 }
 
-/* Until so many wait. */
+/* Waits until so many messages are unexpected. */
 static void arrive(const struct profiled *p, struct fid_profile *profile, uint64_t wanted)
 {
     while (number(profile, PROV_VAR_UNEXPECTED_COUNT) < wanted) {
@@ -257,7 +257,7 @@ static void arrive(const struct profiled *p, struct fid_profile *profile, uint64
     }
 }
 
-/* Message i is received by a receive that is posted behind it. */
+/* Receives message i with a receive that is posted after it has arrived. */
 static void receive(const struct profiled *p, int i)
 {
     struct fi_cq_tagged_entry done = {0};
@@ -298,7 +298,7 @@ static void check_events(const struct profiled *p)
     memset(&told, 0, sizeof told);
     told.p = p;
     assert_int_equal(profile_open(p->ep, &profile), 0);
-    assert_int_equal(profile_open(p->ep, &second), 0); /* says nothing */
+    assert_int_equal(profile_open(p->ep, &second), 0); /* reports nothing */
     assert_int_equal(profile->ops->reg_callback(profile, PROV_PROFILE_EVENTS, hear, &told),
                      -FI_EINVAL);
     for (uint32_t id = 0; id < PROV_PROFILE_EVENTS; id++)
@@ -320,7 +320,7 @@ static void check_events(const struct profiled *p)
     assert_int_equal(told.took[3], 1);
     assert_int_equal(
         profile->ops->reg_callback(profile, PROV_EVENT_UNEXPECTED_TAKEN, NULL, NULL), 0);
-    receive(p, 3); /* nobody is told */
+    receive(p, 3); /* no callback runs */
     assert_int_equal(told.took_count, 4);
     assert_int_equal(fi_close(&profile->fid), 0);
     send_one(p, 0);
@@ -330,7 +330,7 @@ static void check_events(const struct profiled *p)
     assert_int_equal(fi_close(&second->fid), 0);
 }
 
-/* Between start and end the values stay those of the start. */
+/* Between start and end the values remain as they were at the start. */
 static void check_reads(const struct profiled *p, struct fid_profile *profile)
 {
     struct prov_profile_entry entries[COUNT];
@@ -377,7 +377,7 @@ static void check_refusals(const struct profiled *p, struct fid_profile *profile
     assert_int_equal(((unsigned char *)entries)[0], UNTOUCHED);
     size = 0;
     assert_int_equal(profile->ops->read_var(profile, PROV_VAR_UNEXPECTED_QUEUE, NULL, &size),
-                     -FI_ETOOSMALL); /* how a client learns how much it takes */
+                     -FI_ETOOSMALL); /* how a client learns the size to provide */
     assert_int_equal(size, COUNT * sizeof *entries);
     assert_int_equal(fi_open_ops(&p->ep->fid, "something", 0, &ops, NULL), -FI_ENOSYS);
     assert_int_equal(fi_open_ops(&p->ep->fid, PROV_PROFILE_OPS, 1, &ops, NULL), -FI_EBADFLAGS);

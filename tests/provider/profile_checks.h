@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * profile_checks.h - does fi_profile(3) of an endpoint say what is there?  For tests that are their own
- * libfabric, and for those that have the installed one.
+ * profile_checks.h - checks that fi_profile(3) reports the true state of an endpoint.  For
+ * tests that are their own libfabric, and for tests that use the installed one.
  */
 #ifndef TESTS_PROVIDER_PROFILE_CHECKS_H
 #define TESTS_PROVIDER_PROFILE_CHECKS_H
@@ -11,7 +11,7 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_eq.h>
 
-/* An endpoint with nothing under way, that knows itself by this address, and its queue. */
+/* An endpoint with no operation in progress, its own address as it knows it, and its queue. */
 struct profiled {
     struct fid_ep *ep;
     struct fid_cq *cq;
@@ -22,7 +22,8 @@ struct profiled {
 struct fid_profile;
 int profile_open(struct fid_ep *ep, struct fid_profile **profile);
 
-/* Of a libfabric that knows of profiles.  mbx: the tool, whose `mbx queues` has to say the same; NULL: it is not asked. */
+/* Needs a libfabric with profiles. mbx: the tool, whose `mbx queues` has to agree; NULL: not
+ * run. */
 void check_profile(const struct profiled *p, const char *mbx);
 
 #endif

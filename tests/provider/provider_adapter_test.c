@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * provider_adapter_test.c - which of a client's receives an adapter holds: those that ask for no bit of
- * a tag which it does not compare (src/transport/verbs/verbs_frame.h).
+ * provider_adapter_test.c - which of a client's receives are posted to an adapter: the receives
+ * that compare no bit of a tag that the adapter does not compare
+ * (src/transport/verbs/verbs_frame.h).
  *
  *   provider_adapter_test     with MBX_VERBS_LIBRARY=libmbx-adapter.so
  *
- * The tags are those of MPICH 4.0: 31 bits of tag, 20 of context id, and above them what kind of message
- * it is.  Each receive ignores three of the latter.
+ * The tags are laid out as in MPICH 4.0: 31 bits of tag, 20 of context id, and above them the
+ * kind of the message.  Each receive ignores three of the bits of the kind.
  */
 #include "provider_fixture.h"
 
@@ -18,7 +19,7 @@
 #define FORMAT     UINT64_C(0x007000007fffffff) /* mem_tag_format, as MPICH asks for it */
 #define KINDS      (UINT64_C(7) << 52)
 #define SYNC       (UINT64_C(1) << 52)
-#define ACK        (UINT64_C(1) << 51) /* no receive of messages ignores it */
+#define ACK        (UINT64_C(1) << 51) /* no receive of messages ignores this bit */
 #define CONTEXT(n) ((uint64_t)(n) << 31)
 #define ANY_TAG    UINT64_C(0x7fffffff)
 #define MESSAGES   20
@@ -28,7 +29,7 @@ static char path[] = "/tmp/matchbox-stats.XXXXXX";
 static unsigned char in_buf[MESSAGES][SIZE], out_buf[MESSAGES][SIZE];
 static int contexts[MESSAGES];
 
-/* The sum over all endpoints that have been closed since the last call. */
+/* The sum over all endpoints that were closed since the last call. */
 static unsigned long matched_by_adapter(void)
 {
     static const char name[] = "device_matched=";
@@ -48,13 +49,14 @@ static unsigned long matched_by_adapter(void)
     return sum;
 }
 
-/* Receive i of node 1 takes the message with the i-th of these tags; the last four take any. */
+/* Receive i of node 1 accepts the message with the i-th of these tags; the last four accept
+ * any. */
 static uint64_t tag_of(int i, uint64_t more)
 {
     return CONTEXT(5) | more | (uint64_t)i;
 }
 
-/* How many of the messages, each with these bits, the adapter has matched. */
+/* Returns how many of the messages, each with these bits, the adapter has matched. */
 static unsigned long exchange(uint64_t format, uint64_t more)
 {
     const struct setup setup = {.tag_format = format};
@@ -104,7 +106,7 @@ static void messages_with_other_bits_meet_their_receives_in_software(void **stat
     assert_int_equal(exchange(FORMAT, ACK), 0);
 }
 
-/* Bits above the 47 that were announced. */
+/* The bits are above the 47 that were announced. */
 static void receives_that_ignore_other_bits_are_softwares(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * provider_address_test.c - addresses: vectors of both types, names of nodes and services,
- * events of insertions, and what is not an address.
+ * events of insertions, and invalid addresses.
  */
 #include "provider_fixture.h"
 
@@ -17,7 +17,7 @@
 static const struct setup plain;
 static int contexts[4]; /* their addresses are the op contexts */
 
-/* A service that no other run of this test has. */
+/* A service name that no other run of this test uses. */
 static const char *service(int nth)
 {
     static char text[2][24];
@@ -37,7 +37,7 @@ static struct fi_info *info_of(const char *node, const char *name, uint64_t flag
     return info;
 }
 
-/* An endpoint that has the name of info. */
+/* Opens an endpoint with the name in info. */
 static int open_named(struct fixture *fix, struct fi_info *info, struct fid_ep **ep)
 {
     return fi_endpoint(fix->domain, info, ep, NULL);
@@ -68,7 +68,7 @@ static void a_service_is_found_by_name(void **state)
     server = info_of(NULL, service(0), FI_SOURCE);
     client = info_of("localhost", service(0), 0);
     assert_int_equal(fi_av_insert(fix.node[1].av, client->dest_addr, 1, &addr, 0, NULL), 0);
-    assert_int_equal(addr, FI_ADDR_NOTAVAIL); /* nobody has it yet */
+    assert_int_equal(addr, FI_ADDR_NOTAVAIL); /* no endpoint has it yet */
     assert_int_equal(open_named(&fix, server, &ep), 0);
     bind_and_enable(&fix, ep, fix.node[0].cq);
     assert_int_equal(fi_av_insert(fix.node[1].av, client->dest_addr, 1, &addr, 0, NULL), 1);
@@ -99,7 +99,7 @@ static void a_service_has_one_owner(void **state)
     assert_int_equal(open_named(&fix, first, &ep), 0);
     assert_int_equal(open_named(&fix, first, &other), -FI_EADDRINUSE);
     assert_int_equal(fi_setname(&ep->fid, second->src_addr, second->src_addrlen), 0);
-    assert_int_equal(open_named(&fix, first, &other), 0); /* it has another one now */
+    assert_int_equal(open_named(&fix, first, &other), 0); /* it gets another one now */
     assert_int_equal(fi_setname(&other->fid, second->src_addr, second->src_addrlen),
                      -FI_EADDRINUSE);
     assert_int_equal(fi_setname(&other->fid, fix.node[0].address, FIXTURE_ADDRESS),
@@ -116,7 +116,7 @@ static void a_service_has_one_owner(void **state)
     fixture_close(&fix);
 }
 
-/* A process that has published a service, and does nothing until it is killed. */
+/* Starts a process that has published a service, and does nothing until it is killed. */
 static pid_t server_start(const char *name)
 {
     struct fi_info *info;
@@ -151,7 +151,7 @@ static void server_kill(pid_t pid)
     assert_int_equal(waitpid(pid, &status, 0), pid);
 }
 
-/* The file of a service. */
+/* Returns the file of a service. */
 static const char *path_of(const char *name)
 {
     static char path[128];
@@ -165,7 +165,7 @@ static bool is_published(const char *name)
     return access(path_of(name), F_OK) == 0;
 }
 
-/* Nobody but the kernel could do it for who is killed, and the kernel does not. */
+/* Only the kernel could remove the name of a killed process, and it does not. */
 static void the_next_endpoint_removes_the_names_of_the_dead(void **state)
 {
     const char *dead = service(0), *alive = service(1);
@@ -202,7 +202,8 @@ static int remove_files(void **state)
     return 0;
 }
 
-/* Who looks the service up, and who wants its name, gets an answer, whatever lies there. */
+/* A client that looks the service up, and a server that tries to take its name, both get an
+ * answer, whatever file is there. */
 static void try_what_lies_there(int published)
 {
     struct fi_info *server, *client;
@@ -225,7 +226,8 @@ static void try_what_lies_there(int published)
     fixture_close(&fix);
 }
 
-/* Everybody can make one in the folder of names.  It is another user's where this one may give it away. */
+/* Any user can make a pipe in the folder of names.  Its owner is another user if this process
+ * is allowed to change owners. */
 static void a_pipe_in_the_place_of_a_name_is_not_waited_for(void **state)
 {
     const char *path = path_of(service(0));
@@ -301,7 +303,7 @@ static void services_can_be_inserted_by_name(void **state)
     (void)state;
     fixture_open(&fix, &plain);
     snprintf(base, sizeof base, "%d008", (int)getpid());
-    for (int i = 0; i < 2; i++) { /* 008 and 009 of three that will be asked for */
+    for (int i = 0; i < 2; i++) { /* 008 and 009, of three to be inserted */
         char name[24];
 
         snprintf(name, sizeof name, "%d%03d", (int)getpid(), 8 + i);
@@ -366,13 +368,13 @@ static void an_insertion_is_told_by_events(void **state)
     assert_int_equal(fi_eq_readerr(eq, &error, 0), sizeof error);
     assert_ptr_equal(error.fid, &av->fid);
     assert_ptr_equal(error.context, &contexts[1]);
-    assert_int_equal(error.data, 0); /* which one */
+    assert_int_equal(error.data, 0); /* the index of the failed address */
     assert_int_equal(error.err, FI_EADDRNOTAVAIL);
     assert_int_equal(fi_eq_read(eq, &event, &entry, sizeof entry, 0), sizeof entry);
     assert_int_equal(event, FI_AV_COMPLETE);
     assert_ptr_equal(entry.fid, &av->fid);
     assert_ptr_equal(entry.context, &contexts[1]);
-    assert_int_equal(entry.data, 1); /* how many */
+    assert_int_equal(entry.data, 1); /* the number of addresses inserted */
     assert_int_equal(addrs[0], FI_ADDR_NOTAVAIL);
     assert_int_not_equal(addrs[1], FI_ADDR_NOTAVAIL);
     assert_int_equal(fi_close(&av->fid), 0);
@@ -409,7 +411,7 @@ static void attributes_of_vectors_are_checked(void **state)
 /* ---- texts ----------------------------------------------------------------------------------
  */
 
-/* The text of an address finds the same address again, as a node and in a vector. */
+/* The text of an address gives the same address again, both as a node and in a vector. */
 static void a_text_is_read_back(void **state)
 {
     char text[256], back[FIXTURE_ADDRESS];
@@ -482,7 +484,7 @@ static void texts_are_met(struct text_end *ends, const fi_addr_t *addrs)
     assert_int_equal(source, addrs[0]);
 }
 
-/* A client may ask for addresses that are text: all calls speak it then. */
+/* A client may request addresses in text form: then all calls use it. */
 static void addresses_can_be_text(void **state)
 {
     struct fi_info *hints = fixture_hints(&plain), *info;
@@ -503,7 +505,7 @@ static void addresses_can_be_text(void **state)
     assert_int_equal(fi_fabric(info->fabric_attr, &fabric, NULL), 0);
     assert_int_equal(fi_domain(fabric, info, &domain, NULL), 0);
     text_end_open(domain, info, &ends[0], names, 256);
-    second = names + strlen(names) + 1; /* one behind the other, as fi_av_insert() wants them */
+    second = names + strlen(names) + 1; /* one after the other, as fi_av_insert() needs them */
     text_end_open(domain, info, &ends[1], second, 256);
     for (int i = 0; i < TEXTS; i++)
         assert_int_equal(fi_av_insert(ends[i].av, names, 2, addrs, 0, NULL), 2);
@@ -524,7 +526,7 @@ static void addresses_can_be_text(void **state)
     fi_freeinfo(info);
 }
 
-/* Bytes that are no address go into a vector; the first use of them says so. */
+/* Bytes that are not an address can be inserted in a vector; their first use fails. */
 static void what_is_no_address_is_refused_in_use(void **state)
 {
     char junk[FIXTURE_ADDRESS], text[256];

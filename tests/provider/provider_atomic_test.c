@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * provider_atomic_test.c - atomics of the libfabric provider: every operation on every type,
- * in every form of call, gives what the table of libfabric says; and none is lost between
- * threads, endpoints and processes.
+ * provider_atomic_test.c - atomics of the libfabric provider: every operation on every type, in
+ * every form of call, gives the result in libfabric's table; and none is lost between threads,
+ * endpoints and processes.
  */
 #include "provider_fixture.h"
 
@@ -48,7 +48,7 @@ static const size_t sizes[TYPES] = {
     [FI_UINT128] = 16,
 };
 
-/* Small whole numbers, which every type can hold: so one oracle does for all. */
+/* Small whole numbers, which every type can hold: so one oracle is enough for all types. */
 static void element_set(void *elements, size_t i, enum fi_datatype type, int value)
 {
     char *at = (char *)elements + i * sizes[type];
@@ -69,7 +69,7 @@ static void element_set(void *elements, size_t i, enum fi_datatype type, int val
         memcpy(at, &d, sizeof d);
         break;
     case FI_LONG_DOUBLE:
-        memcpy(at, &l, 10); /* what is behind is padding */
+        memcpy(at, &l, 10); /* the rest is padding */
         if (sizeof l != 16 || (unsigned char)__LDBL_MANT_DIG__ != 64)
             memcpy(at, &l, sizeof l);
         break;
@@ -82,7 +82,7 @@ static void element_set(void *elements, size_t i, enum fi_datatype type, int val
     case FI_LONG_DOUBLE_COMPLEX:
         memcpy(at, &lc, sizeof lc);
         break;
-    default: /* the low bytes: these machines have them first */
+    default: /* the low bytes: first, as these machines are little-endian */
         memcpy(at, &whole, sizes[type]);
         break;
     }
@@ -196,7 +196,7 @@ static int expected(enum fi_op op, int x, int y, int c)
 
 enum form { BASE, FETCH, COMPARE, FORMS };
 
-/* Whether this call exists by libfabric's table. */
+/* Does libfabric's table have this call? */
 static bool exists(enum form form, enum fi_op op, enum fi_datatype type)
 {
     if (!is_meaningful(op, type))
@@ -266,7 +266,7 @@ static ssize_t call_one(struct fixture *fix, enum form form, enum fi_op op,
                              fix->addr[1], 0, KEY, type, op, &contexts[0]);
 }
 
-/* The same in pieces: 2 and 4 elements, 3 and 3, 1 and 5. */
+/* The same call in pieces: 2 and 4 elements, 3 and 3, 1 and 5. */
 static ssize_t call_vector(struct fixture *fix, enum form form, enum fi_op op,
                            enum fi_datatype type)
 {
@@ -449,7 +449,7 @@ static void injected_ones_are_all_performed(void **state)
     for (int i = 0; i < 200; i++) {
         assert_int_equal(
             fi_inject_atomic(EP(fix, 0), &one, 1, fix.addr[1], 0, KEY, FI_UINT64, FI_SUM), 0);
-        one = 77; /* it may be reused */
+        one = 77; /* the buffer may be reused */
         one = 1;
     }
     assert_int_equal(fi_atomic(EP(fix, 0), &one, 1, NULL, fix.addr[1], 0, KEY, FI_UINT64,
@@ -476,8 +476,8 @@ static struct {
     uint64_t cells[LONGEST], y[LONGEST], c[LONGEST], before[INJECTED][2][LONGEST];
 } injected;
 
-/* Adds 1, or puts 3 (i + 1) where that has left 3 i + 1; what it was given changes behind the
- * call. */
+/* Adds 1, or stores 3 (i + 1) where that has left 3 i + 1; the operands are overwritten after
+ * the call. */
 static void inject_one(struct fixture *fix, unsigned i, enum form form, bool by_flags)
 {
     struct fi_ioc y = {injected.y, injected.count}, c = {injected.c, injected.count},
@@ -560,9 +560,9 @@ static struct fid_cntr *region_counter(struct fixture *fix, struct fid_mr *mr,
     return cntr;
 }
 
-/* By what it does to a region (fi_mr(3)): an atomic that brings a result has read it, and one
- * that modifies has written it.  By its form at an endpoint (fi_endpoint(3)): the base form is
- * a write, the others are reads. */
+/* A region's counters go by what the atomic does (fi_mr(3)): one that returns a result reads,
+ * and one that modifies writes.  An endpoint's counters go by its form (fi_endpoint(3)): the
+ * base form is a write, the others are reads. */
 static void the_target_counts_what_is_done_to_it(void **state)
 {
     static const struct setup setup = {.caps = CAPS | FI_RMA_EVENT,
@@ -593,7 +593,7 @@ static void the_target_counts_what_is_done_to_it(void **state)
     assert_int_equal(fi_cntr_read(fix.node[1].cntr[NODE_WRITTEN_HERE]), 2);
     assert_int_equal(fi_close(&mr->fid), 0);
     assert_int_equal(fi_cntr_read(writes), all - 1);
-    /* a counter of both kinds counts each access once, after the region has closed, too */
+    /* a counter of both kinds counts each access once, also after the region has been closed */
     other = share(&fix, e.there, sizeof e.there);
     both = region_counter(&fix, other, FI_REMOTE_READ | FI_REMOTE_WRITE);
     for (size_t i = 0; i < all; i++) {
@@ -617,7 +617,7 @@ static void the_target_counts_what_is_done_to_it(void **state)
 
 static struct fixture many;
 
-/* Adds through node me; half of the calls bring what was there. */
+/* Adds through node me; half of the calls fetch the old value. */
 static void *adder(void *arg)
 {
     int me = (int)(intptr_t)arg;
@@ -638,7 +638,7 @@ static void *adder(void *arg)
     return err == 0 && fi_cntr_wait(reads, EACH / 2, 60000) == 0 ? many.info : NULL;
 }
 
-/* Three endpoints of one domain, each with its thread, update the same memory through each
+/* Three endpoints of one domain, each with its own thread, update the same memory through each
  * other. */
 static void none_is_lost_between_threads(void **state)
 {
@@ -655,7 +655,7 @@ static void none_is_lost_between_threads(void **state)
     mr = share(&many, &cell, sizeof cell);
     for (int i = 0; i < FIXTURE_NODES; i++)
         assert_int_equal(pthread_create(&thread[i], NULL, adder, (void *)(intptr_t)i), 0);
-    for (int i = 0; i < FIXTURE_NODES; i++) /* those that are done still have to serve */
+    for (int i = 0; i < FIXTURE_NODES; i++) /* nodes that are done must still serve */
         while (fi_cntr_read(many.node[i].cntr[NODE_WRITES]) != EACH / 2 ||
                fi_cntr_read(many.node[i].cntr[NODE_READS]) != EACH / 2)
             fixture_progress(&many);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * provider_calls_test.c - every form of send meets every form of receive, with every flag
- * that it takes; and the calls that set and ask what an endpoint does.
+ * provider_calls_test.c - every form of send is matched with every form of receive, with every
+ * flag that it takes; and the calls that set and query what an endpoint does.
  */
 #include "provider_fixture.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define SIZE   4096 /* what can be injected */
+#define SIZE   4096 /* the inject size */
 #define PIECES 8
 #define TAG    0x1234
 #define DATA   0x123456789abcdef0u
@@ -174,7 +174,7 @@ static void every_send_meets_every_receive(void **state)
 /* ---- flags --------------------------------------------------------------------------------
  */
 
-/* Each says when a send completes; whichever was asked for, it does. */
+/* Each level says when a send completes; with every level requested it does complete. */
 static void every_level_of_completion_is_reached(void **state)
 {
     static const uint64_t levels[] = {0, FI_INJECT_COMPLETE, FI_TRANSMIT_COMPLETE,
@@ -191,7 +191,7 @@ static void every_level_of_completion_is_reached(void **state)
         fixture_open(&fix, &setup);
         assert_int_equal(fix.info->tx_attr->op_flags, levels[i]);
         msg.addr = fix.addr[1];
-        /* by the endpoint's flags, then by those of the call, which replace them */
+        /* by the endpoint's flags, then by the flags of the call, which replace them */
         assert_int_equal(fi_send(EP(fix, 0), out_buf, 100, NULL, fix.addr[1], &contexts[0]), 0);
         if (waits)
             fixture_is_quiet(&fix, 0);
@@ -214,7 +214,7 @@ static void every_level_of_completion_is_reached(void **state)
     }
 }
 
-/* A receive knows one level, less than what it always does. */
+/* A receive has one level, weaker than what a receive guarantees anyway. */
 static void a_receive_may_ask_for_a_level(void **state)
 {
     static const struct setup setup = {.recv_flags = FI_COMPLETION | FI_TRANSMIT_COMPLETE};
@@ -308,7 +308,8 @@ static void flags_can_be_asked_and_set(void **state)
     fixture_close(&fix);
 }
 
-/* fi_domain2(), fi_endpoint2(): the same as without flags, of which there are none. */
+/* fi_domain2(), fi_endpoint2(): they do the same as the calls without flags, as no flags
+ * exist. */
 static void a_domain_and_an_endpoint_take_no_flags(void **state)
 {
     struct fid_domain *domain;
@@ -328,7 +329,7 @@ static void a_domain_and_an_endpoint_take_no_flags(void **state)
     fixture_close(&fix);
 }
 
-/* What is not offered says so, and is in no capability. */
+/* Calls that the provider does not offer return an error, and no capability announces them. */
 static void connections_and_contexts_are_refused(void **state)
 {
     struct fi_tx_attr tx = {0};
@@ -385,7 +386,7 @@ static void an_error_has_a_text(void **state)
     fixture_close(&fix);
 }
 
-/* The client may have space for more about the error, of which there is none. */
+/* The client may provide space for more about the error; there is no more. */
 static void an_error_leaves_the_buffer_of_the_client(void **state)
 {
     char more[16];
@@ -403,13 +404,14 @@ static void an_error_leaves_the_buffer_of_the_client(void **state)
         assert_int_equal(fi_cq_readerr(fix.node[1].cq, &error, 0), 1);
         assert_int_equal(error.err, FI_ETRUNC);
         assert_int_equal(error.err_data_size, 0);
-        /* with a size of 0 the buffer is the provider's, which has none */
+        /* with a size of 0 the provider supplies the buffer, and has none */
         assert_ptr_equal(error.err_data, i == 0 ? more : NULL);
     }
     fixture_close(&fix);
 }
 
-/* With a context each, a cancel finds its receive among many; with the same one, any. */
+/* If each receive has its own context, a cancel finds it among many; if all share one, it finds
+ * any of them. */
 static void a_cancel_finds_its_receive(void **state)
 {
     static char tokens[3000];

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * provider_close_test.c - objects of the provider that are closed while somebody waits at them: the
- * close does not wait, the waiter is told, and nothing of the object is used once it is gone.
+ * provider_close_test.c - objects of the provider that are closed while a thread waits on them:
+ * the close does not wait, the waiter is notified, and the object is not accessed after it is
+ * freed.
  *
- * A test acts when its waiter waits: asleep in the kernel, but not for a mutex, or giving its core
- * away again and again (the provider finds sched_yield() here).  What fails here hangs: then
- * the alarm ends the program.
+ * A test acts once its waiter waits: asleep in the kernel, but not for a mutex, or yielding
+ * again and again (the provider calls this program's sched_yield()).  A failure here is a hang:
+ * then the alarm ends the program.
  */
 #include "provider_fixture.h"
 #include "../../src/base/patience.h"
@@ -23,14 +24,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A sanitizer's runtime that holds signals back until the thread calls it would hold back ours. */
+/* A sanitizer's runtime that defers signals until the thread calls it would defer ours. */
 #ifdef __SANITIZE_THREAD__
 #define HAS_HANDLERS false
 #else
 #define HAS_HANDLERS true
 #endif
 
-/* AddressSanitizer leaves the frames poisoned that a cancelled thread jumps over. */
+/* AddressSanitizer leaves poisoned the stack frames that a cancelled thread jumps over. */
 #ifdef __SANITIZE_ADDRESS__
 #define HAS_CANCEL false
 #else
@@ -43,7 +44,7 @@ static const struct setup safe = {.threading = FI_THREAD_SAFE};
  */
 
 static atomic_int yielder;
-static atomic_uint yields; /* of that thread */
+static atomic_uint yields; /* of the yielder */
 
 __attribute__((visibility("default"))) int sched_yield(void)
 {
@@ -77,11 +78,11 @@ static bool is_asleep(int tid)
         strncmp(name_end, ") S", 3) != 0)
         return false;
     if (!read_line("syscall", tid, line, sizeof line))
-        return true; /* not all systems tell */
+        return true; /* not all systems report it */
     if (strncmp(line, "running", 7) == 0)
-        return false; /* it slept at a lock, and has it now */
+        return false; /* it was asleep on a lock, and has it now */
     if (sscanf(line, "%ld %lx %lx", &call, &address, &op) != 3 || call != SYS_futex)
-        return true; /* it is no lock of ours that it waits for */
+        return true; /* it is not one of our locks */
     return (op & (unsigned long)FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET;
 }
 
@@ -234,7 +235,7 @@ static void who_waits_is_told_of_the_close(void **state)
     }
 }
 
-/* With endpoints, which go first. */
+/* With endpoints, which are closed first. */
 static void all_may_close_while_threads_wait(void **state)
 {
     static const struct setup setup = {
@@ -254,7 +255,7 @@ static void all_may_close_while_threads_wait(void **state)
 
 static struct pollfd polled = {.events = POLLIN};
 
-/* It is readable when the poll looks again, or gone. */
+/* When the poll looks again, the descriptor is readable, or closed. */
 static ssize_t descriptor_wait(struct fid *fid)
 {
     (void)fid;
@@ -281,7 +282,7 @@ static void who_polls_the_descriptor_is_woken(void **state)
     }
 }
 
-/* A thread that is cancelled while it sleeps leaves nothing behind that others wait for. */
+/* A thread that is cancelled while it sleeps holds nothing that others wait for. */
 static void who_sleeps_may_be_cancelled(void **state)
 {
     (void)state;
@@ -392,7 +393,7 @@ static void end_well(void)
 static void exit_there(int signal)
 {
     (void)signal;
-    exit(1); /* behind end_well() */
+    exit(1); /* end_well() runs first */
 }
 
 static void wait_and_exit(ssize_t (*wait)(struct fid *fid), enum fi_wait_obj object,

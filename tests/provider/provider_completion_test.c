@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * provider_completion_test.c - what completes says what libfabric documents: which
- * operations do, when, in which format, to whom, and to several threads.
+ * provider_completion_test.c - completions are as libfabric documents them: which operations
+ * complete, when, in which format, in which queue, and to several threads.
  */
 #include "provider_fixture.h"
 
@@ -156,7 +156,7 @@ static void one_queue_serves_many_endpoints(void **state)
     fixture_close(&fix);
 }
 
-/* Node 0 sends itself a message for each that is read; one waits for node 1 meanwhile. */
+/* Node 0 sends itself a message for each that it reads; meanwhile one for node 1 waits. */
 static void no_endpoint_keeps_a_queue_to_itself(void **state)
 {
     struct setup setup = {.shared_cq = true};
@@ -179,7 +179,7 @@ static void no_endpoint_keeps_a_queue_to_itself(void **state)
     fixture_close(&fix);
 }
 
-/* A probe that finds nothing: an error stands in the queue. */
+/* A probe that finds nothing: leaves an error entry in the queue. */
 static void peek(struct fixture *fix, int node)
 {
     struct fi_msg_tagged msg = {.addr = FI_ADDR_UNSPEC, .tag = 99};
@@ -214,7 +214,7 @@ static void a_blocking_read_waits_and_gives_up(void **state)
     fixture_close(&fix);
 }
 
-/* Nobody may sleep where nobody would be woken. */
+/* A thread may not sleep where nothing would wake it. */
 static void what_has_no_wait_object_is_nothing_to_sleep_on(void **state)
 {
     static const struct {
@@ -252,7 +252,7 @@ static void what_has_no_wait_object_is_nothing_to_sleep_on(void **state)
 
 #define THREAD_MESSAGES 20000
 
-/* Sends to itself, while another thread receives and reads the same endpoint. */
+/* Sends to its own endpoint, while another thread receives and reads there. */
 static void *send_many(void *arg)
 {
     struct fixture *fix = arg;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * provider_counter_test.c - counters of the libfabric provider: every operation that ends is
- * counted once, and looking at a counter takes nothing from a queue.
+ * counted once, and reading a counter takes nothing from a queue.
  */
 #include "provider_fixture.h"
 #include "../../src/base/patience.h"
@@ -21,7 +21,7 @@ static struct fid_cntr *counter(struct fixture *fix, int node, enum node_counter
     return fix->node[node].cntr[which];
 }
 
-/* Looks at counters alone until this one stands at value. */
+/* Reads only counters until this one has this value. */
 static void await_count(struct fixture *fix, int node, enum node_counter which, uint64_t value)
 {
     const time_t end = fixture_end();
@@ -74,7 +74,7 @@ static void every_message_is_counted_once(void **state)
     }
     assert_int_equal(fi_cntr_read(counter(&fix, 0, NODE_RECVS)), 0);
     assert_int_equal(fi_cntr_read(counter(&fix, 1, NODE_SENDS)), 0);
-    /* and no completion was lost by looking: they come in order */
+    /* and no completion was lost by reading counters: they come in order */
     for (unsigned i = 0; i < MESSAGES; i++) {
         expect_send(&fix, 0, &contexts[i]);
         expect_recv(&fix, 1, &contexts[i], i % 2 ? 64 : BIG, i);
@@ -215,7 +215,7 @@ static void a_wait_ends_at_the_threshold_or_the_limit(void **state)
     fixture_close(&fix);
 }
 
-/* A thread adds to the counter; the other one waits. */
+/* A thread adds to the counter; the other thread waits. */
 static void *adder(void *arg)
 {
     for (int i = 0; i < 1000; i++)
@@ -255,7 +255,7 @@ static void a_wait_hears_of_other_threads(void **state)
     fixture_close(&fix);
 }
 
-/* Four threads send, each from its node to the next, and wait for counters alone. */
+/* Four threads send, each from its node to the next, and wait only for counters. */
 static struct fixture ring;
 
 static void *sender(void *arg)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * provider_counter_wait_test.c - who waits for a counter sleeps, and is woken by whatever
- * changes it: operations of its endpoint, accesses of peers, other threads; by blocking calls,
- * descriptors and wait sets.
+ * provider_counter_wait_test.c - a thread that waits for a counter sleeps, and is woken by
+ * everything that changes it: operations of its endpoint, accesses of peers, other threads; by
+ * blocking calls, descriptors and wait sets.
  *
- * A wake that is lost is a wait of PATIENCE_MS, and fails the test.
+ * A lost wake-up is a wait of PATIENCE_MS, and fails the test.
  */
 #include "provider_fixture.h"
 #include "../../src/base/patience.h"
@@ -26,7 +26,7 @@ static char memory[64];
 
 /* ---- ways to wait ----------------------------------------------------------------------- */
 
-/* Until the counter stands at value.  False: not in time. */
+/* Waits until the counter has this value.  False: not in time. */
 typedef bool await_fn(struct fixture *fix, struct fid_cntr *c, uint64_t value);
 
 static bool await_by_call(struct fixture *fix, struct fid_cntr *c, uint64_t value)
@@ -154,7 +154,7 @@ static ssize_t swap_word(struct fixture *fix, uint64_t *word)
                              fix->addr[1], 0, KEY, FI_UINT64, FI_CSWAP, NULL);
 }
 
-/* The access, and the counter of its kind at who makes it. */
+/* The access, and the counter at its initiator that counts it. */
 struct kind {
     ssize_t (*start)(struct fixture *fix, uint64_t *word);
     enum node_counter counter;
@@ -168,7 +168,7 @@ struct writer {
     const struct kind *kind;
 };
 
-/* Node 0 writes; its own waits make the progress. */
+/* Node 0 writes; its own waits make progress. */
 static void *write_words(void *arg)
 {
     const struct writer *me = arg;
@@ -183,7 +183,7 @@ static void *write_words(void *arg)
     return NULL;
 }
 
-/* Node 1 sleeps until each has come. */
+/* Node 1 sleeps until each write has come. */
 static void writes_are_waited_for(struct fixture *fix, const struct kind *kind,
                                   struct fid_cntr *written, await_fn *await)
 {
@@ -212,7 +212,7 @@ static void a_write_of_a_peer_wakes(void **state)
     fixture_close(&fix);
 }
 
-/* The counter of a region: no endpoint knows it, and any may change it. */
+/* The counter of a region: no endpoint is bound to it, and any may change it. */
 static void region_counter(enum fi_threading threading, enum fi_wait_obj object,
                            const struct kind *kind, await_fn *await)
 {
@@ -244,7 +244,7 @@ static void a_write_to_a_region_wakes(void **state)
     region_counter(FI_THREAD_COMPLETION, FI_WAIT_UNSPEC, &writing, await_by_call);
 }
 
-/* OpenSHMEM's locks sleep until a word is changed, by whatever changes it. */
+/* OpenSHMEM's locks sleep until any operation changes a word. */
 static void an_atomic_that_brings_a_result_wakes(void **state)
 {
     (void)state;
@@ -254,7 +254,8 @@ static void an_atomic_that_brings_a_result_wakes(void **state)
     }
 }
 
-/* fabtests do, and it works with libfabric's sockets; nothing wakes them, so they look. */
+/* fabtests wait on such counters, and that works with libfabric's sockets provider; nothing
+ * wakes these waits, so they poll. */
 static void who_would_never_wait_may_wait(void **state)
 {
     (void)state;
@@ -329,7 +330,7 @@ static void a_thread_wakes_another(void **state)
         assert_int_equal(fi_cntr_wait(c, i, PATIENCE_MS), 0);
         pthread_join(thread, NULL);
     }
-    /* what was not seen keeps from sleeping, once */
+    /* a change that was not seen prevents sleep, once */
     fid = &c->fid;
     assert_int_equal(fi_control(fid, FI_GETWAIT, &polled.fd), 0);
     assert_int_equal(fi_cntr_add(c, 1), 0);
@@ -375,8 +376,8 @@ static void a_counter_has_the_wait_object_that_was_asked_for(void **state)
  * ------------------------------------------------------------------------------------
  */
 
-/* Who naps leaves the core thousands of times in this time; a machine that is busy makes it
- * fewer, for both. */
+/* A thread that naps leaves the core thousands of times in this time; on a busy machine both
+ * counts are lower. */
 static void who_waits_sleeps(void **state)
 {
     static const struct setup setup = {.counts = FI_RECV};
@@ -385,7 +386,7 @@ static void who_waits_sleeps(void **state)
 
     (void)state;
     fixture_open(&fix, &setup);
-    getrusage(RUSAGE_SELF, &before); /* the endpoint's thread, too */
+    getrusage(RUSAGE_SELF, &before); /* including the endpoint's thread */
     assert_int_equal(fi_cntr_wait(fix.node[1].cntr[NODE_RECVS], 1, 300), -FI_ETIMEDOUT);
     getrusage(RUSAGE_SELF, &after);
     assert_true(after.ru_nvcsw - before.ru_nvcsw < 100);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * provider_elsewhere_test.c - what other providers of libfabric got wrong, one test each.
- * evidence/matching-elsewhere.md says who and when; elsewhere_test.c does the same with the
+ * provider_elsewhere_test.c - errors of other providers of libfabric, one test each.
+ * evidence/matching-elsewhere.md says whose and when; elsewhere_test.c does the same with the
  * library's own calls.
  */
 #include "provider_fixture.h"
 
-#define UNMATCHED 200 /* a stall was seen behind 64 */
+#define UNMATCHED 200 /* a stall was seen after 64 */
 #define QUEUE     300
 #define BIG       (1 << 17)
 
@@ -40,7 +40,8 @@ static void expect(struct fixture *fix, void *context, const uint64_t *got, uint
     assert_int_equal(*got, word);
 }
 
-/* A list for each source, and it was looked into before the list for any. */
+/* The error: each source had its own list, which was searched before the list for any
+ * source. */
 static void any_source_posted_first_is_matched_first(void **state)
 {
     uint64_t a, d;
@@ -65,7 +66,7 @@ static void any_source_posted_first_is_matched_first(void **state)
     fixture_close(&fix);
 }
 
-/* The process crashed. */
+/* The error: the process crashed. */
 static void a_directed_receive_can_be_cancelled(void **state)
 {
     struct fi_cq_err_entry error;
@@ -89,7 +90,7 @@ static void a_directed_receive_can_be_cancelled(void **state)
     fixture_close(&fix);
 }
 
-/* Nothing came any more behind 64 messages that nobody wanted yet. */
+/* The error: no message came any more after 64 that had no receive. */
 static void a_wanted_message_comes_past_unmatched_ones(void **state)
 {
     static char out[BIG], in[BIG];
@@ -100,7 +101,7 @@ static void a_wanted_message_comes_past_unmatched_ones(void **state)
     fixture_open(&fix, &plain);
     for (uint64_t i = 0; i < UNMATCHED; i++) {
         inject_word(&fix, 0, 1, 1, i);
-        inject(&fix, false, 0, i); /* those of the other kind wait, too */
+        inject(&fix, false, 0, i); /* of the other kind; also unexpected */
     }
     inject_word(&fix, 0, 1, 2, 1000);
     assert_int_equal(fi_trecv(EP(fix, 1), &got, 8, NULL, fix.addr[0], 2, 0, &contexts[0]), 0);
@@ -121,7 +122,8 @@ static void a_wanted_message_comes_past_unmatched_ones(void **state)
     fixture_close(&fix);
 }
 
-/* The bits were heeded when the receive came first, and not when the message did. */
+/* The error: the ignored bits were obeyed when the receive came first, but not when the message
+ * did. */
 static void ignored_bits_hold_for_messages_that_wait(void **state)
 {
     uint64_t got = 0;
@@ -140,7 +142,7 @@ static void ignored_bits_hold_for_messages_that_wait(void **state)
     fixture_close(&fix);
 }
 
-/* It was taken, and never answered. */
+/* The error: the probe was accepted, and never answered. */
 static void a_probe_is_answered(void **state)
 {
     struct fi_msg_tagged msg = {.context = &contexts[0], .tag = 1};
@@ -166,7 +168,8 @@ static void a_probe_is_answered(void **state)
     fixture_close(&fix);
 }
 
-/* Every receive of MPI ignores some bits, and so was on the list for those that do. */
+/* The error: receives with ignored bits were kept in a list of their own.  Every receive of MPI
+ * has some. */
 static void receives_that_ignore_protocol_bits_keep_their_order(void **state)
 {
     static uint64_t got[QUEUE];
@@ -175,7 +178,7 @@ static void receives_that_ignore_protocol_bits_keep_their_order(void **state)
 
     (void)state;
     fixture_open(&fix, &plain);
-    for (uint64_t i = 0; i < QUEUE; i++) /* each tag for three */
+    for (uint64_t i = 0; i < QUEUE; i++) /* three receives for each tag */
         assert_int_equal(fi_trecv(EP(fix, 1), &got[i], 8, NULL,
                                   i % 2 ? fix.addr[0] : FI_ADDR_UNSPEC, i / 3,
                                   UINT64_C(7) << 60, &contexts[i]),

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * provider_fault_test.c - what a client of libfabric is told when a peer dies.
+ * provider_fault_test.c - what a client of libfabric learns when a peer dies.
  *
- * The peer is a process that shares memory and then does nothing until it is killed; so what
- * is started before waits for it.  Each operation ends with one error, FI_ENOTCONN; a receive
- * from any source waits on, others are not concerned.
+ * The peer is a process that shares memory and then does nothing until it is killed; so
+ * operations that start before its death wait for it.  Each operation ends with one error,
+ * FI_ENOTCONN; a receive from any source goes on waiting, and operations with other peers are
+ * not affected.
  */
 #include "provider_fixture.h"
 #include "../../src/base/patience.h"
@@ -92,7 +93,7 @@ static void start_all(struct fixture *fix, fi_addr_t addr)
                      0);
 }
 
-/* The next thing at node 0 is an error.  Which operation has ended? */
+/* The next completion at node 0 is an error.  Returns the operation that has ended. */
 static int next_error(struct fixture *fix)
 {
     time_t until = time(NULL) + PATIENCE_S;
@@ -143,14 +144,14 @@ static void what_waits_for_the_dead_fails(void **state)
     start_all(&fix, addr);
     fixture_is_quiet(&fix, 0);
     victim_end(pid);
-    all_fail(&fix); /* what was started before */
+    all_fail(&fix); /* operations that started before its death */
     start_all(&fix, addr);
-    all_fail(&fix); /* and behind it */
+    all_fail(&fix); /* and operations that start after it */
     assert_int_equal(fi_tinject(fix.node[0].ep, any, 1, addr, 2), -FI_ENOTCONN);
-    /* from any source: another one may still send, */
+    /* from any source: another peer may still send, */
     inject_word(&fix, 1, 0, 5, 77);
     expect_recv(&fix, 0, any, sizeof any, 5);
-    /* and if not, it can be taken back */
+    /* and if none does, it can be cancelled */
     assert_int_equal(fi_trecv(fix.node[0].ep, any, sizeof any, NULL, FI_ADDR_UNSPEC, 5, 0, any),
                      0);
     fixture_is_quiet(&fix, 0);
@@ -160,7 +161,7 @@ static void what_waits_for_the_dead_fails(void **state)
     fixture_close(&fix);
 }
 
-/* Who has never been heard of: nothing was ever sent to it, and it has sent nothing. */
+/* The peer is one that never sent to this process, and that this process never sent to. */
 static void a_receive_from_who_died_unheard_fails(void **state)
 {
     fi_addr_t addr;
@@ -184,8 +185,8 @@ static void post_many(struct fixture *fix, void *buf, size_t len, fi_addr_t from
     assert_int_equal(fi_recvmsg(EP(*fix, 0), &msg, FI_MULTI_RECV | FI_COMPLETION), 0);
 }
 
-/* The next thing at node 0 is the end of one of two receives of the dead, which are told apart
- * by their flags: of the one that takes many the buffer comes back. */
+/* The next completion at node 0 is the end of one of the two receives from the dead peer, which
+ * their flags distinguish: the multi-receive returns its buffer. */
 static void expect_end(struct fixture *fix, void *single, void *many)
 {
     struct fi_cq_err_entry error = {.err_data_size = 0};
@@ -197,8 +198,8 @@ static void expect_end(struct fixture *fix, void *single, void *many)
     assert_true(error.op_context == single || error.op_context == many);
 }
 
-/* Receives that the provider matches itself, because a buffer for many messages stands before
- * them, hear of it as others do. */
+/* The provider itself matches receives that are posted after a buffer for many messages; they
+ * end with the same error as others. */
 static void a_receive_behind_a_buffer_hears_of_it(void **state)
 {
     const struct setup many = {.caps = FI_TAGGED | FI_MSG | FI_MULTI_RECV | FI_DIRECTED_RECV,
@@ -213,7 +214,7 @@ static void a_receive_behind_a_buffer_hears_of_it(void **state)
     (void)state;
     pid = victim_start(&fix, &many, &addr);
     post_many(&fix, bufs[0], SIZE, FI_ADDR_UNSPEC, any);
-    for (int round = 0; round < 2; round++) { /* posted before it dies, and behind that */
+    for (int round = 0; round < 2; round++) { /* posted before its death, then after it */
         assert_int_equal(fi_recv(EP(fix, 0), bufs[1], 8, NULL, addr, dead), 0);
         post_many(&fix, bufs[2], SIZE, addr, dead_many);
         assert_int_equal(fi_recv(EP(fix, 0), bufs[3], 8, NULL, fix.addr[1], alive), 0);
@@ -225,7 +226,7 @@ static void a_receive_behind_a_buffer_hears_of_it(void **state)
         expect_end(&fix, dead, dead_many);
         assert_int_equal(fi_cntr_readerr(fix.node[0].cntr[NODE_RECVS]), 3 * round + 2);
         fixture_is_quiet(&fix, 0);
-        /* the others are there as before */
+        /* the other receives remain posted */
         assert_int_equal(fi_cancel(&EP(fix, 0)->fid, alive), 0);
         fixture_read_error(&fix, 0, &(struct fi_cq_err_entry){0});
     }

@@ -100,13 +100,13 @@ void fixture_open(struct fixture *fix, const struct setup *setup)
 {
     struct fi_info *hints = fixture_hints(setup);
 
-    if (getenv("MATCHBOX_TEST_NETWORK") != NULL) /* as the library's own tests */
+    if (getenv("MATCHBOX_TEST_NETWORK") != NULL) /* as in the library's own tests */
         setenv("MBX_TRANSPORT", "ofi", 0);
     memset(fix, 0, sizeof *fix);
     assert_int_equal(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &fix->info), 0);
     fi_freeinfo(hints);
     if (setup->mr_mode != 0)
-        fix->info->domain_attr->mr_mode = setup->mr_mode; /* not needed, but liked */
+        fix->info->domain_attr->mr_mode = setup->mr_mode; /* not needed, but accepted */
     assert_int_equal(fi_fabric(fix->info->fabric_attr, &fix->fabric, NULL), 0);
     assert_int_equal(fi_domain(fix->fabric, fix->info, &fix->domain, NULL), 0);
     for (int i = 0; i < FIXTURE_NODES; i++)
@@ -138,7 +138,8 @@ void fixture_progress(struct fixture *fix)
         fi_cq_read(fix->node[i].cq, NULL, 0);
 }
 
-/* One path per pair of endpoints, in order: what is behind it has come, so it has, too. */
+/* There is one path per pair of endpoints, in order: once the mark has come, all before it
+ * has. */
 void fixture_arrived(struct fixture *fix, int from, int to)
 {
     static const uint64_t mark = INT64_MAX;

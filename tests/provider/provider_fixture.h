@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * provider_fixture.h - endpoints of the libfabric provider in one process, opened
- * through the real libfabric, for tests.
+ * provider_fixture.h - endpoints of the libfabric provider in one process, opened through the
+ * real libfabric, for tests.
  *
  * Every node has an endpoint, a completion queue and an address vector of its own;
- * fixture_open() makes all known to all.  Failures end the test (cmocka).
+ * fixture_open() inserts every address in every vector.  Failures end the test (cmocka).
  */
 #ifndef TESTS_PROVIDER_FIXTURE_H
 #define TESTS_PROVIDER_FIXTURE_H
@@ -59,7 +59,7 @@ struct fixture {
     fi_addr_t addr[FIXTURE_NODES]; /* of node i, the same in every vector */
 };
 
-/* What a test wants to differ from the default: everything zero. */
+/* How a test's setup differs from the default, which is all zero. */
 struct setup {
     enum fi_cq_format format; /* default FI_CQ_FORMAT_TAGGED */
     enum fi_wait_obj wait;
@@ -83,8 +83,8 @@ struct setup {
 
 #define EP(fix, i) ((fix).node[i].ep)
 
-/* May nodes of this machine reach each other's memory?  Says so if the environment forbids it;
- * then a test that needs it is skipped: its exit code is FIXTURE_SKIPPED. */
+/* May nodes of this machine access each other's memory?  If the environment forbids it, prints
+ * that; then a test that needs it is skipped: its exit code is FIXTURE_SKIPPED. */
 #define FIXTURE_SKIPPED 77
 bool fixture_has_shm(void);
 
@@ -92,34 +92,36 @@ struct fi_info *fixture_hints(const struct setup *setup);
 void fixture_open(struct fixture *fix, const struct setup *setup);
 void fixture_close(struct fixture *fix);
 
-/* Lets everybody make progress without reading completions. */
+/* Lets all nodes make progress without reading completions. */
 void fixture_progress(struct fixture *fix);
 
-/* All that a node has sent to another has come there, and waits or is matched.  For a receive
- * of its own, behind all that: no other completion may be next at node to. */
+/* Returns when all that a node has sent to another has arrived there, and is unexpected or
+ * matched.  Posts a receive of its own and sends a message to it: no other completion may be
+ * next at node to. */
 void fixture_arrived(struct fixture *fix, int from, int to);
 
-/* When a wait that begins now has failed, by time(): on a busy machine, too. */
+/* When a wait that begins now has failed, by time(); long enough for a busy machine. */
 time_t fixture_end(void);
 
-/* Reads one completion of a node, until fixture_end(); -FI_EAVAIL if an error is next. */
+/* Reads one completion of a node, waiting until fixture_end(); -FI_EAVAIL if an error is
+ * next. */
 ssize_t fixture_read(struct fixture *fix, int node, struct fi_cq_tagged_entry *entry,
                      fi_addr_t *source);
 
-/* Reads the error that is next. */
+/* Reads the error entry that is next. */
 void fixture_read_error(struct fixture *fix, int node, struct fi_cq_err_entry *error);
 
 /* Asserts that nothing completes at node for a while. */
 void fixture_is_quiet(struct fixture *fix, int node);
 
-/* Assert that the next completion of a node is that of a send; of a receive. */
+/* Assert that the next completion of a node is for a send; for a receive. */
 void expect_send(struct fixture *fix, int node, void *context);
 void expect_recv(struct fixture *fix, int node, void *context, size_t len, uint64_t tag);
 
 /* Injects 8 bytes. */
 void inject_word(struct fixture *fix, int from, int to, uint64_t tag, uint64_t word);
 
-/* Starts a thread; says what is wrong in one, and ends the program: it cannot assert. */
+/* Starts a thread; reports a failure in one, and ends the program, as it cannot assert. */
 pthread_t thread_start(void *(*run)(void *), void *arg);
 void thread_check(bool ok, const char *what);
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * provider_idle_test.c - when a client that looks in vain gives its core away.
+ * provider_idle_test.c - when a client that polls and finds nothing yields its core.
  *
- * Whatever the client looks at (a queue, a counter, a poll set, an event queue, a send that is
- * refused), and whatever is under way behind it, a look that finds nothing counts.  So each way
- * to look is tried in each state of the endpoint.
+ * Whatever the client polls (a queue, a counter, a poll set, an event queue, a send that is
+ * refused), and whatever is in progress, every poll that finds nothing counts.  So each way to
+ * poll is tried in each state of the endpoint.
  *
- * The provider finds sched_yield(), syscall() and clock_gettime() here, before those of the C
- * library: so yields and sleeps on a futex are counted, and time passes as the test says.
+ * The provider calls the sched_yield(), syscall() and clock_gettime() of this program instead
+ * of the C library's: so yields and sleeps on a futex are counted, and the test sets the time.
  */
 #include "provider_fixture.h"
 
@@ -22,21 +22,21 @@
 
 #define READS   100000
 #define LOOKS   6400
-#define LEAST   (LOOKS / 100) /* of these the core is given away, in a crowd */
+#define LEAST   (LOOKS / 100) /* least number of yields in LOOKS polls, in a crowd */
 #define FEW     32
 #define NS      INT64_C(1)
 #define US      INT64_C(1000)
 #define S       INT64_C(1000000000)
 
 #define TAG     5
-#define LONG    65536 /* goes by rendezvous */
+#define LONG    65536 /* sent by rendezvous */
 #define SEVERAL 8000  /* needs several packets */
 #define PACKET  4000  /* fills a quarter of a ring */
 #define CAPS    (FI_MSG | FI_TAGGED | FI_DIRECTED_RECV | FI_SOURCE | FI_MULTI_RECV)
 
 static _Thread_local unsigned yields, sleeps;
 static _Thread_local int64_t now_ns;  /* 0: the system's time, as for threads of the provider */
-static _Thread_local int64_t tick_ns; /* passes with each look at the clock */
+static _Thread_local int64_t tick_ns; /* added by each reading of the clock */
 
 __attribute__((visibility("default"))) int sched_yield(void)
 {
@@ -54,7 +54,7 @@ __attribute__((visibility("default"))) int clock_gettime(clockid_t clock, struct
     return 0;
 }
 
-/* In the test's time every sleep is over at once. */
+/* In the test's time every sleep ends at once. */
 __attribute__((visibility("default"))) long syscall(long number, ...)
 {
     static long (*theirs)(long, ...);
@@ -80,8 +80,7 @@ __attribute__((visibility("default"))) long syscall(long number, ...)
 static char content[LONG];
 static char recv_buf[LONG];
 
-/* Whatever is opened in between is told by the launcher that there are more ranks than cores.
- */
+/* For whatever is opened in between, the launcher reports more ranks than cores. */
 static void crowd_begins(void)
 {
     assert_int_equal(setenv("OMPI_COMM_WORLD_LOCAL_SIZE", "100000", 1), 0);
@@ -107,14 +106,14 @@ static void nothing(struct fixture *fix)
     (void)fix;
 }
 
-/* Nobody has posted a receive: it waits for its FIN. */
+/* No receive is posted: the send waits for its FIN. */
 static void a_long_send(struct fixture *fix)
 {
     assert_int_equal(
         fi_tsend(EP(*fix, 0), content, LONG, NULL, fix->addr[1], TAG, (void *)(uintptr_t)1), 0);
 }
 
-/* Nobody reads the ring: it is full, and what comes behind has to wait for space. */
+/* Node 1 does not read the ring: it is full, and later messages have to wait for space. */
 static void a_full_ring(struct fixture *fix)
 {
     fixture_arrived(fix, 0, 1);
@@ -122,7 +121,7 @@ static void a_full_ring(struct fixture *fix)
         assert_int_equal(fi_tinject(EP(*fix, 0), content, PACKET, fix->addr[1], TAG), 0);
 }
 
-/* Two peers are met, and have sent something: neither is the only one to be looked at. */
+/* Two peers are connected and have sent something: so node 0 has to poll both. */
 static void a_long_send_and_two_peers(struct fixture *fix)
 {
     for (int peer = 1; peer <= 2; peer++)
@@ -130,7 +129,7 @@ static void a_long_send_and_two_peers(struct fixture *fix)
     a_long_send(fix);
 }
 
-/* As MPICH has them, always. */
+/* As MPICH always has them posted. */
 static void a_receive_for_many(struct fixture *fix)
 {
     struct iovec iov = {recv_buf, sizeof recv_buf};
@@ -162,7 +161,7 @@ static void look_by_readfrom(struct fixture *fix)
     assert_int_equal(fi_cq_readfrom(fix->node[0].cq, &entry, 1, &source), -FI_EAGAIN);
 }
 
-/* For progress alone. */
+/* For progress only. */
 static void look_by_read_of_none(struct fixture *fix)
 {
     assert_int_equal(fi_cq_read(fix->node[0].cq, NULL, 0), -FI_EAGAIN);
@@ -200,7 +199,7 @@ static void look_at_errors(struct fixture *fix)
 
 static void (*const counter_looks[])(struct fixture *fix) = {look_at_counter, look_at_errors};
 
-/* How often was the core given away in LOOKS looks that found nothing? */
+/* How many yields were there in LOOKS polls that found nothing? */
 static unsigned look_in_vain(const struct setup *setup, void (*state)(struct fixture *fix),
                              void (*look)(struct fixture *fix))
 {
@@ -218,7 +217,7 @@ static unsigned look_in_vain(const struct setup *setup, void (*state)(struct fix
     return n;
 }
 
-/* In each state, by each way. */
+/* Tries each way to poll in each state. */
 static void try_all(const struct setup *setup, void (*const *looks)(struct fixture *fix),
                     size_t count)
 {
@@ -240,7 +239,7 @@ static void try_all(const struct setup *setup, void (*const *looks)(struct fixtu
 
 /* ---- queues ------------------------------------------------------------------------------ */
 
-/* How often was the core given away in so many reads that found nothing? */
+/* How many yields were there in so many reads that found nothing? */
 static unsigned read_in_vain(struct fixture *fix, unsigned reads)
 {
     yields = 0;
@@ -249,7 +248,7 @@ static unsigned read_in_vain(struct fixture *fix, unsigned reads)
     return yields;
 }
 
-/* Where every rank may have a core: when time has passed, however many reads that were. */
+/* Where every rank may have a core: after some time, however many reads that took. */
 static void test_alone_it_is_a_matter_of_time(void **state)
 {
     static void (*const under_way[])(struct fixture * fix) = {nothing,
@@ -275,7 +274,7 @@ static void test_alone_it_is_a_matter_of_time(void **state)
     }
 }
 
-/* Where the launcher says that there are more ranks than cores: soon. */
+/* Where the launcher reports more ranks than cores: soon. */
 static void test_in_a_crowd_it_is_a_matter_of_reads(void **state)
 {
     struct fixture fix;
@@ -303,7 +302,7 @@ static void test_whatever_is_under_way(void **state)
         try_all(&setups[i], queue_looks, COUNT(queue_looks));
 }
 
-/* The user's own word counts more than the launcher's. */
+/* The user's own setting overrides the launcher's. */
 static void test_whom_it_is_told(void **state)
 {
     struct fixture fix;
@@ -324,7 +323,7 @@ static void test_whom_it_is_told(void **state)
     fixture_close(&fix);
 }
 
-/* A read that finds something ends the row: who is served keeps the core. */
+/* A read that finds something restarts the count: a client that is served keeps the core. */
 static void test_who_finds_something_keeps_the_core(void **state)
 {
     struct fixture fix;
@@ -383,7 +382,7 @@ static void test_who_sees_a_counter_change_keeps_the_core(void **state)
 
 /* ---- messages --------------------------------------------------------------------------- */
 
-/* Sends what needs several packets to a peer that has no receive.  Is it complete? */
+/* Sends a message of several packets to a peer that has no receive.  Is it complete? */
 static bool leaves_at_once(struct fixture *fix)
 {
     struct fi_cq_tagged_entry entry;
@@ -398,7 +397,8 @@ static bool leaves_at_once(struct fixture *fix)
     return n == 1;
 }
 
-/* It does not wait for space while its receiver has no core, but is fetched. */
+/* While its receiver has no core, the message does not wait for space; the receiver reads
+ * it. */
 static void test_several_packets_in_a_crowd(void **state)
 {
     static const struct setup setup = {.send_flags = FI_COMPLETION};
@@ -471,7 +471,7 @@ static void test_event_queues_without_anything(void **state)
     fixture_close(&fix);
 }
 
-/* Who tries again and again without reading a queue. */
+/* The client retries sends again and again without reading a queue. */
 static void test_sends_that_are_refused(void **state)
 {
     struct fixture fix;
@@ -493,7 +493,7 @@ static void test_sends_that_are_refused(void **state)
     fixture_close(&fix);
 }
 
-/* Posts receives until one is refused.  How. */
+/* Posts receives until one is refused; returns the error. */
 static ssize_t post_all(struct fixture *fix)
 {
     static char bytes[8];
@@ -505,7 +505,8 @@ static ssize_t post_all(struct fixture *fix)
     return err;
 }
 
-/* Receives that wait for their message: who tries again would do so for ever.  A send that is under way ends. */
+/* The receives wait for their messages: a client that retries would do so for ever.  A send in
+ * progress ends. */
 static void test_receives_that_are_refused(void **state)
 {
     struct fixture fix;
@@ -531,7 +532,7 @@ static void test_receives_that_are_refused(void **state)
 /* ---- blocking calls ------------------------------------------------------------------------
  */
 
-/* A blocking call in vain, of so many ms. */
+/* A blocking call that times out after so many ms. */
 typedef void block_fn(struct fixture *fix, int timeout_ms);
 
 static void block_in_sread(struct fixture *fix, int timeout_ms)
@@ -556,8 +557,8 @@ static void block_in_cntr_wait(struct fixture *fix, int timeout_ms)
                      -FI_ETIMEDOUT);
 }
 
-/* Before a blocking call sleeps it looks for some time; in a crowd the core is given away in
- * that time, too, and at the end of it anywhere. */
+/* Before a blocking call sleeps it polls for some time; in a crowd it also yields in that time,
+ * and everywhere at the end of it. */
 static void block(const struct setup *setup, block_fn *in)
 {
     for (size_t i = 0; i < COUNT(states); i++) {
@@ -606,7 +607,7 @@ static void test_waits_for_counters(void **state)
         block(&setups[i], block_in_cntr_wait);
 }
 
-/* One sleeps at once, whoever has a core. */
+/* A wait set sleeps at once, whoever has a core. */
 static void test_wait_sets(void **state)
 {
     struct fi_wait_attr attr = {.wait_obj = FI_WAIT_UNSPEC};
@@ -651,7 +652,7 @@ int main(void)
     unsetenv("OMPI_COMM_WORLD_LOCAL_SIZE");
     unsetenv("MPI_LOCALNRANKS");
     unsetenv("MBX_OVERSUBSCRIBED");
-    setenv("MBX_CLOSE_TIMEOUT", "1ms", 1); /* who has not been heard is not waited for */
+    setenv("MBX_CLOSE_TIMEOUT", "1ms", 1); /* do not wait for peers that have not answered */
     setenv("MBX_LOG_LEVEL", "error", 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What fi_getinfo() answers, and objects that carry no messages: address vector,
- * event queue, references, unsupported operations.
+ * provider_info_test.c - the results of fi_getinfo(), and objects that carry no messages:
+ * address vector, event queue, references, unsupported operations.
  */
 #include "provider_fixture.h"
 
@@ -82,7 +82,7 @@ static void echoes_models(void **state)
     }
 }
 
-/* The names are libfabric's, who lists them (fi_info -e). */
+/* libfabric, which lists the names (fi_info -e), adds its prefix to them. */
 static void parameters_are_listed(void **state)
 {
     struct fi_param *params;
@@ -149,7 +149,7 @@ static void hint_charm(struct fi_info *h)
     h->domain_attr->threading = FI_THREAD_UNSPEC;
 }
 
-/* What they look at in the answer is what they need. */
+/* The fields of the result that these clients read are as the clients need them. */
 static void known_clients_get_what_they_ask_for(void **state)
 {
     static const struct {
@@ -159,7 +159,7 @@ static void known_clients_get_what_they_ask_for(void **state)
     } clients[] = {
         {hint_openshmem, FI_VERSION(1, 11), 0},
         {hint_gasnet, FI_VERSION(1, 5), 0},
-        {hint_charm, FI_VERSION(1, 0), FI_MR_SCALABLE}, /* it ends if it is neither by name */
+        {hint_charm, FI_VERSION(1, 0), FI_MR_SCALABLE}, /* it ends unless one mode has a name */
     };
 
     (void)state;
@@ -275,7 +275,7 @@ static uint64_t tag_format_for(uint64_t hint)
     return format;
 }
 
-/* An adapter compares 47 bits of a tag; who needs more says which they are. */
+/* An adapter compares 47 bits of a tag; a client that needs more has to say which. */
 static void as_many_tag_bits_are_offered_as_an_adapter_compares(void **state)
 {
     const uint64_t wide = 0x007000007fffffff;

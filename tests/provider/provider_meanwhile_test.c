@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * provider_meanwhile_test.c - what one thread opens, closes and registers while another waits
- * or works.
+ * provider_meanwhile_test.c - objects that one thread opens, closes and registers while another
+ * waits or works.
  *
- * Those that race prove most under ThreadSanitizer; without it they end, or crash, or hang.
+ * The races are checked best under ThreadSanitizer; without it these tests end, or crash, or
+ * hang.
  */
 #include "provider_fixture.h"
 #include "../../src/base/patience.h"
@@ -23,7 +24,7 @@ static int context;
 /* ---- endpoints ----------------------------------------------------------------------------
  */
 
-/* One more endpoint with node 1's queue and vector.  Node 0 knows it by *addr. */
+/* Opens one more endpoint with node 1's queue and vector.  Node 0 knows it as *addr. */
 static struct fid_ep *join(struct fixture *fix, fi_addr_t *addr)
 {
     char address[FIXTURE_ADDRESS];
@@ -39,7 +40,7 @@ static struct fid_ep *join(struct fixture *fix, fi_addr_t *addr)
     return ep;
 }
 
-/* Sleeps at the descriptor, which fi_trywait() has allowed, until there is an entry.  False:
+/* Sleeps on the descriptor, as fi_trywait() has allowed, until there is an entry.  False:
  * nothing came in time. */
 static bool await_descriptor(struct fixture *fix, struct fid_cq *cq,
                              struct fi_cq_tagged_entry *e)
@@ -58,7 +59,8 @@ static bool await_descriptor(struct fixture *fix, struct fid_cq *cq,
     }
 }
 
-/* Who may sleep by fi_trywait() hears of endpoints that are bound only then. */
+/* A thread that fi_trywait() has allowed to sleep is woken by an endpoint that is bound only
+ * after that. */
 static void an_endpoint_that_joins_is_heard(void **state)
 {
     static const struct setup setup = {.wait = FI_WAIT_FD, .threading = FI_THREAD_SAFE};
@@ -85,7 +87,7 @@ static void an_endpoint_that_joins_is_heard(void **state)
 
 static atomic_bool ends;
 
-/* Asks to be woken all the time, and sleeps now and then. */
+/* Calls fi_trywait() all the time, and sleeps sometimes. */
 static void *wait_until_the_end(void *arg)
 {
     struct fixture *fix = arg;
@@ -129,7 +131,7 @@ static void endpoints_come_and_go_while_a_thread_waits(void **state)
 static char memory[64];
 static uint64_t word = 1;
 
-/* Node 0's, and nobody else's: writes to node 1. */
+/* Uses node 0, which no other thread uses: writes to node 1. */
 static void *write_until_the_end(void *arg)
 {
     struct fixture *fix = arg;
@@ -147,7 +149,7 @@ static void *write_until_the_end(void *arg)
     return NULL;
 }
 
-/* Node 1's: performs what comes. */
+/* Uses node 1: performs what comes. */
 static void *serve_until_the_end(void *arg)
 {
     struct fixture *fix = arg;
@@ -159,8 +161,9 @@ static void *serve_until_the_end(void *arg)
 }
 
 /*
- * Each thread has an endpoint and a queue of its own, as FI_THREAD_COMPLETION wants it.  A
- * region belongs to the domain, so a third may register one, and look at the counter of one.
+ * Each thread has an endpoint and a queue of its own, as FI_THREAD_COMPLETION requires.  A
+ * region belongs to the domain, so a third thread may register one, and read a region's
+ * counter.
  */
 static void regions_come_and_go_while_endpoints_work(void **state)
 {

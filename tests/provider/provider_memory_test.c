@@ -2,9 +2,10 @@
 /*
  * provider_memory_test.c - buffers for many messages when memory is short, and when peers die.
  *
- * src/provider/multi.c alone, over a Matchbox of one page: messages wait in a queue, are taken
- * out by mbx_mprobe() and received at once by mbx_mrecv().  Both that and records can be
- * refused for want of memory, which no client can bring about in the real one when it wants to.
+ * Tests only src/provider/multi.c, over a one-page Matchbox: messages wait in a queue,
+ * mbx_mprobe() takes them out, and mbx_mrecv() receives them at once.  Either that call or the
+ * allocation of records can fail for lack of memory, which no client can cause at will in the
+ * real one.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,21 +26,21 @@
 
 /* ---- a Matchbox ------------------------------------------------------------------------- */
 
-/* A message is there, was taken out, was received. */
+/* A message is unexpected, was taken out, was received. */
 enum stage { AWAY, WAITING, TAKEN, RECEIVED };
 
 static struct {
     enum stage stage;
     uint32_t source;
     size_t size;
-    struct prov_op *op; /* of who has received it */
+    struct prov_op *op; /* of the receive that took it */
     void *context, *buf;
 } messages[MESSAGES];
 
 static struct prov_ep ep;
 static struct prov_op *sentinels[MESSAGES];
 static int arrived, guarded, cancelled;
-static int asked, refused; /* times that memory was wanted; which time there was none */
+static int asked, refused; /* how often memory was requested; which request fails */
 static bool is_short;
 
 static bool memory_is_there(void)
@@ -81,7 +82,7 @@ int mbx_mrecv(struct mbx_ep *mbx, mbx_message message, void *buf, size_t size,
     return 0;
 }
 
-/* Sentinels alone are posted here. */
+/* Only sentinels are posted here. */
 int mbx_recv(struct mbx_ep *mbx, uint32_t source, uint32_t context_id, uint64_t tag,
              uint64_t ignore, void *buf, size_t size, const struct mbx_options *options,
              mbx_request *request)
@@ -107,7 +108,7 @@ int mbx_cancel(struct mbx_ep *mbx, mbx_request request)
 /* ---- the rest of the provider -------------------------------------------------------------
  */
 
-/* One record each time, so that each may be the one that there is no memory for. */
+/* Adds one record each time, so that any of them may be the one that cannot be allocated. */
 int prov_op_slab_add(struct prov_ep_ops *ops)
 {
     struct prov_op_slab *slab;
@@ -181,7 +182,7 @@ static void end(void)
     }
 }
 
-/* As in receive.c, which tries again until there is memory. */
+/* As in receive.c, which retries until there is memory. */
 static struct prov_op *post(uint32_t source, size_t size, bool many, void *context)
 {
     struct prov_op *op;
@@ -209,7 +210,7 @@ static void expect_received(int message, const void *context, size_t at)
     assert_ptr_equal(messages[message].buf, recv_buf + at);
 }
 
-/* What the completion of a message is for the client. */
+/* Completes a message; returns what the client sees. */
 static unsigned completes(int message, struct prov_event *event)
 {
     const struct mbx_completion c = {.kind = MBX_RECVS,
@@ -220,7 +221,7 @@ static unsigned completes(int message, struct prov_event *event)
     return prov_multi_finish_part(&ep, messages[message].op, &c, event);
 }
 
-/* What the peer of a sentinel does to it by dying. */
+/* Ends a sentinel because its peer has died. */
 static bool dies(int sentinel, struct prov_event *event)
 {
     const struct mbx_completion c = {.kind = MBX_RECVS, .error = -ENOTCONN};
@@ -230,8 +231,8 @@ static bool dies(int sentinel, struct prov_event *event)
 
 static int a, b, c; /* their addresses are contexts */
 
-/* The receive that a message has met is no longer to be had; the message would be nobody's, and
- * those of others would wait behind it for ever. */
+/* The receive that a message has matched cannot be cancelled any more; otherwise the message
+ * would have no receive, and messages of other peers would wait for it for ever. */
 static void what_waits_for_memory_has_matched(void **state)
 {
     struct prov_op *first;
@@ -265,7 +266,7 @@ static void a_cancelled_buffer_waits_for_what_waits_for_memory(void **state)
     is_short = true;
     arrive(0, 8);
     assert_int_equal(prov_multi_cancel(&ep, first), -FI_EINPROGRESS);
-    arrive(0, 9); /* too late for it */
+    arrive(0, 9); /* too late for that buffer */
     arrive(2, 8);
     is_short = false;
     prov_multi_pull(&ep);
@@ -280,7 +281,7 @@ static void a_cancelled_buffer_waits_for_what_waits_for_memory(void **state)
     end();
 }
 
-/* Plays the same each time; the n-th time that memory is wanted there is none. */
+/* Runs the same steps each time; the n-th request for memory fails. */
 static void play(int n)
 {
     begin();
@@ -294,7 +295,7 @@ static void play(int n)
     arrive(2, 8); /* no space in b */
     arrive(2, 30);
     post(2, 100, false, &a);
-    arrive(3, 1); /* for nobody */
+    arrive(3, 1); /* no receive accepts it */
     for (int i = 0; i < 3; i++)
         prov_multi_pull(&ep);
     assert_int_equal(ep.multi.unguarded, 0);
@@ -331,7 +332,7 @@ static void what_the_dead_had_sent_comes_first(void **state)
     post(1, 100, false, &a);
     post(2, 100, false, &b);
     post(1, 100, true, &c);
-    messages[0].source = 1; /* here, and not yet taken */
+    messages[0].source = 1; /* arrived, and not yet taken */
     messages[0].stage = WAITING;
     arrived = 1;
     assert_false(dies(0, &event));
@@ -340,14 +341,14 @@ static void what_the_dead_had_sent_comes_first(void **state)
     assert_ptr_equal(event.context, &c);
     assert_int_equal(event.error, FI_ENOTCONN);
     assert_int_equal(event.flags, FI_MULTI_RECV);
-    arrive(2, 8); /* who lives is heard */
+    arrive(2, 8); /* matched by the message of this step */
     expect_received(1, &b, 0);
     assert_int_equal(cancelled, 2); /* the sentinels of a and b */
     assert_false(prov_multi_is_busy(&ep.multi));
     end();
 }
 
-/* A message that waits for memory may hide another one of the dead. */
+/* A message that waits for memory may hide another one from the dead peer. */
 static void who_dies_while_memory_is_short_is_told_later(void **state)
 {
     struct prov_event event;
@@ -368,7 +369,7 @@ static void who_dies_while_memory_is_short_is_told_later(void **state)
     end();
 }
 
-/* Messages that it has taken are still under way: the last one brings it back. */
+/* Messages that the buffer has taken are still in progress: the last one returns it. */
 static void a_buffer_of_the_dead_comes_back_with_its_parts(void **state)
 {
     struct prov_event event;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * provider_multi_test.c - buffers that take many messages (FI_MULTI_RECV): which message
- * goes where, beside ordinary receives; when the buffer comes back; cancel.
+ * provider_multi_test.c - buffers that take many messages (FI_MULTI_RECV): where each message
+ * goes if there are ordinary receives as well; when the buffer is returned; cancel.
  *
- * The last test plays random histories against a model of one page, and prints the seed
- * and the shortest history that still fails.
+ * The last test runs random histories against a one-page model, and prints the seed and the
+ * shortest history that still fails.
  */
 #include "provider_fixture.h"
 
@@ -41,7 +41,7 @@ static void send_from(struct fixture *fix, int from, size_t size, unsigned seed)
                      0);
 }
 
-/* The next completion at node 1 is a message in a buffer. */
+/* The next completion at node 1 is for a message in a buffer. */
 static void expect_part(struct fixture *fix, void *context, const char *at, size_t size,
                         unsigned seed, bool last)
 {
@@ -175,7 +175,7 @@ static void the_endpoints_own_flags_count_too(void **state)
     fixture_close(&fix);
 }
 
-/* Without FI_COMPLETION only the end is told. */
+/* Without FI_COMPLETION only the end of the buffer is reported. */
 static void a_quiet_buffer_tells_its_end(void **state)
 {
     struct setup setup = {.caps = MANY, .bind_flags = FI_SELECTIVE_COMPLETION};
@@ -225,7 +225,7 @@ static void wrong_arguments_are_refused(void **state)
         fi_setopt(&EP(fix, 1)->fid, FI_OPT_ENDPOINT, FI_OPT_CM_DATA_SIZE, &value, len),
         -FI_ENOPROTOOPT);
     fixture_close(&fix);
-    fixture_open(&fix, &plain); /* did not ask for it */
+    fixture_open(&fix, &plain); /* caps do not include FI_MULTI_RECV */
     msg.iov_count = 1;
     assert_int_equal(fi_recvmsg(EP(fix, 1), &msg, FI_MULTI_RECV), -FI_EBADFLAGS);
     fixture_close(&fix);
@@ -251,7 +251,7 @@ static void a_cancelled_buffer_comes_back(void **state)
     fixture_close(&fix);
 }
 
-/* Node 1 has matched the long message, and its sender has not heard of it. */
+/* Node 1 has matched the long message, and its sender does not know yet. */
 static void a_cancel_waits_for_what_is_under_way(void **state)
 {
     struct fi_cq_tagged_entry e;
@@ -296,7 +296,7 @@ static void a_single_receive_behind_a_buffer_can_be_cancelled(void **state)
     fixture_close(&fix);
 }
 
-/* Closing with buffers, parts and receives under way leaves nothing behind. */
+/* Closing an endpoint with buffers, parts and receives in progress leaks nothing. */
 static void an_endpoint_closes_with_buffers_in_use(void **state)
 {
     struct iovec pieces[2] = {{in_buf, 8}, {in_buf + 8, 8}};
@@ -315,10 +315,10 @@ static void an_endpoint_closes_with_buffers_in_use(void **state)
 /* ---- against a model --------------------------------------------------------------------- */
 
 /*
- * A history is a list of steps.  The model keeps receives in the order of posting and
- * messages in the order of arrival; whichever comes meets the first of the others that
- * accepts it.  Each message carries its number; after each step all that was sent has
- * arrived, because a tagged message behind it has.
+ * A history is a list of steps.  The model keeps receives in the order of posting and messages
+ * in the order of arrival; each new one is matched with the first of the other kind that
+ * accepts it.  Each message carries its number; after each step all messages sent have arrived,
+ * because a tagged message sent after them has.
  */
 enum kind { SEND, POST_MANY, POST_ONE, CANCEL, KINDS };
 
@@ -340,7 +340,7 @@ struct model_recv {
 struct model {
     struct model_recv recv[STEPS];
     bool waits[STEPS];                      /* the message of this step has no receive yet */
-    int recv_of[STEPS];                     /* the receive that the message of this step met */
+    int recv_of[STEPS];                     /* matched by the message of this step */
     size_t at[STEPS];                       /* and where it lies there */
     bool cancelled[STEPS], released[STEPS]; /* receives */
     bool last[STEPS];                       /* messages that end a buffer */
@@ -519,7 +519,7 @@ static void played_step(struct played *p, const struct step *steps, int now)
     played_drain(p);
 }
 
-/* Is there something wrong with this history? */
+/* Does this history fail? */
 static bool history_fails(const struct step *steps, int count)
 {
     struct model model = {0};
@@ -547,7 +547,7 @@ static bool history_fails(const struct step *steps, int count)
     return fails || played.wrong;
 }
 
-/* Each receive is cancelled at most once: its context is its buffer. */
+/* Each receive is cancelled at most once: its buffer is its context. */
 static int random_history(struct step *steps, unsigned *seed)
 {
     static const int who[] = {-1, -1, 0, 2};
@@ -575,7 +575,7 @@ static int random_history(struct step *steps, unsigned *seed)
     return count;
 }
 
-/* Without step n; a cancel goes with what it cancels. */
+/* The history without step n; and without a cancel of that step. */
 static int without(struct step *to, const struct step *from, int count, int n)
 {
     int kept = 0, place[STEPS];

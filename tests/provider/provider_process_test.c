@@ -2,9 +2,9 @@
 /*
  * provider_process_test.c - the provider between two processes: streams of short and long
  * messages in both directions, by one thread and by four, polling and asleep, into single
- * receives and into buffers for many; and a process that dies.
+ * receives and into buffers for many messages; and a process that dies.
  *
- * Each thread has an endpoint of its own or all share one.  The processes are forked before
+ * Each thread has an endpoint of its own, or all share one.  The processes are forked before
  * either uses libfabric.
  */
 #include "provider_fixture.h"
@@ -69,7 +69,7 @@ static void side_open(struct side *s, const struct plan *plan, int in, int out)
     check(fi_av_insert(s->fix.node[0].av, address, 1, &s->other, 0, NULL) == 1, "fi_av_insert");
 }
 
-/* Message i of a thread: how long, and what is in it. */
+/* The length of message i of a thread. */
 static size_t size_of(unsigned i)
 {
     return i % 25 == 24 ? LONGEST : (i * 37) % 3000;
@@ -78,11 +78,11 @@ static size_t size_of(unsigned i)
 struct worker {
     struct side *side;
     unsigned number;
-    atomic_uint *sent, *received; /* of this number; told by whoever reads the completion */
+    atomic_uint *sent, *received; /* of this number; added to by any reader of its completion */
     char out[LONGEST], in[LONGEST];
 };
 
-/* Reads one completion and tells whose it is.  Its context is one of a worker's counts. */
+/* Reads one completion and counts it.  Its context is one of a worker's counts. */
 static void read_one(struct side *s)
 {
     struct fi_cq_tagged_entry e;
@@ -162,7 +162,7 @@ static void side_play(struct side *s)
         pthread_join(threads[i], NULL);
 }
 
-/* Neither closes before the other has got all. */
+/* Neither side closes before the other has received all. */
 static void side_meet(int in, int out)
 {
     char byte = 0;
@@ -250,7 +250,7 @@ static void streams_arrive_in_both_directions(void **state)
 /* ---- jobs
  * ---------------------------------------------------------------------------------------- */
 
-/* Sends to the other, of which it knows the address, and expects to be refused. */
+/* Sends to the other process, whose address it knows, and expects an error. */
 static void other_key_sends(const struct plan *plan, int in, int out)
 {
     static struct side s;
@@ -265,7 +265,7 @@ static void other_key_sends(const struct plan *plan, int in, int out)
     fixture_close(&s.fix);
 }
 
-/* Looks at what comes until the other one has been refused. */
+/* Reads what comes until the other process has been refused. */
 static void host_listens(const struct plan *plan, int in, int out)
 {
     static struct side s;

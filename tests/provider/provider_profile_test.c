@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * provider_profile_test.c - fi_profile(3) with the installed libfabric: from 1.20 on it is there, and
- * before it is not (provider_version_test has the others).
+ * provider_profile_test.c - fi_profile(3) with the installed libfabric: it exists from 1.20 on,
+ * and not before (provider_version_test has the other versions).
  */
 #include "provider_fixture.h"
 
@@ -31,7 +31,7 @@ static void an_endpoint_of_one_thread(void **state)
     check(&(struct setup){0});
 }
 
-/* Then a callback runs under a lock that reading variables takes, too. */
+/* With FI_THREAD_SAFE a callback runs under a lock that reading variables takes, too. */
 static void an_endpoint_of_many(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * provider_rma_test.c - memory regions, reads and writes of the libfabric provider: every form
- * of call moves the bytes that it names and no others, and tells whom it should.
+ * of call moves the bytes that it names and no others, and notifies those it should.
  */
 #include "provider_fixture.h"
 
@@ -28,7 +28,7 @@ static struct fid_mr *share(struct fixture *fix, void *buf, size_t size, uint64_
     return mr;
 }
 
-/* Fixture and a region that lies in `there`. */
+/* Opens a fixture and a region in `there`. */
 static struct fid_mr *open_shared(struct fixture *fix, const struct setup *setup)
 {
     fixture_open(fix, setup);
@@ -42,7 +42,7 @@ static void close_shared(struct fixture *fix, struct fid_mr *mr)
     fixture_close(fix);
 }
 
-/* The next completion of node 0 is that of an access. */
+/* The next completion of node 0 is for an access. */
 static void expect_access(struct fixture *fix, void *context, uint64_t flag)
 {
     struct fi_cq_tagged_entry e;
@@ -135,7 +135,7 @@ static void pieces_are_gathered_and_scattered(void **state)
     expect_access(&fix, &contexts[1], FI_READ);
     assert_true(pattern_is(here, 600, 3));
 
-    rma[2].len = 499; /* not as much as here */
+    rma[2].len = 499; /* less than the local length */
     assert_int_equal(fi_writemsg(EP(fix, 0), &msg, 0), -FI_EINVAL);
     assert_int_equal(fi_readmsg(EP(fix, 0), &msg, FI_PEEK), -FI_EBADFLAGS);
     assert_int_equal(fi_writev(EP(fix, 0), iov, NULL, 9, fix.addr[1], 0, KEY, NULL),
@@ -158,7 +158,7 @@ static void an_injected_write_completes_silently(void **state)
 
     (void)state;
     mr = open_shared(&fix, &plain);
-    for (unsigned i = 0; i < 100; i++) { /* more than may be under way */
+    for (unsigned i = 0; i < 100; i++) { /* more than may be in progress */
         pattern_fill(here, 4096, i);
         assert_int_equal(
             fi_inject_write(EP(fix, 0), here, 4096, fix.addr[1], i * 4096 % BIG, KEY), 0);
@@ -168,7 +168,7 @@ static void an_injected_write_completes_silently(void **state)
     pattern_fill(here, 3000, 77);
     assert_int_equal(fi_writemsg(EP(fix, 0), &msg, FI_INJECT | FI_DELIVERY_COMPLETE), 0);
     memset(here, 0, 3000);
-    expect_access(&fix, &contexts[1], FI_WRITE); /* behind all others */
+    expect_access(&fix, &contexts[1], FI_WRITE); /* after all others */
     assert_true(pattern_is(there, 3000, 77));
     for (unsigned i = 1; i < 100; i++)
         assert_true(pattern_is(there + i * 4096, 4096, i));
@@ -211,7 +211,7 @@ static void remote_data_is_told_at_the_target(void **state)
     close_shared(&fix, mr);
 }
 
-/* Three times as many as wait in a target that could tell them somebody. */
+/* Three times as many notifications as can wait in a target whose client could read them. */
 static void remote_data_that_nobody_can_read_is_dropped(void **state)
 {
     static const struct setup setups[] = {
@@ -265,7 +265,7 @@ static void selective_completion_holds_for_accesses(void **state)
     assert_int_equal(fi_writemsg(EP(fix, 0), &msg, FI_COMPLETION), 0);
     expect_access(&fix, &contexts[1], FI_WRITE);
     fixture_is_quiet(&fix, 0);
-    /* a failure is always told */
+    /* a failure is always reported */
     assert_int_equal(fi_write(EP(fix, 0), here, 8, NULL, fix.addr[1], BIG, KEY, &contexts[2]),
                      0);
     fixture_read_error(&fix, 0, &error);
@@ -348,7 +348,7 @@ static void a_region_is_known_to_all_endpoints(void **state)
     close_shared(&fix, mr);
 }
 
-/* How the first byte is named, and who chooses the key. */
+/* How the first byte is addressed, and who chooses the key. */
 static void every_mode_names_memory_its_way(void **state)
 {
     static const int modes[] = {0, FI_MR_VIRT_ADDR, FI_MR_PROV_KEY | FI_MR_VIRT_ADDR,
@@ -364,7 +364,7 @@ static void every_mode_names_memory_its_way(void **state)
         fixture_open(&fix, &setup);
         assert_int_equal(fix.info->domain_attr->mr_mode, modes[i]);
         mr = share(&fix, there, BIG, ALL);
-        if (modes[i] & FI_MR_PROV_KEY) { /* the same wish is no collision */
+        if (modes[i] & FI_MR_PROV_KEY) { /* the same requested key is no collision */
             other = share(&fix, here, 8, ALL);
             assert_true(fi_mr_key(mr) != fi_mr_key(other));
             assert_int_equal(fi_close(&other->fid), 0);
@@ -389,7 +389,8 @@ static void every_mode_names_memory_its_way(void **state)
     }
 }
 
-/* Who could bind regions to endpoints, use its own addresses and take our keys need not. */
+/* The client could bind regions to endpoints, use virtual addresses and take the provider's
+ * keys; the provider does not require it to. */
 static void modes_that_a_client_offers_are_not_asked_for(void **state)
 {
     static const struct setup setup = {
@@ -425,7 +426,8 @@ static struct fid_ep *endpoint_open(struct fixture *fix)
     return ep;
 }
 
-/* The region is nobody's then, and not that of the next endpoint, wherever that lies. */
+/* The region then belongs to no endpoint, and not to the next one that gets the same
+ * address. */
 static void a_region_does_not_keep_an_endpoint_that_is_closed(void **state)
 {
     static const struct setup setup = {.caps = CAPS, .mr_mode = FI_MR_ENDPOINT};
@@ -446,7 +448,7 @@ static void a_region_does_not_keep_an_endpoint_that_is_closed(void **state)
     assert_int_equal(fi_mr_bind(mr, &EP(fix, 1)->fid, 0), -FI_EOPBADSTATE);
     assert_int_equal(fi_close(&ep->fid), 0);
     assert_int_equal(fi_mr_enable(mr), -FI_EOPBADSTATE);
-    /* another one may have it */
+    /* another endpoint may have it */
     assert_int_equal(fi_mr_bind(mr, &EP(fix, 1)->fid, 0), 0);
     assert_int_equal(fi_mr_enable(mr), 0);
     there[9] = 0;
@@ -456,7 +458,7 @@ static void a_region_does_not_keep_an_endpoint_that_is_closed(void **state)
     close_shared(&fix, mr);
 }
 
-/* As OpenSHMEM does: one region without an end, and addresses are those of the target. */
+/* As in OpenSHMEM: one region that covers all memory, and addresses are the target's. */
 static void a_region_may_be_all_memory(void **state)
 {
     struct fid_mr *mr;
@@ -605,14 +607,14 @@ static void both_sides_can_count(void **state)
 
 /* ---- what a close performs --------------------------------------------------------------- */
 
-/* Over a network nobody knows what has arrived. */
+/* Over a network it is not known what has arrived. */
 static void skip_network(void)
 {
     if (getenv("MATCHBOX_TEST_NETWORK") != NULL || getenv("MBX_TRANSPORT") != NULL)
         skip();
 }
 
-/* It is counted, too, though its target makes no progress before, and none afterwards. */
+/* The access is counted, too, though its target makes no progress before or after the close. */
 static void a_region_that_closes_performs_what_has_arrived(void **state)
 {
     struct fi_cntr_attr attr = {.wait_obj = FI_WAIT_UNSPEC};
@@ -664,7 +666,7 @@ static void an_endpoint_that_closes_performs_what_has_arrived(void **state)
 
 static struct fixture many;
 
-/* Each writes into its own part of the region, through an endpoint that all use. */
+/* Each thread writes into its own part of the region, through an endpoint that all share. */
 static void *writer(void *arg)
 {
     unsigned me = (unsigned)(intptr_t)arg;
@@ -707,7 +709,7 @@ static void threads_may_share_an_endpoint(void **state)
     close_shared(&many, mr);
 }
 
-/* The child shares memory, says where, and serves until it was written to 3 times. */
+/* The child shares memory, sends its address, and serves until it was written to 3 times. */
 static int child(int out)
 {
     struct setup setup = {.caps = CAPS, .counts = FI_REMOTE_WRITE};
@@ -754,7 +756,7 @@ static void another_process_can_be_accessed(void **state)
     expect_access(&fix, &contexts[2], FI_WRITE);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    /* it is gone: the next access says so */
+    /* it is gone: the next access fails */
     assert_int_equal(fi_write(EP(fix, 0), here, 8, NULL, addr, 0, KEY, &contexts[3]), 0);
     expect_error(&fix, FI_ENOTCONN, FI_WRITE);
     fixture_close(&fix);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * provider_test.c - messages through the libfabric provider: what was sent is what is
- * received, in every form of call, by whom it was meant for.
+ * provider_test.c - messages through the libfabric provider: what was sent is received, in
+ * every form of call, by the endpoint that it was sent to.
  */
 #include "provider_fixture.h"
 
@@ -66,7 +66,7 @@ static void an_injected_buffer_may_be_reused_at_once(void **state)
     fixture_close(&fix);
 }
 
-/* FI_INJECT on a call with completion: copied, and completed. */
+/* FI_INJECT on a call with a completion: the data are copied, and the call completes. */
 static void an_injected_message_can_complete(void **state)
 {
     struct fixture fix;
@@ -131,7 +131,8 @@ static void a_message_to_oneself_arrives(void **state)
 
 /* ---- matching --------------------------------------------------------------------------- */
 
-/* A message with data of more bits than its packet has space for may be the last to complete. */
+/* The last message to complete may be one whose data have more bits than its packet has space
+ * for. */
 static void remote_data_is_reported_when_sent(void **state)
 {
     struct fi_cq_tagged_entry e, of[3];
@@ -169,7 +170,7 @@ static void a_directed_receive_takes_only_its_source(void **state)
     fi_trecv(EP(fix, 0), &from_2, 8, NULL, fix.addr[2], 1, 0, &contexts[2]);
     fi_trecv(EP(fix, 0), &any, 8, NULL, FI_ADDR_UNSPEC, 1, 0, &contexts[0]);
     fi_trecv(EP(fix, 0), &from_1, 8, NULL, fix.addr[1], 1, 0, &contexts[1]);
-    inject_word(&fix, 1, 0, 1, 11); /* the any receive is older */
+    inject_word(&fix, 1, 0, 1, 11); /* the receive from any source is older */
     inject_word(&fix, 1, 0, 1, 12);
     expect_recv(&fix, 0, &contexts[0], 8, 1);
     expect_recv(&fix, 0, &contexts[1], 8, 1);
@@ -288,7 +289,7 @@ static void an_unknown_peer_is_matched_and_named_once_known(void **state)
     assert_int_equal(fixture_read(&fix, 0, &e, &source), 1);
     assert_true(source == FI_ADDR_NOTAVAIL);
 
-    /* Arrived before the insertion, received by address after it. */
+    /* The message arrives before the insertion, and is received by address after it. */
     inject_word(&fix, 1, 0, 1, 12);
     fixture_is_quiet(&fix, 0);
     fi_av_insert(fix.node[0].av, fix.node[2].address, 1, &addr, 0, NULL);
@@ -356,7 +357,7 @@ static void truncation_is_an_error_entry_in_order(void **state)
     fi_tinjectdata(EP(fix, 0), out_buf, 40, 2, fix.addr[1], 9);
     fi_tinjectdata(EP(fix, 0), out_buf, 16, 3, fix.addr[1], 9);
     for (int i = 0; i < 100; i++)
-        fixture_progress(&fix); /* all three are there, or a device is still at it */
+        fixture_progress(&fix); /* all three have come, unless a device is still at work */
     assert_int_equal(read_some(&fix, 1, e), 1);
     assert_ptr_equal(e[0].op_context, &contexts[0]);
     fixture_read_error(&fix, 1, &error);
@@ -411,8 +412,8 @@ static void a_cancelled_receive_completes_as_cancelled(void **state)
     fixture_close(&fix);
 }
 
-/* A cancel that returns 0 ends as cancelled, any other as if there had been none: with a
- * matching device the answer is not known at once. */
+/* A cancelled receive whose cancel returns 0 ends as cancelled, any other as if there had been
+ * no cancel: with a matching device the answer is not known at once. */
 static void a_cancel_keeps_its_word(void **state)
 {
     struct fixture fix;
@@ -471,7 +472,7 @@ static void a_probe_finds_or_fails(void **state)
     pattern_fill(out_buf, 90000, 1);
     fi_tsenddata(EP(fix, 0), out_buf, 90000, NULL, 3, fix.addr[1], 4, NULL);
     fixture_arrived(&fix, 0, 1);
-    for (int i = 0; i < 2; i++) { /* it takes nothing */
+    for (int i = 0; i < 2; i++) { /* a probe takes nothing */
         assert_int_equal(probe(&fix, 1, 4, FI_PEEK, &contexts[0], NULL), 0);
         assert_int_equal(fixture_read(&fix, 1, &e, &source), 1);
         assert_true(e.op_context == &contexts[0] && e.len == 90000 && e.tag == 4 &&
@@ -531,7 +532,7 @@ static void discarded_messages_are_gone(void **state)
     expect_recv(&fix, 1, &contexts[2], 8, 4);
     assert_int_equal(word, 3);
 
-    /* Its sender is told as if it had been received. */
+    /* The sender is notified as if the message had been received. */
     msg.addr = fix.addr[1];
     assert_int_equal(fi_tsendmsg(EP(fix, 0), &msg, FI_MATCH_COMPLETE), 0);
     fixture_arrived(&fix, 0, 1);

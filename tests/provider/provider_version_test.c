@@ -3,17 +3,18 @@
  * provider_version_test.c - the one file of the provider under other versions of libfabric.
  *
  * This program is the libfabric: the provider looks for fi_version(), fi_dupinfo(),
- * fi_freeinfo(), and for libfabric's log and parameters, in the library that calls it, and finds those
- * below, which claim to be of a version and allocate what that version does.
+ * fi_freeinfo(), and for libfabric's log and parameters, in the library that calls it, and
+ * finds the functions below, which claim to be of a certain version and allocate as much as
+ * that version.
  *
- *   version   what it appended to struct fi_domain_attr
- *   1.17      nothing: what these headers say
+ *   version   fields appended to struct fi_domain_attr
+ *   1.17      none: as in these headers
  *   1.20      max_ep_auth_key
  *   2.0       max_group_id
  *   2.7       max_cntr_value, max_err_cntr_value, max_xpu_ctx_cnt
  *
- * Other structures that grew (entries of errors, attributes of queues and counters) belong to
- * the client; the provider must not touch what it does not know.
+ * Other structures that have grown (entries of errors, attributes of queues and counters)
+ * belong to the client; the provider must not touch fields that it does not know.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -45,11 +46,11 @@
 #include "profile_checks.h"
 
 #define EXPORTED  __attribute__((visibility("default")))
-#define TAIL      64 /* bytes behind what a version knows, that must stay as they are */
+#define TAIL      64 /* bytes after the last one that a version knows; must not change */
 #define UNTOUCHED 0xa5
 #define UNIFIED   3 /* FI_PROGRESS_CONTROL_UNIFIED, of 2.0 */
 
-/* Bytes that each version has behind tclass. */
+/* Number of bytes that each version has after tclass. */
 static const struct version {
     uint32_t number;
     size_t appended;
@@ -98,7 +99,7 @@ EXPORTED struct fi_info *fi_dupinfo(const struct fi_info *from)
 {
     struct fi_info *info = zeroed(sizeof *info);
 
-    assert_null(from); /* the provider copies none */
+    assert_null(from); /* the provider does not call it with one to copy */
     info->tx_attr = zeroed(sizeof *info->tx_attr);
     info->rx_attr = zeroed(sizeof *info->rx_attr);
     info->ep_attr = zeroed(sizeof *info->ep_attr);
@@ -122,7 +123,7 @@ EXPORTED void fi_freeinfo(struct fi_info *info)
     free(info);
 }
 
-/* The last line of the log, and how much of it somebody wants to see. */
+/* The last line of the log, and the highest level that is enabled. */
 static char logged[512];
 static enum fi_log_level log_level = FI_LOG_WARN;
 
@@ -147,7 +148,7 @@ EXPORTED void fi_log(const struct fi_provider *prov, enum fi_log_level level,
     va_end(arguments);
 }
 
-/* A program's libfabric has names; this one knows a few. */
+/* The real libfabric has many names; this one knows a few. */
 EXPORTED char *fi_tostr(const void *data, enum fi_type type)
 {
     static char text[32];
@@ -158,7 +159,7 @@ EXPORTED char *fi_tostr(const void *data, enum fi_type type)
     return text;
 }
 
-/* Parameters that were defined, and what one of them is set to. */
+/* Parameters that were defined, and the value of one of them. */
 static char defined[8192];
 static const char *set_name, *set_value;
 
@@ -194,7 +195,7 @@ EXPORTED int fi_param_get(struct fi_provider *prov, const char *name, void *valu
 
 static struct fi_provider *provider;
 
-/* Loads it for a version; the initialisation is called as libfabric does, each time. */
+/* Loads the provider for a version; calls its initialisation each time, as libfabric does. */
 static void load(const struct version *version)
 {
     static void *library;
@@ -224,7 +225,7 @@ static struct fi_info *hints_new(void)
     return hints;
 }
 
-/* 0 and *info, or what the provider says; the hints are freed. */
+/* Returns 0 and *info, or the provider's error; frees the hints. */
 static int ask(uint32_t api, struct fi_info *hints, struct fi_info **info)
 {
     int err = provider->getinfo(api, NULL, NULL, 0, hints, info);
@@ -249,7 +250,7 @@ static bool is_offered(uint32_t api, struct fi_info *hints)
  * --------------------------------------------------------------------------
  */
 
-/* A lower number than the library's would hide the provider from newer clients. */
+/* With a lower number than the library's, newer clients would not see the provider. */
 static void it_claims_the_version_of_who_loads_it(void **state)
 {
     (void)state;
@@ -280,13 +281,11 @@ static void infos_are_as_long_as_the_library_makes_them(void **state)
         assert_true(is_untouched(info->rx_attr, sizeof *info->rx_attr));
         assert_true(is_untouched(info->fabric_attr, sizeof *info->fabric_attr));
         assert_true(is_untouched(info, sizeof *info));
-        assert_null(info->fabric_attr->prov_name); /* the library's to fill in */
+        assert_null(info->fabric_attr->prov_name); /* for the library to fill in */
         fi_freeinfo(info);
     }
 }
 
-/* Before 1.5 there were two modes by name, which later versions know still.  Their bits are
- * what the client then has to do: we ask for none. */
 /* ---- what libfabric's users see -------------------------------------------------------------
  */
 
@@ -333,7 +332,7 @@ static void a_refusal_says_why(void **state)
     hints->ep_attr->type = FI_EP_DGRAM;
     logged[0] = '\0';
     assert_int_equal(ask(FI_VERSION(1, 17), hints, &info), -FI_ENODATA);
-    assert_string_equal(logged, ""); /* nobody asked */
+    assert_string_equal(logged, ""); /* the log is disabled */
 }
 
 static size_t buffered(void)
@@ -364,7 +363,7 @@ static void parameters_are_libfabrics_too(void **state)
     assert_int_equal(buffered(), 2 << 20);
     set_name = "unexpected_memory";
     set_value = "12345";
-    assert_int_equal(buffered(), 12345); /* the one that names this way wins */
+    assert_int_equal(buffered(), 12345); /* the parameter of libfabric wins */
     set_value = "banana";
     assert_int_equal(buffered(), 0); /* nothing is promised; an endpoint is refused */
     set_value = "1k";
@@ -377,7 +376,7 @@ static void parameters_are_libfabrics_too(void **state)
     unsetenv("MBX_UNEXPECTED_MEMORY");
 }
 
-/* Clients keep them in an int, and some take a negative one for an error. */
+/* Clients keep these numbers in an int, and some take a negative one for an error. */
 static void numbers_of_our_own_are_positive(void **state)
 {
     struct fi_info *info;
@@ -389,6 +388,8 @@ static void numbers_of_our_own_are_positive(void **state)
     fi_freeinfo(info);
 }
 
+/* Before 1.5 there were two named modes, which later versions still accept.  The bits of a mode
+ * are what the client then has to do: the provider requires none. */
 static void registration_modes_are_those_of_the_version(void **state)
 {
     static const struct {
@@ -421,7 +422,7 @@ static void registration_modes_are_those_of_the_version(void **state)
     }
 }
 
-/* A bit may mean something else in the next version, so none is taken on trust. */
+/* A bit may mean something else in the next version, so unknown bits are not promised. */
 static void no_capability_without_a_name_is_promised(void **state)
 {
     const uint64_t known = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_READ | FI_WRITE |
@@ -452,7 +453,8 @@ static void models_of_every_version_come_back(void **state)
     assert_int_equal(ask(FI_VERSION(2, 0), hints, &info), 0);
     assert_int_equal(info->domain_attr->control_progress, UNIFIED);
     assert_int_equal(info->domain_attr->data_progress, FI_PROGRESS_MANUAL);
-    /* of vectors there is either type: who asks for none must not rely on numbers from 0 */
+    /* both types of vector exist: a client that requests neither must not rely on numbers from
+     * 0 */
     assert_int_equal(info->domain_attr->av_type, FI_AV_UNSPEC);
     fi_freeinfo(info);
 
@@ -530,8 +532,8 @@ static void objects_close(struct objects *o)
     fi_freeinfo(o->info);
 }
 
-/* A table begins with its size; clients call through its entries without a look, and through
- * later ones only if the size says that they are there. */
+/* A table begins with its size; clients call through its entries without a check, and through
+ * later entries only if the size includes them. */
 static void expect_complete(const void *table, size_t size, const char *name)
 {
     size_t own;
@@ -580,7 +582,7 @@ static void every_table_is_complete(void **state)
     objects_close(&o);
 }
 
-/* Clients before 1.5 have shorter entries, those after 1.17 longer ones. */
+/* Clients before 1.5 have shorter entries, clients after 1.17 longer ones. */
 static void an_error_entry_is_filled_as_far_as_it_is_known(void **state)
 {
     static const struct {
@@ -614,7 +616,7 @@ static void an_error_entry_is_filled_as_far_as_it_is_known(void **state)
     }
 }
 
-/* Not before 1.20, which has the interface first. */
+/* Not before 1.20, the first version with the interface. */
 static void profiles_are_there_where_libfabric_knows_them(void **state)
 {
     (void)state;
@@ -642,7 +644,7 @@ static void profiles_are_there_where_libfabric_knows_them(void **state)
     }
 }
 
-/* As libfabric's trace hook has it, which never closes its profile. */
+/* As with libfabric's trace hook, which never closes its profile. */
 static void a_profile_outlives_its_endpoint(void **state)
 {
     struct fid_profile *profile;

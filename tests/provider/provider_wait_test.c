@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * provider_wait_test.c - waiting: whoever sleeps is woken for what he waits for, by blocking
+ * provider_wait_test.c - waiting: a sleeping thread is woken for what it waits for, by blocking
  * reads, descriptors, signals, poll sets and wait sets; and automatic progress.
  *
- * A wake that is lost is a wait of PATIENCE_MS, and fails the test.
+ * A lost wake-up is a wait of PATIENCE_MS, and fails the test.
  */
 #include "provider_fixture.h"
 #include "../../src/base/patience.h"
@@ -24,7 +24,7 @@ static char big_out[BIG], big_in[BIG];
 /* ---- two that wait for each other ---------------------------------------------------------
  */
 
-/* How a side gets its next completion. */
+/* How each side gets its next completion. */
 typedef ssize_t get_fn(struct fixture *fix, int node, struct fi_cq_tagged_entry *entry);
 
 struct side {
@@ -152,7 +152,7 @@ static void a_descriptor_wakes(void **state)
     ping_pong(&domain, get_by_descriptor, true, false);
 }
 
-/* These messages are matched by the provider, so nothing completes before it looks. */
+/* The provider matches these messages itself, so nothing completes before it polls. */
 static void what_a_buffer_for_many_takes_wakes(void **state)
 {
     static const struct setup setups[] = {
@@ -188,7 +188,7 @@ static void a_blocking_read_gives_up(void **state)
     fixture_close(&fix);
 }
 
-/* A long message needs steps of both sides; both sleep. */
+/* A long message takes several steps on both sides; both sleep. */
 static void *read_big(void *arg)
 {
     struct fixture *fix = arg;
@@ -244,9 +244,9 @@ static void a_threshold_is_waited_for(void **state)
         assert_int_equal(sources[i], fix.addr[0]);
     }
     inject_word(&fix, 0, 1, 5, 5);
-    /* not enough of them: what is there when the time is up */
+    /* fewer entries than the threshold: the call returns what is there at the timeout */
     assert_int_equal(fi_cq_sread(fix.node[1].cq, e, 8, (void *)(uintptr_t)2, 200), 1);
-    /* more than the array holds */
+    /* a threshold above the size of the array */
     for (unsigned i = 6; i < 8; i++)
         inject_word(&fix, 0, 1, i, i);
     assert_int_equal(fi_cq_sread(fix.node[1].cq, e, 2, (void *)(uintptr_t)20, PATIENCE_MS), 2);
@@ -393,13 +393,13 @@ static void a_counter_in_a_poll_set_tells_changes(void **state)
     assert_int_equal(fi_cntr_add(cntr, 1), 0);
     assert_int_equal(fi_poll(set, found, 2), 1);
     assert_ptr_equal(found[0], &contexts[5]);
-    assert_int_equal(fi_poll(set, found, 2), 0); /* that was told */
+    assert_int_equal(fi_poll(set, found, 2), 0); /* that was reported already */
     assert_int_equal(fi_close(&set->fid), 0);
     assert_int_equal(fi_close(&cntr->fid), 0);
     fixture_close(&fix);
 }
 
-/* Node 0 has another queue, which rings the set. */
+/* Node 0 has a second queue, which signals the set. */
 struct with_set {
     struct fixture fix;
     struct fid_wait *set;
@@ -457,7 +457,7 @@ static void *send_to_the_set(void *arg)
         fi_cq_read(s->fix.node[0].cq, NULL, 0);
     } while (err == -FI_EAGAIN);
     thread_check(err == 0, "the message was not sent");
-    while (!atomic_load(&s->is_taken)) /* the two may still have to be introduced */
+    while (!atomic_load(&s->is_taken)) /* the two may still have to connect */
         fi_cq_read(s->fix.node[0].cq, NULL, 0);
     return NULL;
 }
@@ -580,7 +580,8 @@ static void an_event_queue_tells_what_was_written(void **state)
 /* ---- progress by itself, and many threads
  * --------------------------------------------------------- */
 
-/* Node 1 posts and looks away; only node 0 reads.  The long message is fetched all the same. */
+/* Node 1 posts and then makes no calls; only node 0 reads.  The long message is read
+ * nevertheless. */
 static void a_message_arrives_while_nobody_looks(void **state)
 {
     struct setup setup = {.progress = FI_PROGRESS_AUTO};
@@ -610,10 +611,11 @@ static void a_message_arrives_while_nobody_looks(void **state)
 struct worker {
     struct fixture *fix;
     uint64_t number;
-    atomic_uint *got; /* messages of this number, read by anybody */
+    atomic_uint *got; /* messages of this number, read by any thread */
 };
 
-/* All send to and receive from the same endpoint, and any reads anybody's completion. */
+/* All threads send to and receive from the same endpoint, and each reads any thread's
+ * completions. */
 static void *work(void *arg)
 {
     struct worker *me = arg;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * elsewhere_test.c - what other matchers got wrong, one test each, over every transport and
- * with every device.  evidence/matching-elsewhere.md says who and when; provider_elsewhere_test.c
- * does the same through libfabric.
+ * elsewhere_test.c - errors of other matchers, one test each, over every transport and with
+ * every device. evidence/matching-elsewhere.md names the matchers and dates;
+ * provider_elsewhere_test.c tests the same cases through libfabric.
  */
 #include "cluster.h"
 
@@ -12,9 +12,9 @@
 
 #define CONTEXT   31
 #define OTHER     32
-#define UNMATCHED 80 /* a stall was seen behind 64 */
+#define UNMATCHED 80 /* a stall was seen after 64 */
 #define QUEUE     300
-#define FEW       30 /* of the queue, where each message has to be asked for */
+#define FEW       30 /* of the queue, if each message has to be asked for */
 
 static mbx_request post(struct cluster *cl, uint32_t source, uint64_t tag, uint64_t ignore,
                         int *value)
@@ -39,14 +39,14 @@ static void expect(struct cluster *cl, mbx_request recv, const int *got, int val
     assert_int_equal(*got, value);
 }
 
-/* Senders that hold messages have heard that they were taken. */
+/* Settles first: senders of deferred messages learn that they were received. */
 static void end(struct cluster *cl)
 {
     cluster_settle(cl);
     cluster_close(cl);
 }
 
-/* A list for each source, and it was looked into before the list for any. */
+/* The error: a list for each source was searched before the list for any source. */
 static void test_any_source_posted_first_is_matched_first(void **state)
 {
     mbx_request any, directed;
@@ -61,7 +61,7 @@ static void test_any_source_posted_first_is_matched_first(void **state)
     expect(&cl, any, &a, 1);
     inject(&cl, 0, CONTEXT, 5, 2);
     expect(&cl, directed, &d, 2);
-    /* and the other way round, with one for somebody else before both */
+    /* in the opposite order, after a message from another source */
     directed = post(&cl, 0, 5, 0, &d);
     any = post(&cl, MBX_ANY_SOURCE, 5, 0, &a);
     cluster_settle(&cl);
@@ -72,7 +72,7 @@ static void test_any_source_posted_first_is_matched_first(void **state)
     end(&cl);
 }
 
-/* The process crashed. */
+/* The error: the process crashed. */
 static void test_a_directed_receive_can_be_cancelled(void **state)
 {
     mbx_request first, second;
@@ -92,7 +92,7 @@ static void test_a_directed_receive_can_be_cancelled(void **state)
     end(&cl);
 }
 
-/* Nothing came any more behind 64 messages that nobody wanted yet. */
+/* The error: after 64 messages without receives nothing arrived any more. */
 static void test_a_wanted_message_comes_past_unmatched_ones(void **state)
 {
     mbx_request recv;
@@ -115,7 +115,8 @@ static void test_a_wanted_message_comes_past_unmatched_ones(void **state)
     end(&cl);
 }
 
-/* The bits were heeded when the receive came first, and not when the message did. */
+/* The error: the ignore bits were respected if the receive came first, but not if the message
+ * did. */
 static void test_ignored_bits_hold_for_messages_that_wait(void **state)
 {
     mbx_request recv;
@@ -139,7 +140,7 @@ static void test_ignored_bits_hold_for_messages_that_wait(void **state)
     end(&cl);
 }
 
-/* It was never answered. */
+/* The error: the probe was never answered. */
 static void test_a_probe_is_answered(void **state)
 {
     struct mbx_status status;
@@ -159,7 +160,8 @@ static void test_a_probe_is_answered(void **state)
     end(&cl);
 }
 
-/* Every receive of MPI ignores some bits, and so was on the list for those that do. */
+/* The error: every receive of MPI ignores some bits, and so was on the list of receives with
+ * ignore bits. */
 static void test_receives_that_ignore_protocol_bits_keep_their_order(void **state)
 {
     static int got[QUEUE];
@@ -169,7 +171,7 @@ static void test_receives_that_ignore_protocol_bits_keep_their_order(void **stat
 
     cluster_open(&cl, *state, 2, NULL);
     count = test_is_quick() || config_window(cl.config) != UINT64_MAX ? FEW : QUEUE;
-    for (int i = 0; i < count; i++) /* each tag for three */
+    for (int i = 0; i < count; i++) /* each tag for three receives */
         recvs[i] = post(&cl, i % 2 ? 0 : MBX_ANY_SOURCE, (uint64_t)i / 3, UINT64_C(0xf) << 60,
                         &got[i]);
     for (int tag = (count - 1) / 3; tag >= 0; tag--)

@@ -71,7 +71,7 @@ int oldest_held(const struct run *run, int who, const struct op *recv, int peer,
     return NOBODY;
 }
 
-/* ---- what is told ---- */
+/* ---- packets for the oracle ---- */
 
 static struct item *item_of(struct run *run, int who, uint64_t request)
 {
@@ -82,9 +82,9 @@ static struct item *item_of(struct run *run, int who, uint64_t request)
     return NULL;
 }
 
-/* A message has claimed a receive, and has it.  One whose word another sender has won, and
- * whose claim is still under way, does not stand before it any more.  The oracle's answer: that
- * receive, or an earlier one that it should have been. */
+/* A message has claimed a receive.  An earlier receive whose lock word another sender has won,
+ * and whose claim is still under way, does not count any more.  Returns the oracle's answer:
+ * the claimed receive, or an earlier one that should have been claimed. */
 static int interposer_claimed(struct interposer *interposer, struct mbx_match_envelope envelope,
                               uint64_t request)
 {
@@ -100,14 +100,14 @@ static int interposer_claimed(struct interposer *interposer, struct mbx_match_en
             break;
         if (oracle_find(&only, envelope) != NOBODY &&
             (req == NULL || lockword_owner(interposer->ep, req->open.word) == MBX_ANY_SOURCE))
-            return item->op.id; /* it is open, and earlier */
+            return item->op.id; /* open and earlier */
     }
     if (won == NULL || !oracle_cancel(oracle, won->op.id))
         return NOBODY;
     return won->op.id;
 }
 
-/* The receive that a CLAIM or WRITE names. */
+/* Returns the receive that a CLAIM or WRITE names. */
 static uint64_t interposer_receiver(const struct wire_header *header, const void *packet)
 {
     const char *body = (const char *)packet + sizeof *header;
@@ -122,8 +122,8 @@ static uint64_t interposer_receiver(const struct wire_header *header, const void
     return write.receiver;
 }
 
-/* Receive recv gets message id of this peer: has the peer sent an earlier one that recv accepts,
- * too, and that waits there still? */
+/* Receive recv gets message id of this peer: does recv also accept an earlier message of the
+ * peer that still waits there? */
 static void interposer_check_order(struct interposer *interposer, int recv, int peer, int id)
 {
     int earlier = oldest_held(interposer->run, interposer->who,
@@ -139,7 +139,7 @@ static void interposer_check_order(struct interposer *interposer, int recv, int 
               id, earlier);
 }
 
-/* A packet that begins a message has been delivered: the oracle hears of it. */
+/* Reports a packet that begins a message, and has been delivered, to the oracle. */
 static void interposer_arrived(struct interposer *interposer, uint32_t peer,
                                const struct wire_header *header, const void *packet)
 {
@@ -167,7 +167,7 @@ static void interposer_arrived(struct interposer *interposer, uint32_t peer,
     interposer_check_order(interposer, recv, (int)peer, id);
 }
 
-/* Receive recv has met a message that has not come. */
+/* Receive recv has matched a message that has not arrived. */
 static void interposer_met(struct interposer *interposer, int recv,
                            struct mbx_match_envelope envelope, uint64_t data)
 {
@@ -188,9 +188,9 @@ static void interposer_met(struct interposer *interposer, int recv,
     message_taken(run, recv, id);
 }
 
-/* Receives that wait in the oracle and no longer in their endpoint have taken a message where
- * it waits: which one, it is asked, and whether that is right, the oracle.  In posting order:
- * that is how they take in one go. */
+/* A receive that waits in the oracle and not in its endpoint has pulled a message from its
+ * sender.  Its completion names the message, and the oracle checks it.  This is done in posting
+ * order, in which the endpoint pulls for several receives. */
 void interposer_taken(struct interposer *interposer)
 {
     struct oracle *oracle = &interposer->run->oracles[interposer->who];
@@ -208,11 +208,11 @@ void interposer_taken(struct interposer *interposer)
             interposer, item->op.id,
             (struct mbx_match_envelope){status->context_id, status->source, status->tag},
             status->data);
-        i = -1; /* it has left the oracle */
+        i = -1; /* the receive has left the oracle */
     }
 }
 
-/* A message is wanted back: if it waits it goes. */
+/* A sender withdraws its message: if it waits in the oracle, it is removed. */
 static void interposer_withdrawn(struct interposer *interposer, uint32_t peer,
                                  const void *packet)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * order_program.c - order_program.h says it all.
+ * order_program.c - see order_program.h.
  */
 #include "order_program.h"
 
@@ -30,7 +30,7 @@ static enum kind random_kind(struct random *r)
                                     : often[random_below(r, ARRAY_COUNT(often))];
 }
 
-/* All of one context and few tags, so that much suits much. */
+/* Uses one context and few tags, so that many receives match many messages. */
 static void op_narrow(struct op *op)
 {
     op->context_id = 0;
@@ -39,7 +39,7 @@ static void op_narrow(struct op *op)
     op->ep = op->kind <= INJECT ? (op->ep == 0 ? 1 : op->ep) : op->kind <= DISCARD ? 0 : op->ep;
 }
 
-/* One of a few questions, asked again and again; the answers need progress. */
+/* One of a few probes, repeated; the answers need progress. */
 static void op_probing(struct op *op, struct random *r)
 {
     uint64_t what = random_below(r, 8);
@@ -81,7 +81,7 @@ static struct op random_op(struct random *r, int eps, int id)
     return op;
 }
 
-/* By chance of its own: what else a seed means does not depend on it. */
+/* Draws from a generator of its own, so that older seeds keep their meaning. */
 static int early_params(struct program *p, int i)
 {
     static const char *const when[] = {"off", "auto", "always", "always"};
@@ -160,7 +160,7 @@ void program_shrink(struct program *p, bool (*fails)(const struct program *p))
     } while (dropped);
 }
 
-/* What a send, receive or probe is about. */
+/* Prints the envelope of a send, receive or probe. */
 static void op_print_envelope(const struct op *op)
 {
     bool is_message = op->kind <= INJECT;

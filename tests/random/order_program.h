@@ -2,8 +2,8 @@
 /*
  * order_program.h - the random programs of order_test: made from a seed, shrunk, printed.
  *
- * Every operation has an id that others name, so a program stays meaningful when some of it
- * is dropped.
+ * Every operation has an id that others name, so a program stays meaningful when some
+ * operations are dropped.
  */
 #ifndef TESTS_ORDER_PROGRAM_H
 #define TESTS_ORDER_PROGRAM_H

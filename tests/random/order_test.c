@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * order_test.c - random programs on two or three endpoints against the oracle.
+ * order_test.c - random programs on two or three endpoints, compared with the oracle.
  *
  *   order_test [--quick] [--seed N [--count N]] [--loop | --ofi] [--window | --early]
  *
- * --loop: not over shm; --ofi: over the network of this machine instead; --window: nothing with
- * MBX_MATCH_AT=sender; --early: nor with a window or protocol that keeps receives from being
- * told in advance, and nearly all of them are.
+ * --loop: not over shm; --ofi: over the network of this machine instead; --window: without
+ * MBX_MATCH_AT=sender; --early: also without a window or protocol that prevents the
+ * advertisement of receives, nearly all of which are advertised.
  *
- * Each seed makes a short program of sends, receives, probes, cancels and progress,
- * and the settings of its endpoints (order_program.h).  A interposer between transport and core
- * (order_interposer.h) tells the oracle of each endpoint what arrives, and it is told of receives as
- * they are posted.  From then on it knows:
+ * Each seed makes a short program of sends, receives, probes, cancels and progress, and the
+ * settings of its endpoints (order_program.h).  An interposer between transport and core
+ * (order_interposer.h) reports arrivals to the oracle of each endpoint, and the test reports
+ * receives as they are posted.  Then the oracle and the test check:
  *
  *   which receive gets which message, what a probe shows, whether a cancel is in time;
  *   that each operation completes exactly once, with the right error and content;
- *   that a synchronous send completes only after its message was taken;
- *   how long both queues are after every step, and that nothing is left at the end;
- *   that a message which waits at its sender comes before no earlier one of that sender that
- *   the same receive, or probe, accepts.
+ *   that a synchronous send completes only after its message was received;
+ *   the length of both queues after every step, and that nothing is left at the end;
+ *   that a message which waits at its sender matches no receive, or probe, that accepts an
+ *   earlier message of that sender.
  *
- * Everything over the loop transport follows from the seed.  A program that fails is
- * shrunk: what it does not need to fail is dropped, and the rest is printed.
+ * Everything over the loop transport follows from the seed.  A program that fails is shrunk:
+ * operations that the failure does not need are dropped, and the rest is printed.
  */
 #include <errno.h>
 #include <signal.h>
@@ -36,9 +36,9 @@
 
 #define SETTLED_ROUNDS 100
 
-static uint64_t current_seed; /* for a crash */
+static uint64_t current_seed; /* printed after a crash */
 
-/* Receives that were told early in all programs so far, and what became of them. */
+/* Receives advertised in all programs so far, and their results. */
 static uint64_t told, written, missed, nothing, stopped;
 
 /* ---- completions ---- */
@@ -76,7 +76,7 @@ static void check_recv(struct run *run, struct item *item, const struct mbx_comp
         wrong(run, "receive %d: message %d has changed", item->op.id, item->got);
 }
 
-/* Has the sender of this message taken the word of a receive that accepts it? */
+/* Has the sender of this message taken the lock word of a receive that accepts it? */
 static bool is_bound(const struct run *run, const struct item *item)
 {
     const struct oracle *oracle = &run->oracles[item->op.peer];
@@ -148,9 +148,9 @@ static int unpack(void *context, size_t offset, const void *from, size_t size)
     return 0;
 }
 
-/* The options of an operation, whose data is flat, or with odd seeds in a vector or behind
- * callbacks: by chance of its own, so that what else a seed means does not depend on it.  Returns
- * what to pass as buf. */
+/* Sets the options of an operation.  Its data is contiguous, or with odd seeds in a vector or
+ * packed by callbacks.  Draws from a generator of its own, so that older seeds keep their
+ * meaning.  Returns the buf argument. */
 static void *lay_out(const struct run *run, struct item *item, unsigned char *bytes,
                      struct mbx_options *options)
 {
@@ -229,7 +229,7 @@ static void do_recv(struct run *run, struct item *item)
         message_taken(run, op->id, item->got);
 }
 
-/* A probe shows a message that has not come: is it the one that it has to show? */
+/* A probe shows a message that has not arrived: is it the right one? */
 static bool probe_deferred(struct run *run, struct item *item, int id)
 {
     const struct op *op = &item->op;
@@ -279,7 +279,7 @@ static void do_probe(struct run *run, struct item *item)
     }
 }
 
-/* mrecv and discard, of the message of an mprobe; twice is an error. */
+/* Executes mrecv and discard, of the message of an mprobe; the second time is an error. */
 static void do_claimed(struct run *run, struct item *item)
 {
     const struct op *op = &item->op;
@@ -314,7 +314,7 @@ static bool has_request(const struct item *item)
                              item->op.kind == RECV || item->op.kind == MRECV);
 }
 
-/* Has a sender won the word of this receive, and its claim not come yet? */
+/* Has a sender won the lock word of this receive, and not sent its claim yet? */
 static bool is_won(const struct run *run, const struct item *item)
 {
     const struct mbx_ep *ep = run->interposers[item->op.ep].ep;
@@ -326,7 +326,7 @@ static bool is_won(const struct run *run, const struct item *item)
 
 static bool is_complete(const struct run *run, const struct item *item);
 
-/* A synchronous send that nobody has met, and that is not being written, can be taken back. */
+/* A synchronous send that has not matched, and that is not being written, can be cancelled. */
 static void check_cancel_of_send(struct run *run, struct item *send, int err)
 {
     bool may_be_late = send->op.kind == SEND || send->is_taken || is_bound(run, send) ||
@@ -366,7 +366,7 @@ static void do_cancel(struct run *run, struct item *item)
         wrong(run, "cancel of %d returns %d, not %d", target->op.id, err, want);
 }
 
-/* Or it was consumed. */
+/* Is the operation complete, or was its completion read? */
 static bool is_complete(const struct run *run, const struct item *item)
 {
     const struct request *req = request_find(run->interposers[item->op.ep].ep, item->request);
@@ -385,7 +385,7 @@ static void do_test(struct run *run, struct item *item)
     if (!is_complete(run, target))
         interposer_progress(&run->interposers[target->op.ep]);
     if (!is_complete(run, target))
-        return; /* a receive that takes and is consumed in one call would leave no trace */
+        return; /* a receive that pulls and completes in one call would leave no trace */
     done = mbx_test(run->interposers[target->op.ep].ep, target->request, &completion);
     if (target->completions != 0 ? done != -ESTALE : done < 0)
         wrong(run, "test of %d returns %d", target->op.id, done);
@@ -472,7 +472,7 @@ static void settle(struct run *run)
     }
 }
 
-/* All is quiet: no receive is open that a message which waits at its sender suits. */
+/* Everything is quiet: no open receive matches a message that waits at its sender. */
 static void check_met(struct run *run)
 {
     for (int id = 0; id < IDS_MAX; id++) {
@@ -490,7 +490,7 @@ static void check_met(struct run *run)
     }
 }
 
-/* Receives until nothing waits at its sender any more. */
+/* Receives until no message waits at its sender any more. */
 static void finish_held(struct run *run)
 {
     for (int id = 0; id < IDS_MAX && run->why[0] == '\0'; id++) {
@@ -509,7 +509,7 @@ static void finish_held(struct run *run)
     }
 }
 
-/* Receives what is queued, cancels what waits, drops what is claimed. */
+/* Receives queued messages, cancels open receives, drops claimed messages. */
 static void finish(struct run *run)
 {
     struct op op = {.kind = RECV, .peer = NOBODY, .ignore = MBX_IGNORE_ALL, .size = 1};
@@ -584,7 +584,7 @@ static void open_all(struct run *run)
         }
 }
 
-/* True if all was right; else why says what was not. */
+/* Returns true if everything was right; otherwise why has the first error. */
 static bool program_run(const struct program *program, char *why, size_t size)
 {
     struct run *run = calloc(1, sizeof *run);
@@ -639,7 +639,7 @@ static void program_report(struct program *p)
 
 enum only { ONLY_ANY, ONLY_WINDOW, ONLY_EARLY };
 
-/* As if this had been drawn in the place of what has the same name. */
+/* Replaces the drawn parameter that has this name. */
 static void draw(struct program *p, const char *param)
 {
     size_t name = (size_t)(strchr(param, '=') - param) + 1;

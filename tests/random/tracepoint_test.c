@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tracepoint_test.c - MBX_TRACE writes down what the matching engines were asked and said.
+ * tracepoint_test.c - MBX_TRACE records the calls of the matching engines and their results.
  */
 #include "cluster.h"
 
@@ -45,7 +45,7 @@ static void make_folder(void)
     snprintf(setting, sizeof setting, "TRACE=%s", folder);
 }
 
-/* Of whatever host its transport says. */
+/* Returns the trace file, whatever host name the transport has given it. */
 static const char *file_of(int who)
 {
     static char path[128];
@@ -67,8 +67,8 @@ static void remove_folder(int files)
     assert_int_equal(rmdir(folder), 0);
 }
 
-/* All events of endpoint who that are about matching, or all about how messages travel, the close
- * too; how many. */
+/* Collects all events of endpoint who about matching, or all about the travel of messages, with
+ * the close.  Returns their number. */
 static int events_about(int who, bool is_travel, struct trace_event *events)
 {
     static struct trace_reader reader;
@@ -98,7 +98,7 @@ static void send_tag(struct cluster *cl, uint64_t tag)
     cluster_settle(cl);
 }
 
-static int into[16]; /* what is received is not looked at */
+static int into[16]; /* received data is not checked */
 
 static mbx_request post(struct cluster *cl, uint32_t source, uint64_t tag, uint64_t ignore)
 {
@@ -110,7 +110,7 @@ static mbx_request post(struct cluster *cl, uint32_t source, uint64_t tag, uint6
     return recv;
 }
 
-/* Each way in which a receive and a message can meet, or not. */
+/* Covers each way in which a receive and a message can match, or not. */
 static void tell_story(struct cluster *cl)
 {
     struct mbx_status status;
@@ -119,7 +119,7 @@ static void tell_story(struct cluster *cl)
 
     recv[0] = post(cl, 0, 1, 0);
     recv[1] = post(cl, MBX_ANY_SOURCE, 2, MBX_IGNORE_ALL);
-    send_tag(cl, 1); /* meets recv[0] */
+    send_tag(cl, 1); /* matches recv[0] */
     assert_int_equal(mbx_cancel(cl->eps[1], recv[1]), 0);
     cluster_settle(cl);
     send_tag(cl, 3); /* waits */
@@ -136,7 +136,7 @@ static void tell_story(struct cluster *cl)
     cluster_wait_error(cl, 1, recv[1], -ECANCELED);
     cluster_wait_error(cl, 1, recv[2], 0);
     cluster_wait_error(cl, 1, recv[3], 0);
-    cluster_settle(cl); /* the sender hears of what was discarded, too */
+    cluster_settle(cl); /* the sender also learns of the discarded message */
 }
 
 static void assert_event(const struct trace_event *e, enum trace_type type, uint32_t source,
@@ -160,8 +160,8 @@ static int count_of(const struct trace_event *events, int count, enum trace_type
     return found;
 }
 
-/* What is held is told as well: every message once, and who holds, is told of receives and
- * wins them. */
+/* Deferred messages are recorded, too: every message once.  The sender that defers is notified
+ * of receives and wins them. */
 static void check_held_story(void)
 {
     struct trace_event e[EVENTS_MAX];
@@ -177,7 +177,7 @@ static void check_held_story(void)
     remove_folder(2);
 }
 
-/* A story is told from front to back: each event is the next of its file. */
+/* Reads a story from beginning to end: each event is the next of its file. */
 static void test_every_event(void **state)
 {
     struct trace_event e[EVENTS_MAX];
@@ -232,7 +232,7 @@ static void test_missed_probes(void **state)
     remove_folder(2);
 }
 
-/* What is over goes without a probe. */
+/* Messages of an earlier use are dropped without a probe. */
 static void test_drops(void **state)
 {
     struct trace_event e[EVENTS_MAX];
@@ -243,7 +243,7 @@ static void test_drops(void **state)
     assert_int_equal(mbx_context_open(cl.eps[1], CONTEXT, 8, 7), 0);
     if (config_window(*state) == UINT64_MAX) {
         send_tag(&cl, 9);
-        send_tag(&cl, 1); /* at once */
+        send_tag(&cl, 1); /* dropped at once */
         assert_int_equal(mbx_context_close(cl.eps[1], CONTEXT), 0);
         cluster_close(&cl);
         assert_int_equal(events_of(1, e), 5);
@@ -257,7 +257,7 @@ static void test_drops(void **state)
     remove_folder(2);
 }
 
-/* The event of this type whose envelope has this tag, at or behind *at, which is then behind it. */
+/* Returns the next event of this type and tag, from *at on.  Sets *at to the index after it. */
 static const struct trace_event *find(const struct trace_event *events, int count,
                                       enum trace_type type, uint64_t tag, int *at)
 {
@@ -271,7 +271,8 @@ static const struct trace_event *find(const struct trace_event *events, int coun
     return NULL;
 }
 
-/* Of each message of test_every_protocol(): it is sent, how, and all of it is received. */
+/* Checks for each message of test_every_protocol() that it is sent, by which protocol, and that
+ * all of it is received. */
 static void check_travel(const size_t *sizes, size_t messages)
 {
     static struct trace_event sent[EVENTS_MAX], received[EVENTS_MAX];
@@ -347,7 +348,7 @@ static void test_every_protocol(void **state)
     remove_folder(2);
 }
 
-/* A receive that is told to its sender in advance: written into, and void. */
+/* Two receives are advertised to their sender: one is written into, the other is void. */
 static void test_advertise_events(void **state)
 {
     const struct configuration *config = *state;
@@ -378,7 +379,7 @@ static void test_advertise_events(void **state)
     remove_folder(2);
 }
 
-/* How many records of endpoint who are two events. */
+/* Counts the records of endpoint who that stand for two events. */
 static unsigned done_of(int who)
 {
     static struct trace_reader reader;
@@ -394,7 +395,8 @@ static unsigned done_of(int who)
     return (unsigned)(events - reader.records);
 }
 
-/* A short message has one record on each side; if its receive came later, or it is long, only what is complete at once. */
+/* A short message has one record on each side.  If its receive came later, or it is long, only
+ * operations that complete at once share a record. */
 static void test_one_record(void **state)
 {
     const struct configuration *config = *state;
@@ -431,7 +433,7 @@ static void test_one_record(void **state)
     remove_folder(2);
 }
 
-/* A trace that cannot be made costs a warning, not the program. */
+/* A trace file that cannot be made gives a warning; the program continues. */
 static void test_no_folder(void **state)
 {
     static const char *const nowhere[] = {"TRACE=/nonexistent/folder", NULL};
@@ -461,25 +463,25 @@ static void test_full_disk(void **state)
     log_set_sink(count_line, NULL);
     cluster_open(&cl, *state, 2, told);
     assert_int_equal(sys_fail_name("write", SYS_FAIL_ALWAYS, ENOSPC), 0);
-    for (int i = 0; i < 100000 && warnings < 2; i++) /* until both want the second piece */
+    for (int i = 0; i < 100000 && warnings < 2; i++) /* until both need the second piece */
         tell_story(&cl);
     assert_int_equal(warnings, 2);
     sys_fail_none();
-    tell_story(&cl); /* it does not begin again */
+    tell_story(&cl); /* recording does not start again */
     cluster_close(&cl);
     log_set_sink(NULL, NULL);
     assert_int_equal(warnings, 2);
     assert_int_equal(trace_open(&reader, file_of(1)), 0);
     while ((result = trace_next(&reader, &event)) == 1)
         read++;
-    assert_int_equal(result, -EBADMSG); /* it ends without a close */
-    assert_true(read > 4600);           /* what had space is there */
+    assert_int_equal(result, -EBADMSG); /* the file ends without a close */
+    assert_true(read > 4600);           /* all events that had space are there */
     trace_close(&reader);
     remove_folder(2);
 }
 
-/* An event costs a look at the clock, and none if nothing is recorded.  What else looks at it
- * does so in both stories alike. */
+/* An event reads the clock once, and not at all if nothing is recorded.  Other readings of the
+ * clock are the same in both stories. */
 static void test_off_costs_no_clock(void **state)
 {
     const struct configuration *config = *state;
@@ -488,9 +490,9 @@ static void test_off_costs_no_clock(void **state)
 
     if (!config_is_loop(config) || config_has_faults(config) ||
         config_window(config) != UINT64_MAX)
-        return; /* these have clocks of their own, or look whether a receiver is alive */
+        return; /* these have clocks of their own, or check whether a receiver is alive */
     clock_set(
-        count_clock); /* also before a trace is opened: that has a counter beside the clock */
+        count_clock); /* also before a trace is opened, which has a counter besides the clock */
     cluster_open(&cl, config, 2, NULL);
     clock_reads = 0;
     tell_story(&cl);
@@ -509,7 +511,7 @@ static void test_off_costs_no_clock(void **state)
     remove_folder(2);
 }
 
-/* Of so many rounds in vain, how many do nothing at all? */
+/* Counts the rounds without any work among this many unsuccessful rounds. */
 #define ROUNDS 640
 
 static unsigned idle_rounds(const struct configuration *config, const char *const *params)
@@ -532,16 +534,16 @@ static unsigned idle_rounds(const struct configuration *config, const char *cons
     return idle;
 }
 
-/* What waits, and looks in vain, is recorded by one round in eight. */
+/* A receive that waits unsuccessfully is recorded by one round in eight. */
 static void test_rounds_in_vain_stay_idle(void **state)
 {
     const struct configuration *config = *state;
     unsigned without, with;
 
     if (config_has_faults(config) || config_window(config) != UINT64_MAX)
-        return; /* what comes again, or is told again, is no round in vain */
+        return; /* repeated packets make rounds successful */
     without = idle_rounds(config, NULL);
-    clock_set(count_clock); /* fast: no wait is told */
+    clock_set(count_clock); /* fast: no wait is recorded */
     make_folder();
     with = idle_rounds(config, traced);
     clock_set(NULL);
@@ -557,7 +559,7 @@ static uint64_t given_clock(void)
     return now_ns;
 }
 
-/* A receive whose message comes after so many rounds that take so long each. */
+/* Receives a message that is sent after this many rounds, each of which takes `ns`. */
 static void wait_slowly(struct cluster *cl, unsigned rounds, uint64_t ns)
 {
     mbx_request recv = post(cl, 0, 1, 0);
@@ -568,7 +570,8 @@ static void wait_slowly(struct cluster *cl, unsigned rounds, uint64_t ns)
     cluster_wait_error(cl, 1, recv, 0);
 }
 
-/* Who looks now and then waits as well as who looks all the time, also if the wait before was short. */
+/* A rank that seldom polls waits like one that always polls, also if its last wait was
+ * short. */
 static void test_slow_rounds_are_waits(void **state)
 {
     const struct configuration *config = *state;

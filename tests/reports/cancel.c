@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cancel.c - MPI_Cancel (3.8.4): the operation has happened, or it has not, and its status says which;
- * MPI_Wait of a cancelled request returns whatever other processes do.
+ * cancel.c - MPI_Cancel (3.8.4): the operation has happened, or it has not, and its status
+ * reports which; MPI_Wait of a cancelled request returns whatever other processes do.
  */
 #include "report.h"
 
@@ -36,7 +36,8 @@ static void cancelled_receive(void)
     }
 }
 
-/* A cancelled request may be freed in place of being waited for; a persistent one may be started again. */
+/* A cancelled request may be freed instead of being waited for; a persistent one may be started
+ * again. */
 static void cancelled_and_freed(void)
 {
     MPI_Request request;
@@ -61,8 +62,8 @@ static void cancelled_and_freed(void)
     MPI_Request_free(&request);
 }
 
-/* A long receive that may be under way is cancelled: all of the message is there, or none, and then the
- * next receive gets it. */
+/* A long receive that may be under way is cancelled: all of the message is there, or nothing of
+ * it, and then the next receive gets it. */
 static void cancelled_under_way(void)
 {
     MPI_Request request, send;
@@ -89,7 +90,7 @@ static void cancelled_under_way(void)
     }
 }
 
-/* What is complete cannot be cancelled any more. */
+/* A complete request cannot be cancelled any more. */
 static void cancelled_too_late(void)
 {
     MPI_Request request;
@@ -107,7 +108,7 @@ static void cancelled_too_late(void)
     EXPECT_EQUAL(count_of(&status, MPI_INT), 1);
 }
 
-/* Nobody receives the synchronous send to oneself, so it cannot end but as cancelled. */
+/* Nobody receives the synchronous send to oneself, so it can only end as cancelled. */
 static void synchronous_send_to_oneself(void)
 {
     MPI_Request request;
@@ -126,7 +127,8 @@ static void synchronous_send_to_oneself(void)
     }
 }
 
-/* The wait of a cancelled send returns; if it was cancelled, the message is not there, or else it is. */
+/* The wait of a cancelled send returns.  If the send was cancelled, its message does not
+ * arrive; otherwise it does. */
 static void cancelled_send(int (*isend)(const void *, int, MPI_Datatype, int, int, MPI_Comm,
                                         MPI_Request *))
 {
@@ -166,7 +168,7 @@ static void cancelled_long_send(void)
     cancelled_send(MPI_Isend);
 }
 
-/* Of three messages that look alike the second is cancelled: it is that one which is missing, or none. */
+/* The second of three equal messages is cancelled: this one is missing, or none. */
 static void the_right_one_is_cancelled(void)
 {
     MPI_Request request[3];

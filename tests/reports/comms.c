@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * comms.c - communicators that are freed, many, or between groups.
+ * comms.c - communicators that are freed, many communicators, and intercommunicators.
  */
 #include "report.h"
 
 static char out[LONG], in[LONG];
 
-/* 6.1.2: each communicator is a separate communication universe: what nobody has received on one that was
- * freed does not turn up on the next. */
+/* 6.1.2: each communicator is a separate communication universe: messages that nobody has
+ * received on a freed one do not appear on the next. */
 static void nothing_from_the_one_before(void)
 {
     static char junk[1500];
@@ -37,7 +37,8 @@ static void nothing_from_the_one_before(void)
     }
 }
 
-/* As above, of a chain in which one rank sends more than its neighbour receives, on communicators that live at once. */
+/* As above, for a chain of communicators that exist at the same time; one rank sends more than
+ * its neighbour receives. */
 static void leftovers_of_a_chain(void)
 {
     for (int round = 0; round < 20; round++) {
@@ -64,7 +65,7 @@ static void leftovers_of_a_chain(void)
     }
 }
 
-/* 6.4.3: what is pending on a communicator that is freed completes normally. */
+/* 6.4.3: pending operations on a communicator that is freed complete normally. */
 static void pending_when_freed(void)
 {
     int to = (rank + 1) % ranks, from = (rank + ranks - 1) % ranks;
@@ -86,7 +87,8 @@ static void pending_when_freed(void)
     }
 }
 
-/* 6.4: communicators that are freed can be made again, thousands of times, and in an order that leaves holes. */
+/* 6.4: communicators can be made again after they are freed, thousands of times, and in an
+ * order that leaves holes. */
 static void thousands_of_communicators(void)
 {
     enum { AT_A_TIME = 12, ROUNDS = 250 };
@@ -122,7 +124,7 @@ static MPI_Comm halves(MPI_Comm *between)
     return half;
 }
 
-/* 6.6.3: the group that says false for high comes first, and each rank reaches each. */
+/* 6.6.3: the group that passes false for high comes first, and each rank reaches each. */
 static void merged_in_order(void)
 {
     for (int round = 0; round < 4; round++) {
@@ -139,7 +141,7 @@ static void merged_in_order(void)
                          (self + ranks - step) % ranks, step, merged, MPI_STATUS_IGNORE);
             EXPECT_EQUAL(got, (self + ranks - step) % ranks);
         }
-        /* and one between groups again, over the merged one */
+        /* and another intercommunicator, over the merged one */
         MPI_Intercomm_create(half, 0, merged,
                              upper_first ? (is_upper ? ranks - ranks / 2 : 0)
                                          : (is_upper ? 0 : ranks / 2),
@@ -148,7 +150,7 @@ static void merged_in_order(void)
         want = 0;
         for (int i = is_upper ? 0 : ranks / 2; i < (is_upper ? ranks / 2 : ranks); i++)
             want += i;
-        EXPECT_EQUAL(sum, want); /* of the others */
+        EXPECT_EQUAL(sum, want); /* the sum of the other group */
         MPI_Comm_free(&again);
         MPI_Comm_free(&merged);
         MPI_Comm_free(&between);

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fabric.c - the right answers to what was reported of libfabric's providers: queues, wait objects, cancel, buffers
- * for many messages, truncation, probes, addresses.  Two endpoints of one process talk to each other.
+ * fabric.c - cases with the right answers to public reports of libfabric's providers: queues,
+ * wait objects, cancel, buffers for many messages, truncation, probes, addresses.  Two
+ * endpoints of one process exchange messages.
  *
- *   fabric [--provider NAME] [CASE...]    all cases, or these; NAME is matchbox unless it is given
- *   fabric --list                         names and numbers of the public reports
+ *   fabric [--provider NAME] [CASE...]    all cases, or these; the default of NAME is matchbox
+ *   fabric --list                         names of the cases and numbers of the public reports
  *
- * The sections are those of libfabric's manual.  Says "right CASE" of each, "skipped CASE" if the provider does not
- * offer what it needs; a wrong answer gives one line and status 1.
+ * The sections have the names of libfabric's manual pages.  The program prints "right CASE" for
+ * each case, "skipped CASE" if the provider does not support it; a wrong answer gives one line
+ * and status 1.
  */
 #include <errno.h>
 #include <poll.h>
@@ -124,7 +126,7 @@ static void open_side(struct side *s, const struct setup *setup)
     EXPECT_EQUAL(fi_getname(&s->ep->fid, s->address, &s->address_size), 0);
 }
 
-/* False: the provider does not offer it. */
+/* False: the provider does not support it. */
 static bool open_both(const struct setup *setup)
 {
     struct fi_info *hints = fi_allocinfo();
@@ -174,7 +176,7 @@ static void progress(void)
         fi_cq_read(side[i].cq, NULL, 0);
 }
 
-/* The next completion of a side, or -FI_EAVAIL. */
+/* Returns the next completion of a side, or -FI_EAVAIL. */
 static ssize_t next(int i, struct fi_cq_tagged_entry *entry)
 {
     double end = seconds() + PATIENCE_S;
@@ -217,7 +219,7 @@ static void expect_quiet(int i)
     }
 }
 
-/* Calls until it is taken. */
+/* Repeats the call until it is accepted. */
 #define POST(call)                                                                             \
     do {                                                                                       \
         double end_ = seconds() + PATIENCE_S;                                                  \
@@ -234,7 +236,8 @@ static void send_word(uint64_t tag)
 
 /* ---- cancel (fi_endpoint) ------------------------------------------------------------ */
 
-/* To call again does not help if there is nothing to cancel, so the answer is not -FI_EAGAIN. */
+/* Repeating the call does not help if there is nothing to cancel, so the answer is not
+ * -FI_EAGAIN. */
 static void cancel_of_nothing(void)
 {
     if (!open_both(&(struct setup){0}))
@@ -244,7 +247,8 @@ static void cancel_of_nothing(void)
     close_both();
 }
 
-/* Each receive has one completion, cancelled or not, whatever fi_cancel() returns, and if it is called twice. */
+/* Each receive has one completion, cancelled or not, whatever fi_cancel() returns, also if it
+ * is called twice. */
 static void one_completion_of_each(void)
 {
     uint64_t word[2] = {0};
@@ -266,7 +270,8 @@ static void one_completion_of_each(void)
     close_both();
 }
 
-/* A cancelled buffer for many messages comes back, with FI_MULTI_RECV, also one that was never used. */
+/* A cancelled buffer for many messages is returned, with FI_MULTI_RECV, also one that was never
+ * used. */
 static void cancelled_buffers_come_back(void)
 {
     static char many[2][4096];
@@ -303,8 +308,8 @@ static void post_many(char *buf, size_t size, void *of)
     POST(fi_recvmsg(side[1].ep, &msg, FI_MULTI_RECV));
 }
 
-/* FI_MULTI_RECV says that the buffer was released: once, when less than the least space is left in it, which may be
- * none. */
+/* FI_MULTI_RECV reports that the buffer was released: once, when less than the minimum is left
+ * in it, which may be nothing. */
 static void released_once(void)
 {
     enum { SIZE = 64, MESSAGES = 16 };
@@ -378,7 +383,7 @@ static void nothing_lost_between_buffers(void)
 
 /* ---- queues and wait objects (fi_cq, fi_poll) ------------------------------------------ */
 
-/* fi_cq_sread() of a queue that stays empty returns -FI_EAGAIN when its time is over, not before. */
+/* fi_cq_sread() of an empty queue returns -FI_EAGAIN when its time is over, not before. */
 static void sread_waits_its_time(void)
 {
     struct fi_cq_tagged_entry entry;
@@ -386,7 +391,7 @@ static void sread_waits_its_time(void)
 
     if (!open_both(&(struct setup){.wait = FI_WAIT_UNSPEC}))
         return;
-    send_word(1); /* something has come, and is no completion */
+    send_word(1); /* a packet has arrived, which is no completion */
     for (int i = 0; i < 3; i++) {
         begin = seconds();
         EXPECT_EQUAL(fi_cq_sread(side[1].cq, &entry, 1, NULL, 30), -FI_EAGAIN);
@@ -423,8 +428,9 @@ static void signal_ends_a_wait(void)
     close_both();
 }
 
-/* fi_trywait() says -FI_EAGAIN while a completion is there, and in the end 0; then the descriptor is quiet until there
- * is something, so that nobody polls it in vain, and readable when a message has come. */
+/* fi_trywait() returns -FI_EAGAIN while a completion is there, and finally 0.  Then the
+ * descriptor is not readable until there is something, so that a poll does not return without
+ * reason, and readable when a message has arrived. */
 static void trywait_lets_wait(void)
 {
     struct fi_cq_tagged_entry entry;
@@ -459,7 +465,7 @@ static void trywait_lets_wait(void)
     close_both();
 }
 
-/* fi_cq_read() of several completions writes one behind the other. */
+/* fi_cq_read() of several completions writes them in consecutive entries. */
 static void several_are_read_at_once(void)
 {
     struct fi_cq_tagged_entry entries[16];
@@ -485,7 +491,7 @@ static void several_are_read_at_once(void)
     close_both();
 }
 
-/* With FI_RM_ENABLED no completion is lost, though the queue was to have only a few. */
+/* With FI_RM_ENABLED no completion is lost, although the queue was opened for only a few. */
 static void small_queues_lose_nothing(void)
 {
     enum { MESSAGES = 400 };
@@ -511,8 +517,8 @@ static void small_queues_lose_nothing(void)
     close_both();
 }
 
-/* With FI_SELECTIVE_COMPLETION the sends that ask for it have a completion, those with FI_INJECT too; the
- * counter counts all. */
+/* With FI_SELECTIVE_COMPLETION only sends that request it have a completion, also with
+ * FI_INJECT; the counter counts all. */
 static void completions_by_choice(void)
 {
     struct iovec iov = {out, 8};
@@ -579,8 +585,8 @@ static void counters_wait(void)
 
 /* ---- messages (fi_tagged, fi_msg) ------------------------------------------------------- */
 
-/* A receive that is too short says FI_ETRUNC and how much is missing; nothing is written above it, and the
- * next message is whole. */
+/* A receive that is too short reports FI_ETRUNC and how much is missing; no byte beyond its
+ * buffer is written, and the next message is whole. */
 static void short_receives(void)
 {
     static const size_t sizes[] = {8, 3000, LONG};
@@ -589,7 +595,7 @@ static void short_receives(void)
         return;
     for (int round = 0; round < 6; round++) {
         size_t size = sizes[round % 3], capacity = size / 2;
-        bool is_early = round < 3; /* the receive */
+        bool is_early = round < 3; /* the receive is posted first */
         struct fi_cq_err_entry error;
         struct fi_cq_tagged_entry entry;
 
@@ -609,7 +615,7 @@ static void short_receives(void)
         for (size_t i = capacity; i < capacity + 64 && i < LONG; i++)
             EXPECT_EQUAL(in[i], 0x5a);
         while ((next(0, &entry)) == -FI_EAVAIL)
-            expect_error(0, FI_ETRUNC); /* a sender may be told */
+            expect_error(0, FI_ETRUNC); /* a sender may get the error, too */
         EXPECT(entry.op_context == &context[10]);
         POST(fi_trecv(side[1].ep, in, size, NULL, FI_ADDR_UNSPEC, 3, 0, &context[1]));
         POST(fi_tsend(side[0].ep, out, size, NULL, side[0].peer, 3, &context[11]));
@@ -650,7 +656,7 @@ static void peek_claim_discard(void)
 
         POST(fi_tinject(side[0].ep, &value, sizeof value, side[0].peer, tag == 3 ? 1 : tag));
     }
-    while (!found && seconds() < end) { /* until it has come */
+    while (!found && seconds() < end) { /* until it has arrived */
         look(2, FI_PEEK, &context[1]);
         found = next(1, &entry) == 1;
         if (!found)
@@ -660,7 +666,7 @@ static void peek_claim_discard(void)
     EXPECT_EQUAL(entry.tag, 2);
     look(1, FI_PEEK | FI_CLAIM, &context[2]);
     EXPECT_EQUAL(expect_next(1, &context[2]).len, 8);
-    do { /* not the one that was claimed: the other one of this tag */
+    do { /* not the claimed message: the other one with this tag */
         look(1, FI_PEEK | FI_DISCARD, &context[3]);
         found = next(1, &entry) == 1;
         if (!found)
@@ -678,7 +684,7 @@ static void peek_claim_discard(void)
     close_both();
 }
 
-/* Thousands of messages come before their receives, which are posted in another order. */
+/* Thousands of messages arrive before their receives, which are posted in another order. */
 static void many_unexpected(void)
 {
     enum { MESSAGES = 1000, SIZE = 5000 };
@@ -705,7 +711,8 @@ static void many_unexpected(void)
     close_both();
 }
 
-/* A message without a tag that came early is received by fi_recv(), beside ones with tags. */
+/* An early message without a tag is received by fi_recv(), also while messages with tags
+ * wait. */
 static void untagged_unexpected(void)
 {
     uint64_t word = 77, got[2] = {0};
@@ -746,7 +753,7 @@ static void inserted_again(void)
     close_both();
 }
 
-/* What is not in the vector cannot be removed from it. */
+/* An address that is not in the vector cannot be removed from it. */
 static void removed_only_once(void)
 {
     fi_addr_t unknown, none = FI_ADDR_NOTAVAIL, peer;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * many.c - more messages, or longer ones, than some limit of an implementation.
+ * many.c - more messages, or longer ones, than a limit of some implementation.
  *
- * The environment variable REPORT_COUNT says how many messages there are (default 20000; the cases that
- * take long: 1100000).  The longest messages need 5 GiB of memory in all.
+ * The environment variable REPORT_COUNT sets the number of messages (default 20000; in the
+ * cases that take long: 1100000).  The longest messages need 5 GiB of memory in all.
  */
 #include "report.h"
 
@@ -24,7 +24,7 @@ static void *memory_for(size_t count, size_t size)
     return memory;
 }
 
-/* 3.5, 3.7: messages that nobody has asked for yet, sent by blocking calls, arrive in order. */
+/* 3.5, 3.7: messages without receives, sent by blocking calls, arrive in order. */
 static void unexpected_messages(void)
 {
     int count = how_many(), got;
@@ -42,7 +42,7 @@ static void unexpected_messages(void)
     }
 }
 
-/* So many nonblocking sends that have not ended. */
+/* A large number of nonblocking sends are incomplete. */
 static void sends_that_wait(void)
 {
     int count = how_many(), got;
@@ -70,7 +70,7 @@ static void sends_that_wait(void)
     }
 }
 
-/* So many receives that wait. */
+/* A large number of receives wait. */
 static void receives_that_wait(void)
 {
     int count = how_many();
@@ -98,7 +98,8 @@ static void receives_that_wait(void)
     }
 }
 
-/* 3.2: a message of more than 2^31 bytes, as a count of a larger type that an int holds. */
+/* 3.2: a message of more than 2^31 bytes, as elements of a larger type whose count an int
+ * holds. */
 #define HUGE_COUNT ((1 << 28) + 4) /* doubles: 2 GiB and 32 bytes */
 
 static void more_than_an_int_of_bytes(void)

@@ -6,7 +6,7 @@
 
 static char out[LONG], in[LONG];
 
-/* 3.8.2: a matched probe that finds nothing leaves nothing for the messages that follow. */
+/* 3.8.2: a matched probe that finds nothing does not affect later messages. */
 static void improbe_finds_nothing(void)
 {
     MPI_Message message = MPI_MESSAGE_NULL;
@@ -20,7 +20,7 @@ static void improbe_finds_nothing(void)
     }
 }
 
-/* 3.8.1: a message that was sent is found, if it is asked for often enough. */
+/* 3.8.1: a repeated probe finds a message that was sent. */
 static void iprobe_finds_in_the_end(void)
 {
     int found = 0;
@@ -44,7 +44,8 @@ static int size_of_message(int from, int number)
     return number % 5 == 0 ? LONG - from : 1 + 37 * number + from;
 }
 
-/* 3.8.1: a receive with the source and tag that a probe has told gets the message that the probe has found. */
+/* 3.8.1: a receive with the source and tag in a probe's status gets the message that the probe
+ * has found. */
 static void probe_of_anybody(void)
 {
     enum { MESSAGES = 20 };
@@ -75,7 +76,8 @@ static void probe_of_anybody(void)
     }
 }
 
-/* 3.8.2: what a matched probe has taken is for its own receive alone, which clears the handle. */
+/* 3.8.2: a message that a matched probe has taken is only for its own receive, which clears the
+ * handle. */
 static void mprobe_takes_the_message(void)
 {
     static char three[3][LONG];
@@ -114,7 +116,7 @@ static void mprobe_takes_the_message(void)
     }
 }
 
-/* 3.8.2: sends and matched probes in a ring make progress by each other's calls. */
+/* 3.8.2: sends and matched probes in a ring make progress in each other's calls. */
 static void improbe_in_a_ring(void)
 {
     int to = (rank + 1) % ranks, from = (rank + ranks - 1) % ranks;
@@ -142,7 +144,8 @@ static void improbe_in_a_ring(void)
     }
 }
 
-/* 6.6: in an intercommunicator source is a rank of the other group, for probes as for receives. */
+/* 6.6: in an intercommunicator the source is a rank of the other group, for probes as for
+ * receives. */
 static void probe_between_groups(void)
 {
     MPI_Comm half, between;

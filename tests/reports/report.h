@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * report.h - small MPI programs with the right answers to what was reported of MPI libraries.
+ * report.h - small MPI programs with the right answers to public reports of MPI libraries.
  *
- * A program has cases; each is named for what has to be right, with the numbers of the public reports
- * that describe the fault, and the section of MPI 3.1 that has the answer.  All cases are written from the
- * description of the fault.  ranks is how few ranks a case needs; ranks above that take part, or wait.
+ * A program has cases.  Each has a name for the required behaviour, with the numbers of the
+ * public reports that describe the fault, and the section of MPI 3.1 that has the answer.  All
+ * cases are written from the description of the fault. ranks is the smallest number of ranks
+ * for a case; further ranks take part, or wait.
  *
- *   PROGRAM            all cases but those that take long
- *   PROGRAM CASE...    these
+ *   PROGRAM            all cases except those that take long
+ *   PROGRAM CASE...    these cases
  *   PROGRAM --list     name, ranks, quick or long, numbers; MPI is not started
  *
- * Rank 0 says "right CASE" of each.  A wrong answer gives one line and ends the job with status 1.
+ * Rank 0 prints "right CASE" for each case.  A wrong answer gives one line and ends the job
+ * with status 1.
  */
 #ifndef TESTS_REPORTS_REPORT_H
 #define TESTS_REPORTS_REPORT_H
 
 #include "../mpi/check.h"
 
-#define LONG 200000 /* bytes: by rendezvous */
+#define LONG 200000 /* bytes: travels by rendezvous */
 
 struct report_case {
     const char *name;
@@ -68,7 +70,7 @@ static inline int count_of(const MPI_Status *status, MPI_Datatype type)
     return count;
 }
 
-/* A message of size bytes from source, with the pattern of seed. */
+/* Expects a message of size bytes from source, with the pattern of seed. */
 static inline void expect_message(const MPI_Status *status, int source, int tag,
                                   const void *buf, int size, unsigned seed)
 {
@@ -87,7 +89,8 @@ static inline void expect_empty(const MPI_Status *status)
     EXPECT(!is_cancelled(status));
 }
 
-/* All that ranks have sent to each other before has arrived: messages of a pair keep their order. */
+/* Waits until all earlier messages between ranks have arrived: messages of a pair keep their
+ * order. */
 static inline void all_arrived(void)
 {
     MPI_Barrier(MPI_COMM_WORLD);

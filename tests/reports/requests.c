@@ -8,7 +8,8 @@
 
 static char out[LONG], in[LONG];
 
-/* 3.7.3: a send whose request is freed at once is still made, and the next one has its own data. */
+/* 3.7.3: a send whose request is freed at once is still performed, and the next one has its own
+ * data. */
 static void freed_sends(void)
 {
     static int words[MANY];
@@ -27,8 +28,8 @@ static void freed_sends(void)
     }
 }
 
-/* 3.9: persistent requests that are made and freed again and again, as PETSc does, in any order; the
- * handle stays as it is in between. */
+/* 3.9: persistent requests that are made and freed repeatedly, as PETSc does, in any order; the
+ * handle does not change in between. */
 static void persistent_rounds(void)
 {
     enum { PAIRS = 4 };
@@ -61,7 +62,8 @@ static void persistent_rounds(void)
     }
 }
 
-/* 3.7.5: MPI_Waitany says the place of the request that has ended, among null and inactive ones. */
+/* 3.7.5: MPI_Waitany returns the index of the request that has ended, among null and inactive
+ * ones. */
 static void waitany_says_the_place(void)
 {
     MPI_Request request[8];
@@ -82,7 +84,7 @@ static void waitany_says_the_place(void)
     }
 }
 
-/* 3.6: what a buffered send was given may be changed as soon as it returns. */
+/* 3.6: the buffer of a buffered send may be changed as soon as the call returns. */
 static void buffered_data_is_kept(void)
 {
     enum { SENDS = 12 };
@@ -126,7 +128,7 @@ static void buffered_data_is_kept(void)
     free(buffer);
 }
 
-/* 3.6: a buffer is detached when its messages have left it, and then may be attached again. */
+/* 3.6: a buffer is detached when its messages have left it, and may then be attached again. */
 static void buffer_comes_back(void)
 {
     int size = 100, capacity = 4 * (size + MPI_BSEND_OVERHEAD);
@@ -149,7 +151,7 @@ static void buffer_comes_back(void)
     free(buffer);
 }
 
-/* 3.4: synchronous sends to oneself end when their receives have, by MPI_Testall alone. */
+/* 3.4: synchronous sends to oneself end when their receives match, by MPI_Testall alone. */
 static void synchronous_sends_to_oneself(void)
 {
     MPI_Request request[10];
@@ -170,8 +172,8 @@ static void synchronous_sends_to_oneself(void)
         MPI_Testall(10, request, &done, MPI_STATUSES_IGNORE);
 }
 
-/* 3.10: MPI_Sendrecv_replace receives all of the message, wherever an implementation's own buffer ends,
- * and as the type says. */
+/* 3.10: MPI_Sendrecv_replace receives all of the message, wherever an implementation's own
+ * buffer ends, and according to the datatype. */
 static void replaced_in_place(void)
 {
     static const int counts[] = {1, 255, 256, 257, 511, 512, 513, 666, 5000};
@@ -200,7 +202,7 @@ static void replaced_in_place(void)
     }
 }
 
-/* 3.2.3, 8.1.2: tags up to MPI_TAG_UB, which is 32767 at the least, are told from each other. */
+/* 3.2.3, 8.1.2: tags up to MPI_TAG_UB, which is at least 32767, are distinct. */
 static void largest_tags(void)
 {
     int *bound, flag, peer = rank ^ 1, tags[40], count = 0, words[40], got[40];
@@ -231,8 +233,9 @@ static void largest_tags(void)
     EXPECT_EQUAL(status.MPI_TAG, *bound);
 }
 
-/* 3.5: messages that match the same receive are received in the order in which they were sent, long and short
- * ones, with receives for this sender and for any; a message with another tag takes no part in it. */
+/* 3.5: messages that match the same receive are received in the order of the sends, long and
+ * short ones, by receives from this sender and from any; a message with another tag does not
+ * affect that. */
 static void in_the_order_of_the_sends(void)
 {
     enum { MESSAGES = 12 };
@@ -253,7 +256,7 @@ static void in_the_order_of_the_sends(void)
         MPI_Waitall(MESSAGES, request, MPI_STATUSES_IGNORE);
         return;
     }
-    for (int half = 0; half < 2; half++) { /* before the messages and behind them */
+    for (int half = 0; half < 2; half++) { /* before the messages and after them */
         for (int i = half * MESSAGES / 2; i < (half + 1) * MESSAGES / 2 && rank == 1; i++)
             MPI_Irecv(bufs[i], LONG, MPI_BYTE, i % 2 == 0 ? 0 : MPI_ANY_SOURCE, 1,
                       MPI_COMM_WORLD, &request[i]);
@@ -269,7 +272,7 @@ static void in_the_order_of_the_sends(void)
         expect_message(&status[i], 0, 1, bufs[i], i % 3 == 0 ? LONG : 1 + i, (unsigned)i);
 }
 
-/* 4.1.7: a type whose extent is shorter than its span is sent as it says. */
+/* 4.1.7: a datatype whose extent is shorter than its span is sent correctly. */
 static void short_extents(void)
 {
     enum { N = 8 };
@@ -299,7 +302,7 @@ static void short_extents(void)
     MPI_Type_free(&pair);
 }
 
-/* 4.1.2: a column of structures, of a field that is small, and of one that is not. */
+/* 4.1.2: a column of structures, with a small field, and with a large one. */
 static void columns_of_structures(void)
 {
     static const int edges[] = {2, 200};
@@ -329,7 +332,7 @@ static void columns_of_structures(void)
     free(field);
 }
 
-/* 5.12: sends that are found by probes, and a nonblocking barrier, thousands of times. */
+/* 5.12: sends that probes find, and a nonblocking barrier, thousands of times. */
 static void sparse_exchanges(void)
 {
     MPI_Status status;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * status.c - what calls write into a status, and what they leave alone.
+ * status.c - the fields of a status that calls write, and those that they do not change.
  */
 #include "report.h"
 
@@ -8,7 +8,7 @@
 
 static char out[LONG], in[LONG];
 
-/* As a variable of the stack may be. */
+/* Fills a status with the content that a variable on the stack may have. */
 static void spoil(MPI_Status *status)
 {
     memset(status, 0xff, sizeof *status);
@@ -114,7 +114,7 @@ static void one_status_keeps_its_error(void)
     for (int i = 0; i < 3 * WAYS * 2; i++) {
         enum way way = (enum way)(i % WAYS);
         int size = sizes[i / WAYS % 3];
-        bool is_early = i >= 3 * WAYS; /* it has arrived before the call */
+        bool is_early = i >= 3 * WAYS; /* arrived before the call */
         MPI_Request send = MPI_REQUEST_NULL;
 
         if (way != SENDRECV)
@@ -126,7 +126,7 @@ static void one_status_keeps_its_error(void)
     }
 }
 
-/* 3.8.4: what has been received was not cancelled, whatever was in the status. */
+/* 3.8.4: a receive that has completed was not cancelled, whatever was in the status. */
 static void received_is_not_cancelled(void)
 {
     int peer = rank ^ 1;
@@ -158,7 +158,7 @@ static void expect_from_null(const MPI_Status *status)
     EXPECT(!is_cancelled(status));
 }
 
-/* 3.11: a receive from nobody has source MPI_PROC_NULL, any tag and no bytes. */
+/* 3.11: a receive from MPI_PROC_NULL has this source, any tag and no bytes. */
 static void nobody_sends(void)
 {
     MPI_Status status;
@@ -191,7 +191,7 @@ static void nobody_sends(void)
     expect_from_null(&status);
 }
 
-/* 3.9, 3.11: persistent requests to and from nobody start and end. */
+/* 3.9, 3.11: persistent requests to and from MPI_PROC_NULL start and end. */
 static void persistent_to_nobody(void)
 {
     MPI_Request request[2];
@@ -208,7 +208,8 @@ static void persistent_to_nobody(void)
     MPI_Request_free(&request[1]);
 }
 
-/* 3.7.3, 3.7.5: calls that find no active request say MPI_UNDEFINED at once, with an empty status. */
+/* 3.7.3, 3.7.5: calls that find no active request return MPI_UNDEFINED at once, with an empty
+ * status. */
 static void no_active_request(MPI_Request request[3])
 {
     MPI_Status status, all[3];
@@ -306,7 +307,7 @@ static void parts_of_a_type(void)
     MPI_Type_free(&pair);
 }
 
-/* 3.2.2: a message of no entries is a message, and its buffer may be NULL. */
+/* 3.2.2: a message without entries is a message, and its buffer may be NULL. */
 static void nothing_is_a_message(void)
 {
     int to = (rank + 1) % ranks, from = (rank + ranks - 1) % ranks;

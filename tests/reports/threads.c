@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * threads.c - several threads of a rank in MPI at once (12.4).
+ * threads.c - several threads of a rank use MPI at the same time (12.4).
  */
 #include "report.h"
 
@@ -38,7 +38,7 @@ static void close_comms(void)
         MPI_Comm_free(&own[i]);
 }
 
-/* Each thread posts windows of receives, on a communicator of its own and on that of all. */
+/* Each thread posts windows of receives, on a communicator of its own and on MPI_COMM_WORLD. */
 static void *windows(void *arg)
 {
     enum { WINDOW = 16 };
@@ -72,8 +72,8 @@ static void windows_of_threads(void)
     close_comms();
 }
 
-/* Threads take messages of any source by matched probes: each message is received once, whole.  The thread that
- * takes the last one tells all threads to stop. */
+/* Threads take messages of any source by matched probes: each message is received once, whole.
+ * The thread that takes the last one notifies all threads to stop. */
 static atomic_int taken;
 static atomic_llong sum_taken;
 
@@ -117,7 +117,7 @@ static void matched_probes_of_threads(void)
     }
 }
 
-/* Collectives of several threads at once, each on a communicator of its own. */
+/* Several threads run collectives at the same time, each on a communicator of its own. */
 static void *reduce(void *arg)
 {
     int self = *(int *)arg;
@@ -140,7 +140,7 @@ static void collectives_of_threads(void)
     close_comms();
 }
 
-/* 3.8.4: a thread cancels the receive that another one waits for. */
+/* 3.8.4: a thread cancels the receive for which another thread waits. */
 static void *wait_for_it(void *arg)
 {
     MPI_Request request = *(MPI_Request *)arg;
@@ -161,7 +161,7 @@ static void cancelled_by_another_thread(void)
         MPI_Irecv(&got, 1, MPI_INT, MPI_ANY_SOURCE, 5, MPI_COMM_WORLD, &request);
         if (pthread_create(&thread, NULL, wait_for_it, &request) != 0)
             EXPECT(false);
-        for (int i = 0; i < round; i++) /* it may wait by then, or not yet */
+        for (int i = 0; i < round; i++) /* the thread may already wait, or not */
             MPI_Iprobe(MPI_ANY_SOURCE, 6, MPI_COMM_WORLD, &got, MPI_STATUS_IGNORE);
         MPI_Cancel(&request);
         pthread_join(thread, NULL);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * truncation.c - receives that are too short: who is told, by which call, and what else is touched.
+ * truncation.c - receives that are too short: which call returns the error, and which bytes are
+ * written.
  */
 #include "report.h"
 
@@ -36,7 +37,8 @@ static void send_them(int size)
     MPI_Send(NULL, 0, MPI_BYTE, 1, 9, MPI_COMM_WORLD);
 }
 
-/* Until all requests have ended, or one of them with an error.  status[i] is that of request i. */
+/* Waits until all requests have ended, or one of them with an error. status[i] is for request
+ * i. */
 static int end_them(enum call call, MPI_Request *request, MPI_Status *status)
 {
     int err = MPI_SUCCESS, done = 0, which[REQUESTS];
@@ -88,7 +90,7 @@ static void one_is_short(enum call call, int size, int short_one, bool is_persis
     if (rank != 1)
         return;
     MPI_Send(NULL, 0, MPI_BYTE, 0, 8, MPI_COMM_WORLD);
-    if (is_early) /* all has ended before the call */
+    if (is_early) /* everything has ended before the call */
         MPI_Recv(NULL, 0, MPI_BYTE, 0, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     EXPECT_EQUAL(class_of(end_them(call, request, status)), MPI_ERR_IN_STATUS);
     for (int i = 0; i < REQUESTS; i++) {
@@ -115,8 +117,8 @@ static void all_kinds(enum call call, bool is_persistent, bool is_early)
     end();
 }
 
-/* 3.7.5: of several requests of which one has failed, the call says MPI_ERR_IN_STATUS, and each
- * status what has become of its request. */
+/* 3.7.5: if one of several requests has failed, the call returns MPI_ERR_IN_STATUS, and each
+ * status has the error of its request. */
 static void waitall_says_in_status(void)
 {
     all_kinds(WAITALL, false, false);
@@ -165,7 +167,7 @@ static void waitsome_persistent_early(void)
     all_kinds(WAITSOME, true, true);
 }
 
-/* 3.7.5: and MPI_SUCCESS if none has failed, whatever was in the statuses. */
+/* 3.7.5: the call returns MPI_SUCCESS if none has failed, whatever was in the statuses. */
 static void testall_says_success(void)
 {
     MPI_Request request[2];
@@ -231,7 +233,8 @@ static int short_receive(enum receive how, char *buf, int capacity, MPI_Status *
     return err != MPI_SUCCESS ? err : MPI_Wait(&request, status);
 }
 
-/* 3.2.4: the receive returns MPI_ERR_TRUNCATE; nothing is written above its buffer, and the next message is whole. */
+/* 3.2.4: the receive returns MPI_ERR_TRUNCATE; no byte beyond its buffer is written, and the
+ * next message is whole. */
 static void short_receives(enum receive how)
 {
     MPI_Status status;

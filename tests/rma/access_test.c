@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * access_test.c - reads, writes and atomics of a peer's memory: what was written is there and
- * nothing else is, in the order of the calls, and only where the owner allows it.
+ * access_test.c - reads, writes and atomics of a peer's memory: they change exactly the
+ * addressed bytes, in the order of the calls, and only where the owner permits it.
  */
 #include "cluster.h"
 
@@ -16,7 +16,7 @@
 #define KEY         UINT64_C(0x1234567890abcdef)
 #define LONG        ((size_t)(1 << 20) + 7)
 
-#define EVENTS_MOST 1024 /* of one peer, that nobody has read */
+#define EVENTS_MOST 1024 /* of one peer, which nobody has read */
 
 static const struct mbx_options with_data = {.data = 77, .flags = MBX_REMOTE_DATA};
 static const struct mbx_options copied = {.flags = MBX_COPY};
@@ -35,7 +35,7 @@ static void share(struct cluster *cl, int who, void *buf, size_t size, unsigned 
     assert_int_equal(mbx_register(cl->eps[who], KEY, &region), 0);
 }
 
-/* Two endpoints; memory of the second is shared. */
+/* Opens two endpoints; memory of the second is shared. */
 static void open_two(struct cluster *cl, void **state)
 {
     cluster_open(cl, *state, 2, NULL);
@@ -112,7 +112,7 @@ static void every_size_is_read_whole(void **state)
     cluster_close(&cl);
 }
 
-/* Neither side can reach the other's memory: all goes in packets. */
+/* Neither side can access the other's memory: everything travels in packets. */
 static void without_reads_it_goes_in_packets(void **state)
 {
     static const char *const params[] = {"RNDV=data", NULL};
@@ -168,7 +168,7 @@ static void one_may_access_oneself(void **state)
     cluster_close(&cl);
 }
 
-/* ---- what is not allowed ---- */
+/* ---- violations of rights and bounds ---- */
 
 static void rights_and_bounds_are_kept(void **state)
 {
@@ -245,7 +245,8 @@ static void wrong_arguments_are_refused(void **state)
 
 /* ---- order ---- */
 
-/* More than may be under way, of all lengths, all to the same place; a read behind each. */
+/* More writes than may be under way, of all lengths, all to the same place; a read after
+ * each. */
 static void accesses_are_performed_in_order(void **state)
 {
     static const size_t lengths[] = {8, 3000, 20000, 64};
@@ -290,7 +291,7 @@ static void what_is_copied_may_change_at_once(void **state)
         assert_int_equal(mbx_write(cl.eps[0], 1, here, size, KEY, i * 6000, &silent, NULL), 0);
         memset(here, 0, size);
     }
-    assert_int_equal(get(&cl, here, 1, 0), 0); /* behind all of them */
+    assert_int_equal(get(&cl, here, 1, 0), 0); /* after all of them */
     for (unsigned i = 0; i < MANY; i++)
         assert_memory_equal(memory + i * 6000, seeded_bytes(i, most),
                             i % 2 ? min_size(8, most) : most);
@@ -298,7 +299,8 @@ static void what_is_copied_may_change_at_once(void **state)
     cluster_close(&cl);
 }
 
-/* More than may be under way, of the longest: some leave in the call and the others later. */
+/* More atomics than may be under way, of the longest kind: some leave in the call and the
+ * others later. */
 static void what_an_atomic_takes_may_change_at_once(void **state)
 {
     enum { MANY = 40 };
@@ -328,7 +330,7 @@ static void what_an_atomic_takes_may_change_at_once(void **state)
         memset(was, 0xff, sizeof was);
         memset(next, 0xff, sizeof next);
     }
-    assert_int_equal(get(&cl, here, 1, 0), 0); /* behind all of them */
+    assert_int_equal(get(&cl, here, 1, 0), 0); /* after all of them */
     memcpy(cells, memory, sizeof cells);
     for (size_t k = 0; k < add.count; k++)
         assert_int_equal(cells[k], 3 * MANY);
@@ -337,7 +339,7 @@ static void what_an_atomic_takes_may_change_at_once(void **state)
 
 /* ---- events ---- */
 
-/* More than fit: the writes behind wait for the reader, and so do not get lost. */
+/* More events than fit: later writes wait for the reader, so no event is lost. */
 static void events_come_in_order_and_none_is_lost(void **state)
 {
     const uint64_t many = test_is_quick() ? 1100 : 3000;
@@ -369,7 +371,7 @@ static void events_come_in_order_and_none_is_lost(void **state)
     }
     cluster_settle(&cl);
     assert_int_equal(cluster_stats(&cl, 0).puts, many);
-    /* a refused one makes none */
+    /* a refused write makes no event */
     assert_int_equal(mbx_write(cl.eps[0], 1, here, 8, KEY + 1, 0, &with_data, NULL), 0);
     cluster_settle(&cl);
     assert_int_equal(mbx_poll(cl.eps[1], MBX_EVENTS, &c, 1), 0);
@@ -389,14 +391,14 @@ static void *go_on(void *arg)
     return NULL;
 }
 
-/* Does the other side's processor move the bytes, as over TCP?  Then what is being moved ends by its
- * progress. */
+/* Does the processor of the other side move the bytes, as over TCP?  Then a move that is under
+ * way ends by that side's progress. */
 static bool is_moved_by_peer(const struct configuration *config)
 {
     return config_is_network(config) && !config_is_verbs(config);
 }
 
-/* ... so peer goes on meanwhile, as a process would. */
+/* Deregisters; if the peer moves the bytes, it makes progress meanwhile, as a process would. */
 static void deregister(const struct cluster *cl, int owner, int peer)
 {
     bool goes_on = is_moved_by_peer(cl->config);
@@ -442,7 +444,7 @@ static void a_deregistered_region_is_left_alone(void **state)
         assert_true(is_all(memory, sizeof memory, 0x55));
         cluster_close(&cl);
     }
-    if (!is_moved_by_peer(*state)) /* a peer that goes on may be through before */
+    if (!is_moved_by_peer(*state)) /* a peer that makes progress may finish before */
         assert_true(refused != 0);
 }
 
@@ -483,7 +485,7 @@ static void what_is_under_way_may_be_abandoned(void **state)
             mbx_write(cl.eps[0], 1, here, i % 2 ? 8 : LONG, KEY, 0, &with_data, NULL), 0);
     for (int i = 0; i < 3; i++)
         cluster_progress(&cl);
-    cluster_close(&cl); /* looks for leaks */
+    cluster_close(&cl); /* checks for leaks */
 }
 
 static void memory_that_is_short_ends_nothing(void **state)
@@ -572,7 +574,8 @@ static void update(struct cluster *cl, enum mbx_op op, bool brings)
     assert_int_equal(end_of(cl, request), 0);
 }
 
-/* An atomic that modifies is a write, one that brings a result a read: so some are both. */
+/* An atomic that modifies is a write, and an atomic that returns a result is a read: so some
+ * are both. */
 static void what_is_served_is_counted_by_what_it_does(void **state)
 {
     struct mbx_served region, all;
@@ -599,7 +602,8 @@ static void what_is_served_is_counted_by_what_it_does(void **state)
     cluster_close(&cl);
 }
 
-/* Ways in which bytes and packets travel; how messages are matched matters little. */
+/* Configurations that differ in the way of bytes and packets; the way of matching matters
+ * little. */
 static bool is_meant(const struct configuration *config)
 {
     static const char *const names[] = {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * close_test.c - what has arrived when an endpoint or a region is closed is performed and
- * answered first.
+ * close_test.c - operations that have arrived when an endpoint or a region is closed are
+ * performed and answered first.
  *
- * Endpoint 0 starts something, endpoint 1 makes no progress, and then closes: what it does not
- * do in that call is never done.
+ * Endpoint 0 starts an operation.  Endpoint 1 makes no progress, and then closes: operations
+ * that it does not perform in that call are never performed.
  */
 #include "cluster.h"
 
@@ -22,7 +22,7 @@
 
 static unsigned char memory[LONG], here[LONG];
 
-/* Else nobody knows what has arrived. */
+/* In other configurations it is unknown which operations have arrived. */
 static bool is_meant(const struct configuration *config)
 {
     return !config_is_network(config) && !config_has_faults(config);
@@ -39,7 +39,7 @@ static void open_two(struct cluster *cl, void **state, const char *const *params
     assert_int_equal(mbx_register(cl->eps[1], KEY, &region), 0);
 }
 
-/* Endpoint 0 alone goes on. */
+/* Only endpoint 0 makes progress. */
 static int end_of(struct cluster *cl, mbx_request request)
 {
     struct mbx_completion c;
@@ -52,7 +52,7 @@ static int end_of(struct cluster *cl, mbx_request request)
     return c.error;
 }
 
-/* What is behind others may leave only when these are answered: then it does not arrive. */
+/* A packet after others may leave only when these are answered: then it does not arrive. */
 static uint64_t may_arrive(const struct cluster *cl, uint64_t count)
 {
     return config_has_param(cl->config, "LOOP_DEPTH=1") ? 1
@@ -113,7 +113,7 @@ static void with_many_threads_the_same(void **state)
     }
 }
 
-/* Every kind of access, behind messages that nobody takes. */
+/* Every kind of access, after messages that nobody receives. */
 static void all_kinds_are_performed(void **state)
 {
     static const struct mbx_options with_data = {.data = 5, .flags = MBX_REMOTE_DATA};
@@ -151,7 +151,8 @@ static void all_kinds_are_performed(void **state)
     cluster_close(&cl);
 }
 
-/* More than one poll takes: messages that nobody takes, and as many puts as may be under way. */
+/* More than one poll handles: messages that nobody receives, and as many puts as may be under
+ * way. */
 static void what_lies_deep_is_performed(void **state)
 {
     enum { MANY = 60, PUTS = 32 };
@@ -162,7 +163,7 @@ static void what_lies_deep_is_performed(void **state)
     char byte = 1;
 
     if (config_is_loop(*state))
-        skip(); /* it holds few packets */
+        skip(); /* the ring holds few packets */
     open_two(&cl, state, small_ring);
     for (uint64_t i = 0; i < window; i++)
         assert_int_equal(mbx_send(cl.eps[0], 1, CONTEXT, 1, &byte, 1, NULL, NULL), 0);
@@ -178,7 +179,7 @@ static void what_lies_deep_is_performed(void **state)
     cluster_close(&cl);
 }
 
-/* In chunks, by the transport. */
+/* The transport moves the bytes in chunks. */
 static void what_is_long_is_performed_whole(void **state)
 {
     static const char *const chunks[] = {"READ_CHUNK=64K", NULL};
@@ -217,7 +218,7 @@ static void *go_on(void *arg)
     return NULL;
 }
 
-/* Answers for which there is no space are pushed until there is. */
+/* Answers without space are retried until there is space. */
 static void answers_wait_for_space(void **state)
 {
     enum { GETS = 32, SIZE = 3000 };
@@ -227,7 +228,7 @@ static void answers_wait_for_space(void **state)
     struct cluster cl;
 
     if (config_is_loop(*state))
-        skip(); /* its endpoints are one thread's */
+        skip(); /* one thread uses its endpoints */
     open_two(&cl, state, narrow);
     memcpy(memory, seeded_bytes(2, LONG), LONG);
     for (size_t i = 0; i < GETS; i++)
@@ -245,7 +246,7 @@ static void answers_wait_for_space(void **state)
     cluster_close(&cl);
 }
 
-/* Its FIN is owed by the call that closes. */
+/* The call that closes has to send the FIN. */
 static void a_synchronous_send_that_arrived_is_complete(void **state)
 {
     mbx_request send;
@@ -253,7 +254,7 @@ static void a_synchronous_send_that_arrived_is_complete(void **state)
     int value = 1, got = 0;
 
     if (config_window(*state) == 0 || config_has_param(*state, "LOOP_DEPTH=1"))
-        skip(); /* it waits here; or the FIN has no space */
+        skip(); /* it waits here; or there is no space for the FIN */
     open_two(&cl, state, NULL);
     assert_int_equal(mbx_recv(cl.eps[1], 0, CONTEXT, 1, 0, &got, sizeof got, NULL, NULL), 0);
     cluster_settle(&cl);
@@ -264,7 +265,7 @@ static void a_synchronous_send_that_arrived_is_complete(void **state)
     cluster_close(&cl);
 }
 
-/* What was performed by the call that closes is counted, too. */
+/* Operations performed by the call that closes are counted, too. */
 static void all_that_was_served_is_told(void **state)
 {
     const uint64_t value = 3;
@@ -288,7 +289,7 @@ static void all_that_was_served_is_told(void **state)
     cluster_close(&cl);
 }
 
-/* The other way round: who began an access and closes has begun it all the same. */
+/* The initiator of an access closes: the access is still performed. */
 static void an_access_outlives_its_initiator(void **state)
 {
     static const struct mbx_options with_data = {.data = 5, .flags = MBX_REMOTE_DATA};

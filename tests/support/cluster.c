@@ -25,18 +25,18 @@
 #include "base/sys.h"
 #include "testing/fault/fault.h"
 
-/* Rounds without movement after which a cluster is taken to be at rest; far more than
- * faults hold back in a row. */
+/* Rounds without movement after which a cluster is taken to be at rest; far more than faults
+ * hold anything back in a row. */
 #define SETTLED_ROUNDS 100
 
-/* The same while something is under way over a network: then it goes to who is closed; and if
- * nobody is, the machine is slow. */
+/* The number of such rounds while something is in progress over a network: after the first
+ * number it must be on its way to a closed endpoint; if none is closed, the machine is slow. */
 #define UNDER_WAY_ROUNDS 100000
 #define SLOW_ROUNDS      (1000 * (uint64_t)UNDER_WAY_ROUNDS)
 
-/* Of a device. */
+/* for a device */
 #define IDLE_ROUNDS 8
-/* Of the data: no multiple of anything that is a power of two, but of 8. */
+/* of the data: divisible by no power of two above 8 */
 #define PERIOD     ((size_t)8 * 125003)
 #define DATA_STEP  ((size_t)4 << 20)
 
@@ -135,7 +135,7 @@ static bool asks_for_help(int argc, char **argv)
     return false;
 }
 
-/* It says so of what is named and can show nothing over a network. */
+/* Does the program have no test for the named network configuration?  Prints that. */
 static bool is_in_vain(const char *program, const char *name, test_meant_fn *is_meant)
 {
     for (const struct configuration *c = configurations; c->name != NULL; c++)
@@ -170,7 +170,7 @@ int test_main_for(int argc, char **argv, test_meant_fn *is_meant, const struct C
     return test_main(named, (char **)(uintptr_t)names, each, count);
 }
 
-/* Without argv[i] and the count - 1 behind it. */
+/* Removes argv[i] and the count - 1 after it. */
 static int take_out(int argc, char **argv, int i, int count)
 {
     for (int k = i; k + count < argc; k++)
@@ -231,7 +231,7 @@ struct mbx_ep *cluster_open_one(const struct configuration *config, const char *
     struct mbx_ep *ep = NULL;
     int count = 0;
 
-    params[count++] = "EAGER_LIMIT=16K"; /* whatever time copies take */
+    params[count++] = "EAGER_LIMIT=16K"; /* however long copies take */
     for (int i = 0; config->params[i] != NULL; i++)
         params[count++] = config->params[i];
     for (int i = 0; more != NULL && more[i] != NULL; i++)
@@ -241,7 +241,7 @@ struct mbx_ep *cluster_open_one(const struct configuration *config, const char *
     return ep;
 }
 
-/* If it knows more than one host. */
+/* Opens an endpoint that knows more than one host. */
 static struct mbx_ep *open_on_host(const struct configuration *config, int host,
                                    const char *const *more)
 {
@@ -330,7 +330,7 @@ int cluster_progress(struct cluster *cl)
     return moved;
 }
 
-/* How often the device of an endpoint found nothing to do. */
+/* Returns how often the device of an endpoint found nothing to do. */
 static uint64_t idle_rounds(const struct cluster *cl, int who)
 {
     struct offload *offload = cl->eps[who] != NULL ? cl->eps[who]->offload : NULL;
@@ -340,7 +340,8 @@ static uint64_t idle_rounds(const struct cluster *cl, int who)
                : offload->driver->idle_rounds(offload->device);
 }
 
-/* Until every device elsewhere has looked around and found nothing to do; what moved here. */
+/* Waits until every device in another thread or process has polled and found nothing to do;
+ * returns how much moved here. */
 static int devices_settle(struct cluster *cl)
 {
     uint64_t before[CLUSTER_MAX];
@@ -356,7 +357,7 @@ static int devices_settle(struct cluster *cl)
     return moved;
 }
 
-/* The part of an endpoint that is the network; or NULL. */
+/* Returns the part of an endpoint that is the network; or NULL. */
 static struct transport *network_of(const struct mbx_ep *ep)
 {
     struct transport *t =
@@ -401,9 +402,9 @@ void cluster_settle(struct cluster *cl)
         if (has_moved || (under_way < most && cluster_is_under_way(cl->eps, cl->count)))
             idle = 0;
         if (under_way > SETTLED_ROUNDS)
-            sched_yield(); /* to who carries it */
+            sched_yield(); /* let the process or thread run that carries it */
     }
-    /* twice: what we did in the first pass may be what a device waited for */
+    /* twice: a device may have been waiting for the results of the first pass */
     for (int pass = 0; is_elsewhere && pass < 2; pass++)
         if (devices_settle(cl) + cluster_progress(cl) > 0)
             pass = -1;
@@ -432,8 +433,8 @@ void cluster_wait_error(struct cluster *cl, int who, mbx_request request, int er
     assert_int_equal(completion.error, error);
 }
 
-/* How often a probe is repeated: it asks, learns that nothing is there although a message was
- * on its way to being held, and asks again. */
+/* How often a probe is repeated: it queries the sender, finds nothing although a message was
+ * about to be held there, and queries it again. */
 static int probe_rounds(const struct cluster *cl)
 {
     return config_window(cl->config) == UINT64_MAX ? 1 : 4;
@@ -498,7 +499,7 @@ void cluster_check_buffers(const struct cluster *cl, int who, uint32_t peer)
 
     if (!transport_bounce_can_take(link))
         return;
-    /* faults refuse one now and then, but not so often in a row */
+    /* faults refuse a buffer sometimes, but not so often in a row */
     for (unsigned refused = 0; refused < SETTLED_ROUNDS && count <= SEGMENT_BUFFERS;)
         if (transport_bounce_take(link, &buffers[count], &size) != NULL)
             count++;
@@ -547,7 +548,7 @@ static void data_begin(uint64_t *words)
 const unsigned char *seeded_bytes(unsigned seed, size_t size)
 {
     static unsigned char *data;
-    static size_t made; /* so much of it; pages that nobody asks for cost nothing */
+    static size_t made; /* bytes made so far; unused pages cost nothing */
     size_t wanted = min_size(round_up(size + 4096, DATA_STEP), SEEDED_BYTES_MAX);
 
     assert_true(size + 4096 <= SEEDED_BYTES_MAX);
@@ -569,7 +570,7 @@ void guarded_buffer_init(struct guarded_buffer *b, size_t size, unsigned align)
     memset(b->memory, GUARD_BYTE, round_up(size + 2 * GUARD + align, 64));
 }
 
-/* memcmp() compares each byte with the next one, and is one access for a sanitizer. */
+/* One memcmp() compares each byte with the next one, and is one access for a sanitizer. */
 size_t count_of_byte(const unsigned char *bytes, size_t size, unsigned char byte)
 {
     size_t at = 0;

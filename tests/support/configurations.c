@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * configurations.c - the matrix: in which settings is a behaviour tested?  tests/README.md has
+ * configurations.c - the matrix of settings in which a behaviour is tested. tests/README.md has
  * it as a table.
  */
 #include "configurations.h"
@@ -18,18 +18,18 @@
 #define ADAPTER CONFIGURATION_ADAPTER
 #define VERBS   CONFIGURATION_VERBS
 
-/* Everything goes to the device that fits. */
+/* Everything that fits is handed to the device. */
 #define DEVICE(kind, list)                                                                     \
     "DEVICE=" kind, "DEVICE_LIST=" list, "DEVICE_THRESHOLD=0", "DEVICE_SPIN=0",                \
         "DEVICE_ANSWER=900s"
 
-/* And it holds unexpected messages. */
+/* The device also holds unexpected messages. */
 #define HOLDS "DEVICE_HOLDS=yes"
 
-/* What is read is read by one side and written by the other. */
+/* Long messages are read by one side and written by the other, half each. */
 #define SHARED "SPLIT_COPY=always", "SPLIT_COPY_SIZE=2"
 
-/* One unmatched message of each peer, and no payload with it. */
+/* One unmatched message of each peer, without payload. */
 #define NARROW "WINDOW=1", "WINDOW_PAYLOAD=0"
 
 /* Over the network of this machine. */
@@ -65,7 +65,8 @@ const struct configuration configurations[] = {
     {"shm-window-0", THREADS, {"TRANSPORT=shm", "WINDOW=0", "SHM_RING_SIZE=4K"}},
     {"shm-window-1-fault", USUAL, {"TRANSPORT=shm", NARROW, "FAULT_PERCENT=30"}},
     {"shm-sender", THREADS, {"TRANSPORT=shm", "MATCH_AT=sender"}},
-    /* receives that their sender is told of before it sends: nearly all from one source */
+    /* receives that are advertised to their sender before it sends: nearly all that name one
+     * source */
     {"loop-early-fault",
      USUAL,
      {"TRANSPORT=loop", "ADVERT=always", "ADVERT_SIZE=1", "READ_CHUNK=4K", "FAULT_PERCENT=20",
@@ -105,7 +106,7 @@ const struct configuration configurations[] = {
     {"verbs-window-1", VERBS, {"TRANSPORT=verbs", NARROW}},
     {"verbs-sender", VERBS, {"TRANSPORT=verbs", "MATCH_AT=sender"}},
     {"verbs-data", VERBS, {"TRANSPORT=verbs", "RNDV=data"}},
-    /* ... that match */
+    /* with adapters that match tags */
     {"verbs-tm", VERBS, {"TRANSPORT=verbs", DEVICE("verbs", "1024")}},
     {"verbs-tm-1", VERBS, {"TRANSPORT=verbs", DEVICE("verbs", "1"), "VERBS_WINDOW=1"}},
     {"verbs-tm-tags", VERBS, {"TRANSPORT=verbs", DEVICE("verbs", "16"), "DEVICE_TAG_FORMAT=1"}},

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* When does a configuration run that nobody names? */
+/* When does a configuration run that the command line does not name? */
 enum configuration_when {
     CONFIGURATION_USUAL,   /* without such a variable in the environment */
     CONFIGURATION_THREADS, /* as USUAL; and with MATCHBOX_TEST_THREADS, then no others */
@@ -30,35 +30,35 @@ struct configuration {
 /* Ends with a NULL name. */
 extern const struct configuration configurations[];
 
-/* Does it run in this environment though nobody names it? */
+/* Does it run in this environment if it is not named? */
 bool config_is_usual(const struct configuration *config);
 
-/* Unmatched messages that one endpoint of this configuration may have at another: beyond
- * that, they wait at their sender.  UINT64_MAX: more than any test sends. */
+/* The number of unmatched messages that one endpoint of this configuration may have at another;
+ * more wait at their sender.  UINT64_MAX: more than any test sends. */
 uint64_t config_window(const struct configuration *config);
 
-/* Does it set a parameter whose name begins so? */
+/* Does it set a parameter whose name begins with this? */
 bool config_has_param(const struct configuration *config, const char *name);
 
 /* Is its transport inside one process, so that no other process can take part? */
 bool config_is_loop(const struct configuration *config);
 
-/* Do some operations of its transport fail, or not come about at once? */
+/* Do some operations of its transport fail, or complete late? */
 bool config_has_faults(const struct configuration *config);
 
 bool config_has_device(const struct configuration *config);
 
-/* Is it one in software (device.h)? */
+/* Is its device one in software (device.h)? */
 bool config_has_soft_device(const struct configuration *config);
 
-/* Does a device run beside this process's threads?  Then what it does takes time. */
+/* Does a device run in parallel with this process's threads?  Then its operations take time. */
 bool config_is_elsewhere(const struct configuration *config);
 
-/* Is it over verbs?  Then nobody tells that a peer of a process that lives closed before it was met. */
+/* Is it over verbs?  Then nothing reports that a peer closed before it was connected, if its
+ * process lives. */
 bool config_is_verbs(const struct configuration *config);
 
-/* Is it over a network?  Then what was sent takes time to come, and nobody sees it on its way.
- */
+/* Is it over a network?  Then messages take time to arrive, and cannot be seen on their way. */
 bool config_is_network(const struct configuration *config);
 
 #endif

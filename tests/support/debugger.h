@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * debugger.h - what a debugger gives to a library for message queues, where debugger and process are of one kind.
+ * debugger.h - the callbacks of a debugger for a message queue library, where debugger and
+ * process have the same architecture.
  *
- * For the files that are a debugger, one each.  Such a file includes the header of the interface first, has a
- * find_symbol(), find_type(), field_offset() and size_of() of its own, and asks the library by CALL().
+ * For files that are a debugger.  Such a file includes the header of the interface first, has
+ * its own find_symbol(), find_type(), field_offset() and size_of(), and calls the library by
+ * CALL().
  */
 #ifndef TESTS_SUPPORT_DEBUGGER_H
 #define TESTS_SUPPORT_DEBUGGER_H
@@ -16,7 +18,8 @@
 #include <string.h>
 #include <sys/uio.h>
 
-/* A process that stands still.  The library gets its address, as the process and as the image of it. */
+/* A process that is stopped.  The library gets the address of this, as the process and as its
+ * image. */
 struct target {
     long pid;
     unsigned long root; /* the address of mbx_see_root; 0: there is none */
@@ -24,7 +27,7 @@ struct target {
     mqs_process_info *process_info;
 };
 
-static uint64_t fetched; /* times that memory was asked for */
+static uint64_t fetched; /* number of reads of memory */
 
 static struct target *target_of(const void *handle)
 {
@@ -125,7 +128,7 @@ static const mqs_basic_callbacks basic = {
 static const mqs_process_callbacks process_calls = {global_rank, image_of, fetch_data,
                                                     target_to_host};
 
-/* ---- what the library has ---- */
+/* ---- calls into the library ---- */
 
 static void *library;
 

@@ -11,10 +11,10 @@ struct mbx_ep;
 
 struct softdev *device_of(const struct mbx_ep *ep);
 
-/* Of its process; 0 if it is none. */
+/* Returns the pid of the device's process; 0 if it has none. */
 pid_t device_pid(const struct mbx_ep *ep);
 
-/* It has nothing to do, and so nobody looks at it. */
+/* The device has nothing to do, so the endpoint does not poll it. */
 bool device_is_unused(const struct mbx_ep *ep);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * forked_job.c - forking, meeting, and ending.
+ * forked_job.c - forks, connects and ends the processes of a job.
  */
 #include "forked_job.h"
 
@@ -34,7 +34,7 @@ void forked_start(struct forked_job *job, int count, forked_fn *fn, const void *
     }
 }
 
-/* In the order in which they end: the others learn of it. */
+/* In the order in which they end, so that the others learn of it. */
 void forked_wait(struct forked_job *job)
 {
     while (job->left > 0) {
@@ -66,7 +66,7 @@ bool forked_was_killed(const struct forked_job *job, int rank)
 
 /* ---- in a child ---- */
 
-/* Lets others run. */
+/* Lets other processes run. */
 static void sleep_a_while(void)
 {
     const struct timespec nap = {.tv_nsec = 50000};
@@ -76,7 +76,8 @@ static void sleep_a_while(void)
 
 struct mbx_ep *forked_open(struct forked_job *job, int rank, const char *const *params)
 {
-    /* what closes waits for others, which may be slow; the last one of a name counts */
+    /* a close waits for other processes, which may be slow; of two parameters of one name the
+     * last wins */
     const char *all[FORKED_PARAMS + 1] = {"CLOSE_TIMEOUT=900s"};
     const struct mbx_config config = {.params = all};
     struct forked_shared *shared = job->shared;
@@ -129,7 +130,7 @@ int forked_receive(struct mbx_ep *ep, uint32_t from, uint32_t context_id)
     return forked_finish(ep, request);
 }
 
-/* What is owed to who is dead goes when somebody looks. */
+/* Waits until progress has found the dead processes and dropped what was owed to them. */
 static void forked_settle(struct mbx_ep *ep)
 {
     uint64_t until_ns = clock_now() + (uint64_t)PATIENCE_NS;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * forked_job.h - a job of a few processes with an endpoint each, forked by a test; some of
- * them may die.  Test code.
+ * forked_job.h - a job of a few processes with an endpoint each, forked by a test; some of them
+ * may die.  Test code.
  *
- * What happens in a child is told by its exit code: MUST names one for each thing that has to
- * hold.  Nothing here depends on time: who waits for another one waits for a message of it, or
- * for a word in the shared memory, and gives up only what hangs.
+ * The exit code of a child says what failed in it: MUST has a code for each condition that must
+ * hold.  Nothing here depends on time: a process that waits for another one waits for a message
+ * from it, or for a word in the shared memory, and gives up only if that hangs.
  */
 #ifndef TESTS_FORKED_JOB_H
 #define TESTS_FORKED_JOB_H
@@ -42,10 +42,10 @@ struct forked_shared {
 };
 
 struct forked_job {
-    struct forked_shared *shared; /* by all processes */
+    struct forked_shared *shared; /* shared by all processes */
     int count, left;
     pid_t pids[FORKED_MAX];
-    int statuses[FORKED_MAX]; /* as waitpid() */
+    int statuses[FORKED_MAX]; /* as from waitpid() */
 };
 
 typedef void forked_fn(struct forked_job *job, int rank, const void *arg);
@@ -56,26 +56,27 @@ void forked_start(struct forked_job *job, int count, forked_fn *fn, const void *
 /* Waits for all of them; the shared memory can still be read. */
 void forked_wait(struct forked_job *job);
 
-/* Waits for those that have not been waited for.  Undoes forked_start(). */
+/* Waits for the remaining children.  Undoes forked_start(). */
 void forked_end(struct forked_job *job);
 
-/* Was this one killed by SIGKILL? */
+/* Was this child killed by SIGKILL? */
 bool forked_was_killed(const struct forked_job *job, int rank);
 
 /* ---- in a child ---- */
 
-/* Opens the endpoint of rank, waits for the others, and knows them by their ranks.  params ends
- * with NULL. */
+/* Opens the endpoint of rank, waits for the others, and adds them as peers, numbered by rank.
+ * params ends with NULL. */
 struct mbx_ep *forked_open(struct forked_job *job, int rank, const char *const *params);
 
-/* Makes progress until this word is at least that, or a child has ended. */
+/* Makes progress until this word has at least this value, or a child has ended. */
 void forked_await(struct forked_job *job, struct mbx_ep *ep, int word, int value);
 
-/* An empty message to another one, and its receipt: 0, or the error of the request. */
+/* Send an empty message to another rank, and receive it: return 0, or the error of the
+ * request. */
 int forked_signal(struct mbx_ep *ep, uint32_t to, uint32_t context_id);
 int forked_receive(struct mbx_ep *ep, uint32_t from, uint32_t context_id);
 
-/* Closes; nothing may be left of the endpoint. */
+/* Closes the endpoint, which may have nothing left over. */
 void forked_close(struct mbx_ep *ep);
 
 #endif

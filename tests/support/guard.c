@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * guard.c - runs a test, of which no process stays.
+ * guard.c - runs a test, and leaves none of its processes running.
  *
  * usage: guard COMMAND [ARGUMENT...]
  *
- * Meson starts each test so.  A test has all signals as they are by default: what starts the tests, as nohup or a shell
- * that runs them in the background, may ignore some.  A process that loses its parent becomes a child of this one.  What is left when a
- * test has failed, or is stopped, is killed.  What is left when it has passed has time to end; if it does not, it is
- * named and killed, and the test has failed.  The software adapter serves all tests of a user, and stays.
+ * Meson starts each test with it.  A test starts with all signals at their defaults: the parent
+ * of Meson, as nohup or a shell that runs it in the background, may ignore some.  A process
+ * that loses its parent becomes a child of this one.  When a test has failed, or is stopped,
+ * its remaining processes are killed.  When it has passed, they have time to end; one that does
+ * not is named and killed, and the test has failed.  The software adapter serves all tests of a
+ * user, and keeps running.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -36,7 +38,7 @@ static pid_t test;
 static int status;
 static bool has_ended;
 
-/* Takes note of children that have ended.  Are there others? */
+/* Reaps children that have ended.  Are there others? */
 static bool reap(void)
 {
     for (;;) {
@@ -75,7 +77,8 @@ static bool is_child(const char *pid, char name[16])
     return parent == getpid();
 }
 
-/* How many processes of the test there are; each gets the signal, if it is one, and is named, if that is asked for. */
+/* Returns the number of processes of the test; sends each the signal, unless it is 0, and
+ * prints its name, if names is true. */
 static unsigned left(int number, bool names)
 {
     DIR *proc = opendir("/proc");
@@ -104,7 +107,7 @@ static void rest(void)
     nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
 }
 
-/* The children of who is killed come to this process, until there is none. */
+/* The children of a killed process become children of this one; ends when there is none. */
 static void kill_all(void)
 {
     while (reap() && left(SIGKILL, false) != 0)
@@ -119,7 +122,7 @@ static bool has_time(const struct timespec *begin)
     return now.tv_sec - begin->tv_sec < PATIENCE_S;
 }
 
-/* Does something of a test that has passed stay? */
+/* Does a process of a test that has passed keep running? */
 static bool stays(void)
 {
     struct timespec begin;
@@ -133,7 +136,7 @@ static bool stays(void)
     return false;
 }
 
-/* SIGKILL and SIGSTOP cannot be set; nor can those of the C library. */
+/* Fails for SIGKILL, SIGSTOP and the signals of the C library. */
 static void signals_by_default(void)
 {
     sigset_t none;

@@ -5,9 +5,10 @@
  *   core ─> ops of h2 ─> setns(h2), unless the thread is there ─> transport_ofi
  *   core ─> open ──────> setns(h2) ───────────────────────────> transport_verbs, of that host's adapter
  *
- * Each host has a table of operations of its own, so an endpoint's says where it is.  A thread
- * stays where it was last: who needs another host goes there.  Children are where they were
- * forked, and know it; a new thread does not know where it is, and goes.
+ * Each host has its own table of operations, so an endpoint's table tells its host.  A thread
+ * stays on its last host, and goes to another when an operation needs that.  Children start on
+ * the host where they were forked, and know it; a new thread does not know its host, and goes
+ * to the one it needs.
  */
 #include "hosts.h"
 
@@ -26,8 +27,8 @@
 #define HOSTS_MAX 64                    /* of scripts/hosts/netns-hosts */
 #define PIDS      "MATCHBOX_HOSTS_PIDS" /* "h1=PID h2=PID ...", of scripts/hosts/netns-hosts */
 
-/* The linker's names (--wrap): the operations themselves, and what everybody else takes for
- * them. */
+/* The linker's names (--wrap): the operations themselves, and the table that all other code
+ * uses instead. */
 extern const struct transport_ops __real_transport_ofi;
 extern struct transport_ops __wrap_transport_ofi;
 struct transport_ops __wrap_transport_ofi;
@@ -41,8 +42,8 @@ static struct transport_memory memory;
 static struct transport_atomics atomics;
 static int namespaces[HOSTS_MAX];
 static uint32_t host_count;
-static _Atomic uint32_t *opened;    /* by all processes of this test */
-static _Thread_local uint32_t here; /* 1 + host; 0: nobody knows */
+static _Atomic uint32_t *opened;    /* shared by all processes of this test */
+static _Thread_local uint32_t here; /* 1 + host; 0: not known */
 
 static void die(const char *what)
 {
@@ -78,7 +79,7 @@ static void enter(const struct transport *t)
 
 /* ---- the operations ---- */
 
-/* The host of the next endpoint, to which this goes. */
+/* Goes to the host of the next endpoint, and returns it. */
 static uint32_t go_to_next(const struct transport_config *config)
 {
     uint32_t host =
@@ -89,7 +90,7 @@ static uint32_t go_to_next(const struct transport_config *config)
     return host;
 }
 
-/* Which adapter it has is decided once; the adapter stays on its host. */
+/* The adapter is chosen only once, and stays on its host. */
 static int hosts_open_verbs(const struct transport_config *config, struct transport **out)
 {
     if (host_count != 0)
@@ -191,7 +192,7 @@ static bool hosts_is_flushed(struct transport *t)
 
 /* ---- before main() ---- */
 
-/* The word "hN=PID" at *at; moves on. */
+/* Reads the word "hN=PID" at *at, and moves on. */
 static void take_host(const char **at)
 {
     char path[64];
@@ -214,7 +215,7 @@ __attribute__((constructor)) static void find_hosts(void)
     struct transport_ops *ops = &__wrap_transport_ofi;
 
     *ops = __real_transport_ofi;
-    if (ops->memory != NULL) { /* there is a network in this build */
+    if (ops->memory != NULL) { /* this build has the network */
         memory = *ops->memory;
         memory.read = hosts_read;
         memory.write = hosts_write;

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""looks.py - looks at a job until what must be seen is seen.
+"""looks.py - looks at a job repeatedly until it shows the expected state.
 
-On a busy machine a rank may not answer in time, or not yet be where it gets stuck: it is looked at again, and only what hangs
-is given up.
+On a busy machine a rank may not answer in time, or may not have reached the place where it gets stuck: so the test
+looks again, and gives up only a job that hangs.
 """
 import time
 

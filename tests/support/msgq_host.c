@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * msgq_host.c - a debugger that knows nothing but the interface for message queues, for tests of libmatchbox-msgq.so.
+ * msgq_host.c - a debugger that knows only the interface for message queues, for tests of
+ * libmatchbox-msgq.so.
  *
  * usage: msgq_host LIBRARY PID ROOT [PID ROOT]...
  *
- * ROOT is the address of mbx_see_root in process PID, which stands still; 0: there is no such symbol.  Prints what the
- * library says of the first process, when it has seen all: `comm ID SIZE RANK NAME`, and behind it a line for each operation,
- * `CLASS STATUS RANK WILD TAG LENGTH TEXT; TEXT`; `none STATUS MESSAGE` if it says that there are no queues.
+ * ROOT is the address of mbx_see_root in process PID, which is stopped; 0: there is no such
+ * symbol.  Prints the library's answers for the first process, after it has seen all: `comm ID
+ * SIZE RANK NAME`, followed by a line for each operation, `CLASS STATUS RANK WILD TAG LENGTH
+ * TEXT; TEXT`; `none STATUS MESSAGE` if it reports no queues.
  *
- * It is compiled with Open MPI's header of that interface where that is installed, so that what Matchbox
- * declares is compared with what others do.
+ * It is compiled with Open MPI's header of that interface where that is installed, so that
+ * Matchbox's declarations are compared with that header's.
  */
 #if MSGQ_OTHERS
 #include <ompi_config.h>
@@ -28,7 +30,7 @@ static int target_count;
 #define IMAGE(i)   image_of_target(&targets[i])
 #define PROCESS(i) process_of_target(&targets[i])
 
-/* ---- what the library asks for ---- */
+/* ---- callbacks for the library ---- */
 
 static int find_symbol(mqs_image *image, char *name, mqs_taddr_t *address)
 {
@@ -62,7 +64,7 @@ static int size_of(mqs_type *type)
 
 static const mqs_image_callbacks image_calls = {type_sizes, find_function, find_symbol,
                                                 find_type,  field_offset,  size_of};
-/* ---- what the library says ---- */
+/* ---- answers of the library ---- */
 
 static void must(int status, const char *what)
 {
@@ -105,7 +107,7 @@ static void show_communicator(void)
     show_class(mqs_unexpected_messages, "unexpected");
 }
 
-/* Has it queues? */
+/* Does the process have queues? */
 static bool set_up(int i)
 {
     char *message = NULL;

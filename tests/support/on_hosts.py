@@ -12,13 +12,13 @@ import sys
 
 SELF = os.path.abspath(__file__)
 HOSTS = os.path.join(os.path.dirname(SELF), "..", "..", "scripts/hosts/netns-hosts")
-COUNT = 5  # of which a test uses four; prime to the endpoints that a test opens for one that it uses
+COUNT = 5  # a test uses four of them; prime to the number of endpoints that a test opens for each that it uses
 NOTHING_TO_DO = 77
-TALK = 20  # packets that come from who has made a connection, and not from who is only there
+TALK = 20  # packets from a host that has made a connection, and not from one that is idle
 
 
 def received():
-    """Packets that came to the switch, of each host."""
+    """The number of packets that reached the switch from each host."""
     counts = {}
     for i in range(1, COUNT + 1):
         with open(f"/sys/class/net/vh{i}/statistics/rx_packets") as file:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""processes.py - the processes of a test, among those of others.
+"""processes.py - the processes of a test, among all others of the machine.
 
 The only place where tests list /proc.  A name there may be any bytes, and a process may be gone, or another user's,
-when it is looked at: what cannot be read is not of this test.  A process of a test is one of its descendants, or
-has a word in its environment that no other one has.
+when it is read: a process that cannot be read does not belong to this test.  A process of a test is one of its
+descendants, or has a word in its environment that no other process has.
 """
 import contextlib
 import os
@@ -17,7 +17,7 @@ def numbers():
 
 
 def read(pid, name):
-    """The bytes of this file of the process; none, if they cannot be read."""
+    """The bytes of this file of the process; empty if they cannot be read."""
     try:
         with open(f"/proc/{pid}/{name}", "rb") as file:
             return file.read()
@@ -26,7 +26,7 @@ def read(pid, name):
 
 
 def descriptors(pid):
-    """What the links of /proc/PID/fd say."""
+    """The targets of the links in /proc/PID/fd."""
     found = []
     with contextlib.suppress(OSError):
         for fd in os.listdir(f"/proc/{pid}/fd"):
@@ -36,14 +36,15 @@ def descriptors(pid):
 
 
 def fields(pid):
-    """Of /proc/PID/stat: the name as text, and what follows it (state, parent, group, session ...); None: it has gone."""
+    """From /proc/PID/stat: the name as text, and the fields that follow it (state, parent, group, session ...); None: it
+    has gone."""
     _, _, rest = read(pid, "stat").partition(b"(")
     name, found, rest = rest.rpartition(b")")
     return (name.decode("utf-8", "replace"), rest.decode().split()) if found else None
 
 
 def children(pid, ended=False):
-    """{number: name} of its children that have not ended; or of those that have, and that it has not waited for."""
+    """{number: name} of its children that have not ended; or, if `ended`, of zombies that it has not waited for."""
     seen = {number: fields(number) for number in numbers()}
     return {number: one[0] for number, one in seen.items() if one and one[1][1] == str(pid) and (one[1][0] in "ZX") == ended}
 
@@ -68,7 +69,7 @@ def kill_marked(word):
 
 @contextlib.contextmanager
 def watched(pid):
-    """What await_end() waits for: this process, whoever has its number later."""
+    """The argument of await_end(): this process, even if another one gets its number later."""
     fd = os.pidfd_open(pid)
     try:
         yield fd
@@ -83,7 +84,7 @@ def await_end(watched_process, patience_s):
 
 @contextlib.contextmanager
 def started(words, **more):
-    """A process that does not outlive the block, and neither do those of its session."""
+    """A process that ends with the block, as do the others of its session."""
     with subprocess.Popen(words, start_new_session=True, **more) as process:
         try:
             yield process

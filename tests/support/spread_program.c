@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * spread_program.c - a rank of a job on several hosts: some peers through shared memory, some
- * over a network, and what is promised of all of them together.
+ * over a network, and the guarantees that hold for all of them together.
  *
  * usage: spread_program messages | order | access ...     one after the other, each a job
  *
- *   messages  from everybody to everybody, of every protocol, and what is sent arrives
+ *   messages  from every rank to every rank, by every protocol; all messages arrive
  *   order     receives from any source take the messages of each peer in the order of the
  *             sends, whichever way they come and however long they are
- *   access    reads, writes and atomics: a sum to which all add is the sum
+ *   access    reads, writes and atomics: a sum to which all add is correct
  *
- * Exit code 0 if all was as it should be, 1 if not, 2 for wrong arguments.
+ * Exit code 0 if all was correct, 1 if not, 2 for wrong arguments.
  */
 #include <errno.h>
 #include <stdint.h>
@@ -73,7 +73,7 @@ static struct mbx_completion wait_for(mbx_request request, const char *what)
     return completion;
 }
 
-/* What lies at offset i of what from sends to to. */
+/* Byte i of the message from `from` to `to`. */
 static uint8_t byte_of(uint32_t from, uint32_t to, size_t size, size_t i)
 {
     return (uint8_t)(from * 31 + to * 7 + size + i + i / 251);
@@ -94,7 +94,7 @@ static bool is_filled(const uint8_t *bytes, uint32_t from, uint32_t to, size_t s
     return i == size;
 }
 
-/* Everybody has what he wanted; until then each makes progress for the others. */
+/* All ranks are done; until then each makes progress for the others. */
 static void part(void)
 {
     mbx_request *done = zeroed(ranks * sizeof *done);
@@ -155,7 +155,7 @@ static void run_messages(void)
 
 /* ---- order ---- */
 
-/* Short and long ones in turn, another turn for each sender. */
+/* Short and long messages in turn, in a different turn for each sender. */
 static size_t order_size(uint32_t from, uint32_t number)
 {
     static const size_t turn[] = {8, ORDER_MOST, 100, 17000, 8, 9000};
@@ -217,7 +217,7 @@ static void run_order(void)
 
 /* ---- access ---- */
 
-/* Here everybody has a slot to write to, and all add to the sum. */
+/* A rank's window: each rank has a slot to write to, and all add to the sum. */
 struct window {
     uint64_t sum;
     uint8_t slots[];

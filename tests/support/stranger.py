@@ -33,12 +33,12 @@ AS_ROOT = ["unshare", "--user", "--map-root-user", "--map-auto"]
 
 
 def numbers():
-    """Two numbers that are both a user's and a group's here, and nobody's."""
+    """Two numbers that are valid for a user and a group here, and that nobody has."""
     most = 1 << 31
     for name in ("/proc/self/uid_map", "/proc/self/gid_map"):
         with open(name, encoding="ascii") as lines:
             most = min(most, max(int(line.split()[0]) + int(line.split()[2]) for line in lines))
-    # each test has two of the upper half, from the end
+    # each test has two numbers of the upper half, counted from the end
     first = most - 3 - os.getpid() % max(most // 4, 1) * 2
     return (first, first + 1) if first > 0 else None
 
@@ -63,7 +63,7 @@ STRANGER = HONEST = PYTHON = None
 
 
 def python_for_all():
-    """An interpreter that the second user may start, too: this one may be in a folder of root."""
+    """An interpreter that the second user may start, too: the present one may be in a folder of root."""
     for python in (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3"):
         try:
             if subprocess.run([python, "-c", "pass"], check=False, capture_output=True, cwd="/", **as_user(STRANGER)).returncode == 0:
@@ -80,7 +80,7 @@ def as_user(user):
     prctl = ctypes.CDLL(None).prctl
 
     def die_with_the_test():
-        # behind the change of the user, which would undo it
+        # after the change of the user, which would undo it
         if prctl(PR_SET_PDEATHSIG, signal.SIGKILL) != 0 or os.getppid() != parent:
             os._exit(1)
 
@@ -88,8 +88,8 @@ def as_user(user):
 
 
 class Stranger:
-    """A program of the second user, until the end of `with`.  `words` are those of a command, or one text, which is a
-    program in Python; *arguments follow it.  Its folder, .folder, is the only one that it owns."""
+    """A program of the second user, until the end of `with`. `words` is the command as a list, or the text of a program
+    in Python; *arguments follow it.  Its folder, .folder, is the only one that it owns."""
 
     def __init__(self, words, *arguments, user=None):
         user = STRANGER if user is None else user
@@ -109,7 +109,7 @@ class Stranger:
         return text[:-1]
 
     def say(self, text):
-        """A line for it to read."""
+        """Sends it a line."""
         self.process.stdin.write(text + "\n")
         self.process.stdin.flush()
 

@@ -6,12 +6,12 @@
  *   worker 0  ── stream 0 ──────────────> worker 0
  *   worker 1  ── stream 1 ──────────────> worker 1     and the same the other way
  *
- * Every worker sends one stream and receives one, in batches: sends of every kind and
- * size, receives in advance, by matched probe, or cancelled and posted again, completed by
- * mbx_wait(), mbx_test(), or by whoever finds them in the queue.  Checked for every
- * message: that it is the next one of its stream (number and content), and that exactly
- * one thread got its completion.  Nothing else is shared by the workers, so that
- * ThreadSanitizer sees what is not ordered by the library.
+ * Every worker sends one stream and receives one, in batches: sends of every kind and size;
+ * receives posted in advance, by matched probe, or cancelled and posted again, completed by
+ * mbx_wait(), mbx_test(), or by any thread that finds them in the queue.  Checked for every
+ * message: it is the next one of its stream (number and content), and exactly one thread got
+ * its completion.  The workers share nothing else, so that ThreadSanitizer sees what the
+ * library does not order.
  */
 #include "cluster.h"
 
@@ -35,11 +35,11 @@
 #define PLAYERS_MAX 8
 #define BATCH       6
 #define CONTEXT     7
-#define NOBODY      9999 /* a tag that nobody sends */
+#define NOBODY      9999 /* a tag that no message has */
 #define LONG_TIME                                                                              \
-    (-1) /* without end: how long a loaded machine takes is no fault of the library */
+    (-1) /* no limit: how long a loaded machine takes is not a fault of the library */
 
-/* cmocka's own checks leave by longjmp, which a thread cannot. */
+/* cmocka's own checks leave by longjmp, which a thread must not do. */
 static void check(bool ok, const char *what, long value)
 {
     if (ok)
@@ -59,13 +59,13 @@ struct slot {
 
 /* How workers learn of their completions. */
 enum manner {
-    OWN,   /* by wait and test: nobody else may get them */
-    MIXED, /* also from the queue, which gives everybody's */
+    OWN,   /* by wait and test: no other thread may get them */
+    MIXED, /* also from the queue, which returns any worker's */
 };
 
 struct worker {
     struct mbx_ep *ep;
-    uint32_t other; /* the peer that it plays with */
+    uint32_t other; /* the peer that it exchanges messages with */
     uint32_t out, in;
     uint32_t context_out, context_in;
     uint64_t sent, received;
@@ -73,7 +73,7 @@ struct worker {
     bool is_interrupted; /* its sleeps may end in -EINTR */
     unsigned rounds;
     size_t largest;
-    _Atomic int *playing; /* all that have not finished */
+    _Atomic int *playing; /* workers that have not finished */
     struct random random;
     struct slot sends[BATCH], recvs[BATCH];
     unsigned char *buffers; /* BATCH * largest */
@@ -102,7 +102,7 @@ static void poll_for_anybody(struct worker *p)
         slot_take(entries[i].user, &entries[i]);
 }
 
-/* As mbx_wait(): 1 complete, 0 not yet. */
+/* Like mbx_wait(): 1 complete, 0 not yet. */
 static int wait_for(struct worker *p, const struct slot *slot, int64_t timeout_ns,
                     struct mbx_completion *done)
 {
@@ -113,7 +113,7 @@ static int wait_for(struct worker *p, const struct slot *slot, int64_t timeout_n
     return err == 0 ? 1 : err;
 }
 
-/* One way to learn of a completion, chosen by chance. */
+/* Tries one way to learn of a completion, chosen at random. */
 static int try_to_finish(struct worker *p, struct slot *slot, struct mbx_completion *done)
 {
     switch (random_below(&p->random, p->manner == MIXED ? 6 : 3)) {
@@ -142,7 +142,7 @@ static int try_to_finish(struct worker *p, struct slot *slot, struct mbx_complet
     }
 }
 
-/* Until it is complete; its error. */
+/* Waits until it is complete; returns its error. */
 static int await(struct worker *p, struct slot *slot)
 {
     struct mbx_completion done;
@@ -153,7 +153,7 @@ static int await(struct worker *p, struct slot *slot)
         if (result == 1)
             slot_take(slot, &done);
         else if (result == -ESTALE && p->manner == MIXED)
-            sched_yield(); /* another worker has it, and is about to tell */
+            sched_yield(); /* another worker has it, and is about to mark it */
         else
             check(result == 0, "test or wait", result);
     }
@@ -232,7 +232,7 @@ static void verify(struct worker *p, struct slot *slot)
           "content of message", (long)number);
 }
 
-/* By a probe that takes it. */
+/* Receives by a matched probe. */
 static void receive_probed(struct worker *p, struct slot *slot)
 {
     struct mbx_options options = {.user = slot};
@@ -254,8 +254,8 @@ static void receive_probed(struct worker *p, struct slot *slot)
     check(mbx_discard(p->ep, message) == -ESTALE, "mbx_discard of a message that is gone", 0);
 }
 
-/* Takes back what was posted, if it can, and posts it again.  Only the newest: the
- * stream's order stays.  A device may have been faster. */
+/* Cancels a posted receive, if it can, and posts it again.  Only the newest, so the stream's
+ * order stays.  A device may have matched it already. */
 static void cancel_and_post(struct worker *p, struct slot *slot)
 {
     int err = mbx_cancel(p->ep, slot->request);
@@ -318,7 +318,7 @@ static void *play(void *arg)
             finish(p, &p->sends[i], 0);
         stats_read(p->ep, &stats);
     }
-    /* somebody may still need an answer from our endpoint */
+    /* another worker may still need an answer from this endpoint */
     atomic_fetch_sub(p->playing, 1);
     while (atomic_load(p->playing) != 0) {
         mbx_progress(p->ep);
@@ -349,7 +349,7 @@ static uint32_t context_of(const struct rules *rules, uint32_t stream)
     return rules->is_context_shared ? CONTEXT : 100 + stream;
 }
 
-/* Starts the workers of ep: they send the streams from `out` on, and receive those from
+/* Starts the workers of ep: they send the streams from `out` on, and receive the streams from
  * `in` on, in another order. */
 static void game_start(struct game *g, struct mbx_ep *ep, uint32_t other, uint32_t out,
                        uint32_t in, const struct rules *rules)
@@ -389,11 +389,12 @@ static void game_end(struct game *g)
 
 static const char *const many[] = {"THREADS=many", NULL};
 static const char *const many_asleep[] = {"THREADS=many", "SPIN=0", NULL};
-/* Which allocation fails is to be one that a call can answer for: a hold that has no memory
- * fails its send. */
+/* The allocation that fails must be one whose error a call can return: with adverts a hold
+ * without memory would fail its send. */
 static const char *const many_steady[] = {"THREADS=many", "ADVERT=off", NULL};
 
-/* Endpoints of the loop transport share memory without locks: there, one plays alone. */
+/* Endpoints of the loop transport share memory without locks: there, only one endpoint has
+ * workers. */
 static void play_world(const struct configuration *config, const struct rules *rules,
                        bool is_alone, const char *const *more)
 {
@@ -449,7 +450,8 @@ static void test_waits_that_sleep(void **state)
     play_world(*state, &(struct rules){3, true, MIXED, rounds(6), false}, true, many_asleep);
 }
 
-/* A wait whose sleep fails goes on, or says so and may be called again; nobody is lost. */
+/* A wait whose sleep fails goes on, or returns the error and may be called again; no waiter is
+ * lost. */
 static void test_sleeps_that_fail(void **state)
 {
     static const int errors[] = {EINTR, ENOSYS};
@@ -477,7 +479,7 @@ static void test_allocations_that_fail(void **state)
         g.count = 0;
         seeded_bytes(0, 100000);
         cluster_open(&cl, *state, 1, many_steady);
-        assert_int_equal(peer_use(cl.eps[0], 0), 0); /* a call that makes it may fail */
+        assert_int_equal(peer_use(cl.eps[0], 0), 0); /* a later call that makes it may fail */
         mem_fail_at(n);
         game_start(&g, cl.eps[0], 0, 0, 0, &rules);
         game_end(&g);
@@ -490,7 +492,7 @@ static void test_allocations_that_fail(void **state)
 
 #define MEETING_THREADS 3
 
-/* A thread of an endpoint that nobody has spoken with yet; all begin at once. */
+/* A thread of an endpoint that has no connection yet; all begin at once. */
 struct guest {
     const struct cluster *cl;
     pthread_barrier_t *begin;
@@ -504,7 +506,7 @@ static uint64_t greeting(uint32_t from, uint32_t to, uint32_t thread)
     return (uint64_t)from << 16 | to << 8 | thread;
 }
 
-/* The peers in an order of its own. */
+/* The peers in a random order. */
 static void shuffle(struct guest *g, uint32_t *peers, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
@@ -546,7 +548,7 @@ static void *meet_all(void *arg)
               i);
     for (uint32_t i = 0; i < count; i++)
         check(in[i] == greeting(i, g->self, g->thread), "what a peer has said", (long)in[i]);
-    /* who has all of its own may owe a packet that another one waits for */
+    /* a thread that is done may owe a packet that another one waits for */
     for (atomic_fetch_add(g->done, 1); atomic_load(g->done) < count * MEETING_THREADS;
          sched_yield())
         mbx_progress(ep);
@@ -587,7 +589,8 @@ static void meet(const struct configuration *config, uint64_t seed)
     cluster_close(&cl);
 }
 
-/* Several threads of each endpoint speak with the same peers for the first time, at the same time. */
+/* Several threads of each endpoint exchange first messages with the same peers, at the same
+ * time. */
 static void test_several_threads_meet_the_same_peers(void **state)
 {
     for (uint64_t seed = 1; seed <= rounds(6); seed++)

@@ -2,9 +2,9 @@
 /*
  * mt_wait_test.c - threads that wait in one endpoint, one situation after the other.
  *
- * mt_test.c meets them by chance; here each is brought about: several wait for the same
- * request; one sleeps while another leaves work behind that only the sleeper can do; the
- * one that polls for all leaves.
+ * mt_test.c meets these situations by chance; here each is produced: several threads wait for
+ * the same request; one sleeps while another leaves work that only the sleeper can do; the
+ * thread that polls for all leaves.
  */
 #include "cluster.h"
 
@@ -22,11 +22,11 @@
 #include "core/core.h"
 
 #define CONTEXT 7
-#define NOBODY  9999 /* a tag that nobody sends */
+#define NOBODY  9999 /* a tag that no message has */
 #define LONG_TIME                                                                              \
-    (-1) /* without end: how long a loaded machine takes is no fault of the library */
+    (-1) /* no limit: how long a loaded machine takes is not a fault of the library */
 
-/* cmocka's own checks leave by longjmp, which a thread cannot. */
+/* cmocka's own checks leave by longjmp, which a thread must not do. */
 static void check(bool ok, const char *what, long value)
 {
     if (ok)
@@ -38,7 +38,7 @@ static void check(bool ok, const char *what, long value)
 static const char *const many[] = {"THREADS=many", NULL};
 static const char *const many_asleep[] = {"THREADS=many", "SPIN=0", NULL};
 
-/* ---- several wait for the same ---- */
+/* ---- several wait for the same request ---- */
 
 struct waiting {
     struct mbx_ep *ep;
@@ -87,10 +87,10 @@ static void test_one_of_those_that_wait_for_the_same(void **state)
 
 /* ---- a send must leave while another thread sleeps ---- */
 
-/* Endpoint 1 does not read until the ring to it is full.  What queues then must be pushed
- * by a thread that sleeps, and has lain down when there was nothing to push: nobody but
- * the thread that sends can wake it.  (Sleepers look around every 100 ms, which would hide
- * a wake that is lost; so that is switched off.) */
+/* Endpoint 1 does not read until the ring to it is full.  Later packets must then be pushed by
+ * a sleeping thread, which went to sleep when there was nothing to push: only the thread that
+ * sends can wake it.  (Sleepers wake every 100 ms to check, which would hide a lost wake-up; so
+ * that is switched off.) */
 
 #define FLOOD 200
 
@@ -114,7 +114,7 @@ static void *wait_for_the_answer(void *arg)
     return NULL;
 }
 
-/* One that sleeps in endpoint 0, and what it waits for. */
+/* Starts a thread that sleeps in endpoint 0, and the receive that it waits for. */
 static pthread_t start_sleeper(struct waiting *wait)
 {
     pthread_t thread;
@@ -168,8 +168,8 @@ static void test_a_send_beside_a_sleeper(void **state)
 
 /* ---- a read must go on while another thread sleeps ---- */
 
-/* This thread posts the receive of a long message, which begins to read it, and does
- * nothing more; the sender waits for the FIN. */
+/* This thread posts the receive of a long message, which begins to read it, and makes no more
+ * calls; the sender waits for the FIN. */
 static void test_a_read_beside_a_sleeper(void **state)
 {
     static const char *const params[] = {"THREADS=many", "SPIN=0", "READ_CHUNK=4K", NULL};
@@ -201,7 +201,7 @@ static void test_a_read_beside_a_sleeper(void **state)
     cluster_close(&cl);
 }
 
-/* ---- who polled for all leaves ---- */
+/* ---- the thread that polled for all leaves ---- */
 
 static uint64_t held_time;
 
@@ -210,7 +210,7 @@ static uint64_t held_clock(void)
     return held_time;
 }
 
-/* The time stands still until clock_set(NULL): no wait runs out, however late its thread is. */
+/* Stops the clock until clock_set(NULL): no wait times out, however late its thread is. */
 static void hold_clock(void)
 {
     held_time = clock_now();
@@ -246,8 +246,8 @@ static void *wait_a_long_time(void *arg)
     return NULL;
 }
 
-/* The first poller runs out of time, and not before both wait; nobody but the second waiter
- * can then notice what comes. */
+/* The first poller times out, but not before both wait; only the second waiter can then notice
+ * a message. */
 static void test_the_poller_leaves(void **state)
 {
     const struct configuration *config = *state;

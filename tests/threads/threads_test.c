@@ -2,8 +2,8 @@
 /*
  * threads_test.c - two endpoints of one process, each driven by a thread of its own.
  *
- * Ping-pong and streams of every protocol over shared memory, with waits that sleep.
- * For ThreadSanitizer: all that the two threads share is the transport's.
+ * Ping-pong and streams of every protocol over shared memory, with waits that sleep.  For
+ * ThreadSanitizer: the two threads share only the transport's data.
  */
 #include "cluster.h"
 
@@ -20,9 +20,9 @@
 #define CONTEXT 81
 #define WINDOW  32
 #define LONG_TIME                                                                              \
-    (-1) /* without end: how long a loaded machine takes is no fault of the library */
+    (-1) /* no limit: how long a loaded machine takes is not a fault of the library */
 
-/* cmocka's own checks leave by longjmp, which a thread cannot. */
+/* cmocka's own checks leave by longjmp, which a thread must not do. */
 static void check(bool ok, const char *what, long value)
 {
     if (ok)
@@ -36,7 +36,7 @@ struct worker {
     uint32_t me, other;
     int rounds;
     unsigned char *got;   /* WINDOW * SIZE_MAX_USED */
-    _Atomic int *playing; /* how many of them still wait for something */
+    _Atomic int *playing; /* threads that still wait for something */
 };
 
 static const size_t sizes[] = {0, 8, 32, 33, 300, 4000, 8192, 8193, 50000, 200000};
@@ -104,7 +104,7 @@ static void ping_pong(struct worker *p, size_t size)
     }
 }
 
-/* Both ways at once; every other stream sends before it posts. */
+/* Streams both ways at once; every other stream sends before it posts. */
 static void stream(struct worker *p, size_t size)
 {
     mbx_request sends[WINDOW], recvs[WINDOW];
@@ -136,7 +136,8 @@ static void *play(void *arg)
         ping_pong(p, sizes[i]);
         stream(p, sizes[i]);
     }
-    /* what the other waits for may not have left for want of space: FINs, most of all */
+    /* packets that the other waits for may still be queued for lack of space: FINs, most of
+     * all */
     atomic_fetch_sub(p->playing, 1);
     while (atomic_load(p->playing) != 0)
         if (mbx_progress(p->ep) == 0)
@@ -184,7 +185,7 @@ static void test_waits_that_sleep(void **state)
         play_two(config, more, test_is_quick() ? 5 : 12);
 }
 
-/* ---- a time limit holds while others keep us busy ---- */
+/* ---- a time limit holds while others keep this thread busy ---- */
 
 static _Atomic bool enough;
 
@@ -202,8 +203,8 @@ static void *flood(void *arg)
     return NULL;
 }
 
-/* Everything that arrives is received, and everything received is posted again, so
- * that it goes on for ever. */
+/* Every message that arrives is received, and every receive is posted again, so that this goes
+ * on for ever. */
 static void test_a_time_limit_under_load(void **state)
 {
     const struct configuration *config = *state;

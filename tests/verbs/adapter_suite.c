@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * adapter_suite.c - the conformance suite on one adapter, with a list of one length; what
- * `mbx adapter-test` runs and reads.
+ * adapter_suite.c - the conformance suite on one adapter, with a list of one length; `mbx
+ * adapter-test` runs it and reads its output.
  *
  *   mbx-adapter-test LIBRARY DEVICE LIST LONG
  *
  * LIBRARY is loaded as libibverbs.  DEVICE may be empty: the first that matches tags.  LIST 0:
- * says what there is, and does nothing.  LONG yes: with the case that takes 65,536 messages.
+ * only prints what there is.  LONG yes: includes the case that takes 65,536 messages.
  *
- *   device NAME            what it found
+ *   device NAME            the device that it found
  *   tags 127
  *   rendezvous yes
- *   cannot WHY             or why nothing can be tested; exit status 3
+ *   cannot WHY             or the reason why nothing can be tested; exit status 3
  *
- * Behind that, on standard output, the Test Anything Protocol as cmocka prints it.
+ * After that, on standard output, the Test Anything Protocol as cmocka prints it.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -29,7 +29,7 @@
 
 #define CANNOT 3
 
-/* In words of a user, from what libibverbs says. */
+/* Says in a user's words what the error of libibverbs means. */
 static int cannot(const char *device, int err)
 {
     char line[160];

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""adapter_test_test.py MBX ADAPTER [--few] - `mbx adapter-test` over the software adapter: with each way in which adapters may
-differ, with one that is wrong on purpose, with one that does not match, and without any.
+"""adapter_test_test.py MBX ADAPTER [--few] - `mbx adapter-test` over the software adapter: with each way in which adapters
+may differ, with one that is wrong on purpose, with one that does not match, and without any.
 
-Each command has a network namespace of its own, and with it an adapter.  --few: ways that do not exclude each other at
-once, and each report in one form.
+Each command has a network namespace of its own, and so an adapter of its own. --few: combines ways that do not exclude
+each other, and makes each report in one form.
 """
 import json
 import os

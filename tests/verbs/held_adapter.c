@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * held_adapter.c - held_adapter.h says it all.
+ * held_adapter.c - see held_adapter.h.
  */
 #include "held_adapter.h"
 
@@ -38,7 +38,7 @@ int held_adapter_begin(void)
     uint32_t done;
 
     assert(sock < 0);
-    memcpy(name.sun_path + 1, text, (size_t)size); /* abstract: a zero is in front */
+    memcpy(name.sun_path + 1, text, (size_t)size); /* abstract: it begins with a zero */
     sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (sock < 0 ||
         connect(sock, (const struct sockaddr *)&name,

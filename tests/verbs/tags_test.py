@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""tags_test.py BUILD WHAT - tag matching over the queue pairs of an adapter that has none: libmbx-tags.so over the
+"""tags_test.py BUILD WHAT - tag matching over the queue pairs of an adapter without it: libmbx-tags.so over the
 software adapter, whose own tag matching is switched off.
 
   conformance   `mbx adapter-test`, with each way in which adapters may differ, and one that is wrong on purpose
   stopped       a receiver that is stopped, served by a process of its own
   behaviour     behaviour tests with MBX_DEVICE=verbs
-  ends          the helper ends with its program, however that ends; where it dies, the device is lost
-  refused       what cannot be had is said
+  ends          the helper ends with its program, however that ends; if the helper dies, the device is lost
+  refused       requests that cannot be met get an error message
 
-Each command has a network namespace of its own, and with it an adapter.  77: this machine allows none.
+Each command has a network namespace of its own, and so an adapter of its own. 77: this machine does not allow
+that.
 """
 import contextlib
 import ctypes
@@ -65,8 +66,8 @@ def suite(quirks):
 
 
 def fences():
-    """Beneath is an adapter that keeps none: Soft-RoCE may keep one for ever.  A FIN leaves behind its read."""
-    words = (f"{program('tests', 'verbs', 'verbs_pair')} listen 7000 & "  # keeps the adapter, and what it has counted
+    """The adapter beneath keeps no fence: Soft-RoCE may keep one for ever.  A FIN leaves after its read."""
+    words = (f"{program('tests', 'verbs', 'verbs_pair')} listen 7000 & "  # keeps the adapter, and its counters
              f"{program('tools', 'mbx')} adapter-test --library {TAGS} --brief >&2; code=$?; "
              f"{program('adapter', 'mbx-adapter')} --counters; kill $!; exit $code")
     result = run("sh", "-c", words, MBX_ADAPTER_QUIRKS="unfenced", MBX_TRANSPORT="verbs", MBX_DEVICE="verbs")
@@ -100,7 +101,7 @@ def behaviour():
 
 
 def helpers_of(pid):
-    """Its children of that name: the helper has the program's memory, and a process of its own."""
+    """Its children of that name: the helper shares the program's memory, and is a process of its own."""
     return [child for child, name in processes.children(pid).items() if name == "mbx-tags"]
 
 
@@ -114,7 +115,7 @@ def wait_until(what, is_so):
 
 @contextlib.contextmanager
 def waiting_program():
-    """One that waits for a peer that never comes; and its helper."""
+    """Starts a program that waits for a peer that never comes; and finds its helper."""
     with processes.started([*APART, *settings(MBX_TRANSPORT="verbs", MBX_DEVICE="verbs", MBX_LOG_LEVEL="warn"),
                             program("tests", "verbs", "verbs_pair"), "listen", "7000"], text=True,
                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
@@ -126,7 +127,7 @@ def waiting_program():
 
 
 def named_sockets(pid):
-    """Those of it that others can find, and send something to."""
+    """The sockets of the process that others can find, and send something to."""
     inodes = {os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")}
     with open(f"/proc/{pid}/net/unix", encoding="utf-8", errors="surrogateescape") as lines:
         sockets = [line.split() for line in lines]

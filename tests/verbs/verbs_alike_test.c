@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * verbs_alike_test.c - receives with memory in common, and messages that the adapter cannot tell
- * from each other.
+ * verbs_alike_test.c - receives that share memory, and messages that the adapter cannot
+ * distinguish.
  *
  *   verbs_alike_test       with MBX_VERBS_LIBRARY=libmbx-adapter.so
  *
- * What must hold
+ * Checked:
  *   A1  more long messages than a window, to receives that all have one buffer, or buffers that overlap:
- *       all end without an error, and the adapter has had a receive of them.  MPI forbids such receives,
+ *       all end without an error, and the adapter has had one of these receives.  MPI forbids such receives,
  *       and benchmarks post them
- *   A2  of two rendezvous of one buffer, tag and size, the adapter's FIN ends the one that the adapter
+ *   A2  of two rendezvous with one buffer, tag and size, the adapter's FIN ends the one that the adapter
  *       has read, although the other one was sent before it
  */
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * verbs_bench.c - verbs_bench.h says it all.
+ * verbs_bench.c - see verbs_bench.h.
  */
 #include "verbs_bench.h"
 

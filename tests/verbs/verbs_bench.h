@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * verbs_bench.h - a verbs device on the software adapter, and what the tests of it do with it.
+ * verbs_bench.h - a verbs device on the software adapter, and the operations that its tests do
+ * with it.
  */
 #ifndef VERBS_BENCH_H
 #define VERBS_BENCH_H
@@ -30,31 +31,31 @@ void *vbench_buffer(const struct vbench *b, uint32_t buffer);
 
 void vbench_open(struct vbench *b);
 
-/* ... with a receive of tag 7 in it. */
+/* Opens the device, with a receive of tag 7 posted. */
 void vbench_open_with(struct vbench *b, void *buf, size_t size);
 void vbench_close(struct vbench *b);
 
-/* Until all that was sent and asked for has its end. */
+/* Runs until all sends and requests have ended. */
 void vbench_run(struct vbench *b);
 
-/* ... and all events are in b->events. */
+/* As vbench_run(); then all events are in b->events. */
 void vbench_poll(struct vbench *b);
 
-/* A receive of a message of peer 2, or of this source. */
+/* Posts a receive for a message of peer 2, or of this source. */
 void vbench_append(struct vbench *b, uint32_t handle, uint64_t tag, void *buf, size_t size);
 void vbench_append_for(struct vbench *b, uint32_t handle, uint32_t source, uint64_t tag,
                        void *buf, size_t size);
 
-/* The 64 bits of context id 1. */
+/* The 64 bits for context id 1. */
 uint64_t vbench_tag(uint32_t source, uint64_t tag);
 
-/* An eager message of peer 2, or of this peer, which says that it is of that source. */
+/* Sends an eager message from peer 2, or from this peer with that source in its header. */
 void vbench_send(struct vbench *b, uint64_t tag, uint32_t app_ctx, const void *payload,
                  size_t size);
 void vbench_send_as(struct vbench *b, uint32_t peer, uint32_t source, uint64_t tag,
                     uint32_t app_ctx, const void *payload, size_t size);
 
-/* The packet of an event, which wire_check() accepts, or refuses. */
+/* Return the packet of an event, which wire_check() accepts; check that it refuses it. */
 struct wire_packet vbench_packet(const struct vbench *b, const struct mbx_device_event *event);
 void vbench_is_nonsense(const struct vbench *b, const struct mbx_device_event *event);
 

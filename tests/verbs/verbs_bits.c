@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * verbs_bits.c - the 64 bits of a tag that an adapter compares: how an envelope becomes them, and which do.
+ * verbs_bits.c - the 64 bits of a tag that an adapter compares: how an envelope is encoded in
+ * them, and which envelopes fit.
  */
 #include "verbs_groups.h"
 
@@ -25,7 +26,7 @@ static void an_envelope_survives_its_tag(void **state)
     assert_int_equal(verbs_mask(layout, &anybody, UINT64_MAX), 0xff00000000000000);
 }
 
-/* What an adapter compares of tags of this format, bit 63 but for. */
+/* The bits that an adapter compares of tags of this format, except bit 63. */
 static uint64_t compared(uint64_t format)
 {
     const uint64_t mask = verbs_tag_mask(verbs_layout_of(format));
@@ -47,11 +48,11 @@ static void forty_seven_bits_of_a_format_are_compared(void **state)
     assert_int_equal(compared(mpich), 0x00700fffffffffff);
     assert_int_equal(compared(0x800000000000), 0xbfffffffffff); /* one bit too many */
     assert_int_equal(compared(INT64_MAX),
-                     0x7fff80007fffffff); /* one field: 16 of it are high */
+                     0x7fff80007fffffff); /* one field: 16 of its bits are high */
     assert_int_equal(compared(0x5555555555555555), 0x40003fffffffffff);
 }
 
-/* Of each bit of a tag: it comes back, or the envelope does not fit. */
+/* For each bit of a tag: decoding returns it, or the envelope does not fit. */
 static void an_envelope_fits_what_is_compared(void **state)
 {
     const uint64_t formats[] = {0x555555555555, 0x007000007fffffff, INT64_MAX};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * verbs_broken.c - what no correct peer sends to a verbs device: it is refused, or ends its link, and
- * other links go on.
+ * verbs_broken.c - packets that no correct peer sends to a verbs device: the device refuses
+ * them, or breaks their link, and other links go on.
  */
 #include "verbs_groups.h"
 
@@ -11,7 +11,7 @@
 #include "base/base.h"
 #include "verbs_bench.h"
 
-/* What comes behind a failed link: the others work. */
+/* After a link has failed, the others work. */
 static void others_go_on(struct vbench *b)
 {
     unsigned char got[8];
@@ -25,7 +25,7 @@ static void others_go_on(struct vbench *b)
     assert_true(b->events[0].flags & MBX_DEVICE_WHOLE);
     assert_memory_equal(got, "good", 4);
 }
-/* Counted, because the hardware has counted them, and refused by wire_check(). */
+/* The hardware has counted these packets, so they are counted; wire_check() refuses them. */
 static void packets_that_make_no_sense_are_recognised(void **state)
 {
     const struct ibv_tmh bad[] = {
@@ -69,7 +69,7 @@ static void a_wrong_announcement_is_an_error_of_its_receive(void **state)
     vbench_close(&b);
 }
 
-/* The receive that it has met has an error, and its link is no more. */
+/* The receive that was matched has an error, and its link is broken. */
 static void expect_broken(struct vbench *b, uint32_t source, int error)
 {
     vbench_poll(b);
@@ -119,7 +119,7 @@ static void an_eager_message_that_is_too_long_breaks_its_link(void **state)
     expect_broken(&b, 2, -ENOTCONN);
 }
 
-/* The adapter may not read there. */
+/* The adapter may not read at that address. */
 static void a_rendezvous_with_a_wrong_key_breaks_its_link(void **state)
 {
     static unsigned char got[2 * VERBS_EAGER_MAX], sent[1];
@@ -131,7 +131,7 @@ static void a_rendezvous_with_a_wrong_key_breaks_its_link(void **state)
     expect_broken(&b, 2, -ENOTCONN);
 }
 
-/* The buffer that it took is the hardware's again. */
+/* The buffer that the message took is returned to the hardware. */
 static void an_unexpected_message_that_is_too_long_breaks_its_link(void **state)
 {
     static unsigned char sent[VERBS_EAGER_MAX + 100];
@@ -155,8 +155,8 @@ static void an_unexpected_message_that_is_too_long_breaks_its_link(void **state)
     vbench_close(&b);
 }
 
-/* It takes a buffer, and writes nothing into it: there lies what came before, a message that was
- * counted once. */
+/* The write takes a buffer, and writes nothing into it: the buffer still has the last message,
+ * which was counted already. */
 static void a_write_with_immediate_data_breaks_its_link(void **state)
 {
     struct vbench b;

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * verbs_flood_test.c - two senders flood a receiver that does not look, over an adapter that matches.
+ * verbs_flood_test.c - two senders flood a receiver that makes no progress, over an adapter
+ * that matches.
  *
  *   verbs_flood_test [--quick]     with MBX_VERBS_LIBRARY=libmbx-adapter.so
  *
- * Each sender has 10,000 messages (--quick: 2,000) on their way before the receiver looks; then it receives them, by
- * receives that are posted before and behind their messages, from one source or from any.
+ * Each sender has sent 10,000 messages (--quick: 2,000) before the receiver makes progress;
+ * then it receives them, by receives posted before and after their messages, from one source or
+ * from any.
  *
- * What must hold
- *   F1  no packet finds the adapter without a buffer (RNR), which would hold up the whole connection
- *   F2  messages without a receive are no more than the windows of the senders
+ * Checked:
+ *   F1  no packet finds the adapter without a buffer (RNR), which would delay the whole connection
+ *   F2  unexpected messages are no more than the windows of the senders
  *   F3  each message is received once, in the order of its sender, with its bytes
- *   F4  when all that is over the adapter matches: a message whose receive it has
+ *   F4  after all that the adapter matches messages whose receive it has
  */
 #include <errno.h>
 #include <stdio.h>
@@ -26,7 +28,7 @@
 #include "forked_job.h"
 
 #define SENDERS  2
-#define MESSAGES 10000 /* of each, at most */
+#define MESSAGES 10000 /* of each sender, at most */
 #define BATCH    50    /* receives that are posted at once */
 #define WINDOW   200
 #define LONGEST  20000
@@ -34,7 +36,7 @@
 enum { MEET = 1, DATA, LAST }; /* context ids */
 enum { SENDING };              /* words */
 
-/* Fewer buffers than two windows: the windows have to be smaller. */
+/* Fewer buffers than two windows: so the windows must shrink. */
 static const char *const params[] = {
     "TRANSPORT=verbs", "DEVICE=verbs",      "MATCH=device",      "WINDOW=200",
     "VERBS_WINDOW=64", "DEVICE_BUFFERS=64", "PEER_TIMEOUT=900s", NULL};
@@ -46,7 +48,7 @@ static size_t size_of(int message)
     return sizes[message % (int)ARRAY_COUNT(sizes)];
 }
 
-/* The first bytes say which message it is. */
+/* The first bytes name the message. */
 static void write_message(unsigned char *bytes, int sender, int message)
 {
     const uint32_t name[2] = {(uint32_t)sender, (uint32_t)message};
@@ -82,7 +84,7 @@ static void flood(struct forked_job *job, struct mbx_ep *ep, int rank)
 
 /* ---- the receiver ---- */
 
-static int next[SENDERS + 1]; /* message of each */
+static int next[SENDERS + 1]; /* message of each sender */
 
 static void check(const struct mbx_status *status, const unsigned char *bytes)
 {
@@ -95,7 +97,7 @@ static void check(const struct mbx_status *status, const unsigned char *bytes)
     MUST(memcmp(bytes, want, status->size) == 0, 42);
 }
 
-/* Each receive names its source, or in every other batch none. */
+/* Each receive names its source, except in every other batch. */
 static void receive_batch(struct mbx_ep *ep, int batch)
 {
     static unsigned char bytes[BATCH][LONGEST];
@@ -116,8 +118,8 @@ static void receive_batch(struct mbx_ep *ep, int batch)
     }
 }
 
-/* Of batches from any source the one sender may have more: so they are followed until neither has
- * any left, by receives from who has. */
+/* In batches from any source one sender may get ahead: so receives from the sender that has
+ * messages left follow, until neither has. */
 static void receive_all(struct mbx_ep *ep)
 {
     int batch = 0;
@@ -137,7 +139,7 @@ static void receive_all(struct mbx_ep *ep)
         }
 }
 
-/* Has the adapter so many receives, and has it done all that it was asked for? */
+/* Does the adapter have so many receives, and has it done all its work? */
 static bool has_receives(const struct mbx_ep *ep, uint32_t count)
 {
     const struct shadow *shadow = &ep->offload->shadow;
@@ -146,7 +148,7 @@ static bool has_receives(const struct mbx_ep *ep, uint32_t count)
            verbs_of(ep->offload->device)->in_flight == 0;
 }
 
-/* How many of the flood were matched by the adapter is by chance; these are. */
+/* How many messages of the flood the adapter matches depends on chance; it must match these. */
 static void receive_last(struct mbx_ep *ep)
 {
     mbx_request requests[SENDERS];
@@ -168,7 +170,7 @@ static void receive_last(struct mbx_ep *ep)
     MUST(stats.device_matched == before + SENDERS, 23);
 }
 
-/* Of the adapter, whose other users are not to run beside this test. */
+/* Reads the adapter's counter; no other user of the adapter may run at the same time. */
 static unsigned long rnr_naks(void)
 {
     const char *library = getenv("MBX_VERBS_LIBRARY");

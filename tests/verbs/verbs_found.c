@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * verbs_found.c - which adapter a device is made of, and what is said if there is none.
+ * verbs_found.c - which adapter a device uses, and the message if there is none.
  */
 #include "verbs_groups.h"
 

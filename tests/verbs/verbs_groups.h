@@ -20,10 +20,10 @@ struct verbs_group {
 
 extern const struct verbs_group verbs_bits, verbs_found, verbs_messages, verbs_receives;
 
-/* What no correct peer sends. */
+/* Packets that no correct peer sends. */
 extern const struct verbs_group verbs_broken;
 
-/* With an adapter that matches eager messages alone, and with one that matches none. */
+/* With an adapter that matches only eager messages, and with one that matches none. */
 extern const struct verbs_group verbs_without_rendezvous, verbs_without_tags;
 
 #endif

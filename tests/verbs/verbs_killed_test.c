@@ -4,19 +4,19 @@
  *
  *   verbs_killed_test [--quick]     with MBX_VERBS_LIBRARY=libmbx-adapter.so
  *
- * Rank 0 has receives in its adapter, some of which it cancels; rank 1 sends, short messages and long ones
- * in turn, some of which come before their receive.  At one point one of them kills itself, or the daemon
- * that is the adapter of both.
+ * Rank 0 has receives in its adapter, some of which it cancels; rank 1 sends, short messages
+ * and long ones in turn, some of which come before their receive.  At one point one of them
+ * kills itself, or the daemon that is the adapter of both.
  *
- * A point is a name and a number: the first, the middle or the last time that a rank comes by an event of
- * the trace, by a command to the device ("do-append") or by an event of it ("see-matched").  A round
- * without a death says how often each rank comes by which; how often that is differs a little from round
- * to round, so a rank may end without having come by.
+ * A point is a name and a number: the first, the middle or the last time that a rank reaches an
+ * event of the trace, a command to the device ("do-append") or an event of it ("see-matched").
+ * A round without a death counts how often each rank reaches each; that differs a little from
+ * round to round, so a rank may end without reaching its point.
  *
- * What must hold for who lives
+ * Checked for the survivor:
  *   K1  each receive and each send ends, with success or with an error
  *   K2  a receive that succeeds has its bytes
- *   K3  a buffer does not change when its receive has ended
+ *   K3  a buffer does not change after its receive has ended
  */
 #include <errno.h>
 #include <sched.h>
@@ -42,7 +42,7 @@
 #define SEEN_MAX  255
 
 enum { MEET = 1, DATA, NOBODY }; /* context ids */
-enum { MET, POSTED, LOST };      /* words; LOST: receives that had an error */
+enum { MET, POSTED, LOST };      /* LOST: receives that had an error */
 
 static const char *const params[] = {
     "TRANSPORT=verbs", "DEVICE=verbs",      "MATCH=device",    "VERBS_WINDOW=64",
@@ -61,7 +61,7 @@ enum victim { RECEIVER, SENDER, ADAPTER, NO_VICTIM };
 
 struct play {
     enum victim victim;
-    int rank, place, time; /* who comes by it; which time, from 1 on */
+    int rank, place, time; /* the rank that reaches it; which time, from 1 on */
 };
 
 static struct {
@@ -156,7 +156,7 @@ static int see(struct mbx_device *device, struct mbx_device_event *events, int c
     return n;
 }
 
-/* What its user does from now on is seen. */
+/* From now on all commands of this endpoint to the device are seen. */
 static void watch(struct mbx_ep *ep)
 {
     static struct mbx_device_ops watched;
@@ -187,7 +187,7 @@ static unsigned char byte_of(int message, size_t at)
     return (unsigned char)((size_t)message * 11 + at + at / 253);
 }
 
-/* Is its receive posted when it comes? */
+/* Does it come before its receive? */
 static bool is_late(int message)
 {
     return message % 5 == 4;
@@ -205,7 +205,7 @@ static void post(struct mbx_ep *ep, int i)
          31);
 }
 
-/* A receive from any source waits when a peer has died, and is cancelled then. */
+/* A receive from any source goes on waiting when a peer has died; it is then cancelled. */
 static struct mbx_completion finish(struct mbx_ep *ep, mbx_request request)
 {
     struct mbx_completion done;
@@ -303,9 +303,9 @@ static void play(struct forked_job *job, int rank, const void *arg)
 
 /* ---- the parent ---- */
 
-static unsigned char seen[2][ARRAY_COUNT(places)]; /* how often each rank comes by each */
-static int every = 1;                              /* which of the points are played */
-static bool is_alone;                              /* the adapter is nobody else's */
+static unsigned char seen[2][ARRAY_COUNT(places)]; /* how often each rank reaches each */
+static int every = 1;                              /* every how many points one is tested */
+static bool is_alone;                              /* no other user has the adapter */
 static int lost;                                   /* receives that ended with an error */
 
 static void count_points(void **state)
@@ -351,7 +351,7 @@ static void play_one(const struct play *one)
     forked_end(&job);
 }
 
-/* All points of a rank at which the victim may die. */
+/* Kills the victim at all points of a rank. */
 static void kill_at_points(enum victim victim, int rank)
 {
     int point = 0, played = 0;
@@ -392,7 +392,7 @@ static void an_adapter_that_dies(void **state)
     kill_at_points(ADAPTER, 1);
 }
 
-/* Not all came when all was done. */
+/* Not all messages came in all rounds. */
 static void some_receives_have_ended_with_an_error(void **state)
 {
     (void)state;

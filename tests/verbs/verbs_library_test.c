@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * verbs_library_test.c - libibverbs is loaded when hardware is asked for, and may be missing.
+ * verbs_library_test.c - libibverbs is loaded when hardware is requested, and may be missing.
  *
- * This program is not linked with it, and stands in front of dlopen(): it counts the calls, and
- * loads another file instead.  What was found is kept for the life of a process, so each case
- * runs in a child.
+ * This program is not linked with it, and wraps dlopen(): it counts the calls, and loads
+ * another file instead.  The result is kept for the life of a process, so each case runs in a
+ * child.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -24,7 +24,7 @@
 void *__real_dlopen(const char *name, int flags);
 void *__wrap_dlopen(const char *name, int flags);
 
-static const char *instead; /* of every file; NULL: the file */
+static const char *instead; /* of every file; NULL: the file itself */
 static unsigned opened;
 
 void *__wrap_dlopen(const char *name, int flags)
@@ -33,7 +33,8 @@ void *__wrap_dlopen(const char *name, int flags)
     return __real_dlopen(instead != NULL ? instead : name, flags);
 }
 
-/* Runs a case in a process of its own; it returns 0, or the number of what is wrong. */
+/* Runs a case in a process of its own; the case returns 0, or the number of the check that
+ * failed. */
 static void in_child(int (*run)(void))
 {
     pid_t pid = fork();
@@ -80,7 +81,7 @@ static void without_the_library_there_is_no_hardware(void **state)
     in_child(look_into_another_file);
 }
 
-/* Opens an endpoint over shared memory, and lists what does not need libibverbs. */
+/* Opens an endpoint over shared memory, and lists everything that does not need libibverbs. */
 static int use_none_of_it(void)
 {
     const char *params[] = {"TRANSPORT=shm", NULL};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * verbs_messages.c - what becomes of each kind of message: matched, read and answered by the adapter, or passed to
- * software.
+ * verbs_messages.c - what the adapter does with each kind of message: it matches, reads and
+ * answers it, or passes it to software.
  */
 #include "verbs_groups.h"
 
@@ -12,7 +12,8 @@
 #include "base/mem.h"
 #include "verbs_bench.h"
 
-/* Several packets: matched with the first, there with the last; the length comes then. */
+/* A message of several packets is matched with the first, and complete with the last, which
+ * gives the length. */
 static void a_long_message_is_matched_before_it_is_there(void **state)
 {
     unsigned char sent[6000], got[VERBS_EAGER_MAX];
@@ -46,7 +47,7 @@ static void a_rendezvous_is_read_and_answered_by_the_adapter(void **state)
         sent[i] = (unsigned char)(i * 7 / 3);
     vbench_open_with(&b, got, LONG);
     verbs_target_send_rndv(b.t, 2, vbench_tag(2, 7), 99, sent, LONG, 11, 0);
-    vbench_poll(&b); /* behind which the FIN is there, or it fails */
+    vbench_poll(&b); /* then the FIN is there, or the poll fails */
     assert_int_equal(b.count, 2);
     assert_int_equal(b.events[0].flags, MBX_DEVICE_SIZE_LATER | MBX_DEVICE_BY_RNDV);
     assert_int_equal(b.events[0].data, 99);
@@ -93,14 +94,14 @@ static void a_rendezvous_that_does_not_fit_says_where_it_is(void **state)
     vbench_open_with(&b, got, sizeof got);
     verbs_target_send_rndv(b.t, 2, vbench_tag(2, 7), 99, sent, LONG, 11, 0x5678);
     expect_incomplete(&b, sent, LONG);
-    vbench_append(&b, 1, 7, got, 5); /* by its bounce buffer */
+    vbench_append(&b, 1, 7, got, 5); /* through its bounce buffer */
     vbench_run(&b);
     verbs_target_send_rndv(b.t, 2, vbench_tag(2, 7), 99, sent, LONG, 11, 0x5678);
     expect_incomplete(&b, sent, LONG);
     vbench_close(&b);
 }
 
-/* Of an adapter that does eager messages alone. */
+/* With an adapter that matches only eager messages. */
 static void a_rendezvous_that_the_adapter_cannot_do_is_told(void **state)
 {
     static unsigned char got[VERBS_EAGER_MAX], sent[1];
@@ -167,7 +168,7 @@ static void an_announced_message_says_where_it_is(void **state)
     vbench_close(&b);
 }
 
-/* A packet as on any other wire, of a type that uses all of its header. */
+/* A packet as on any other transport, of a type that uses its whole header. */
 static void a_packet_without_a_tag_comes_whole(void **state)
 {
     struct {
@@ -239,7 +240,7 @@ static const struct CMUnitTest messages[] = {
 };
 const struct verbs_group verbs_messages = {"verbs messages", messages, ARRAY_COUNT(messages)};
 
-/* Of an adapter that does eager messages alone. */
+/* With an adapter that matches only eager messages. */
 static const struct CMUnitTest without_rendezvous[] = {
     cmocka_unit_test(a_rendezvous_that_the_adapter_cannot_do_is_told),
 };

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * verbs_mixed_test.c - an endpoint whose adapter matches, and peers whose messages do not come by that
- * matching: over shared memory, from endpoints without a matching adapter, or with one that compares
- * other bits, and when the device is lost.
+ * verbs_mixed_test.c - an endpoint whose adapter matches, and peers whose messages do not go
+ * through that matching: over shared memory, from endpoints without a matching adapter, or with
+ * one that compares other bits, and when the device is lost.
  *
  *   verbs_mixed_test     with MBX_VERBS_LIBRARY=libmbx-adapter.so
  *
- * The adapter works by itself.  Where a test needs that it has matched a message before the receiver looks,
- * it waits until the adapter has the receive, and then for the sender's completion, which a synchronous
- * message has when it was matched.
+ * The adapter works by itself.  Where the adapter must have matched a message before the
+ * receiver makes progress, the test waits until the adapter has the receive, and then for the
+ * sender's completion, which a synchronous message gets when it has been matched.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -32,11 +32,11 @@
 #define SHORT    ((size_t)700)
 #define LONGER   ((size_t)200000)
 
-enum { RECEIVER, OUTSIDE, TAGGED, LATER, ENDPOINTS }; /* OUTSIDE: what it sends is not tagged */
+enum { RECEIVER, OUTSIDE, TAGGED, LATER, ENDPOINTS }; /* OUTSIDE: its messages are not tagged */
 
 static struct mbx_ep *eps[ENDPOINTS];
-static uint32_t numbers[ENDPOINTS]; /* of each at the receiver */
-static uint32_t back[ENDPOINTS];    /* of the receiver at each */
+static uint32_t numbers[ENDPOINTS]; /* of each endpoint at the receiver */
+static uint32_t back[ENDPOINTS];    /* of the receiver at each endpoint */
 
 /* ---- endpoints ---- */
 
@@ -122,7 +122,7 @@ static bool is_done(int who, mbx_request request, struct mbx_completion *done)
     return mbx_test(eps[who], request, done) == 1;
 }
 
-/* Until the adapter has done all that it was asked for: it has the receives that it was handed. */
+/* Waits until the adapter has done all its work: it has the receives that were handed to it. */
 static void settle_adapter(void)
 {
     const struct offload *offload = eps[RECEIVER]->offload;
@@ -133,7 +133,7 @@ static void settle_adapter(void)
     while (shadow->handled != shadow->reported || verbs_of(offload->device)->in_flight != 0);
 }
 
-/* All but one endpoint go on until it is done. */
+/* Makes progress at all endpoints but one until the request is done. */
 static void await_but(int but, int who, mbx_request request)
 {
     struct mbx_completion done;
@@ -168,7 +168,7 @@ static void check(int i, int *next)
     next[who]++;
 }
 
-/* Everybody has met the receiver. */
+/* All endpoints connect to the receiver. */
 static void meet(void)
 {
     int next[ENDPOINTS] = {0};
@@ -185,8 +185,8 @@ static void meet(void)
 
 /* ---- receives from any source, with messages from both ---- */
 
-/* The receiver sees what has come beside the device before it sees what that has matched: so it asks for
- * a receive that is gone. */
+/* The receiver sees messages from outside the device before it sees what the device has
+ * matched: so it tries to revoke a receive that is gone. */
 static void both_send_to_any_source(void)
 {
     int next[ENDPOINTS] = {0}, lost;
@@ -220,7 +220,7 @@ static void both_send_to_any_source(void)
     assert_true(lost > 0);
 }
 
-/* The device is not given what it would wait for in vain. */
+/* The device is not handed receives that it could never match. */
 static void receives_that_name_who_is_outside_stay(void)
 {
     const uint64_t handed = stat_of(RECEIVER, "device_handed");
@@ -237,7 +237,7 @@ static void receives_that_name_who_is_outside_stay(void)
     assert_int_equal(stat_of(RECEIVER, "device_handed"), handed);
 }
 
-/* ... and who is outside is sent to. */
+/* The receiver also sends to the peer outside. */
 static void send_back(int who)
 {
     static unsigned char got[LONGER];

@@ -29,7 +29,8 @@ def numbers(path, pattern):
 
 
 def run(build, rounds, way, **env):
-    """Through the component (pml) or the provider.  [(what rank r was told, what its adapter has counted)], and how many messages each rank received."""
+    """Runs it through the component (pml) or the provider.  Returns [(the matches that rank r reported, the counters of
+    its adapter)], and how many messages each rank received."""
     build = os.path.abspath(build)
     with tempfile.TemporaryDirectory(prefix="matchbox-verbs.") as folder:
         program = f"{build}/tests/mpi/posted_first"

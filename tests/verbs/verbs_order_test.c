@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * verbs_order_test.c - random histories of an endpoint whose adapter matches: does each receive meet the
- * message that MPI says?
+ * verbs_order_test.c - random histories of an endpoint whose adapter matches: does each receive
+ * match the message that MPI requires?
  *
  *   verbs_order_test [--quick] [--progress] [--held] [--seed N] [--count N]
  *
- * with MBX_VERBS_LIBRARY=libmbx-adapter.so.  --count: seeds, each with ROUNDS histories; ./dev schedules --verbs
- * counts histories.
+ * with MBX_VERBS_LIBRARY=libmbx-adapter.so. --count: seeds, each with ROUNDS histories; ./dev
+ * schedules --verbs counts histories.
  *
- * A receiver posts receives from one source or any, of one tag or any, and cancels some, while two peers
- * send; one of them may send beside the adapter (over shared memory, or without such an adapter of its
- * own).  The adapter works by itself, so a seed says what is done and not when it happens; with --held it
- * works piece by piece, when the seed says so, while the application waits (held_adapter.h).  Then a seed
- * says all: each history is done twice, and has to end in the same way.  What became of each receive is looked
- * at when all messages have been received:
+ * A receiver posts receives from one source or any, of one tag or any, and cancels some, while
+ * two peers send; one of them may send by a path outside the adapter (over shared memory, or
+ * without such an adapter of its own).  The adapter works by itself, so a seed determines the
+ * operations but not their timing; with --held it works piece by piece, when the seed says so,
+ * while the application waits (held_adapter.h).  Then the seed determines everything: each
+ * history is run twice, and has to end in the same way.  The result of each receive is checked
+ * when all messages have been received:
  *
  *   O1  a receive has a message that it accepts, with its bytes, and no two have the same
- *   O2  a receive accepts an earlier message of the sender of its own: that met an earlier receive
- *   O3  a receive has a message that an earlier receive accepts, too: the earlier one was cancelled, or met
+ *   O2  if a receive accepts an earlier message of its message's sender, that one matched an earlier receive
+ *   O3  if an earlier receive accepts its message, too, the earlier one was cancelled, or matched
  *       a message of another sender, or one that was sent before
  */
 #include <errno.h>
@@ -44,14 +45,14 @@
 #define MOST     (2 * OPS)
 #define ROUNDS   10 /* histories of the same endpoints, each in its context */
 #define TAGS     3
-#define ANY_TAG  0xffu /* ignore bits */
+#define ANY_TAG  0xffu /* as ignore bits */
 #define LONGEST  ((size_t)20000)
 #define EPS      3
 #define NOBODY   (-1)
 #define RECEIVER 0
 
 struct message {
-    int sender, number; /* of its sender's messages */
+    int sender, number; /* in the order of its sender */
     uint64_t tag;
     size_t size;
     int met; /* receive; NOBODY */
@@ -70,9 +71,9 @@ struct receive {
 
 static struct run {
     uint64_t seed;
-    uint64_t sum; /* of what has met what, in all histories of the seed */
+    uint64_t sum; /* of all matches, in all histories of the seed */
     bool is_held; /* the adapter, now */
-    int mood;     /* so many operations long there are more receives, or more messages */
+    int mood;     /* for so many operations there are more receives, or more messages */
     struct random random;
     const char *kind;
     char list[32], window[32];
@@ -154,7 +155,8 @@ static void open_all(void)
 
 /* ---- an adapter that works when the seed says so ---- */
 
-/* Of the application's turn: somewhere between nothing and all that there is. */
+/* Called at the application's turn: does a random part of the adapter's work, from none to
+ * all. */
 static void let_pieces_happen(uint32_t most)
 {
     if (run.is_held)
@@ -168,7 +170,7 @@ static void let_everything_happen(void)
         ;
 }
 
-/* The peers know each other before: a handshake says again what had no answer for a while. */
+/* The peers connect before: a handshake is repeated when it has had no answer for a while. */
 static void meet(int who)
 {
     struct mbx_completion done;
@@ -318,7 +320,7 @@ static void let_the_adapter_work(void)
     }
 }
 
-/* For a while there are more receives, and for a while more messages. */
+/* For a while there are more receives, then for a while more messages. */
 static void one_operation(int number)
 {
     const int what = (int)random_below(&run.random, 20);
@@ -346,7 +348,7 @@ static void one_operation(int number)
         look_at_all();
 }
 
-/* ---- what became of it ---- */
+/* ---- results ---- */
 
 /* O2 */
 static void check_earlier_messages(int receive)
@@ -479,7 +481,7 @@ static void histories_of(uint64_t seed)
     close_all();
 }
 
-/* With an adapter that is held: does it end in the same way when it is done again? */
+/* With an adapter that is held: does a history end in the same way when it is run again? */
 static void histories_twice(uint64_t seed)
 {
     uint64_t sum;
@@ -492,10 +494,11 @@ static void histories_twice(uint64_t seed)
                  (unsigned long long)seed, run.kind, run.list, run.window);
 }
 
-/* Seeds of an adapter that is held, in which something was wrong once. */
+/* Seeds, for an adapter that is held, that have found an error. */
 static const uint64_t found[] = {
-    109957, /* a deferred message lost its claim of a receive that stayed open: a message beside the adapter waited for
-             * the answer to a cancel, and met the next receive */
+    109957, /* a deferred message lost its claim on a receive that stayed open: a message from
+             * outside the adapter waited for the answer to a cancel, and matched the next
+             * receive */
 };
 
 static bool has_met_all(void)
@@ -503,8 +506,8 @@ static bool has_met_all(void)
     return sums.matched > 0 && sums.passed > 0 && sums.parked > 0;
 }
 
-/* Which message an adapter that is not held matches is by chance: so further seeds follow,
- * until each fate has been met. */
+/* Which messages an adapter that is not held matches is left to chance: so further seeds
+ * follow, until each fate has occurred. */
 static bool is_next(uint64_t seed, uint64_t start_ns)
 {
     if (seed < first + count)
@@ -559,7 +562,7 @@ int main(int argc, char **argv)
             return 2;
         }
     }
-    /* nobody else may use an adapter that is held */
+    /* an adapter that is held can have no other user */
     if (is_held && unshare(CLONE_NEWNET) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) {
         printf("skipped: this machine lets nobody make network namespaces\n");
         return 77;

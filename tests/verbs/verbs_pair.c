@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * verbs_pair.c - messages between two endpoints on machines that have nothing in common but a network.
+ * verbs_pair.c - messages between two endpoints on machines that share only a network.
  *
  *   verbs_pair listen PORT              on one
  *   verbs_pair connect ADDRESS PORT     on the other: an IPv4 address
  *   ... stop                            on both: the listener is stopped while messages come
  *
- * The two exchange the addresses of their endpoints over TCP.  Then both send each other messages of
- * several sizes, every third of them synchronous, and receive every other one from any source.  Each says how
- * many were right, and how many of them a device has matched.  The MBX_ environment says how they travel.
+ * The two exchange the addresses of their endpoints over TCP.  Then both send each other
+ * messages of several sizes, every third of them synchronous, and receive every other one from
+ * any source.  Each prints how many were right, and how many of them a device has matched.  The
+ * MBX_ environment sets how they are sent.
  *
- * With `stop` the messages go to the listener alone.  It hands its receives to the device, and stops itself
- * (SIGSTOP).  Its child, which has no endpoint, sees it stopped, tells the sender, hears that all sends have ended,
- * the synchronous ones too, looks whether the listener is still stopped, and lets it go on (SIGCONT).
+ * With `stop` the messages go only to the listener.  It hands its receives to the device, and
+ * stops itself (SIGSTOP).  Its child, which has no endpoint, sees it stopped, notifies the
+ * sender, learns that all sends have ended, the synchronous ones too, checks that the listener
+ * is still stopped, and lets it go on (SIGCONT).
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -52,7 +54,7 @@ static void must(const char *what, int error)
         fail(what, error);
 }
 
-/* ---- the two find each other ---- */
+/* ---- the two connect ---- */
 
 static int meet(const char *address, const char *port)
 {
@@ -84,7 +86,7 @@ static int meet(const char *address, const char *port)
     return file;
 }
 
-/* Sends and receives as many bytes; ep may have to send what it has taken. */
+/* Sends and receives as many bytes; meanwhile ep may have to send packets. */
 static void swap_bytes(struct mbx_ep *ep, int file, const void *out, void *in, size_t size)
 {
     size_t got = 0;
@@ -152,7 +154,7 @@ static void exchange(struct mbx_ep *ep, uint32_t peer, int who, int file)
 
 /* ---- a listener that is stopped ---- */
 
-/* Of process pid: a letter; 'X' it is gone. */
+/* The state of process pid, as a letter; 'X': it is gone. */
 static char state_of(pid_t pid)
 {
     char path[64], text[512], *end;
@@ -184,7 +186,7 @@ static void hear(int file)
         fail("the other side is gone", -EPIPE);
 }
 
-/* Of the listener's child: it looks after its parent. */
+/* Run by the listener's child, which watches its parent. */
 static int watch(pid_t listener, const char *port)
 {
     int file;
@@ -201,7 +203,7 @@ static int watch(pid_t listener, const char *port)
     return 0;
 }
 
-/* They are connected then, which takes the software of both. */
+/* Afterwards they are connected, which takes the software of both. */
 static void greet(struct mbx_ep *ep, uint32_t peer)
 {
     mbx_request recv, sent;
@@ -215,7 +217,7 @@ static void greet(struct mbx_ep *ep, uint32_t peer)
     must("a greeting", done.error);
 }
 
-/* Its receives have gone to the device. */
+/* Waits until its receives have gone to the device. */
 static void await_device(struct mbx_ep *ep, uint64_t before)
 {
     uint64_t handed = 0;
@@ -249,7 +251,8 @@ static void receive_stopped(struct mbx_ep *ep, uint32_t peer, pid_t child)
         fail("the sends have not ended while it was stopped", -ETIMEDOUT);
 }
 
-/* A synchronous message without bytes has no memory that an adapter could read: software answers. */
+/* A synchronous message without bytes has no memory that an adapter could read: software
+ * answers. */
 static void send_to_stopped(struct mbx_ep *ep, uint32_t peer, int file)
 {
     mbx_request sends[MESSAGES];
@@ -269,7 +272,7 @@ static void send_to_stopped(struct mbx_ep *ep, uint32_t peer, int file)
     printf("%d sends have ended while the receiver was stopped\n", MESSAGES);
 }
 
-/* The port behind PORT, where the child listens. */
+/* The next port after PORT, where the child listens. */
 static const char *port_of_child(const char *port)
 {
     static char text[16];

@@ -18,7 +18,7 @@ from patience import PATIENCE_S  # noqa: E402
 
 
 def free_port():
-    """One that the system gives to nobody who asks for any."""
+    """A port that the system does not hand out by itself."""
     while True:
         port = random.randrange(16384, 32768)
         with socket.socket() as held:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * verbs_receives.c - the receives that an adapter holds: how they are handed over and taken back, with which memory,
- * and what becomes of them at the end.
+ * verbs_receives.c - the receives that an adapter holds: how they are appended and revoked,
+ * with which memory, and what happens to them at the end.
  */
 #include "verbs_groups.h"
 
@@ -14,7 +14,7 @@
 
 /* ---- the end ---- */
 
-/* A receive that was matched must not be matched again when software goes on alone. */
+/* A receive that was matched must not be matched again when software takes over. */
 static void what_was_done_before_the_end_is_told(void **state)
 {
     unsigned char got[VERBS_EAGER_MAX];
@@ -58,10 +58,11 @@ static void nothing_is_matched_after_the_end(void **state)
 
 #define ALIKE 6
 
-/* ALIKE receives and messages that all fit each other, and a DEL for each receive, the youngest
- * first: what matched before its DEL must be the oldest of both, in order, and the other messages
- * unexpected.  The adapter does so many pieces of its work, in an order that the seed draws, before
- * it goes on by itself.  How many matched. */
+/* Appends ALIKE receives and messages that all match each other, and a DEL for each receive,
+ * the youngest first: receives that matched before their DEL must be the oldest, with the
+ * oldest messages, in order, and the other messages unexpected.  The adapter does so many
+ * pieces of its work, in an order drawn from the seed, before it goes on by itself.  Returns
+ * how many matched. */
 static uint32_t revoke_all_once(uint32_t pieces, uint64_t seed)
 {
     unsigned char got[ALIKE][16];
@@ -102,7 +103,7 @@ static uint32_t revoke_all_once(uint32_t pieces, uint64_t seed)
     return matched;
 }
 
-/* The orders are of all kinds, from those in which no message matches to those in which all but the last do. */
+/* All kinds of order occur: from no match to a match of every message but the last. */
 static void what_is_left_is_the_head_while_all_are_revoked(void **state)
 {
     uint32_t seen = 0; /* bit n: n were matched */
@@ -133,7 +134,7 @@ static void a_consumed_receive_can_be_revoked(void **state)
     vbench_close(&b);
 }
 
-/* ---- memory that two receives have in common ---- */
+/* ---- memory that two receives share ---- */
 
 static int append_at(struct vbench *b, uint32_t handle, uint64_t tag, unsigned char *buf,
                      size_t size)
@@ -144,7 +145,7 @@ static int append_at(struct vbench *b, uint32_t handle, uint64_t tag, unsigned c
     return b->device->ops->append(b->device, &recv, 0);
 }
 
-/* Wherever they overlap; and empty ones have none. */
+/* Wherever they overlap; empty ones never do. */
 static void of_two_receives_with_memory_in_common_the_hardware_has_one(void **state)
 {
     static unsigned char got[3 * VERBS_EAGER_MAX];
@@ -169,7 +170,7 @@ static void of_two_receives_with_memory_in_common_the_hardware_has_one(void **st
     vbench_close(&b);
 }
 
-/* ---- what the caller brings ---- */
+/* ---- resources that the caller supplies ---- */
 
 static void a_region_of_the_caller_is_not_registered_again(void **state)
 {
@@ -220,7 +221,8 @@ static void what_was_prepared_is_registered_once(void **state)
     vbench_close(&b);
 }
 
-/* ... and stays open behind the device. */
+/* The device works on a context that the caller has opened, and leaves it open when it
+ * closes. */
 static void a_device_works_on_what_the_caller_has_opened(void **state)
 {
     struct ibv_device **list = ibv_get_device_list(NULL);

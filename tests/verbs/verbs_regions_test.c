@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * verbs_regions_test.c - registrations are kept as long as their memory is the same, and no longer.
- *
- *   verbs_regions_test     with MBX_VERBS_LIBRARY=libmbx-adapter.so
+ * verbs_regions_test.c - registrations are kept as long as their memory is the same, and no
+ * longer.
  */
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -52,7 +51,7 @@ static void touch(const void *buf, size_t size)
     verbs_region_put(get(buf, size));
 }
 
-/* From the second time on it is kept. */
+/* From the second use on the registration is kept. */
 static void keep(const void *buf, size_t size)
 {
     touch(buf, size);
@@ -80,7 +79,7 @@ static void test_memory_is_registered_once(void **state)
 
     (void)state;
     touch(memory + 100, 5000);
-    expect(1, 0, 0); /* whether it is worth while is not known */
+    expect(1, 0, 0); /* it is not known yet whether keeping it pays */
     touch(memory + 100, 5000);
     expect(2, 0, 2 * PAGE);
     for (int i = 0; i < 10; i++)
@@ -88,9 +87,9 @@ static void test_memory_is_registered_once(void **state)
     touch(memory + 300, 200); /* a part of it */
     expect(2, 11, 2 * PAGE);
     touch(memory + 100, SIZE - 100); /* more than it */
-    expect(3, 11, SIZE);             /* and it is needless from here on */
+    expect(3, 11, SIZE);             /* and the old one is not needed from here on */
     verbs_region_put(verbs_region_get(regions, memory, SIZE, LOCAL | IBV_ACCESS_REMOTE_READ));
-    expect(4, 11, SIZE); /* what is kept gives fewer rights */
+    expect(4, 11, SIZE); /* the kept one gives fewer rights */
     munmap(memory, SIZE);
 }
 
@@ -117,7 +116,7 @@ static void test_other_memory_at_the_same_address(void **state)
     assert_int_equal(stats().bytes, 0);
 }
 
-/* An adapter that moves its bytes goes on; nobody else gets it. */
+/* An adapter that still moves its bytes goes on; no other use gets it. */
 static void test_gone_while_in_use(void **state)
 {
     char *memory = map_at(NULL);
@@ -189,7 +188,7 @@ static void test_none_is_kept(void **state)
     keep_none(0);
     keep_none(SIZE - 1); /* no space for it */
     assert_int_equal(sys_fail_name("userfaultfd", 1, EPERM), 0);
-    keep_none(UINT64_MAX); /* nobody tells what is unmapped */
+    keep_none(UINT64_MAX); /* unmapping is not noticed */
     sys_fail_none();
 }
 

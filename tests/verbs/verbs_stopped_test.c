@@ -11,14 +11,14 @@
  *   goes on  <───────────────────  SIGCONT
  *   finds all 100 matched, each with its bytes
  *
- * What must hold
+ * Checked:
  *   V1  all sends end, and all receives are matched by the adapter, while the receiver is stopped
- *   V2  the adapter has read 50 messages and answered 50 (its own counters say so); one beneath tag matching in
- *       software has matched none, but was asked for 50 reads
- *   V3  a FIN ends the message that it is of: one without a receive, sent before all others from the
+ *   V2  the adapter has read 50 messages and answered 50 (by its own counters); one beneath tag matching in
+ *       software has matched none, but has done 50 reads
+ *   V3  a FIN ends the message that it belongs to: one without a receive, sent before all others from the
  *       memory of another one, has not ended then
- *   V4  with MBX_MATCH=software none of the 50 long ones ends before the receiver goes on: a machine
- *       that is slow changes nothing in that
+ *   V4  with MBX_MATCH=software none of the 50 long ones ends before the receiver goes on: a slow
+ *       machine does not change that
  */
 #include <errno.h>
 #include <signal.h>
@@ -38,7 +38,7 @@
 
 #define KIND      50 /* short messages, and long ones */
 #define MESSAGES  (2 * KIND)
-#define LATE      MESSAGES /* the tag of one more, whose receive is posted when all is over */
+#define LATE      MESSAGES /* the tag of one more, whose receive is posted when all is done */
 #define SHORT     ((size_t)1000)
 #define LONG      ((size_t)1 << 20)
 
@@ -71,7 +71,7 @@ static void nap(void)
 
 /* ---- the receiver ---- */
 
-/* Has the adapter all of them, and has it done all that it was asked for? */
+/* Does the adapter have all receives, and has it done all its work? */
 static bool has_all(const struct mbx_ep *ep)
 {
     const struct shadow *shadow = &ep->offload->shadow;
@@ -181,7 +181,7 @@ struct counters {
     unsigned long matched_eager, matched_rndv, fins, rnr_naks, reads;
 };
 
-/* Is it matching over the queue pairs of an adapter that has none? */
+/* Is this tag matching over the queue pairs of an adapter without it? */
 static bool is_over(void)
 {
     const char *library = getenv("MBX_VERBS_LIBRARY");
@@ -189,13 +189,13 @@ static bool is_over(void)
     return library != NULL && strstr(library, "libmbx-tags") != NULL;
 }
 
-/* Is the adapter, or that beneath, the one whose counters can be read? */
+/* Is the adapter, or the one beneath, the one whose counters can be read? */
 static bool is_software(void)
 {
     return !is_over() || getenv("MBX_ADAPTER_OVER_LIBRARY") != NULL;
 }
 
-/* Of the adapter, which may serve other tests, too. */
+/* Reads the counters of the adapter, which may serve other tests, too. */
 static struct counters read_counters(void)
 {
     const char *library = getenv("MBX_VERBS_LIBRARY");
@@ -243,7 +243,7 @@ static void await_stop(const struct forked_job *job)
     assert_int_equal(info.si_code, CLD_STOPPED);
 }
 
-/* Until the sender says so, or has ended, or must have stopped. */
+/* Waits until the sender reports it, or has ended, or must have stopped. */
 static bool await_sent(const struct forked_job *job)
 {
     const uint64_t until_ns = clock_now() + (uint64_t)PATIENCE_NS;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * verbs_test.c - the verbs device over the software adapter: the conformance suite, with lists of
- * several lengths and with each way in which adapters may differ, and what only such hardware
- * does (verbs_groups.h).
+ * verbs_test.c - the verbs device over the software adapter: the conformance suite, with lists
+ * of several lengths and with each way in which adapters may differ, and tests of behaviour
+ * that only such hardware has (verbs_groups.h).
  *
- * The daemon of the adapter ends with its last application, so a group of tests has a context of
- * its own open, and the next group gets another daemon with other quirks.
+ * The daemon of the adapter ends with its last application, so each group of tests keeps a
+ * context of its own open, and the next group gets another daemon with other quirks.
  */
 #include "verbs_groups.h"
 
@@ -46,7 +46,7 @@ static void await_end(int pidfd)
     close(pidfd);
 }
 
-/* Of a group of tests: one daemon. */
+/* Opens the context of a group of tests: one daemon. */
 static struct ibv_context *open_adapter(const char *quirks)
 {
     struct ibv_context *context;
@@ -69,7 +69,7 @@ static void close_adapter(struct ibv_context *context)
     await_end(pidfd);
 }
 
-/* The daemon dies, as an adapter that is pulled out. */
+/* The daemon dies, like an adapter that is pulled out. */
 static void kill_daemon(struct ibv_context *context)
 {
     const int pidfd = daemon_of(context);

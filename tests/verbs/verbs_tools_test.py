@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""verbs_tools_test.py MBX ADAPTER RUNTIME - what `mbx info` and the stock ibv_devinfo say of the software adapter.
+"""verbs_tools_test.py MBX ADAPTER RUNTIME - the output of `mbx info` and of the stock ibv_devinfo for the software
+adapter.
 
-ADAPTER is its library, RUNTIME what has to be loaded in front of it, or "".  Skipped as far as ibv_devinfo is not
-installed (Debian: ibverbs-utils).
+ADAPTER is its library, RUNTIME the library to be loaded before it, or "".  The part with ibv_devinfo is skipped if
+that is not installed (Debian: ibverbs-utils).
 """
 import os
 import re
@@ -17,7 +18,7 @@ from patience import PATIENCE_S  # noqa: E402
 
 MBX, ADAPTER = os.path.abspath(sys.argv[1]), sys.argv[2]
 PRELOAD = " ".join(filter(None, [sys.argv[3], ADAPTER]))
-# a network of its own for each command, and with it an adapter
+# a network for each command, and with it an adapter
 APART = ["unshare", "--map-root-user", "--net"]
 SKIPPED = 77
 
@@ -62,8 +63,8 @@ def info_says_what_another_library_has():
 
 
 def info_runs_on_without_it():
-    """Whatever this machine has, and without options too: that opens the network, whose provider for
-    verbs knows adapters that ours is not like."""
+    """Whatever this machine has, and without options too: `mbx info` then opens the network, whose
+    provider for verbs knows adapters that this one does not resemble."""
     said = verbs_line(LD_PRELOAD="")
     everything = output(MBX, "info", LD_PRELOAD="")
     expect(said in map(str.strip, everything.splitlines()), said, everything)
