@@ -100,8 +100,7 @@ struct pml_own {
         mbx_request handle; /* the library's; names nothing once the request is complete */
         struct pml_recv *next_spare; /* while it waits for reuse */
     };
-    _Atomic int ends;  /* enum pml_ends, with threads; with both bits set the request goes back
-                        * */
+    _Atomic int ends;  /* enum pml_ends, with threads; with both bits the request goes back */
     bool is_converted; /* the request's convertor is in use; datatype.c */
     bool is_unstarted; /* listed as a request that was never started */
     void *copy;        /* in the memory of MPI_Buffer_attach, or NULL */
@@ -294,8 +293,7 @@ static inline int pml_comm_peer(ompi_communicator_t *comm, int rank, uint32_t *p
     *peer = pml_comm_known(pml_comm_of(comm), (size_t)rank);
     if (likely(*peer != PML_NO_PEER))
         return OMPI_SUCCESS;
-    err = pml_comm_find_peer(comm, rank, &found); /* a local, so that *peer stays in a register
-                                                   * */
+    err = pml_comm_find_peer(comm, rank, &found); /* local, so that *peer stays in a register */
     if (err == OMPI_SUCCESS)
         *peer = found;
     return err;

@@ -260,8 +260,7 @@ static OUT_OF_LINE void request_call_back(mca_pml_base_request_t *base, struct p
     bool is_freed, is_complete;
 
     base->req_ompi.req_complete_cb = NULL;
-    if (own->event != 0) { /* order_recv.c's callback: neither frees the request nor starts it
-                            * */
+    if (own->event != 0) { /* order_recv.c's callback neither frees nor starts it */
         (void)callback(&base->req_ompi);
         ompi_request_complete(&base->req_ompi, true);
         if (request_ends(base, own, PML_COMPLETE))

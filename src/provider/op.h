@@ -52,8 +52,7 @@ struct prov_op {
     uint8_t parts;  /* one-sided: accesses that have not completed */
     int error;      /* one-sided: the first error of its accesses, or 0 */
     uint64_t flags; /* the kind of operation, for the completion */
-    struct prov_op **same_at; /* the pointer to this record in the index; NULL: it is not there
-                               * */
+    struct prov_op **same_at; /* the pointer to this record in the index; NULL: none */
     struct prov_op *same;     /* the next record there (index.c) */
     struct prov_multi *multi; /* MULTI_QUEUED, PART; SENTINEL: or NULL */
     void *buf;                /* PART: where it begins */

@@ -45,8 +45,7 @@ struct prov_profile {
         callback_fn *call; /* or NULL */
         void *context;
     } callbacks[PROV_PROFILE_EVENTS];
-    bool is_reading; /* between start_reads() and end_reads(): reads give these values, or error
-                      * */
+    bool is_reading; /* between start_reads() and end_reads(): reads give these values */
     int error;
     struct values values;
 };

@@ -38,8 +38,7 @@ void prov_sleep_once(void);
 /* The state of a blocking call that waits for a wait object. */
 struct prov_waiter {
     struct prov_wait *wait;
-    int64_t spin_until_ns; /* until then it polls without sleeping: an answer may be on its way
-                            * */
+    int64_t spin_until_ns; /* polls without sleep until then: an answer may be coming */
     int64_t deadline_ns;
     uint32_t rings;
     bool is_armed;

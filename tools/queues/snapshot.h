@@ -56,8 +56,7 @@ struct snapshots {
     struct snapshot *all;
     uint32_t count, capacity;
     size_t
-        *bytes; /* size of all texts of the inspection, by several launchers; NULL: not counted
-                 * */
+        *bytes; /* size of all texts of the inspection, by all launchers; NULL: not counted */
     struct {
         char line[4096]; /* an incomplete line */
         size_t used;
