@@ -94,8 +94,7 @@ static void *watching(void *arg)
 
 bool memory_watch(void)
 {
-    memset(watch.samples, 0xff, sizeof watch.samples); /* touched, so that it is resident from
-                                                        * now on */
+    memset(watch.samples, 0xff, sizeof watch.samples); /* touched to make it resident */
     watch.count = 0;
     atomic_store(&watch.is_over, false);
     return pthread_create(&watch.thread, NULL, watching, NULL) == 0;

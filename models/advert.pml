@@ -80,8 +80,7 @@
 #ifndef KEEP_SHORT /* a receive stays advertised though a short message will match it */
 #define KEEP_SHORT 0
 #endif
-#ifndef SUITS_ONLY /* for a short message only the receive that fits it is forgotten, not those
-                    * after it */
+#ifndef SUITS_ONLY /* for a short message only the fitting receive is forgotten, no later one */
 #define SUITS_ONLY 0
 #endif
 #ifndef KEEP_DEFERRED /* advertised receives are kept while sends are deferred */

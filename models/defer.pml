@@ -104,8 +104,7 @@
 #ifndef DATA /* data moves in separate steps */
 #define DATA 0
 #endif
-#ifndef UNORDERED_CLAIMS /* claims are not ordered with envelopes, like atomic operations of a
-                          * network */
+#ifndef UNORDERED_CLAIMS /* claims are not ordered with envelopes, like network atomics */
 #define UNORDERED_CLAIMS 0
 #endif
 #ifndef SOURCES_FIRST /* a source takes all its possible steps before any other process */

@@ -147,8 +147,7 @@
 #ifndef OLDEST_FIRST /* receives are taken back in the order of posting */
 #define OLDEST_FIRST 0
 #endif
-#ifndef PAST_LEAVING /* a receive is handed over past an overlapping one whose take-back has
-                      * begun */
+#ifndef PAST_LEAVING /* a receive is handed over past an overlapping one being taken back */
 #define PAST_LEAVING 0
 #endif
 #ifndef SWEEP_EARLY /* receives are taken back from a lost device before the queue is empty */

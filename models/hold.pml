@@ -72,8 +72,7 @@
 #ifndef PAIR_ANY /* a receive whose message is not held is handed over too */
 #define PAIR_ANY 0
 #endif
-#ifndef PROBE_PROMISED /* a probe sees a message that a receive has found and the device has not
-                        * matched */
+#ifndef PROBE_PROMISED /* a probe sees a message that a receive has found but not got */
 #define PROBE_PROMISED 0
 #endif
 #ifndef SWEEP_EARLY /* a lost device's receives get their messages before its queue is empty */

@@ -192,8 +192,7 @@ static double measure(struct worker *first, struct worker *other, int fd, enum b
     work(first, pairs);
     start = cpu_ns() - start;
     atomic_store(&control->is_over, true);
-    while (atomic_load(&control->is_running)) /* otherwise the worker would miss that is_over is
-                                               * set */
+    while (atomic_load(&control->is_running)) /* or it would miss is_over */
         sched_yield();
     if (what == BESIDE_THREAD)
         pthread_join(thread, NULL);

@@ -177,8 +177,7 @@ static void run_flood(struct bench *b, uint32_t depth, enum position order, bool
               .per_round = depth,
               .least = 1,
               .repeats = depth >= 262144 && b->settings.repeats > 3 ? 3 : 0,
-              .limit_ns = depth * CLOCK_US + 20 * CLOCK_MS, /* a longer case is not worth its
-                                                             * time */
+              .limit_ns = depth * CLOCK_US + 20 * CLOCK_MS, /* longer is not worth it */
               .fill = fill_nothing,
               .measure = are_arrivals ? measure_arrivals : measure_receives},
         .is_any_source = is_any_source,

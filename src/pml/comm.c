@@ -72,8 +72,7 @@ int pml_del_comm(ompi_communicator_t *comm)
         if (OMPI_COMM_IS_INTRINSIC(comm)) /* MPI_Finalize */
             pml_progress_rest();
         if (!OMPI_COMM_IS_INTRINSIC(
-                comm)) /* a predefined one ends with the endpoint, which reports leftover
-                        * messages */
+                comm)) /* a predefined one ends with the endpoint, which reports leftovers */
             (void)mbx_context_close(pml.ep, own->context_id);
     }
     pml_failures_forget(own);

@@ -174,8 +174,7 @@ static int deaths_end(const struct mbx_completion *entry, const uint32_t *dead, 
 OUT_OF_LINE void pml_deaths_check(void)
 {
     struct mbx_completion entries[ENTRIES];
-    uint32_t dead[DEAD_MAX + 1]; /* the first dead peers; the last element is the peer of the
-                                  * present entry */
+    uint32_t dead[DEAD_MAX + 1]; /* the dead peers, then the peer of the present entry */
     int reported = atomic_load(&deaths_reported), known, count, ends = 0;
 
     atomic_store(&pml_deaths_are_due, false);

@@ -78,8 +78,7 @@ int pml_error_of_rank(ompi_communicator_t *comm, int rank, int error)
         return MPI_ERR_NO_MEM;
     default:
         if (error_is_end(
-                error)) /* the program gets the error now, so receives from any source must end
-                         * too */
+                error)) /* the program gets the error, so receives from any source end too */
             atomic_store(&pml_deaths_are_due, true);
         error_report(comm, rank, rank >= 0 ? ompi_comm_peer_lookup(comm, rank) : NULL, error);
         return error_is_end(error) && rank >= 0

@@ -62,8 +62,7 @@ struct pml_recv;
 struct pml {
     struct mbx_ep *ep;
     bool has_threads;       /* MPI_THREAD_MULTIPLE */
-    bool is_mpi_waiting;    /* MPI's own loops wait: there are threads, or MPI continues after
-                             * failures */
+    bool is_mpi_waiting;    /* MPI's own loops wait: with threads, or with ULFM */
     unsigned done;          /* MBX_DONE, unless there are threads: progress.c */
     struct pml_recv *spare; /* receives for reuse: request.c */
 };

@@ -55,8 +55,7 @@
 static struct {
     ompi_request_fns_t usual; /* Open MPI's */
     unsigned keep;            /* POLLS_KEEP, POLLS_SHARED or POLLS_CROWDED */
-    unsigned polls_mpi[2];    /* cost of a poll in Open MPI's loops, in our polls: in a wait, in
-                               * a test */
+    unsigned polls_mpi[2];    /* polls that one of Open MPI's counts as: in a wait, in a test */
     bool is_tested;           /* by a call that does not wait */
     _Atomic unsigned polls; /* consecutive empty ones; of all threads together, approximately */
     _Atomic unsigned yields;       /* since something has come; also approximate */
@@ -241,8 +240,7 @@ void pml_progress_test(void)
 static inline void wait_polling(ompi_request_t *request, bool is_short)
 {
     const ompi_request_t *outer =
-        progress.awaited; /* the request of an outer wait, if Open MPI's progress has called
-                           * this one */
+        progress.awaited; /* of an outer wait, whose progress has called this */
 
     progress.awaited = request;
     while (!REQUEST_COMPLETE(request)) {
@@ -428,8 +426,7 @@ static int progress_wait_all(size_t count, ompi_request_t **requests,
             wait_prefetch(requests[i + WAIT_AHEAD]);
         if (!REQUEST_COMPLETE(requests[i]) &&
             (requests[i]->req_type != OMPI_REQUEST_PML || !wait_short(requests[i])))
-            break; /* other requests, for example of nonblocking collectives, need Open MPI's
-                    * progress */
+            break; /* other requests (nonblocking collectives) need Open MPI's progress */
         if (!wait_all_ends(&requests[i], has_statuses ? &statuses[i] : NULL))
             break;
     }

@@ -222,8 +222,7 @@ void pml_send_completed(pml_send_t *send, const struct mbx_completion *completio
 
     pml_data_release(base, &send->own);
     base->req_ompi.req_status._ucount = completion->received;
-    if (completion->error == -ECANCELED) /* MPI also cancels requests that it has found to have
-                                          * failed */
+    if (completion->error == -ECANCELED) /* MPI also cancels requests that it found failed */
         base->req_ompi.req_status._cancelled =
             base->req_ompi.req_status.MPI_ERROR == OMPI_SUCCESS;
     else if (unlikely(completion->error != 0))

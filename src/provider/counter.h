@@ -40,8 +40,7 @@ struct prov_cntr {
     unsigned mr_count;
     struct prov_cntr *bell_next; /* the next in the domain's bell, while mr_count is not 0 */
     _Atomic uint64_t value, errors;
-    _Atomic uint64_t seen_value, seen_errors; /* as last read by the client; fi_trywait()
-                                               * compares */
+    _Atomic uint64_t seen_value, seen_errors; /* last read by the client */
     struct prov_idle idle;                    /* guarded by lock */
     struct prov_wait wait;
     atomic_bool armed; /* a waiter wants to be woken */

@@ -273,8 +273,7 @@ int prov_multi_post(struct prov_ep *ep, struct prov_op *op, uint32_t source, voi
 enum buffer_end {
     BUFFER_STAYS,     /* still in use */
     BUFFER_RELEASED,  /* the client's again */
-    BUFFER_CANCELLED, /* as released; the cancel is reported by an event, for which space is
-                       * reserved */
+    BUFFER_CANCELLED, /* as released; an event with reserved space reports the cancel */
 };
 
 /* A part of the buffer has completed. */
@@ -356,8 +355,7 @@ unsigned prov_multi_finish_sentinel(struct prov_ep *ep, struct prov_op *sentinel
     struct prov_multi *m;
 
     if (sentinel->multi != NULL && error != 0)
-        prov_multi_pull(ep); /* takes the messages that the peer had sent; they may complete the
-                              * receive */
+        prov_multi_pull(ep); /* the peer's messages may complete the receive */
     m = sentinel->multi;
     prov_op_put(&ep->ops, sentinel);
     if (m == NULL)

@@ -27,8 +27,7 @@ enum prov_op_kind {
     PROV_OP_WRITE,        /* and other atomics */
     PROV_OP_MULTI_QUEUED, /* a receive that multi.c matches; Matchbox does not hold it */
     PROV_OP_PART,         /* a message that goes to the buffer of a MULTI_QUEUED receive */
-    PROV_OP_SENTINEL,     /* a receive of ours that ends when the peer of a MULTI_QUEUED receive
-                           * does */
+    PROV_OP_SENTINEL,     /* ends when the peer of a MULTI_QUEUED receive ends */
 };
 
 #define PROV_OP_KINDS (PROV_OP_SENTINEL + 1)

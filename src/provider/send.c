@@ -42,8 +42,8 @@ struct message {
     fi_addr_t dest;
     void *context;
     bool quiet;
-    struct prov_bounce *bounce; /* contains buf; freed by the completion or, after an error, by
-                                 * the caller */
+    struct prov_bounce
+        *bounce; /* contains buf; the completion frees it, or the caller on error */
 };
 
 /* ---- the endpoint's part ----------------------------------------------------------------- */

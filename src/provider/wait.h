@@ -22,11 +22,10 @@ struct prov_wait {
     enum fi_wait_obj object;     /* FI_WAIT_NONE: no waiting */
     int fd;                      /* an eventfd, or -1 */
     struct prov_wait_group *set; /* a set to ring as well; or NULL */
-    _Atomic uint32_t rings; /* futex word: twice the number of rings, plus 1 if a thread may
-                             * sleep */
-    atomic_bool raised;     /* fd is readable, or about to be */
-    atomic_bool closed;     /* the owner is closed */
-    atomic_uint users;      /* the owner while it is open, and active blocking calls */
+    _Atomic uint32_t rings;      /* futex word: twice the rings, plus 1 if a thread may sleep */
+    atomic_bool raised;          /* fd is readable, or about to be */
+    atomic_bool closed;          /* the owner is closed */
+    atomic_uint users;           /* the owner while it is open, and active blocking calls */
 };
 
 int64_t prov_now_ns(void);

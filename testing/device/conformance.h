@@ -29,8 +29,7 @@ enum conformance_kind {
     CONFORMANCE_EAGER,
     CONFORMANCE_SYNC, /* eager, and the sender waits for a FIN */
     CONFORMANCE_RENDEZVOUS,
-    CONFORMANCE_UNREADABLE, /* a rendezvous that even a device with rendezvous support cannot
-                             * perform */
+    CONFORMANCE_UNREADABLE, /* a rendezvous that no device can perform */
     CONFORMANCE_OTHER,      /* not tagged: passed to software */
 };
 

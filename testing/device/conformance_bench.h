@@ -53,8 +53,7 @@ struct landing {
 
 int bench_set_up(void **state);
 int bench_set_up_least(void **state); /* a list of one, and the minimum of untagged buffers */
-int bench_set_up_many(void **state);  /* BENCH_MANY untagged buffers, if the device has so
-                                       * many */
+int bench_set_up_many(void **state);  /* BENCH_MANY untagged buffers, if possible */
 int bench_tear_down(void **state);
 
 #define BENCH_TEST(name) cmocka_unit_test_setup_teardown(name, bench_set_up, bench_tear_down)

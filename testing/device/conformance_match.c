@@ -96,8 +96,7 @@ static void the_oldest_receive_is_met(void **state)
     m = mem_calloc(b->list, sizeof *m);
     assert_true(r != NULL && m != NULL);
     for (uint32_t i = 0; i < b->list; i++)
-        r[i] = bench_post(b, b->list - 1 - i, 2, 7); /* the order of handles differs from the
-                                                      * age */
+        r[i] = bench_post(b, b->list - 1 - i, 2, 7); /* handles do not show the age */
     bench_run(b);
     for (uint32_t i = 0; i < b->list; i++)
         m[i] = bench_send_short(b, 2, 7);

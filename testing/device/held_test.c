@@ -88,8 +88,7 @@ static void a_held_message_is_matched_by_the_device(void **state)
     open_with_one(o, 8, 0);
     assert_true(finds(o, 0, 0, 7));
     owner_poll(o);
-    assert_int_equal(o->recvs[0].notified, 0); /* the device has not searched its held messages
-                                                * yet */
+    assert_int_equal(o->recvs[0].notified, 0); /* the device has not searched yet */
     owner_settle(o);
     assert_int_equal(o->recvs[0].outcome, GIVEN);
     assert_int_equal(o->recvs[0].notified, 1);

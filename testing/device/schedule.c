@@ -116,8 +116,7 @@ static void software_fragment(struct schedule_run *run, const struct stepped_pac
 {
     struct host_msg *msg = &run->msgs[packet->message];
 
-    if (msg->is_at_device) /* the device was lost before its completion, and the receive has
-                            * ended */
+    if (msg->is_at_device) /* the device was lost, and the receive has ended */
         return;
     store(msg, packet);
     if (msg->recv >= 0)

@@ -13,8 +13,7 @@ static void a_message_counts_when_its_owner_has_had_it(void **state)
     owner_arrive(o, 7);
     owner_arrive(o, 7);
     owner_post(o, 0, 2, 8);
-    assert_int_equal(owner_waiting_command(o, 0)->handled, 0); /* found unexpected, but not
-                                                                * polled */
+    assert_int_equal(owner_waiting_command(o, 0)->handled, 0); /* found, but not polled */
     owner_poll(o);
     assert_int_equal(o->handled_within, 1); /* in the callback for the second, only the first */
     assert_int_equal(o->shadow.handled, 2);
@@ -103,8 +102,7 @@ static void many_messages_are_reported_though_nobody_waits(void **state)
         owner_put(o, STEPPED_EAGER, 7, 8, false);
         stepped_run(&o->stepped);
         owner_poll(o);
-        mbx_match_extract(&o->match, &o->msgs[--o->kept]); /* so that not all of them are
-                                                            * kept */
+        mbx_match_extract(&o->match, &o->msgs[--o->kept]); /* not to keep all */
         stepped_run(&o->stepped);
     }
     assert_int_equal(o->shadow.stats.syncs, 0);

@@ -75,8 +75,7 @@ static void a_tag_must_fit_the_device(void **state)
 
     holds(*state, &four_bits, 2, 15, 0, 8, SHADOW_HANDED);
     holds(*state, &four_bits, 2, 16, 0, 8, SHADOW_SOFTWARE);
-    holds(*state, &four_bits, 2, 16, 16, 8, SHADOW_HANDED); /* the ignored bit is not
-                                                             * compared */
+    holds(*state, &four_bits, 2, 16, 16, 8, SHADOW_HANDED); /* this bit is ignored */
 }
 
 /* Does (source, tag, ignore) wait for an earlier receive, which stays in software? */

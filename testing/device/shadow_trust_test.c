@@ -263,8 +263,7 @@ static void a_revoke_that_failed_without_a_match_is_not_believed(void **state)
     o->stepped.events_count = 1;
     owner_poll(o);
     assert_int_equal(o->lost, 1);
-    assert_int_equal(o->recvs[0].outcome, REVOKED); /* the device is gone: software has it
-                                                     * back */
+    assert_int_equal(o->recvs[0].outcome, REVOKED); /* software has it back */
 }
 
 int main(void)

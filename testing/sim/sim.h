@@ -31,8 +31,7 @@ extern const struct transport_ops transport_sim;
 
 struct sim_config {
     uint64_t seed;
-    uint64_t delay_min_ns, delay_max_ns; /* delay of a packet, a read, and a notification of
-                                          * space */
+    uint64_t delay_min_ns, delay_max_ns; /* of packets, reads, notices of space */
     uint32_t depth;                      /* packets that one ordered pair can hold */
     uint32_t words;                      /* for cswap() */
     uint32_t buffers;                    /* bounce buffers of an endpoint; 0: none */

@@ -256,8 +256,7 @@ int watchdog_run(const struct watchdog *watchdog, const struct observe_options *
     sigset_t none;
 
     sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL); /* the rank has started this process with all signals
-                                            * blocked */
+    sigprocmask(SIG_SETMASK, &none, NULL); /* they were blocked by the rank */
     signal(SIGPIPE, SIG_IGN);
     each_ns = each_ns < EACH_LEAST ? EACH_LEAST : each_ns > EACH_MOST ? EACH_MOST : each_ns;
     hang.pidfd = sys_pidfd_open(watchdog->pid);

@@ -22,8 +22,7 @@ struct observe_options {
 
 /* A host that this host has asked (hosts.h). */
 struct observed_host {
-    char name[INSPECT_HOST_TEXT]; /* its own name; if it has not answered, the name that the
-                                   * user gave */
+    char name[INSPECT_HOST_TEXT]; /* its own name; the user's if it has not answered */
     uint64_t id;                  /* host_id() */
     bool has_answered;
     char library[16]; /* the version of its mbx */

@@ -87,8 +87,8 @@ const char *source_line(uint32_t pid, uint64_t address, char words[OUTSIDE_MAX])
     if (dwfl == NULL)
         return NULL;
     if (dw.proc_report(dwfl, (pid_t)pid) == 0 && dw.report_end(dwfl, NULL, NULL) == 0)
-        found = find_line(dwfl, address - 1, words); /* the address of the call, not of the next
-                                                      * instruction */
+        found =
+            find_line(dwfl, address - 1, words); /* the call, not the instruction after it */
     dw.end(dwfl);
     return found;
 }

@@ -312,8 +312,7 @@ static int wait_ms(const struct job *job)
         return OUTPUT_IDLE_MS;
     if (job->supervisor < 0)
         return DRAIN_MS;
-    return job->terminal_to >= 0 ? 1000 : -1; /* checks the foreground and the space in the pipe
-                                               * again */
+    return job->terminal_to >= 0 ? 1000 : -1; /* polls the foreground and the pipe */
 }
 
 static void supervise(struct job *job)
