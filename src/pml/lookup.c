@@ -13,7 +13,7 @@
  *
  * Before any query: the processes of a job on one host find each other's addresses in a file that they share
  * (mbx_address_share).  The label there is a hash of the launcher's identity, the job and the rank.  PMIx is queried
- * for the others: processes of other hosts and other jobs, processes that have not started so far, and
+ * for the others: processes of other hosts and other jobs, processes that have not shared theirs yet, and
  * all processes where there is no such file.
  *
  * Queries ahead of need search only the data that the server has on this host
@@ -151,7 +151,7 @@ static bool lookup_ask(uint32_t rank)
     return false;
 }
 
-/* Is this process on this host, and not met or requested so far? */
+/* Is this process on this host, and neither met nor requested yet? */
 static bool lookup_is_worth(uint32_t rank)
 {
     opal_process_name_t name = ompi_proc_local()->super.proc_name;

@@ -73,7 +73,7 @@ static const struct option options[] = {{"job", required_argument, NULL, 'j'},
 
 /* ---- the command ---- */
 
-/* All ranks that were seen: jobs may be wrongly separated. */
+/* All ranks of the first inspection: it may have joined jobs in another way than the second. */
 static struct inspect_job all_ranks(const struct observed *observed)
 {
     struct inspect_job all = {.count = 0, .size = INSPECT_NOBODY};
