@@ -238,8 +238,7 @@ static_models() {
     check nice -n 19 scripts/model/check "$@"
 }
 
-# Ends a process and those that it has started.  The process is stopped first, so that it starts no
-# more.
+# Ends a process and its descendants.  The process comes first, so that it starts no more.
 end_tree() {
     children=
     { read -r children <"/proc/$1/task/$1/children"; } 2>/dev/null || true # the line has no newline

@@ -59,7 +59,7 @@ static void drop_range(const struct pml_comm *own, uint32_t first, uint32_t last
     }
 }
 
-/* Drops all messages except those of MPI's recovery. */
+/* Drops all messages, except messages of MPI's recovery. */
 static void drop_revoked(const struct pml_comm *own)
 {
     bool is_all = own->revoked == PML_REVOKED;

@@ -18,7 +18,7 @@
  * different members have the same generation with probability 2^-31.
  *
  *   0              MPI_COMM_WORLD and MPI_COMM_SELF, which never end
- *   1 to 2^31 - 1  the members are those of MPI_COMM_WORLD, in its order: the number alone
+ *   1 to 2^31 - 1  the members of MPI_COMM_WORLD, in its order: the number alone
  *   others         all other communicators
  *
  * An adapter that matches compares the lowest bits of a generation (transport/verbs/verbs_frame.h).  The generations of
@@ -34,7 +34,7 @@
 
 #define OTHERS                                                                                 \
     (UINT32_C(1)                                                                               \
-     << 31) /* a generation of a communicator whose members are not those of MPI_COMM_WORLD */
+     << 31) /* a generation of a communicator whose members differ from MPI_COMM_WORLD */
 #define NUMBERS (OTHERS - 1) /* the bits of a number */
 
 struct counted {

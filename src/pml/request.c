@@ -75,7 +75,7 @@ int pml_requests_open(void)
     return err;
 }
 
-/* Open MPI's lists order one thread's accesses to a request before those of its next user.
+/* Open MPI's lists order a thread's accesses to a request before accesses of its next user.
  * ThreadSanitizer does not see it: the lists are atomic by instructions that it does not
  * follow. */
 #ifdef __SANITIZE_THREAD__

@@ -2,7 +2,7 @@
 /*
  * series.h - Open MPI's headers, and the differences between its series.
  *
- * The component is built for one series, that of its headers, and checks it when it is
+ * The component is built for the series of its headers, and checks the series when it is
  * loaded (component.c): the layout of structures differs between series.
  */
 #ifndef PML_SERIES_H

@@ -2,7 +2,7 @@
 /*
  * series_5_0_threads.h - the type of Open MPI's locks, where its headers do not have it.
  *
- * Open MPI 5.0 chooses its threads when it is built; its installed headers include those of the
+ * Open MPI 5.0 chooses its threads when it is built; its installed headers include headers of the
  * choice, which Debian does not install.  The choice is pthreads: a lock is a pthread_mutex_t, a
  * condition a pthread_cond_t.  Both lie within structures of Open MPI, whose sizes
  * pml_series_fits() compares when the component is loaded.
