@@ -82,7 +82,7 @@ static void meet(struct schedule_run *run, struct host_recv *recv, struct host_m
 
 /* ---- messages in software ---- */
 
-/* Software delivers as much as possible of a message that has matched its receive. */
+/* Software completes a message that has matched its receive, if all of it is there. */
 static void advance(struct schedule_run *run, struct host_msg *msg)
 {
     struct host_recv *recv = &run->recvs[msg->recv];

@@ -239,7 +239,7 @@ static uint32_t handle_of(const struct stepped *stepped,
     return (uint32_t)(transfer - stepped->transfers);
 }
 
-/* Ends the transfer when its data is complete, or will not come. */
+/* Releases the entry once no data moves and no FIN is owed. */
 static void settle(struct stepped *stepped, struct stepped_transfer *transfer)
 {
     if (!transfer->is_moving && !transfer->owes_fin)

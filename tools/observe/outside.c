@@ -21,7 +21,7 @@
 
 /* ---- a file of /proc ---- */
 
-/* Reads at most size - 1 bytes of such a file; false: there is none. */
+/* Reads at most size - 1 bytes of a file in /proc/PID; false: there is none. */
 static bool proc_text(uint32_t pid, const char *name, char *text, size_t size, size_t *used)
 {
     char path[64];

@@ -318,7 +318,7 @@ static pid_t start_launcher(const struct request *r, const struct column *column
     return -err;
 }
 
-/* The value of a key in a line, up to the next space; "" if the key is missing. */
+/* The text of a line from the value of a key on; "" if the key is missing. */
 static const char *value_of(const char *line, const char *key)
 {
     const char *found = strstr(line, key);
